@@ -1,0 +1,425 @@
+"""The Relative Margin Machine: a large margin measured against the spread of the outputs.
+
+Problem
+-------
+A support vector machine whose outputs on the training samples must stay within ±B: the margin is
+then large relative to how far the data spread along w, and not merely large. For B above the SVM's
+largest output it is the SVM.
+
+Variables and shapes
+--------------------
+w (m,), b scalar, xi (n,); alpha, lam, lam_star (n,) in the dual. X is (n, m), y is (n,) of -1 and
++1, C is a scalar or (n,), B >= 0 a scalar. Throughout, f_i = w·x_i + b.
+
+Primal
+------
+(5)  min  ½‖w‖² + Σ C_i ξ_i                         the QCQP
+     margin:       y_i f_i ≥ 1 − ξ_i                [alpha]
+     slack:        ξ_i ≥ 0                          [beta]
+     spread:       ½ f_i² ≤ ½ B²                    [lam]
+
+(7)  min  ½‖w‖² + Σ C_i ξ_i                         the QP, same optimum
+     margin:       y_i f_i ≥ 1 − ξ_i                [alpha]
+     slack:        ξ_i ≥ 0                          [beta]
+     bound_above:   f_i ≤ B                         [lam]
+     bound_below:  −f_i ≤ B                         [lam_star]
+
+Dual
+----
+(6)  max  Σ α_i − ½ c'(I + Σ_λ)^{-1} c − (Σ α_i y_i)² / (2 Σ λ_i) − ½ B² Σ λ_i,   0 ≤ α ≤ C, λ ≥ 0
+     with μ_λ = Σ λ_i x_i / Σ λ_i, Σ_λ = Σ λ_i x_i x_i' − (Σ λ_i) μ_λ μ_λ', c = Σ α_i y_i (x_i − μ_λ).
+     The paper's (6) lacks the third term, without which it is no bound at all. Solved as
+     max Σ α_i − ½ t − ½ B² Σ λ_i  subject to
+     w_b:          [M(λ) q; q' t] ⪰ 0               [½vv', v = (w, b, −1)]
+     margin:       α_i ≥ 0                          [surplus of the row margin]
+     xi:           α_i ≤ C_i                        [xi]
+     spread:       λ_i ≥ 0                          [½(B² − f_i²)]
+     where M(λ) = [I + X'ΛX, X'λ; λ'X, 1'λ] and q = (X'(α∘y), y'α).
+
+(8)  max  −½ β'Kβ + Σ α_i − B Σ λ_i − B Σ λ*_i,    β = α∘y − λ + λ*
+     b:            Σ β_i = 0                        [b]
+     margin:       α_i ≥ 0                          [surplus of the row margin]
+     xi:           α_i ≤ C_i                        [xi]
+     bound_above:  λ_i ≥ 0                          [B − f_i]
+     bound_below:  λ*_i ≥ 0                         [B + f_i]
+
+(9)  (8) over a working set of α, λ, λ*, the others held; its cross term has the coefficient 1, not
+     the printed ½.
+
+Recovery
+--------
+From (8): w = Σ β_i x_i; f(t) = Σ β_i k(x_i, t) + b; b minimises the cost within the bounds.
+From (6): (w, b) solves M(λ) (w, b) = q; where λ = 0 it is the SVM's.
+
+Multipliers
+-----------
+alpha_i prices sample i's margin. lam_i (lam_star_i) is what the optimal cost falls by per unit by
+which the upper (lower) bound is relaxed at sample i; Σ(λ + λ*) = −dp*/dB. The QCQP's λ_i is
+(λ_i + λ*_i)/B. For B > 1 a sample with α_i > 0 can only meet the bound on its wrong side.
+
+Infeasible when
+---------------
+B < 0 only: w = 0, b = 0, ξ = 1 is feasible for every B >= 0. For B < 1 no sample can reach its
+margin, every α_i is C_i, and the program has lost its purpose: the estimator asks for B >= 1.
+
+Reference
+---------
+Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (5)-(9), with three misprints mended: the
+sign of b in the stationarity of (5), the missing term of (6), the factor of the cross term of (9).
+
+Example
+-------
+>>> from formulations import rmm
+>>> from formulations.samples import two_blobs
+>>> X, y = two_blobs()
+>>> qp, qcqp = rmm.qp(X, y, C=1.0, B=1.5).solve(), rmm.qcqp(X, y, C=1.0, B=1.5).solve()
+>>> abs(qp.objective - qcqp.objective) < 1e-7
+True
+>>> lam = (qp.duals["bound_above"] + qp.duals["bound_below"]) / 1.5
+>>> bool(abs(lam - qcqp.duals["spread"]).max() < 1e-5)
+True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.program import Duality, Program, Row
+from formulations.recovery import as_data, best_intercept, gram_factor, slacks
+from formulations.samples import two_blobs
+from formulations.svm import alpha_rows, cost_parameter, margin_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "kernel_dual",
+    "pairs",
+    "qcqp",
+    "qcqp_dual",
+    "qp",
+    "qp_dual",
+    "recover",
+    "recover_qcqp",
+    "subproblem",
+]
+
+_PAPER = "Shivaswamy & Jebara (2008)"
+
+
+def _bound(B: float) -> cp.Parameter:
+    """The parameter B, finite and non-negative."""
+    if not 0.0 <= B < np.inf:
+        raise ValueError(f"B must be finite and at least 0, not {B!r} (for B = infinity it is the SVM)")
+    return cp.Parameter(nonneg=True, name="B", value=float(B))
+
+
+def _half_square(B: cp.Parameter) -> cp.Parameter:
+    """½B² as a parameter of its own, so that the program stays parametrised in B."""
+    return cp.CallbackParam(lambda: 0.5 * B.value**2, nonneg=True)
+
+
+def qcqp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+    """RMM as a quadratically constrained program, eq. (5).
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    B : float
+        Bound on the outputs, at least 0.
+    """
+    X, y = as_data(X, y)
+    n, m = X.shape
+    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
+    costs, bound = cost_parameter(C, n), _bound(B)
+    f = X @ w + b
+    spread = Row(
+        "spread",
+        0.5 * cp.square(f) <= _half_square(bound),
+        "½(w·xᵢ + b)² ≤ ½B²",
+        r"\tfrac12(w^\top x_i + b)^2 \le \tfrac12 B^2",
+        "lam",
+        "saving per unit by which ½B² is relaxed at sample i; 0 unless its output is at ±B",
+    )
+    return Program(
+        name="rmm.qcqp",
+        title="Relative Margin Machine, QCQP",
+        source=f"{_PAPER}, eq. (5)",
+        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
+        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
+        objective_latex=r"\tfrac12\|w\|^2 + \sum_i C_i \xi_i",
+        variables={"w": w, "b": b, "xi": xi},
+        rows=(*margin_rows(y, f, xi, "w·xᵢ + b", r"w^\top x_i + b"), spread),
+        parameters={"C": costs, "B": bound},
+    )
+
+
+def qcqp_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+    """Dual of the QCQP, eq. (6) with its missing term, as a semidefinite program of size m + 2.
+
+    The linear matrix inequality needs no special case at λ = 0, where it forces Σ α_i y_i = 0.
+    Arguments as in :func:`qcqp`; X dense.
+    """
+    X, y = as_data(X, y)
+    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+    n, m = X.shape
+    alpha, lam, t = cp.Variable(n, name="alpha"), cp.Variable(n, name="lam"), cp.Variable(name="t")
+    costs, bound = cost_parameter(C, n), _bound(B)
+    lifted = np.column_stack([X, np.ones(n)])
+    identity = np.diag(np.append(np.ones(m), 0.0))
+    M = identity + lifted.T @ cp.diag(lam) @ lifted
+    q = cp.reshape(lifted.T @ cp.multiply(y, alpha), (m + 1, 1), order="C")
+    block = cp.bmat([[M, q], [q.T, cp.reshape(t, (1, 1), order="C")]])
+    rows = (
+        Row(
+            "w_b",
+            block >> 0,
+            "[M(λ) q; q' t] ⪰ 0",
+            r"\begin{bmatrix} M(\lambda) & q \\ q^\top & t\end{bmatrix} \succeq 0",
+            "Z",
+            "½vv' with v = (w, b, −1)",
+        ),
+        *alpha_rows(alpha, costs),
+        Row("spread", lam >= 0, "λᵢ ≥ 0", r"\lambda_i \ge 0", "room", "room left under the bound: ½(B² − fᵢ²)"),
+    )
+    return Program(
+        name="rmm.qcqp_dual",
+        title="Relative Margin Machine, dual of the QCQP",
+        source=f"{_PAPER}, eq. (6), corrected",
+        objective=cp.Maximize(cp.sum(alpha) - 0.5 * t - _half_square(bound) * cp.sum(lam)),
+        objective_text="Σᵢ αᵢ − ½ t − ½B² Σᵢ λᵢ",
+        objective_latex=r"\sum_i \alpha_i - \tfrac12 t - \tfrac12 B^2 \sum_i \lambda_i",
+        variables={"alpha": alpha, "lam": lam, "t": t},
+        rows=rows,
+        parameters={"C": costs, "B": bound},
+    )
+
+
+def qp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+    """RMM as a quadratic program with bounding constraints, eq. (7).
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    B : float
+        Bound on the outputs, at least 0.
+    """
+    X, y = as_data(X, y)
+    n, m = X.shape
+    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
+    costs, bound = cost_parameter(C, n), _bound(B)
+    f = X @ w + b
+    above = Row(
+        "bound_above",
+        f <= bound,
+        "w·xᵢ + b ≤ B",
+        r"w^\top x_i + b \le B",
+        "lam",
+        "saving per unit by which the upper bound is relaxed at sample i",
+    )
+    below = Row(
+        "bound_below",
+        -f <= bound,
+        "−(w·xᵢ + b) ≤ B",
+        r"-(w^\top x_i + b) \le B",
+        "lam_star",
+        "saving per unit by which the lower bound is relaxed at sample i",
+    )
+    return Program(
+        name="rmm.qp",
+        title="Relative Margin Machine, QP with bounding constraints",
+        source=f"{_PAPER}, eq. (7)",
+        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
+        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
+        objective_latex=r"\tfrac12\|w\|^2 + \sum_i C_i \xi_i",
+        variables={"w": w, "b": b, "xi": xi},
+        rows=(*margin_rows(y, f, xi, "w·xᵢ + b", r"w^\top x_i + b"), above, below),
+        parameters={"C": costs, "B": bound},
+    )
+
+
+def _bound_sign_rows(lam: cp.Variable, lam_star: cp.Variable) -> tuple[Row, Row]:
+    above = Row("bound_above", lam >= 0, "λᵢ ≥ 0", r"\lambda_i \ge 0", "room", "room under the bound: B − fᵢ")
+    below = Row("bound_below", lam_star >= 0, "λ*ᵢ ≥ 0", r"\lambda^*_i \ge 0", "room_star", "room above it: B + fᵢ")
+    return above, below
+
+
+def _dual_from_factor(F: Any, y: NDArray[Any], C: ArrayLike, B: float, name: str, title: str) -> Program:
+    n = F.shape[0]
+    alpha, lam, lam_star = (cp.Variable(n, name=name) for name in ("alpha", "lam", "lam_star"))
+    costs, bound = cost_parameter(C, n), _bound(B)
+    beta = cp.multiply(y, alpha) - lam + lam_star
+    balance = Row("b", cp.sum(beta) == 0, "Σᵢ βᵢ = 0", r"\sum_i \beta_i = 0", "b", "the intercept b, sign included")
+    return Program(
+        name=name,
+        title=title,
+        source=f"{_PAPER}, eq. (8)",
+        objective=cp.Maximize(
+            -0.5 * cp.sum_squares(F.T @ beta) + cp.sum(alpha) - bound * cp.sum(lam) - bound * cp.sum(lam_star)
+        ),
+        objective_text="−½ β'Kβ + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ,  β = α∘y − λ + λ*",
+        objective_latex=(
+            r"-\tfrac12\beta^\top K\beta + \sum_i \alpha_i - B\sum_i\lambda_i - B\sum_i\lambda^*_i,"
+            r"\quad \beta = \alpha\circ y - \lambda + \lambda^*"
+        ),
+        variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},
+        rows=(balance, *alpha_rows(alpha, costs), *_bound_sign_rows(lam, lam_star)),
+        parameters={"C": costs, "B": bound},
+    )
+
+
+def qp_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+    """Dual of the QP, eq. (8), with the linear kernel K = XX'; arguments as in :func:`qp`."""
+    X, y = as_data(X, y)
+    return _dual_from_factor(X, y, C, B, "rmm.qp_dual", "Relative Margin Machine, dual of the QP")
+
+
+def kernel_dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+    """Dual of the QP, eq. (8), for a Gram matrix.
+
+    Parameters
+    ----------
+    K : array_like of shape (n, n)
+        Symmetric positive semidefinite Gram matrix.
+    y, C, B
+        As in :func:`qp`.
+    """
+    K, y = as_data(K, y)
+    return _dual_from_factor(gram_factor(K), y, C, B, "rmm.kernel_dual", "Relative Margin Machine, kernel dual")
+
+
+def subproblem(
+    K: ArrayLike,
+    y: ArrayLike,
+    C: ArrayLike,
+    B: float,
+    alpha: NDArray[Any],
+    lam: NDArray[Any],
+    lam_star: NDArray[Any],
+    free: ArrayLike,
+) -> Program:
+    """Subproblem (9) of the decomposition: dual (8) over the samples in `free`, the others held.
+
+    Parameters
+    ----------
+    K : array_like of shape (n, n)
+        Symmetric positive semidefinite Gram matrix.
+    y, C, B
+        As in :func:`qp`.
+    alpha, lam, lam_star : ndarray of shape (n,)
+        A feasible point of (8).
+    free : array_like of int, shape (q,)
+        Samples whose alpha, lam and lam_star are free; at least one.
+
+    Returns
+    -------
+    Program
+        Its value is the value of (8) less what the held variables contribute by themselves, so a
+        solution raises (8) by as much as it raises this.
+    """
+    K, y = as_data(K, y)
+    free = np.unique(np.asarray(free, dtype=int))
+    if len(free) == 0 or free[0] < 0 or free[-1] >= len(y):
+        raise ValueError(f"free must hold sample numbers from 0 to {len(y) - 1}, at least one; not {free}")
+    held = np.setdiff1d(np.arange(len(y)), free)
+    beta_held = (alpha * y - lam + lam_star)[held]
+    a, l, l_star = (cp.Variable(len(free), name=name) for name in ("alpha", "lam", "lam_star"))
+    beta = cp.multiply(y[free], a) - l + l_star
+    costs, bound = cost_parameter(_costs_of(C, free, len(y)), len(free)), _bound(B)
+    balance = Row(
+        "b",
+        cp.sum(beta) == -beta_held.sum(),
+        "Σ_free βᵢ = −Σ_held βᵢ",
+        r"\sum_{\text{free}} \beta_i = -\sum_{\text{held}} \beta_i",
+        "b",
+        "the intercept b as these samples see it",
+    )
+    F = gram_factor(K[np.ix_(free, free)])
+    return Program(
+        name="rmm.subproblem",
+        title="Relative Margin Machine, subproblem of the decomposition",
+        source=f"{_PAPER}, eq. (9), corrected",
+        objective=cp.Maximize(
+            -0.5 * cp.sum_squares(F.T @ beta)
+            - (K[np.ix_(free, held)] @ beta_held) @ beta
+            + cp.sum(a)
+            - bound * cp.sum(l)
+            - bound * cp.sum(l_star)
+        ),
+        objective_text="−½ β_f'K_ff β_f − β_f'K_fh β_h + Σ αᵢ − B Σ λᵢ − B Σ λ*ᵢ,  β = α∘y − λ + λ*",
+        objective_latex=(
+            r"-\tfrac12\beta_f^\top K_{ff}\beta_f - \beta_f^\top K_{fh}\beta_h"
+            r" + \sum\alpha_i - B\sum\lambda_i - B\sum\lambda^*_i"
+        ),
+        variables={"alpha": a, "lam": l, "lam_star": l_star},
+        rows=(balance, *alpha_rows(a, costs), *_bound_sign_rows(l, l_star)),
+        parameters={"C": costs, "B": bound},
+    )
+
+
+def _costs_of(C: ArrayLike, free: NDArray[Any], n: int) -> NDArray[Any]:
+    """The costs of the samples in `free`, from a scalar or from a vector over all n samples."""
+    return np.broadcast_to(np.asarray(C, dtype=float), (n,))[free]
+
+
+def recover(
+    X: Any, y: ArrayLike, C: ArrayLike, B: float, alpha: NDArray[Any], lam: NDArray[Any], lam_star: NDArray[Any]
+) -> dict[str, NDArray[Any]]:
+    """Primal variables w, b, xi of (7) from the multipliers of (8)."""
+    X, y = as_data(X, y)
+    w = X.T @ (alpha * y - lam + lam_star)
+    b = best_intercept(X @ w, y, C, B)
+    return {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
+
+
+def recover_qcqp(
+    X: Any, y: ArrayLike, C: ArrayLike, B: float, alpha: NDArray[Any], lam: NDArray[Any]
+) -> dict[str, NDArray[Any]]:
+    """Primal variables w, b, xi of (5) from the multipliers of (6).
+
+    (w, b) solves M(λ) (w, b) = q; where λ vanishes, M does not determine b, and the intercept is
+    found as the SVM's is.
+    """
+    X, y = as_data(X, y)
+    n, m = X.shape
+    lifted = np.column_stack([X, np.ones(n)])
+    M = np.diag(np.append(np.ones(m), 0.0)) + (lifted * lam[:, None]).T @ lifted
+    q = lifted.T @ (alpha * y)
+    w = np.linalg.lstsq(M, q, rcond=1e-10)[0][:m]
+    b = best_intercept(X @ w, y, C, B)
+    return {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """Every primal of this module with its dual, on random data."""
+    X, y = two_blobs(seed=seed)
+    C, B = 1.0, 1.5
+    K = (X @ X.T + 1.0) ** 2
+    F = gram_factor(K)
+
+    def from_qp_dual(Z: Any) -> Any:
+        return lambda v: recover(Z, y, C, B, v["alpha"], v["lam"], v["lam_star"])
+
+    return [
+        Duality(qcqp(X, y, C, B), qcqp_dual(X, y, C, B), lambda v: recover_qcqp(X, y, C, B, v["alpha"], v["lam"])),
+        Duality(qp(X, y, C, B), qp_dual(X, y, C, B), from_qp_dual(X)),
+        Duality(qp(F, y, C, B), kernel_dual(K, y, C, B), from_qp_dual(F)),
+    ]
+
+
+if __name__ == "__main__":
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

@@ -1,0 +1,42 @@
+"""Small random data on which the modules demonstrate themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["two_blobs"]
+
+
+def two_blobs(
+    n: int = 40, m: int = 3, seed: int = 0, separation: float = 0.8
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two overlapping Gaussian classes with unequal scales and a mean away from the origin.
+
+    Parameters
+    ----------
+    n, m : int
+        Samples and features.
+    seed : int
+        Seed of the generator.
+    separation : float
+        Distance between the class means, in standard deviations of the first feature.
+
+    Returns
+    -------
+    X : ndarray of shape (n, m)
+    y : ndarray of shape (n,)
+        Labels -1 and +1, both present.
+    """
+    generator = np.random.default_rng(seed)
+    y = np.where(np.arange(n) < n // 2, 1.0, -1.0)
+    direction = generator.normal(size=m)
+    direction /= np.linalg.norm(direction)
+    scales = np.resize([1.0, 4.0, 0.5], m)
+    X = generator.normal(size=(n, m)) * scales + np.outer(y, direction) * separation
+    order = generator.permutation(n)
+    return (X + generator.normal(size=m))[order], y[order]

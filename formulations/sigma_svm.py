@@ -1,0 +1,234 @@
+"""The Sigma-SVM: a support vector machine that also keeps the spread of its outputs small.
+
+Problem
+-------
+Between the SVM (D = 0) and a machine that is blind to any affine change of the data (D = 1): the
+regulariser mixes ‖w‖² with the variance of the outputs, w'Σw, where μ and Σ are the mean and the
+(biased) covariance of the samples.
+
+Variables and shapes
+--------------------
+w (m,), b scalar, xi (n,); alpha (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a
+scalar or (n,), 0 <= D <= 1. Optional weights (n,) count a sample as often as they say in μ and Σ.
+
+Primal
+------
+(3)  min  (1−D)/2 ‖w‖² + D/2 ‖Σ^{1/2} w‖² + Σ C_i ξ_i
+     margin:  y_i (w·(x_i − μ) + b) ≥ 1 − ξ_i     [alpha]
+     slack:   ξ_i ≥ 0                             [beta]
+
+Dual
+----
+(4)  max  Σ α_i − ½ c'((1−D) I + D Σ)^{-1} c,   c = Σ α_i y_i (x_i − μ)
+     b:       Σ α_i y_i = 0                       [b]
+     margin:  α_i ≥ 0                             [the surplus of the primal row margin]
+     xi:      α_i ≤ C_i                           [xi]
+
+For a kernel, c'(…)^{-1}c is the SVM's quadratic with the kernel of
+:class:`formulations.centred_kernel.CentredKernel`.
+
+Recovery
+--------
+w = ((1−D) I + D Σ)^{-1} c (the pseudo-inverse at D = 1, which gives the least norm);
+f(t) = w·(t − μ) + b: b is the intercept for centred inputs.
+
+Multipliers
+-----------
+As in the SVM: alpha_i is the price of sample i's margin, beta_i = C_i − alpha_i. μ drops out of c
+because Σ α_i y_i = 0.
+
+Infeasible when
+---------------
+Never for finite C. At D = 1 with a singular Σ, w is not unique. At D = 1 with a kernel of full
+rank (RBF) the machine interpolates the labels whatever the data: keep D < 1 there.
+
+Reference
+---------
+Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (3), (4) and the kernelised form after
+them, read so that both of its terms carry the factor 1/(1−D) once.
+
+Example
+-------
+>>> from formulations import sigma_svm
+>>> from formulations.samples import two_blobs
+>>> X, y = two_blobs()
+>>> program = sigma_svm.primal(X, y, C=1.0, D=0.5)
+>>> half = program.solve().objective
+>>> again = program.set(D=0.9).solve().objective  # re-uses what was built
+>>> abs(again - sigma_svm.primal(X, y, C=1.0, D=0.9).solve().objective) < 1e-8
+True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.centred_kernel import CentredKernel
+from formulations.program import Duality, Program, Row
+from formulations.recovery import as_data, best_intercept, gram_factor, slacks
+from formulations.samples import two_blobs
+from formulations.svm import alpha_rows, cost_parameter, margin_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["dual", "kernel_dual", "moments", "pairs", "primal", "recover"]
+
+_PAPER = "Shivaswamy & Jebara (2008)"
+
+
+def _share(D: float) -> cp.Parameter:
+    """The parameter D, within [0, 1]."""
+    if not 0.0 <= D <= 1.0:
+        raise ValueError(f"D must lie in [0, 1], not {D!r}")
+    return cp.Parameter(nonneg=True, name="D", value=float(D))
+
+
+def moments(X: Any, weights: ArrayLike | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Mean (m,) and biased covariance (m, m) of the rows of X, weighted; X may be CSR."""
+    n = X.shape[0]
+    s = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
+    total = s.sum()
+    mu = np.asarray(X.T @ s) / total
+    if isinstance(X, np.ndarray):
+        Xc = X - mu
+        return mu, (Xc * s[:, None]).T @ Xc / total
+    second = X.T @ (X.multiply(s[:, None])).tocsr()
+    return mu, second.toarray() / total - np.outer(mu, mu)
+
+
+def primal(
+    X: Any, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
+) -> Program:
+    """Sigma-SVM primal, eq. (3).
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    D : float
+        Share of the output variance in the regulariser, within [0, 1].
+    weights : array_like of shape (n,), optional
+        How often each sample counts in the mean and the covariance.
+    """
+    X, y = as_data(X, y)
+    n, m = X.shape
+    mu, Sigma = moments(X, weights)
+    spread = gram_factor(Sigma).T
+    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
+    costs, share = cost_parameter(C, n), _share(D)
+    # 1 - D as a parameter of its own: its sign is then known, and the program stays parametrised.
+    rest = cp.CallbackParam(lambda: np.array(1.0 - share.value), nonneg=True)
+    return Program(
+        name="sigma_svm.primal",
+        title="Sigma-SVM, primal",
+        source=f"{_PAPER}, eq. (3)",
+        objective=cp.Minimize(
+            0.5 * rest * cp.sum_squares(w) + 0.5 * share * cp.sum_squares(spread @ w) + costs @ xi
+        ),
+        objective_text="(1−D)/2 ‖w‖² + D/2 ‖Σ^½ w‖² + Σᵢ Cᵢ ξᵢ",
+        objective_latex=r"\tfrac{1-D}2\|w\|^2 + \tfrac D2\|\Sigma^{1/2}w\|^2 + \sum_i C_i \xi_i",
+        variables={"w": w, "b": b, "xi": xi},
+        rows=margin_rows(y, X @ w - mu @ w + b, xi, "w·(xᵢ − μ) + b", r"w^\top(x_i-\mu) + b"),
+        parameters={"C": costs, "D": share},
+    )
+
+
+def _dual_in_basis(
+    points: NDArray[Any], variances: NDArray[Any], y: NDArray[Any], C: ArrayLike, D: float, name: str, title: str
+) -> Program:
+    """Dual (4) with the centred `points` (n, r) given in a basis where Sigma = diag(variances)."""
+    n = len(y)
+    alpha, costs, share = cp.Variable(n, name="alpha"), cost_parameter(C, n), _share(D)
+
+    def shrink() -> NDArray[Any]:
+        strength = (1.0 - share.value) + share.value * variances
+        return np.where(strength > 0, 1.0 / np.sqrt(np.where(strength > 0, strength, 1.0)), 0.0)
+
+    root = cp.CallbackParam(shrink, shape=(len(variances),), nonneg=True)
+    c = points.T @ cp.multiply(y, alpha)
+    balance = Row(
+        "b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", r"\sum_i \alpha_i y_i = 0", "b", "the intercept b, for centred inputs"
+    )
+    return Program(
+        name=name,
+        title=title,
+        source=f"{_PAPER}, eq. (4)",
+        objective=cp.Maximize(cp.sum(alpha) - 0.5 * cp.sum_squares(cp.multiply(root, c))),
+        objective_text="Σᵢ αᵢ − ½ c'((1−D)I + DΣ)⁻¹c,  c = Σᵢ αᵢ yᵢ (xᵢ − μ)",
+        objective_latex=r"\sum_i \alpha_i - \tfrac12 c^\top\big((1-D)I + D\Sigma\big)^{-1}c",
+        variables={"alpha": alpha},
+        rows=(balance, *alpha_rows(alpha, costs)),
+        parameters={"C": costs, "D": share},
+    )
+
+
+def dual(
+    X: Any, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
+) -> Program:
+    """Sigma-SVM dual, eq. (4); arguments as in :func:`primal`.
+
+    It is written in the eigenbasis of Sigma, where the inverse is a division, so that D stays a
+    parameter. Directions in which the samples do not spread carry no part of c, and are left out.
+    """
+    X, y = as_data(X, y)
+    mu, Sigma = moments(X, weights)
+    variances, axes = np.linalg.eigh(Sigma)
+    keep = variances > 1e-12 * max(variances[-1], np.finfo(float).tiny)
+    points = X @ axes[:, keep] - mu @ axes[:, keep]
+    return _dual_in_basis(points, variances[keep], y, C, D, "sigma_svm.dual", "Sigma-SVM, dual")
+
+
+def kernel_dual(
+    K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
+) -> Program:
+    """Sigma-SVM dual for a Gram matrix, in the corrected kernelised form.
+
+    Parameters
+    ----------
+    K : array_like of shape (n, n)
+        Symmetric positive semidefinite Gram matrix, not centred.
+    y, C, D, weights
+        As in :func:`primal`.
+    """
+    K, y = as_data(K, y)
+    kernel = CentredKernel(K, weights)
+    variances = kernel.eigenvalues / kernel.total
+    return _dual_in_basis(kernel.root, variances, y, C, D, "sigma_svm.kernel_dual", "Sigma-SVM, kernel dual")
+
+
+def recover(
+    X: Any, y: ArrayLike, C: ArrayLike, D: float, alpha: NDArray[Any], weights: ArrayLike | None = None
+) -> dict[str, NDArray[Any]]:
+    """Primal variables w, b, xi of (3) from the dual's alpha."""
+    X, y = as_data(X, y)
+    mu, Sigma = moments(X, weights)
+    c = X.T @ (alpha * y) - mu * (alpha @ y)
+    w = np.linalg.pinv((1.0 - D) * np.eye(len(mu)) + D * Sigma, rcond=1e-12, hermitian=True) @ c
+    g = X @ w - mu @ w
+    b = best_intercept(g, y, C)
+    return {"w": w, "b": np.array(b), "xi": slacks(g + b, y)}
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """Every program of this module on random data, as primal-dual pairs."""
+    X, y = two_blobs(seed=seed)
+    C, D = 1.0, 0.7
+    K = (X @ X.T + 1.0) ** 2
+    F = gram_factor(K)
+    return [
+        Duality(primal(X, y, C, D), dual(X, y, C, D), lambda v: recover(X, y, C, D, v["alpha"])),
+        Duality(primal(F, y, C, D), kernel_dual(K, y, C, D), lambda v: recover(F, y, C, D, v["alpha"])),
+    ]
+
+
+if __name__ == "__main__":
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

@@ -1,0 +1,311 @@
+"""The support vector machine: primal, dual, kernel dual, and the one-norm machine.
+
+Problem
+-------
+Separate two classes by the hyperplane f(x) = w'x + b of largest margin, paying C_i for each unit
+by which sample i falls short of y_i f(x_i) >= 1. The one-norm machine replaces the quadratic by
+the sum of the expansion coefficients, which makes it a linear program with few support vectors.
+
+Variables and shapes
+--------------------
+w (m,), b scalar, xi (n,); alpha (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a
+scalar or (n,). The one-norm machine has alpha (n,), b, xi (n,) and a kernel matrix K (n, n)
+that need be neither symmetric nor semidefinite; u (n,) in its dual.
+
+Primal
+------
+(1)  min  ½‖w‖² + Σ C_i ξ_i
+     margin:  y_i (w·x_i + b) ≥ 1 − ξ_i     [alpha]
+     slack:   ξ_i ≥ 0                       [beta]
+
+Dual
+----
+(2)  max  Σ α_i − ½ Σ_ij α_i α_j y_i y_j K_ij,   K = XX' or any Mercer kernel
+     b:       Σ α_i y_i = 0                 [b]
+     margin:  α_i ≥ 0                       [the surplus y_i f_i − 1 + ξ_i]
+     xi:      α_i ≤ C_i                     [xi]
+
+Rows of a dual are named after what their multipliers are in the primal: the multiplier of ``b``
+is b, that of ``xi`` is xi, that of ``margin`` is by how much the primal row ``margin`` is slack.
+
+Recovery
+--------
+w = Σ α_i y_i x_i, or f(t) = Σ α_i y_i k(x_i, t) + b; b minimises the cost for these scores (any
+point of an interval where no support vector is free); ξ_i = [1 − y_i f_i]_+.
+
+Multipliers
+-----------
+alpha_i is the rate at which the optimal cost rises when sample i must reach a margin above 1:
+0 beyond the margin, between 0 and C_i on it, C_i inside it. beta_i = C_i − alpha_i is what is left
+of the price of slack.
+
+Infeasible when
+---------------
+Never for finite C: w = 0, ξ = 1 is feasible. With one class only, w = 0 is optimal at cost 0.
+
+Reference
+---------
+Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (1), (2). One-norm: Mannor, Peleg &
+Rubinstein, slides on the cross-entropy method (its objective is no bound on the 0-norm, as the
+slides say it is; see the exact program there).
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations import svm
+>>> X, y = np.array([[-2.0], [0.0], [1.0], [3.0]]), np.array([-1, -1, 1, 1])
+>>> solution = svm.primal(X, y, C=10.0).solve()
+>>> solution["w"].round(6), float(solution["b"].round(6))
+(array([2.]), -1.0)
+>>> solution.duals["margin"].round(6) + 0.0  # alpha: the two samples on the margin
+array([0., 2., 2., 0.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.program import Duality, Program, Row
+from formulations.recovery import as_costs, as_data, best_intercept, gram_factor, slacks
+from formulations.samples import two_blobs
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["dual", "kernel_dual", "one_norm", "one_norm_dual", "pairs", "primal", "recover"]
+
+_PAPER = "Shivaswamy & Jebara (2008)"
+_SLIDES = "Mannor, Peleg & Rubinstein, slides"
+
+
+def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
+    """The costs C_i as a parameter named ``C`` of shape (n,)."""
+    return cp.Parameter(n, nonneg=True, name="C", value=as_costs(C, n))
+
+
+def margin_rows(y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str, f_latex: str) -> tuple[Row, Row]:
+    """The rows ``margin`` and ``slack`` that every program of the hinge family begins with."""
+    margin = Row(
+        "margin",
+        cp.multiply(y, f) >= 1 - xi,
+        f"yᵢ({f_text}) ≥ 1 − ξᵢ",
+        rf"y_i({f_latex}) \ge 1 - \xi_i",
+        "alpha",
+        "price of sample i's margin: 0 beyond it, between 0 and Cᵢ on it, Cᵢ inside it",
+    )
+    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", r"\xi_i \ge 0", "beta", "unused price of slack: Cᵢ − alphaᵢ")
+    return margin, slack
+
+
+def alpha_rows(alpha: cp.Variable, C: cp.Parameter) -> tuple[Row, Row]:
+    """The box 0 <= alpha <= C of every dual of the hinge family."""
+    sign = Row(
+        "margin", alpha >= 0, "αᵢ ≥ 0", r"\alpha_i \ge 0", "surplus", "how far sample i is beyond its margin row"
+    )
+    cap = Row("xi", alpha <= C, "αᵢ ≤ Cᵢ", r"\alpha_i \le C_i", "xi", "the slack ξᵢ of sample i")
+    return sign, cap
+
+
+def primal(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+    """SVM primal, eq. (1).
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    """
+    X, y = as_data(X, y)
+    n, m = X.shape
+    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
+    costs = cost_parameter(C, n)
+    return Program(
+        name="svm.primal",
+        title="Support vector machine, primal",
+        source=f"{_PAPER}, eq. (1)",
+        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
+        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
+        objective_latex=r"\tfrac12\|w\|^2 + \sum_i C_i \xi_i",
+        variables={"w": w, "b": b, "xi": xi},
+        rows=margin_rows(y, X @ w + b, xi, "w·xᵢ + b", r"w^\top x_i + b"),
+        parameters={"C": costs},
+    )
+
+
+def _dual_from_factor(F: Any, y: NDArray[Any], C: ArrayLike, name: str, title: str) -> Program:
+    n = F.shape[0]
+    alpha, costs = cp.Variable(n, name="alpha"), cost_parameter(C, n)
+    balance = Row(
+        "b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", r"\sum_i \alpha_i y_i = 0", "b", "the intercept b, sign included"
+    )
+    return Program(
+        name=name,
+        title=title,
+        source=f"{_PAPER}, eq. (2)",
+        objective=cp.Maximize(cp.sum(alpha) - 0.5 * cp.sum_squares(F.T @ cp.multiply(y, alpha))),
+        objective_text="Σᵢ αᵢ − ½ Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ",
+        objective_latex=r"\sum_i \alpha_i - \tfrac12 \sum_{ij} \alpha_i \alpha_j y_i y_j K_{ij}",
+        variables={"alpha": alpha},
+        rows=(balance, *alpha_rows(alpha, costs)),
+        parameters={"C": costs},
+    )
+
+
+def dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+    """SVM dual, eq. (2), with the linear kernel K = XX'.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    """
+    X, y = as_data(X, y)
+    return _dual_from_factor(X, y, C, "svm.dual", "Support vector machine, dual")
+
+
+def kernel_dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+    """SVM dual, eq. (2), for a Gram matrix.
+
+    Parameters
+    ----------
+    K : array_like of shape (n, n)
+        Symmetric positive semidefinite Gram matrix.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+
+    Raises
+    ------
+    ValueError
+        K is not symmetric positive semidefinite.
+    """
+    K, y = as_data(K, y)
+    return _dual_from_factor(gram_factor(K), y, C, "svm.kernel_dual", "Support vector machine, kernel dual")
+
+
+def recover(X: Any, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Primal variables w, b, xi of (1) from the dual's alpha."""
+    X, y = as_data(X, y)
+    w = X.T @ (alpha * y)
+    b = best_intercept(X @ w, y, C)
+    return {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
+
+
+def one_norm(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+    """The one-norm SVM, a linear program over the expansion coefficients.
+
+    Parameters
+    ----------
+    K : array_like of shape (n, n)
+        ``K[i, j] = k(x_i, x_j)``; neither symmetry nor semidefiniteness is needed.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample. Following the slides, it caps alpha as well.
+    """
+    K, y = as_data(K, y)
+    n = len(y)
+    alpha, b, xi = cp.Variable(n, name="alpha"), cp.Variable(name="b"), cp.Variable(n, name="xi")
+    costs = cost_parameter(C, n)
+    margin = Row(
+        "margin",
+        cp.multiply(y, K @ cp.multiply(y, alpha) + b) >= 1 - xi,
+        "yᵢ(Σⱼ Kᵢⱼ yⱼ αⱼ + b) ≥ 1 − ξᵢ",
+        r"y_i\Big(\sum_j K_{ij} y_j \alpha_j + b\Big) \ge 1 - \xi_i",
+        "u",
+        "price of sample i's margin: 0 beyond it, Cᵢ inside it",
+    )
+    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", r"\xi_i \ge 0", "v", "unused price of slack: Cᵢ − uᵢ")
+    sign = Row("sign", alpha >= 0, "αⱼ ≥ 0", r"\alpha_j \ge 0", "r", "what coefficient j lacks to be worth using")
+    cap = Row("cap", alpha <= costs, "αⱼ ≤ Cⱼ", r"\alpha_j \le C_j", "s", "saving per unit of extra cap on αⱼ")
+    return Program(
+        name="svm.one_norm",
+        title="One-norm support vector machine",
+        source=_SLIDES,
+        objective=cp.Minimize(cp.sum(alpha) + costs @ xi),
+        objective_text="Σⱼ αⱼ + Σᵢ Cᵢ ξᵢ",
+        objective_latex=r"\sum_j \alpha_j + \sum_i C_i \xi_i",
+        variables={"alpha": alpha, "b": b, "xi": xi},
+        rows=(margin, slack, sign, cap),
+        parameters={"C": costs},
+    )
+
+
+def one_norm_dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+    """Dual of :func:`one_norm`; its positive part is written out as the variable s.
+
+    Parameters
+    ----------
+    K : array_like of shape (n, n)
+        ``K[i, j] = k(x_i, x_j)``.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C : float or array_like of shape (n,)
+        Cost of slack, and cap on alpha, per sample.
+    """
+    K, y = as_data(K, y)
+    n = len(y)
+    u, s, costs = cp.Variable(n, name="u"), cp.Variable(n, name="s"), cost_parameter(C, n)
+    rows = (
+        Row("b", y @ u == 0, "Σᵢ yᵢ uᵢ = 0", r"\sum_i y_i u_i = 0", "b", "the intercept b, sign included"),
+        Row(
+            "alpha",
+            cp.multiply(y, K.T @ cp.multiply(y, u)) - s <= 1,
+            "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1",
+            r"y_j \sum_i K_{ij} y_i u_i - s_j \le 1",
+            "alpha",
+            "the coefficient αⱼ",
+        ),
+        Row("cap", s >= 0, "sⱼ ≥ 0", r"s_j \ge 0", "room", "room left under the cap: Cⱼ − αⱼ"),
+        Row("margin", u >= 0, "uᵢ ≥ 0", r"u_i \ge 0", "surplus", "how far sample i is beyond its margin row"),
+        Row("xi", u <= costs, "uᵢ ≤ Cᵢ", r"u_i \le C_i", "xi", "the slack ξᵢ of sample i"),
+    )
+    return Program(
+        name="svm.one_norm_dual",
+        title="One-norm support vector machine, dual",
+        source=f"{_SLIDES} (derived)",
+        objective=cp.Maximize(cp.sum(u) - costs @ s),
+        objective_text="Σᵢ uᵢ − Σⱼ Cⱼ sⱼ",
+        objective_latex=r"\sum_i u_i - \sum_j C_j s_j",
+        variables={"u": u, "s": s},
+        rows=rows,
+        parameters={"C": costs},
+    )
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """Every program of this module on random data, as primal-dual pairs."""
+    X, y = two_blobs(seed=seed)
+    C = np.where(y > 0, 1.0, 0.7)
+    K = (X @ X.T + 1.0) ** 2
+    F = gram_factor(K)
+    one_norm_primal, one_norm_of = one_norm(K, y, C), one_norm_dual(K, y, C)
+
+    def one_norm_recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        # A linear program's primal is read off the multipliers of its dual.
+        alpha = np.asarray(one_norm_of.rows[1].constraint.dual_value)
+        b = best_intercept(K @ (y * alpha), y, C)
+        return {"alpha": alpha, "b": np.array(b), "xi": slacks(K @ (y * alpha) + b, y)}
+
+    return [
+        Duality(primal(X, y, C), dual(X, y, C), lambda v: recover(X, y, C, v["alpha"])),
+        Duality(primal(F, y, C), kernel_dual(K, y, C), lambda v: recover(F, y, C, v["alpha"])),
+        Duality(one_norm_primal, one_norm_of, one_norm_recover),
+    ]
+
+
+if __name__ == "__main__":
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

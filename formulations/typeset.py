@@ -1,0 +1,91 @@
+"""How a program is printed: as text for a terminal, as LaTeX and Markdown for a notebook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+    from formulations.program import Program
+
+
+def _shape(variable: cp.Variable) -> str:
+    """``R`` for a scalar, ``R^3`` for a vector, ``R^(2×3)`` for a matrix."""
+    shape = variable.shape
+    if not shape:
+        return "R"
+    size = "×".join(str(k) for k in shape)
+    return f"R^{size}" if len(shape) == 1 else f"R^({size})"
+
+
+def _number(parameter: cp.Parameter) -> str:
+    """A parameter's value, or its range where it is a vector of different values."""
+    if parameter.value is None:
+        return "(not set)"
+    low, high = float(np.min(parameter.value)), float(np.max(parameter.value))
+    return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
+
+
+def size_of(program: Program) -> str:
+    """Class and size of a program, such as ``QP: 44 variables, 160 constraint rows``."""
+    variables = sum(variable.size for variable in program.variables.values())
+    rows = sum(row.constraint.size for row in program.rows)
+    return f"{program.kind}: {variables} variables, {rows} constraint rows"
+
+
+def text_of(program: Program) -> str:
+    """The program as aligned lines of text."""
+    over = ", ".join(f"{name} ∈ {_shape(variable)}" for name, variable in program.variables.items())
+    name_width = max(len(row.name) for row in program.rows)
+    text_width = max(len(row.text) for row in program.rows)
+    lines = [
+        f"{program.title}  —  {program.source}",
+        "",
+        f"{program.sense:<11} {program.objective_text}",
+        f"{'over':<11} {over}",
+    ]
+    for i, row in enumerate(program.rows):
+        label = "subject to" if i == 0 else ""
+        lines.append(f"{label:<11} {row.name:<{name_width}}   {row.text:<{text_width}}   [{row.multiplier}]")
+    if program.parameters:
+        values = ", ".join(f"{name} = {_number(p)}" for name, p in program.parameters.items())
+        lines.append(f"{'with':<11} {values}")
+    lines += [f"{'size':<11} {size_of(program)}", "", "multipliers"]
+    letter_width = max(len(row.multiplier) for row in program.rows)
+    lines += [f"  {row.multiplier:<{letter_width}}   {row.meaning}" for row in program.rows]
+    return "\n".join(lines)
+
+
+def latex_of(program: Program) -> str:
+    """The program as a LaTeX display."""
+    verb = r"\min" if program.sense == "minimise" else r"\max"
+    over = ",\\,".join(_latex_name(name) for name in program.variables)
+    lines = [rf"{verb}_{{{over}}} \quad & {program.objective_latex} \\"]
+    for i, row in enumerate(program.rows):
+        label = r"\text{s.t.}" if i == 0 else ""
+        lines.append(rf"{label} \quad & {row.latex} && [{_latex_name(row.multiplier)}] \\")
+    return "$$\\begin{aligned}\n" + "\n".join(lines) + "\n\\end{aligned}$$"
+
+
+def markdown_of(program: Program) -> str:
+    """The program as Markdown: title, LaTeX display and the table of multipliers."""
+    table = ["| row | multiplier | meaning |", "|---|---|---|"]
+    table += [f"| {row.name} | ${_latex_name(row.multiplier)}$ | {row.meaning} |" for row in program.rows]
+    head = f"**{program.title}** ({program.source}; {size_of(program)})"
+    return "\n\n".join([head, latex_of(program), "\n".join(table)])
+
+
+_GREEK = {"xi", "alpha", "beta", "lambda", "zeta", "theta", "sigma"}
+
+
+def _latex_name(name: str) -> str:
+    """A variable's or multiplier's name as LaTeX; ``lam_star`` is the paper's lambda-star."""
+    base, _, star = name.partition("_")
+    base = "lambda" if base == "lam" else base
+    letter = "\\" + base if base in _GREEK else base
+    if not star:
+        return letter
+    return f"{letter}^*" if star == "star" else f"{letter}_{{\\text{{{star.replace('_', ' ')}}}}}"
