@@ -1,0 +1,1 @@
+"""The mathematics: programs in the notation of the papers."""

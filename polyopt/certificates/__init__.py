@@ -1,0 +1,1 @@
+"""Optimality measured from the data and the vectors alone, never from a solver."""

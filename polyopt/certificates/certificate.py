@@ -1,0 +1,194 @@
+"""The certificate: how far a point is from optimal, by which row, and with what proof.
+
+A certificate is computed from the data and the vectors alone. No solver's word enters it: slacks,
+objectives and bounds are evaluated anew, and a bound on the optimum is only ever the dual
+objective at a point that has first been made exactly dual feasible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.table import Table
+
+__all__ = ["Certificate", "Claim", "Residual"]
+
+
+class Claim(Enum):
+    """What a certificate proves; each value is a sentence."""
+
+    OPTIMAL = "The point is optimal within the tolerance."
+    SUBOPTIMAL_BY = "The point is feasible and within the stated amount of the optimum."
+    STATIONARY = "The point is a fixed point of its outer loop, optimal for its assignment."
+    INFEASIBLE = "No point is feasible: the multipliers form a ray that proves it."
+    NONE = "Nothing is proven about the point."
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Residual:
+    """The largest violation of one optimality condition.
+
+    Attributes
+    ----------
+    condition : str
+        ``"primal"``, ``"sign"``, ``"stationarity"`` or ``"complementarity"``.
+    row : str
+        The row or variable the condition belongs to.
+    value : float
+        The violation in its own units.
+    relative : float
+        The violation over the scale of the quantities compared; this is what a tolerance is held to.
+    worst : int or None
+        The index of the sample (or coordinate) where it is worst; None for a single condition.
+    """
+
+    condition: str
+    row: str
+    value: float
+    relative: float
+    worst: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Condition, row and worst index in one word, such as ``"sign of alpha[17]"``."""
+        where = "" if self.worst is None else f"[{self.worst}]"
+        return f"{self.condition} of {self.row}{where}"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is proven about a point.
+
+    Attributes
+    ----------
+    program : str
+        The program the point belongs to.
+    claim : Claim
+        What is proven.
+    primal_value : float
+        Objective at the point, with the slacks recomputed from the data. Where the point breaks a
+        hard row, it is the objective at the nearest feasible point on its ray.
+    dual_value : float
+        A proven bound on the optimum: the dual objective at an exactly feasible dual point.
+    residuals : tuple of Residual
+        Every optimality condition that the vectors given let one check.
+    tol : float
+        The tolerance, relative, for the gap and for every residual.
+    scope : str
+        What the bound is a bound on, where that is less than the whole problem.
+    note : str
+        Anything a reader should know, as a sentence.
+    """
+
+    program: str
+    claim: Claim
+    primal_value: float
+    dual_value: float
+    residuals: tuple[Residual, ...]
+    tol: float = 1e-6
+    scope: str = "the program"
+    note: str = ""
+    sense: str = field(default="minimise")
+
+    @property
+    def gap(self) -> float:
+        """Absolute duality gap: how far from optimal the point can be at most."""
+        return self.primal_value - self.dual_value if self.sense == "minimise" else self.dual_value - self.primal_value
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap over the larger of the two values."""
+        return relative_gap(self.primal_value, self.dual_value)
+
+    @property
+    def eps(self) -> float:
+        """The amount in ``suboptimal_by``: the gap, never below zero."""
+        return max(self.gap, 0.0)
+
+    @property
+    def worst(self) -> Residual | None:
+        """The residual that is largest relative to its scale."""
+        return max(self.residuals, key=lambda r: r.relative, default=None)
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether the claim is ``optimal``."""
+        return self.claim is Claim.OPTIMAL
+
+    @property
+    def sentence(self) -> str:
+        """The claim in full, with its amount and its scope."""
+        text = str(self.claim)
+        if self.claim is Claim.SUBOPTIMAL_BY:
+            text = f"Within {self.eps:.3g} ({self.relative_gap:.2g} relative) of the optimum of {self.scope}, proven."
+        return f"{text} {self.note}".strip()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        worst = self.worst
+        return {
+            "program": self.program,
+            "claim": self.claim.name.lower(),
+            "sentence": self.sentence,
+            "scope": self.scope,
+            "primal_value": self.primal_value,
+            "dual_value": self.dual_value,
+            "gap": self.gap,
+            "relative_gap": self.relative_gap,
+            "tol": self.tol,
+            "worst": None if worst is None else worst.label,
+            "residuals": [vars(residual) for residual in self.residuals],
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """The residuals as a frame: condition, row, value, relative, worst."""
+        import pandas as pd
+
+        columns = ["condition", "row", "value", "relative", "worst"]
+        frame = pd.DataFrame([vars(residual) for residual in self.residuals], columns=columns)
+        return frame.astype({"worst": "Int64"})
+
+    def table(self) -> Table:
+        """The certificate as a rich table."""
+        from rich.table import Table
+
+        table = Table(title=f"Certificate: {self.program}", caption=self.sentence, title_justify="left")
+        table.caption_justify = "left"
+        for column in ("condition", "row", "violation", "relative", "worst at", ""):
+            table.add_column(column, justify="right" if column in ("violation", "relative", "worst at") else "left")
+        table.add_row("value", "primal", f"{self.primal_value:.10g}", "", "", "")
+        table.add_row("value", "dual bound", f"{self.dual_value:.10g}", "", "", "")
+        table.add_row("gap", "", f"{self.gap:.2e}", f"{self.relative_gap:.2e}", "", _mark(self.relative_gap, self.tol))
+        table.add_section()
+        for r in self.residuals:
+            where = "" if r.worst is None else str(r.worst)
+            table.add_row(
+                r.condition, r.row, f"{r.value:.2e}", f"{r.relative:.2e}", where, _mark(r.relative, self.tol)
+            )
+        return table
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=100, color_system=None)
+        with console.capture() as capture:
+            console.print(self.table())
+        return capture.get().rstrip()
+
+
+def relative_gap(primal_value: float, dual_value: float) -> float:
+    """``|p - d| / max(|p|, |d|)``, and 0 where both are 0."""
+    scale = max(abs(primal_value), abs(dual_value))
+    difference = abs(primal_value - dual_value)
+    return difference / scale if scale > 0 else difference
+
+
+def _mark(relative: float, tol: float) -> str:
+    return "ok" if relative <= tol else "FAILS"
