@@ -1,1 +1,17 @@
-"""Optimality measured from the data and the vectors alone, never from a solver."""
+"""Optimality measured from the data and the vectors alone, never from a solver's word."""
+
+from polyopt.certificates.certificate import Certificate, Claim, Residual
+from polyopt.certificates.classifiers import certify_rmm, certify_sigma_svm, certify_svm
+from polyopt.certificates.kkt import certify_program
+from polyopt.certificates.one_norm import certify_one_norm
+
+__all__ = [
+    "Certificate",
+    "Claim",
+    "Residual",
+    "certify_one_norm",
+    "certify_program",
+    "certify_rmm",
+    "certify_sigma_svm",
+    "certify_svm",
+]

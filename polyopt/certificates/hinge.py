@@ -103,10 +103,14 @@ class HingeProgram:
         if not self.intercept:
             return Multipliers(alpha, lam, lam_star)
         up = self.y > 0
-        plus, minus = alpha[up].sum() + lam_star.sum(), alpha[~up].sum() + lam.sum()
-        light = min(plus, minus)
-        s_plus, s_minus = (light / side if side > 0 else 0.0 for side in (plus, minus))
+        s_plus, s_minus = balancing(alpha[up].sum() + lam_star.sum(), alpha[~up].sum() + lam.sum())
         return Multipliers(alpha * np.where(up, s_plus, s_minus), lam * s_minus, lam_star * s_plus)
+
+
+def balancing(plus: float, minus: float) -> tuple[float, float]:
+    """Factors of at most 1 that make two non-negative sums equal by shrinking the larger one."""
+    light = min(plus, minus)
+    return (light / plus if plus > 0 else 0.0, light / minus if minus > 0 else 0.0)
 
 
 def certify_hinge(

@@ -1,0 +1,159 @@
+"""Front doors: a certificate for each classifier of the hinge family, from its data and its vectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.centred_kernel import CentredKernel
+from formulations.recovery import as_data
+from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
+from polyopt.certificates.hinge import HingeProgram, certify_hinge
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.certificates.geometry import Geometry
+
+__all__ = ["certify_rmm", "certify_sigma_svm", "certify_svm"]
+
+
+def certify_svm(
+    X: Any,
+    y: ArrayLike,
+    C: ArrayLike = 1.0,
+    *,
+    w: ArrayLike | None = None,
+    b: float | None = None,
+    alpha: ArrayLike | None = None,
+    precomputed: bool = False,
+    tol: float = 1e-6,
+    max_iter: int = 2000,
+) -> Certificate:
+    """Certify a point of the SVM, eq. (1) and (2) of Shivaswamy & Jebara (2008).
+
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m), or Gram matrix of shape (n, n)
+        The training data; a Gram matrix if `precomputed`.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C : float or array_like of shape (n,)
+        Cost per sample; infinite for a hard margin, where the multipliers may prove that no
+        hyperplane separates the classes.
+    w : array_like of shape (m,), optional
+        Normal vector; with `precomputed`, signed expansion coefficients of shape (n,).
+    b : float, optional
+        Intercept. By default the best one for w.
+    alpha : array_like of shape (n,), optional
+        Multipliers of the margin rows, in input order, non-negative. At least one of `w` and
+        `alpha` is needed; without `alpha` a dual bound is built.
+    precomputed : bool
+        Whether X is a Gram matrix.
+    tol : float
+        Relative tolerance.
+    max_iter : int
+        Effort spent on the bound when `alpha` is absent.
+    """
+    X, y = as_data(X, y)
+    geometry: Geometry = KernelGeometry(X) if precomputed else LinearGeometry(X)
+    program = HingeProgram("the SVM", geometry, y, _costs(C, len(y)))
+    return certify_hinge(program, v=_vector(w), b=b, alpha=_vector(alpha), tol=tol, max_iter=max_iter)
+
+
+def certify_sigma_svm(
+    X: Any,
+    y: ArrayLike,
+    C: ArrayLike = 1.0,
+    D: float = 0.5,
+    *,
+    w: ArrayLike | None = None,
+    b: float | None = None,
+    alpha: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    precomputed: bool = False,
+    tol: float = 1e-6,
+    max_iter: int = 2000,
+) -> Certificate:
+    """Certify a point of the Sigma-SVM, eq. (3) and (4) of Shivaswamy & Jebara (2008).
+
+    Parameters
+    ----------
+    X, y, C, alpha, precomputed, tol, max_iter
+        As in :func:`certify_svm`.
+    D : float
+        Share of the output variance in the regulariser, within [0, 1].
+    w : array_like, optional
+        Normal vector (m,); with `precomputed`, expansion coefficients (n,) in the Sigma kernel.
+    b : float, optional
+        Intercept for centred inputs.
+    weights : array_like of shape (n,), optional
+        Weights of the samples in mean and covariance.
+    """
+    X, y = as_data(X, y)
+    if not 0.0 <= D <= 1.0:
+        raise ValueError(f"D must lie in [0, 1], not {D!r}")
+    geometry: Geometry
+    if precomputed:
+        geometry = KernelGeometry(CentredKernel(X, weights).gram(D))
+    else:
+        geometry = LinearGeometry(X, D, _vector(weights))
+    program = HingeProgram("the Sigma-SVM", geometry, y, _costs(C, len(y)))
+    return certify_hinge(program, v=_vector(w), b=b, alpha=_vector(alpha), tol=tol, max_iter=max_iter)
+
+
+def certify_rmm(
+    X: Any,
+    y: ArrayLike,
+    C: ArrayLike = 1.0,
+    B: float = 2.0,
+    *,
+    w: ArrayLike | None = None,
+    b: float | None = None,
+    alpha: ArrayLike | None = None,
+    lam: ArrayLike | None = None,
+    lam_star: ArrayLike | None = None,
+    precomputed: bool = False,
+    tol: float = 1e-6,
+    max_iter: int = 2000,
+) -> Certificate:
+    """Certify a point of the Relative Margin Machine, eq. (7) and (8) of Shivaswamy & Jebara (2008).
+
+    Parameters
+    ----------
+    X, y, C, w, b, alpha, precomputed, tol, max_iter
+        As in :func:`certify_svm`.
+    B : float
+        Bound on the outputs, at least 0.
+    lam, lam_star : array_like of shape (n,), optional
+        Multipliers of the upper and the lower bound; zero where not given.
+    """
+    X, y = as_data(X, y)
+    if not B >= 0:
+        raise ValueError(f"B must be at least 0, not {B!r}")
+    geometry: Geometry = KernelGeometry(X) if precomputed else LinearGeometry(X)
+    program = HingeProgram("the Relative Margin Machine", geometry, y, _costs(C, len(y)), float(B))
+    return certify_hinge(
+        program,
+        v=_vector(w),
+        b=b,
+        alpha=_vector(alpha),
+        lam=_vector(lam),
+        lam_star=_vector(lam_star),
+        tol=tol,
+        max_iter=max_iter,
+    )
+
+
+def _vector(values: ArrayLike | None) -> NDArray[Any] | None:
+    return None if values is None else np.asarray(values, dtype=float)
+
+
+def _costs(C: ArrayLike, n: int) -> NDArray[Any]:
+    """Costs per sample; unlike a program's, they may be infinite."""
+    costs = np.broadcast_to(np.asarray(C, dtype=float), (n,)).copy()
+    if np.isnan(costs).any() or (costs < 0).any() or not costs.any():
+        raise ValueError(f"C must be positive (per sample: not all zero), not {C!r}")
+    return costs
