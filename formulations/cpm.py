@@ -1,0 +1,414 @@
+"""The Convex Polytope Machine: one class inside a convex polytope, the other outside of it.
+
+Problem
+-------
+A polytope of K faces separates the classes: f(x) = max_k W_k·x̃ is positive outside it, where the
+positive samples belong, and negative inside. A negative must be on the inner side of every face; a
+positive need only be on the outer side of one, and which one answers for it is its assignment z_i.
+For a fixed assignment the program is convex; over the assignments it is not. Everything here is
+for a fixed one; :func:`objective` alone takes the best.
+
+Variables and shapes
+--------------------
+x̃ = (x, 1): the bias is the last coordinate, and it is penalised like the others. W (K, m+1),
+xi (n, K); alpha (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,), the
+assignment is (n,) of 0..K-1, its entries at the negatives ignored. Z (n, K) is the 0/1 matrix of
+who answers for whom: a row of ones at a negative, z_i's unit vector at a positive. With the shared
+slack of loss="max", xi has one entry per negative and K per positive, sample by sample, and
+[ik] is the place of ξ_ik in it (:func:`slack_places`).
+
+Primal
+------
+loss="sum", the paper's unconstrained form, which its Algorithm 1 minimises; K independent programs
+(6)  min  ‖W‖² + Σ_ik C_i Z_ik ξ_ik
+     margin:  y_i W_k·x̃_i ≥ 1 − ξ_ik              [alpha]
+     slack:   ξ_ik ≥ 0                             [beta]
+
+loss="max", (6) as printed: a negative has one slack for all faces, which ties them together
+(6)  min  ‖W‖² + Σ_neg C_i ξ_i + Σ_pos Σ_k C_i Z_ik ξ_ik
+     margin:  y_i W_k·x̃_i ≥ 1 − ξ_[ik]            [alpha]
+     slack:   ξ ≥ 0                                [beta]
+
+one face of loss="sum", with costs c_i = C_i Z_ik
+     min  ‖w‖² + Σ c_i ξ_i
+     margin:  y_i w·x̃_i ≥ 1 − ξ_i                 [alpha]
+     slack:   ξ_i ≥ 0                              [beta]
+
+The paper takes both losses for one program. They are two: a negative that violates several faces
+pays for each of them in the first, for the worst of them in the second. J_max(W) ≤ J_sum(W), equal
+for K = 1.
+
+Dual
+----
+     max  Σ_ik α_ik − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²
+     margin:  α_ik ≥ 0                             [surplus of the primal row margin]
+     xi:      α_ik ≤ C_i Z_ik                      [xi]    loss="sum", and the positives of "max"
+     xi:      Σ_k α_ik ≤ C_i                       [xi]    the negatives of loss="max"
+
+There is no balance row, since the bias is penalised.
+
+Recovery
+--------
+W_k = ½ Σ_i α_ik y_i x̃_i; ξ_ik = [1 − y_i W_k·x̃_i]_+, and its largest over k where it is shared.
+
+Multipliers
+-----------
+alpha_ik is the rate at which the optimal cost rises when sample i must reach a margin above 1 on
+face k: which samples hold which face, and how hard. With loss="max" the faces share a negative's
+C_i between them. beta is the unused price of slack.
+
+Infeasible when
+---------------
+Never for finite C: W = 0, ξ = 1 is feasible.
+
+Reference
+---------
+Kantchelian, Tschantz, Huang, Bartlett, Joseph & Tygar, Large-Margin Convex Polytope Machine (2014),
+eq. (6) and the unconstrained form after it; with C for 1/λ. One face is twice the SVM of cost C/2
+without intercept on x̃.
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations import cpm
+>>> X, y = np.array([[-2.0], [0.0], [2.0]]), np.array([1, -1, 1])  # inside is the middle
+>>> program = cpm.fixed_assignment(X, y, n_faces=2, assignment=[0, -1, 1], C=10.0)
+>>> solution = program.solve()
+>>> solution["W"].round(6)
+array([[-1., -1.],
+       [ 1., -1.]])
+>>> swapped = program.set(Z=cpm.answers(y, 2, [1, -1, 0])).solve()  # re-uses what was built
+>>> swapped["W"].round(6)
+array([[ 1., -1.],
+       [-1., -1.]])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.program import Duality, Program, Row
+from formulations.recovery import as_costs, as_data, slacks
+from formulations.samples import two_blobs
+from formulations.svm import alpha_rows, cost_parameter, margin_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Loss = Literal["sum", "max"]
+
+__all__ = [
+    "answers",
+    "face",
+    "face_dual",
+    "fixed_assignment",
+    "fixed_assignment_dual",
+    "lift",
+    "natural_assignment",
+    "objective",
+    "pairs",
+    "recover",
+    "slack_places",
+]
+
+_PAPER = "Kantchelian et al. (2014)"
+
+
+def lift(X: Any) -> Any:
+    """The samples with a column of ones appended, x̃ = (x, 1); CSR stays CSR."""
+    ones = np.ones((X.shape[0], 1))
+    if sp.issparse(X):
+        return sp.csr_array(sp.hstack([X, sp.csr_array(ones)], format="csr"))
+    return np.hstack([np.asarray(X, dtype=float), ones])
+
+
+def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
+    """Z (n, K): which faces answer for which sample, the parameter ``Z`` of the programs here.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    n_faces : int
+        K, at least 1.
+    assignment : array_like of int, shape (n,)
+        The face of each positive; the entries of negatives are ignored.
+
+    Raises
+    ------
+    ValueError
+        A positive is assigned to no face, or the shapes differ.
+    """
+    positive = np.asarray(y) > 0
+    z = np.asarray(assignment)
+    if z.shape != positive.shape:
+        raise ValueError(f"assignment must have shape {positive.shape} to match y, not {z.shape}")
+    z = z[positive].astype(int)
+    if len(z) and not (z.min() >= 0 and z.max() < n_faces):
+        raise ValueError(
+            f"assignment must be from 0 to {n_faces - 1} at every positive, not {z.min()} to {z.max()}"
+        )
+    Z = np.ones((len(positive), n_faces))
+    Z[positive] = np.eye(n_faces)[z]
+    return Z
+
+
+def slack_places(y: ArrayLike, n_faces: int) -> NDArray[np.int64]:
+    """Place (n, K) of ξ_ik among the slacks of loss="max": one per negative, K per positive."""
+    own = np.where(np.asarray(y)[:, None] > 0, np.arange(n_faces), 0)
+    width = np.where(np.asarray(y) > 0, n_faces, 1)
+    return (np.cumsum(width) - width)[:, None] + own
+
+
+def natural_assignment(X: Any, y: ArrayLike, W: NDArray[Any]) -> NDArray[np.int64]:
+    """The face with the highest score for each positive, which is the best for W; -1 at negatives."""
+    return np.where(np.asarray(y) > 0, np.argmax(lift(X) @ W.T, axis=1), -1)
+
+
+def objective(X: Any, y: ArrayLike, W: NDArray[Any], C: ArrayLike = 1.0, loss: Loss = "sum") -> float:
+    """J(W): the objective of (6) at W, with the assignment that is best for it.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    W : ndarray of shape (K, m+1)
+        Faces, the bias last.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    loss : {"sum", "max"}
+        Whether a negative pays for every face it violates, or for the worst.
+    """
+    X, y = as_data(X, y)
+    _check_loss(loss)
+    hinge = slacks(lift(X) @ W.T, y[:, None])
+    for_negatives = hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
+    return float((W**2).sum() + as_costs(C, len(y)) @ np.where(y > 0, hinge.min(axis=1), for_negatives))
+
+
+def _check_loss(loss: str) -> None:
+    if loss not in ("sum", "max"):
+        raise ValueError(f"loss must be 'sum' or 'max', not {loss!r}")
+
+
+def _parameters(
+    y: NDArray[Any], n_faces: int, assignment: ArrayLike, C: ArrayLike, loss: Loss
+) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
+    """The parameters C and Z, and the cost of each slack, which follows from both."""
+    _check_loss(loss)
+    if not (isinstance(n_faces, int | np.integer) and n_faces >= 1):
+        raise ValueError(f"n_faces must be an integer of at least 1, not {n_faces!r}")
+    n = len(y)
+    C = cost_parameter(C, n)
+    Z = cp.Parameter((n, n_faces), nonneg=True, name="Z", value=answers(y, n_faces, assignment))
+    by_pair: Callable[[], NDArray[Any]] = lambda: C.value[:, None] * Z.value  # noqa: E731
+    if loss == "sum":
+        return {"C": C, "Z": Z}, cp.CallbackParam(by_pair, shape=(n, n_faces), nonneg=True)
+    # The entries of a negative share one place and are equal, so the first of each place will do.
+    _, first = np.unique(slack_places(y, n_faces), return_index=True)
+    return {"C": C, "Z": Z}, cp.CallbackParam(
+        lambda: by_pair().ravel()[first], shape=(len(first),), nonneg=True
+    )
+
+
+def fixed_assignment(
+    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
+) -> Program:
+    """The convex polytope machine for a fixed assignment, eq. (6).
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels: -1 inside, +1 outside.
+    n_faces : int
+        K, at least 1.
+    assignment : array_like of int, shape (n,)
+        The face of each positive; the entries of negatives are ignored.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    loss : {"sum", "max"}
+        Whether a negative pays for every face it violates, or for the worst.
+
+    Returns
+    -------
+    Program
+        With the parameters C and Z; ``program.set(Z=answers(y, n_faces, assignment))`` changes the
+        assignment.
+    """
+    X, y = as_data(X, y)
+    parameters, costs = _parameters(y, n_faces, assignment, C, loss)
+    n, m = X.shape
+    W, xi = cp.Variable((n_faces, m + 1), name="W"), cp.Variable(costs.shape, name="xi")
+    if loss == "sum":
+        spread, text, latex = xi, "ξᵢₖ", r"\xi_{ik}"
+        objective_text, objective_latex = "‖W‖² + Σᵢₖ Cᵢ Zᵢₖ ξᵢₖ", r"\|W\|^2 + \sum_{ik} C_i Z_{ik} \xi_{ik}"
+    else:
+        spread = cp.reshape(xi[slack_places(y, n_faces).ravel()], (n, n_faces), order="C")
+        text, latex = "ξ₍ᵢₖ₎", r"\xi_{[ik]}"
+        objective_text = "‖W‖² + Σ_neg Cᵢ ξᵢ + Σ_pos Σₖ Cᵢ Zᵢₖ ξᵢₖ"
+        objective_latex = r"\|W\|^2 + \sum_{y_i<0} C_i \xi_i + \sum_{y_i>0}\sum_k C_i Z_{ik} \xi_{ik}"
+    margin = Row(
+        "margin",
+        cp.multiply(y[:, None], lift(X) @ W.T) >= 1 - spread,
+        f"yᵢ Wₖ·x̃ᵢ ≥ 1 − {text}",
+        rf"y_i W_k^\top \tilde x_i \ge 1 - {latex}",
+        "alpha",
+        "price of sample i's margin on face k: 0 beyond it, up to its cost on it, all of it inside",
+    )
+    slack = Row("slack", xi >= 0, f"{text} ≥ 0", rf"{latex} \ge 0", "beta", "unused price of slack")
+    return Program(
+        name=f"cpm.fixed_assignment[{loss}]",
+        title=f"Convex polytope machine, fixed assignment, {_PAYS[loss]}",
+        source=f"{_PAPER}, {_SOURCES[loss]}",
+        objective=cp.Minimize(cp.sum_squares(W) + cp.sum(cp.multiply(costs, xi))),
+        objective_text=objective_text,
+        objective_latex=objective_latex,
+        variables={"W": W, "xi": xi},
+        rows=(margin, slack),
+        parameters=parameters,
+    )
+
+
+_PAYS = {"sum": "a negative pays for every face", "max": "a negative pays for its worst face"}
+_SOURCES = {"sum": "unconstrained form of eq. (6)", "max": "eq. (6)"}
+
+
+def fixed_assignment_dual(
+    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
+) -> Program:
+    """Dual of :func:`fixed_assignment`; the same arguments and the same parameters."""
+    X, y = as_data(X, y)
+    parameters, costs = _parameters(y, n_faces, assignment, C, loss)
+    alpha = cp.Variable((len(y), n_faces), name="alpha")
+    if loss == "sum":
+        used, text, latex = alpha, "αᵢₖ ≤ Cᵢ Zᵢₖ", r"\alpha_{ik} \le C_i Z_{ik}"
+    else:
+        places = slack_places(y, n_faces).ravel()
+        into = sp.csr_array((np.ones(len(places)), (places, np.arange(len(places)))))
+        used = into @ cp.vec(alpha, order="C")
+        text = "Σₖ αᵢₖ ≤ Cᵢ (neg),  αᵢₖ ≤ Cᵢ Zᵢₖ (pos)"
+        latex = r"\sum_k \alpha_{ik} \le C_i\ (y_i<0),\quad \alpha_{ik} \le C_i Z_{ik}\ (y_i>0)"
+    rows = (
+        Row(
+            "margin",
+            alpha >= 0,
+            "αᵢₖ ≥ 0",
+            r"\alpha_{ik} \ge 0",
+            "surplus",
+            "how far sample i is beyond face k's margin",
+        ),
+        Row("xi", used <= costs, text, latex, "xi", "the slacks ξ"),
+    )
+    return Program(
+        name=f"cpm.fixed_assignment_dual[{loss}]",
+        title=f"Convex polytope machine, fixed assignment, dual, {_PAYS[loss]}",
+        source=f"{_PAPER}, {_SOURCES[loss]} (derived)",
+        objective=cp.Maximize(
+            cp.sum(alpha) - 0.25 * cp.sum_squares(lift(X).T @ cp.multiply(y[:, None], alpha))
+        ),
+        objective_text="Σᵢₖ αᵢₖ − ¼ Σₖ ‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖²",
+        objective_latex=r"\sum_{ik} \alpha_{ik} - \tfrac14 \sum_k \|\sum_i \alpha_{ik} y_i \tilde x_i\|^2",
+        variables={"alpha": alpha},
+        rows=rows,
+        parameters=parameters,
+    )
+
+
+def face(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+    """One face of the fixed-assignment program with loss="sum".
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels: -1 inside, +1 outside.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample: 0 for the positives that other faces answer for.
+    """
+    X, y = as_data(X, y)
+    n, m = X.shape
+    w, xi, costs = cp.Variable(m + 1, name="w"), cp.Variable(n, name="xi"), cost_parameter(C, n)
+    return Program(
+        name="cpm.face",
+        title="Convex polytope machine, one face",
+        source=f"{_PAPER}, {_SOURCES['sum']}",
+        objective=cp.Minimize(cp.sum_squares(w) + costs @ xi),
+        objective_text="‖w‖² + Σᵢ Cᵢ ξᵢ",
+        objective_latex=r"\|w\|^2 + \sum_i C_i \xi_i",
+        variables={"w": w, "xi": xi},
+        rows=margin_rows(y, lift(X) @ w, xi, "w·x̃ᵢ", r"w^\top \tilde x_i"),
+        parameters={"C": costs},
+    )
+
+
+def face_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+    """Dual of :func:`face`; the same arguments."""
+    X, y = as_data(X, y)
+    n = X.shape[0]
+    alpha, costs = cp.Variable(n, name="alpha"), cost_parameter(C, n)
+    return Program(
+        name="cpm.face_dual",
+        title="Convex polytope machine, one face, dual",
+        source=f"{_PAPER}, {_SOURCES['sum']} (derived)",
+        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.sum_squares(lift(X).T @ cp.multiply(y, alpha))),
+        objective_text="Σᵢ αᵢ − ¼ ‖Σᵢ αᵢ yᵢ x̃ᵢ‖²",
+        objective_latex=r"\sum_i \alpha_i - \tfrac14 \Big\|\sum_i \alpha_i y_i \tilde x_i\Big\|^2",
+        variables={"alpha": alpha},
+        rows=alpha_rows(alpha, costs),
+        parameters={"C": costs},
+    )
+
+
+def recover(X: Any, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
+    """Primal variables W and xi of (6) from the dual's alpha (n, K)."""
+    X, y = as_data(X, y)
+    _check_loss(loss)
+    lifted = lift(X)
+    W = 0.5 * (lifted.T @ (alpha * y[:, None])).T
+    hinge = slacks(lifted @ W.T, y[:, None])
+    if loss == "sum":
+        return {"W": W, "xi": hinge}
+    places = slack_places(y, alpha.shape[1])
+    xi = np.zeros(places.max() + 1)
+    np.maximum.at(xi, places, hinge)
+    return {"W": W, "xi": xi}
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """Every program of this module on random data, as primal-dual pairs."""
+    X, y = two_blobs(seed=seed)
+    C, K = np.where(y > 0, 1.0, 0.7), 3
+    assignment = np.arange(len(y)) % K
+
+    def of(loss: Loss) -> Duality:
+        arguments = (X, y, K, assignment, C, loss)
+        return Duality(
+            fixed_assignment(*arguments),
+            fixed_assignment_dual(*arguments),
+            lambda v: recover(X, y, v["alpha"], loss),
+        )
+
+    def recover_face(alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        point = recover(X, y, alpha[:, None])
+        return {"w": point["W"][0], "xi": point["xi"][:, 0]}
+
+    one = C * answers(y, K, assignment)[:, 0]
+    return [
+        of("sum"),
+        of("max"),
+        Duality(face(X, y, one), face_dual(X, y, one), lambda v: recover_face(v["alpha"])),
+    ]
+
+
+if __name__ == "__main__":
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")
