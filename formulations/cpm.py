@@ -205,16 +205,18 @@ def _parameters(
     if not (isinstance(n_faces, int | np.integer) and n_faces >= 1):
         raise ValueError(f"n_faces must be an integer of at least 1, not {n_faces!r}")
     n = len(y)
-    C = cost_parameter(C, n)
+    per_sample = cost_parameter(C, n)
     Z = cp.Parameter((n, n_faces), nonneg=True, name="Z", value=answers(y, n_faces, assignment))
-    by_pair: Callable[[], NDArray[Any]] = lambda: C.value[:, None] * Z.value  # noqa: E731
+    parameters = {"C": per_sample, "Z": Z}
+
+    def by_pair() -> NDArray[Any]:
+        return np.asarray(per_sample.value[:, None] * Z.value)
+
     if loss == "sum":
-        return {"C": C, "Z": Z}, cp.CallbackParam(by_pair, shape=(n, n_faces), nonneg=True)
+        return parameters, cp.CallbackParam(by_pair, shape=(n, n_faces), nonneg=True)
     # The entries of a negative share one place and are equal, so the first of each place will do.
     _, first = np.unique(slack_places(y, n_faces), return_index=True)
-    return {"C": C, "Z": Z}, cp.CallbackParam(
-        lambda: by_pair().ravel()[first], shape=(len(first),), nonneg=True
-    )
+    return parameters, cp.CallbackParam(lambda: by_pair().ravel()[first], shape=first.shape, nonneg=True)
 
 
 def fixed_assignment(
