@@ -149,9 +149,14 @@ _PREFERRED = {
     "MILP": ("HIGHS",),
 }
 _TIGHT: dict[str, dict[str, Any]] = {
-    "CLARABEL": {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_threads": 1,
-                 # A point short of these tolerances is still a point; its status says so.
-                 "accept_unknown": True},
+    "CLARABEL": {
+        "tol_gap_abs": 1e-11,
+        "tol_gap_rel": 1e-11,
+        "tol_feas": 1e-11,
+        "max_threads": 1,
+        # A point short of these tolerances is still a point; its status says so.
+        "accept_unknown": True,
+    },
     "HIGHS": {},
     "OSQP": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 200_000, "polishing": True},
     "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000},
@@ -298,7 +303,9 @@ class Program:
         assert solution is not None
         return solution
 
-    def _solve_once(self, solver: str, failed: list[str], verbose: bool, settings: dict[str, Any]) -> Solution:
+    def _solve_once(
+        self, solver: str, failed: list[str], verbose: bool, settings: dict[str, Any]
+    ) -> Solution:
         started = time.perf_counter()
         try:
             with warnings.catch_warnings():
@@ -318,8 +325,12 @@ class Program:
         solve_time = float(getattr(stats, "solve_time", None) or 0.0)
         return Solution(
             status=status,
-            primal={k: np.array(v.value, dtype=float) for k, v in self.variables.items()} if has_point else {},
-            duals={r.name: np.array(r.constraint.dual_value, dtype=float) for r in self.rows} if has_point else {},
+            primal={k: np.array(v.value, dtype=float) for k, v in self.variables.items()}
+            if has_point
+            else {},
+            duals={r.name: np.array(r.constraint.dual_value, dtype=float) for r in self.rows}
+            if has_point
+            else {},
             objective=float(self.objective.value) if has_point else float("nan"),
             bound=None,
             solver=solver.lower() + (f" (after {', '.join(failed).lower()} failed)" if failed else ""),
@@ -360,7 +371,7 @@ class Program:
 
 
 def _timed_out(solution: Solution, time_limit: float) -> Solution:
-    """cvxpy reports every limit alike; the clock tells a time limit from an iteration limit."""
+    """Of the limits, which cvxpy reports alike: the clock tells one of time from one of iterations."""
     if solution.build_time + solution.solve_time < 0.9 * time_limit:
         return solution
     return Solution(**{**solution.__dict__, "status": Status.TIME_LIMIT})

@@ -188,7 +188,9 @@ def qcqp_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Progr
             "½vv' with v = (w, b, −1)",
         ),
         *alpha_rows(alpha, costs),
-        Row("spread", lam >= 0, "λᵢ ≥ 0", r"\lambda_i \ge 0", "room", "room left under the bound: ½(B² − fᵢ²)"),
+        Row(
+            "spread", lam >= 0, "λᵢ ≥ 0", r"\lambda_i \ge 0", "room", "room left under the bound: ½(B² − fᵢ²)"
+        ),
     )
     return Program(
         name="rmm.qcqp_dual",
@@ -253,7 +255,9 @@ def qp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
 
 def _bound_sign_rows(lam: cp.Variable, lam_star: cp.Variable) -> tuple[Row, Row]:
     above = Row("bound_above", lam >= 0, "λᵢ ≥ 0", r"\lambda_i \ge 0", "room", "room under the bound: B − fᵢ")
-    below = Row("bound_below", lam_star >= 0, "λ*ᵢ ≥ 0", r"\lambda^*_i \ge 0", "room_star", "room above it: B + fᵢ")
+    below = Row(
+        "bound_below", lam_star >= 0, "λ*ᵢ ≥ 0", r"\lambda^*_i \ge 0", "room_star", "room above it: B + fᵢ"
+    )
     return above, below
 
 
@@ -262,7 +266,9 @@ def _dual_from_factor(F: Any, y: NDArray[Any], C: ArrayLike, B: float, name: str
     alpha, lam, lam_star = (cp.Variable(n, name=name) for name in ("alpha", "lam", "lam_star"))
     costs, bound = cost_parameter(C, n), _bound(B)
     beta = cp.multiply(y, alpha) - lam + lam_star
-    balance = Row("b", cp.sum(beta) == 0, "Σᵢ βᵢ = 0", r"\sum_i \beta_i = 0", "b", "the intercept b, sign included")
+    balance = Row(
+        "b", cp.sum(beta) == 0, "Σᵢ βᵢ = 0", r"\sum_i \beta_i = 0", "b", "the intercept b, sign included"
+    )
     return Program(
         name=name,
         title=title,
@@ -287,7 +293,7 @@ def qp_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program
     return _dual_from_factor(X, y, C, B, "rmm.qp_dual", "Relative Margin Machine, dual of the QP")
 
 
-def kernel_dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
     """Dual of the QP, eq. (8), for a Gram matrix.
 
     Parameters
@@ -298,11 +304,13 @@ def kernel_dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) 
         As in :func:`qp`.
     """
     K, y = as_data(K, y)
-    return _dual_from_factor(gram_factor(K), y, C, B, "rmm.kernel_dual", "Relative Margin Machine, kernel dual")
+    return _dual_from_factor(
+        gram_factor(K), y, C, B, "rmm.kernel_dual", "Relative Margin Machine, kernel dual"
+    )
 
 
 def subproblem(
-    K: ArrayLike,
+    K: Any,
     y: ArrayLike,
     C: ArrayLike,
     B: float,
@@ -336,8 +344,8 @@ def subproblem(
         raise ValueError(f"free must hold sample numbers from 0 to {len(y) - 1}, at least one; not {free}")
     held = np.setdiff1d(np.arange(len(y)), free)
     beta_held = (alpha * y - lam + lam_star)[held]
-    a, l, l_star = (cp.Variable(len(free), name=name) for name in ("alpha", "lam", "lam_star"))
-    beta = cp.multiply(y[free], a) - l + l_star
+    a, above, below = (cp.Variable(len(free), name=name) for name in ("alpha", "lam", "lam_star"))
+    beta = cp.multiply(y[free], a) - above + below
     costs, bound = cost_parameter(_costs_of(C, free, len(y)), len(free)), _bound(B)
     balance = Row(
         "b",
@@ -356,16 +364,16 @@ def subproblem(
             -0.5 * cp.sum_squares(F.T @ beta)
             - (K[np.ix_(free, held)] @ beta_held) @ beta
             + cp.sum(a)
-            - bound * cp.sum(l)
-            - bound * cp.sum(l_star)
+            - bound * cp.sum(above)
+            - bound * cp.sum(below)
         ),
         objective_text="−½ β_f'K_ff β_f − β_f'K_fh β_h + Σ αᵢ − B Σ λᵢ − B Σ λ*ᵢ,  β = α∘y − λ + λ*",
         objective_latex=(
             r"-\tfrac12\beta_f^\top K_{ff}\beta_f - \beta_f^\top K_{fh}\beta_h"
             r" + \sum\alpha_i - B\sum\lambda_i - B\sum\lambda^*_i"
         ),
-        variables={"alpha": a, "lam": l, "lam_star": l_star},
-        rows=(balance, *alpha_rows(a, costs), *_bound_sign_rows(l, l_star)),
+        variables={"alpha": a, "lam": above, "lam_star": below},
+        rows=(balance, *alpha_rows(a, costs), *_bound_sign_rows(above, below)),
         parameters={"C": costs, "B": bound},
     )
 
@@ -376,7 +384,13 @@ def _costs_of(C: ArrayLike, free: NDArray[Any], n: int) -> NDArray[Any]:
 
 
 def recover(
-    X: Any, y: ArrayLike, C: ArrayLike, B: float, alpha: NDArray[Any], lam: NDArray[Any], lam_star: NDArray[Any]
+    X: Any,
+    y: ArrayLike,
+    C: ArrayLike,
+    B: float,
+    alpha: NDArray[Any],
+    lam: NDArray[Any],
+    lam_star: NDArray[Any],
 ) -> dict[str, NDArray[Any]]:
     """Primal variables w, b, xi of (7) from the multipliers of (8)."""
     X, y = as_data(X, y)
@@ -414,7 +428,9 @@ def pairs(seed: int = 0) -> list[Duality]:
         return lambda v: recover(Z, y, C, B, v["alpha"], v["lam"], v["lam_star"])
 
     return [
-        Duality(qcqp(X, y, C, B), qcqp_dual(X, y, C, B), lambda v: recover_qcqp(X, y, C, B, v["alpha"], v["lam"])),
+        Duality(
+            qcqp(X, y, C, B), qcqp_dual(X, y, C, B), lambda v: recover_qcqp(X, y, C, B, v["alpha"], v["lam"])
+        ),
         Duality(qp(X, y, C, B), qp_dual(X, y, C, B), from_qp_dual(X)),
         Duality(qp(F, y, C, B), kernel_dual(K, y, C, B), from_qp_dual(F)),
     ]

@@ -142,7 +142,13 @@ def primal(
 
 
 def _dual_in_basis(
-    points: NDArray[Any], variances: NDArray[Any], y: NDArray[Any], C: ArrayLike, D: float, name: str, title: str
+    points: NDArray[Any],
+    variances: NDArray[Any],
+    y: NDArray[Any],
+    C: ArrayLike,
+    D: float,
+    name: str,
+    title: str,
 ) -> Program:
     """Dual (4) with the centred `points` (n, r) given in a basis where Sigma = diag(variances)."""
     n = len(y)
@@ -155,7 +161,12 @@ def _dual_in_basis(
     root = cp.CallbackParam(shrink, shape=(len(variances),), nonneg=True)
     c = points.T @ cp.multiply(y, alpha)
     balance = Row(
-        "b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", r"\sum_i \alpha_i y_i = 0", "b", "the intercept b, for centred inputs"
+        "b",
+        y @ alpha == 0,
+        "Σᵢ αᵢ yᵢ = 0",
+        r"\sum_i \alpha_i y_i = 0",
+        "b",
+        "the intercept b, for centred inputs",
     )
     return Program(
         name=name,
@@ -187,7 +198,7 @@ def dual(
 
 
 def kernel_dual(
-    K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
+    K: Any, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
 ) -> Program:
     """Sigma-SVM dual for a Gram matrix, in the corrected kernelised form.
 

@@ -87,7 +87,9 @@ def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
     return cp.Parameter(n, nonneg=True, name="C", value=as_costs(C, n))
 
 
-def margin_rows(y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str, f_latex: str) -> tuple[Row, Row]:
+def margin_rows(
+    y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str, f_latex: str
+) -> tuple[Row, Row]:
     """The rows ``margin`` and ``slack`` that every program of the hinge family begins with."""
     margin = Row(
         "margin",
@@ -104,7 +106,12 @@ def margin_rows(y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str,
 def alpha_rows(alpha: cp.Variable, C: cp.Parameter) -> tuple[Row, Row]:
     """The box 0 <= alpha <= C of every dual of the hinge family."""
     sign = Row(
-        "margin", alpha >= 0, "αᵢ ≥ 0", r"\alpha_i \ge 0", "surplus", "how far sample i is beyond its margin row"
+        "margin",
+        alpha >= 0,
+        "αᵢ ≥ 0",
+        r"\alpha_i \ge 0",
+        "surplus",
+        "how far sample i is beyond its margin row",
     )
     cap = Row("xi", alpha <= C, "αᵢ ≤ Cᵢ", r"\alpha_i \le C_i", "xi", "the slack ξᵢ of sample i")
     return sign, cap
@@ -174,7 +181,7 @@ def dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     return _dual_from_factor(X, y, C, "svm.dual", "Support vector machine, dual")
 
 
-def kernel_dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """SVM dual, eq. (2), for a Gram matrix.
 
     Parameters
@@ -203,7 +210,7 @@ def recover(X: Any, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> dict[str
     return {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
 
 
-def one_norm(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+def one_norm(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """The one-norm SVM, a linear program over the expansion coefficients.
 
     Parameters
@@ -228,8 +235,12 @@ def one_norm(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         "price of sample i's margin: 0 beyond it, Cᵢ inside it",
     )
     slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", r"\xi_i \ge 0", "v", "unused price of slack: Cᵢ − uᵢ")
-    sign = Row("sign", alpha >= 0, "αⱼ ≥ 0", r"\alpha_j \ge 0", "r", "what coefficient j lacks to be worth using")
-    cap = Row("cap", alpha <= costs, "αⱼ ≤ Cⱼ", r"\alpha_j \le C_j", "s", "saving per unit of extra cap on αⱼ")
+    sign = Row(
+        "sign", alpha >= 0, "αⱼ ≥ 0", r"\alpha_j \ge 0", "r", "what coefficient j lacks to be worth using"
+    )
+    cap = Row(
+        "cap", alpha <= costs, "αⱼ ≤ Cⱼ", r"\alpha_j \le C_j", "s", "saving per unit of extra cap on αⱼ"
+    )
     return Program(
         name="svm.one_norm",
         title="One-norm support vector machine",
@@ -243,7 +254,7 @@ def one_norm(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     )
 
 
-def one_norm_dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+def one_norm_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """Dual of :func:`one_norm`; its positive part is written out as the variable s.
 
     Parameters

@@ -106,7 +106,7 @@ class _Dual:
         direction = np.cos(np.arange(geometry.n) + 1.0)  # no symmetry of the data is likely to hide from it
         largest = 0.0
         for _ in range(30):
-            norm = np.linalg.norm(direction)
+            norm = float(np.linalg.norm(direction))
             if norm == 0:
                 break
             largest = norm

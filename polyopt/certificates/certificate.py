@@ -100,7 +100,11 @@ class Certificate:
     @property
     def gap(self) -> float:
         """Absolute duality gap: how far from optimal the point can be at most."""
-        return self.primal_value - self.dual_value if self.sense == "minimise" else self.dual_value - self.primal_value
+        return (
+            self.primal_value - self.dual_value
+            if self.sense == "minimise"
+            else self.dual_value - self.primal_value
+        )
 
     @property
     def relative_gap(self) -> float:
@@ -162,10 +166,14 @@ class Certificate:
         table = Table(title=f"Certificate: {self.program}", caption=self.sentence, title_justify="left")
         table.caption_justify = "left"
         for column in ("condition", "row", "violation", "relative", "worst at", ""):
-            table.add_column(column, justify="right" if column in ("violation", "relative", "worst at") else "left")
+            table.add_column(
+                column, justify="right" if column in ("violation", "relative", "worst at") else "left"
+            )
         table.add_row("value", "primal", f"{self.primal_value:.10g}", "", "", "")
         table.add_row("value", "dual bound", f"{self.dual_value:.10g}", "", "", "")
-        table.add_row("gap", "", f"{self.gap:.2e}", f"{self.relative_gap:.2e}", "", _mark(self.relative_gap, self.tol))
+        table.add_row(
+            "gap", "", f"{self.gap:.2e}", f"{self.relative_gap:.2e}", "", _mark(self.relative_gap, self.tol)
+        )
         table.add_section()
         for r in self.residuals:
             where = "" if r.worst is None else str(r.worst)

@@ -85,7 +85,8 @@ class LinearGeometry:
     @cached_property
     def _inverse(self) -> Vector:
         assert self.metric is not None
-        return np.linalg.pinv(self.metric, rcond=1e-12, hermitian=True)
+        inverse: Vector = np.linalg.pinv(self.metric, rcond=1e-12, hermitian=True)
+        return inverse
 
     def represent(self, beta: Vector) -> Vector:
         pulled = self.pull(beta)

@@ -2,12 +2,14 @@
 
 All are one program, with f_i = w'phi(x_i) + b:
 
-    min  ½‖w‖² + Σ C_i ξ_i   s.t.  y_i f_i ≥ 1 − ξ_i [alpha],  ξ_i ≥ 0,  f_i ≤ B [lam],  −f_i ≤ B [lam_star]
+    min  ½‖w‖² + Σ C_i ξ_i
+    s.t. y_i f_i ≥ 1 − ξ_i [alpha],  ξ_i ≥ 0,  f_i ≤ B [lam],  −f_i ≤ B [lam_star]
 
 with B infinite for the SVM and the Sigma-SVM, another metric for the latter, and b fixed at 0 where
 the program has no free intercept (a face of the convex polytope machine). Its dual is
 
-    max  Σ α_i − B Σ (λ_i + λ*_i) − ½‖Σ β_i phi(x_i)‖²,   β = α∘y − λ + λ*,  Σ β_i = 0,  0 ≤ α ≤ C,  λ, λ* ≥ 0.
+    max  Σ α_i − B Σ (λ_i + λ*_i) − ½‖Σ β_i phi(x_i)‖²,   β = α∘y − λ + λ*
+    s.t. Σ β_i = 0,  0 ≤ α ≤ C,  λ, λ* ≥ 0.
 
 Every number in a certificate is one of these two objectives, at a point that has first been made
 exactly feasible, or a residual of the optimality conditions between them.
@@ -85,6 +87,12 @@ class HingeProgram:
         bounds = float(dual.lam.sum() + dual.lam_star.sum())
         return float(dual.alpha.sum()) - (self.B * bounds if bounds else 0.0) - 0.5 * self.geometry.energy(v)
 
+    def best_intercept(self, v: Vector) -> float:
+        """The intercept that is optimal for v; 0 where the program has none."""
+        if not self.intercept:
+            return 0.0
+        return best_intercept(self.geometry.scores(v), self.y, self.C, self.B)
+
     def multipliers(self, alpha: Vector, lam: Vector | None, lam_star: Vector | None) -> Multipliers:
         """Multipliers with zeros for those that are not given."""
         zeros = np.zeros(self.geometry.n)
@@ -99,7 +107,9 @@ class HingeProgram:
         """
         alpha = np.clip(dual.alpha, 0.0, self.C)
         bounded = np.isfinite(self.B)
-        lam, lam_star = (np.maximum(part, 0.0) if bounded else 0.0 * part for part in (dual.lam, dual.lam_star))
+        lam, lam_star = (
+            np.maximum(part, 0.0) if bounded else 0.0 * part for part in (dual.lam, dual.lam_star)
+        )
         if not self.intercept:
             return Multipliers(alpha, lam, lam_star)
         up = self.y > 0
@@ -154,10 +164,7 @@ def certify_hinge(
     if v is None:
         assert given is not None
         v = geometry.represent(given.beta(y))
-    g = geometry.scores(v)
-    if b is None:
-        b = best_intercept(g, y, program.C, program.B) if program.intercept else 0.0
-    f = g + b
+    f = geometry.scores(v) + (program.best_intercept(v) if b is None else b)
 
     residuals = _primal_residuals(program, f)
     reach = float(np.abs(f).max())
@@ -187,7 +194,9 @@ def certify_hinge(
         residuals=tuple(residuals),
         tol=tol,
         scope=program.name,
-        note="" if feasible else "The point breaks its bounds; the value is of the point scaled back to them.",
+        note=""
+        if feasible
+        else "The point breaks its bounds; the value is of the point scaled back to them.",
     )
 
 

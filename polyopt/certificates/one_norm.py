@@ -1,7 +1,7 @@
 """Certificate of the one-norm SVM, a linear program over the expansion coefficients.
 
-    min  Σ α_j + Σ C_i ξ_i   s.t.  y_i (Σ_j K_ij y_j α_j + b) ≥ 1 − ξ_i [u],  ξ ≥ 0,  0 ≤ α ≤ C
-    max  Σ u_i − Σ C_j [y_j (K'Yu)_j − 1]_+   s.t.  0 ≤ u ≤ C,  Σ y_i u_i = 0
+min  Σ α_j + Σ C_i ξ_i   s.t.  y_i (Σ_j K_ij y_j α_j + b) ≥ 1 − ξ_i [u],  ξ ≥ 0,  0 ≤ α ≤ C
+max  Σ u_i − Σ C_j [y_j (K'Yu)_j − 1]_+   s.t.  0 ≤ u ≤ C,  Σ y_i u_i = 0
 """
 
 from __future__ import annotations

@@ -1,0 +1,41 @@
+"""One certificate for several independent programs, such as the pairs of a multi-class problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from polyopt.certificates.certificate import Certificate, Claim, Residual
+
+__all__ = ["combine"]
+
+_WEAKEST_FIRST = (Claim.NONE, Claim.INFEASIBLE, Claim.SUBOPTIMAL_BY, Claim.STATIONARY, Claim.OPTIMAL)
+
+
+def combine(certificates: Sequence[Certificate], names: Sequence[str]) -> Certificate:
+    """Sum the values, keep the weakest claim, and of each condition the worst case.
+
+    Parameters
+    ----------
+    certificates : sequence of Certificate
+        At least one; all of minimisations.
+    names : sequence of str
+        What to call each part.
+    """
+    worst: dict[tuple[str, str], Residual] = {}
+    for certificate, name in zip(certificates, names, strict=True):
+        for residual in certificate.residuals:
+            key = (residual.condition, residual.row)
+            if key not in worst or residual.relative > worst[key].relative:
+                worst[key] = replace(residual, row=f"{residual.row} ({name})")
+    claim = min((c.claim for c in certificates), key=_WEAKEST_FIRST.index)
+    return Certificate(
+        program=f"{certificates[0].program}, {len(certificates)} pairs",
+        claim=claim,
+        primal_value=sum(c.primal_value for c in certificates),
+        dual_value=sum(c.dual_value for c in certificates),
+        residuals=tuple(worst.values()),
+        tol=certificates[0].tol,
+        scope=f"{certificates[0].scope}, summed over {len(certificates)} pairs of classes",
+        note=" ".join(dict.fromkeys(c.note for c in certificates if c.note)),
+    )

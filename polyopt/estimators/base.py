@@ -1,0 +1,249 @@
+"""What every polyopt classifier shares: classes, weights, one-vs-one, duals and certificate.
+
+A subclass solves one binary problem in :meth:`PairwiseClassifier._fit_binary` and answers for it in
+four small methods; this class turns labels into -1 and +1, makes a sample's weight equal to its
+repetition, and trains one classifier per pair of classes where there are more than two.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from polyopt.certificates.certificate import Certificate
+from polyopt.certificates.combine import combine
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["PairwiseClassifier"]
+
+
+class PairwiseClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers: a binary problem at heart, one-vs-one around it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels. In a binary problem the second one is +1.
+    solution_ : Solution or list of Solution
+        The solver's answer; one per pair of classes where there are more than two.
+    estimators_ : list
+        The binary classifiers, one per pair of classes; only where there are more than two.
+    pairs_ : list of tuple
+        The classes of each of them.
+    """
+
+    solution_: Any
+    classes_: NDArray[Any]
+    n_iter_: int
+
+    # -- what a subclass supplies ------------------------------------------------------------
+
+    @abstractmethod
+    def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
+        """Solve the binary problem and set the fitted attributes, ``solution_`` and ``n_iter_`` among them.
+
+        `X` (n, m) dense float64 or CSR, `y` of -1 and +1, `weights` (n,) positive; `rows` (n,) are
+        the numbers of these samples in the data given to ``fit``.
+        """
+
+    @abstractmethod
+    def _binary_scores(self, X: Any) -> NDArray[Any]:
+        """Scores of samples, positive for ``classes_[1]``."""
+
+    @abstractmethod
+    def _binary_certificate(self, tol: float) -> Certificate:
+        """Certificate of the binary solution."""
+
+    @abstractmethod
+    def _binary_duals(self) -> pd.DataFrame:
+        """One row per constraint, in input order, with a column ``sample``."""
+
+    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
+        """A clone for the pairs of a multi-class problem; what depends on all of X is resolved first."""
+        return clone(self).set_params(class_weight=None, n_jobs=None)
+
+    # -- scikit-learn's methods --------------------------------------------------------------
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, m)
+            Training samples (a Gram matrix for a precomputed kernel).
+        y : array_like of shape (n,)
+            Labels of two or more classes, of any type.
+        sample_weight : array_like of shape (n,), optional
+            Non-negative weights; a weight of 2 is the same as giving the sample twice, a weight of 0
+            the same as leaving it out.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            A parameter out of its range, data that are not finite, or fewer than two classes.
+        """
+        self._validate_params()
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        weights = self._weights(X, y, codes, sample_weight)
+        rows = np.flatnonzero(weights > 0)
+        present = np.unique(codes[rows])
+        if len(present) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs samples of at least two classes with positive weight; "
+                f"the data has one class: {self.classes_[present].tolist()}"
+            )
+        if len(self.classes_) == 2:
+            data = self._select(X, rows)
+            self._fit_binary(data, np.where(codes[rows] == 1, 1.0, -1.0), weights[rows], rows)
+        else:
+            self._fit_pairs(X, codes, weights)
+        return self
+
+    def _weights(self, X: Any, y: Any, codes: NDArray[Any], sample_weight: ArrayLike | None) -> NDArray[Any]:
+        """Weight per sample: the sample's own times its class's."""
+        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
+        if not (weights >= 0).all():
+            raise ValueError("sample_weight must be non-negative")
+        if self.class_weight is None:
+            return weights
+        if self.class_weight == "balanced":
+            totals = np.bincount(codes, weights)
+            per_class = weights.sum() / (np.count_nonzero(totals) * np.where(totals > 0, totals, 1.0))
+        else:
+            per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        if not (per_class >= 0).all():
+            raise ValueError(f"class_weight must be non-negative, not {self.class_weight!r}")
+        return weights * per_class[codes]
+
+    def _select(self, X: Any, rows: NDArray[Any]) -> Any:
+        """The samples `rows`; for a Gram matrix, their rows and columns."""
+        if len(rows) == X.shape[0]:
+            return X
+        return X[np.ix_(rows, rows)] if self.__sklearn_tags__().input_tags.pairwise else X[rows]
+
+    def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any]) -> None:
+        template = self._for_pairs(X, weights)
+        with sklearn.config_context(enable_metadata_routing=True):
+            template.set_fit_request(sample_weight=True)
+            wrapper = OneVsOneClassifier(template, n_jobs=self.n_jobs)
+            self._one_vs_one = wrapper.fit(X, codes, sample_weight=weights)
+        self.estimators_ = list(wrapper.estimators_)
+        codes_of_pairs = list(combinations(range(len(self.classes_)), 2))
+        self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in codes_of_pairs]
+        self._pair_rows = [np.flatnonzero((codes == i) | (codes == j)) for i, j in codes_of_pairs]
+        self.n_iter_ = max(estimator.n_iter_ for estimator in self.estimators_)
+        self.solution_ = [estimator.solution_ for estimator in self.estimators_]
+
+    @property
+    def _is_binary(self) -> bool:
+        return len(self.classes_) == 2
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Scores of samples.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (t, m)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (t,) or (t, n_classes)
+            Two classes: positive for ``classes_[1]``. More: votes of the pairs, ties broken by the
+            sum of their scores, as scikit-learn's one-vs-one wrapper does.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return self._binary_scores(X) if self._is_binary else self._one_vs_one.decision_function(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predicted labels.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (t, m)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            Labels from ``classes_``.
+        """
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if self._is_binary else scores.argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # -- what polyopt adds -------------------------------------------------------------------
+
+    def certificate(self, tol: float = 1e-6) -> Certificate:
+        """How far the fitted model is from optimal, proven from the training data.
+
+        Parameters
+        ----------
+        tol : float
+            Relative tolerance for the gap and for every residual.
+
+        Returns
+        -------
+        Certificate
+            With more than two classes, of all pairs together: their values are summed and the
+            weakest claim stands.
+        """
+        check_is_fitted(self)
+        if self._is_binary:
+            return self._binary_certificate(tol)
+        names = [f"{first} vs {second}" for first, second in self.pairs_]
+        return combine([e.certificate(tol) for e in self.estimators_], names)
+
+    @property
+    def duals_(self) -> pd.DataFrame:
+        """The multipliers: one row per constraint, samples in the order they were given to ``fit``."""
+        import pandas as pd
+
+        check_is_fitted(self)
+        if self._is_binary:
+            return self._binary_duals()
+        frames = []
+        for estimator, pair, rows in zip(self.estimators_, self.pairs_, self._pair_rows, strict=True):
+            frame = estimator.duals_
+            frame["sample"] = rows[frame["sample"].to_numpy()]
+            frame.insert(0, "pair", f"{pair[0]} vs {pair[1]}")
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """What the solver recorded as it went: one row per round; empty where it records nothing."""
+        import pandas as pd
+
+        check_is_fitted(self)
+        if self._is_binary:
+            return pd.DataFrame(list(self.solution_.history))
+        frames = [
+            e.history_.assign(pair=f"{p[0]} vs {p[1]}")
+            for e, p in zip(self.estimators_, self.pairs_, strict=True)
+        ]
+        return pd.concat(frames, ignore_index=True)

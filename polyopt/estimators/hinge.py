@@ -1,0 +1,265 @@
+"""The kernel classifiers' common body: SVM, Sigma-SVM and Relative Margin Machine are one program.
+
+A subclass names its program (primal for linear features, dual for a Gram matrix), its bound B and
+its Sigma share D; everything else, from kernels to certificates, is here.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from formulations.program import Solution, Status
+from formulations.recovery import gram_factor
+from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
+from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.estimators.base import PairwiseClassifier
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from formulations.program import Program
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.certificates.geometry import Geometry
+
+__all__ = ["HingeClassifier"]
+
+# Up to these sizes ``solver="auto"`` solves the explicit program: a second or two at the most.
+_EXACT_SAMPLES = 250
+_EXACT_LINEAR_CELLS = 200_000
+
+
+class HingeClassifier(PairwiseClassifier):
+    """Base of the kernel classifiers; its parameters are documented where they are used."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "solver": [StrOptions({"auto", "exact", "smo"})],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "n_jobs": [Integral, None],
+    }
+
+    # -- what a subclass supplies ------------------------------------------------------------
+
+    _title: str
+    _bound: float = np.inf
+    _share: float | None = None
+
+    @abstractmethod
+    def _primal_program(self, X: Any, y: NDArray[Any], costs: NDArray[Any], weights: NDArray[Any]) -> Program:
+        """The primal program in linear features, with variables w and b and a row ``margin``."""
+
+    @abstractmethod
+    def _dual_program(self, K: NDArray[Any], y: NDArray[Any], costs: NDArray[Any]) -> Program:
+        """The dual program for the Gram matrix that :meth:`_gram` gives."""
+
+    def _gram(self, K: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
+        """The Gram matrix the machine sees, from the kernel between training samples."""
+        return K
+
+    def _cross(self, K_test: NDArray[Any]) -> NDArray[Any]:
+        """The kernel between test and training samples as the machine sees it."""
+        return K_test
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
+        return super()._for_pairs(X, weights).set_params(gamma=self._gamma_of(X, weights))
+
+    def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
+        self._X, self._y, self._weights_, self._rows = X, y, weights, rows
+        self._costs = self.C * weights
+        self.gamma_ = self._gamma_of(X, weights)
+        linear = self.kernel == "linear"
+        self.solver_ = self._pick_solver(X, linear)
+        # A linear machine with more features than samples is smaller in its samples.
+        by_features = linear and self.solver_ == "exact" and X.shape[1] <= X.shape[0]
+        if by_features:
+            solution = self._solve(self._primal_program(X, y, self._costs, weights))
+            alpha, lam, lam_star = _multipliers(solution.duals)
+        else:
+            K = self._gram(self._kernel(X), weights)
+            if self.kernel not in ("linear", "poly", "rbf"):
+                gram_factor(K)  # raises, in words, where the kernel is not positive semidefinite
+            if self.solver_ == "exact":
+                solution = self._solve(self._dual_program(K, y, self._costs))
+                alpha, lam, lam_star = _multipliers(solution.primal)
+            else:
+                from polyopt.solvers.smo import solve_smo
+
+                solution = solve_smo(
+                    K, y, self._costs, self._bound,
+                    tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit,
+                )  # fmt: skip
+                alpha, lam, lam_star = _multipliers(solution.duals)
+        if solution.status not in (Status.OPTIMAL, Status.INACCURATE):
+            warnings.warn(f"{type(self).__name__}: {solution.status}", ConvergenceWarning, stacklevel=4)
+        self.solution_ = solution
+        self._alpha, self._lam, self._lam_star = alpha, lam, lam_star
+        self.n_iter_ = max(solution.iterations, 1)
+        self._finish(by_features, linear)
+
+    def _solve(self, program: Program) -> Solution:
+        solution = program.solve(time_limit=self.time_limit, max_iter=self.max_iter)
+        if not solution.primal:
+            raise RuntimeError(
+                f"{type(self).__name__}: the solver left no point ({solution.status}) Scale the features to "
+                "unit variance, lower C, or choose solver='smo'"
+            )
+        return solution
+
+    def _finish(self, by_features: bool, linear: bool) -> None:
+        """Set v and b, the model itself, and what is read off them."""
+        solution = self.solution_
+        geometry = self._geometry()
+        beta = self._alpha * self._y - self._lam + self._lam_star
+        if by_features:
+            # At D = 1 w is unique only up to directions without spread: the least norm is taken.
+            v = geometry.represent(beta) if self._share == 1.0 else solution["w"]
+            b = float(solution["b"])
+        elif self.solver_ == "smo":
+            v, b = (
+                (geometry.represent(solution["coef"]) if linear else solution["coef"]),
+                float(solution["b"]),
+            )
+        else:
+            v = geometry.represent(beta)
+            b = self._program(geometry).best_intercept(v)
+        self._v, self._b = v, b
+        self._outputs = geometry.scores(v) + b
+        if linear:
+            self.coef_ = v[None, :]
+            self.intercept_ = np.array([b - geometry.mean @ v])
+        else:
+            self.dual_coef_ = v[None, :]
+            self.intercept_ = np.array([b])
+        used = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
+        self.support_ = self._rows[used]
+
+    def _pick_solver(self, X: Any, linear: bool) -> str:
+        if self.solver != "auto":
+            return self.solver
+        n, m = X.shape
+        small = n * m <= _EXACT_LINEAR_CELLS if linear and m <= n else n <= _EXACT_SAMPLES
+        return "exact" if small else "smo"
+
+    # -- kernels -----------------------------------------------------------------------------
+
+    def _gamma_of(self, X: Any, weights: NDArray[Any]) -> float:
+        """Gamma as a number, by scikit-learn's rules for "scale" (here with weights) and "auto"."""
+        if self.gamma not in ("scale", "auto"):
+            return float(self.gamma)
+        if self.kernel in ("linear", "precomputed") or callable(self.kernel):
+            return 1.0
+        m = X.shape[1]
+        if self.gamma == "auto":
+            return 1.0 / m
+        squares = X.multiply(X) if sp.issparse(X) else X * X
+        total = m * float(weights.sum())
+        mean = float(weights @ np.asarray(X.sum(axis=1)).ravel()) / total
+        variance = float(weights @ np.asarray(squares.sum(axis=1)).ravel()) / total - mean**2
+        return 1.0 / (m * variance) if variance > 0 else 1.0
+
+    def _kernel(self, A: Any, Z: Any = None) -> NDArray[Any]:
+        """Kernel between the rows of A and of Z (of A and A by default), dense."""
+        if self.kernel == "precomputed":
+            return A
+        settings = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
+        if callable(self.kernel):
+            return np.asarray(self.kernel(A, A if Z is None else Z), dtype=float)
+        K = pairwise_kernels(A, Z, metric=self.kernel, filter_params=True, **settings)
+        return K.toarray() if sp.issparse(K) else K
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+    # -- answering ---------------------------------------------------------------------------
+
+    def _binary_scores(self, X: Any) -> NDArray[Any]:
+        if self.kernel == "linear":
+            return np.asarray(X @ self.coef_[0]).ravel() + self.intercept_[0]
+        K_test = X[:, self._rows] if self.kernel == "precomputed" else self._kernel(X, self._X)
+        return self._cross(K_test) @ self._v + self._b
+
+    def _geometry(self) -> Any:
+        if self.kernel == "linear":
+            return LinearGeometry(self._X, self._share, self._weights_)
+        return KernelGeometry(self._gram(self._kernel(self._X), self._weights_))
+
+    def _program(self, geometry: Geometry) -> HingeProgram:
+        return HingeProgram(self._title, geometry, self._y, self._costs, self._bound)
+
+    def _binary_certificate(self, tol: float) -> Certificate:
+        return certify_hinge(
+            self._program(self._geometry()),
+            v=self._v,
+            b=self._b,
+            alpha=self._alpha,
+            lam=self._lam,
+            lam_star=self._lam_star,
+            tol=tol,
+        )
+
+    def _binary_duals(self) -> pd.DataFrame:
+        import pandas as pd
+
+        y, f, C = self._y, self._outputs, self._costs
+        xi = np.maximum(0.0, 1.0 - y * f)
+        small = 1e-6 * float(C.max())
+        on_margin = np.where(self._alpha >= C - small, "inside the margin", "on the margin")
+        families = [
+            ("margin", "alpha", self._alpha, y * f - 1.0 + xi,
+             np.where(self._alpha <= small, "beyond the margin", on_margin)),
+            ("slack", "beta", C - self._alpha, xi, np.where(xi > 1e-6, "slack in use", "no slack")),
+        ]  # fmt: skip
+        if np.isfinite(self._bound):
+            for row, letter, multiplier, room, text in (
+                ("bound_above", "lam", self._lam, self._bound - f, "held at +B"),
+                ("bound_below", "lam_star", self._lam_star, self._bound + f, "held at -B"),
+            ):
+                families.append((row, letter, multiplier, room, np.where(multiplier > small, text, "idle")))
+        label = np.where(y > 0, self.classes_[1], self.classes_[0])
+        frames = [
+            pd.DataFrame(
+                {
+                    "row": row,
+                    "letter": letter,
+                    "sample": self._rows,
+                    "label": label,
+                    "multiplier": multiplier,
+                    "slack": slack,
+                    "output": f,
+                    "state": state,
+                }
+            )
+            for row, letter, multiplier, slack, state in families
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+
+def _multipliers(vectors: dict[str, NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Alpha, lam and lam_star from a solution's duals (by row) or variables (by letter)."""
+    alpha = vectors["margin"] if "margin" in vectors else vectors["alpha"]
+    zeros = np.zeros_like(alpha)
+    lam = vectors.get("bound_above", vectors.get("lam", zeros))
+    lam_star = vectors.get("bound_below", vectors.get("lam_star", zeros))
+    return alpha, lam, lam_star

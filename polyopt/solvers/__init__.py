@@ -1,0 +1,1 @@
+"""The inner solvers: arrays in, a :class:`formulations.program.Solution` out."""

@@ -1,0 +1,31 @@
+"""A stop-watch with a limit, shared by every solver that checks the time."""
+
+from __future__ import annotations
+
+import time
+
+__all__ = ["Clock"]
+
+
+class Clock:
+    """Seconds since it was made, and whether a limit has passed.
+
+    Parameters
+    ----------
+    limit : float or None
+        Seconds; None for no limit.
+    """
+
+    def __init__(self, limit: float | None = None):
+        self._started = time.perf_counter()
+        self._limit = limit
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the clock was made."""
+        return time.perf_counter() - self._started
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the limit has passed."""
+        return self._limit is not None and self.seconds >= self._limit
