@@ -1,0 +1,76 @@
+"""`Entry`: what is known beforehand about a named data set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+UCI = "CC BY 4.0, as UCI states for the sets it hosts"
+LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
+UCI_FILES = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named public data set, described without loading it.
+
+    Parameters
+    ----------
+    name : str
+        What :func:`polyopt.datasets.load` calls it.
+    about : str
+        What the rows and the labels are.
+    source, licence : str
+        Where it comes from and under which terms, as far as known.
+    n_samples : int
+        Rows of the training part, the only one where there is no test part.
+    n_features : int
+        Number of columns m.
+    counts : mapping of int to int or None
+        Rows per label of the training part; ``None`` where the publisher does not state it.
+    counts_test : mapping of int to int or None, optional
+        Rows per label of the test part.
+    n_test : int
+        Rows of the test part; 0 when there is none.
+    target_names : tuple of str
+        What each label means, in the order of the sorted labels.
+    feature_names : tuple of str, optional
+        Names of the columns.
+    files : tuple of str, optional
+        Names (without .npz) a local file may have; the first is the set's own.
+    url : str
+        Where a person would download it; empty for the sets that need no download.
+    dtype : type
+        Element type of X.
+    """
+
+    name: str
+    about: str
+    source: str
+    licence: str
+    n_samples: int
+    n_features: int
+    counts: Mapping[int, int | None]
+    target_names: tuple[str, ...]
+    counts_test: Mapping[int, int | None] = field(default_factory=dict)
+    n_test: int = 0
+    feature_names: tuple[str, ...] | None = None
+    files: tuple[str, ...] = ()
+    url: str = ""
+    dtype: type[np.generic] = np.float64
+
+    @property
+    def description(self) -> str:
+        """What the rows are, the labels, source and licence, as text."""
+        labels = "; ".join(
+            f"{label} = {meaning}"
+            for label, meaning in zip(sorted(self.counts), self.target_names, strict=True)
+        )
+        return f"{self.about}\nLabels: {labels}.\nSource: {self.source}.\nLicence: {self.licence}."
+
+
+def pixels(rows: int, columns: int) -> tuple[str, ...]:
+    """Column names of a flattened image, row by row."""
+    return tuple(f"pixel_{r}_{c}" for r in range(rows) for c in range(columns))

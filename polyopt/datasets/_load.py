@@ -1,0 +1,169 @@
+"""`load`: the one front door to every named data set."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from polyopt.datasets._built_in import SHIPPED
+from polyopt.datasets._catalogue import find_entry
+from polyopt.datasets._dataset import Dataset, Features, Labels
+from polyopt.datasets._entry import Entry
+from polyopt.datasets._errors import DataFileError, DatasetUnavailable
+from polyopt.datasets._fetch import FETCHERS, cache_folder
+from polyopt.datasets._npz import Parts, read_npz, write_npz
+
+
+def load(name: str) -> Dataset:
+    """A named data set.
+
+    ==================  ==================  ====  =======================================================
+    name                rows (+ test)       m     labels
+    ==================  ==================  ====  =======================================================
+    ionosphere          351                 34    0 bad, 1 good radar return
+    sonar               208                 60    0 rock, 1 mine
+    pima                768                 8     0 tested negative, 1 positive for diabetes
+    bupa                345                 6     1, 2: the selector column
+    wbc                 683                 9     0 benign, 1 malignant
+    wdbc                569                 30    0 malignant, 1 benign (as scikit-learn has it)
+    digits              1797                64    0 to 9
+    mnist               60000 + 10000       784   0 to 9; X stays uint8
+    usps                7291 + 2007         256   0 to 9
+    optdigits           3823 + 1797         64    0 to 9
+    a9a                 32561 + 16281       123   −1 income up to 50 000 dollars, +1 above; sparse
+    ijcnn1              49990               22    −1 common, +1 rare class; sparse
+    rcv1                20242 + 677399      47236 −1 GCAT or MCAT, +1 CCAT or ECAT; sparse
+    covtype             581012              54    1 to 7, kinds of forest
+    cod_rna             59535               8     −1 control, +1 non-coding RNA
+    svmguide1           3089 + 4000         4     0, 1
+    australian          690                 14    −1, +1: "-" and "+"
+    german_numer        1000                24    1 good, 2 bad risk
+    heart_statlog       270                 13    1 absent, 2 present
+    fourclass_scaled    862                 2     −1, +1
+    adult               32561 + 16281       14    0 income up to 50 000 dollars, 1 above; NaN = missing
+    ==================  ==================  ====  =======================================================
+
+    The first seven need no download. Any other is taken from the folder that the environment variable
+    ``POLYOPT_DATA`` names, if it holds ``<name>.npz``; else from the cache
+    (``pooch.os_cache("polyopt")``); else it is downloaded from its publisher, checked against the
+    figures above and put in the cache. Nothing is scaled unless the description says so. Source and
+    licence of a set are in its ``description`` and in :func:`polyopt.datasets.catalogue`.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`polyopt.datasets.names`.
+
+    Returns
+    -------
+    Dataset
+        With float64 features (dense or CSR; ``mnist``: uint8) and integer labels as published.
+
+    Raises
+    ------
+    ValueError
+        When no set has that name.
+    DatasetUnavailable
+        When the set is not on this machine and cannot be downloaded; the message says how to get it.
+    DataFileError
+        When a local or cached file is broken.
+    NotADirectoryError
+        When ``POLYOPT_DATA`` is set to something that is not a folder.
+    """
+    entry = find_entry(name)
+    if entry.name in FETCHERS:
+        parts = _local_or_downloaded(entry)
+    elif entry in SHIPPED:
+        with resources.as_file(resources.files("polyopt.datasets") / "files" / f"{name}.npz") as path:
+            parts = read_npz(path)
+    else:
+        parts = _from_sklearn(entry.name)
+    return Dataset(
+        name=entry.name,
+        X=parts.X.astype(entry.dtype, copy=False),
+        y=_whole(parts.y),
+        target_names=entry.target_names,
+        feature_names=entry.feature_names,
+        description=entry.description,
+        X_test=None if parts.X_test is None else parts.X_test.astype(entry.dtype, copy=False),
+        y_test=None if parts.y_test is None else _whole(parts.y_test),
+    )
+
+
+def _whole(y: Labels) -> Labels:
+    """Small integers widened: an int8 label times a count would overflow."""
+    return y.astype(np.int64) if y.dtype.kind in "iub" else y
+
+
+def _from_sklearn(name: str) -> Parts:
+    from sklearn.datasets import load_breast_cancer, load_digits
+
+    loader = {"wdbc": load_breast_cancer, "digits": load_digits}[name]
+    return Parts(*loader(return_X_y=True))
+
+
+def _local_or_downloaded(entry: Entry) -> Parts:
+    folder = os.environ.get("POLYOPT_DATA")
+    if folder and not Path(folder).is_dir():
+        raise NotADirectoryError(
+            f"the environment variable POLYOPT_DATA is {folder!r}, which is not a folder"
+        )
+    places = [Path(folder) / f"{file}.npz" for file in entry.files or (entry.name,)] if folder else []
+    cached = cache_folder() / f"{entry.name}.npz"
+    for path in (*places, cached):
+        if path.exists():
+            return _read_kept(path, entry)
+    parts = _download(entry)
+    write_npz(cached, parts)
+    return parts
+
+
+def _read_kept(path: Path, entry: Entry) -> Parts:
+    parts = read_npz(path)
+    for X in (parts.X, parts.X_test):
+        if X is not None and X.shape[1] != entry.n_features:
+            raise DataFileError(path, f"has {X.shape[1]} columns; {entry.name!r} has {entry.n_features}")
+    return parts
+
+
+def _download(entry: Entry) -> Parts:
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            parts = FETCHERS[entry.name](Path(folder))
+        except OSError as error:
+            raise DatasetUnavailable(
+                f"{entry.name!r} is not on this machine and could not be downloaded from {entry.url} "
+                f"({error}). {_how_to_get(entry)}"
+            ) from error
+    _check_figures(entry, "training", parts.X, parts.y, entry.n_samples, entry.counts)
+    if parts.X_test is not None and parts.y_test is not None:
+        _check_figures(entry, "test", parts.X_test, parts.y_test, entry.n_test, entry.counts_test)
+    return parts
+
+
+def _check_figures(
+    entry: Entry, part: str, X: Features, y: Labels, n: int, counts: Mapping[int, int | None]
+) -> None:
+    labels, found = np.unique(y, return_counts=True)
+    got = dict(zip(labels.tolist(), found.tolist(), strict=True))
+    known = {label: got.get(label) if count is None else count for label, count in counts.items()}
+    if X.shape != (n, entry.n_features) or got != known:
+        raise DatasetUnavailable(
+            f"what {entry.url} sent for the {part} part of {entry.name!r} is not that set: expected shape "
+            f"{(n, entry.n_features)} and rows per label {dict(counts)}, got {X.shape} and {got}. "
+            f"{_how_to_get(entry)}"
+        )
+
+
+def _how_to_get(entry: Entry) -> str:
+    arrays = "X_train, y_train, X_test, y_test" if entry.n_test else "X, y"
+    return (
+        f"Either connect to the internet and call polyopt.datasets.load({entry.name!r}) again, or set the "
+        f"environment variable POLYOPT_DATA to a folder that holds {entry.name}.npz, made by "
+        f"numpy.savez({arrays}); a sparse X is stored as data, indices, indptr and shape."
+    )
