@@ -122,7 +122,7 @@ def lift(X: Any) -> Any:
     """The samples with a column of ones appended, x̃ = (x, 1); CSR stays CSR."""
     ones = np.ones((X.shape[0], 1))
     if sp.issparse(X):
-        return sp.csr_array(sp.hstack([X, sp.csr_array(ones)], format="csr"))
+        return sp.csr_array(sp.hstack([sp.csr_array(X), sp.csr_array(ones)]))
     return np.hstack([np.asarray(X, dtype=float), ones])
 
 

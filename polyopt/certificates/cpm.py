@@ -1,0 +1,248 @@
+"""Certificates of the Convex Polytope Machine.
+
+For a fixed assignment the machine is a convex program, and its optimum can be bounded; over the
+assignments it is not convex, and nothing here bounds that. A point is called ``stationary`` when it
+is optimal for its assignment and no positive sample would gain by another face: a fixed point of
+alternating minimisation, and no more. One face alone has one assignment, so it can be ``optimal``.
+
+With loss="sum" the faces are independent hinge programs without intercept on x̃ = (x, 1), each twice
+the SVM of cost C/2: values and violations are doubled here. With loss="max" the faces share each
+negative's slack, and its multipliers must add up to C_i at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.cpm import answers, lift, natural_assignment
+from formulations.recovery import as_costs, as_data, slacks
+from polyopt.certificates.ascent import ascend
+from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap
+from polyopt.certificates.geometry import LinearGeometry
+from polyopt.certificates.hinge import HingeProgram, certify_hinge, residual
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.cpm import Loss
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["certify_cpm"]
+
+_NAME = "the Convex Polytope Machine"
+
+
+def certify_cpm(
+    X: Any,
+    y: ArrayLike,
+    C: ArrayLike = 1.0,
+    *,
+    W: ArrayLike | None = None,
+    alpha: ArrayLike | None = None,
+    assignment: ArrayLike | None = None,
+    loss: Loss = "sum",
+    tol: float = 1e-6,
+    max_iter: int = 2000,
+) -> Certificate:
+    """Certify a point of the Convex Polytope Machine, eq. (6) of Kantchelian et al. (2014).
+
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m)
+        The training data.
+    y : array_like of shape (n,)
+        Labels: -1 inside, +1 outside.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    W : array_like of shape (K, m+1), optional
+        Faces, the bias last. By default what `alpha` implies.
+    alpha : array_like of shape (n, K), optional
+        Multipliers of the margin rows, non-negative. At least one of `W` and `alpha` is needed;
+        without `alpha` a dual bound is built.
+    assignment : array_like of int, shape (n,), optional
+        The face of each positive; the entries of negatives are ignored. By default the one whose
+        multiplier holds it or, where none does, the best for W.
+    loss : {"sum", "max"}
+        Whether a negative pays for every face it violates, or for the worst.
+    tol : float
+        Relative tolerance for the gap and for every residual.
+    max_iter : int
+        Effort spent on the bound of each face when `alpha` is absent.
+
+    Returns
+    -------
+    Certificate
+        ``stationary`` if the point is optimal for its assignment and its assignment for it, within
+        `tol`; with one face then ``optimal``. Otherwise ``suboptimal_by``, within the fixed
+        assignment.
+    """
+    X, y = as_data(X, y)
+    if loss not in ("sum", "max"):
+        raise ValueError(f"loss must be 'sum' or 'max', not {loss!r}")
+    if W is None and alpha is None:
+        raise ValueError("a certificate needs a primal point (W), multipliers (alpha), or both")
+    n, m = X.shape
+    geometry = LinearGeometry(lift(X))
+    if alpha is not None:
+        alpha = _matrix("alpha", alpha, (n, None))
+    implied = W is None
+    if W is None:
+        assert alpha is not None
+        W = 0.5 * _pulls(geometry, y, alpha)
+    W = _matrix("W", W, (None if alpha is None else alpha.shape[1], m + 1))
+    costs = as_costs(C, n)
+    if assignment is None:
+        assignment = natural_assignment(X, y, W)
+        if alpha is not None:
+            assignment = np.where(alpha.max(axis=1) > tol * costs, alpha.argmax(axis=1), assignment)
+    point = _Point(geometry, y, costs, answers(y, len(W), assignment), W, alpha, implied)
+    certify = _certify_sum if loss == "sum" else _certify_max
+    primal_value, dual_value, residuals = certify(point, tol, max_iter)
+    single = len(W) == 1
+    if not single:
+        residuals.append(_assignment_residual(point))
+    proven = relative_gap(primal_value, dual_value) <= tol and all(r.relative <= tol for r in residuals)
+    reached = Claim.OPTIMAL if single else Claim.STATIONARY
+    return Certificate(
+        program=f"{_NAME}, loss={loss!r}",
+        claim=reached if proven else Claim.SUBOPTIMAL_BY,
+        primal_value=primal_value,
+        dual_value=dual_value,
+        residuals=tuple(residuals),
+        tol=tol,
+        scope=_NAME if single else "the fixed-assignment program",
+        note="" if single else "Another assignment may have a lower optimum.",
+    )
+
+
+def _matrix(name: str, values: ArrayLike, shape: tuple[int | None, int | None]) -> Vector:
+    matrix = np.asarray(values, dtype=float)
+    fits = matrix.ndim == 2 and all(
+        want in (None, have) for want, have in zip(shape, matrix.shape, strict=True)
+    )
+    if not fits or not np.isfinite(matrix).all():
+        wanted = " x ".join("K" if size is None else str(size) for size in shape)
+        raise ValueError(f"{name} must be finite, of shape {wanted}; its shape is {matrix.shape}")
+    return matrix
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A point to certify, with its data: W (K, m+1), alpha (n, K) or None, Z (n, K)."""
+
+    geometry: LinearGeometry
+    y: Vector
+    C: Vector
+    Z: Vector
+    W: Vector
+    alpha: Vector | None
+    implied: bool  # W is what alpha implies
+
+    @property
+    def hinge(self) -> Vector:
+        """[1 − y_i W_k·x̃_i]_+, shape (n, K)."""
+        return slacks(np.asarray(self.geometry.X @ self.W.T), self.y[:, None])
+
+    @property
+    def costs(self) -> Vector:
+        """C_i Z_ik, shape (n, K)."""
+        return self.C[:, None] * self.Z
+
+
+def _pulls(geometry: LinearGeometry, y: Vector, alpha: Vector) -> Vector:
+    """Σ_i α_ik y_i x̃_i for every face, shape (K, m+1)."""
+    return np.asarray(geometry.X.T @ (alpha * y[:, None])).T
+
+
+def _assignment_residual(point: _Point) -> Residual:
+    """By how much a positive's hinge would fall on its best face."""
+    hinge, positive = point.hinge, point.y > 0
+    gain = np.where(positive, (hinge * point.Z).sum(axis=1) - hinge.min(axis=1), 0.0)
+    return residual("stationarity", "assignment", gain, 1.0)
+
+
+_Proof = tuple[float, float, list[Residual]]
+
+
+def _certify_sum(point: _Point, tol: float, max_iter: int) -> _Proof:
+    """One hinge program per face; the values add up."""
+    primal_value = dual_value = 0.0
+    residuals = []
+    for k, (w, costs) in enumerate(zip(point.W, point.costs.T, strict=True)):
+        certificate = certify_hinge(
+            HingeProgram(f"face {k}", point.geometry, point.y, costs / 2, intercept=False),
+            v=None if point.implied else w,
+            alpha=None if point.alpha is None else point.alpha[:, k] / 2,
+            tol=tol,
+            max_iter=max_iter,
+        )
+        primal_value += 2 * certificate.primal_value
+        dual_value += 2 * certificate.dual_value
+        residuals += [replace(r, row=f"{r.row}(face {k})", value=2 * r.value) for r in certificate.residuals]
+    return primal_value, dual_value, residuals
+
+
+def _certify_max(point: _Point, tol: float, max_iter: int) -> _Proof:
+    negative = point.y < 0
+    paid = np.where(negative, point.hinge.max(axis=1), (point.hinge * point.Z).sum(axis=1))
+    primal_value = float((point.W**2).sum() + point.C @ paid)
+    if point.alpha is None:
+        return primal_value, _bound_by_shares(point, tol, max_iter), []
+    alpha = np.clip(point.alpha, 0.0, point.costs)
+    total = alpha.sum(axis=1)
+    alpha *= np.divide(point.C, total, out=np.ones_like(total), where=total > point.C)[:, None]
+    dual_value = float(alpha.sum() - 0.25 * (_pulls(point.geometry, point.y, alpha) ** 2).sum())
+    return (
+        primal_value,
+        dual_value,
+        _residuals_max(point, point.alpha, max(abs(primal_value), abs(dual_value))),
+    )
+
+
+def _bound_by_shares(point: _Point, tol: float, max_iter: int) -> float:
+    """A bound for loss="max" without multipliers.
+
+    The largest hinge of a negative is at least any weighted mean of its hinges, so splitting its
+    cost between the faces, here those that it violates most, leaves independent programs whose
+    optima add up to a bound.
+    """
+    hinge = point.hinge
+    worst = hinge >= hinge.max(axis=1, keepdims=True) - 1e-6
+    shares = np.where((point.y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), point.Z)
+    bound = 0.0
+    for w, costs in zip(point.W, (point.C[:, None] * shares).T, strict=True):
+        program = HingeProgram("face", point.geometry, point.y, costs / 2, intercept=False)
+        f = point.geometry.scores(w)
+        bound += 2 * program.dual_value(ascend(program, f, program.primal_value(w, f), tol, max_iter))
+    return bound
+
+
+def _residuals_max(point: _Point, alpha: Vector, objective: float) -> list[Residual]:
+    """The optimality conditions of the program whose negatives have one slack for all faces."""
+    y, negative = point.y[:, None], point.y < 0
+    scale = objective or float(point.C.sum())
+    largest = float(np.abs(alpha).max()) or float(point.C.max())
+    xi = np.where(negative[:, None], point.hinge.max(axis=1, keepdims=True), point.hinge)
+    surplus = y * np.asarray(point.geometry.X @ point.W.T) - 1.0 + xi
+    pulls = _pulls(point.geometry, point.y, alpha)
+    found = []
+    for k in range(len(point.W)):
+        found.append(residual("sign", f"margin(face {k})", -alpha[:, k], largest))
+        if not point.implied:
+            weight = max(
+                float(np.abs(2 * point.W[k]).max()),
+                float(np.abs(pulls[k]).max()),
+                1e-8 * point.geometry.pull_scale(alpha[:, k] * point.y),
+            )
+            found.append(residual("stationarity", f"w(face {k})", np.abs(2 * point.W[k] - pulls[k]), weight))
+        found.append(
+            residual("complementarity", f"margin(face {k})", np.abs(alpha[:, k] * surplus[:, k]), scale)
+        )
+    beta = np.where(negative[:, None], (point.C - alpha.sum(axis=1))[:, None], point.costs - alpha)
+    found.append(residual("sign", "slack", -beta.min(axis=1), largest))
+    found.append(residual("complementarity", "slack", np.abs(beta * xi).max(axis=1), scale))
+    return found
