@@ -487,6 +487,7 @@ BROKEN_CSV = {
     b",b,c\n1,2,0\n": (1, "column 1 has no name"),
     b"a,a,c\n1,2,0\n": (1, "two columns are named 'a'"),
     b'a,b\n1,"x\ny"\nred,z\n': (4, "'red' is not a number"),
+    b'a,b\nred,"x\ny"\n': (2, "'red' is not a number"),
     b'a,b\n1,2\n1,"never closed\n': (3, "unexpected end of data"),
     b"a,b\n1,2\n1,\xff\n": (3, "is not UTF-8 text"),
 }
@@ -650,9 +651,11 @@ def test_a_download_is_cached_and_not_repeated(no_data, monkeypatch):
     assert [path.name for path in (no_data / "cache").iterdir()] == ["australian.npz"]
 
 
-@pytest.mark.parametrize("shape", [(689, 14), (690, 13)])
-def test_a_download_with_other_figures_is_refused_and_not_cached(no_data, monkeypatch, shape):
-    y = np.repeat([-1, 1], [383, 307])[: shape[0]]
+@pytest.mark.parametrize(
+    ("shape", "counts"), [((689, 14), (383, 306)), ((690, 13), (383, 307)), ((690, 14), (307, 383))]
+)
+def test_a_download_with_other_figures_is_refused_and_not_cached(no_data, monkeypatch, shape, counts):
+    y = np.repeat([-1, 1], counts)
     monkeypatch.setitem(_fetch.FETCHERS, "australian", lambda folder: Parts(np.zeros(shape), y))
     with pytest.raises(DatasetUnavailable, match="is not that set"):
         datasets.load("australian")

@@ -47,7 +47,7 @@ SHIPPED = (
             "Machine Learning Repository, now in CRAN mlbench (PimaIndiansDiabetes) and OpenML 37"
         ),
         licence=(
-            "none stated by the owner; UCI withdrew the set, saying 'no longer available due to "
+            "none known; UCI withdrew the set, saying 'no longer available due to "
             "permission restrictions', while CRAN mlbench (GPL-2) goes on distributing it"
         ),
         n_samples=768,

@@ -56,7 +56,7 @@ def _svmlight(
 ) -> tuple[Features, Labels]:
     path = retrieve(LIBSVM + file, folder, md5)
     data = read_svmlight(path, n_features=n_features)
-    X = data.X.toarray() if dense and sparse.issparse(data.X) else data.X
+    X = data.X.toarray() if dense and isinstance(data.X, sparse.csr_matrix) else data.X
     return X, data.y
 
 
