@@ -1,1 +1,28 @@
-"""The mathematics: programs in the notation of the papers."""
+"""The mathematics: every program in the notation of its paper, primal and dual side by side.
+
+One module per family: ``svm``, ``sigma_svm``, ``rmm``, ``cpm``. Each runs by itself
+(``python -m formulations.rmm``) and prints its programs and their demonstration.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+__all__ = ["FAMILIES", "family"]
+
+FAMILIES = ("svm", "sigma_svm", "rmm", "cpm")
+
+
+def family(name: str) -> ModuleType:
+    """The module of a family, imported when asked for.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`FAMILIES`; a hyphen may stand for the underscore.
+    """
+    name = name.replace("-", "_")
+    if name not in FAMILIES:
+        raise ValueError(f"the families are {', '.join(FAMILIES)}, not {name!r}")
+    return import_module(f"formulations.{name}")

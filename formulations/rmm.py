@@ -90,7 +90,7 @@ import numpy as np
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data, best_intercept, gram_factor, slacks
 from formulations.samples import two_blobs
-from formulations.svm import alpha_rows, cost_parameter, margin_rows
+from formulations.svm import alpha_rows, cost_parameter, in_features, margin_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -104,6 +104,7 @@ __all__ = [
     "qp_dual",
     "recover",
     "recover_qcqp",
+    "singles",
     "subproblem",
 ]
 
@@ -432,8 +433,17 @@ def pairs(seed: int = 0) -> list[Duality]:
             qcqp(X, y, C, B), qcqp_dual(X, y, C, B), lambda v: recover_qcqp(X, y, C, B, v["alpha"], v["lam"])
         ),
         Duality(qp(X, y, C, B), qp_dual(X, y, C, B), from_qp_dual(X)),
-        Duality(qp(F, y, C, B), kernel_dual(K, y, C, B), from_qp_dual(F)),
+        Duality(in_features(qp(F, y, C, B)), kernel_dual(K, y, C, B), from_qp_dual(F)),
     ]
+
+
+def singles(seed: int = 0) -> list[Program]:
+    """The programs of this module that stand without a partner, on random data."""
+    X, y = two_blobs(seed=seed)
+    K = (X @ X.T + 1.0) ** 2
+    # A feasible point of (8) that is far from optimal: equal multipliers for both classes.
+    alpha, zeros = np.full(len(y), 0.03), np.zeros(len(y))
+    return [subproblem(K, y, 1.0, 1.5, alpha, zeros, zeros, np.arange(0, len(y), 3))]
 
 
 if __name__ == "__main__":

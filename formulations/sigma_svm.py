@@ -70,7 +70,7 @@ from formulations.centred_kernel import CentredKernel
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data, best_intercept, gram_factor, slacks
 from formulations.samples import two_blobs
-from formulations.svm import alpha_rows, cost_parameter, margin_rows
+from formulations.svm import alpha_rows, cost_parameter, in_features, margin_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -236,7 +236,11 @@ def pairs(seed: int = 0) -> list[Duality]:
     F = gram_factor(K)
     return [
         Duality(primal(X, y, C, D), dual(X, y, C, D), lambda v: recover(X, y, C, D, v["alpha"])),
-        Duality(primal(F, y, C, D), kernel_dual(K, y, C, D), lambda v: recover(F, y, C, D, v["alpha"])),
+        Duality(
+            in_features(primal(F, y, C, D)),
+            kernel_dual(K, y, C, D),
+            lambda v: recover(F, y, C, D, v["alpha"]),
+        ),
     ]
 
 

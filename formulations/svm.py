@@ -64,6 +64,7 @@ array([0., 2., 2., 0.])
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -296,6 +297,11 @@ def one_norm_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     )
 
 
+def in_features(program: Program) -> Program:
+    """The same primal, named as the partner of a kernel dual: its samples are rows of a kernel's factor."""
+    return replace(program, name=f"{program.name} (kernel)")
+
+
 def pairs(seed: int = 0) -> list[Duality]:
     """Every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(seed=seed)
@@ -312,7 +318,7 @@ def pairs(seed: int = 0) -> list[Duality]:
 
     return [
         Duality(primal(X, y, C), dual(X, y, C), lambda v: recover(X, y, C, v["alpha"])),
-        Duality(primal(F, y, C), kernel_dual(K, y, C), lambda v: recover(F, y, C, v["alpha"])),
+        Duality(in_features(primal(F, y, C)), kernel_dual(K, y, C), lambda v: recover(F, y, C, v["alpha"])),
         Duality(one_norm_primal, one_norm_of, one_norm_recover),
     ]
 

@@ -1,3 +1,53 @@
-"""polyopt: large-margin and polyhedral classifiers as certified mathematical programs."""
+"""polyopt: large-margin and polyhedral classifiers as certified mathematical programs.
+
+The names below are imported when they are first used, so that ``import polyopt`` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from polyopt import datasets as datasets
+    from polyopt.certificates import Certificate as Certificate
+    from polyopt.certificates import Claim as Claim
+    from polyopt.certificates import certify_one_norm as certify_one_norm
+    from polyopt.certificates import certify_program as certify_program
+    from polyopt.certificates import certify_rmm as certify_rmm
+    from polyopt.certificates import certify_sigma_svm as certify_sigma_svm
+    from polyopt.certificates import certify_svm as certify_svm
+    from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
+    from polyopt.estimators.rmm import RelativeMarginMachine as RelativeMarginMachine
+    from polyopt.estimators.sigma_svm import SigmaSVM as SigmaSVM
+    from polyopt.estimators.svm import SVM as SVM
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "SVM": "polyopt.estimators.svm",
+    "RelativeMarginMachine": "polyopt.estimators.rmm",
+    "SigmaSVM": "polyopt.estimators.sigma_svm",
+    "ConvexPolytopeMachine": "polyopt.estimators.cpm",
+    "Certificate": "polyopt.certificates",
+    "Claim": "polyopt.certificates",
+    "certify_one_norm": "polyopt.certificates",
+    "certify_program": "polyopt.certificates",
+    "certify_rmm": "polyopt.certificates",
+    "certify_sigma_svm": "polyopt.certificates",
+    "certify_svm": "polyopt.certificates",
+}
+
+__all__ = [*sorted(_HOMES), "datasets"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "datasets":
+        return import_module("polyopt.datasets")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'polyopt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

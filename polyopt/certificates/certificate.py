@@ -131,7 +131,8 @@ class Certificate:
         """The claim in full, with its amount and its scope."""
         text = str(self.claim)
         if self.claim is Claim.SUBOPTIMAL_BY:
-            text = f"Within {self.eps:.3g} ({self.relative_gap:.2g} relative) of the optimum of {self.scope}, proven."
+            amount = f"{self.eps:.3g} ({self.relative_gap:.2g} relative)"
+            text = f"Within {amount} of the optimum of {self.scope}, proven."
         return f"{text} {self.note}".strip()
 
     def to_dict(self) -> dict[str, Any]:

@@ -83,10 +83,9 @@ class LinearGeometry:
         return float(np.max(abs(self.X).T @ size + np.abs(self.mean) * size.sum(), initial=0.0))
 
     @cached_property
-    def _inverse(self) -> Vector:
+    def _inverse(self) -> NDArray[Any]:
         assert self.metric is not None
-        inverse: Vector = np.linalg.pinv(self.metric, rcond=1e-12, hermitian=True)
-        return inverse
+        return np.linalg.pinv(self.metric, rcond=1e-12, hermitian=True)
 
     def represent(self, beta: Vector) -> Vector:
         pulled = self.pull(beta)

@@ -1,0 +1,190 @@
+"""Every program of the house, solved by every solver that can, checked from its own definition.
+
+What is checked for each primal-dual pair: each solver's point of each program passes the certificate
+of the Karush-Kuhn-Tucker conditions; the values agree across solvers and between primal and dual; the
+primal point recovered from the dual is feasible and attains the value. A solver that admits that it
+gave up is shown and not held against the program, as long as two others (or all there are) do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations import FAMILIES, family
+from formulations.program import Duality, Program, Solution, Status
+from polyopt.certificates import certify_program
+from polyopt.certificates.certificate import relative_gap
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from polyopt.certificates import Certificate
+
+__all__ = ["TOLERANCE", "Check", "verification_table", "verify"]
+
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Check:
+    """One program at one point.
+
+    Attributes
+    ----------
+    family, program : str
+        Which program.
+    solver : str
+        Who found the point: a solver, or ``"recovered"`` for the map from the dual.
+    value : float
+        The objective at the point; nan where there is none.
+    difference : float
+        Relative difference to the pair's reference value, the primal by its preferred solver.
+    residual : float
+        The worst relative residual of the certificate (of the recovered point: its violation).
+    where : str
+        The condition at which it is worst.
+    verdict : str
+        ``"ok"``, ``"FAILS"``, or ``"gave up"`` for a solver that says itself that it has no optimum.
+    """
+
+    family: str
+    program: str
+    solver: str
+    value: float
+    difference: float
+    residual: float
+    where: str
+    verdict: str
+
+
+def verify(seed: int = 0, families: tuple[str, ...] = FAMILIES) -> list[Check]:
+    """Check every program of the given families on random data.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the data.
+    families : tuple of str
+        Families to check; all by default.
+
+    Returns
+    -------
+    list of Check
+        :func:`falls_short` tells whether they prove every program.
+    """
+    checks: list[Check] = []
+    for name in families:
+        module = family(name)
+        for pair in module.pairs(seed):
+            checks += _check_pair(name, pair)
+        for program in getattr(module, "singles", lambda seed: [])(seed):
+            solutions = _solve_all(program)
+            checks += _check_program(name, program, solutions, _reference(solutions))
+    return checks
+
+
+def falls_short(checks: list[Check]) -> list[str]:
+    """Names of the programs that the checks do not prove.
+
+    A program is proven when nothing fails and two independent solvers (one, where only one can
+    solve it) pass.
+    """
+    short = []
+    for name in dict.fromkeys(check.program for check in checks):
+        own = [check for check in checks if check.program == name]
+        solvers = {check.solver for check in own if check.solver != "recovered"}
+        passed = {check.solver for check in own if check.solver != "recovered" and check.verdict == "ok"}
+        if any(check.verdict == "FAILS" for check in own) or len(passed) < min(2, len(solvers)):
+            short.append(name)
+    return short
+
+
+def _solve_all(program: Program) -> dict[str, Solution]:
+    return {solver.lower(): program.solve(solver) for solver in program.solvers}
+
+
+def _reference(solutions: dict[str, Solution]) -> float:
+    return next((s.objective for s in solutions.values() if s.status is Status.OPTIMAL), float("nan"))
+
+
+def _check_pair(name: str, pair: Duality) -> Iterator[Check]:
+    primal = _solve_all(pair.primal)
+    reference = _reference(primal)
+    yield from _check_program(name, pair.primal, primal, reference)
+    yield from _check_program(name, pair.dual, _solve_all(pair.dual), reference)
+    # Solved anew by the preferred solver: a recovery map may read multipliers off the dual program.
+    recovered = pair.recover(pair.dual.solve().primal)
+    violations = pair.primal.violations(recovered)
+    row = max(violations, key=lambda key: violations[key])
+    value = pair.primal.value(recovered)
+    difference = relative_gap(value, reference)
+    passed = max(difference, violations[row]) <= TOLERANCE
+    verdict = "ok" if passed else "FAILS"
+    yield Check(
+        name, pair.primal.name, "recovered", value, difference, violations[row], f"primal of {row}", verdict
+    )
+
+
+def _check_program(
+    name: str, program: Program, solutions: dict[str, Solution], reference: float
+) -> Iterator[Check]:
+    for solver, solution in solutions.items():
+        if not solution.primal:
+            yield Check(name, program.name, solver, np.nan, np.nan, np.nan, "no point", "gave up")
+            continue
+        certificate = certify_program(program, solution.primal, solution.duals, tol=TOLERANCE)
+        difference = relative_gap(solution.objective, reference)
+        yield _as_check(name, program, solver, solution, certificate, difference)
+
+
+def _as_check(
+    name: str,
+    program: Program,
+    solver: str,
+    solution: Solution,
+    certificate: Certificate,
+    difference: float,
+) -> Check:
+    worst = certificate.worst
+    assert worst is not None
+    if certificate.is_optimal and difference <= TOLERANCE:
+        verdict = "ok"
+    else:
+        verdict = "FAILS" if solution.status is Status.OPTIMAL else "gave up"
+    return Check(
+        name, program.name, solver, solution.objective, difference, worst.relative, worst.label, verdict
+    )
+
+
+def verification_table(checks: list[Check]) -> Table:
+    """The checks as a rich table, and under it the programs that fall short."""
+    from rich.table import Table
+
+    short = falls_short(checks)
+    passed = sum(check.verdict == "ok" for check in checks)
+    programs = len({check.program for check in checks})
+    caption = f"{passed} of {len(checks)} checks pass at {TOLERANCE:g}; {programs} programs proven"
+    if short:
+        caption = f"{passed} of {len(checks)} checks pass; NOT proven: {', '.join(short)}"
+    table = Table(title="Programs, verified", caption=caption, title_justify="left", caption_justify="left")
+    table.add_column("program", no_wrap=True)
+    table.add_column("by", no_wrap=True)
+    table.add_column("value", justify="right")
+    table.add_column("differs", justify="right")
+    table.add_column("residual", justify="right")
+    table.add_column("worst at", no_wrap=True, overflow="ellipsis")
+    table.add_column("", no_wrap=True)
+    previous = ""
+    for check in checks:
+        if previous and check.program != previous:
+            table.add_section()
+        table.add_row(
+            "" if check.program == previous else check.program, check.solver, f"{check.value:.8g}",
+            f"{check.difference:.1e}", f"{check.residual:.1e}", check.where, check.verdict,
+        )  # fmt: skip
+        previous = check.program
+    return table
