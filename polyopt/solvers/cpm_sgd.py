@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["solve_cpm_sgd"]
 
-_LEAST = 10  # epochs before a run may end for lack of progress
+_LEAST = 10  # epochs before a run may end because it has settled
 _BLOCK = 1 << 16  # steps between two looks at the clock
 _ROWS = 1 << 12  # rows scored at once
 _START = 1e-3  # size of the first weights: they only have to differ between the faces
@@ -74,8 +74,8 @@ def solve_cpm_sgd(
     max_iter : int
         Epochs at most.
     tol : float
-        The run ends when its second half has not lowered the least objective by this share of it. The
-        error of such methods falls like one over the epochs, so about as much is left to gain.
+        The run ends when the objectives of all epochs in its second half lie within this share of the
+        least. The error of such methods falls like one over the epochs, so about as much is left.
     time_limit : float, optional
         Seconds.
     seed : int
@@ -91,16 +91,14 @@ def solve_cpm_sgd(
     clock = Clock(time_limit)
     run = _Run(X, y, C, n_faces, entropy, seed)
     status = Status.ITERATION_LIMIT
-    least: list[float] = []
     try:
         for _ in range(max_iter):
             run.epoch(clock)
             run.measure(clock)
-            least.append(run.least)
             if clock.is_over:
                 status = Status.TIME_LIMIT
                 break
-            if len(least) >= _LEAST and least[-1] > (1.0 - tol) * least[len(least) // 2 - 1]:
+            if run.has_settled(tol):
                 status = Status.CONVERGED
                 break
     except KeyboardInterrupt:
@@ -156,6 +154,12 @@ class _Run:
                 run_dense(self.X, *tail, self.floor, *self.memory)
             if clock.is_over:
                 break
+
+    def has_settled(self, tol: float) -> bool:
+        """Whether the second half of the run has made no difference of more than `tol`, relative."""
+        epochs = len(self.history)
+        second_half = [record["objective"] for record in self.history[epochs // 2 :]]
+        return epochs >= _LEAST and max(second_half) <= (1.0 + tol) * self.least
 
     def _present(self) -> tuple[Vector, float]:
         """Weighted sum of the iterates of this epoch, and the sum of the weights."""
