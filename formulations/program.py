@@ -158,7 +158,7 @@ _TIGHT: dict[str, dict[str, Any]] = {
         "accept_unknown": True,
     },
     # Its QP solver regularises by 1e-7, which is how far stationarity then falls short. With none at all
-    # it gives up on every other program of this package; with this little on none.
+    # it gives up on every other program of this package; with this little on hardly any.
     "HIGHS": {"qp_regularization_value": 1e-10},
     "OSQP": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 200_000, "polishing": True},
     "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000},

@@ -1,0 +1,24 @@
+"""Settings and data that several test files share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from formulations.samples import two_blobs
+
+# Solvers are slow next to what hypothesis expects, and a shared machine is slower still.
+settings.register_profile("polyopt", deadline=None, max_examples=25, derandomize=True)
+settings.load_profile("polyopt")
+
+
+@pytest.fixture(params=[0, 1, 2])
+def blobs(request):
+    """Two overlapping classes in three dimensions: X (40, 3), y (40,)."""
+    return two_blobs(seed=request.param)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)

@@ -1,0 +1,89 @@
+"""Each floor of the house imports only the floors under it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import formulations
+import polyopt
+
+ROOTS = {"formulations": Path(formulations.__path__[0]), "polyopt": Path(polyopt.__path__[0])}
+
+# Lowest first. A file may import floors under its own, and its own.
+FLOORS = [
+    ("formulations",),
+    ("polyopt.certificates", "polyopt.datasets"),
+    ("polyopt.solvers",),
+    ("polyopt.outer",),
+    ("polyopt.estimators",),
+    ("polyopt.compare", "polyopt.plots", "polyopt.verify"),
+    ("polyopt.cli", "polyopt.report"),
+]
+
+
+def floor_of(module: str) -> int | None:
+    for height, names in enumerate(FLOORS):
+        if any(module == name or module.startswith(name + ".") for name in names):
+            return height
+    return None
+
+
+def modules() -> list[tuple[str, Path]]:
+    found = []
+    for package, root in ROOTS.items():
+        for path in sorted(root.rglob("*.py")):
+            parts = [package, *path.relative_to(root).with_suffix("").parts]
+            found.append((".".join(parts).removesuffix(".__init__"), path))
+    return found
+
+
+def imports_of(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} uses a relative import"
+            found.add(node.module or "")
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+@pytest.mark.parametrize(("module", "path"), modules(), ids=lambda value: value if isinstance(value, str) else "")
+def test_a_file_imports_only_the_floors_under_it(module, path):
+    height = floor_of(module)
+    if module == "polyopt":
+        return  # the front door names everything, lazily; test_import_is_quick holds it to that
+    assert height is not None, f"{module} stands on no floor: give it one in FLOORS"
+    for imported in imports_of(path):
+        other = floor_of(imported)
+        assert other is None or other <= height, f"{module} imports {imported}, which is above it"
+
+
+def test_formulations_never_import_polyopt():
+    for module, path in modules():
+        if module.startswith("formulations"):
+            assert not any(name.split(".")[0] == "polyopt" for name in imports_of(path)), module
+
+
+def test_the_front_door_imports_nothing_heavy():
+    script = (
+        "import sys, polyopt;"
+        "heavy = {'cvxpy', 'matplotlib', 'numba', 'pandas', 'sklearn', 'rich', 'typer'};"
+        "print(sorted(heavy & {name.split('.')[0] for name in sys.modules}))"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
+
+
+def test_every_public_name_can_be_had():
+    for name in polyopt.__all__:
+        assert getattr(polyopt, name) is not None
+    assert set(polyopt.__all__) <= set(dir(polyopt))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = polyopt.nonsense

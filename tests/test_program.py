@@ -1,0 +1,169 @@
+"""Program and Solution: the sign convention, re-solving, limits, printing."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from formulations import FAMILIES, family, rmm, svm
+from formulations.program import Program, Row, Solution, Status
+
+
+def toy(sense: str, constraint_of, objective_of) -> Program:
+    x = cp.Variable(2, name="x")
+    objective = cp.Minimize(objective_of(x)) if sense == "min" else cp.Maximize(-objective_of(x))
+    row = Row("row", constraint_of(x), "row", "row", "mu", "price")
+    return Program("toy", "Toy", "a test (2026), eq. (0)", objective, "f", "f", {"x": x}, (row,))
+
+
+# min (x0-2)^2 + (x1-2)^2 subject to one row through the point (1, 1): every multiplier is 2 up to sign.
+SIGN_TABLE = {
+    "g <= r": (lambda x: cp.sum(x) <= 2, 2.0),
+    "g >= r": (lambda x: -cp.sum(x) >= -2, 2.0),
+    "h == r": (lambda x: cp.sum(x) == 2, 2.0),
+    "-h == -r": (lambda x: -cp.sum(x) == -2, -2.0),
+}
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "HIGHS", "SCS"])
+@pytest.mark.parametrize("sense", ["min", "max"])
+@pytest.mark.parametrize("name", SIGN_TABLE)
+def test_every_solver_follows_the_sign_table(solver, sense, name):
+    constraint, expected = SIGN_TABLE[name]
+    solution = toy(sense, constraint, lambda x: cp.sum_squares(x - 2)).solve(solver)
+    assert solution["x"] == pytest.approx([1, 1], abs=1e-6)
+    assert float(solution.duals["row"]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_sign_of_a_matrix_row():
+    """min x0 + x1 s.t. [[x0, 1], [1, x1]] >= 0 has x = (1, 1) and Z = [[1, -1], [-1, 1]]."""
+    program = toy("min", lambda x: cp.bmat([[x[0], 1], [1, x[1]]]) >> 0, cp.sum)
+    solution = program.solve()
+    assert solution["x"] == pytest.approx([1, 1], abs=1e-6)
+    assert solution.duals["row"] == pytest.approx(np.array([[1, -1], [-1, 1]]), abs=1e-5)
+
+
+def test_the_right_hand_side_prices_of_the_table(rng):
+    """d p*/d r = -mu for g <= r, by finite differences."""
+    step = 1e-4
+    for r in (1.0, 2.0):
+        def value(rhs):
+            return toy("min", lambda x: cp.sum(x) <= rhs, lambda x: cp.sum_squares(x - 2)).solve()
+
+        slope = (value(r + step).objective - value(r - step).objective) / (2 * step)
+        assert slope == pytest.approx(-float(value(r).duals["row"]), abs=1e-5)
+
+
+def every_program():
+    return [
+        pytest.param(program, id=f"{program.name}-{i}")
+        for name in FAMILIES
+        for i, pair in enumerate(family(name).pairs())
+        for program in (pair.primal, pair.dual)
+    ]
+
+
+@pytest.mark.parametrize("program", every_program())
+def test_programs_are_convex_parametrised_and_fully_named(program):
+    assert program.problem.is_dcp(dpp=True), "a change of a parameter would rebuild the program"
+    assert not any(v.attributes["nonneg"] or v.attributes["bounds"] for v in program.variables.values())
+    names = [row.name for row in program.rows]
+    assert len(set(names)) == len(names)
+    solution = program.solve()
+    assert set(solution.duals) == set(names)
+    assert set(solution.primal) == set(program.variables)
+    for row in program.rows:
+        assert solution.duals[row.name].shape == row.constraint.shape
+
+
+@pytest.mark.parametrize("program", every_program())
+def test_printing_reads_like_the_paper(program):
+    text = str(program)
+    assert text.startswith(program.title)
+    assert program.source in text
+    for row in program.rows:
+        assert row.name in text
+        assert row.text in text
+        assert row.meaning in text
+    latex = program._repr_latex_()
+    assert latex.count("{") == latex.count("}")
+    assert latex.startswith("$$\\begin{aligned}")
+    assert all(row.latex in latex for row in program.rows)
+    assert program._repr_markdown_().count("|") >= 4 * (len(program.rows) + 2)
+
+
+def test_a_new_parameter_value_gives_the_answer_of_a_new_program(blobs):
+    X, y = blobs
+    program = rmm.qcqp(X, y, C=1.0, B=1.5)
+    program.solve()
+    for C, B in ((0.3, 1.2), (5.0, 1.8), (1.0, 2.5)):
+        again = program.set(C=C, B=B).solve()
+        fresh = rmm.qcqp(X, y, C=C, B=B).solve()
+        assert again.objective == pytest.approx(fresh.objective, rel=1e-8)
+        assert again.duals["spread"] == pytest.approx(fresh.duals["spread"], abs=1e-5)
+
+
+def test_re_solving_does_not_rebuild(blobs, monkeypatch):
+    """The canonicalisation, once done, is not called again."""
+    from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
+
+    calls = []
+    original = Dcp2Cone.apply
+    monkeypatch.setattr(Dcp2Cone, "apply", lambda self, problem: calls.append(1) or original(self, problem))
+    program = rmm.qp(*blobs, C=1.0, B=1.5)
+    program.solve()
+    built = len(calls)
+    assert built >= 1
+    for B in (1.4, 1.3, 1.2):
+        program.set(B=B).solve()
+    assert len(calls) == built
+
+
+def test_limits_keep_a_point_and_say_so(blobs):
+    X, y = blobs
+    solution = svm.primal(X, y).solve("CLARABEL", max_iter=2)
+    assert solution.status is Status.ITERATION_LIMIT
+    assert np.isfinite(solution["w"]).all()
+    timed = svm.primal(X, y).solve("OSQP", time_limit=1e-9)
+    assert timed.status is Status.TIME_LIMIT
+    assert np.isfinite(timed["w"]).all()
+
+
+def test_a_solver_that_fails_is_replaced_and_named(blobs, monkeypatch):
+    program = svm.primal(*blobs)
+    original = program.problem.solve
+
+    def failing(solver, **settings):
+        if solver == "CLARABEL":
+            raise cp.error.SolverError("as if it broke down")
+        return original(solver=solver, **settings)
+
+    monkeypatch.setattr(program.problem, "solve", failing)
+    solution = program.solve()
+    assert solution.status is Status.OPTIMAL
+    assert solution.solver == "osqp (after clarabel failed)"
+    only = program.solve("clarabel")
+    assert only.status is Status.FAILED
+    assert not only.primal
+    assert np.isnan(only.objective)
+
+
+def test_infeasible_and_unbounded_are_told_apart():
+    def nothing(x):
+        return cp.sum(x) + 0 * x[0]
+
+    assert toy("min", lambda x: cp.sum_squares(x) <= -1, nothing).solve().status is Status.INFEASIBLE
+    assert toy("min", lambda x: x <= 1, nothing).solve().status is Status.UNBOUNDED
+
+
+def test_asking_for_what_is_not_there():
+    solution = Solution(Status.OPTIMAL, {"w": np.ones(2)}, {"margin": np.zeros(3)}, 1.0, None, "none")
+    with pytest.raises(KeyError, match=r"'v' is not in this solution, which holds w, margin"):
+        solution["v"]
+    program = svm.primal(np.array([[0.0], [1.0]]), [-1, 1])
+    with pytest.raises(KeyError, match="has no parameter 'D'; it has C"):
+        program.set(D=1)
+    with pytest.raises(ValueError, match="solver must be one of"):
+        program.solve("GUROBI_OR_SO")
+    assert str(Status.TIME_LIMIT).endswith("kept.")
