@@ -103,11 +103,14 @@ def best_intercept(g: Vector, y: Vector, C: ArrayLike, B: float = np.inf) -> flo
     y : ndarray of shape (n,)
         Labels -1 and +1.
     C : float or ndarray of shape (n,)
-        Costs.
+        Costs; infinite for hard margins.
     B : float
         Bound on the outputs; where no b respects it, the middle of the scores is centred.
     """
     costs = np.broadcast_to(np.asarray(C, dtype=float), g.shape)
+    hard = np.isinf(costs)
+    if hard.any():  # a hard margin outweighs all soft ones together
+        costs = np.where(hard, 1.0 + len(g) * np.where(hard, 0.0, costs).sum(), costs)
     breaks = y - g
     order = np.argsort(breaks, kind="stable")
     slope = np.cumsum(costs[order]) - costs[y > 0].sum()

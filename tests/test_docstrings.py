@@ -54,7 +54,11 @@ def test_the_examples_are_true(name):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_demonstrates_itself(name):
     run = subprocess.run(
-        [sys.executable, "-m", f"formulations.{name}"], capture_output=True, text=True, check=True, encoding="utf-8"
+        [sys.executable, "-m", f"formulations.{name}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        encoding="utf-8",
     )
     gaps = [float(text) for text in re.findall(r"^  gap +(\S+)", run.stdout, re.M)]
     residuals = [float(text) for text in re.findall(r"^  worst residual +(\S+)", run.stdout, re.M)]
@@ -65,9 +69,19 @@ def test_a_family_demonstrates_itself(name):
 
 
 def public_callables():
-    modules = ["formulations.program", "formulations.recovery", "formulations.centred_kernel", "polyopt.verify"]
+    modules = [
+        "formulations.program",
+        "formulations.recovery",
+        "formulations.centred_kernel",
+        "polyopt.verify",
+    ]
     modules += [f"formulations.{name}" for name in FAMILIES]
-    modules += ["polyopt.certificates", "polyopt.datasets", "polyopt.solvers.smo", "polyopt.certificates.hinge"]
+    modules += [
+        "polyopt.certificates",
+        "polyopt.datasets",
+        "polyopt.solvers.smo",
+        "polyopt.certificates.hinge",
+    ]
     found = {}
     for module in map(import_module, modules):
         for name in module.__all__:
@@ -77,14 +91,22 @@ def public_callables():
     return {key: value for key, value in found.items() if callable(value)}
 
 
-@pytest.mark.parametrize(("name", "thing"), sorted(public_callables().items()), ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    ("name", "thing"), sorted(public_callables().items()), ids=lambda v: v if isinstance(v, str) else ""
+)
 def test_every_parameter_is_documented(name, thing):
     docstring = inspect.getdoc(thing) or ""
     assert docstring, f"{name} has no docstring"
-    parameters = [p for p in inspect.signature(thing).parameters if p not in ("self", "args", "kwargs", "values")]
+    parameters = [
+        p for p in inspect.signature(thing).parameters if p not in ("self", "args", "kwargs", "values")
+    ]
     if inspect.isclass(thing) and issubclass(thing, BaseException):
         return
-    if len(parameters) <= 1 or "rguments as in" in docstring or re.search(r"from the (dual's|multipliers)", docstring):
+    if (
+        len(parameters) <= 1
+        or "rguments as in" in docstring
+        or re.search(r"from the (dual's|multipliers)", docstring)
+    ):
         return  # one parameter, or another's: the summary says it
     section = docstring[re.search(r"(Parameters|Attributes)\n-+\n", docstring).start() :]
     for parameter in parameters:

@@ -54,7 +54,9 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(("module", "path"), modules(), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("module", "path"), modules(), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_a_file_imports_only_the_floors_under_it(module, path):
     height = floor_of(module)
     if module == "polyopt":

@@ -48,6 +48,7 @@ def test_the_right_hand_side_prices_of_the_table(rng):
     """d p*/d r = -mu for g <= r, by finite differences."""
     step = 1e-4
     for r in (1.0, 2.0):
+
         def value(rhs):
             return toy("min", lambda x: cp.sum(x) <= rhs, lambda x: cp.sum_squares(x - 2)).solve()
 

@@ -111,7 +111,9 @@ def test_the_price_of_B_is_the_sum_of_the_bounds_multipliers(pressed):
     solution = program.solve()
     total = solution.duals["bound_above"].sum() + solution.duals["bound_below"].sum()
     step = 1e-4
-    slope = (program.set(B=B + step).solve().objective - program.set(B=B - step).solve().objective) / (2 * step)
+    slope = (program.set(B=B + step).solve().objective - program.set(B=B - step).solve().objective) / (
+        2 * step
+    )
     assert slope == pytest.approx(-total, rel=1e-3, abs=1e-5)
 
 

@@ -1,7 +1,9 @@
-"""A dual bound for a merely primal point: accelerated projected ascent on the dual.
+"""A dual bound for a merely primal point: guessed multipliers, then accelerated projected ascent.
 
-Any feasible multipliers give a valid bound; better ones give a better bound. The ascent starts from
-what complementary slackness suggests at the given point, and needs products with the data alone.
+Any feasible multipliers give a valid bound; better ones give a better bound. The guesses are what
+complementary slackness suggests at the given point: C inside the margin, 0 beyond it, and on the
+margin (and at the bounds) whatever fits w best by least squares. Where the point is optimal, so is
+the guess. From the best of them the ascent climbs, needing products with the data alone.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.optimize import lsq_linear
 
 from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.hinge import HingeProgram, Multipliers
@@ -20,30 +23,43 @@ if TYPE_CHECKING:
 
 __all__ = ["ascend"]
 
-_CHECK_EVERY = 20  # steps between two evaluations of the bound
+_BANDS = (1e-6, 1e-4, 1e-2)  # how near the margin or a bound an output counts as on it
+_FREE_LIMIT = 600  # least squares over more free multipliers than this would cost more than it gives
+_CHECK_EVERY = 20  # ascent steps between two evaluations of the bound
 
 
-def ascend(program: HingeProgram, f: Vector, primal_value: float, tol: float, max_iter: int) -> Multipliers:
-    """Feasible multipliers with as high a dual value as `max_iter` steps find.
+def ascend(
+    program: HingeProgram, v: Vector, f: Vector, primal_value: float, tol: float, max_iter: int
+) -> Multipliers:
+    """Feasible multipliers with as high a dual value as the guesses and `max_iter` steps find.
 
     Parameters
     ----------
     program : HingeProgram
         The program.
+    v : ndarray
+        The vector of the primal point.
     f : ndarray of shape (n,)
-        Outputs of the primal point, from which the first multipliers are guessed.
+        Its outputs.
     primal_value : float
-        Its objective; the ascent ends once the relative gap to it is within `tol`.
+        Its objective; the search ends once the relative gap to it is within `tol`.
     tol : float
         Relative gap asked.
     max_iter : int
-        Steps at most.
+        Ascent steps at most.
     """
     dual = _Dual(program)
-    z = dual.project(dual.guess(f))
-    best, best_value = z, dual.value(z)
-    step = 1.0 / dual.curvature()
-    previous, momentum = z, 1.0
+    best = dual.project(dual.ramp(f))
+    best_value = dual.value(best)
+    for band in _BANDS:
+        z = dual.fitted(v, f, band)
+        value = dual.value(z)
+        if value > best_value:
+            best, best_value = z, value
+        if relative_gap(primal_value, best_value) <= tol:
+            return dual.unpack(best)
+    z = previous = dual.project(best)
+    step, momentum = 1.0 / dual.curvature(), 1.0
     for iteration in range(1, max_iter + 1):
         faster = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
         ahead = z + (momentum - 1.0) / faster * (z - previous)
@@ -92,13 +108,40 @@ class _Dual:
     def value(self, z: Vector) -> float:
         return self.program.dual_value(self.unpack(z))
 
-    def guess(self, f: Vector) -> Vector:
-        """C inside the margin, 0 beyond it, a ramp in a thin band around it; nothing on the bounds."""
-        band = 1e-2
-        finite = np.where(np.isfinite(self.program.C), self.program.C, 1.0)
+    def ramp(self, f: Vector) -> Vector:
+        """C inside the margin, 0 beyond it, a ramp in a band around it; nothing on the bounds."""
+        band = _BANDS[-1]
         z = np.zeros(len(self.signs))
-        z[: len(f)] = finite * np.clip((1.0 + band - self.program.y * f) / (2.0 * band), 0.0, 1.0)
+        z[: len(f)] = self._costs() * np.clip((1.0 + band - self.program.y * f) / (2.0 * band), 0.0, 1.0)
         return z
+
+    def fitted(self, v: Vector, f: Vector, band: float) -> Vector:
+        """Multipliers that make w stationary as nearly as those free at the point can."""
+        geometry, B = self.program.geometry, self.program.B
+        margin = self.program.y * f
+        free = np.abs(margin - 1.0) <= band
+        if self.families == 3:
+            free = np.concatenate([free, f >= B - band, f <= -B + band])
+        z = np.zeros(len(self.signs))
+        z[: len(f)] = self._costs() * (margin < 1.0)
+        z[free] = 0.0
+        places = np.flatnonzero(free)
+        if not 0 < len(places) <= _FREE_LIMIT:
+            return z
+        held = self.beta(z)
+        columns = geometry.columns(places % geometry.n) * self.signs[places]
+        target = geometry.gradient(v) - geometry.pull(held)
+        if self.program.intercept:
+            # The balance is a row of its own, in the units of the others.
+            unit = float(np.abs(columns).max()) or 1.0
+            columns = np.vstack([columns, unit * self.signs[places]])
+            target = np.append(target, -unit * held.sum())
+        z[places] = lsq_linear(columns, target, (0.0, self.upper[places] + 1e-300), method="bvls").x
+        return z
+
+    def _costs(self) -> Vector:
+        """Costs, with 1 standing for an infinite one."""
+        return np.where(np.isfinite(self.program.C), self.program.C, 1.0)
 
     def curvature(self) -> float:
         """Largest curvature of the dual, by power iteration, with a safety margin."""

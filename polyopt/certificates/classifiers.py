@@ -60,7 +60,10 @@ def certify_svm(
     X, y = as_data(X, y)
     geometry: Geometry = KernelGeometry(X) if precomputed else LinearGeometry(X)
     program = HingeProgram("the SVM", geometry, y, _costs(C, len(y)))
-    return certify_hinge(program, v=_vector(w), b=b, alpha=_vector(alpha), tol=tol, max_iter=max_iter)
+    n, m = X.shape
+    return certify_hinge(
+        program, v=_vector("w", w, m), b=b, alpha=_vector("alpha", alpha, n), tol=tol, max_iter=max_iter
+    )
 
 
 def certify_sigma_svm(
@@ -99,9 +102,12 @@ def certify_sigma_svm(
     if precomputed:
         geometry = KernelGeometry(CentredKernel(X, weights).gram(D))
     else:
-        geometry = LinearGeometry(X, D, _vector(weights))
+        geometry = LinearGeometry(X, D, _vector("weights", weights, X.shape[0]))
     program = HingeProgram("the Sigma-SVM", geometry, y, _costs(C, len(y)))
-    return certify_hinge(program, v=_vector(w), b=b, alpha=_vector(alpha), tol=tol, max_iter=max_iter)
+    n, m = X.shape
+    return certify_hinge(
+        program, v=_vector("w", w, m), b=b, alpha=_vector("alpha", alpha, n), tol=tol, max_iter=max_iter
+    )
 
 
 def certify_rmm(
@@ -135,20 +141,29 @@ def certify_rmm(
         raise ValueError(f"B must be at least 0, not {B!r}")
     geometry: Geometry = KernelGeometry(X) if precomputed else LinearGeometry(X)
     program = HingeProgram("the Relative Margin Machine", geometry, y, _costs(C, len(y)), float(B))
+    n, m = X.shape
     return certify_hinge(
         program,
-        v=_vector(w),
+        v=_vector("w", w, m),
         b=b,
-        alpha=_vector(alpha),
-        lam=_vector(lam),
-        lam_star=_vector(lam_star),
+        alpha=_vector("alpha", alpha, n),
+        lam=_vector("lam", lam, n),
+        lam_star=_vector("lam_star", lam_star, n),
         tol=tol,
         max_iter=max_iter,
     )
 
 
-def _vector(values: ArrayLike | None) -> NDArray[Any] | None:
-    return None if values is None else np.asarray(values, dtype=float)
+def _vector(name: str, values: ArrayLike | None, size: int) -> NDArray[Any] | None:
+    """A vector the caller gave, checked; None where it was not given."""
+    if values is None:
+        return None
+    vector = np.asarray(values, dtype=float)
+    if vector.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size},), not {vector.shape}")
+    if not np.isfinite(vector).all():
+        raise ValueError(f"{name} must be finite; it has NaN or infinite values")
+    return vector
 
 
 def _costs(C: ArrayLike, n: int) -> NDArray[Any]:

@@ -217,7 +217,7 @@ def _bound_by_shares(point: _Point, tol: float, max_iter: int) -> float:
     for w, costs in zip(point.W, (point.C[:, None] * shares).T, strict=True):
         program = HingeProgram("face", point.geometry, point.y, costs / 2, intercept=False)
         f = point.geometry.scores(w)
-        bound += 2 * program.dual_value(ascend(program, f, program.primal_value(w, f), tol, max_iter))
+        bound += 2 * program.dual_value(ascend(program, w, f, program.primal_value(w, f), tol, max_iter))
     return bound
 
 

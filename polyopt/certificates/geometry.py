@@ -37,6 +37,9 @@ class Geometry(Protocol):
     def pull(self, beta: Vector) -> Vector:
         """Gradient of ``sum_i beta_i w'phi(x_i)``, in the units of :meth:`gradient`."""
 
+    def columns(self, samples: NDArray[np.intp]) -> Vector:
+        """:meth:`pull` of each of these samples alone, as the columns of a matrix."""
+
     def pull_scale(self, beta: Vector) -> float:
         """Size of the terms that :meth:`pull` adds up: what its rounding errors are relative to."""
 
@@ -78,6 +81,10 @@ class LinearGeometry:
     def pull(self, beta: Vector) -> Vector:
         return np.asarray(self.X.T @ beta) - self.mean * beta.sum()
 
+    def columns(self, samples: NDArray[np.intp]) -> Vector:
+        rows = self.X[samples]
+        return (rows.toarray() if sp.issparse(rows) else rows).T - self.mean[:, None]
+
     def pull_scale(self, beta: Vector) -> float:
         size = np.abs(beta)
         return float(np.max(abs(self.X).T @ size + np.abs(self.mean) * size.sum(), initial=0.0))
@@ -116,6 +123,9 @@ class KernelGeometry:
 
     def pull(self, beta: Vector) -> Vector:
         return self.K @ beta
+
+    def columns(self, samples: NDArray[np.intp]) -> Vector:
+        return self.K[:, samples]
 
     def pull_scale(self, beta: Vector) -> float:
         return float(np.max(np.abs(self.K) @ np.abs(beta), initial=0.0))

@@ -175,14 +175,13 @@ def certify_hinge(
     if given is None:
         from polyopt.certificates.ascent import ascend
 
-        dual_value = program.dual_value(ascend(program, f, primal_value, tol, max_iter))
+        dual_value = program.dual_value(ascend(program, v, f, primal_value, tol, max_iter))
     else:
         dual_value = program.dual_value(program.repair(given))
-        scale = max(abs(primal_value), abs(dual_value)) or float(program.C.sum())
         residuals += _dual_residuals(program, given)
         if not implied:
             residuals += _stationarity(program, v, given)
-        residuals += _complementarity(program, f, given, scale)
+        residuals += _complementarity(program, f, given)
         if _is_ray(program, given):
             return Certificate(program.name, Claim.INFEASIBLE, primal_value, np.inf, tuple(residuals), tol)
 
@@ -261,17 +260,23 @@ def _stationarity(program: HingeProgram, v: Vector, dual: Multipliers) -> list[R
     return [residual("stationarity", "w", np.abs(gradient - pulled), scale)] if len(gradient) else []
 
 
-def _complementarity(program: HingeProgram, f: Vector, dual: Multipliers, scale: float) -> list[Residual]:
-    """Products of multiplier and slack of each row, relative to the objective: they add up to the gap."""
+def _complementarity(program: HingeProgram, f: Vector, dual: Multipliers) -> list[Residual]:
+    """Products of multiplier and slack of each row; together they add up to the gap.
+
+    Relative to the largest multiplier times a unit of output (B units, for a bound), and so as
+    strict for many samples as for few.
+    """
     y, C = program.y, program.C
     xi = slacks(f, y)
     soft = np.isfinite(C)
     unused = np.where(soft, (np.where(soft, C, 0.0) - dual.alpha) * xi, 0.0)
+    scale = max(float(np.abs(part).max()) for part in (dual.alpha, dual.lam, dual.lam_star)) or 1.0
     found = [
         residual("complementarity", "margin", np.abs(dual.alpha * (y * f - 1.0 + xi)), scale),
         residual("complementarity", "slack", np.abs(unused), scale),
     ]
     if np.isfinite(program.B):
+        scale *= max(program.B, 1.0)
         found += [
             residual("complementarity", "bound_above", np.abs(dual.lam * (program.B - f)), scale),
             residual("complementarity", "bound_below", np.abs(dual.lam_star * (program.B + f)), scale),
