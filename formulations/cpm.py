@@ -267,7 +267,7 @@ def fixed_assignment(
     )
     slack = Row("slack", xi >= 0, f"{text} ≥ 0", rf"{latex} \ge 0", "beta", "unused price of slack")
     return Program(
-        name=f"cpm.fixed_assignment[{loss}]",
+        name=f"cpm.fixed_assignment_{loss}",
         title=f"Convex polytope machine, fixed assignment, {_PAYS[loss]}",
         source=f"{_PAPER}, {_SOURCES[loss]}",
         objective=cp.Minimize(cp.sum_squares(W) + cp.sum(cp.multiply(costs, xi))),
@@ -310,7 +310,7 @@ def fixed_assignment_dual(
         Row("xi", used <= costs, text, latex, "xi", "the slacks ξ"),
     )
     return Program(
-        name=f"cpm.fixed_assignment_dual[{loss}]",
+        name=f"cpm.fixed_assignment_{loss}_dual",
         title=f"Convex polytope machine, fixed assignment, dual, {_PAYS[loss]}",
         source=f"{_PAPER}, {_SOURCES[loss]} (derived)",
         objective=cp.Maximize(

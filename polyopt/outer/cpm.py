@@ -1,0 +1,135 @@
+"""The Convex Polytope Machine as a problem of alternating minimisation.
+
+For a fixed assignment the program of formulations.cpm is solved exactly. With loss="sum" its faces
+are independent, so each is a small program of its own, built once; faces whose samples stay the
+same, in a run or from one start to another, are not solved again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+
+from formulations import cpm
+from formulations.program import Program, Solution, Status
+from formulations.recovery import slacks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.cpm import Loss
+
+    Vector = NDArray[np.float64]
+    Assignment = NDArray[np.int64]
+
+__all__ = ["PolytopeProblem"]
+
+_GAIN = 1e-7  # a hinge must fall by more than this for a positive to change its face
+_MOST_KEPT = 1000  # solved faces remembered
+
+
+class PolytopeProblem:
+    """Steps of alternating minimisation for the Convex Polytope Machine.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y : ndarray of shape (n,)
+        Labels: -1 inside, +1 outside.
+    C : ndarray of shape (n,)
+        Cost of slack per sample; also the weights in the mean and scale of the random starts.
+    n_faces : int
+        K, at least 1.
+    loss : {"sum", "max"}
+        Whether a negative pays for every face it violates, or for the worst.
+    """
+
+    def __init__(self, X: Any, y: Vector, C: Vector, n_faces: int, loss: Loss = "sum"):
+        self.X, self.y, self.C, self.n_faces, self.loss = X, y, C, n_faces, loss
+        self._lifted = cpm.lift(X)
+        self._program: Program | None = None
+        self._solved: dict[bytes, Solution] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the built program and the solved faces, which each process makes for itself."""
+        return {**self.__dict__, "_program": None, "_solved": {}}
+
+    def start(self, rng: np.random.Generator) -> Assignment:
+        """Each positive's best among random directions, in the centred and scaled data."""
+        scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.C)
+        directions = rng.normal(size=(self.X.shape[1], self.n_faces)) / scaler.scale_[:, None]
+        scores = np.asarray(self.X @ directions) - scaler.mean_ @ directions
+        return np.where(self.y > 0, scores.argmax(axis=1), -1)
+
+    def solve(self, assignment: Assignment, time_limit: float | None = None) -> Solution:
+        """The fixed-assignment optimum: primal ``W`` (K, m+1), duals ``margin`` (n, K).
+
+        Raises
+        ------
+        RuntimeError
+            No solver left a point.
+        """
+        Z = cpm.answers(self.y, self.n_faces, assignment)
+        if self.loss == "max":
+            part = self._solve_together(assignment, Z, time_limit)
+            return self._at(part["W"], part.duals["margin"], Z, [part])
+        parts = [self._solve_face(mask, time_limit) for mask in Z.T]
+        W, alpha = (
+            np.array([part["w"] for part in parts]),
+            np.stack([part.duals["margin"] for part in parts], 1),
+        )
+        return self._at(W, alpha, Z, parts)
+
+    def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
+        """Move each positive to its best face where that lowers its hinge strictly."""
+        scores = np.asarray(self._lifted @ point["W"].T)
+        hinge = slacks(scores, self.y[:, None])
+        own = np.take_along_axis(hinge, np.maximum(assignment, 0)[:, None], axis=1)[:, 0]
+        gains = (self.y > 0) & (own > hinge.min(axis=1) + _GAIN)
+        return np.where(gains, scores.argmax(axis=1), assignment)
+
+    def _solve_face(self, mask: Vector, time_limit: float | None) -> Solution:
+        key = np.packbits(mask > 0).tobytes()
+        if key in self._solved:
+            return self._solved[key]
+        if self._program is None:
+            self._program = cpm.face(self.X, self.y, self.C)
+        solution = _with_point(self._program.set(C=self.C * mask).solve(time_limit=time_limit))
+        if solution.status is Status.OPTIMAL:
+            if len(self._solved) >= _MOST_KEPT:
+                self._solved.clear()
+            self._solved[key] = solution
+        return solution
+
+    def _solve_together(self, assignment: Assignment, Z: Vector, time_limit: float | None) -> Solution:
+        if self._program is None:
+            self._program = cpm.fixed_assignment(self.X, self.y, self.n_faces, assignment, self.C, self.loss)
+        return _with_point(self._program.set(Z=Z).solve(time_limit=time_limit))
+
+    def _at(self, W: Vector, alpha: Vector, Z: Vector, parts: list[Solution]) -> Solution:
+        """The parts put together, the objective evaluated anew from the point."""
+        hinge = slacks(np.asarray(self._lifted @ W.T), self.y[:, None])
+        shared = hinge.max(axis=1) if self.loss == "max" else hinge.sum(axis=1)
+        paid = np.where(self.y > 0, (hinge * Z).sum(axis=1), shared)
+        statuses = [part.status for part in parts if part.status is not Status.OPTIMAL]
+        return Solution(
+            status=statuses[0] if statuses else Status.OPTIMAL,
+            primal={"W": W},
+            duals={"margin": alpha},
+            objective=float((W**2).sum() + self.C @ paid),
+            bound=None,
+            solver=f"alternating, {parts[0].solver}",
+            build_time=parts[0].build_time,
+        )
+
+
+def _with_point(solution: Solution) -> Solution:
+    if not solution.primal:
+        raise RuntimeError(
+            f"the solver left no point for the polytope's faces ({solution.status}) Scale the features "
+            "to unit variance, lower C, or choose solver='sgd'"
+        )
+    return solution
