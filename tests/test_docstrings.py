@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from itertools import pairwise
 
 import pytest
 
@@ -22,7 +23,7 @@ HEADINGS = [
 
 def headings(docstring: str) -> list[str]:
     lines = docstring.splitlines()
-    return [line for line, rule in zip(lines, lines[1:], strict=False) if line and rule == "-" * len(line)]
+    return [line for line, rule in pairwise(lines) if line and rule == "-" * len(line)]
 
 
 @pytest.mark.parametrize("name", FAMILIES)

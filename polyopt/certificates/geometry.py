@@ -82,7 +82,7 @@ class LinearGeometry:
         return np.asarray(self.X.T @ beta) - self.mean * beta.sum()
 
     def columns(self, samples: NDArray[np.intp]) -> Vector:
-        rows = self.X[samples]
+        rows: Any = self.X[samples]
         return (rows.toarray() if sp.issparse(rows) else rows).T - self.mean[:, None]
 
     def pull_scale(self, beta: Vector) -> float:

@@ -83,67 +83,62 @@ class HingeClassifier(PairwiseClassifier):
         return super()._for_pairs(X, weights).set_params(gamma=self._gamma_of(X, weights))
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        self._X, self._y, self._weights_, self._rows = X, y, weights, rows
+        self._X, self._y, self._sample_weights, self._rows = X, y, weights, rows
         self._costs = self.C * weights
         self.gamma_ = self._gamma_of(X, weights)
-        linear = self.kernel == "linear"
-        self.solver_ = self._pick_solver(X, linear)
+        self.solver_ = self._pick_solver(X)
+        geometry = self._geometry()
         # A linear machine with more features than samples is smaller in its samples.
-        by_features = linear and self.solver_ == "exact" and X.shape[1] <= X.shape[0]
+        by_features = self.kernel == "linear" and self.solver_ == "exact" and X.shape[1] <= X.shape[0]
         if by_features:
-            solution = self._solve(self._primal_program(X, y, self._costs, weights))
-            alpha, lam, lam_star = _multipliers(solution.duals)
+            self.solution_ = self._solve(self._primal_program(X, y, self._costs, weights))
+            vectors = self.solution_.duals
         else:
-            K = self._gram(self._kernel(X), weights)
-            if self.kernel not in ("linear", "poly", "rbf"):
-                gram_factor(K)  # raises, in words, where the kernel is not positive semidefinite
-            if self.solver_ == "exact":
-                solution = self._solve(self._dual_program(K, y, self._costs))
-                alpha, lam, lam_star = _multipliers(solution.primal)
-            else:
-                from polyopt.solvers.smo import solve_smo
+            K = geometry.K if isinstance(geometry, KernelGeometry) else self._gram(self._kernel(X), weights)
+            vectors = self._fit_gram(K)
+        self._alpha, self._lam, self._lam_star = _multipliers(vectors)
+        self.n_iter_ = max(self.solution_.iterations, 1)
+        self._read_off(geometry, by_features)
+        self._warn_if_short(geometry)
 
-                solution = solve_smo(
-                    K, y, self._costs, self._bound,
-                    tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit,
-                )  # fmt: skip
-                alpha, lam, lam_star = _multipliers(solution.duals)
-        if solution.status not in (Status.OPTIMAL, Status.INACCURATE):
-            warnings.warn(f"{type(self).__name__}: {solution.status}", ConvergenceWarning, stacklevel=4)
-        self.solution_ = solution
-        self._alpha, self._lam, self._lam_star = alpha, lam, lam_star
-        self.n_iter_ = max(solution.iterations, 1)
-        self._finish(by_features, linear)
+    def _fit_gram(self, K: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Solve for a Gram matrix; return the vectors that hold the multipliers."""
+        if self.kernel not in ("linear", "poly", "rbf"):
+            gram_factor(K)  # raises, in words, where the kernel is not positive semidefinite
+        if self.solver_ == "exact":
+            self.solution_ = self._solve(self._dual_program(K, self._y, self._costs))
+            return self.solution_.primal
+        from polyopt.solvers.smo import solve_smo
+
+        limits = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
+        self.solution_ = solve_smo(K, self._y, self._costs, self._bound, **limits)
+        return self.solution_.duals
 
     def _solve(self, program: Program) -> Solution:
         solution = program.solve(time_limit=self.time_limit, max_iter=self.max_iter)
         if not solution.primal:
             raise RuntimeError(
-                f"{type(self).__name__}: the solver left no point ({solution.status}) Scale the features to "
-                "unit variance, lower C, or choose solver='smo'"
+                f"{type(self).__name__}: the solver left no point. {solution.status} Scale the features to "
+                "unit variance, lower C, or choose solver='smo'."
             )
         return solution
 
-    def _finish(self, by_features: bool, linear: bool) -> None:
-        """Set v and b, the model itself, and what is read off them."""
-        solution = self.solution_
-        geometry = self._geometry()
+    def _read_off(self, geometry: Any, by_features: bool) -> None:
+        """Set the model from the solution: its vector, its intercept, its outputs, its support."""
         beta = self._alpha * self._y - self._lam + self._lam_star
-        if by_features:
-            # At D = 1 w is unique only up to directions without spread: the least norm is taken.
-            v = geometry.represent(beta) if self._share == 1.0 else solution["w"]
-            b = float(solution["b"])
-        elif self.solver_ == "smo":
-            v, b = (
-                (geometry.represent(solution["coef"]) if linear else solution["coef"]),
-                float(solution["b"]),
-            )
+        if self.solver_ == "smo":
+            # The solver's coefficients, which it keeps within the bounds, and not what alpha implies.
+            v = geometry.represent(self.solution_["coef"])
+        elif by_features and self._share != 1.0:
+            v = self.solution_["w"]
         else:
+            # At D = 1 w is unique only up to directions without spread: this takes the least norm.
             v = geometry.represent(beta)
-            b = self._program(geometry).best_intercept(v)
+        # Where a whole interval of intercepts is optimal, every solver's answer is its midpoint.
+        b = self._program(geometry).best_intercept(v)
         self._v, self._b = v, b
         self._outputs = geometry.scores(v) + b
-        if linear:
+        if self.kernel == "linear":
             self.coef_ = v[None, :]
             self.intercept_ = np.array([b - geometry.mean @ v])
         else:
@@ -152,11 +147,23 @@ class HingeClassifier(PairwiseClassifier):
         used = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
         self.support_ = self._rows[used]
 
-    def _pick_solver(self, X: Any, linear: bool) -> str:
+    def _warn_if_short(self, geometry: Any) -> None:
+        """Tell of a limit that was reached, and of an exact solver that was less than exact."""
+        status = self.solution_.status
+        text = "" if status in (Status.OPTIMAL, Status.INACCURATE) else str(status)
+        if not text and self.solver_ == "exact":
+            certificate = self._certify(geometry, tol=1e-6)
+            if not certificate.is_optimal:
+                text = f"Short of exact. {certificate.sentence} Scaling the features to unit variance helps."
+        if text:
+            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=5)
+
+    def _pick_solver(self, X: Any) -> str:
         if self.solver != "auto":
             return self.solver
         n, m = X.shape
-        small = n * m <= _EXACT_LINEAR_CELLS if linear and m <= n else n <= _EXACT_SAMPLES
+        by_features = self.kernel == "linear" and m <= n
+        small = n * m <= _EXACT_LINEAR_CELLS if by_features else n <= _EXACT_SAMPLES
         return "exact" if small else "smo"
 
     # -- kernels -----------------------------------------------------------------------------
@@ -202,15 +209,18 @@ class HingeClassifier(PairwiseClassifier):
 
     def _geometry(self) -> Any:
         if self.kernel == "linear":
-            return LinearGeometry(self._X, self._share, self._weights_)
-        return KernelGeometry(self._gram(self._kernel(self._X), self._weights_))
+            return LinearGeometry(self._X, self._share, self._sample_weights)
+        return KernelGeometry(self._gram(self._kernel(self._X), self._sample_weights))
 
     def _program(self, geometry: Geometry) -> HingeProgram:
         return HingeProgram(self._title, geometry, self._y, self._costs, self._bound)
 
     def _binary_certificate(self, tol: float) -> Certificate:
+        return self._certify(self._geometry(), tol)
+
+    def _certify(self, geometry: Geometry, tol: float) -> Certificate:
         return certify_hinge(
-            self._program(self._geometry()),
+            self._program(geometry),
             v=self._v,
             b=self._b,
             alpha=self._alpha,

@@ -1,0 +1,394 @@
+"""The kernel classifiers: scikit-learn's conventions, exact against fast, weights, bad input."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import check_estimator
+
+from formulations.samples import two_blobs
+from polyopt import SVM, Claim, RelativeMarginMachine, SigmaSVM
+
+MACHINES = [SVM, SigmaSVM, RelativeMarginMachine]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_check_estimator_has_no_failure(machine, kernel):
+    results = check_estimator(machine(kernel=kernel), on_fail=None, on_skip=None)
+    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
+    assert sum(r["status"] == "passed" for r in results) >= 50
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_check_estimator_has_no_failure_for_the_fast_solver(machine):
+    results = check_estimator(machine(solver="smo", tol=1e-9), on_fail=None, on_skip=None)
+    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
+
+
+# -- exact against fast --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", [SVM(), SigmaSVM(D=0.7), RelativeMarginMachine(B=1.2)])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_the_fast_solver_reaches_the_exact_solution(machine, kernel, blobs):
+    X, y = blobs
+    machine = clone(machine).set_params(kernel=kernel, coef0=1.0, degree=2)
+    exact = clone(machine).set_params(solver="exact").fit(X, y)
+    fast = clone(machine).set_params(solver="smo", tol=1e-7).fit(X, y)
+    assert exact.certificate().claim is Claim.OPTIMAL
+    assert fast.certificate(tol=1e-5).claim is Claim.OPTIMAL
+    assert fast.certificate().primal_value == pytest.approx(exact.certificate().primal_value, rel=1e-6)
+    assert fast.decision_function(X) == pytest.approx(exact.decision_function(X), abs=1e-4)
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-3])
+def test_a_loose_tolerance_is_admitted(tol, blobs):
+    X, y = blobs
+    fast = RelativeMarginMachine(B=1.2, solver="smo", tol=tol).fit(X, y)
+    optimum = RelativeMarginMachine(B=1.2, solver="exact").fit(X, y).certificate().primal_value
+    certificate = fast.certificate(tol=1e-9)
+    assert certificate.claim is Claim.SUBOPTIMAL_BY
+    assert certificate.dual_value <= optimum + 1e-8 <= certificate.primal_value + 2e-8
+    assert np.abs(fast.decision_function(X)).max() <= 1.2 * (1 + 1e-9)
+
+
+def test_the_solver_that_auto_picked_is_named(rng):
+    X, y = two_blobs(n=60)
+    assert SVM().fit(X, y).solver_ == "exact"
+    assert SVM(kernel="linear").fit(X, y).solver_ == "exact"
+    X, y = two_blobs(n=400)
+    assert SVM().fit(X, y).solver_ == "smo"
+    wide = SVM(kernel="linear").fit(rng.normal(size=(30, 50)), np.arange(30) % 2)
+    assert wide.certificate().claim is Claim.OPTIMAL  # solved in its samples
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid"])
+def test_the_svm_is_libsvm_s(kernel, blobs):
+    X, y = blobs
+    X = X / 5
+    settings = {"C": 0.7, "kernel": kernel, "gamma": 0.4, "coef0": 0.5 if kernel != "sigmoid" else 0.0}
+    theirs = SVC(tol=1e-9, **settings).fit(X, y)
+    if kernel == "sigmoid":
+        with pytest.raises(ValueError, match="positive semidefinite"):
+            SVM(**settings).fit(X, y)
+        return
+    ours = SVM(**settings).fit(X, y)
+    assert ours.decision_function(X) == pytest.approx(theirs.decision_function(X), abs=1e-5)
+    assert set(ours.support_) == set(theirs.support_)
+
+
+def test_infinite_B_and_zero_D_are_the_svm(blobs):
+    X, y = blobs
+    for kernel in ("linear", "rbf"):
+        plain = SVM(kernel=kernel).fit(X, y).decision_function(X)
+        assert RelativeMarginMachine(B=np.inf, kernel=kernel).fit(X, y).decision_function(X) == pytest.approx(
+            plain, abs=1e-6
+        )
+        assert SigmaSVM(D=0.0, kernel=kernel).fit(X, y).decision_function(X) == pytest.approx(plain, abs=1e-5)
+
+
+def test_a_precomputed_and_a_callable_kernel_are_the_named_one(blobs):
+    X, y = blobs
+    named = RelativeMarginMachine(B=1.2, gamma=0.3).fit(X, y)
+    by_call = RelativeMarginMachine(B=1.2, kernel=lambda A, Z: rbf_kernel(A, Z, gamma=0.3)).fit(X, y)
+    gram = RelativeMarginMachine(B=1.2, kernel="precomputed").fit(rbf_kernel(X, gamma=0.3), y)
+    T = X[:7] + 0.1
+    expected = named.decision_function(T)
+    assert by_call.decision_function(T) == pytest.approx(expected, abs=1e-9)
+    assert gram.decision_function(rbf_kernel(T, X, gamma=0.3)) == pytest.approx(expected, abs=1e-9)
+    iris = load_iris()
+    G = rbf_kernel(iris.data, gamma=0.3)
+    many = SVM(kernel="precomputed").fit(G, iris.target).predict(G)
+    assert (many == SVM(gamma=0.3).fit(iris.data, iris.target).predict(iris.data)).all()
+
+
+@pytest.mark.parametrize("machine", [SVM(), SigmaSVM(D=0.7), RelativeMarginMachine(B=1.2)])
+def test_sparse_data_give_the_dense_answer(machine, blobs):
+    X, y = blobs
+    X = np.where(np.abs(X) < 0.8, 0.0, X)
+    for kernel in ("linear", "rbf", "poly"):
+        machine = clone(machine).set_params(kernel=kernel)
+        dense, sparse = clone(machine).fit(X, y), clone(machine).fit(sp.csr_matrix(X), y)
+        assert sparse.decision_function(sp.csr_matrix(X)) == pytest.approx(dense.decision_function(X), abs=1e-7)
+        assert sparse.certificate().claim is Claim.OPTIMAL
+
+
+# -- weights and classes -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", [SVM(), SigmaSVM(D=0.7), RelativeMarginMachine(B=1.2)])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_weight_is_a_repetition_and_zero_an_absence(machine, kernel, blobs, rng):
+    X, y = blobs
+    weights = rng.integers(0, 4, len(y))
+    machine = clone(machine).set_params(kernel=kernel)
+    weighted = clone(machine).fit(X, y, sample_weight=weights)
+    rows = np.repeat(np.arange(len(y)), weights)
+    repeated = clone(machine).fit(X[rows], y[rows])
+    assert weighted.decision_function(X) == pytest.approx(repeated.decision_function(X), abs=1e-6)
+    assert set(weighted.duals_["sample"]) == set(np.flatnonzero(weights))
+
+
+def test_class_weight_multiplies_the_cost(blobs):
+    X, y = blobs
+    by_class = SVM(class_weight={-1: 1.0, 1: 5.0}, kernel="linear").fit(X, y)
+    by_sample = SVM(kernel="linear").fit(X, y, sample_weight=np.where(y > 0, 5.0, 1.0))
+    assert by_class.coef_ == pytest.approx(by_sample.coef_, abs=1e-8)
+    theirs = SVC(kernel="linear", class_weight="balanced", tol=1e-9).fit(X[5:], y[5:])
+    ours = SVM(kernel="linear", class_weight="balanced").fit(X[5:], y[5:])
+    assert ours.coef_ == pytest.approx(theirs.coef_, abs=1e-5)
+
+
+def test_string_labels_and_which_side_is_positive(blobs):
+    X, y = blobs
+    named = np.where(y > 0, "yes", "no")
+    machine = RelativeMarginMachine(B=1.2).fit(X, named)
+    assert machine.classes_.tolist() == ["no", "yes"]
+    assert ((machine.decision_function(X) > 0) == (machine.predict(X) == "yes")).all()
+    flipped = RelativeMarginMachine(B=1.2).fit(X, np.where(y > 0, "a", "b"))
+    assert flipped.decision_function(X) == pytest.approx(-machine.decision_function(X), abs=1e-6)
+
+
+def test_three_classes_vote_in_pairs():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    ours = SVM(gamma=0.5).fit(X, names)
+    theirs = OneVsOneClassifier(SVC(gamma=0.5, tol=1e-9)).fit(X, names)
+    assert (ours.predict(X) == theirs.predict(X)).all()
+    assert ours.pairs_ == [("setosa", "versicolor"), ("setosa", "virginica"), ("versicolor", "virginica")]
+    certificate = ours.certificate()
+    assert certificate.claim is Claim.OPTIMAL
+    parts = [machine.certificate().primal_value for machine in ours.estimators_]
+    assert certificate.primal_value == pytest.approx(sum(parts))
+    duals = ours.duals_
+    assert set(duals["pair"]) == {"setosa vs versicolor", "setosa vs virginica", "versicolor vs virginica"}
+    one = duals[(duals["pair"] == "setosa vs virginica") & (duals["row"] == "margin")]
+    assert one["sample"].tolist() == [*range(50), *range(100, 150)]
+
+
+def test_pairs_in_parallel_are_the_pairs_in_turn():
+    X, y = load_iris(return_X_y=True)
+    weights = np.linspace(0.5, 2.0, 150)
+    one = SigmaSVM().fit(X, y, sample_weight=weights).decision_function(X)
+    two = SigmaSVM(n_jobs=2).fit(X, y, sample_weight=weights).decision_function(X)
+    assert (one == two).all()
+
+
+# -- what is read off a fitted machine -----------------------------------------------------
+
+
+def test_the_table_of_multipliers(blobs):
+    X, y = blobs
+    machine = RelativeMarginMachine(B=1.3, kernel="linear").fit(X, np.where(y > 0, "p", "n"))
+    duals = machine.duals_
+    n = len(y)
+    assert duals["row"].tolist() == ["margin"] * n + ["slack"] * n + ["bound_above"] * n + ["bound_below"] * n
+    assert duals["sample"].tolist() == list(range(n)) * 4
+    table = duals.pivot(index="sample", columns="letter", values="multiplier")
+    beta = table["alpha"] * y - table["lam"] + table["lam_star"]
+    assert X.T @ beta.to_numpy() == pytest.approx(machine.coef_[0], abs=1e-6)
+    assert (table["alpha"] + table["beta"]).to_numpy() == pytest.approx(np.ones(n))
+    assert (duals["multiplier"] * duals["slack"]).abs().max() < 1e-6
+    f = machine.decision_function(X)
+    state = duals[duals["row"] == "margin"]["state"].to_numpy()
+    assert (y * f)[state == "beyond the margin"].min() > 1 - 1e-6
+    assert (y * f)[state == "on the margin"] == pytest.approx(1.0, abs=1e-6)
+    assert (y * f)[state == "inside the margin"].max() < 1 + 1e-6
+    held = duals[duals["state"] == "held at +B"]
+    assert held["output"].to_numpy() == pytest.approx(1.3, abs=1e-6)
+    assert len(held) >= 1
+
+
+def test_history_of_the_fast_solver_closes_the_gap(blobs):
+    history = SVM(solver="smo", tol=1e-8).fit(*blobs).history_
+    assert (history["objective"] >= history["bound"] - 1e-9).all()
+    last = history.iloc[-1]
+    assert last["objective"] - last["bound"] < 1e-5
+    assert last["violation"] <= 1e-8
+
+
+def test_limits_keep_the_point_and_warn(blobs):
+    X, y = blobs
+    with pytest.warns(ConvergenceWarning, match="iteration limit"):
+        machine = SVM(solver="smo", max_iter=3).fit(X, y)
+    assert machine.n_iter_ == 3
+    certificate = machine.certificate()
+    assert certificate.claim is Claim.SUBOPTIMAL_BY
+    optimum = SVM(solver="exact").fit(X, y).certificate().primal_value
+    assert certificate.dual_value <= optimum <= certificate.primal_value
+    X, y = two_blobs(n=400, separation=0.1)
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        RelativeMarginMachine(C=1e6, B=1.0001, kernel="linear", solver="smo", tol=1e-12, time_limit=0.2).fit(X, y)
+
+
+def test_ctrl_c_keeps_the_point(blobs, monkeypatch):
+    from polyopt.solvers import smo
+
+    X, y = blobs
+    original, calls = smo._pair_steps, []
+
+    def interrupted(*arguments):
+        if calls:
+            raise KeyboardInterrupt
+        calls.append(1)
+        return original(*arguments[:-1], 5)[0], np.inf
+
+    monkeypatch.setattr(smo, "_pair_steps", interrupted)
+    monkeypatch.setattr(smo, "_STEPS_PER_ROUND", 0)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        machine = SVM(solver="smo").fit(X, y)
+    assert machine.certificate().claim is Claim.SUBOPTIMAL_BY
+    assert np.abs(machine.dual_coef_).max() > 0
+
+
+def test_a_pickled_machine_is_the_same_machine(blobs):
+    X, y = blobs
+    for machine in (RelativeMarginMachine(B=1.2), SigmaSVM(), SVM(kernel="linear")):
+        machine.fit(X, y)
+        again = pickle.loads(pickle.dumps(machine))
+        assert (again.decision_function(X) == machine.decision_function(X)).all()
+        assert again.certificate() == machine.certificate()
+
+
+def test_feature_names_are_kept_and_asked_for(blobs):
+    X, y = blobs
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    machine = SVM().fit(frame, y)
+    assert machine.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="feature names"):
+        machine.predict(frame[["b", "a", "c"]])
+
+
+def test_sigma_svm_warns_where_it_forgets_the_data(rng):
+    X = rng.normal(size=(20, 2))
+    with pytest.warns(UserWarning, match="interpolates the labels"):
+        SigmaSVM(D=1.0, kernel="rbf", gamma=100.0).fit(X, np.arange(20) % 2)
+
+
+# -- bad and extreme input -----------------------------------------------------------------
+
+GOOD_X, GOOD_Y = two_blobs(n=12)
+SPOILT = GOOD_X.copy()
+SPOILT[3, 1] = np.nan
+ENDLESS = GOOD_X.copy()
+ENDLESS[3, 1] = np.inf
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ((SPOILT, GOOD_Y), "contains NaN"),
+        ((ENDLESS, GOOD_Y), "contains infinity"),
+        ((GOOD_X, np.ones(12)), "one class: \\[1.0\\]"),
+        ((np.empty((0, 3)), np.empty(0)), "0 sample"),
+        ((GOOD_X, GOOD_Y[:-1]), "inconsistent numbers of samples"),
+        ((GOOD_X[0], GOOD_Y), "Expected 2D array"),
+        ((GOOD_X, np.linspace(0, 1, 12)), "Unknown label type"),
+        ((np.full((12, 3), "x"), GOOD_Y), "could not convert|dtype='numeric'"),
+        ((GOOD_X, GOOD_Y, np.full(12, np.nan)), "sample_weight|Sample weights"),
+        ((GOOD_X, GOOD_Y, -np.ones(12)), "sample_weight must be non-negative"),
+        ((GOOD_X, GOOD_Y, np.where(GOOD_Y > 0, 1.0, 0.0)), "one class"),
+        ((GOOD_X, GOOD_Y, np.zeros(12)), "at least two classes|zero|positive"),
+    ],
+    ids=["nan", "inf", "one class", "empty", "lengths", "1-d", "regression", "text", "nan weight", "negative weight",
+         "one class by weight", "no weight"],
+)  # fmt: skip
+def test_bad_data_are_refused_in_words(machine, data, message):
+    with pytest.raises(ValueError, match=message):
+        machine().fit(*data)
+
+
+@pytest.mark.parametrize(
+    ("machine", "name", "value"),
+    [(m, *case) for m in MACHINES for case in [
+        ("C", 0), ("C", -1.0), ("C", np.nan), ("C", np.inf), ("C", "1"), ("kernel", "wave"), ("gamma", -1.0),
+        ("gamma", "big"), ("degree", 0), ("degree", 1.5), ("coef0", np.nan), ("solver", "magic"), ("tol", 0.0),
+        ("tol", -1.0), ("max_iter", 0), ("max_iter", -1), ("time_limit", 0.0), ("time_limit", -1.0),
+        ("class_weight", "even"), ("n_jobs", "all"),
+    ]]
+    + [(RelativeMarginMachine, "B", value) for value in (0.999, 0, -1.0, np.nan, "2", None)]
+    + [(SigmaSVM, "D", value) for value in (-0.01, 1.01, np.nan, "half", None)],
+)  # fmt: skip
+def test_bad_parameters_are_refused_by_name(machine, name, value):
+    with pytest.raises(ValueError, match=f"'{name}' parameter of {machine.__name__} must be"):
+        machine(**{name: value}).fit(GOOD_X, GOOD_Y)
+
+
+def test_a_sparse_gram_matrix_is_refused():
+    with pytest.raises(TypeError, match="[Ss]parse"):
+        SVM(kernel="precomputed").fit(sp.csr_matrix(GOOD_X @ GOOD_X.T), GOOD_Y)
+
+
+def test_prediction_asks_for_the_same_features_and_a_fit(blobs):
+    X, y = blobs
+    machine = SVM().fit(X, y)
+    with pytest.raises(ValueError, match="2 features, but SVM is expecting 3"):
+        machine.predict(X[:, :2])
+    with pytest.raises(ValueError, match="not fitted"):
+        SVM().predict(X)
+
+
+@pytest.mark.parametrize("machine", [SVM(), SigmaSVM(D=0.7), RelativeMarginMachine(B=1.2)])
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
+def test_extreme_scales_give_a_right_answer_or_say_so(machine, scale):
+    """The certificate decides: optimal, or a warning that says by how much it is not."""
+    X, y = two_blobs(n=30)
+    for kernel in ("linear", "rbf"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fitted = clone(machine).set_params(kernel=kernel, solver="exact").fit(scale * X, y)
+        certificate = fitted.certificate()
+        if certificate.claim is not Claim.OPTIMAL:
+            assert any("Short of exact" in str(w.message) for w in caught)
+            assert kernel == "linear"
+            assert scale > 1
+        assert np.isfinite(fitted.decision_function(scale * X)).all()
+        assert fitted.score(scale * X, y) >= 0.75
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    kernel=st.sampled_from(["linear", "rbf", "poly"]),
+    machine=st.sampled_from([SVM(), SigmaSVM(D=0.9), RelativeMarginMachine(B=1.05), RelativeMarginMachine(B=1.0)]),
+    C=st.sampled_from([1e-3, 1.0, 1e3]),
+    trouble=st.sampled_from(["ties", "duplicates", "contradictions", "zero feature", "zero data", "lone sample"]),
+)
+def test_degenerate_data_are_solved_and_certified(seed, kernel, machine, C, trouble):
+    X, y = two_blobs(n=16, m=2, seed=seed)
+    if trouble == "ties":
+        X = np.round(X)
+    elif trouble == "duplicates":
+        X, y = np.vstack([X, X]), np.concatenate([y, y])
+    elif trouble == "contradictions":
+        X, y = np.vstack([X, X]), np.concatenate([y, -y])
+    elif trouble == "zero feature":
+        X[:, 0] = 0.0
+    elif trouble == "zero data":
+        X[:] = 0.0
+    else:
+        keep = np.concatenate([np.flatnonzero(y > 0)[:1], np.flatnonzero(y < 0)])
+        X, y = X[keep], y[keep]
+    machine = clone(machine).set_params(kernel=kernel, C=C, degree=2, coef0=1.0)
+    exact = clone(machine).set_params(solver="exact").fit(X, y).certificate()
+    assert exact.claim is Claim.OPTIMAL
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fast = clone(machine).set_params(solver="smo", tol=1e-4, max_iter=200_000).fit(X, y).certificate()
+    assert fast.claim in (Claim.OPTIMAL, Claim.SUBOPTIMAL_BY)
+    assert fast.dual_value <= exact.primal_value * (1 + 1e-7) + 1e-9
+    assert fast.primal_value >= exact.dual_value * (1 - 1e-7) - 1e-9
