@@ -1,0 +1,16 @@
+"""The exact solution and the fast one of the same program, side by side, both certified."""
+
+from polyopt.compare.comparison import Comparison, Row
+from polyopt.compare.methods import DEFAULT_METHODS, METHODS, Method, find_method
+from polyopt.compare.run import DEFAULT_DATA, compare
+
+__all__ = [
+    "DEFAULT_DATA",
+    "DEFAULT_METHODS",
+    "METHODS",
+    "Comparison",
+    "Method",
+    "Row",
+    "compare",
+    "find_method",
+]

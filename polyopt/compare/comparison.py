@@ -1,0 +1,179 @@
+"""What a comparison found: one row per data set, method and solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyopt.compare.data import Prepared
+from polyopt.compare.methods import METHODS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+    from rich.console import Console, ConsoleOptions, Group, RenderableType
+
+__all__ = ["Comparison", "Row"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One fit.
+
+    Attributes
+    ----------
+    data, method, solver, program : str
+        What was solved, and by what.
+    settings : str
+        The settings that matter, such as ``"C=1, B=8.47"``.
+    objective, bound : float
+        Primal value and proven bound, from the certificate.
+    gap, relative_gap : float
+        Their distance, absolute and relative.
+    residual : float
+        The worst residual of the optimality conditions, relative to its scale.
+    residual_at : str
+        Its condition, row and index; empty where every condition holds exactly.
+    claim : str
+        What the certificate proves: ``optimal``, ``suboptimal_by``, ``stationary``, ``infeasible``,
+        ``none``.
+    complexity : int or None
+        Support vectors, or faces.
+    counts : str
+        Which of the two.
+    test_error : float
+        Share of the test samples that are misclassified.
+    seconds : float
+        Time of the fit, compilation and imports apart.
+    status : str
+        How the solver ended, by its own account, or why there is no fit.
+    estimator : object
+        The fitted estimator; None where there is none.
+    """
+
+    data: str
+    method: str
+    solver: str
+    program: str
+    settings: str
+    objective: float
+    bound: float
+    gap: float
+    relative_gap: float
+    residual: float
+    residual_at: str
+    claim: str
+    complexity: int | None
+    counts: str
+    test_error: float
+    seconds: float
+    status: str
+    estimator: Any = field(default=None, repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the estimator; numbers that are not finite as None, for JSON."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "estimator"}
+        return {
+            name: None if isinstance(value, float) and not np.isfinite(value) else value
+            for name, value in values.items()
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Rows, the data they were computed on, and how.
+
+    It prints itself on a rich console, at any width.
+
+    Attributes
+    ----------
+    rows : tuple of Row
+        In the order they were computed: the exact solver's row, then the fast one's.
+    datasets : tuple of Prepared
+        The data sets.
+    seed : int
+        Seed of the splits and of the stochastic solvers.
+    time_limit : float or None
+        Seconds at most for each fit.
+    seconds : float
+        Seconds in all.
+    interrupted : bool
+        Whether the run was stopped before its end.
+    """
+
+    rows: tuple[Row, ...]
+    datasets: tuple[Prepared, ...]
+    seed: int = 0
+    time_limit: float | None = None
+    seconds: float = 0.0
+    interrupted: bool = False
+
+    def to_frame(self) -> pd.DataFrame:
+        """The rows as a frame, one column per field of :class:`Row` but the estimator."""
+        import pandas as pd
+
+        columns = [f.name for f in fields(Row) if f.name != "estimator"]
+        return pd.DataFrame([{name: getattr(row, name) for name in columns} for row in self.rows], columns=columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        return {
+            "seed": self.seed,
+            "time_limit": self.time_limit,
+            "seconds": self.seconds,
+            "interrupted": self.interrupted,
+            "notes": self.notes(),
+            "data": [
+                {
+                    "name": data.name,
+                    "n_train": data.X_train.shape[0],
+                    "n_test": data.X_test.shape[0],
+                    "n_features": data.X_train.shape[1],
+                }
+                for data in self.datasets
+            ],
+            "rows": [row.to_dict() for row in self.rows],
+        }
+
+    def notes(self) -> list[str]:
+        """How the numbers came about, as sentences."""
+        tests = "the publisher's" if all(d.published for d in self.datasets) else f"a stratified quarter (seed {self.seed})"
+        notes = [
+            f"Features are scaled to unit variance on the training part; the test part is {tests}.",
+            "Objective and bound come from certificates, computed from the data and the vectors; "
+            "a solver's word counts for nothing. Gap and worst residual are relative. Seconds are of the fit "
+            "alone, compilation apart.",
+        ]
+        for rule in dict.fromkeys(METHODS[row.method].rule for row in self.rows):
+            if rule:
+                where = dict.fromkeys(
+                    f"{_tuned_value(row)} ({row.method} on {row.data})"
+                    for row in self.rows
+                    if METHODS[row.method].rule == rule and _tuned_value(row)
+                )
+                notes.append(f"{rule[0].upper()}{rule[1:]}: {', '.join(where)}.")
+        if any(row.counts == "faces" for row in self.rows):
+            notes.append(
+                "The polytope machine is not convex: its bound is on the optimum for the assignment reached, "
+                "which another assignment may beat."
+            )
+        if self.interrupted:
+            notes.append("The run was interrupted; what was done by then is shown.")
+        return notes
+
+    def table(self, width: int = 120) -> Group:
+        """The comparison as rich tables, one per data set, laid out for a width in characters."""
+        from polyopt.compare.table import tables
+
+        return tables(self, width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        yield self.table(options.max_width)
+
+
+def _tuned_value(row: Row) -> str:
+    name = METHODS[row.method].tuned
+    return next((part for part in row.settings.split(", ") if part.startswith(f"{name}=")), "")

@@ -1,0 +1,152 @@
+"""`compare`: the exact solution and the fast one of the same program, side by side."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from formulations.program import Status
+from formulations.samples import two_blobs
+from polyopt.compare.comparison import Comparison, Row
+from polyopt.compare.data import Prepared, prepare
+from polyopt.compare.methods import DEFAULT_METHODS, Method, find_method, status_of
+
+if TYPE_CHECKING:
+    from polyopt.datasets import Dataset
+
+__all__ = ["DEFAULT_DATA", "compare"]
+
+DEFAULT_DATA = ("ionosphere", "wbc")
+
+
+def compare(
+    data: str | Dataset | Iterable[str | Dataset] = DEFAULT_DATA,
+    methods: Iterable[str] | None = None,
+    *,
+    seed: int = 0,
+    time_limit: float | None = None,
+    on_start: Callable[[str, str, str], None] | None = None,
+    on_row: Callable[[Row], None] | None = None,
+) -> Comparison:
+    """Solve each method's program exactly and by its fast solver, and certify both.
+
+    Parameters
+    ----------
+    data : str, Dataset, or several of them
+        Names of data sets, or data sets.
+    methods : iterable of str, optional
+        Names of methods, see :data:`polyopt.compare.METHODS`; :data:`polyopt.compare.DEFAULT_METHODS`
+        by default.
+    seed : int
+        Seed of the splits and of the stochastic solvers.
+    time_limit : float, optional
+        Seconds at most for each fit; the point reached is kept, and certified as it is.
+    on_start : callable, optional
+        Called with data, method and solver before each fit.
+    on_row : callable, optional
+        Called with each :class:`Row` when it is done.
+
+    Returns
+    -------
+    Comparison
+        After Ctrl-C, with the rows done by then.
+
+    Raises
+    ------
+    ValueError
+        An unknown data set or method, or data that no method can use. A method that cannot use a
+        data set which others can has a row that says so.
+    """
+    started = time.perf_counter()
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be positive, not {time_limit!r}")
+    chosen = [find_method(name) for name in dict.fromkeys(methods or DEFAULT_METHODS)]
+    several = [data] if not isinstance(data, Iterable) or isinstance(data, str) else list(data)
+    datasets = tuple(prepare(one, seed) for one in several)
+    rows: list[Row] = []
+    interrupted = False
+    try:
+        for method in chosen:
+            _warm_up(method, on_start)
+        for prepared in datasets:
+            for method in chosen:
+                settings = method.settings_for(prepared.X_train, prepared.y_train)
+                for solver in ("exact", method.fast):
+                    if on_start is not None:
+                        on_start(prepared.name, method.name, solver)
+                    estimator = method.make(solver, settings, time_limit=time_limit, seed=seed)
+                    row = _fit(method, solver, estimator, settings, prepared)
+                    rows.append(row)
+                    if on_row is not None:
+                        on_row(row)
+                    if row.status == str(Status.INTERRUPTED):
+                        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        interrupted = True
+    seconds = time.perf_counter() - started
+    return Comparison(tuple(rows), datasets, seed, time_limit, seconds, interrupted)
+
+
+def _warm_up(method: Method, on_start: Callable[[str, str, str], None] | None) -> None:
+    """Import and compile what the method needs, so that neither is in the seconds of its fits."""
+    if on_start is not None:
+        on_start("", method.name, "compiling")
+    X, y = two_blobs()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for solver in ("exact", method.fast):
+            method.make(solver, method.settings_for(X, y)).fit(X, y)
+
+
+def _fit(method: Method, solver: str, estimator: Any, settings: Mapping[str, Any], data: Prepared) -> Row:
+    known: dict[str, Any] = {
+        "data": data.name,
+        "method": method.name,
+        "solver": solver,
+        "program": method.program,
+        "settings": settings_text(settings),
+        "counts": method.counts,
+    }
+    started = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the row's status says it
+            estimator.fit(data.X_train, data.y_train)
+    except (ValueError, RuntimeError) as error:
+        seconds = time.perf_counter() - started
+        nothing = dict.fromkeys(("objective", "bound", "gap", "relative_gap", "residual", "test_error"), np.nan)
+        return Row(
+            **known, **nothing, residual_at="", claim="none", complexity=None, seconds=seconds, status=str(error)
+        )
+    seconds = time.perf_counter() - started
+    certificate = estimator.certificate()
+    worst = certificate.worst
+    return Row(
+        **known,
+        objective=float(certificate.primal_value),
+        bound=float(certificate.dual_value),
+        gap=float(certificate.gap),
+        relative_gap=float(certificate.relative_gap),
+        residual=np.nan if worst is None else float(worst.relative),
+        residual_at="" if worst is None or worst.relative == 0.0 else worst.label,
+        claim=certificate.claim.name.lower(),
+        complexity=method.complexity(estimator),
+        test_error=float(1.0 - estimator.score(data.X_test, data.y_test)),
+        seconds=seconds,
+        status=str(status_of(estimator)),
+        estimator=estimator,
+    )
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Settings as ``C=1, kernel=rbf, B=8.47``; those that are None are left out."""
+    return ", ".join(
+        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in settings.items()
+        if value is not None
+    )

@@ -1,0 +1,136 @@
+"""The comparison as rich tables, laid out for the width there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from formulations.program import Status
+
+if TYPE_CHECKING:
+    from polyopt.compare.comparison import Comparison, Row
+
+__all__ = ["CLAIMS", "number", "tables"]
+
+# From these widths on: claims in words; one more digit; conditions in full.
+_WIDE, _MEDIUM, _FULL = 112, 96, 140
+_SHORT = {"stationarity": "stat.", "complementarity": "compl."}
+
+
+@dataclass(frozen=True)
+class _Badge:
+    mark: str
+    word: str
+    style: str
+    meaning: str
+
+
+CLAIMS = {
+    "optimal": _Badge("✓", "optimal", "green", "optimal within 1e-6, proven"),
+    "suboptimal_by": _Badge("≤", "within gap", "yellow", "within the gap of the optimum, proven"),
+    "stationary": _Badge("○", "stationary", "cyan", "optimal for its assignment, and no sample would change face"),
+    "infeasible": _Badge("∅", "infeasible", "red", "no feasible point, proven"),
+    "none": _Badge("✗", "none", "red", "nothing proven"),
+}
+"""Each claim's mark, word, colour and meaning."""
+
+
+def number(value: float, digits: int = 8) -> str:
+    """A value to so many significant digits, trailing zeros kept; a dash where there is none."""
+    if not np.isfinite(value):
+        return "–" if np.isnan(value) else str(value)
+    text = f"{value:#.{digits}g}"
+    return text.rstrip(".")
+
+
+def tables(comparison: Comparison, width: int) -> Group:
+    """One table per data set, then the meaning of the marks and how the numbers came about."""
+    parts: list[RenderableType] = []
+    shown = []
+    for data in comparison.datasets:
+        rows = [row for row in comparison.rows if row.data == data.name]
+        if rows:
+            parts += [_table(data.summary, rows, width), Text()]
+            shown += rows
+    if not shown:
+        parts.append(Text("No fit was finished."))
+    elif width < _WIDE:
+        claims = [CLAIMS[name] for name in CLAIMS if any(row.claim == name for row in shown)]
+        legend = "   ".join(f"{badge.mark} {badge.meaning}" for badge in claims)
+        parts.append(Text(legend, style="dim"))
+    parts += [Text(f"{row.method} {row.solver} on {row.data}: {row.status}", style="yellow") for row in shown if _fell_short(row)]
+    parts += [Text(note, style="dim") for note in comparison.notes() if shown or comparison.interrupted]
+    return Group(*parts)
+
+
+def _fell_short(row: Row) -> bool:
+    return row.status not in (str(Status.OPTIMAL), str(Status.CONVERGED))
+
+
+def _table(title: str, rows: list[Row], width: int) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=None, show_edge=False, pad_edge=False,
+        padding=(0, 1 if width < _FULL else 2, 0, 0), header_style="bold",
+    )  # fmt: skip
+    counts = "/".join(dict.fromkeys({"support vectors": "sv", "faces": "faces"}[row.counts] for row in rows))
+    columns = _columns(width, counts)
+    cells = [[cell(row) for _, cell in columns] for row in rows]
+    for previous, row in zip(rows, cells[1:], strict=False):
+        if row[0] == previous.method:
+            row[0] = ""
+    for place, (header, _) in enumerate(columns):
+        # Where the room is short, the place of the worst residual alone is cut.
+        least = None if header == "at" else max(len(header), *(len(row[place]) for row in cells))
+        justify: Any = "left" if header in ("method", "solver", "at", "claim", "") else "right"
+        table.add_column(header, justify=justify, no_wrap=True, overflow="ellipsis", min_width=least)
+    for row in cells:
+        table.add_row(*row)
+    return table
+
+
+def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | Text]]]:
+    """Header and contents of each column that fits."""
+    wide, medium = width >= _WIDE, width >= _MEDIUM
+    places = 1 if medium else 0
+
+    def small(value: float) -> str:
+        return "–" if np.isnan(value) else f"{value:.{places}e}"
+
+    def claim(row: Row) -> Text:
+        badge = CLAIMS[row.claim]
+        return Text(badge.word if wide else badge.mark, style=badge.style)
+
+    def place(row: Row) -> str:
+        condition, _, where = row.residual_at.partition(" of ")
+        if width >= _FULL or not where:
+            return row.residual_at
+        return f"{_SHORT.get(condition, condition)} {where}" if medium else where
+
+    columns: list[tuple[str, Callable[[Row], str | Text]]] = [
+        ("method", lambda row: row.method),
+        ("solver", lambda row: row.solver),
+        ("objective", lambda row: number(row.objective, 8 if medium else 7)),
+        ("bound", lambda row: number(row.bound, 8 if medium else 7)),
+        ("gap", lambda row: small(row.relative_gap)),
+        ("worst", lambda row: small(row.residual)),
+        ("at", place),
+        ("claim" if wide else "", claim),
+        (counts, lambda row: "–" if row.complexity is None else str(row.complexity)),
+        ("test error" if wide else "err %", lambda row: _percent(row.test_error, wide)),
+        ("seconds" if wide else "sec", lambda row: f"{row.seconds:.2f}"),
+    ]
+    if width >= _FULL:
+        columns.insert(4, ("gap (abs.)", lambda row: small(row.gap)))
+    return columns
+
+
+def _percent(share: float, with_sign: bool) -> str:
+    if np.isnan(share):
+        return "–"
+    return f"{100 * share:.1f}{' %' if with_sign else ''}"

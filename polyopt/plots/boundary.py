@@ -1,0 +1,121 @@
+"""The decision boundary in two dimensions, with the levels that the program names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyopt.plots.style import CLASSES, FACES, GREEN, INK, new_figure, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["decision_boundary"]
+
+_GRID = 240
+
+
+def decision_boundary(
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    axis_names: Sequence[str] = ("x₁", "x₂"),
+    class_names: Sequence[str] | None = None,
+    title: str = "",
+) -> Figure:
+    """Picture of a binary classifier of two features.
+
+    The boundary f = 0 and the margins f = ±1; for a finite B the bounds f = ±B; for a polytope each
+    of its faces as a line. The samples that carry the solution are ringed.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted to X and y.
+    X : array_like of shape (n, 2)
+        Its training samples.
+    y : array_like of shape (n,)
+        Their labels.
+    axis_names : sequence of str
+        Names of the two features.
+    class_names : sequence of str, optional
+        Names of the two classes; their labels by default.
+    title : str
+        Title of the picture.
+
+    Raises
+    ------
+    ValueError
+        Data that are not of two features, or not of two classes.
+    """
+    X, y = np.asarray(X, dtype=float), np.asarray(y)
+    classes = estimator.classes_
+    if X.ndim != 2 or X.shape[1] != 2:
+        raise ValueError(f"a picture of the boundary needs two features; X has shape {X.shape}")
+    if len(classes) != 2:
+        raise ValueError(f"a picture of the boundary needs two classes, not {len(classes)}")
+    names = [str(label) for label in classes] if class_names is None else list(class_names)
+    with styled():
+        figure = new_figure(5.0, 4.6)
+        axes = figure.add_subplot()
+        low, high = X.min(axis=0), X.max(axis=0)
+        pad = 0.06 * np.maximum(high - low, 1e-9)
+        limits = np.column_stack([low - pad, high + pad])
+        _levels(axes, estimator, limits)
+        if len(_faces(estimator)) > 1:
+            _draw_faces(axes, _faces(estimator), limits)
+        for label, name, (colour, marker) in zip(classes, names, CLASSES, strict=True):
+            mine = X[y == label]
+            axes.scatter(mine[:, 0], mine[:, 1], s=20, c=colour, marker=marker, lw=0.3, ec="white", label=name, zorder=3)
+        support = getattr(estimator, "support_", np.empty(0, dtype=int))
+        if len(support):
+            axes.scatter(
+                X[support, 0], X[support, 1], s=42, facecolor="none", ec=INK, lw=0.6, alpha=0.8, label="support vector", zorder=4
+            )
+        axes.set(xlim=limits[0], ylim=limits[1], xlabel=axis_names[0], ylabel=axis_names[1], title=title)
+        figure.legend(loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=1.4)
+    return figure
+
+
+def _levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
+    """The two sides as tints, and the lines f = 0, ±1, ±B."""
+    u, v = (np.linspace(*limits[i], _GRID) for i in (0, 1))
+    U, V = np.meshgrid(u, v)
+    f = estimator.decision_function(np.column_stack([U.ravel(), V.ravel()])).reshape(U.shape)
+    tints = [colour for colour, _ in CLASSES]
+    axes.contourf(U, V, f, levels=[-np.inf, 0.0, np.inf], colors=tints, alpha=0.09)
+    B = float(getattr(estimator, "B", np.inf))
+    polytope = len(_faces(estimator)) > 1
+    families = [((0.0,), INK, "-", 2.0 if polytope else 1.5, "f = 0")]
+    families.append(((-1.0, 1.0), INK, "--", 0.9, "f = ±1"))
+    if np.isfinite(B):
+        families.append(((-B, B), GREEN, "-.", 1.3, f"f = ±B = ±{B:.3g}"))
+    for levels, colour, line, width, label in families:
+        axes.plot([], [], color=colour, linestyle=line, linewidth=width, label=label)
+        if f.min() < max(levels) and f.max() > min(levels):
+            axes.contour(U, V, f, levels=sorted(set(levels)), colors=colour, linestyles=line, linewidths=width)
+
+
+def _faces(estimator: Any) -> NDArray[Any]:
+    """Rows (w, b) of the hyperplanes of a polytope; none for other classifiers."""
+    if not hasattr(estimator, "n_faces"):
+        return np.empty((0, 3))
+    return np.column_stack([estimator.coef_, estimator.intercept_])
+
+
+def _draw_faces(axes: Axes, faces: NDArray[Any], limits: NDArray[Any]) -> None:
+    """Each face as a line across the picture; one that misses the picture is left out."""
+    u, v = (np.linspace(*limits[i], 2) for i in (0, 1))
+    U, V = np.meshgrid(u, v)
+    for k, (w1, w2, b) in enumerate(faces):
+        values = w1 * U + w2 * V + b
+        if values.min() < 0.0 < values.max():
+            colour = FACES[k % len(FACES)]
+            axes.contour(U, V, values, levels=[0.0], colors=colour, linewidths=1.1, zorder=2)
+            axes.plot([], [], color=colour, linewidth=1.1, label=f"face {k}")
