@@ -49,7 +49,20 @@ def as_data(X: Any, y: ArrayLike) -> tuple[Any, Vector]:
 
 
 def as_costs(C: ArrayLike, n: int) -> Vector:
-    """Cost per sample from a scalar or a vector `C`; finite, non-negative and not all zero."""
+    """Cost per sample from a scalar or a vector.
+
+    Parameters
+    ----------
+    C : float or array_like of shape (n,)
+        Costs; finite, non-negative and not all zero.
+    n : int
+        Samples.
+
+    Raises
+    ------
+    ValueError
+        A cost that is negative or not finite, or no positive cost at all.
+    """
     costs = np.broadcast_to(np.asarray(C, dtype=float), (n,)).copy()
     if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
         raise ValueError(f"C must be finite and positive (per sample: not all zero), not {C!r}")
@@ -84,7 +97,13 @@ def gram_factor(K: ArrayLike) -> Vector:
 
 
 def slacks(f: Vector, y: Vector) -> Vector:
-    """The smallest feasible slacks, xi_i = [1 - y_i f_i]_+."""
+    """The smallest feasible slacks, xi_i = [1 - y_i f_i]_+.
+
+    Parameters
+    ----------
+    f, y : ndarray of shape (n,)
+        Outputs, and labels -1 and +1.
+    """
     return np.maximum(0.0, 1.0 - y * f)
 
 

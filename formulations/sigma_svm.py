@@ -88,7 +88,15 @@ def _share(D: float) -> cp.Parameter:
 
 
 def moments(X: Any, weights: ArrayLike | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Mean (m,) and biased covariance (m, m) of the rows of X, weighted; X may be CSR."""
+    """Mean (m,) and biased covariance (m, m) of the samples.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    weights : array_like of shape (n,), optional
+        How often each sample counts.
+    """
     n = X.shape[0]
     s = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
     total = s.sum()

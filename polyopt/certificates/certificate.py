@@ -7,7 +7,7 @@ objective at a point that has first been made exactly dual feasible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +85,8 @@ class Certificate:
         What the bound is a bound on, where that is less than the whole problem.
     note : str
         Anything a reader should know, as a sentence.
+    sense : str
+        ``"minimise"`` or ``"maximise"``: on which side of the optimum the point's value lies.
     """
 
     program: str
@@ -95,7 +97,7 @@ class Certificate:
     tol: float = 1e-6
     scope: str = "the program"
     note: str = ""
-    sense: str = field(default="minimise")
+    sense: str = "minimise"
 
     @property
     def gap(self) -> float:

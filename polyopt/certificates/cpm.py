@@ -196,11 +196,7 @@ def _certify_max(point: _Point, tol: float, max_iter: int) -> _Proof:
     total = alpha.sum(axis=1)
     alpha *= np.divide(point.C, total, out=np.ones_like(total), where=total > point.C)[:, None]
     dual_value = float(alpha.sum() - 0.25 * (_pulls(point.geometry, point.y, alpha) ** 2).sum())
-    return (
-        primal_value,
-        dual_value,
-        _residuals_max(point, point.alpha, max(abs(primal_value), abs(dual_value))),
-    )
+    return primal_value, dual_value, _residuals_max(point, point.alpha)
 
 
 def _bound_by_shares(point: _Point, tol: float, max_iter: int) -> float:
@@ -221,10 +217,9 @@ def _bound_by_shares(point: _Point, tol: float, max_iter: int) -> float:
     return bound
 
 
-def _residuals_max(point: _Point, alpha: Vector, objective: float) -> list[Residual]:
+def _residuals_max(point: _Point, alpha: Vector) -> list[Residual]:
     """The optimality conditions of the program whose negatives have one slack for all faces."""
     y, negative = point.y[:, None], point.y < 0
-    scale = objective or float(point.C.sum())
     largest = float(np.abs(alpha).max()) or float(point.C.max())
     xi = np.where(negative[:, None], point.hinge.max(axis=1, keepdims=True), point.hinge)
     surplus = y * np.asarray(point.geometry.X @ point.W.T) - 1.0 + xi
@@ -240,9 +235,9 @@ def _residuals_max(point: _Point, alpha: Vector, objective: float) -> list[Resid
             )
             found.append(residual("stationarity", f"w(face {k})", np.abs(2 * point.W[k] - pulls[k]), weight))
         found.append(
-            residual("complementarity", f"margin(face {k})", np.abs(alpha[:, k] * surplus[:, k]), scale)
+            residual("complementarity", f"margin(face {k})", np.abs(alpha[:, k] * surplus[:, k]), largest)
         )
     beta = np.where(negative[:, None], (point.C - alpha.sum(axis=1))[:, None], point.costs - alpha)
     found.append(residual("sign", "slack", -beta.min(axis=1), largest))
-    found.append(residual("complementarity", "slack", np.abs(beta * xi).max(axis=1), scale))
+    found.append(residual("complementarity", "slack", np.abs(beta * xi).max(axis=1), largest))
     return found

@@ -27,6 +27,7 @@ class Geometry(Protocol):
     """What a hinge program asks of its feature space; n samples."""
 
     n: int
+    unit: float  # the size of the gradient of half the energy where the energy is 1
 
     def scores(self, v: Vector) -> Vector:
         """``w'phi(x_i)`` for every sample, shape (n,)."""
@@ -71,6 +72,7 @@ class LinearGeometry:
         if D is not None:
             self.mean, Sigma = moments(self.X, weights)
             self.metric = (1.0 - D) * np.eye(m) + D * Sigma
+        self.unit = 1.0 if self.metric is None else float(np.sqrt(self.metric.diagonal().max()))
 
     def scores(self, v: Vector) -> Vector:
         return np.asarray(self.X @ v) - self.mean @ v
@@ -114,6 +116,7 @@ class KernelGeometry:
     def __init__(self, K: Any):
         self.K = np.asarray(K, dtype=float)
         self.n = len(self.K)
+        self.unit = float(np.sqrt(max(self.K.diagonal().max(), 0.0)))
 
     def scores(self, v: Vector) -> Vector:
         return self.K @ v

@@ -37,7 +37,15 @@ __all__ = ["HingeProgram", "Multipliers", "certify_hinge"]
 
 @dataclass(frozen=True)
 class Multipliers:
-    """The multipliers of a hinge program, each of shape (n,), in input order."""
+    """The multipliers of a hinge program, in input order.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (n,)
+        Of the margin rows.
+    lam, lam_star : ndarray of shape (n,)
+        Of the upper and the lower bounds; zero where the program has none.
+    """
 
     alpha: Vector
     lam: Vector
@@ -180,7 +188,7 @@ def certify_hinge(
         dual_value = program.dual_value(program.repair(given))
         residuals += _dual_residuals(program, given)
         if not implied:
-            residuals += _stationarity(program, v, given)
+            residuals += _stationarity(program, v, given, primal_value)
         residuals += _complementarity(program, f, given)
         if _is_ray(program, given):
             return Certificate(program.name, Claim.INFEASIBLE, primal_value, np.inf, tuple(residuals), tol)
@@ -247,15 +255,20 @@ def _dual_residuals(program: HingeProgram, dual: Multipliers) -> list[Residual]:
     return found
 
 
-def _stationarity(program: HingeProgram, v: Vector, dual: Multipliers) -> list[Residual]:
+def _stationarity(program: HingeProgram, v: Vector, dual: Multipliers, primal_value: float) -> list[Residual]:
+    """The gradient in w, relative to its own size.
+
+    Where the pulls of the samples cancel, rounding is relative to what cancels and not to what is
+    left; and where w is all but zero, it is so next to what would matter to the objective.
+    """
     geometry = program.geometry
     beta = dual.beta(program.y)
     gradient, pulled = geometry.gradient(v), geometry.pull(beta)
-    # Where the pulls of the samples cancel, rounding is relative to what cancels, not to what is left.
     scale = max(
         float(np.abs(gradient).max(initial=0.0)),
         float(np.abs(pulled).max(initial=0.0)),
         1e-8 * geometry.pull_scale(beta),
+        1e-4 * geometry.unit * float(np.sqrt(2.0 * primal_value)),
     )
     return [residual("stationarity", "w", np.abs(gradient - pulled), scale)] if len(gradient) else []
 

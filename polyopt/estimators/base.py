@@ -100,7 +100,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             A parameter out of its range, data that are not finite, or fewer than two classes.
         """
         self._validate_params()
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        X, y = validate_data(self, X, y, accept_sparse=self._accept_sparse, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         weights = self._weights(X, y, codes, sample_weight)
@@ -154,6 +154,10 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         self.solution_ = [estimator.solution_ for estimator in self.estimators_]
 
     @property
+    def _accept_sparse(self) -> str | bool:
+        return "csr" if self.__sklearn_tags__().input_tags.sparse else False
+
+    @property
     def _is_binary(self) -> bool:
         return len(self.classes_) == 2
 
@@ -172,7 +176,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             sum of their scores, as scikit-learn's one-vs-one wrapper does.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = validate_data(self, X, accept_sparse=self._accept_sparse, dtype=np.float64, reset=False)
         return self._binary_scores(X) if self._is_binary else self._one_vs_one.decision_function(X)
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -1,0 +1,100 @@
+"""The verification of every program: it passes, and it can fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from formulations import FAMILIES, family, rmm, svm
+from formulations.program import Duality
+from formulations.samples import two_blobs
+from polyopt import verify as module
+from polyopt.verify import falls_short, verification_table, verify
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_every_program_is_proven(seed):
+    checks = verify(seed)
+    assert falls_short(checks) == []
+    assert {check.family for check in checks} == set(FAMILIES)
+    for name in {check.program for check in checks}:
+        passed = {c.solver for c in checks if c.program == name and c.verdict == "ok"} - {"recovered"}
+        assert len(passed) >= 2, f"{name} has one solver only: {passed}"
+    values = [c for c in checks if c.verdict == "ok"]
+    assert max(c.difference for c in values) <= 1e-6
+    assert max(c.residual for c in values) <= 1e-6
+
+
+def shortfall(monkeypatch, pair):
+    monkeypatch.setattr(family("svm"), "pairs", lambda seed=0: [pair])
+    return falls_short(verify(0, ("svm",)))
+
+
+def test_a_wrong_dual_falls_short(monkeypatch):
+    """The pair of another C is a pair of other values."""
+    X, y = two_blobs()
+    right = Duality(svm.primal(X, y, 1.0), svm.dual(X, y, 1.0), lambda v: svm.recover(X, y, 1.0, v["alpha"]))
+    assert shortfall(monkeypatch, right) == []
+    wrong = Duality(svm.primal(X, y, 1.0), svm.dual(X, y, 1.1), right.recover)
+    assert "svm.dual" in shortfall(monkeypatch, wrong)
+
+
+def test_a_wrong_recovery_falls_short(monkeypatch):
+    X, y = two_blobs()
+
+    def off(v):
+        point = svm.recover(X, y, 1.0, v["alpha"])
+        return {**point, "b": point["b"] + 0.01}
+
+    pair = Duality(svm.primal(X, y, 1.0), svm.dual(X, y, 1.0), off)
+    assert shortfall(monkeypatch, pair) == ["svm.primal"]
+
+
+def test_the_printed_dual_6_falls_short(monkeypatch):
+    """The paper's (6), without its third term, has another optimum: b is then free to pay nothing."""
+    import cvxpy as cp
+
+    X, y = two_blobs()
+    n, m = X.shape
+    program = rmm.qcqp_dual(X, y, 1.0, 1.5)
+    # The missing term is (y'alpha)^2 / (2 sum lam): a free last coordinate of q removes it.
+    alpha, lam, t = program.variables.values()
+    free = cp.Variable(name="free")
+    shifted = X.T @ cp.multiply(y, alpha)
+    lifted = np.column_stack([X, np.ones(n)])
+    M = np.diag(np.append(np.ones(m), 0.0)) + lifted.T @ cp.diag(lam) @ lifted
+    q = cp.reshape(cp.hstack([shifted, free]), (m + 1, 1), order="C")
+    block = cp.bmat([[M, q], [q.T, cp.reshape(t, (1, 1), order="C")]])
+    printed = cp.Problem(program.objective, [block >> 0, alpha >= 0, alpha <= 1, lam >= 0])
+    assert printed.solve(solver="CLARABEL") > rmm.qcqp(X, y, 1.0, 1.5).solve().objective * 1.01
+
+
+def test_a_solver_that_gave_up_is_shown_and_not_held_against_the_program(monkeypatch):
+    X, y = two_blobs()
+    pair = Duality(svm.primal(X, y, 1.0), svm.dual(X, y, 1.0), lambda v: svm.recover(X, y, 1.0, v["alpha"]))
+    original = pair.primal.solve
+    pair.primal.solve = lambda solver=None, **kw: original(
+        solver, **kw, max_iter=1 if solver == "OSQP" else None
+    )
+    monkeypatch.setattr(family("svm"), "pairs", lambda seed=0: [pair])
+    checks = verify(0, ("svm",))
+    assert [c.verdict for c in checks if (c.program, c.solver) == ("svm.primal", "osqp")] == ["gave up"]
+    assert falls_short(checks) == []
+
+
+def test_the_table_names_what_is_not_proven():
+    checks = verify(0, ("svm",))
+    console = Console(width=120, color_system=None)
+
+    def printed(rows):
+        with console.capture() as capture:
+            console.print(verification_table(rows))
+        return capture.get()
+
+    text = printed(checks)
+    assert "NOT proven" not in text
+    for check in checks:
+        assert check.program in text
+    broken = [module.Check(**{**vars(checks[0]), "verdict": "FAILS"}), *checks[1:]]
+    assert f"NOT proven: {checks[0].program}" in printed(broken)
