@@ -158,14 +158,32 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
 
 
 def slack_places(y: ArrayLike, n_faces: int) -> NDArray[np.int64]:
-    """Place (n, K) of ξ_ik among the slacks of loss="max": one per negative, K per positive."""
+    """Place (n, K) of ξ_ik among the slacks of loss="max": one per negative, K per positive.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    n_faces : int
+        K, at least 1.
+    """
     own = np.where(np.asarray(y)[:, None] > 0, np.arange(n_faces), 0)
     width = np.where(np.asarray(y) > 0, n_faces, 1)
     return (np.cumsum(width) - width)[:, None] + own
 
 
 def natural_assignment(X: Any, y: ArrayLike, W: NDArray[Any]) -> NDArray[np.int64]:
-    """The face with the highest score for each positive, which is the best for W; -1 at negatives."""
+    """The face with the highest score for each positive, which is the best for W; -1 at negatives.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    W : ndarray of shape (K, m+1)
+        Faces, the bias last.
+    """
     return np.where(np.asarray(y) > 0, np.argmax(lift(X) @ W.T, axis=1), -1)
 
 
@@ -286,7 +304,7 @@ _SOURCES = {"sum": "unconstrained form of eq. (6)", "max": "eq. (6)"}
 def fixed_assignment_dual(
     X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
 ) -> Program:
-    """Dual of :func:`fixed_assignment`; the same arguments and the same parameters."""
+    """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in there."""
     X, y = as_data(X, y)
     parameters, costs = _parameters(y, n_faces, assignment, C, loss)
     alpha = cp.Variable((len(y), n_faces), name="alpha")
@@ -353,7 +371,7 @@ def face(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
 
 def face_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """Dual of :func:`face`; the same arguments."""
+    """Dual of :func:`face`; arguments as in there."""
     X, y = as_data(X, y)
     n = X.shape[0]
     alpha, costs = cp.Variable(n, name="alpha"), cost_parameter(C, n)

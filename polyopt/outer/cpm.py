@@ -13,8 +13,9 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from formulations import cpm
-from formulations.program import Program, Solution, Status
+from formulations.program import Program
 from formulations.recovery import slacks
+from formulations.solution import Solution, Status
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +61,9 @@ class PolytopeProblem:
     def start(self, rng: np.random.Generator) -> Assignment:
         """Each positive's best among random directions, in the centred and scaled data."""
         scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.C)
-        directions = rng.normal(size=(self.X.shape[1], self.n_faces)) / scaler.scale_[:, None]
+        directions = rng.normal(size=(self.X.shape[1], self.n_faces))
+        # Of equal length, so that none is shorter than a mean of others, and never the best.
+        directions /= np.linalg.norm(directions, axis=0) * scaler.scale_[:, None]
         scores = np.asarray(self.X @ directions) - scaler.mean_ @ directions
         return np.where(self.y > 0, scores.argmax(axis=1), -1)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from joblib import Parallel, delayed
 
-from formulations.program import Solution, Status
+from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 
 __all__ = ["TIE", "best_of"]
