@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["as_costs", "as_data", "best_intercept", "gram_factor", "intercept_interval", "slacks"]
+__all__ = ["as_costs", "as_data", "best_intercept", "gram_factor", "intercept_interval", "moments", "slacks"]
 
 
 def as_data(X: Any, y: ArrayLike) -> tuple[Any, Vector]:
@@ -191,3 +191,24 @@ def intercept_interval(
         if lam_star is not None:
             hi = min(hi, float(np.min((-B - g)[lam_star > slack], initial=np.inf)))
     return lo, hi
+
+
+def moments(X: Any, weights: ArrayLike | None = None) -> tuple[Vector, Vector]:
+    """Mean (m,) and biased covariance (m, m) of the samples.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    weights : array_like of shape (n,), optional
+        How often each sample counts.
+    """
+    n = X.shape[0]
+    s = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
+    total = s.sum()
+    mu = np.asarray(X.T @ s) / total
+    if isinstance(X, np.ndarray):
+        Xc = X - mu
+        return mu, (Xc * s[:, None]).T @ Xc / total
+    second = X.T @ (X.multiply(s[:, None])).tocsr()
+    return mu, second.toarray() / total - np.outer(mu, mu)

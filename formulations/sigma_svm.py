@@ -68,14 +68,14 @@ import numpy as np
 
 from formulations.centred_kernel import CentredKernel
 from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data, best_intercept, gram_factor, slacks
+from formulations.recovery import as_data, best_intercept, gram_factor, moments, slacks
 from formulations.samples import two_blobs
 from formulations.svm import alpha_rows, cost_parameter, in_features, margin_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["dual", "kernel_dual", "moments", "pairs", "primal", "recover"]
+__all__ = ["dual", "kernel_dual", "pairs", "primal", "recover"]
 
 _PAPER = "Shivaswamy & Jebara (2008)"
 
@@ -85,27 +85,6 @@ def _share(D: float) -> cp.Parameter:
     if not 0.0 <= D <= 1.0:
         raise ValueError(f"D must lie in [0, 1], not {D!r}")
     return cp.Parameter(nonneg=True, name="D", value=float(D))
-
-
-def moments(X: Any, weights: ArrayLike | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Mean (m,) and biased covariance (m, m) of the samples.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    weights : array_like of shape (n,), optional
-        How often each sample counts.
-    """
-    n = X.shape[0]
-    s = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
-    total = s.sum()
-    mu = np.asarray(X.T @ s) / total
-    if isinstance(X, np.ndarray):
-        Xc = X - mu
-        return mu, (Xc * s[:, None]).T @ Xc / total
-    second = X.T @ (X.multiply(s[:, None])).tocsr()
-    return mu, second.toarray() / total - np.outer(mu, mu)
 
 
 def primal(

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations import FAMILIES, family
-from formulations.program import Duality, Program, Solution, Status
+from formulations.program import Duality, Program
+from formulations.solution import Solution, Status
 from polyopt.certificates import certify_program
 from polyopt.certificates.certificate import relative_gap
 

@@ -321,8 +321,9 @@ def test_bad_data_are_refused_in_words(machine, data, message):
     ("machine", "name", "value"),
     [(m, *case) for m in MACHINES for case in [
         ("C", 0), ("C", -1.0), ("C", np.nan), ("C", np.inf), ("C", "1"), ("kernel", "wave"),
-        ("gamma", -1.0), ("gamma", "big"), ("degree", 0), ("degree", 1.5), ("coef0", np.nan), ("solver", "magic"), ("tol", 0.0),
-        ("tol", -1.0), ("max_iter", 0), ("max_iter", -1), ("time_limit", 0.0), ("time_limit", -1.0),
+        ("gamma", -1.0), ("gamma", "big"), ("degree", 0), ("degree", 1.5), ("coef0", np.nan),
+        ("solver", "magic"), ("tol", 0.0), ("tol", -1.0),
+        ("max_iter", 0), ("max_iter", -1), ("time_limit", 0.0), ("time_limit", -1.0),
         ("class_weight", "even"), ("n_jobs", "all"),
     ]]
     + [(RelativeMarginMachine, "B", value) for value in (0.999, 0, -1.0, np.nan, "2", None)]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from formulations import FAMILIES, family, rmm, svm
-from formulations.program import Program, Row, Solution, Status
+from formulations.program import Program, Row
+from formulations.solution import Solution, Status
 
 
 def toy(sense: str, constraint_of, objective_of) -> Program:

@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from formulations import sigma_svm, svm
 from formulations.centred_kernel import CentredKernel
-from formulations.recovery import gram_factor
+from formulations.recovery import gram_factor, moments
 
 SHARES = [0.0, 0.3, 0.9, 0.999, 1.0]
 
@@ -33,7 +33,7 @@ def test_clarabel_agrees_with_osqp_and_highs(blobs):
 
 def test_sigma_is_the_covariance_as_printed(blobs):
     X, _ = blobs
-    mu, Sigma = sigma_svm.moments(X)
+    mu, Sigma = moments(X)
     n = len(X)
     printed = X.T @ X / n - np.outer(X.sum(0), X.sum(0)) / n**2
     assert pytest.approx(printed, abs=1e-12) == Sigma
@@ -98,7 +98,7 @@ def test_at_zero_it_is_the_svm_of_centred_data(blobs):
 @pytest.mark.parametrize("D", [0.3, 0.9])
 def test_it_is_the_svm_of_whitened_data(blobs, D):
     X, y = blobs
-    mu, Sigma = sigma_svm.moments(X)
+    mu, Sigma = moments(X)
     values, vectors = np.linalg.eigh((1 - D) * np.eye(3) + D * Sigma)
     Z = (X - mu) @ (vectors / np.sqrt(values)) @ vectors.T
     whitened, sigma = svm.primal(Z, y, 1.0).solve(), sigma_svm.primal(X, y, 1.0, D).solve()
@@ -127,7 +127,7 @@ def test_singular_covariance_takes_the_least_norm(rng):
     primal = sigma_svm.primal(X, y, 1.0, 1.0)
     recovered = sigma_svm.recover(X, y, 1.0, 1.0, dual["alpha"])
     assert primal.value(recovered) == pytest.approx(primal.solve().objective, rel=1e-6)
-    _, Sigma = sigma_svm.moments(X)
+    _, Sigma = moments(X)
     null = np.eye(30) - np.linalg.pinv(Sigma, rcond=1e-10, hermitian=True) @ Sigma
     assert np.abs(null @ recovered["w"]).max() < 1e-8
 

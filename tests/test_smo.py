@@ -10,9 +10,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from formulations import rmm, svm
-from formulations.program import Status
 from formulations.recovery import intercept_interval
 from formulations.samples import two_blobs
+from formulations.solution import Status
 from polyopt.certificates import Claim, certify_rmm, certify_svm
 from polyopt.solvers.smo import solve_smo
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.sigma_svm import moments
+from formulations.recovery import moments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.cpm import answers, lift, natural_assignment
-from formulations.program import Status
 from formulations.recovery import slacks
+from formulations.solution import Status
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.estimators.base import PairwiseClassifier
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.cpm import Loss
-    from formulations.program import Solution
+    from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
 
 __all__ = ["ConvexPolytopeMachine"]

@@ -17,8 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from formulations.program import Solution, Status
 from formulations.recovery import gram_factor
+from formulations.solution import Solution, Status
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
 from polyopt.estimators.base import PairwiseClassifier

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.program import Solution, Status
+from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm_kernels import run_csr, run_dense
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from formulations.program import Solution, Status
 from formulations.recovery import best_intercept, slacks
+from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:

@@ -1,0 +1,44 @@
+"""``python -m benchmarks list`` names the benchmarks, ``run [NAME ...] [--smoke]`` runs them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+from importlib import import_module
+
+# One thread, unless a benchmark says otherwise; set before numpy is imported.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+NAMES = ("imports", "kernel_solvers", "cpm_speed", "main_job")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="name the benchmarks")
+    run = commands.add_parser("run", help="run benchmarks, all of them by default")
+    run.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    run.add_argument("--smoke", action="store_true", help="the least that shows that they run")
+    arguments = parser.parse_args()
+    modules = {name: import_module(f"benchmarks.{name}") for name in NAMES}
+    if arguments.command == "list":
+        for name, module in modules.items():
+            print(f"{name:<16} {module.__doc__.splitlines()[0]}")
+        return
+    unknown = set(arguments.names) - set(NAMES)
+    if unknown:
+        parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} CPUs, one thread\n")
+    for name in arguments.names or NAMES:
+        started = time.perf_counter()
+        table = modules[name].run(smoke=arguments.smoke)
+        print(f"{name}: {modules[name].__doc__.splitlines()[0]}")
+        print(table.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
+        print(f"({time.perf_counter() - started:.1f} s)\n")
+
+
+if __name__ == "__main__":
+    main()
