@@ -25,8 +25,10 @@ class Row:
 
     Attributes
     ----------
-    data, method, solver, program : str
+    data, method, solver : str
         What was solved, and by what.
+    program : str
+        The program, as ``polyopt show`` calls it.
     settings : str
         The settings that matter, such as ``"C=1, B=8.47"``.
     objective, bound : float

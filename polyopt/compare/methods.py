@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.program import Status
+from formulations.solution import Status
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,12 +76,14 @@ class Method:
         What a user types, such as ``"rmm-rbf"``.
     title : str
         What it is, in words.
-    program : str
-        The program that is solved, such as ``"rmm.qp"``; the part before the point is its family.
+    programs : tuple of str
+        The program, such as ``"rmm.qp"``, and its dual: both solvers' answers are answers to both.
     home : str
         Module and class of the estimator.
     fast : str
         Its fast or stochastic solver; the other is ``"exact"``.
+    unit : str
+        What an iteration of the fast solver is.
     counts : str
         What :meth:`complexity` counts: ``"support vectors"`` or ``"faces"``.
     settings : dict
@@ -96,19 +98,15 @@ class Method:
 
     name: str
     title: str
-    program: str
+    programs: tuple[str, str]
     home: str
     fast: str
+    unit: str
     counts: str
     settings: dict[str, Any] = field(default_factory=dict)
     tuned: str = ""
     rule: str = ""
     tuning: Tuning | None = None
-
-    @property
-    def family(self) -> str:
-        """Name of the module of ``formulations``."""
-        return self.program.partition(".")[0]
 
     @property
     def estimator_class(self) -> type:
@@ -162,15 +160,16 @@ class Method:
         return sum(len(part.support_) for part in parts)
 
 
-def _hinge(name: str, title: str, program: str, home: str, kernel: str, **rest: Any) -> Method:
+def _hinge(name: str, title: str, programs: tuple[str, str], home: str, kernel: str, **rest: Any) -> Method:
     settings = {"C": 1.0, "kernel": kernel}
     words = "linear" if kernel == "linear" else "RBF kernel"
     return Method(
         name=name,
         title=f"{title}, {words}",
-        program=program,
+        programs=programs,
         home=f"polyopt.estimators.{home}",
         fast="smo",
+        unit="pair steps",
         counts="support vectors",
         settings=settings,
         **rest,
@@ -188,18 +187,19 @@ _BOUND: dict[str, Any] = {
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        _hinge("svm", _SVM[0], "svm.primal", _SVM[1], "linear"),
-        _hinge("svm-rbf", _SVM[0], "svm.kernel_dual", _SVM[1], "rbf"),
-        _hinge("sigma-svm", _SIGMA[0], "sigma_svm.primal", _SIGMA[1], "linear"),
-        _hinge("sigma-svm-rbf", _SIGMA[0], "sigma_svm.kernel_dual", _SIGMA[1], "rbf"),
-        _hinge("rmm", _RMM[0], "rmm.qp", _RMM[1], "linear", **_BOUND),
-        _hinge("rmm-rbf", _RMM[0], "rmm.kernel_dual", _RMM[1], "rbf", **_BOUND),
+        _hinge("svm", _SVM[0], ("svm.primal", "svm.dual"), _SVM[1], "linear"),
+        _hinge("svm-rbf", _SVM[0], ("svm.primal (kernel)", "svm.kernel_dual"), _SVM[1], "rbf"),
+        _hinge("sigma-svm", _SIGMA[0], ("sigma_svm.primal", "sigma_svm.dual"), _SIGMA[1], "linear"),
+        _hinge("sigma-svm-rbf", _SIGMA[0], ("sigma_svm.primal (kernel)", "sigma_svm.kernel_dual"), _SIGMA[1], "rbf"),
+        _hinge("rmm", _RMM[0], ("rmm.qp", "rmm.qp_dual"), _RMM[1], "linear", **_BOUND),
+        _hinge("rmm-rbf", _RMM[0], ("rmm.qp (kernel)", "rmm.kernel_dual"), _RMM[1], "rbf", **_BOUND),
         Method(
             name="cpm",
             title="Convex Polytope Machine",
-            program="cpm.fixed_assignment",
+            programs=("cpm.fixed_assignment_sum", "cpm.fixed_assignment_sum_dual"),
             home="polyopt.estimators.cpm.ConvexPolytopeMachine",
             fast="sgd",
+            unit="epochs",
             counts="faces",
             settings={"n_faces": 3, "C": 1.0, "max_iter": 1000},
             tuned="outer_label",

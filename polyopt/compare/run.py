@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from formulations.program import Status
 from formulations.samples import two_blobs
+from formulations.solution import Status
 from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.data import Prepared, prepare
 from polyopt.compare.methods import DEFAULT_METHODS, Method, find_method, status_of
@@ -108,7 +108,7 @@ def _fit(method: Method, solver: str, estimator: Any, settings: Mapping[str, Any
         "data": data.name,
         "method": method.name,
         "solver": solver,
-        "program": method.program,
+        "program": method.programs[0],
         "settings": settings_text(settings),
         "counts": method.counts,
     }

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from formulations.program import Status
+from formulations.solution import Status
 
 if TYPE_CHECKING:
     from polyopt.compare.comparison import Comparison, Row
@@ -62,8 +62,7 @@ def tables(comparison: Comparison, width: int) -> Group:
         parts.append(Text("No fit was finished."))
     elif width < _WIDE:
         claims = [CLAIMS[name] for name in CLAIMS if any(row.claim == name for row in shown)]
-        legend = "   ".join(f"{badge.mark} {badge.meaning}" for badge in claims)
-        parts.append(Text(legend, style="dim"))
+        parts += [Text(f"{badge.mark} {badge.meaning}", style="dim") for badge in claims]
     parts += [Text(f"{row.method} {row.solver} on {row.data}: {row.status}", style="yellow") for row in shown if _fell_short(row)]
     parts += [Text(note, style="dim") for note in comparison.notes() if shown or comparison.interrupted]
     return Group(*parts)
@@ -74,21 +73,26 @@ def _fell_short(row: Row) -> bool:
 
 
 def _table(title: str, rows: list[Row], width: int) -> Table:
+    gap = 1 if width < _FULL else 2
     table = Table(
         title=title, title_justify="left", title_style="bold", box=None, show_edge=False, pad_edge=False,
-        padding=(0, 1 if width < _FULL else 2, 0, 0), header_style="bold",
+        padding=(0, gap, 0, 0), header_style="bold",
     )  # fmt: skip
-    counts = "/".join(dict.fromkeys({"support vectors": "sv", "faces": "faces"}[row.counts] for row in rows))
+    names = {"support vectors": "sv", "faces": "faces" if width >= _WIDE else "f"}
+    counts = "/".join(dict.fromkeys(names[row.counts] for row in rows))
     columns = _columns(width, counts)
     cells = [[cell(row) for _, cell in columns] for row in rows]
     for previous, row in zip(rows, cells[1:], strict=False):
         if row[0] == previous.method:
             row[0] = ""
-    for place, (header, _) in enumerate(columns):
-        # Where the room is short, the place of the worst residual alone is cut.
-        least = None if header == "at" else max(len(header), *(len(row[place]) for row in cells))
-        justify: Any = "left" if header in ("method", "solver", "at", "claim", "") else "right"
-        table.add_column(header, justify=justify, no_wrap=True, overflow="ellipsis", min_width=least)
+    headers = [header for header, _ in columns]
+    needs = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    # Where the room is short, the place of the worst residual alone is cut.
+    place = headers.index("at")
+    needs[place] = min(needs[place], max(4, width - gap * len(needs) - sum(needs) + needs[place]))
+    for header, need in zip(headers, needs, strict=True):
+        justify: Any = "left" if header in ("method", "by", "solver", "at", "claim", "") else "right"
+        table.add_column(header, justify=justify, no_wrap=True, overflow="ellipsis", width=need)
     for row in cells:
         table.add_row(*row)
     return table
@@ -114,7 +118,7 @@ def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | T
 
     columns: list[tuple[str, Callable[[Row], str | Text]]] = [
         ("method", lambda row: row.method),
-        ("solver", lambda row: row.solver),
+        ("solver" if medium else "by", lambda row: row.solver),
         ("objective", lambda row: number(row.objective, 8 if medium else 7)),
         ("bound", lambda row: number(row.bound, 8 if medium else 7)),
         ("gap", lambda row: small(row.relative_gap)),

@@ -43,6 +43,8 @@ def trace(estimator: Any, X: Any, y: NDArray[Any]) -> pd.DataFrame:
 
     history = estimator.history_
     if len(history) >= _ENOUGH:
+        if "start" in history:  # the one that was kept
+            history = history[history["start"] == history.loc[history["objective"].idxmin(), "start"]]
         unit = "iteration" if "iteration" in history else "epoch"
         kept = [name for name in (unit, "objective", "bound") if name in history]
         return history[kept].rename(columns={unit: "iteration"})

@@ -104,9 +104,9 @@ def _levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
 
 def _faces(estimator: Any) -> NDArray[Any]:
     """Rows (w, b) of the hyperplanes of a polytope; none for other classifiers."""
-    if not hasattr(estimator, "n_faces"):
+    if not hasattr(estimator, "W_"):
         return np.empty((0, 3))
-    return np.column_stack([estimator.coef_, estimator.intercept_])
+    return np.column_stack([estimator.W_, estimator.b_])
 
 
 def _draw_faces(axes: Axes, faces: NDArray[Any], limits: NDArray[Any]) -> None:

@@ -10,9 +10,13 @@ from polyopt.plots.style import BLUE, INK, ORANGE, PURPLE, new_figure, styled
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["convergence"]
+
+_FEW = 40  # points up to which each is marked
+_WIDE = 5.0  # ratio of values from which a scale is logarithmic
 
 
 def convergence(
@@ -39,17 +43,20 @@ def convergence(
     with styled():
         figure = new_figure(5.0, 4.6 if bound is not None else 2.8)
         axes = figure.subplots(1 if bound is None else 2, 1, sharex=True, squeeze=False)[:, 0]
-        axes[0].plot(steps, objective, "-o", color=BLUE, ms=3, lw=1.4, label="objective")
+        size = 3 if len(steps) <= _FEW else 0
+        axes[0].plot(steps, objective, "-o", color=BLUE, ms=size, lw=1.4, label="objective")
         if bound is not None:
-            axes[0].plot(steps, bound, "-s", color=ORANGE, ms=3, lw=1.4, label="proven bound")
+            axes[0].plot(steps, bound, "-s", color=ORANGE, ms=size, lw=1.4, label="proven bound")
             scale = np.maximum(np.maximum(np.abs(objective), np.abs(bound)), np.finfo(float).tiny)
             gap = np.abs(objective - bound) / scale
-            axes[1].plot(steps, gap, "-D", color=PURPLE, ms=3, lw=1.4)
+            axes[1].plot(steps, gap, "-D", color=PURPLE, ms=size, lw=1.4)
             axes[1].set(yscale="log", ylabel="relative gap")
             axes[1].grid(axis="y")
         if reference is not None:
             axes[0].axhline(reference, color=INK, lw=0.9, ls="--", label="exact solution")
-        axes[0].set(title=title, ylabel="objective and bound")
+        if bound is None and objective.min() > 0 and objective.max() > _WIDE * objective.min():
+            _logarithmic(axes[0])
+        axes[0].set(title=title, ylabel="objective" if bound is None else "objective and bound")
         axes[0].grid(axis="y")
         axes[0].legend(loc="best")
         if steps.max() > 50 * max(steps.min(), 1):
@@ -57,3 +64,13 @@ def convergence(
         axes[-1].set_xlabel(unit)
     return figure
 
+
+
+def _logarithmic(axes: Axes) -> None:
+    """A logarithmic scale with plain numbers at 1, 2 and 5, as it may not span two powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())

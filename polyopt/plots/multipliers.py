@@ -16,6 +16,8 @@ __all__ = ["multipliers"]
 
 _LOOKS = {"alpha": ("α", BLUE, "o"), "lam": ("λ", GREEN, "^"), "lam_star": ("λ*", PURPLE, "v")}
 
+_MANY = 2000
+
 
 def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> Figure:
     """Picture of the multipliers of a fitted estimator.
@@ -38,8 +40,7 @@ def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> F
     with styled():
         figure = new_figure(5.0, 4.6 if with_outputs else 2.6)
         axes = figure.subplots(2 if with_outputs else 1, 1, squeeze=False)[:, 0]
-        total = duals["sample"].nunique()
-        first = 0
+        total, first = duals["sample"].nunique(), 0
         for letter, (name, colour, marker) in _LOOKS.items():
             mine = duals[duals["letter"] == letter]
             small = 1e-6 * float(duals["multiplier"].max())
@@ -48,12 +49,15 @@ def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> F
             if not len(sizes):
                 continue
             places = first + np.arange(len(sizes))
-            axes[0].vlines(places, 0.0, sizes, color=colour, lw=0.8, alpha=0.55)
-            axes[0].plot(places, sizes, marker, color=colour, ms=3, label=f"{name}: {len(sizes)} of {total}")
+            many = len(sizes) > _MANY  # too many for a vector picture
+            axes[0].vlines(places, 0.0, sizes, color=colour, lw=0.8, alpha=0.55, rasterized=many)
+            axes[0].plot(places, sizes, marker, rasterized=many, color=colour, ms=3, label=f"{name}: {len(sizes)} of {len(mine)}")
             first += len(sizes) + max(2, total // 60)
             if with_outputs:
                 held = mine[mine["multiplier"] > small]
-                axes[1].plot(held["output"], held["multiplier"], marker, color=colour, ms=3.5, alpha=0.75)
+                axes[1].plot(
+                    held["output"], held["multiplier"], marker, color=colour, ms=3.5, alpha=0.75, rasterized=many
+                )
         axes[0].set(title=title, xlabel="samples, largest multiplier first", ylabel="multiplier", ylim=(0, None))
         axes[0].set_xticks([])
         figure.legend(loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=1.4)
@@ -74,5 +78,8 @@ def _mark_outputs(axes: Any, duals: pd.DataFrame, B: float) -> None:
             ha="center", va="bottom", color=colour, fontsize=8,
         )  # fmt: skip
     axes.axhline(0.0, color=MUTED, lw=0.6)
-    span = float(np.abs(duals["output"]).max())
-    axes.set_xlim(-1.05 * span, 1.05 * span)
+    held = duals[(duals["multiplier"] > 0) & duals["letter"].isin(list(_LOOKS))]
+    small = 1e-6 * float(held["multiplier"].max())
+    span = float(held.loc[held["multiplier"] > small, "output"].abs().max())
+    span = 1.08 * max(span, *(place for place, _, _ in marks))
+    axes.set_xlim(-span, span)

@@ -1,0 +1,167 @@
+"""`write_report`: a comparison as one HTML page that needs no network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import polyopt
+from polyopt.compare.methods import METHODS
+from polyopt.compare.programs import find_programs
+from polyopt.compare.table import CLAIMS, number
+from polyopt.report.pictures import Picture, pictures_of
+
+if TYPE_CHECKING:
+    from formulations.program import Program
+    from polyopt.compare.comparison import Comparison, Row
+    from polyopt.compare.data import Prepared
+
+__all__ = ["write_report"]
+
+_COLUMNS = (
+    ("method", "text"), ("solver", "text"), ("objective", ""), ("proven bound", ""), ("gap", ""),
+    ("relative", ""), ("residual", ""), ("worst at", "text"), ("claim", "text"), ("size", ""),
+    ("test error", ""), ("seconds", ""),
+)  # fmt: skip
+
+
+def write_report(
+    comparison: Comparison, path: str | Path, *, on_step: Callable[[str], None] | None = None
+) -> Path:
+    """Write a comparison as one self-contained page.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What :func:`polyopt.compare.compare` gave.
+    path : str or Path
+        The file to write, in UTF-8; one that is there is replaced.
+    on_step : callable, optional
+        Called with a few words before each set of pictures is drawn.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be written.
+    """
+    sections = [_data_section(comparison, data, on_step) for data in comparison.datasets]
+    methods = list(dict.fromkeys(row.method for row in comparison.rows))
+    page = Template(resources.files("polyopt.report").joinpath("page.html").read_text(encoding="utf-8"))
+    text = page.substitute(
+        summary=escape(_summary(comparison)),
+        sections="\n".join(sections),
+        notes="\n".join(f"<li>{escape(note)}</li>" for note in comparison.notes()),
+        claims="\n".join(f"<dt>{_badge(name)}</dt><dd>{escape(c.meaning)}</dd>" for name, c in CLAIMS.items()),
+        programs="\n".join(_programs(name) for name in methods),
+        version=escape(polyopt.__version__),
+    )
+    file = Path(path)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def _summary(comparison: Comparison) -> str:
+    methods = len({row.method for row in comparison.rows})
+    text = (
+        f"{methods} methods on {', '.join(data.name for data in comparison.datasets)}; "
+        f"{len(comparison.rows)} fits, certified, in {comparison.seconds:.0f} s."
+    )
+    return text + (" Interrupted before its end." if comparison.interrupted else "")
+
+
+def _data_section(comparison: Comparison, data: Prepared, on_step: Callable[[str], None] | None) -> str:
+    rows = [row for row in comparison.rows if row.data == data.name]
+    parts = [f"<section><h2>{escape(data.name)}</h2><p class='quiet'>{escape(data.summary)}</p>", _table(rows)]
+    two_classes = len(np.unique(data.y_train)) == 2
+    if not two_classes:
+        parts.append("<p class='quiet'>Pictures are drawn of data with two classes.</p>")
+    for name in dict.fromkeys(row.method for row in rows) if two_classes else ():
+        mine = [row for row in rows if row.method == name]
+        if all(row.estimator is None for row in mine):
+            continue
+        if on_step is not None:
+            on_step(f"pictures of {name} on {data.name}")
+        title, settings = escape(METHODS[name].title), escape(mine[0].settings)
+        parts.append(f"<h3>{title} <span class='quiet'>{settings}</span></h3><div class='pictures'>")
+        parts += [_figure(picture) for picture in pictures_of(data, mine, comparison.seed)]
+        parts.append("</div>")
+    return "\n".join([*parts, "</section>"])
+
+
+def _figure(picture: Picture) -> str:
+    caption = f"<b>{escape(picture.label)}.</b> {escape(picture.caption)}"
+    return f"<figure>{picture.image}<figcaption>{caption}</figcaption></figure>"
+
+
+def _table(rows: list[Row]) -> str:
+    head = "".join(f"<th scope='col' class='{kind}'>{name}</th>" for name, kind in _COLUMNS)
+    body, previous = [], ""
+    for row in rows:
+        first = row.method != previous
+        cells = _cells(row, first)
+        body.append(
+            f"<tr class='{'first' if first else ''}'>"
+            + "".join(f"<td class='{kind}'>{cell}</td>" for cell, (_, kind) in zip(cells, _COLUMNS, strict=True))
+            + "</tr>"
+        )
+        if row.estimator is None:
+            body.append(f"<tr><td colspan='{len(_COLUMNS)}' class='text quiet'>{escape(row.status)}</td></tr>")
+        previous = row.method
+    return (
+        f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def _cells(row: Row, first: bool) -> list[str]:
+    def small(value: float) -> str:
+        return "–" if np.isnan(value) else f"{value:.1e}"
+
+    size = "–" if row.complexity is None else f"{row.complexity} {'sv' if row.counts == 'support vectors' else 'faces'}"
+    error = "–" if np.isnan(row.test_error) else f"{100 * row.test_error:.1f} %"
+    return [
+        escape(row.method) if first else "", escape(row.solver), number(row.objective), number(row.bound),
+        small(row.gap), small(row.relative_gap), small(row.residual), escape(row.residual_at),
+        _badge(row.claim), size, error, f"{row.seconds:.2f}",
+    ]  # fmt: skip
+
+
+def _badge(claim: str) -> str:
+    badge = CLAIMS[claim]
+    return f"<span class='badge {badge.style}'>{badge.mark} {escape(badge.word)}</span>"
+
+
+def _programs(name: str) -> str:
+    """The mathematics of a method, primal and dual, for those who open it."""
+    method = METHODS[name]
+    programs = [find_programs(program)[0] for program in method.programs]
+    return (
+        f"<details><summary><b>{escape(method.name)}</b> {escape(method.title)} "
+        f"<span class='quiet'>{escape(programs[0].source)}</span></summary>"
+        + "".join(_program(program) for program in programs)
+        + "</details>"
+    )
+
+
+def _program(program: Program) -> str:
+    rows = "".join(
+        f"<tr><td class='text formula'>{escape(row.text)}</td>"
+        f"<td class='text'><code>{escape(row.multiplier)}</code></td><td class='text'>{escape(row.meaning)}</td></tr>"
+        for row in program.rows
+    )
+    return (
+        f"<p class='quiet'>{escape(program.title)}</p>"
+        f"<p class='formula'>{program.sense} {escape(program.objective_text)}</p>"
+        "<div class='scroll'><table><thead><tr><th class='text'>subject to</th><th class='text'>multiplier</th>"
+        f"<th class='text'>what it means</th></tr></thead><tbody>{rows}</tbody></table></div>"
+    )

@@ -1,0 +1,160 @@
+"""The pictures of the report, as inline SVG that follows the page's colours in the light and the dark."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from polyopt.compare.methods import METHODS
+from polyopt.compare.trace import trace
+from polyopt.plots import convergence, decision_boundary, multipliers
+from polyopt.plots.style import BLUE, GREEN, GRID, INK, MUTED, ORANGE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from polyopt.compare.comparison import Row
+    from polyopt.compare.data import Prepared
+
+__all__ = ["Picture", "pictures_of", "svg"]
+
+_MOST_POINTS = 1500
+_LONGEST_FIT = 5.0  # seconds; a solver that took longer is not run again for a picture
+# Colours that the page sets, lighter in the dark.
+_PAGE_COLOURS = {
+    INK: "ink", MUTED: "muted", GRID: "rule", "#ffffff": "paper", BLUE: "blue", ORANGE: "orange", GREEN: "teal",
+}  # fmt: skip
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An SVG element, what it shows in short, and a caption of whole sentences."""
+
+    image: str
+    label: str
+    caption: str
+
+
+def pictures_of(data: Prepared, rows: list[Row], seed: int) -> list[Picture]:
+    """Boundary, multipliers and run of one method on one data set of two classes.
+
+    Parameters
+    ----------
+    data : Prepared
+        The data.
+    rows : list of Row
+        The rows of the method on these data.
+    seed : int
+        Seed of the refit in two dimensions.
+    """
+    pictures = [_boundary(data, rows[0].method, seed)]
+    exact, fast = (next((row for row in rows if pick(row)), None) for pick in (_is_exact, _is_fast))
+    if exact is not None:
+        pictures.append(_multipliers(exact))
+    if fast is not None:
+        pictures.append(_run(data, fast, exact))
+    return pictures
+
+
+def _is_exact(row: Row) -> bool:
+    return row.solver == "exact" and row.estimator is not None
+
+
+def _is_fast(row: Row) -> bool:
+    return row.solver != "exact" and row.estimator is not None and row.seconds <= _LONGEST_FIT
+
+
+def _boundary(data: Prepared, name: str, seed: int) -> Picture:
+    """The method fitted anew in the plane of the first two principal components."""
+    from sklearn.decomposition import TruncatedSVD
+
+    method = METHODS[name]
+    X, y = data.X_train, data.y_train
+    kept = np.arange(len(y))
+    if len(y) > _MOST_POINTS:
+        kept = np.sort(np.random.default_rng(seed).choice(len(y), _MOST_POINTS, replace=False))
+    if X.shape[1] == 2 and not sp.issparse(X):
+        Z, names, plane = X[kept], ("x₁ (scaled)", "x₂ (scaled)"), "The two features."
+    else:
+        # The features are centred already, unless they are sparse, where centring would fill them.
+        svd = TruncatedSVD(2, random_state=seed).fit(X)
+        Z = svd.transform(X)[kept]
+        names = ("1st principal direction", "2nd principal direction")
+        share = 100 * float(svd.explained_variance_ratio_.sum())
+        plane = (
+            f"Not the model of the table: the method is fitted anew ({method.fast}) to the data's first two "
+            f"principal directions, which hold {share:.0f} % of their variance."
+        )
+    settings = method.settings_for(Z, y[kept])
+    estimator = method.make(method.fast, settings, seed=seed).fit(Z, y[kept])
+    figure = decision_boundary(estimator, Z, y[kept], axis_names=names, class_names=data.target_names)
+    some = "" if len(kept) == len(y) else f" {len(kept)} of {len(y)} samples, drawn at random."
+    error = 100 * (1 - estimator.score(Z, y[kept]))
+    caption = f"{plane}{some} Training error here {error:.1f} %."
+    return Picture(svg(figure, f"Decision boundary of {method.title} on {data.name}"), "Decision boundary", caption)
+
+
+def _multipliers(row: Row) -> Picture:
+    B = float(getattr(row.estimator, "B", np.inf))
+    figure = multipliers(row.estimator.duals_, B=B)
+    caption = (
+        "Of the exact solution on all features. Above, the multipliers by size, zeros left out; below, each "
+        "against its sample's output f."
+    )
+    return Picture(svg(figure, f"Multipliers of {row.method} on {row.data}"), "Multipliers", caption)
+
+
+def _run(data: Prepared, row: Row, exact: Row | None) -> Picture:
+    history = trace(row.estimator, data.X_train, data.y_train)
+    reference = None if exact is None else exact.objective
+    figure = convergence(history, reference=reference, unit=METHODS[row.method].unit)
+    caption = f"The run of the fast solver ({row.solver}) on all features"
+    caption += ", each point certified." if "bound" in history else ": its objective as it went."
+    return Picture(svg(figure, f"Run of {row.solver} for {row.method} on {row.data}"), "The run", caption)
+
+
+def svg(figure: Figure, label: str) -> str:
+    """A figure as an SVG element that stands in a page.
+
+    Its ids are made unique in the page, and its ink takes the page's colours.
+
+    Parameters
+    ----------
+    figure : Figure
+        The figure.
+    label : str
+        What it shows, for readers that do not see it.
+    """
+    import matplotlib
+
+    number = next(_numbers)
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "polyopt"}):
+        figure.savefig(buffer, format="svg", transparent=True)
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+    text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.S)
+    # A hundredth of a point is finer than any screen.
+    text = re.sub(r'\b(d|x|y)="[^"]*"', lambda match: re.sub(r"(\.\d\d)\d+", r"\1", match[0]), text)
+    text = re.sub(r'\bid="', f'id="p{number}-', text)
+    text = re.sub(r"url\(#", f"url(#p{number}-", text)
+    text = re.sub(r'href="#', f'href="#p{number}-', text)
+    for colour, name in _PAGE_COLOURS.items():
+        text = text.replace(colour, f"var(--{name})")
+    head, _, body = text.partition(">")
+    head = re.sub(r' (width|height)="[^"]*"', "", head)
+    return f'{head} role="img" aria-label="{_escaped(label)}">{body}'
+
+
+def _escaped(text: Any) -> str:
+    from html import escape
+
+    return escape(str(text), quote=True)
