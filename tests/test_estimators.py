@@ -339,6 +339,15 @@ def test_a_sparse_gram_matrix_is_refused():
         SVM(kernel="precomputed").fit(sp.csr_matrix(GOOD_X @ GOOD_X.T), GOOD_Y)
 
 
+def test_more_samples_than_a_kernel_matrix_can_hold():
+    X = np.zeros((20_001, 1))
+    y = np.arange(20_001) % 2
+    with pytest.raises(ValueError, match=r"20001 samples need a kernel matrix of 3 GB.*kernel='linear'"):
+        SVM().fit(X, y)
+    with pytest.raises(ValueError, match="solver='exact'"):
+        SVM(kernel="linear", solver="smo").fit(X, y)
+
+
 def test_prediction_asks_for_the_same_features_and_a_fit(blobs):
     X, y = blobs
     machine = SVM().fit(X, y)

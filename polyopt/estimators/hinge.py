@@ -36,6 +36,8 @@ __all__ = ["HingeClassifier"]
 # Up to these sizes ``solver="auto"`` solves the explicit program: a second or two at the most.
 _EXACT_SAMPLES = 250
 _EXACT_LINEAR_CELLS = 200_000
+# Solvers that hold the whole kernel matrix stop here: 3.2 GB.
+_GRAM_SAMPLES = 20_000
 
 
 class HingeClassifier(PairwiseClassifier):
@@ -160,12 +162,19 @@ class HingeClassifier(PairwiseClassifier):
             warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=5)
 
     def _pick_solver(self, X: Any) -> str:
-        if self.solver != "auto":
-            return self.solver
         n, m = X.shape
         by_features = self.kernel == "linear" and m <= n
-        small = n * m <= _EXACT_LINEAR_CELLS if by_features else n <= _EXACT_SAMPLES
-        return "exact" if small else "smo"
+        if self.solver == "auto":
+            small = n * m <= _EXACT_LINEAR_CELLS if by_features else n <= _EXACT_SAMPLES
+            solver = "exact" if small or (by_features and n > _GRAM_SAMPLES) else "smo"
+        else:
+            solver = self.solver
+        if n > _GRAM_SAMPLES and not (by_features and solver == "exact"):
+            raise ValueError(
+                f"{n} samples need a kernel matrix of {8e-9 * n * n:.0f} GB, and {type(self).__name__} takes at "
+                f"most {_GRAM_SAMPLES} here: choose kernel='linear' with solver='exact', or fewer samples"
+            )
+        return solver
 
     # -- kernels -----------------------------------------------------------------------------
 
