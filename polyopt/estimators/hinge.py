@@ -172,7 +172,8 @@ class HingeClassifier(PairwiseClassifier):
         if n > _GRAM_SAMPLES and not (by_features and solver == "exact"):
             raise ValueError(
                 f"{n} samples need a kernel matrix of {8e-9 * n * n:.0f} GB, and {type(self).__name__} "
-                f"takes at most {_GRAM_SAMPLES} here: choose kernel='linear' with solver='exact', or fewer samples"
+                f"takes at most {_GRAM_SAMPLES} here: choose kernel='linear' with solver='exact', "
+                "or fewer samples"
             )
         return solver
 
