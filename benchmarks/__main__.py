@@ -12,7 +12,7 @@ from importlib import import_module
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-NAMES = ("imports", "kernel_solvers", "cpm_speed", "main_job")
+NAMES = ("imports", "kernel_solvers", "cpm_speed", "main_job", "pictures")
 
 
 def main() -> None:

@@ -1,0 +1,45 @@
+"""The README's pictures: an RMM and a polytope machine in two dimensions, as files beside this one."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.preprocessing import StandardScaler
+
+from polyopt import ConvexPolytopeMachine, RelativeMarginMachine, datasets
+from polyopt.plots import decision_boundary
+
+FOLDER = Path(__file__).parent / "results"
+
+
+def run(smoke: bool = False) -> pd.DataFrame:
+    wdbc = datasets.load("wdbc")
+    columns = ["mean radius", "mean concave points"]
+    chosen = [list(wdbc.feature_names).index(name) for name in columns]
+    X = StandardScaler().fit_transform(wdbc.X[:, chosen])
+    polytope, labels, _, _ = datasets.make_polytope(300, 2, 4, margin=0.1, noise=0.02, random_state=3)
+    jobs = {
+        "rmm": (RelativeMarginMachine(C=1.0, B=4.5, kernel="linear"), X, wdbc.y, columns, wdbc.target_names),
+        "cpm": (
+            ConvexPolytopeMachine(n_faces=4, C=10.0, outer_label=-1, solver="exact", random_state=0),
+            polytope, labels, ["first feature", "second feature"], ("outside", "inside"),
+        ),
+    }  # fmt: skip
+    FOLDER.mkdir(exist_ok=True)
+    rows = []
+    for name, (machine, data, y, axis_names, class_names) in jobs.items():
+        started = time.perf_counter()
+        machine.fit(data, y)
+        figure = decision_boundary(
+            machine, data, np.asarray(y), axis_names=axis_names, class_names=class_names,
+            title=type(machine).__name__,
+        )  # fmt: skip
+        path = FOLDER / f"{name}.png"
+        if not smoke:
+            figure.savefig(path, dpi=110)
+        rows.append({"picture": path.name, "claim": machine.certificate().claim.name.lower(),
+                     "seconds": time.perf_counter() - started})  # fmt: skip
+    return pd.DataFrame(rows)
