@@ -118,7 +118,9 @@ class Comparison:
         import pandas as pd
 
         columns = [f.name for f in fields(Row) if f.name != "estimator"]
-        return pd.DataFrame([{name: getattr(row, name) for name in columns} for row in self.rows], columns=columns)
+        return pd.DataFrame(
+            [{name: getattr(row, name) for name in columns} for row in self.rows], columns=columns
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
@@ -142,7 +144,11 @@ class Comparison:
 
     def notes(self) -> list[str]:
         """How the numbers came about, as sentences."""
-        tests = "the publisher's" if all(d.published for d in self.datasets) else f"a stratified quarter (seed {self.seed})"
+        tests = (
+            "the publisher's"
+            if all(d.published for d in self.datasets)
+            else f"a stratified quarter (seed {self.seed})"
+        )
         notes = [
             f"Features are scaled to unit variance on the training part; the test part is {tests}.",
             "Objective and bound come from certificates, computed from the data and the vectors; "

@@ -64,7 +64,11 @@ def check_dataset(data: Dataset) -> None:
             continue
         bad = ~np.isfinite(X.data if sp.issparse(X) else X)
         if bad.any():
-            place = "" if sp.issparse(X) else f" (first at row {np.argwhere(bad)[0][0]}, column {np.argwhere(bad)[0][1]})"
+            place = (
+                ""
+                if sp.issparse(X)
+                else f" (first at row {np.argwhere(bad)[0][0]}, column {np.argwhere(bad)[0][1]})"
+            )
             raise ValueError(
                 f"data {data.name!r}: {label} holds {int(bad.sum())} values that are NaN or infinite{place}; "
                 "impute or drop them first"

@@ -153,7 +153,7 @@ class Method:
         return estimator
 
     def complexity(self, estimator: Any) -> int:
-        """Support vectors, or faces in use, of a fitted estimator; with several pairs of classes, their sum."""
+        """Support vectors, or faces in use, of a fitted estimator; summed over several pairs of classes."""
         parts = getattr(estimator, "estimators_", [estimator])
         if self.counts == "faces":
             return sum(len(np.unique(part.assignment_[part.assignment_ >= 0])) for part in parts)
@@ -190,7 +190,13 @@ METHODS: dict[str, Method] = {
         _hinge("svm", _SVM[0], ("svm.primal", "svm.dual"), _SVM[1], "linear"),
         _hinge("svm-rbf", _SVM[0], ("svm.primal (kernel)", "svm.kernel_dual"), _SVM[1], "rbf"),
         _hinge("sigma-svm", _SIGMA[0], ("sigma_svm.primal", "sigma_svm.dual"), _SIGMA[1], "linear"),
-        _hinge("sigma-svm-rbf", _SIGMA[0], ("sigma_svm.primal (kernel)", "sigma_svm.kernel_dual"), _SIGMA[1], "rbf"),
+        _hinge(
+            "sigma-svm-rbf",
+            _SIGMA[0],
+            ("sigma_svm.primal (kernel)", "sigma_svm.kernel_dual"),
+            _SIGMA[1],
+            "rbf",
+        ),
         _hinge("rmm", _RMM[0], ("rmm.qp", "rmm.qp_dual"), _RMM[1], "linear", **_BOUND),
         _hinge("rmm-rbf", _RMM[0], ("rmm.qp (kernel)", "rmm.kernel_dual"), _RMM[1], "rbf", **_BOUND),
         Method(

@@ -23,6 +23,8 @@ __all__ = ["DEFAULT_DATA", "compare"]
 
 DEFAULT_DATA = ("ionosphere", "wbc")
 
+_NUMBERS = ("objective", "bound", "gap", "relative_gap", "residual", "test_error")
+
 
 def compare(
     data: str | Dataset | Iterable[str | Dataset] = DEFAULT_DATA,
@@ -117,11 +119,17 @@ def _fit(method: Method, solver: str, estimator: Any, settings: Mapping[str, Any
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the row's status says it
             estimator.fit(data.X_train, data.y_train)
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, MemoryError) as error:
         seconds = time.perf_counter() - started
-        nothing = dict.fromkeys(("objective", "bound", "gap", "relative_gap", "residual", "test_error"), np.nan)
+        nothing: dict[str, Any] = dict.fromkeys(_NUMBERS, np.nan)
         return Row(
-            **known, **nothing, residual_at="", claim="none", complexity=None, seconds=seconds, status=str(error)
+            **known,
+            **nothing,
+            residual_at="",
+            claim="none",
+            complexity=None,
+            seconds=seconds,
+            status=str(error),
         )
     seconds = time.perf_counter() - started
     certificate = estimator.certificate()

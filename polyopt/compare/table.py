@@ -34,7 +34,9 @@ class _Badge:
 CLAIMS = {
     "optimal": _Badge("✓", "optimal", "green", "optimal within 1e-6, proven"),
     "suboptimal_by": _Badge("≤", "within gap", "yellow", "within the gap of the optimum, proven"),
-    "stationary": _Badge("○", "stationary", "cyan", "optimal for its assignment, and no sample would change face"),
+    "stationary": _Badge(
+        "○", "stationary", "cyan", "optimal for its assignment, and no sample would change face"
+    ),
     "infeasible": _Badge("∅", "infeasible", "red", "no feasible point, proven"),
     "none": _Badge("✗", "none", "red", "nothing proven"),
 }
@@ -63,7 +65,11 @@ def tables(comparison: Comparison, width: int) -> Group:
     elif width < _WIDE:
         claims = [CLAIMS[name] for name in CLAIMS if any(row.claim == name for row in shown)]
         parts += [Text(f"{badge.mark} {badge.meaning}", style="dim") for badge in claims]
-    parts += [Text(f"{row.method} {row.solver} on {row.data}: {row.status}", style="yellow") for row in shown if _fell_short(row)]
+    parts += [
+        Text(f"{row.method} {row.solver} on {row.data}: {row.status}", style="yellow")
+        for row in shown
+        if _fell_short(row)
+    ]
     parts += [Text(note, style="dim") for note in comparison.notes() if shown or comparison.interrupted]
     return Group(*parts)
 

@@ -72,11 +72,29 @@ def decision_boundary(
             _draw_faces(axes, _faces(estimator), limits)
         for label, name, (colour, marker) in zip(classes, names, CLASSES, strict=True):
             mine = X[y == label]
-            axes.scatter(mine[:, 0], mine[:, 1], s=20, c=colour, marker=marker, lw=0.3, ec="white", label=name, zorder=3)
+            axes.scatter(
+                mine[:, 0],
+                mine[:, 1],
+                s=20,
+                c=colour,
+                marker=marker,
+                lw=0.3,
+                ec="white",
+                label=name,
+                zorder=3,
+            )
         support = getattr(estimator, "support_", np.empty(0, dtype=int))
         if len(support):
             axes.scatter(
-                X[support, 0], X[support, 1], s=42, facecolor="none", ec=INK, lw=0.6, alpha=0.8, label="support vector", zorder=4
+                X[support, 0],
+                X[support, 1],
+                s=42,
+                facecolor="none",
+                ec=INK,
+                lw=0.6,
+                alpha=0.8,
+                label="support vector",
+                zorder=4,
             )
         axes.set(xlim=limits[0], ylim=limits[1], xlabel=axis_names[0], ylabel=axis_names[1], title=title)
         figure.legend(loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=1.4)
@@ -85,13 +103,14 @@ def decision_boundary(
 
 def _levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
     """The two sides as tints, and the lines f = 0, ±1, ±B."""
-    u, v = (np.linspace(*limits[i], _GRID) for i in (0, 1))
+    u, v = (np.linspace(low, high, _GRID) for low, high in limits)
     U, V = np.meshgrid(u, v)
     f = estimator.decision_function(np.column_stack([U.ravel(), V.ravel()])).reshape(U.shape)
     tints = [colour for colour, _ in CLASSES]
     axes.contourf(U, V, f, levels=[-np.inf, 0.0, np.inf], colors=tints, alpha=0.09)
     B = float(getattr(estimator, "B", np.inf))
     polytope = len(_faces(estimator)) > 1
+    families: list[tuple[tuple[float, ...], str, str, float, str]]
     families = [((0.0,), INK, "-", 2.0 if polytope else 1.5, "f = 0")]
     families.append(((-1.0, 1.0), INK, "--", 0.9, "f = ±1"))
     if np.isfinite(B):
@@ -99,7 +118,9 @@ def _levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
     for levels, colour, line, width, label in families:
         axes.plot([], [], color=colour, linestyle=line, linewidth=width, label=label)
         if f.min() < max(levels) and f.max() > min(levels):
-            axes.contour(U, V, f, levels=sorted(set(levels)), colors=colour, linestyles=line, linewidths=width)
+            axes.contour(
+                U, V, f, levels=sorted(set(levels)), colors=colour, linestyles=line, linewidths=width
+            )
 
 
 def _faces(estimator: Any) -> NDArray[Any]:
@@ -111,8 +132,7 @@ def _faces(estimator: Any) -> NDArray[Any]:
 
 def _draw_faces(axes: Axes, faces: NDArray[Any], limits: NDArray[Any]) -> None:
     """Each face as a line across the picture; one that misses the picture is left out."""
-    u, v = (np.linspace(*limits[i], 2) for i in (0, 1))
-    U, V = np.meshgrid(u, v)
+    U, V = np.meshgrid(*limits)
     for k, (w1, w2, b) in enumerate(faces):
         values = w1 * U + w2 * V + b
         if values.min() < 0.0 < values.max():

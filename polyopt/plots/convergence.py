@@ -65,7 +65,6 @@ def convergence(
     return figure
 
 
-
 def _logarithmic(axes: Axes) -> None:
     """A logarithmic scale with plain numbers at 1, 2 and 5, as it may not span two powers of ten."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter

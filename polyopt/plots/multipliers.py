@@ -51,14 +51,30 @@ def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> F
             places = first + np.arange(len(sizes))
             many = len(sizes) > _MANY  # too many for a vector picture
             axes[0].vlines(places, 0.0, sizes, color=colour, lw=0.8, alpha=0.55, rasterized=many)
-            axes[0].plot(places, sizes, marker, rasterized=many, color=colour, ms=3, label=f"{name}: {len(sizes)} of {len(mine)}")
+            axes[0].plot(
+                places,
+                sizes,
+                marker,
+                rasterized=many,
+                color=colour,
+                ms=3,
+                label=f"{name}: {len(sizes)} of {len(mine)}",
+            )
             first += len(sizes) + max(2, total // 60)
             if with_outputs:
                 held = mine[mine["multiplier"] > small]
                 axes[1].plot(
-                    held["output"], held["multiplier"], marker, color=colour, ms=3.5, alpha=0.75, rasterized=many
+                    held["output"],
+                    held["multiplier"],
+                    marker,
+                    color=colour,
+                    ms=3.5,
+                    alpha=0.75,
+                    rasterized=many,
                 )
-        axes[0].set(title=title, xlabel="samples, largest multiplier first", ylabel="multiplier", ylim=(0, None))
+        axes[0].set(
+            title=title, xlabel="samples, largest multiplier first", ylabel="multiplier", ylim=(0, None)
+        )
         axes[0].set_xticks([])
         figure.legend(loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=1.4)
         if with_outputs:

@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["BLUE", "CLASSES", "FACES", "GREEN", "GRID", "INK", "MUTED", "ORANGE", "PURPLE", "new_figure", "styled"]
+__all__ = [
+    "BLUE",
+    "CLASSES",
+    "FACES",
+    "GREEN",
+    "GRID",
+    "INK",
+    "MUTED",
+    "ORANGE",
+    "PURPLE",
+    "new_figure",
+    "styled",
+]
 
 # Okabe & Ito's palette.
 BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"

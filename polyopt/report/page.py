@@ -62,7 +62,9 @@ def write_report(
         summary=escape(_summary(comparison)),
         sections="\n".join(sections),
         notes="\n".join(f"<li>{escape(note)}</li>" for note in comparison.notes()),
-        claims="\n".join(f"<dt>{_badge(name)}</dt><dd>{escape(c.meaning)}</dd>" for name, c in CLAIMS.items()),
+        claims="\n".join(
+            f"<dt>{_badge(name)}</dt><dd>{escape(c.meaning)}</dd>" for name, c in CLAIMS.items()
+        ),
         programs="\n".join(_programs(name) for name in methods),
         version=escape(polyopt.__version__),
     )
@@ -82,7 +84,10 @@ def _summary(comparison: Comparison) -> str:
 
 def _data_section(comparison: Comparison, data: Prepared, on_step: Callable[[str], None] | None) -> str:
     rows = [row for row in comparison.rows if row.data == data.name]
-    parts = [f"<section><h2>{escape(data.name)}</h2><p class='quiet'>{escape(data.summary)}</p>", _table(rows)]
+    parts = [
+        f"<section><h2>{escape(data.name)}</h2><p class='quiet'>{escape(data.summary)}</p>",
+        _table(rows),
+    ]
     two_classes = len(np.unique(data.y_train)) == 2
     if not two_classes:
         parts.append("<p class='quiet'>Pictures are drawn of data with two classes.</p>")
@@ -112,22 +117,33 @@ def _table(rows: list[Row]) -> str:
         cells = _cells(row, first)
         body.append(
             f"<tr class='{'first' if first else ''}'>"
-            + "".join(f"<td class='{kind}'>{cell}</td>" for cell, (_, kind) in zip(cells, _COLUMNS, strict=True))
+            + "".join(
+                f"<td class='{kind}'>{cell}</td>" for cell, (_, kind) in zip(cells, _COLUMNS, strict=True)
+            )
             + "</tr>"
         )
         if row.estimator is None:
-            body.append(f"<tr><td colspan='{len(_COLUMNS)}' class='text quiet'>{escape(row.status)}</td></tr>")
+            body.append(
+                f"<tr><td colspan='{len(_COLUMNS)}' class='text quiet'>{escape(row.status)}</td></tr>"
+            )
         previous = row.method
-    return (
-        f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
-    )
+    return _scrolling(head, "".join(body))
+
+
+def _scrolling(head: str, body: str) -> str:
+    """A table that scrolls sideways where the page is too narrow for it."""
+    return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _cells(row: Row, first: bool) -> list[str]:
     def small(value: float) -> str:
         return "–" if np.isnan(value) else f"{value:.1e}"
 
-    size = "–" if row.complexity is None else f"{row.complexity} {'sv' if row.counts == 'support vectors' else 'faces'}"
+    size = (
+        "–"
+        if row.complexity is None
+        else f"{row.complexity} {'sv' if row.counts == 'support vectors' else 'faces'}"
+    )
     error = "–" if np.isnan(row.test_error) else f"{100 * row.test_error:.1f} %"
     return [
         escape(row.method) if first else "", escape(row.solver), number(row.objective), number(row.bound),
@@ -154,14 +170,15 @@ def _programs(name: str) -> str:
 
 
 def _program(program: Program) -> str:
-    rows = "".join(
+    headings = ("subject to", "multiplier", "what it means")
+    head = "".join(f"<th class='text'>{heading}</th>" for heading in headings)
+    body = "".join(
         f"<tr><td class='text formula'>{escape(row.text)}</td>"
-        f"<td class='text'><code>{escape(row.multiplier)}</code></td><td class='text'>{escape(row.meaning)}</td></tr>"
+        f"<td class='text'><code>{escape(row.multiplier)}</code></td>"
+        f"<td class='text'>{escape(row.meaning)}</td></tr>"
         for row in program.rows
     )
     return (
         f"<p class='quiet'>{escape(program.title)}</p>"
-        f"<p class='formula'>{program.sense} {escape(program.objective_text)}</p>"
-        "<div class='scroll'><table><thead><tr><th class='text'>subject to</th><th class='text'>multiplier</th>"
-        f"<th class='text'>what it means</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        f"<p class='formula'>{program.sense} {escape(program.objective_text)}</p>" + _scrolling(head, body)
     )

@@ -28,7 +28,8 @@ _MOST_POINTS = 1500
 _LONGEST_FIT = 5.0  # seconds; a solver that took longer is not run again for a picture
 # Colours that the page sets, lighter in the dark.
 _PAGE_COLOURS = {
-    INK: "ink", MUTED: "muted", GRID: "rule", "#ffffff": "paper", BLUE: "blue", ORANGE: "orange", GREEN: "teal",
+    INK: "ink", MUTED: "muted", GRID: "rule", "#ffffff": "paper",
+    BLUE: "blue", ORANGE: "orange", GREEN: "teal",
 }  # fmt: skip
 _numbers = count(1)
 
@@ -98,7 +99,9 @@ def _boundary(data: Prepared, name: str, seed: int) -> Picture:
     some = "" if len(kept) == len(y) else f" {len(kept)} of {len(y)} samples, drawn at random."
     error = 100 * (1 - estimator.score(Z, y[kept]))
     caption = f"{plane}{some} Training error here {error:.1f} %."
-    return Picture(svg(figure, f"Decision boundary of {method.title} on {data.name}"), "Decision boundary", caption)
+    return Picture(
+        svg(figure, f"Decision boundary of {method.title} on {data.name}"), "Decision boundary", caption
+    )
 
 
 def _multipliers(row: Row) -> Picture:

@@ -1,0 +1,67 @@
+"""``polyopt compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def compare(
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="Name of a data set, or path of a CSV or svmlight file; may be given again."),
+    ] = None,
+    methods: Annotated[str | None, typer.Option(help="Methods, separated by commas.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the splits and of the stochastic solvers.")] = 0,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds at most for each fit.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Label column of a CSV file: name, or place from 0.")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    report: Annotated[Path | None, typer.Option(help="Also write one self-contained HTML page.")] = None,
+) -> None:
+    """Solve each method exactly and fast, and certify both.
+
+    Prints, for each method and solver, objective, proven bound, gap, worst residual of the optimality
+    conditions and its row, support vectors or faces, test error and seconds. Ctrl-C prints what is done.
+    """
+    from polyopt.cli.console import output, progress, say
+    from polyopt.cli.data import load_data
+    from polyopt.compare import DEFAULT_DATA, DEFAULT_METHODS, find_method
+    from polyopt.compare import compare as run
+    from polyopt.compare.comparison import Row
+
+    if csv and json:
+        raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
+    if report is not None and not report.absolute().parent.is_dir():
+        raise ValueError(f"--report: the folder {report.absolute().parent} does not exist")
+    chosen = [find_method(name).name for name in methods.split(",")] if methods else list(DEFAULT_METHODS)
+    datasets = [load_data(text, target) for text in data or DEFAULT_DATA]
+    with progress(2 * len(set(chosen)) * len(datasets)) as step:
+
+        def starting(data: str, method: str, solver: str) -> None:
+            step(f"{method} {solver} on {data}" if data else f"{solver} {method}", 0)
+
+        def done(row: Row) -> None:
+            step("", 1)
+
+        found = run(datasets, chosen, seed=seed, time_limit=time_limit, on_start=starting, on_row=done)
+    if json:
+        import json as writer
+
+        typer.echo(writer.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False))
+    elif csv:
+        typer.echo(found.to_frame().to_csv(index=False, lineterminator="\n"), nl=False)
+    else:
+        output().print(found)
+    if found.interrupted:
+        raise typer.Exit(130)
+    if report is not None:
+        from polyopt.report import write_report
+
+        with progress(len(found.rows) // 2) as step:
+            write_report(found, report, on_step=lambda text: step(text, 1))
+        say(f"report: {report}")

@@ -1,0 +1,110 @@
+"""``polyopt duals``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polyopt.cli import settings as options
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from formulations.program import Row
+
+_COLUMNS = ("pair", "row", "letter", "sample", "face", "label", "multiplier", "state")
+
+
+def duals(
+    method: options.MethodName = "rmm",
+    data: Annotated[str, typer.Option(help="Name of a data set, or path of a file.")] = "ionosphere",
+    top: Annotated[int, typer.Option(min=1, help="Rows to print of each letter.")] = 10,
+    csv: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
+    solver: Annotated[options.Solver, typer.Option(help="Which solver.")] = options.Solver.EXACT,
+    C: options.C = None,
+    B: options.B = None,
+    D: options.D = None,
+    faces: options.Faces = None,
+    kernel: options.Kernel = None,
+    gamma: options.Gamma = None,
+    target: options.Target = None,
+    seed: options.Seed = 0,
+    time_limit: options.TimeLimit = None,
+) -> None:
+    """Print the multipliers, largest first, and what they mean.
+
+    The method is fitted to all rows of the data, with scaled features.
+    """
+    from polyopt.cli.console import output, say, warnings_as_sentences
+    from polyopt.cli.data import load_data
+    from polyopt.compare import find_method
+    from polyopt.compare.data import check_dataset, scaler_for
+    from polyopt.compare.programs import find_programs
+    from polyopt.compare.run import settings_text
+
+    entry = find_method(method)
+    given = options.check_settings(entry, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma)
+    found = load_data(data, target)
+    check_dataset(found)
+    X = scaler_for(found.X).transform(found.X)
+    with warnings_as_sentences():
+        settings = entry.settings_for(X, found.y, **given)
+        estimator = entry.make(solver.of(entry), settings, time_limit=time_limit, seed=seed).fit(X, found.y)
+    frame = estimator.duals_
+    if frame["multiplier"].isna().any():
+        raise ValueError(
+            f"the solver {solver.of(entry)!r} of {entry.name} has no multipliers; take --solver exact"
+        )
+    rows = {row.multiplier: row for row in find_programs(entry.programs[0])[0].rows}
+    frame = _sorted(frame, list(rows))
+    if csv:
+        meanings = frame["letter"].map({letter: row.meaning for letter, row in rows.items()})
+        typer.echo(frame.assign(meaning=meanings).to_csv(index=False, lineterminator="\n"), nl=False)
+        return
+    console = output()
+    console.print(f"{entry.title} on {found.name} ({settings_text(settings)}), all rows, features scaled.\n")
+    largest = float(frame["multiplier"].max())
+    for letter in dict.fromkeys(frame["letter"]):
+        _print_letter(console, frame[frame["letter"] == letter], rows[letter], top, 1e-6 * largest)
+    certificate = estimator.certificate()
+    say(certificate.sentence)
+
+
+def _sorted(frame: pd.DataFrame, letters: list[str]) -> pd.DataFrame:
+    """Letters in the program's order, the price of slack last; within a letter, largest first."""
+    ranks = {letter: (letter == "beta", i) for i, letter in enumerate(letters)}
+    order = {letter: i for i, letter in enumerate(sorted(letters, key=lambda letter: ranks[letter]))}
+    largest = max(float(frame["multiplier"].max()), 1e-300)
+    # Rounded, so that samples at the same bound stay in input order.
+    keyed = frame.assign(_letter=frame["letter"].map(order), _size=-(frame["multiplier"] / largest).round(9))
+    return keyed.sort_values(["_letter", "_size"], kind="stable").drop(columns=["_letter", "_size"])
+
+
+def _print_letter(console: Console, frame: pd.DataFrame, row: Row, top: int, small: float) -> None:
+    """One letter: its row and its meaning, its largest multipliers, and how many there are."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from polyopt.compare.table import number
+
+    held = frame[frame["multiplier"] > small]
+    console.print(Text(f"{row.multiplier}   {row.text}", style="bold"))
+    console.print(Text(row.meaning))
+    if not len(held):
+        console.print(f"None of the {len(frame)} is above zero.")
+    else:
+        total = float(held["multiplier"].sum())
+        console.print(f"{len(held)} of {len(frame)} are above zero; they add up to {total:.6g}.")
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+        shown = [name for name in _COLUMNS if name in frame]
+        for name in shown:
+            justify: Any = "right" if name in ("sample", "face", "multiplier") else "left"
+            table.add_column(name, justify=justify, no_wrap=True)
+        for values in held.head(top)[shown].itertuples(index=False):
+            table.add_row(*(number(v) if isinstance(v, float) else str(v) for v in values))
+        console.print(table)
+    if len(held) > top:
+        console.print(f"... and {len(held) - top} more: --top {len(held)}, or --csv for all", style="dim")
+    console.print()

@@ -1,0 +1,111 @@
+"""A fitted model in a file: skops, which holds data and no code, and loads the types named here alone."""
+
+from __future__ import annotations
+
+import copy
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import scipy.sparse as sp
+
+from formulations.centred_kernel import CentredKernel
+from formulations.program import Solution, Status
+from polyopt.compare import METHODS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Model", "load_model", "save_model"]
+
+_FORMAT = "polyopt model, version 1"
+
+
+def _own_types() -> list[str]:
+    """What a file may make besides plain containers, arrays and what skops itself trusts of scikit-learn."""
+    types = [Solution, CentredKernel, *(method.estimator_class for method in METHODS.values())]
+    return sorted({f"{kind.__module__}.{kind.__qualname__}" for kind in types})
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted estimator and what it needs to read new data.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Fitted to scaled features.
+    scaler : StandardScaler or None
+        The scaling; None for none.
+    feature_names : list of str or None
+        Names of the columns, in the order of the fit.
+    target : str or int
+        The label column of the file it was fitted to: its name, or its place.
+    method : str
+        Name of the method.
+    """
+
+    estimator: Any
+    scaler: Any
+    feature_names: list[str] | None
+    target: str | int
+    method: str
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self.estimator.n_features_in_)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels of samples whose features are as they were in the file."""
+        if self.scaler is None:
+            return self.estimator.predict(X)
+        if self.scaler.with_mean and sp.issparse(X):
+            X = X.toarray()  # centred features are dense
+        return self.estimator.predict(self.scaler.transform(X))
+
+
+def save_model(model: Model, path: Path) -> None:
+    """Write a model; a file that is there is replaced."""
+    import skops.io
+
+    # skops cannot make an Enum: the status is saved as its sentence.
+    estimator = copy.deepcopy(model.estimator, {id(status): str(status) for status in Status})
+    skops.io.dump({"format": _FORMAT, **vars(model), "estimator": estimator}, path)
+
+
+def load_model(path: Path) -> Model:
+    """Read a model.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no such file.
+    ValueError
+        When it is not a model of polyopt, or would make anything a model has no need of.
+    """
+    import skops.io
+    from skops.io.exceptions import UntrustedTypesFoundException
+
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no model file {str(path)!r}")
+    if not zipfile.is_zipfile(path):
+        raise ValueError(
+            f"{path} is not a model saved by 'polyopt fit'. Pickles (joblib) are refused: "
+            "loading one can run any code"
+        )
+    try:
+        foreign = set(skops.io.get_untrusted_types(file=path)) - set(_own_types())
+        if foreign:
+            raise ValueError(
+                f"{path} is refused: it holds {', '.join(sorted(foreign))}, which no model needs"
+            )
+        content = skops.io.load(path, trusted=_own_types())
+    except (KeyError, TypeError, AttributeError, zipfile.BadZipFile, UntrustedTypesFoundException) as error:
+        raise ValueError(
+            f"{path} is not a model saved by 'polyopt fit' ({type(error).__name__}: {error})"
+        ) from error
+    if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
+        raise ValueError(f"{path} is not a model saved by 'polyopt fit' of this version")
+    return Model(**content)

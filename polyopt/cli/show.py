@@ -1,0 +1,59 @@
+"""``polyopt show``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from formulations.program import Program
+
+
+class Format(StrEnum):
+    """How a program is printed."""
+
+    TEXT = "text"
+    LATEX = "latex"
+    MARKDOWN = "markdown"
+
+
+def show(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A family (rmm), a method (rmm-rbf) or a program (rmm.qp).", show_default=False),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
+) -> None:
+    """Print a program's mathematics.
+
+    Without a name, it lists what there is to show.
+    """
+    import inspect
+
+    from formulations import FAMILIES, family
+    from polyopt.compare import METHODS
+    from polyopt.compare.programs import find_programs, programs_of
+
+    if name is None:
+        for one in FAMILIES:
+            typer.echo(f"{one.replace('_', '-')}: {', '.join(programs_of(one))}")
+        return
+    wanted = name.strip().replace("-", "_")
+    if wanted in FAMILIES and format is Format.TEXT:
+        text = (inspect.getdoc(family(wanted)) or "").partition("\nExample\n")[0].rstrip()
+        typer.echo(f"{text}\n\nPrograms (polyopt show NAME)\n{'-' * 28}\n{', '.join(programs_of(wanted))}")
+        return
+    method = METHODS.get(name)
+    if method is None or wanted in FAMILIES:
+        programs = find_programs(name)
+    else:
+        programs = [program for part in method.programs for program in find_programs(part)]
+    typer.echo("\n\n".join(_printed(program, format) for program in programs))
+
+
+def _printed(program: Program, format: Format) -> str:
+    if format is Format.LATEX:
+        return program._repr_latex_()
+    return program._repr_markdown_() if format is Format.MARKDOWN else str(program)
