@@ -38,7 +38,11 @@ def compare(
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
     if report is not None and not report.absolute().parent.is_dir():
         raise ValueError(f"--report: the folder {report.absolute().parent} does not exist")
-    chosen = [find_method(name).name for name in methods.split(",")] if methods else list(DEFAULT_METHODS)
+    chosen = (
+        [find_method(name).name for name in methods.split(",")]
+        if methods is not None
+        else list(DEFAULT_METHODS)
+    )
     datasets = [load_data(text, target) for text in data or DEFAULT_DATA]
     with progress(2 * len(set(chosen)) * len(datasets)) as step:
 

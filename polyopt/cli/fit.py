@@ -60,15 +60,15 @@ def fit(
         _target_of(data, found, target),
         entry.name,
     )
+    if out is not None:
+        save_model(model, out)
+        say(f"saved: {out}")
     wrong = int((model.predict(found.X) != found.y).sum())
     n = len(found.y)
     console = output()
     console.print(f"{entry.title} ({settings_text(settings)}), fitted to {found.name}")
     console.print(f"training error {100 * wrong / n:.2f} % ({wrong} of {n} samples)\n")
     console.print(estimator.certificate().table())
-    if out is not None:
-        save_model(model, out)
-        say(f"saved: {out}")
 
 
 def _target_of(text: str, data: Dataset, target: str | None) -> str | int:

@@ -24,7 +24,7 @@ _FORMAT = "polyopt model, version 1"
 
 def _own_types() -> list[str]:
     """What a file may make besides plain containers, arrays and what skops itself trusts of scikit-learn."""
-    types = [Solution, CentredKernel, *(method.estimator_class for method in METHODS.values())]
+    types = [Solution, CentredKernel, sp.csr_matrix, *(method.estimator_class for method in METHODS.values())]
     return sorted({f"{kind.__module__}.{kind.__qualname__}" for kind in types})
 
 
@@ -72,6 +72,10 @@ def save_model(model: Model, path: Path) -> None:
 
     # skops cannot make an Enum: the status is saved as its sentence.
     estimator = copy.deepcopy(model.estimator, {id(status): str(status) for status in Status})
+    if hasattr(estimator, "estimators_"):
+        # Routing of metadata, done with after the fit, points back at its estimator: a circle.
+        for part in (estimator._one_vs_one.estimator, *estimator.estimators_):
+            vars(part).pop("_metadata_request", None)
     skops.io.dump({"format": _FORMAT, **vars(model), "estimator": estimator}, path)
 
 

@@ -89,7 +89,7 @@ def _read_csv(model: Model, path: Path) -> tuple[Any, NDArray[Any] | None]:
         return found.X[:, [found.feature_names.index(name) for name in names]], found.y
     if len(row) == m:
         return _unlabelled(path), None
-    if len(row) != m + 1:
+    if row and len(row) != m + 1:
         raise ValueError(f"{path} has {len(row)} columns; the model has {m} features, and a label may follow")
     found = read_csv(path, model.target if isinstance(model.target, int) else -1)
     return found.X, found.y

@@ -156,12 +156,12 @@ class Comparison:
             "alone, compilation apart.",
         ]
         for rule in dict.fromkeys(METHODS[row.method].rule for row in self.rows):
-            if rule:
-                where = dict.fromkeys(
-                    f"{_tuned_value(row)} ({row.method} on {row.data})"
-                    for row in self.rows
-                    if METHODS[row.method].rule == rule and _tuned_value(row)
-                )
+            where = dict.fromkeys(
+                f"{_tuned_value(row)} ({row.method} on {row.data})"
+                for row in self.rows
+                if METHODS[row.method].rule == rule and _tuned_value(row)
+            )
+            if where:
                 notes.append(f"{rule[0].upper()}{rule[1:]}: {', '.join(where)}.")
         if any(row.counts == "faces" for row in self.rows):
             notes.append(
@@ -183,5 +183,6 @@ class Comparison:
 
 
 def _tuned_value(row: Row) -> str:
+    """The setting that was chosen for the data, such as ``B=8.47``; empty where there is none."""
     name = METHODS[row.method].tuned
     return next((part for part in row.settings.split(", ") if part.startswith(f"{name}=")), "")

@@ -1,0 +1,568 @@
+"""The commands: what they print is right, what they refuse they name, what they save comes back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import skops.io
+from sklearn.datasets import dump_svmlight_file
+from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner
+
+from formulations import FAMILIES
+from polyopt.cli import app
+from polyopt.cli.model import load_model
+from polyopt.compare import METHODS, find_method
+from polyopt.compare.programs import find_programs, programs_of
+from polyopt.datasets import load
+from polyopt.estimators.rmm import RelativeMarginMachine
+from polyopt.verify import Check
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def blobs(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1], n // 2)
+    return rng.normal(size=(n, 3)) * [1.0, 30.0, 0.1] + 1.5 * y[:, None] * [1.0, 30.0, 0.1], y
+
+
+def write_csv(path, X, labels=None, names=None):
+    lines = [] if names is None else [",".join(names)]
+    for i, row in enumerate(X):
+        cells = [repr(float(value)) for value in row]
+        lines.append(",".join(cells if labels is None else [*cells, str(labels[i])]))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A CSV file with a header and labels that are words."""
+    X, y = blobs()
+    return write_csv(tmp_path / "table.csv", X, np.where(y == 1, "yes", "no"), ["a", "b", "c", "answer"])
+
+
+@pytest.fixture
+def sparse(tmp_path):
+    X, y = blobs()
+    path = tmp_path / "data.txt"
+    dump_svmlight_file(np.where(np.abs(X) > 0.05, X, 0.0), 2 * y - 1, str(path), zero_based=False)
+    return path
+
+
+# -- compare --------------------------------------------------------------------------------------
+
+
+def test_compare_runs_as_a_program(tmp_path):
+    """The real thing: one process, built-in data, a table, a report and a good exit."""
+    report = tmp_path / "out.html"
+    command = [sys.executable, "-c", "from polyopt.cli import main; main()", "compare", "--data", "sonar"]
+    done = subprocess.run(
+        [*command, "--methods", "svm,rmm", "--report", str(report)],
+        capture_output=True, text=True, encoding="utf-8", timeout=120,
+        env={**os.environ, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("sonar: 156 training and 52 test samples, 60 features")
+    assert [line.split()[:2] for line in lines[2:6:2]] == [["svm", "exact"], ["rmm", "exact"]]
+    assert [line.split()[0] for line in lines[3:6:2]] == ["smo", "smo"]
+    assert max(map(len, lines)) <= 100
+    assert done.stderr.strip() == f"report: {report}", "progress is for terminals"
+    assert "<svg" in report.read_text(encoding="utf-8")
+
+
+def test_compare_gives_json(table):
+    done = run("compare", "--data", table, "--methods", "svm,sigma-svm", "--json")
+    assert done.exit_code == 0
+    rows = json.loads(done.stdout)["rows"]
+    found = [(row["method"], row["solver"]) for row in rows]
+    assert found == [("svm", "exact"), ("svm", "smo"), ("sigma-svm", "exact"), ("sigma-svm", "smo")]
+    assert rows[0]["claim"] == "optimal"
+    assert rows[0]["objective"] == pytest.approx(rows[0]["bound"], rel=1e-6)
+
+
+def test_compare_gives_csv(table, sparse):
+    done = run("compare", "--data", table, "--data", sparse, "--methods", "svm", "--csv", "--seed", 1)
+    assert done.exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["data"] for row in rows] == ["table.csv"] * 2 + ["data.txt"] * 2
+    for row in rows:
+        assert float(row["bound"]) <= float(row["objective"]) * (1 + 1e-9)
+
+
+def test_compare_takes_the_column_of_the_labels(tmp_path):
+    X, y = blobs()
+    path = write_csv(tmp_path / "t.csv", np.column_stack([y, X]), X[:, 0], ["kind", "a", "b", "c", "d"])
+    done = run("compare", "--data", path, "--methods", "svm", "--target", "kind", "--json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["data"][0]["n_features"] == 4
+
+
+def test_ctrl_c_prints_what_is_done(monkeypatch, table):
+    from polyopt.compare import run as module
+
+    fits = []
+    original = module._fit
+
+    def fit_two(*arguments):
+        if len(fits) == 2:
+            raise KeyboardInterrupt
+        fits.append(arguments)
+        return original(*arguments)
+
+    monkeypatch.setattr(module, "_fit", fit_two)
+    done = run("compare", "--data", table, "--methods", "svm,rmm")
+    assert done.exit_code == 130
+    assert "svm " in done.output
+    assert "optimal" in done.output
+    assert "rmm" not in done.output
+    assert "interrupted" in done.output
+    assert "Traceback" not in done.output
+
+
+def test_a_time_limit_keeps_the_point(table):
+    done = run("compare", "--data", table, "--methods", "svm-rbf", "--time-limit", "1e-9", "--json")
+    assert done.exit_code == 0
+    statuses = [row["status"] for row in json.loads(done.stdout)["rows"]]
+    assert any("time limit" in status for status in statuses)
+
+
+# -- show and verify ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_show_a_family_prints_its_mathematics(name):
+    text = run("show", name.replace("_", "-")).output
+    for heading in ("Problem", "Primal", "Dual", "Multipliers", "Reference"):
+        assert f"\n{heading}\n---" in text
+    assert "Example" not in text
+    assert all(program in text for program in programs_of(name))
+
+
+def test_show_a_program_prints_it():
+    assert run("show", "rmm.qp").output.strip() == str(find_programs("rmm.qp")[0])
+    latex = run("show", "sigma-svm.dual", "--format", "latex").output
+    assert latex.startswith(r"$$\begin{aligned}")
+    assert run("show", "cpm.face", "--format", "markdown").output.startswith("**")
+    assert run("show", "svm", "--format", "latex").output.count(r"\begin{aligned}") == len(programs_of("svm"))
+
+
+def test_show_a_method_prints_its_programs():
+    text = run("show", "rmm-rbf").output
+    assert text.strip() == "\n\n".join(str(find_programs(p)[0]) for p in METHODS["rmm-rbf"].programs)
+
+
+def test_show_without_a_name_lists_everything():
+    text = run("show").output
+    assert all(program in text for name in FAMILIES for program in programs_of(name))
+
+
+@pytest.mark.parametrize(("verdict", "status"), [("ok", 0), ("FAILS", 1)])
+def test_verify_tells_by_its_exit_status(monkeypatch, verdict, status):
+    asked = []
+
+    def one_check(seed, families):
+        asked.append((seed, *families))
+        return [Check(families[0], f"{families[0]}.x", "clarabel", 1.0, 0.0, 0.0, "w", verdict)]
+
+    monkeypatch.setattr("polyopt.verify.verify", one_check)
+    done = run("verify", "--seed", 7)
+    assert done.exit_code == status
+    assert asked == [(7, name) for name in FAMILIES]
+    assert all(f"{name}.x" in done.output for name in FAMILIES)
+    assert ("NOT proven" in done.output) == (status == 1)
+
+
+# -- duals ----------------------------------------------------------------------------------------
+
+
+def test_duals_are_sorted_complete_and_explained(table):
+    done = run("duals", "--method", "rmm", "--data", table, "--B", 1.2, "--csv")
+    assert done.exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert list(dict.fromkeys(row["letter"] for row in rows)) == ["alpha", "lam", "lam_star", "beta"]
+    meanings = {row.multiplier: row.meaning for row in find_programs("rmm.qp")[0].rows}
+    X, y = blobs()
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    machine = RelativeMarginMachine(B=1.2, kernel="linear", solver="exact").fit(
+        X, np.where(y == 1, "yes", "no")
+    )
+    expected = machine.duals_
+    for letter in meanings:
+        mine = [row for row in rows if row["letter"] == letter]
+        sizes = np.array([float(row["multiplier"]) for row in mine])
+        assert (np.diff(sizes) <= 1e-8).all()
+        own = expected[expected["letter"] == letter].set_index("sample")
+        for row in mine:
+            assert row["meaning"] == meanings[letter]
+            same = own.loc[int(row["sample"])]
+            assert float(row["multiplier"]) == pytest.approx(same["multiplier"], abs=1e-7)
+            assert (row["row"], row["label"]) == (same["row"], same["label"])
+
+
+def test_duals_print_the_largest_of_each_letter(table):
+    done = run("duals", "--method", "svm", "--data", table, "--top", 2)
+    assert done.exit_code == 0
+    assert len(re.findall(r"^margin +alpha ", done.output, re.M)) == 2
+    assert re.search(r"^\d+ of 60 are above zero; they add up to", done.output, re.M)
+    assert "price of sample i's margin" in done.output
+    assert re.search(r"\.\.\. and \d+ more: --top \d+", done.output)
+
+
+def test_duals_of_a_polytope_name_the_face(table):
+    done = run("duals", "--method", "cpm", "--data", table, "--faces", 2, "--csv")
+    faces = {row["face"] for row in csv.DictReader(io.StringIO(done.stdout))}
+    assert faces == {"0", "1"}
+
+
+# -- fit and predict ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_saved_model_predicts_bit_for_bit_the_same(name, table, tmp_path, monkeypatch):
+    kept = []
+    original = find_method(name).estimator_class.fit
+
+    def fit(self, *arguments, **more):
+        kept.append(original(self, *arguments, **more))
+        return kept[-1]
+
+    monkeypatch.setattr(find_method(name).estimator_class, "fit", fit)
+    path = tmp_path / "model.skops"
+    done = run("fit", table, "--method", name, "--out", path)
+    assert done.exit_code == 0, done.output
+    model = load_model(path)
+    X, _ = blobs(seed=1)
+    scaled = model.scaler.transform(X)
+    fitted = kept[-1]
+    np.testing.assert_array_equal(model.estimator.decision_function(scaled), fitted.decision_function(scaled))
+    np.testing.assert_array_equal(model.predict(X), fitted.predict(scaled))
+    assert model.estimator.certificate() == fitted.certificate()
+    assert model.estimator.duals_.equals(fitted.duals_)
+    assert str(model.estimator.solution_.status) == str(fitted.solution_.status)
+    assert (model.feature_names, model.target, model.method) == (["a", "b", "c"], "answer", name)
+
+
+def test_a_model_of_more_classes_comes_back(tmp_path):
+    X, y = blobs(90)
+    labels = np.array(["x", "y", "z"])[(y + (X[:, 0] > 1)).astype(int)]
+    table = write_csv(tmp_path / "t.csv", X, labels)
+    path = tmp_path / "model.skops"
+    assert run("fit", table, "--method", "sigma-svm-rbf", "--out", path).exit_code == 0
+    model = load_model(path)
+    done = run("predict", path, table)
+    assert [line for line in done.stdout.splitlines() if line in "xyz"] == model.predict(X).tolist()
+
+
+def test_fit_says_how_good_the_model_is(table):
+    done = run("fit", table, "--method", "rmm", "--C", 0.5, "--B", 1.5)
+    assert done.exit_code == 0
+    assert "C=0.5, kernel=linear, B=1.5" in done.output
+    X, y = blobs()
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    machine = RelativeMarginMachine(C=0.5, B=1.5, kernel="linear").fit(X, y)
+    wrong = int((machine.predict(X) != y).sum())
+    assert f"({wrong} of 60 samples)" in done.output
+    assert f"{machine.certificate().primal_value:.8g}" in done.output
+    assert "optimal within the tolerance" in done.output
+
+
+def test_fit_without_scaling_keeps_the_features(table, tmp_path):
+    path = tmp_path / "m.skops"
+    assert run("fit", table, "--method", "svm", "--no-scale", "--out", path).exit_code == 0
+    model = load_model(path)
+    X, y = blobs()
+    assert model.scaler is None
+    assert np.mean(model.predict(X) == np.where(y == 1, "yes", "no")) > 0.8
+
+
+def labels_in(path):
+    return path.read_text(encoding="utf-8").split()
+
+
+@pytest.fixture
+def model(table, tmp_path):
+    path = tmp_path / "model.skops"
+    assert run("fit", table, "--method", "svm", "--out", path).exit_code == 0
+    return path
+
+
+def test_predict_finds_columns_by_name_or_by_place(model, table, tmp_path):
+    X, _ = blobs()
+    expected = load_model(model).predict(X).tolist()
+    out = tmp_path / "labels"
+    files = [
+        table,
+        write_csv(tmp_path / "shuffled.csv", X[:, [2, 0, 1]], None, ["c", "a", "b"]),
+        write_csv(tmp_path / "bare.csv", X),
+        write_csv(tmp_path / "labelled.csv", X, expected),
+    ]
+    for file in files:
+        done = run("predict", model, file, "--out", out)
+        assert done.exit_code == 0, done.output
+        assert labels_in(out) == expected
+
+
+def test_predict_counts_the_errors_where_there_are_labels(model, table, tmp_path):
+    X, y = blobs()
+    wrong = int((load_model(model).predict(X) != np.where(y == 1, "yes", "no")).sum())
+    done = run("predict", model, table, "--out", tmp_path / "l")
+    assert f"({wrong} of 60 samples)" in done.output
+    bare = write_csv(tmp_path / "bare.csv", X)
+    assert "error" not in run("predict", model, bare, "--out", tmp_path / "l").output
+    other = write_csv(tmp_path / "other.csv", X, ["maybe"] * 60)
+    assert "does not know: maybe" in run("predict", model, other, "--out", tmp_path / "l").output
+
+
+def test_sparse_files_make_models_too(sparse, tmp_path):
+    path, out = tmp_path / "m.skops", tmp_path / "l"
+    assert run("fit", sparse, "--method", "cpm", "--out", path).exit_code == 0
+    assert run("predict", path, sparse, "--out", out).exit_code == 0
+    assert set(labels_in(out)) == {"-1", "1"}
+    short = tmp_path / "short.txt"
+    short.write_text("1 1:0.5\n-1 2:-1\n", encoding="utf-8")  # lacks the third feature
+    assert run("predict", path, short, "--out", out).exit_code == 0
+    assert len(labels_in(out)) == 2
+
+
+def test_a_model_of_a_table_reads_sparse_files(model, sparse, tmp_path):
+    done = run("predict", model, sparse, "--out", tmp_path / "l")
+    assert done.exit_code == 0, done.output
+    X = np.where(np.abs(blobs()[0]) > 0.05, blobs()[0], 0.0)
+    assert labels_in(tmp_path / "l") == load_model(model).predict(X).tolist()
+
+
+class Trap:
+    """An object whose unpickling leaves a mark."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return (open, (str(self.mark), "w"))
+
+
+def test_unsafe_files_are_refused_unopened(tmp_path, table):
+    mark = tmp_path / "mark"
+    pickled = tmp_path / "model.joblib"
+    pickled.write_bytes(pickle.dumps(Trap(mark)))
+    done = run("predict", pickled, table)
+    assert done.exit_code == 2
+    assert "Pickles (joblib) are refused" in done.output
+    assert not mark.exists()
+
+    foreign = tmp_path / "foreign.skops"
+    skops.io.dump({"format": "polyopt model, version 1", "estimator": Trap(mark)}, foreign)
+    done = run("predict", foreign, table)
+    assert done.exit_code == 2
+    assert "Trap" in done.output or "open" in done.output
+    assert "refused" in done.output
+    assert not mark.exists()
+
+
+def test_files_of_other_programs_are_no_models(tmp_path, table):
+    other = tmp_path / "other.skops"
+    skops.io.dump(LogisticRegression(), other)
+    done = run("predict", other, table)
+    assert done.exit_code == 2
+    assert "is not a model saved by 'polyopt fit'" in done.output
+
+
+# -- bad input: one sentence, exit status 2 ---------------------------------------------------------
+
+ROW, OTHER = "1.0,2.0,yes", "2.0,1.0,no"
+BROKEN_FILES = {
+    "nan": (f"{ROW}\nnan,1.0,no\n", r"line 2: .*'nan' is not finite"),
+    "inf": (f"{ROW}\n{OTHER}\n1.0,inf,no\n", r"line 3: .*'inf' is not finite"),
+    "word": (f"{ROW}\n1.0,oops,no\n", r"line 2: .*'oops' is not a number"),
+    "lengths": (f"{ROW}\n{OTHER}\n1.0,no\n", r"line 3: has 2 cells where 3 are expected"),
+    "no label": (f"{ROW}\n1.0,2.0,\n", r"line 2: the label .* is missing"),
+    "empty": ("", r"is empty"),
+    "header alone": ("a,b,label\n", r"holds a header and no rows"),
+    "one class": (f"{ROW}\n{ROW}\n{ROW}\n", r"one class, \['yes'\]"),
+}
+COMMANDS = {
+    "compare": lambda path: ("compare", "--data", path),
+    "duals": lambda path: ("duals", "--method", "svm", "--data", path),
+    "fit": lambda path: ("fit", path, "--method", "svm"),
+}
+
+
+def refused(done, message):
+    assert done.exit_code == 2, done.output
+    assert re.search(message, done.output), done.output
+    assert "Traceback" not in done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+
+
+@pytest.mark.parametrize("kind", BROKEN_FILES)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_broken_file_is_named_with_its_line(command, kind, tmp_path):
+    content, message = BROKEN_FILES[kind]
+    path = tmp_path / "broken.csv"
+    path.write_text(content, encoding="utf-8")
+    refused(run(*COMMANDS[command](path)), rf"broken\.csv.*{message}")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_broken_sparse_file_is_named_with_its_line(command, tmp_path):
+    path = tmp_path / "broken.txt"
+    path.write_text("1 1:0.5 2:1\n-1 1:0.5 2:\n", encoding="utf-8")
+    # the first line says what the file is, the second is broken
+    refused(run(*COMMANDS[command](path)), r"broken\.txt, line 2: the value of feature 2 is empty")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_unknown_data_lists_what_is_known(command):
+    refused(
+        run(*COMMANDS[command]("ionosfear")),
+        r"'ionosfear' is neither a file nor a known data set.*ionosphere",
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--C", "0"), r"'C' parameter.*0\.0"),
+        (("--C", "-1"), r"'C' parameter.*-1\.0"),
+        (("--C", "nan"), r"'C' parameter.*nan"),
+        (("--B", "0.5"), r"'B' parameter.*0\.5"),
+        (("--method", "sigma-svm", "--D", "1.5"), r"'D' parameter.*1\.5"),
+        (("--method", "sigma-svm", "--D", "-0.1"), r"'D' parameter.*-0\.1"),
+        (("--method", "cpm", "--faces", "0"), r"'n_faces' parameter.* 0 "),
+        (("--method", "svm", "--B", "2"), r"--B is not a setting of svm; it is one of rmm"),
+        (("--method", "cpm", "--kernel", "rbf"), r"--kernel is not a setting of cpm"),
+        (("--method", "rmm", "--faces", "2"), r"--faces is not a setting of rmm; it is one of cpm"),
+        (
+            ("--kernel", "precomputed"),
+            r"--kernel must be one of linear, rbf, poly, sigmoid, not 'precomputed'",
+        ),
+        (("--method", "rmm-rbf", "--gamma", "wide"), r"--gamma must be scale, auto or a number, not 'wide'"),
+        (("--method", "rmm-rbf", "--gamma", "-1"), r"'gamma' parameter.*-1"),
+        (("--time-limit", "0"), r"'time_limit' parameter.*0\.0"),
+        (("--method", "tree"), r"method 'tree' is not known.*Known: svm"),
+        (("--target", "nobody"), r"target='nobody' is not a column of .*table\.csv"),
+        (("--target", "9"), r"target=9 is not a column of .*table\.csv"),
+        (("--solver", "magic"), r"magic"),
+        (("--seed", "-1"), r"'--seed'.*0"),
+    ],
+)
+@pytest.mark.parametrize("command", ["duals", "fit"])
+def test_bad_settings_are_named(command, options, message, table):
+    start = ("fit", table) if command == "fit" else ("duals", "--data", table)
+    refused(run(*start, *options), message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--methods", "svm,tree"), r"method 'tree' is not known.*Known: svm"),
+        (("--methods", ""), r"method '' is not known"),
+        (("--csv", "--json"), r"--csv and --json exclude each other"),
+        (("--report", "/no/such/folder/out.html"), r"--report: the folder .*folder does not exist"),
+        (("--time-limit", "0"), r"time_limit must be positive, not 0"),
+        (("--seed", "-1"), r"'--seed'.*0"),
+        (("--data", "sonar", "--data", "no.csv"), r"'no\.csv' is neither a file nor a known data set"),
+    ],
+)
+def test_compare_refuses_bad_options(options, message):
+    refused(run("compare", *options), message)
+
+
+def test_target_is_for_tables(sparse):
+    refused(
+        run("fit", sparse, "--target", "a"), r"--target is for CSV files; .*data\.txt is an svmlight file"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("rm", "Did you mean 'rmm'"), ("rmm.qq", "the family has rmm")]
+)
+def test_show_refuses_unknown_names(name, message):
+    refused(run("show", name), message)
+
+
+def test_multipliers_that_a_solver_has_not_are_not_shown(table):
+    refused(run("duals", "--method", "cpm", "--solver", "fast", "--data", table), "take --solver exact")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a,b,answer\n1.0,2.0,yes\n", r"new\.csv lacks the column 'c'.*a, b, c"),
+        ("a,b,c,d\n1.0,2.0,3.0,4.0\n", r"new\.csv has a column 'd'"),
+        ("1.0,2.0\n", r"new\.csv has 2 columns; the model has 3 features"),
+        ("1.0,2.0,3.0\n1.0,2.0\n", r"new\.csv, line 2: has 2 cells where 3"),
+        ("1.0,2.0,3.0\n1.0,2.0,oops\n", r"new\.csv, line 2: .*'oops' is not a number"),
+        ("a,b,c\n1.0,2.0,3.0\n1.0,nan,3.0\n", r"new\.csv, line 3: .*'nan' is not finite"),
+        ("", r"new\.csv.*empty"),
+    ],
+)
+def test_predict_refuses_what_does_not_fit_the_model(content, message, model, tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text(content, encoding="utf-8")
+    refused(run("predict", model, path), message)
+
+
+def test_predict_refuses_missing_files_and_folders(model, table, tmp_path):
+    refused(run("predict", tmp_path / "none.skops", table), r"there is no model file '.*none\.skops'")
+    refused(
+        run("predict", model, tmp_path / "none.csv"), r"none\.csv' is neither a file nor a known data set"
+    )
+    refused(
+        run("predict", model, table, "--out", tmp_path / "no" / "l"), r"--out: the folder .*no does not exist"
+    )
+    refused(run("predict", model, "sonar"), r"sonar has 60 features; the model has 3")
+    refused(run("fit", table, "--out", tmp_path / "no" / "m"), r"--out: the folder .*no does not exist")
+
+
+def test_labels_that_are_words_work_everywhere(table):
+    assert run("compare", "--data", table, "--methods", "svm,cpm").exit_code == 0
+    assert "yes" in run("duals", "--method", "svm", "--data", table).output
+
+
+# -- manners --------------------------------------------------------------------------------------
+
+
+def test_help_is_quick_and_imports_nothing_heavy():
+    script = (
+        "import sys, polyopt.cli;"
+        "heavy = {'cvxpy', 'matplotlib', 'numba', 'pandas', 'sklearn', 'numpy', 'skops'};"
+        "print(sorted(heavy & {name.split('.')[0] for name in sys.modules}))"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", ["compare", "show", "verify", "duals", "fit", "predict"])
+def test_every_command_explains_itself(command):
+    assert command in run("--help").output
+    done = run(command, "--help")
+    assert done.exit_code == 0
+    assert len(done.output.splitlines()) > 5
+
+
+def test_the_version_is_printed():
+    import polyopt
+
+    assert run("--version").output.strip() == f"polyopt {polyopt.__version__}"
+
+
+def test_built_in_data_are_found_by_name_before_folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sonar").mkdir()
+    done = run("fit", "sonar", "--method", "svm")
+    assert f"of {len(load('sonar').y)} samples" in done.output

@@ -1,0 +1,333 @@
+"""The comparison: its numbers are the certificates', and its two solutions are of one program."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from formulations.program import Status
+from polyopt.compare import DEFAULT_METHODS, METHODS, compare, find_method
+from polyopt.compare import run as run_module
+from polyopt.compare.data import prepare
+from polyopt.compare.methods import relative_bound, wider_class
+from polyopt.compare.programs import find_programs
+from polyopt.compare.table import CLAIMS, number
+from polyopt.compare.trace import trace
+from polyopt.datasets import Dataset
+from polyopt.estimators.svm import SVM
+
+CONVEX = [name for name in METHODS if name != "cpm"]
+
+
+def blobs(n=80, seed=0, name="blobs"):
+    """Two overlapping classes, the second one wider, on scales that differ by a thousand."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1], n // 2)
+    X = rng.normal(size=(n, 3)) * np.where(y == 1, 2.0, 1.0)[:, None] + 1.2 * y[:, None]
+    return Dataset(name, X * [1.0, 1000.0, 0.1] + 5.0, y, target_names=("narrow", "wide"))
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return compare(blobs(), list(METHODS))
+
+
+def pairs_of(comparison):
+    rows = comparison.rows
+    return {rows[i].method: (rows[i], rows[i + 1]) for i in range(0, len(rows), 2)}
+
+
+def test_every_method_has_an_exact_row_and_a_fast_one(comparison):
+    found = [(row.method, row.solver) for row in comparison.rows]
+    assert found == [(m.name, solver) for m in METHODS.values() for solver in ("exact", m.fast)]
+    assert all(row.estimator.solver == row.solver for row in comparison.rows)
+
+
+def test_the_numbers_are_the_certificates(comparison):
+    data = comparison.datasets[0]
+    for row in comparison.rows:
+        certificate = row.estimator.certificate()
+        assert row.objective == certificate.primal_value
+        assert row.bound == certificate.dual_value
+        assert row.gap == certificate.gap
+        assert row.claim == certificate.claim.name.lower()
+        assert row.residual == max(r.relative for r in certificate.residuals)
+        if row.residual:
+            assert row.residual_at == certificate.worst.label
+        wrong = np.mean(row.estimator.predict(data.X_test) != data.y_test)
+        assert row.test_error == pytest.approx(wrong, abs=1e-12)
+
+
+def test_the_bound_is_below_the_objective(comparison):
+    for row in comparison.rows:
+        assert row.bound <= row.objective * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", CONVEX)
+def test_exact_and_fast_agree_within_the_gap_of_the_fast_one(comparison, name):
+    exact, fast = pairs_of(comparison)[name]
+    assert exact.claim == "optimal"
+    assert fast.claim in ("optimal", "suboptimal_by")
+    assert fast.bound - 1e-8 <= exact.objective <= fast.objective + 1e-8
+    assert fast.relative_gap < 1e-2
+
+
+def test_a_polytope_is_never_called_optimal(comparison):
+    exact, fast = pairs_of(comparison)["cpm"]
+    assert exact.claim == "stationary"
+    assert fast.claim in ("stationary", "suboptimal_by")
+    assert any("not convex" in note for note in comparison.notes())
+    assert 1 <= exact.complexity <= 3
+    assert exact.counts == "faces"
+
+
+def test_methods_of_one_program_count_the_same_support_vectors(comparison):
+    exact, fast = pairs_of(comparison)["svm"]
+    y, f = comparison.datasets[0].y_train, exact.estimator.decision_function(comparison.datasets[0].X_train)
+    inside = int(np.sum(np.where(y == 1, f, -f) < 1 + 1e-6))
+    assert exact.complexity == inside
+    assert abs(fast.complexity - inside) <= 2
+
+
+def test_features_are_scaled_on_the_training_part_alone(comparison):
+    data, raw = comparison.datasets[0], blobs()
+    X_train, X_test, _, y_test = raw.split(0.25, random_state=0)
+    mean, scale = X_train.mean(axis=0), X_train.std(axis=0)
+    np.testing.assert_allclose(data.X_train, (X_train - mean) / scale, atol=1e-12)
+    np.testing.assert_allclose(data.X_test, (X_test - mean) / scale, atol=1e-12)
+    np.testing.assert_array_equal(data.y_test, y_test)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_the_bound_of_the_rmm_is_half_way_to_the_svm(comparison, kernel):
+    data = comparison.datasets[0]
+    svm = SVM(C=1.0, kernel=kernel, solver="exact").fit(data.X_train, data.y_train)
+    theta = np.abs(svm.decision_function(data.X_train)).max()
+    B = relative_bound(data.X_train, data.y_train, {"C": 1.0, "kernel": kernel})
+    assert pytest.approx(1 + (theta - 1) / 2, rel=1e-5) == B
+    row = pairs_of(comparison)["rmm" if kernel == "linear" else "rmm-rbf"][0]
+    assert float(row.estimator.B) == B
+    assert f"B={B:.4g}" in row.settings
+    assert any(f"B={B:.4g} ({row.method} on blobs)" in note for note in comparison.notes())
+
+
+def test_a_setting_that_is_given_is_not_chosen_again(comparison):
+    data = comparison.datasets[0]
+    assert METHODS["rmm"].settings_for(data.X_train, data.y_train, B=1.25)["B"] == 1.25
+
+
+def test_the_wider_class_is_outside():
+    X = np.array([[0.0], [0.1], [-5.0], [5.0]])
+    assert wider_class(X, np.array(["in", "in", "out", "out"]), {}) == "out"
+    assert wider_class(X, np.array(["b", "b", "a", "a"]), {}) == "a"
+    assert wider_class(X, np.array([0, 1, 2, 2]), {}) is None
+
+
+def test_the_same_seed_gives_the_same_rows():
+    def numbers(seed):
+        frame = compare(blobs(), ["svm", "cpm"], seed=seed).to_frame()
+        return frame.drop(columns="seconds")
+
+    pd.testing.assert_frame_equal(numbers(3), numbers(3))
+    assert not numbers(3).equals(numbers(4))
+
+
+def test_json_and_csv_come_back_as_they_went(comparison):
+    content = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
+    assert content["rows"] == [row.to_dict() for row in comparison.rows]
+    assert content["data"] == [{"name": "blobs", "n_train": 60, "n_test": 20, "n_features": 3}]
+    records = list(csv.DictReader(io.StringIO(comparison.to_frame().to_csv(index=False))))
+    for record, row in zip(records, comparison.rows, strict=True):
+        values = row.to_dict()
+        assert list(record) == list(values)
+        assert all(type(value)(record[name]) == value for name, value in values.items())
+
+
+def test_a_method_that_fails_has_a_row_that_says_so(monkeypatch):
+    def refuse(self, *args):
+        raise ValueError("no such luck")
+
+    monkeypatch.setattr("polyopt.estimators.sigma_svm.SigmaSVM._fit_binary", refuse)
+    monkeypatch.setattr(run_module, "_warm_up", lambda *args: None)
+    found = compare(blobs(), ["sigma-svm", "svm"])
+    assert [row.claim for row in found.rows[:2]] == ["none", "none"]
+    assert [row.status for row in found.rows[:2]] == ["no such luck"] * 2
+    assert found.rows[0].to_dict()["objective"] is None
+    assert found.rows[2].claim == "optimal"
+    assert "no such luck" in printed(found, 100)
+
+
+def test_ctrl_c_keeps_what_is_done():
+    done = []
+
+    def on_row(row):
+        done.append(row)
+        if len(done) == 3:
+            raise KeyboardInterrupt
+
+    found = compare(blobs(), ["svm", "rmm"], on_row=on_row)
+    assert found.interrupted
+    assert list(found.rows) == done
+    assert any("interrupted" in note for note in found.notes())
+    assert "rmm" in printed(found, 80)
+
+
+def test_ctrl_c_that_a_solver_answered_ends_the_run_after_its_row(monkeypatch):
+    monkeypatch.setattr(run_module, "status_of", lambda estimator: Status.INTERRUPTED)
+    found = compare(blobs(), ["svm", "rmm"])
+    assert found.interrupted
+    assert len(found.rows) == 1
+
+
+def test_an_interrupted_svm_gives_no_bound(monkeypatch):
+    monkeypatch.setattr("polyopt.compare.methods.status_of", lambda estimator: Status.INTERRUPTED)
+    data = prepare(blobs())
+    with pytest.raises(KeyboardInterrupt):
+        relative_bound(data.X_train, data.y_train, {"kernel": "linear"})
+
+
+def test_ctrl_c_before_the_first_row_says_that_there_is_none():
+    def on_start(*args):
+        raise KeyboardInterrupt
+
+    found = compare(blobs(), ["svm"], on_start=on_start)
+    assert found.rows == ()
+    assert "No fit was finished." in printed(found, 80)
+
+
+def printed(comparison, width):
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(comparison)
+    return capture.get()
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160])
+def test_the_table_fits_and_shows_every_number(comparison, width):
+    text = printed(comparison, width)
+    assert max(map(len, text.splitlines())) <= width
+    for row in comparison.rows:
+        digits = 7 if width < 96 else 8
+        assert number(row.objective, digits) in text
+        assert number(row.bound, digits) in text
+        line = next(
+            line
+            for line in text.splitlines()
+            if f" {row.solver} " in line and number(row.objective, digits) in line
+        )
+        assert f"{row.relative_gap:.{0 if width < 96 else 1}e}" in line
+        assert f"{100 * row.test_error:.1f}" in line
+        assert str(row.complexity) in line.split()
+        badge = CLAIMS[row.claim]
+        assert (badge.word if width >= 112 else badge.mark) in line
+        assert line.rstrip().endswith(f"{row.seconds:.2f}")
+
+
+def test_narrow_tables_explain_their_marks(comparison):
+    text = printed(comparison, 80)
+    for claim in {row.claim for row in comparison.rows}:
+        assert f"{CLAIMS[claim].mark} {CLAIMS[claim].meaning}" in text
+
+
+def test_more_than_two_classes_are_compared():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["a", "b", "c"], 16)
+    X = rng.normal(size=(48, 2)) + 3.0 * np.array([[0, 0], [1, 0], [0, 1]])[np.repeat([0, 1, 2], 16)]
+    found = compare(Dataset("three", X, y, target_names=("a", "b", "c")), ["svm", "rmm", "cpm"])
+    for exact, fast in pairs_of(found).values():
+        assert exact.claim in ("optimal", "stationary")
+        assert fast.bound <= fast.objective * (1 + 1e-12)
+        assert exact.test_error <= 0.5
+    assert max(map(len, printed(found, 80).splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", ["svm", "rmm-rbf"])
+def test_a_trace_closes_in_on_the_optimum(comparison, name):
+    data = comparison.datasets[0]
+    exact, fast = pairs_of(comparison)[name]
+    found = trace(fast.estimator, data.X_train, data.y_train)
+    assert len(found) >= 4
+    assert found["iteration"].is_monotonic_increasing
+    assert (found["objective"] >= exact.objective - 1e-8).all()
+    assert (found["bound"] <= exact.objective + 1e-8).all()
+    assert found["objective"].iloc[-1] == fast.objective
+
+
+def test_the_trace_of_the_polytope_is_its_history(comparison):
+    data = comparison.datasets[0]
+    fast = pairs_of(comparison)["cpm"][1]
+    found = trace(fast.estimator, data.X_train, data.y_train)
+    np.testing.assert_array_equal(found["objective"], fast.estimator.history_["objective"])
+    assert found["objective"].min() == pytest.approx(fast.objective, rel=1e-9)
+
+
+# -- bad input ---------------------------------------------------------------------------------
+
+
+def with_value(value):
+    data = blobs()
+    data.X[3, 1] = value
+    return data
+
+
+def labelled(y):
+    return Dataset("odd", np.arange(2.0 * len(y)).reshape(-1, 2), np.asarray(y), target_names=("0",))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"data": with_value(np.nan)}, r"blobs.*NaN.*row 3, column 1"),
+        ({"data": with_value(np.inf)}, r"blobs.*infinite.*row 3, column 1"),
+        ({"data": labelled([0, 0, 0])}, r"one class, \[0\]"),
+        ({"data": labelled([0, 0, 0, 1])}, r"class 1 has one sample"),
+        ({"data": "nope"}, r"nope.*Known: ionosphere"),
+        ({"data": "ionospher"}, r"Did you mean 'ionosphere'"),
+        ({"methods": ["svmm"]}, r"'svmm'.*Did you mean 'svm'"),
+        ({"methods": ["svm", "nonsense"]}, r"'nonsense' is not known.*Known: svm"),
+        ({"time_limit": 0.0}, r"time_limit must be positive, not 0"),
+        ({"time_limit": float("nan")}, r"time_limit must be positive, not nan"),
+    ],
+)
+def test_bad_input_is_refused_before_any_fit(arguments, message):
+    started = []
+    with pytest.raises(ValueError, match=message):
+        compare(**{"data": blobs(), **arguments}, on_start=lambda *what: started.append(what))
+    assert started == []
+
+
+# -- the registry --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_programs_of_a_method_exist(name):
+    primal, dual = (find_programs(program)[0] for program in METHODS[name].programs)
+    assert (primal.sense, dual.sense) == ("minimise", "maximise")
+
+
+def test_names_are_found_with_either_hyphen():
+    assert find_method("sigma_svm_rbf") is METHODS["sigma-svm-rbf"]
+    assert set(DEFAULT_METHODS) <= set(METHODS)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("rm", "Did you mean 'rmm'"), ("zzz", "Families: svm"), ("rmm.nonsense", "the family has rmm.qcqp")],
+)
+def test_an_unknown_program_is_named(name, message):
+    with pytest.raises(ValueError, match=message):
+        find_programs(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(44.478473123, "44.478473"), (31.22594, "31.225940"), (1e-12, "1.0000000e-12"), (np.nan, "–")],
+)
+def test_numbers_keep_their_digits(value, text):
+    assert number(value) == text

@@ -1,0 +1,307 @@
+"""The report stands alone, says what the comparison says, and its pictures show what they claim."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+
+import polyopt.report.pictures as pictures_module
+from polyopt.compare import compare
+from polyopt.compare.programs import find_programs
+from polyopt.compare.table import CLAIMS, number
+from polyopt.datasets import Dataset
+from polyopt.estimators.cpm import ConvexPolytopeMachine
+from polyopt.estimators.rmm import RelativeMarginMachine
+from polyopt.estimators.svm import SVM
+from polyopt.plots import convergence, decision_boundary, multipliers
+from polyopt.plots.style import CLASSES
+from polyopt.report import write_report
+
+NAME = "<blobs & script>"
+
+
+def blobs(n=60, m=3, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1], n // 2)
+    return rng.normal(size=(n, m)) + 1.3 * y[:, None], y
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    X, y = blobs()
+    return compare(Dataset(NAME, X, y, target_names=("no", "yes")), ["svm", "rmm", "rmm-rbf", "cpm"])
+
+
+@pytest.fixture(scope="module")
+def page(comparison, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "out.html"
+    assert write_report(comparison, path) == path
+    return path.read_text(encoding="utf-8")
+
+
+class Reader(HTMLParser):
+    """The tags of a page, with their attributes, and the text between them."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text, self.open = [], "", []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in ("meta", "link", "br", "img", "input"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page_is_well_formed(page):
+    assert Reader(page).open == []
+
+
+def test_nothing_is_fetched_and_nothing_is_run(page):
+    tags = Reader(page).tags
+    assert not {"script", "link", "iframe", "object", "embed", "base"} & {tag for tag, _ in tags}
+    for _, attributes in tags:
+        for name in ("src", "href", "xlink:href", "srcset", "action"):
+            assert attributes.get(name, "#").startswith(("#", "data:"))
+        assert not any(name.startswith("on") for name in attributes)
+    assert not re.search(r"url\(\s*['\"]?(?!#)", page), "a style sheet fetches something"
+    assert "@import" not in page
+
+
+def test_the_pictures_are_there_and_decode(comparison, page):
+    pictures = re.findall(r"<svg.*?</svg>", page, flags=re.S)
+    assert len(pictures) == 3 * 4  # boundary, multipliers and run, for each method
+    for picture in pictures:
+        root = ElementTree.fromstring(picture)
+        assert root.get("aria-label")
+        assert len(root.findall(".//{http://www.w3.org/2000/svg}path")) > 10
+    for image in re.findall(r"data:image/png;base64,[^\"]*", page):
+        pytest.fail(f"a picture of {len(image)} bytes is rasterised for a few samples")
+
+
+def test_no_two_elements_share_an_id_and_every_reference_has_one(page):
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    used = set(re.findall(r'href="#([^"]+)"', page)) | set(re.findall(r"url\(#([^)]+)\)", page))
+    assert used <= set(ids)
+
+
+def test_pictures_take_the_colours_of_the_page(page):
+    named = set(re.findall(r"var\(--([a-z-]+)\)", page))
+    light, dark = page.split("@media (prefers-color-scheme: dark)")
+    for name in named:
+        assert f"--{name}:" in light
+        assert f"--{name}:" in dark.split("}")[0]
+    for picture in re.findall(r"<svg.*?</svg>", page, flags=re.S):
+        assert "#1f2328" not in picture, "ink that the dark page would hide"
+
+
+def test_every_number_of_the_table_is_on_the_page(comparison, page):
+    text = Reader(page).text
+    for row in comparison.rows:
+        for value in (number(row.objective), number(row.bound), f"{row.gap:.1e}", row.residual_at):
+            assert value in text
+        assert f"{CLAIMS[row.claim].mark} {CLAIMS[row.claim].word}" in text
+        assert row.settings in text
+    for note in comparison.notes():
+        assert note in text
+
+
+def test_names_are_escaped(page):
+    assert NAME not in page
+    assert "&lt;blobs &amp; script&gt;" in page
+    assert NAME in Reader(page).text
+
+
+def test_the_programs_are_stated(page):
+    text = Reader(page).text
+    for name in ("rmm.qp", "rmm.qp_dual", "cpm.fixed_assignment_sum"):
+        program = find_programs(name)[0]
+        assert program.objective_text in text
+        assert all(row.text in text and row.meaning in text for row in program.rows)
+
+
+def test_the_plane_of_a_picture_is_owned_up_to(page):
+    text = Reader(page).text
+    assert text.count("Not the model of the table") == 4
+    X, y = blobs()
+    data = Dataset("b", X, y, target_names=("no", "yes"))
+    train = compare(data, ["svm"]).datasets[0].X_train
+    share = np.sort(np.linalg.eigvalsh(np.cov(train.T)))[::-1]
+    assert f"{100 * share[:2].sum() / share.sum():.0f} % of their variance" in text
+
+
+def test_two_features_are_shown_as_they_are(tmp_path):
+    X, y = blobs(m=2)
+    found = compare(Dataset("plane", X, y, target_names=("no", "yes")), ["svm"])
+    text = write_report(found, tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "Not the model of the table" not in text
+    assert "x₁ (scaled)" in text
+
+
+def test_a_report_of_a_broken_off_run_and_of_more_classes(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 12)
+    data = Dataset("three", rng.normal(size=(36, 2)) + 3 * y[:, None], y, target_names=("0", "1", "2"))
+    found = compare(data, ["svm", "rmm"], on_row=interrupt)
+    text = write_report(found, tmp_path / "i.html").read_text(encoding="utf-8")
+    assert "Interrupted before its end" in text
+    assert "Pictures are drawn of data with two classes" in text
+    assert "<svg" not in text
+
+
+def interrupt(row):
+    raise KeyboardInterrupt
+
+
+def test_a_method_that_failed_is_reported_without_pictures(monkeypatch, tmp_path):
+    def refuse(self, *args):
+        raise ValueError("refused <here>")
+
+    monkeypatch.setattr("polyopt.compare.run._warm_up", lambda *args: None)
+    monkeypatch.setattr("polyopt.estimators.svm.SVM._dual_program", refuse)
+    monkeypatch.setattr("polyopt.estimators.svm.SVM._primal_program", refuse)
+    X, y = blobs()
+    found = compare(Dataset("b", X, y, target_names=("no", "yes")), ["svm"])
+    text = write_report(found, tmp_path / "f.html").read_text(encoding="utf-8")
+    assert "refused &lt;here&gt;" in text
+    assert text.count("<svg") == 2  # the fast solver still has its boundary and its run
+
+
+def test_large_pictures_are_of_a_sample(monkeypatch, comparison):
+    monkeypatch.setattr(pictures_module, "_MOST_POINTS", 20)
+    rows = [row for row in comparison.rows if row.method == "svm"]
+    picture = pictures_module.pictures_of(comparison.datasets[0], rows, seed=0)[0]
+    assert "20 of 45 samples, drawn at random" in picture.caption
+
+
+# -- what the pictures show -----------------------------------------------------------------------
+
+
+def labels_of(figure):
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def test_the_boundary_shows_its_levels_and_its_support_vectors():
+    X, y = blobs(m=2)
+    machine = RelativeMarginMachine(B=1.5, kernel="linear", solver="exact").fit(X, y)
+    figure = decision_boundary(machine, X, y, class_names=("no", "yes"), axis_names=("a", "b"), title="T")
+    axes = figure.axes[0]
+    assert labels_of(figure)[:3] == ["f = 0", "f = ±1", "f = ±B = ±1.5"]
+    assert {"no", "yes", "support vector"} <= set(labels_of(figure))
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_title(loc="left")) == ("a", "b", "T")
+    levels = {}
+    for contour in axes.collections:
+        for path in contour.get_paths() if hasattr(contour, "levels") and not contour.filled else ():
+            for point in path.vertices[:1]:
+                levels.setdefault(round(float(machine.decision_function(point[None])[0]), 2), True)
+    assert {0.0, -1.0, 1.0} <= set(levels)
+    assert {1.5, -1.5} & set(levels)
+    rings = axes.collections[-1].get_offsets()
+    np.testing.assert_array_equal(rings, X[machine.support_])
+    for value, (colour, _) in zip((0, 1), CLASSES, strict=True):
+        drawn = [c for c in axes.collections if c.get_label() == ("no", "yes")[value]]
+        np.testing.assert_array_equal(drawn[0].get_offsets(), X[y == value])
+        assert to_hex(drawn[0].get_facecolor()[0]) == colour
+
+
+def test_the_boundary_of_a_polytope_shows_its_faces():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(120, 2))
+    y = (np.abs(X).max(axis=1) > 1.5).astype(int)
+    machine = ConvexPolytopeMachine(4, C=10.0, solver="exact", n_init=2, random_state=0).fit(X, y)
+    figure = decision_boundary(machine, X, y)
+    crossing = 0
+    corners = np.array(
+        [[a, b] for a in (X[:, 0].min(), X[:, 0].max()) for b in (X[:, 1].min(), X[:, 1].max())]
+    )
+    for w, b in zip(machine.W_, machine.b_, strict=True):
+        crossing += len(np.unique(np.sign(corners @ w + b))) > 1
+    assert sum(label.startswith("face") for label in labels_of(figure)) >= crossing >= 3
+    lines = [c for c in figure.axes[0].collections if hasattr(c, "levels") and not c.filled]
+    on_face = [
+        min(abs(w @ point + b) for w, b in zip(machine.W_, machine.b_, strict=True))
+        for line in lines[-crossing:]
+        for path in line.get_paths()
+        for point in path.vertices
+    ]
+    assert on_face
+    assert max(on_face) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"), [((0, 1, 2), "two features; X has shape"), ((0,), "two features")]
+)
+def test_a_boundary_needs_two_features(columns, message):
+    X, y = blobs()
+    machine = SVM(kernel="linear").fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        decision_boundary(machine, X[:, columns], y)
+
+
+def test_a_boundary_needs_two_classes():
+    X, _ = blobs(m=2)
+    y = np.arange(len(X)) % 3
+    with pytest.raises(ValueError, match="two classes, not 3"):
+        decision_boundary(SVM(kernel="linear").fit(X, y), X, y)
+
+
+def test_the_multipliers_are_all_drawn_at_their_outputs():
+    X, y = blobs()
+    machine = RelativeMarginMachine(B=1.2, kernel="linear", solver="exact").fit(X, y)
+    duals = machine.duals_
+    figure = multipliers(duals, B=1.2)
+    small = 1e-6 * duals["multiplier"].max()
+    by_size, by_output = figure.axes
+    points = [line for line in by_size.lines if line.get_label()[0] != "_"]
+    shown = {label.split(":")[0] for label in labels_of(figure)}
+    expected = duals[(duals["multiplier"] > small) & (duals["letter"] != "beta")]
+    assert shown == {{"alpha": "α", "lam": "λ", "lam_star": "λ*"}[k] for k in expected["letter"].unique()}
+    sizes = np.concatenate([line.get_ydata() for line in points])
+    np.testing.assert_allclose(np.sort(sizes), np.sort(expected["multiplier"]))
+    at = np.concatenate(
+        [line.get_xdata() for line in by_output.lines if line.get_marker() in ("o", "^", "v")]
+    )
+    np.testing.assert_allclose(np.sort(at), np.sort(expected["output"]))
+    low, high = by_output.get_xlim()
+    assert low < expected["output"].min() <= expected["output"].max() < high
+    assert low < -1.2
+    assert high > 1.2
+
+
+def test_a_run_is_drawn_with_its_gap():
+    history = pd.DataFrame({"iteration": [1, 2, 3], "objective": [10.0, 6.0, 5.0], "bound": [0.0, 4.0, 4.5]})
+    figure = convergence(history, reference=4.8, unit="epochs", title="T")
+    values, gap = figure.axes
+    np.testing.assert_allclose(gap.lines[0].get_ydata(), [1.0, 1 / 3, 0.1])
+    assert gap.get_yscale() == "log"
+    assert gap.get_xlabel() == "epochs"
+    assert [t.get_text() for t in values.get_legend().get_texts()] == [
+        "objective",
+        "proven bound",
+        "exact solution",
+    ]
+    assert values.lines[2].get_ydata()[0] == 4.8
+
+
+def test_a_run_without_bounds_has_one_scale():
+    history = pd.DataFrame({"iteration": np.arange(1, 200), "objective": 1000.0 / np.arange(1, 200) + 1.0})
+    figure = convergence(history)
+    assert len(figure.axes) == 1
+    assert figure.axes[0].get_yscale() == "log"
+    assert figure.axes[0].get_xscale() == "log"
