@@ -294,7 +294,7 @@ def test_a_run_is_drawn_with_its_gap():
     assert [t.get_text() for t in values.get_legend().get_texts()] == [
         "objective",
         "proven bound",
-        "exact solution",
+        "exact solver",
     ]
     assert values.lines[2].get_ydata()[0] == 4.8
 

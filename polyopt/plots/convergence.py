@@ -24,7 +24,7 @@ def convergence(
 ) -> Figure:
     """Picture of a run.
 
-    Above, objective and bound by iteration, and the exact solution's objective; below, the relative
+    Above, objective and bound by iteration, and the objective of the exact solver; below, the relative
     gap on a logarithmic scale. Without bounds, the lower picture is left out.
 
     Parameters
@@ -53,7 +53,7 @@ def convergence(
             axes[1].set(yscale="log", ylabel="relative gap")
             axes[1].grid(axis="y")
         if reference is not None:
-            axes[0].axhline(reference, color=INK, lw=0.9, ls="--", label="exact solution")
+            axes[0].axhline(reference, color=INK, lw=0.9, ls="--", label="exact solver")
         if bound is None and objective.min() > 0 and objective.max() > _WIDE * objective.min():
             _logarithmic(axes[0])
         axes[0].set(title=title, ylabel="objective" if bound is None else "objective and bound")
