@@ -85,21 +85,22 @@ array([[ 1., -1.],
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.polytope import answers, check_loss, lift, natural_assignment, objective, slack_places
 from formulations.program import Duality, Program, Row
-from formulations.recovery import as_costs, as_data, slacks
+from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Loss = Literal["sum", "max"]
+    from formulations.polytope import Loss
 
 __all__ = [
     "answers",
@@ -118,108 +119,11 @@ __all__ = [
 _PAPER = "Kantchelian et al. (2014)"
 
 
-def lift(X: Any) -> Any:
-    """The samples with a column of ones appended, x̃ = (x, 1); CSR stays CSR."""
-    ones = np.ones((X.shape[0], 1))
-    if sp.issparse(X):
-        return sp.csr_array(sp.hstack([sp.csr_array(X), sp.csr_array(ones)]))
-    return np.hstack([np.asarray(X, dtype=float), ones])
-
-
-def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
-    """Z (n, K): which faces answer for which sample, the parameter ``Z`` of the programs here.
-
-    Parameters
-    ----------
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    n_faces : int
-        K, at least 1.
-    assignment : array_like of int, shape (n,)
-        The face of each positive; the entries of negatives are ignored.
-
-    Raises
-    ------
-    ValueError
-        A positive is assigned to no face, or the shapes differ.
-    """
-    positive = np.asarray(y) > 0
-    z = np.asarray(assignment)
-    if z.shape != positive.shape:
-        raise ValueError(f"assignment must have shape {positive.shape} to match y, not {z.shape}")
-    z = z[positive].astype(int)
-    if len(z) and not (z.min() >= 0 and z.max() < n_faces):
-        raise ValueError(
-            f"assignment must be from 0 to {n_faces - 1} at every positive, not {z.min()} to {z.max()}"
-        )
-    Z = np.ones((len(positive), n_faces))
-    Z[positive] = np.eye(n_faces)[z]
-    return Z
-
-
-def slack_places(y: ArrayLike, n_faces: int) -> NDArray[np.int64]:
-    """Place (n, K) of ξ_ik among the slacks of loss="max": one per negative, K per positive.
-
-    Parameters
-    ----------
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    n_faces : int
-        K, at least 1.
-    """
-    own = np.where(np.asarray(y)[:, None] > 0, np.arange(n_faces), 0)
-    width = np.where(np.asarray(y) > 0, n_faces, 1)
-    return (np.cumsum(width) - width)[:, None] + own
-
-
-def natural_assignment(X: Any, y: ArrayLike, W: NDArray[Any]) -> NDArray[np.int64]:
-    """The face with the highest score for each positive, which is the best for W; -1 at negatives.
-
-    Parameters
-    ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
-    """
-    return np.where(np.asarray(y) > 0, np.argmax(lift(X) @ W.T, axis=1), -1)
-
-
-def objective(X: Any, y: ArrayLike, W: NDArray[Any], C: ArrayLike = 1.0, loss: Loss = "sum") -> float:
-    """J(W): the objective of (6) at W, with the assignment that is best for it.
-
-    Parameters
-    ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
-    loss : {"sum", "max"}
-        Whether a negative pays for every face it violates, or for the worst.
-    """
-    X, y = as_data(X, y)
-    _check_loss(loss)
-    hinge = slacks(lift(X) @ W.T, y[:, None])
-    for_negatives = hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
-    return float((W**2).sum() + as_costs(C, len(y)) @ np.where(y > 0, hinge.min(axis=1), for_negatives))
-
-
-def _check_loss(loss: str) -> None:
-    if loss not in ("sum", "max"):
-        raise ValueError(f"loss must be 'sum' or 'max', not {loss!r}")
-
-
 def _parameters(
     y: NDArray[Any], n_faces: int, assignment: ArrayLike, C: ArrayLike, loss: Loss
 ) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
     """The parameters C and Z, and the cost of each slack, which follows from both."""
-    _check_loss(loss)
+    check_loss(loss)
     if not (isinstance(n_faces, int | np.integer) and n_faces >= 1):
         raise ValueError(f"n_faces must be an integer of at least 1, not {n_faces!r}")
     n = len(y)
@@ -391,7 +295,7 @@ def face_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 def recover(X: Any, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
     """Primal variables W and xi of (6) from the dual's alpha (n, K)."""
     X, y = as_data(X, y)
-    _check_loss(loss)
+    check_loss(loss)
     lifted = lift(X)
     W = 0.5 * (lifted.T @ (alpha * y[:, None])).T
     hinge = slacks(lifted @ W.T, y[:, None])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.cpm import answers, lift, natural_assignment
+from formulations.polytope import answers, check_loss, lift, natural_assignment
 from formulations.recovery import as_costs, as_data, slacks
 from polyopt.certificates.ascent import ascend
 from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap
@@ -27,7 +27,7 @@ from polyopt.certificates.hinge import HingeProgram, certify_hinge, residual
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.cpm import Loss
+    from formulations.polytope import Loss
 
     Vector = NDArray[np.float64]
 
@@ -81,8 +81,7 @@ def certify_cpm(
         assignment.
     """
     X, y = as_data(X, y)
-    if loss not in ("sum", "max"):
-        raise ValueError(f"loss must be 'sum' or 'max', not {loss!r}")
+    check_loss(loss)
     if W is None and alpha is None:
         raise ValueError("a certificate needs a primal point (W), multipliers (alpha), or both")
     n, m = X.shape
@@ -224,15 +223,16 @@ def _residuals_max(point: _Point, alpha: Vector) -> list[Residual]:
     xi = np.where(negative[:, None], point.hinge.max(axis=1, keepdims=True), point.hinge)
     surplus = y * np.asarray(point.geometry.X @ point.W.T) - 1.0 + xi
     pulls = _pulls(point.geometry, point.y, alpha)
+    # The faces share multipliers, and one that needs none is zero but for what the others' rounding is.
+    weight = max(
+        float(np.abs(2 * point.W).max()),
+        float(np.abs(pulls).max()),
+        1e-8 * max(point.geometry.pull_scale(column * point.y) for column in alpha.T),
+    )
     found = []
     for k in range(len(point.W)):
         found.append(residual("sign", f"margin(face {k})", -alpha[:, k], largest))
         if not point.implied:
-            weight = max(
-                float(np.abs(2 * point.W[k]).max()),
-                float(np.abs(pulls[k]).max()),
-                1e-8 * point.geometry.pull_scale(alpha[:, k] * point.y),
-            )
             found.append(residual("stationarity", f"w(face {k})", np.abs(2 * point.W[k] - pulls[k]), weight))
         found.append(
             residual("complementarity", f"margin(face {k})", np.abs(alpha[:, k] * surplus[:, k]), largest)

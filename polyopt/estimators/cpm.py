@@ -12,9 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from formulations.cpm import answers, lift, natural_assignment
+from formulations.polytope import answers, lift, natural_assignment
 from formulations.recovery import slacks
 from formulations.solution import Status
+from polyopt.certificates.certificate import Claim
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.estimators.base import PairwiseClassifier
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from formulations.cpm import Loss
+    from formulations.polytope import Loss
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
 
@@ -187,8 +188,6 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         self._X, self._y, self._rows, self._costs = X, self._side * y, rows, self.C * weights
         self.solver_ = self._pick_solver(X)
         solution = self._solve_exactly() if self.solver_ == "exact" else self._solve_by_sgd()
-        if solution.status is not Status.CONVERGED:
-            warnings.warn(f"{type(self).__name__}: {solution.status}", ConvergenceWarning, stacklevel=4)
         self.solution_ = solution
         self.n_iter_ = max(solution.iterations, 1)
         self.W_, self.b_ = solution["W"][:, :-1], solution["W"][:, -1]
@@ -200,6 +199,18 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         shares = np.bincount(self.assignment_[outside], weights[outside]) / weights[outside].sum()
         used = shares[shares > 0]
         self.perplexity_ = float(np.exp(-used @ np.log(used)))
+        self._warn_if_short()
+
+    def _warn_if_short(self) -> None:
+        """Tell of a limit that was reached, and of an exact solver that was less than exact."""
+        status = self.solution_.status
+        text = "" if status in (Status.CONVERGED, Status.INACCURATE) else str(status)
+        if not text and self.solver_ == "exact":
+            certificate = self._binary_certificate(tol=1e-6)
+            if certificate.claim not in (Claim.OPTIMAL, Claim.STATIONARY):
+                text = f"Short of exact. {certificate.sentence} Scaling the features to unit variance helps."
+        if text:
+            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=5)
 
     def _outer_side(self) -> float:
         """+1 where ``classes_[1]`` is outside, -1 where ``classes_[0]`` is."""

@@ -1,0 +1,119 @@
+"""What the programs of the Convex Polytope Machine are made of, in numpy alone.
+
+Notation as in :mod:`formulations.cpm`, which offers these functions as well. They are apart from it
+so that what solves and checks the machine without a modelling language need not import one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.recovery import as_costs, as_data, slacks
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Loss = Literal["sum", "max"]
+
+__all__ = ["answers", "check_loss", "lift", "natural_assignment", "objective", "slack_places"]
+
+
+def lift(X: Any) -> Any:
+    """The samples with a column of ones appended, x̃ = (x, 1); CSR stays CSR."""
+    ones = np.ones((X.shape[0], 1))
+    if sp.issparse(X):
+        return sp.csr_array(sp.hstack([sp.csr_array(X), sp.csr_array(ones)]))
+    return np.hstack([np.asarray(X, dtype=float), ones])
+
+
+def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
+    """Z (n, K): which faces answer for which sample, the parameter ``Z`` of the programs here.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    n_faces : int
+        K, at least 1.
+    assignment : array_like of int, shape (n,)
+        The face of each positive; the entries of negatives are ignored.
+
+    Raises
+    ------
+    ValueError
+        A positive is assigned to no face, or the shapes differ.
+    """
+    positive = np.asarray(y) > 0
+    z = np.asarray(assignment)
+    if z.shape != positive.shape:
+        raise ValueError(f"assignment must have shape {positive.shape} to match y, not {z.shape}")
+    z = z[positive].astype(int)
+    if len(z) and not (z.min() >= 0 and z.max() < n_faces):
+        raise ValueError(
+            f"assignment must be from 0 to {n_faces - 1} at every positive, not {z.min()} to {z.max()}"
+        )
+    Z = np.ones((len(positive), n_faces))
+    Z[positive] = np.eye(n_faces)[z]
+    return Z
+
+
+def slack_places(y: ArrayLike, n_faces: int) -> NDArray[np.int64]:
+    """Place (n, K) of ξ_ik among the slacks of loss="max": one per negative, K per positive.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    n_faces : int
+        K, at least 1.
+    """
+    own = np.where(np.asarray(y)[:, None] > 0, np.arange(n_faces), 0)
+    width = np.where(np.asarray(y) > 0, n_faces, 1)
+    return (np.cumsum(width) - width)[:, None] + own
+
+
+def natural_assignment(X: Any, y: ArrayLike, W: NDArray[Any]) -> NDArray[np.int64]:
+    """The face with the highest score for each positive, which is the best for W; -1 at negatives.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    W : ndarray of shape (K, m+1)
+        Faces, the bias last.
+    """
+    return np.where(np.asarray(y) > 0, np.argmax(lift(X) @ W.T, axis=1), -1)
+
+
+def objective(X: Any, y: ArrayLike, W: NDArray[Any], C: ArrayLike = 1.0, loss: Loss = "sum") -> float:
+    """J(W): the objective of (6) at W, with the assignment that is best for it.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    W : ndarray of shape (K, m+1)
+        Faces, the bias last.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    loss : {"sum", "max"}
+        Whether a negative pays for every face it violates, or for the worst.
+    """
+    X, y = as_data(X, y)
+    check_loss(loss)
+    hinge = slacks(lift(X) @ W.T, y[:, None])
+    for_negatives = hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
+    return float((W**2).sum() + as_costs(C, len(y)) @ np.where(y > 0, hinge.min(axis=1), for_negatives))
+
+
+def check_loss(loss: str) -> None:
+    """Refuse a loss other than "sum" and "max"."""
+    if loss not in ("sum", "max"):
+        raise ValueError(f"loss must be 'sum' or 'max', not {loss!r}")
