@@ -69,6 +69,13 @@ class Solution:
     solve_time: float = 0.0
     history: tuple[dict[str, float], ...] = ()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Plain values only, so that formats without enumerations can save it."""
+        return {**self.__dict__, "status": self.status.name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({**state, "status": Status[state["status"]]})
+
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Value of the variable, or the multipliers of the row, called `name`."""
         if name in self.primal:

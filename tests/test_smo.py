@@ -65,7 +65,7 @@ def test_multipliers_are_exactly_feasible(blobs):
 def test_the_bound_rises_and_never_passes_the_optimum(monkeypatch):
     from polyopt.solvers import smo
 
-    monkeypatch.setattr(smo, "_STEPS_PER_ROUND", 1)  # a record every hundred steps
+    monkeypatch.setattr(smo, "_LONGEST_ROUND", 8 * 120 * 25)  # a record every 25 steps
     X, y = two_blobs(n=120, separation=0.3)
     optimum = svm.primal(X, y, 5.0).solve().objective
     history = solve_smo(X @ X.T, y, np.full(120, 5.0), tol=1e-6).history

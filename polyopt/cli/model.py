@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import scipy.sparse as sp
 
 from formulations.centred_kernel import CentredKernel
-from formulations.program import Solution, Status
+from formulations.solution import Solution
 from polyopt.compare import METHODS
 
 if TYPE_CHECKING:
@@ -70,13 +69,7 @@ def save_model(model: Model, path: Path) -> None:
     """Write a model; a file that is there is replaced."""
     import skops.io
 
-    # skops cannot make an Enum: the status is saved as its sentence.
-    estimator = copy.deepcopy(model.estimator, {id(status): str(status) for status in Status})
-    if hasattr(estimator, "estimators_"):
-        # Routing of metadata, done with after the fit, points back at its estimator: a circle.
-        for part in (estimator._one_vs_one.estimator, *estimator.estimators_):
-            vars(part).pop("_metadata_request", None)
-    skops.io.dump({"format": _FORMAT, **vars(model), "estimator": estimator}, path)
+    skops.io.dump({"format": _FORMAT, **vars(model)}, path)
 
 
 def load_model(path: Path) -> Model:

@@ -147,6 +147,9 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             wrapper = OneVsOneClassifier(template, n_jobs=self.n_jobs)
             self._one_vs_one = wrapper.fit(X, codes, sample_weight=weights)
         self.estimators_ = list(wrapper.estimators_)
+        for part in (template, *self.estimators_):
+            # Done with, and a circle: a request points back at its estimator.
+            vars(part).pop("_metadata_request", None)
         codes_of_pairs = list(combinations(range(len(self.classes_)), 2))
         self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in codes_of_pairs]
         self._pair_rows = [np.flatnonzero((codes == i) | (codes == j)) for i, j in codes_of_pairs]

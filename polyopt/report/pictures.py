@@ -115,11 +115,13 @@ def _multipliers(row: Row) -> Picture:
 
 
 def _run(data: Prepared, row: Row, exact: Row | None) -> Picture:
-    history = trace(row.estimator, data.X_train, data.y_train)
+    history = trace(row.estimator)
     reference = None if exact is None else exact.objective
     figure = convergence(history, reference=reference, unit=METHODS[row.method].unit)
     caption = f"The run of the fast solver ({row.solver}) on all features"
-    caption += ", each point certified." if "bound" in history else ": its objective as it went."
+    caption += (
+        ": its objective and bound as it went." if "bound" in history else ": its objective as it went."
+    )
     return Picture(svg(figure, f"Run of {row.solver} for {row.method} on {row.data}"), "The run", caption)
 
 

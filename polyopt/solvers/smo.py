@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["solve_smo"]
 
-_STEPS_PER_ROUND = 40_000_000  # elementary steps between two looks at the clock: some 50 ms
+_FIRST_ROUND = 1  # pair steps in the first round; each has twice as many, up to ...
+_LONGEST_ROUND = 40_000_000  # ... so many elementary steps, some 50 ms, for Ctrl-C and the clock
 
 
 def solve_smo(
@@ -82,7 +83,7 @@ def solve_smo(
     target = np.concatenate([y, np.full(n, B), np.full(n, -B)])[: families * n]
     upper = np.concatenate([C, np.full(2 * n, np.inf)])[: families * n]
     a, g = np.zeros(families * n), np.zeros(n)
-    per_round = max(_STEPS_PER_ROUND // (8 * families * n), 100)
+    per_round, longest = _FIRST_ROUND, max(_LONGEST_ROUND // (8 * families * n), 1)
     status, done, violation = Status.OPTIMAL, 0, np.inf
     history: list[dict[str, float]] = []
     try:
@@ -93,6 +94,7 @@ def solve_smo(
                 break
             taken, violation = _pair_steps(K, signs, target, upper, a, g, tol, steps)
             done += taken
+            per_round = min(2 * per_round, longest)
             history.append(_record(done, violation, clock, a, g, y, C, B))
             if violation > tol and clock.is_over:
                 status = Status.TIME_LIMIT
