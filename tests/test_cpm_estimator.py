@@ -20,7 +20,7 @@ from test_cpm import LOSSES, clusters
 
 from formulations import cpm
 from polyopt import Claim, ConvexPolytopeMachine
-from polyopt.datasets import make_polytope
+from polyopt.datasets import load, make_polytope
 from polyopt.outer.cpm import PolytopeProblem
 
 CPM = ConvexPolytopeMachine
@@ -221,9 +221,10 @@ def test_a_fitted_machine_survives_pickling():
 
 
 def test_a_limit_is_told():
-    X, y, _ = clusters(200, 3, 0, widen=1.5)
+    sonar = load("sonar")
     with pytest.warns(ConvergenceWarning, match="The iteration limit was reached"):
-        CPM(5, solver="exact", max_iter=1, n_init=1, random_state=0).fit(X, y)
+        CPM(5, solver="exact", max_iter=1, n_init=1, random_state=0).fit(5 * sonar.X, sonar.y)
+    X, y, _ = clusters(200, 3, 0, widen=1.5)
     with pytest.warns(ConvergenceWarning, match="The time limit was reached"):
         machine = CPM(solver="sgd", max_iter=10**7, tol=1e-12, time_limit=0.1, random_state=0).fit(X, y)
     assert machine.score(X, y) > 0.8
