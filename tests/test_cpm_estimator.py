@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from test_cpm import LOSSES, clusters
 
@@ -221,9 +222,10 @@ def test_a_fitted_machine_survives_pickling():
 
 
 def test_a_limit_is_told():
-    sonar = load("sonar")
+    pima = load("pima")
+    scaled = StandardScaler().fit_transform(pima.X)
     with pytest.warns(ConvergenceWarning, match="The iteration limit was reached"):
-        CPM(5, solver="exact", max_iter=1, n_init=1, random_state=0).fit(5 * sonar.X, sonar.y)
+        CPM(5, solver="exact", max_iter=1, n_init=1, random_state=0).fit(scaled, pima.y)
     X, y, _ = clusters(200, 3, 0, widen=1.5)
     with pytest.warns(ConvergenceWarning, match="The time limit was reached"):
         machine = CPM(solver="sgd", max_iter=10**7, tol=1e-12, time_limit=0.1, random_state=0).fit(X, y)
