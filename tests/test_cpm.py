@@ -10,6 +10,7 @@ from sklearn.svm import LinearSVC
 from formulations import cpm
 from formulations.samples import two_blobs
 from polyopt.certificates import Claim
+from polyopt.certificates.coordinate import climb
 from polyopt.certificates.cpm import certify_cpm
 
 LOSSES = ["sum", "max"]
@@ -293,3 +294,30 @@ def test_a_certificate_refuses_what_it_cannot_read():
         certify_cpm(X, y, alpha=np.full((40, 2), np.nan))
     with pytest.raises(ValueError, match="'sum' or 'max'"):
         certify_cpm(X, y, W=np.ones((2, 4)), loss="mean")
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_coordinate_ascent_reaches_the_optimum_from_below(form, fixed):
+    X, y, K, z, C = fixed
+    costs = C * cpm.answers(y, K, z)[:, 0]
+    optimum = cpm.face(X, y, 2 * costs).solve().objective / 2
+    lifted = cpm.lift(X)
+    values = []
+    for sweeps in (1, 3, 300):
+        alpha = climb(form(lifted), y, costs, optimum, 1e-9, sweeps)
+        assert (alpha >= 0).all()
+        assert (alpha <= costs).all()
+        v = lifted.T @ (alpha * y)
+        values.append(alpha.sum() - 0.5 * v @ v)
+    assert sorted(values) == values
+    assert values[0] > 0
+    assert optimum * (1 - 1e-8) <= values[-1] <= optimum * (1 + 1e-9)
+
+
+def test_a_large_point_is_bounded_by_coordinate_ascent(monkeypatch, fixed):
+    X, y, K, z, C = fixed
+    solution, z = fixed_point(X, y, K, z, C, "sum")
+    monkeypatch.setattr("polyopt.certificates.cpm._LARGE", 0)
+    certificate = certify_cpm(X, y, C, W=solution["W"], tol=1e-5)
+    assert certificate.dual_value <= solution.objective * (1 + 1e-9)
+    assert certificate.relative_gap < 0.01

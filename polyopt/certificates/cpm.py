@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["certify_cpm"]
 
 _NAME = "the Convex Polytope Machine"
+_LARGE = 500_000  # entries of X above which the bound is sought one multiplier at a time
 
 
 def certify_cpm(
@@ -71,7 +72,7 @@ def certify_cpm(
     tol : float
         Relative tolerance for the gap and for every residual.
     max_iter : int
-        Effort spent on the bound of each face when `alpha` is absent.
+        Ascent steps spent on the bound of each face when `alpha` is absent and X is not large.
 
     Returns
     -------
@@ -99,8 +100,12 @@ def certify_cpm(
         if alpha is not None:
             assignment = np.where(alpha.max(axis=1) > tol * costs, alpha.argmax(axis=1), assignment)
     point = _Point(geometry, y, costs, answers(y, len(W), assignment), W, alpha, implied)
-    certify = _certify_sum if loss == "sum" else _certify_max
-    primal_value, dual_value, residuals = certify(point, tol, max_iter)
+    residuals: list[Residual] = []
+    primal_value = point.value(loss)
+    if alpha is None:
+        dual_value = _bound_without_multipliers(point, loss, tol, max_iter)
+    else:
+        dual_value, residuals = (_check_sum if loss == "sum" else _check_max)(point, alpha, tol)
     single = len(W) == 1
     if not single:
         residuals.append(_assignment_residual(point))
@@ -151,6 +156,14 @@ class _Point:
         """C_i Z_ik, shape (n, K)."""
         return self.C[:, None] * self.Z
 
+    def value(self, loss: Loss) -> float:
+        """The objective for the assignment."""
+        hinge = self.hinge * self.Z
+        paid = (
+            np.where(self.y < 0, hinge.max(axis=1), hinge.sum(axis=1)) if loss == "max" else hinge.sum(axis=1)
+        )
+        return float((self.W**2).sum() + self.C @ paid)
+
 
 def _pulls(geometry: LinearGeometry, y: Vector, alpha: Vector) -> Vector:
     """Σ_i α_ik y_i x̃_i for every face, shape (K, m+1)."""
@@ -164,56 +177,54 @@ def _assignment_residual(point: _Point) -> Residual:
     return residual("stationarity", "assignment", gain, 1.0)
 
 
-_Proof = tuple[float, float, list[Residual]]
-
-
-def _certify_sum(point: _Point, tol: float, max_iter: int) -> _Proof:
-    """One hinge program per face; the values add up."""
-    primal_value = dual_value = 0.0
-    residuals = []
+def _check_sum(point: _Point, alpha: Vector, tol: float) -> tuple[float, list[Residual]]:
+    """One hinge program per face; their bounds add up."""
+    bound, residuals = 0.0, []
     for k, (w, costs) in enumerate(zip(point.W, point.costs.T, strict=True)):
-        certificate = certify_hinge(
-            HingeProgram(f"face {k}", point.geometry, point.y, costs / 2, intercept=False),
-            v=None if point.implied else w,
-            alpha=None if point.alpha is None else point.alpha[:, k] / 2,
-            tol=tol,
-            max_iter=max_iter,
-        )
-        primal_value += 2 * certificate.primal_value
-        dual_value += 2 * certificate.dual_value
+        v = None if point.implied else w
+        certificate = certify_hinge(_face(point, costs), v=v, alpha=alpha[:, k] / 2, tol=tol)
+        bound += 2 * certificate.dual_value
         residuals += [replace(r, row=f"{r.row}(face {k})", value=2 * r.value) for r in certificate.residuals]
-    return primal_value, dual_value, residuals
+    return bound, residuals
 
 
-def _certify_max(point: _Point, tol: float, max_iter: int) -> _Proof:
-    negative = point.y < 0
-    paid = np.where(negative, point.hinge.max(axis=1), (point.hinge * point.Z).sum(axis=1))
-    primal_value = float((point.W**2).sum() + point.C @ paid)
-    if point.alpha is None:
-        return primal_value, _bound_by_shares(point, tol, max_iter), []
-    alpha = np.clip(point.alpha, 0.0, point.costs)
-    total = alpha.sum(axis=1)
-    alpha *= np.divide(point.C, total, out=np.ones_like(total), where=total > point.C)[:, None]
-    dual_value = float(alpha.sum() - 0.25 * (_pulls(point.geometry, point.y, alpha) ** 2).sum())
-    return primal_value, dual_value, _residuals_max(point, point.alpha)
+def _check_max(point: _Point, alpha: Vector, tol: float) -> tuple[float, list[Residual]]:
+    """One program, its multipliers clipped to their caps and then shrunk to a negative's shared one."""
+    feasible = np.clip(alpha, 0.0, point.costs)
+    total = feasible.sum(axis=1)
+    feasible *= np.divide(point.C, total, out=np.ones_like(total), where=total > point.C)[:, None]
+    bound = float(feasible.sum() - 0.25 * (_pulls(point.geometry, point.y, feasible) ** 2).sum())
+    return bound, _residuals_max(point, alpha)
 
 
-def _bound_by_shares(point: _Point, tol: float, max_iter: int) -> float:
-    """A bound for loss="max" without multipliers.
+def _bound_without_multipliers(point: _Point, loss: Loss, tol: float, max_iter: int) -> float:
+    """The sum of the faces' bounds, each by ascent on its own dual.
 
-    The largest hinge of a negative is at least any weighted mean of its hinges, so splitting its
-    cost between the faces, here those that it violates most, leaves independent programs whose
-    optima add up to a bound.
+    With loss="max" they are made independent: the largest hinge of a negative is at least any
+    weighted mean of its hinges, so its cost may be split between the faces, here between those that
+    it violates most.
     """
-    hinge = point.hinge
-    worst = hinge >= hinge.max(axis=1, keepdims=True) - 1e-6
-    shares = np.where((point.y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), point.Z)
+    shares, hinge = point.Z, point.hinge
+    if loss == "max":
+        worst = hinge >= hinge.max(axis=1, keepdims=True) - 1e-6
+        shares = np.where((point.y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), point.Z)
     bound = 0.0
     for w, costs in zip(point.W, (point.C[:, None] * shares).T, strict=True):
-        program = HingeProgram("face", point.geometry, point.y, costs / 2, intercept=False)
-        f = point.geometry.scores(w)
-        bound += 2 * program.dual_value(ascend(program, w, f, program.primal_value(w, f), tol, max_iter))
+        program, f = _face(point, costs), point.geometry.scores(w)
+        value = program.primal_value(w, f)
+        X = point.geometry.X
+        if X.shape[0] * X.shape[1] > _LARGE:
+            from polyopt.certificates.coordinate import climb
+
+            dual = program.multipliers(climb(X, point.y, costs / 2, value, tol), None, None)
+        else:
+            dual = ascend(program, w, f, value, tol, max_iter)
+        bound += 2 * program.dual_value(program.repair(dual))
     return bound
+
+
+def _face(point: _Point, costs: Vector) -> HingeProgram:
+    return HingeProgram("a face", point.geometry, point.y, costs / 2, intercept=False)
 
 
 def _residuals_max(point: _Point, alpha: Vector) -> list[Residual]:
