@@ -10,7 +10,7 @@ import pandas as pd
 
 
 def run(smoke: bool = False) -> pd.DataFrame:
-    command = [sys.executable, "-m", "polyopt.cli", "compare"]
+    command = [sys.executable, "-m", "polyopt", "compare"]
     if smoke:
         command += ["--data", "sonar", "--methods", "svm"]
     started = time.perf_counter()

@@ -367,7 +367,8 @@ def test_extreme_scales_give_a_right_answer_or_say_so(machine, scale):
             warnings.simplefilter("always")
             fitted = clone(machine).set_params(kernel=kernel, solver="exact").fit(scale * X, y)
         certificate = fitted.certificate()
-        if certificate.claim is not Claim.OPTIMAL:
+        assert certificate.claim in (Claim.OPTIMAL, Claim.SUBOPTIMAL_BY)
+        if certificate.relative_gap > 1e-6:
             assert any("Short of exact" in str(w.message) for w in caught)
             assert kernel == "linear"
             assert scale > 1

@@ -22,7 +22,7 @@ FLOORS = [
     ("polyopt.outer",),
     ("polyopt.estimators",),
     ("polyopt.compare", "polyopt.plots", "polyopt.verify"),
-    ("polyopt.cli", "polyopt.report"),
+    ("polyopt.cli", "polyopt.report", "polyopt.__main__"),
 ]
 
 

@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.recovery import gram_factor
 from formulations.solution import Solution, Status
+from polyopt.certificates.certificate import Claim
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
 from polyopt.estimators.base import PairwiseClassifier
@@ -156,7 +157,7 @@ class HingeClassifier(PairwiseClassifier):
         text = "" if status in (Status.OPTIMAL, Status.INACCURATE) else str(status)
         if not text and self.solver_ == "exact":
             certificate = self._certify(geometry, tol=1e-6)
-            if not certificate.is_optimal:
+            if certificate.claim is Claim.NONE or certificate.relative_gap > certificate.tol:
                 text = f"Short of exact. {certificate.sentence} Scaling the features to unit variance helps."
         if text:
             warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=5)
