@@ -246,7 +246,8 @@ class Program:
             with warnings.catch_warnings():
                 # An inaccurate solution is reported by its status, which the caller reads.
                 warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-                self.problem.solve(solver=solver, verbose=verbose, **settings)
+                # Without a warm start: a solver kept from the last solve would keep its limits, too.
+                self.problem.solve(solver=solver, verbose=verbose, warm_start=False, **settings)
             status = _STATUSES.get(self.problem.status, Status.FAILED)
         except cp.error.SolverError:
             status = Status.FAILED

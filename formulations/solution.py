@@ -17,7 +17,7 @@ class Status(Enum):
 
     OPTIMAL = "The solver reports an optimal point."
     INACCURATE = "The solver reports a nearly optimal point, short of the tolerance asked."
-    CONVERGED = "The outer loop reached a fixed point."
+    CONVERGED = "The run settled: a fixed point, or no change beyond the tolerance."
     INFEASIBLE = "No point satisfies every constraint."
     UNBOUNDED = "The objective is unbounded over the feasible points."
     ITERATION_LIMIT = "The iteration limit was reached; the best point so far is kept."

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from polyopt import datasets as datasets
     from polyopt.certificates import Certificate as Certificate
     from polyopt.certificates import Claim as Claim
+    from polyopt.certificates import certify_cpm as certify_cpm
     from polyopt.certificates import certify_one_norm as certify_one_norm
     from polyopt.certificates import certify_program as certify_program
     from polyopt.certificates import certify_rmm as certify_rmm
@@ -31,6 +32,7 @@ _HOMES = {
     "ConvexPolytopeMachine": "polyopt.estimators.cpm",
     "Certificate": "polyopt.certificates",
     "Claim": "polyopt.certificates",
+    "certify_cpm": "polyopt.certificates",
     "certify_one_norm": "polyopt.certificates",
     "certify_program": "polyopt.certificates",
     "certify_rmm": "polyopt.certificates",

@@ -8,6 +8,7 @@ import pytest
 
 from formulations import FAMILIES, family, rmm, svm
 from formulations.program import Program, Row
+from formulations.samples import two_blobs
 from formulations.solution import Solution, Status
 
 
@@ -130,6 +131,17 @@ def test_limits_keep_a_point_and_say_so(blobs):
     timed = svm.primal(X, y).solve("OSQP", time_limit=1e-9)
     assert timed.status is Status.TIME_LIMIT
     assert np.isfinite(timed["w"]).all()
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "HIGHS", "SCS"])
+def test_a_limit_of_one_solve_is_not_kept_for_the_next(solver):
+    X, y = two_blobs(n=300)
+    program = svm.primal(X, y)
+    program.solve(solver, time_limit=1e-9)
+    program.solve(solver, max_iter=1)
+    again, fresh = program.solve(solver), svm.primal(X, y).solve(solver)
+    assert again.status is fresh.status is Status.OPTIMAL
+    assert again.objective == fresh.objective
 
 
 def test_a_solver_that_fails_is_replaced_and_named(blobs, monkeypatch):

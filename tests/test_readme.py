@@ -17,17 +17,21 @@ def text():
     return README.read_text(encoding="utf-8")
 
 
+def what_matters(line):
+    """Condition, row and verdict of a table's line: its residuals are rounding, another on each machine."""
+    cells = [cell.strip() for cell in line.split("│")]
+    return (cells[1], cells[2], cells[-2]) if len(cells) > 3 else line.strip()
+
+
 def test_the_twenty_lines_print_what_the_readme_says(text):
     code = re.search(r"```python\n(.*?)```", text, re.S).group(1)
     assert 15 <= sum(bool(line.strip()) for line in code.splitlines()) <= 22
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, str(README), "exec"), {})
-    lines = {line.strip() for line in printed.getvalue().splitlines()}
-    shown = re.search(r"The certificate it prints:\n\n```\n(.*?)```", text, re.S).group(1)
-    numbers = re.compile(r"\d\.\d\de[-+]\d\d|\d+ (?=│)")  # rounding differs from machine to machine
-    expected = [numbers.sub("*", line.strip()) for line in shown.splitlines()]
-    assert set(expected) <= {numbers.sub("*", line) for line in lines}
+    lines = printed.getvalue().splitlines()
+    shown = re.search(r"The certificate it prints:\n\n```\n(.*?)```", text, re.S).group(1).splitlines()
+    assert {what_matters(line) for line in shown} <= {what_matters(line) for line in lines}
     sentence = re.search(r"not optimal: `(.*?)`", text).group(1)
     assert sentence in lines
 

@@ -2,6 +2,7 @@
 
 from polyopt.certificates.certificate import Certificate, Claim, Residual
 from polyopt.certificates.classifiers import certify_rmm, certify_sigma_svm, certify_svm
+from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.kkt import certify_program
 from polyopt.certificates.one_norm import certify_one_norm
 
@@ -9,6 +10,7 @@ __all__ = [
     "Certificate",
     "Claim",
     "Residual",
+    "certify_cpm",
     "certify_one_norm",
     "certify_program",
     "certify_rmm",

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
     from rich.table import Table
 
 __all__ = ["Certificate", "Claim", "Residual"]
@@ -46,7 +49,8 @@ class Residual:
     relative : float
         The violation over the scale of the quantities compared; this is what a tolerance is held to.
     worst : int or None
-        The index of the sample (or coordinate) where it is worst; None for a single condition.
+        The index of the sample (or coordinate) where it is worst; None for a single condition, and
+        where there is no violation at all.
     """
 
     condition: str
@@ -192,6 +196,25 @@ class Certificate:
         with console.capture() as capture:
             console.print(self.table())
         return capture.get().rstrip()
+
+
+def residual(condition: str, row: str, violation: NDArray[Any], scale: float) -> Residual:
+    """The worst entry of a vector of violations (positive parts count), relative to `scale`.
+
+    Parameters
+    ----------
+    condition, row : str
+        As in :class:`Residual`.
+    violation : ndarray
+        Violations, one per sample or coordinate; those below zero are none.
+    scale : float
+        Size of the quantities compared; 0 where there is nothing to compare with.
+    """
+    flat = np.atleast_1d(violation).ravel()
+    at = int(np.argmax(flat))
+    value = max(float(flat[at]), 0.0)
+    worst = at if value > 0 and flat.size > 1 else None
+    return Residual(condition, row, value, value / scale if scale > 0 else value, worst)
 
 
 def relative_gap(primal_value: float, dual_value: float) -> float:

@@ -20,9 +20,9 @@ import numpy as np
 from formulations.polytope import answers, check_loss, lift, natural_assignment
 from formulations.recovery import as_costs, as_data, slacks
 from polyopt.certificates.ascent import ascend
-from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap
+from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
 from polyopt.certificates.geometry import LinearGeometry
-from polyopt.certificates.hinge import HingeProgram, certify_hinge, residual
+from polyopt.certificates.hinge import HingeProgram, certify_hinge
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

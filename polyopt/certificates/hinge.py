@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.recovery import best_intercept, slacks
-from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap
+from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -212,13 +212,6 @@ def _claim(feasible: bool, residuals: list[Residual], gap: float, tol: float) ->
         return Claim.NONE
     optimal = gap <= tol and all(r.relative <= tol for r in residuals)
     return Claim.OPTIMAL if optimal else Claim.SUBOPTIMAL_BY
-
-
-def residual(condition: str, row: str, violation: Vector, scale: float) -> Residual:
-    """The worst entry of a vector of violations (positive parts count), relative to `scale`."""
-    worst = int(np.argmax(violation))
-    value = max(float(violation[worst]), 0.0)
-    return Residual(condition, row, value, value / scale if scale > 0 else value, worst)
 
 
 def _primal_residuals(program: HingeProgram, f: Vector) -> list[Residual]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap
+from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -97,29 +97,18 @@ def _row_residuals(
         g, mu = (g + g.T) / 2, (mu + mu.T) / 2
         product = abs(float(np.sum(mu * g)))
         return -float(np.sum(mu * g)), [
-            _single("primal", row.name, -float(np.linalg.eigvalsh(g)[0]), size),
-            _single("sign", row.name, -float(np.linalg.eigvalsh(mu)[0]), largest),
-            _single("complementarity", row.name, product, scale),
+            residual("primal", row.name, -np.linalg.eigvalsh(g)[:1], size),
+            residual("sign", row.name, -np.linalg.eigvalsh(mu)[:1], largest),
+            residual("complementarity", row.name, np.array(product), scale),
         ]
     extent = max(size, *(float(np.max(np.abs(side.value), initial=0.0)) for side in row.constraint.args))
     if type(row.constraint).__name__ == "Equality":
-        return float(np.sum(mu * g)), [_worst("primal", row.name, np.abs(g), extent)]
+        return float(np.sum(mu * g)), [residual("primal", row.name, np.abs(g), extent)]
     return float(np.sum(mu * g)), [
-        _worst("primal", row.name, g, extent),
-        _worst("sign", row.name, -mu, largest),
-        _worst("complementarity", row.name, np.abs(mu * g), scale),
+        residual("primal", row.name, g, extent),
+        residual("sign", row.name, -mu, largest),
+        residual("complementarity", row.name, np.abs(mu * g), scale),
     ]
-
-
-def _single(condition: str, row: str, violation: float, scale: float) -> Residual:
-    return Residual(condition, row, max(violation, 0.0), max(violation, 0.0) / scale)
-
-
-def _worst(condition: str, row: str, violation: NDArray[Any], scale: float) -> Residual:
-    flat = np.atleast_1d(violation).ravel()
-    at = int(np.argmax(flat))
-    value = max(float(flat[at]), 0.0)
-    return Residual(condition, row, value, value / scale, at if flat.size > 1 else None)
 
 
 class _Gradient:
@@ -145,6 +134,6 @@ class _Gradient:
 
     def residuals(self) -> list[Residual]:
         return [
-            _worst("stationarity", name, np.abs(total), self.extent[name] or 1.0)
+            residual("stationarity", name, np.abs(total), self.extent[name] or 1.0)
             for name, total in self.total.items()
         ]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.recovery import as_costs, as_data, best_intercept, slacks
-from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap
-from polyopt.certificates.hinge import balancing, residual
+from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
+from polyopt.certificates.hinge import balancing
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
