@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from formulations.samples import two_blobs
-from polyopt import SVM, Claim, RelativeMarginMachine, SigmaSVM
+from polyopt import SVM, Claim, ConvexPolytopeMachine, RelativeMarginMachine, SigmaSVM
 
 MACHINES = [SVM, SigmaSVM, RelativeMarginMachine]
 
@@ -145,6 +145,27 @@ def test_a_weight_is_a_repetition_and_zero_an_absence(machine, kernel, blobs, rn
     assert set(weighted.duals_["sample"]) == set(np.flatnonzero(weights))
 
 
+def test_a_class_without_weight_is_left_out():
+    X, y = load_iris(return_X_y=True)
+    weights = np.where(y == 1, 0.0, 1.0)
+    without = SVM(gamma=0.5).fit(X[y != 1], y[y != 1])
+    weighted = SVM(gamma=0.5).fit(X, y, sample_weight=weights)
+    assert weighted.classes_.tolist() == [0, 2]
+    assert weighted.decision_function(X) == pytest.approx(without.decision_function(X), abs=1e-6)
+    some = np.where(np.arange(150) % 7 == 0, 0.0, 1.0)
+    K = rbf_kernel(X, gamma=0.5)
+    gram = SVM(kernel="precomputed").fit(K, y, sample_weight=some)
+    named = SVM(gamma=0.5).fit(X, y, sample_weight=some)
+    assert gram.decision_function(K) == pytest.approx(named.decision_function(X), abs=1e-6)
+    assert set(named.duals_["sample"]) == set(np.flatnonzero(some))
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0])
+def test_class_weights_are_positive(weight, blobs):
+    with pytest.raises(ValueError, match="class_weight must be positive"):
+        SVM(class_weight={-1: weight, 1: 1.0}).fit(*blobs)
+
+
 def test_class_weight_multiplies_the_cost(blobs):
     X, y = blobs
     by_class = SVM(class_weight={-1: 1.0, 1: 5.0}, kernel="linear").fit(X, y)
@@ -266,6 +287,17 @@ def test_a_pickled_machine_is_the_same_machine(blobs):
         again = pickle.loads(pickle.dumps(machine))
         assert (again.decision_function(X) == machine.decision_function(X)).all()
         assert again.certificate() == machine.certificate()
+
+
+@pytest.mark.parametrize("machine", [SVM(), SVM(kernel="linear"), ConvexPolytopeMachine(2, random_state=0)])
+@pytest.mark.parametrize("form", [np.array, sp.csr_matrix])
+def test_what_happens_to_the_data_afterwards_is_no_matter(machine, form, blobs):
+    X, y = form(blobs[0]), blobs[1].copy()
+    machine = clone(machine).fit(X, y)
+    before = machine.certificate()
+    X *= 0.0
+    y *= -1.0
+    assert machine.certificate() == before
 
 
 def test_feature_names_are_kept_and_asked_for(blobs):

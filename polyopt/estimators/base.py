@@ -76,7 +76,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     # -- scikit-learn's methods --------------------------------------------------------------
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the classifier.
 
         Parameters
@@ -100,39 +100,39 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             A parameter out of its range, data that are not finite, or fewer than two classes.
         """
         self._validate_params()
-        X, y = validate_data(self, X, y, accept_sparse=self._accept_sparse, dtype=np.float64)
+        # A copy: the model and its certificate must outlive what the caller does to X.
+        X, y = validate_data(self, X, y, accept_sparse=self._accept_sparse, dtype=np.float64, copy=True)
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        weights = self._weights(X, y, codes, sample_weight)
-        rows = np.flatnonzero(weights > 0)
-        present = np.unique(codes[rows])
-        if len(present) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs samples of at least two classes with positive weight; "
-                f"the data has one class: {self.classes_[present].tolist()}"
-            )
-        if len(self.classes_) == 2:
-            data = self._select(X, rows)
-            self._fit_binary(data, np.where(codes[rows] == 1, 1.0, -1.0), weights[rows], rows)
-        else:
-            self._fit_pairs(X, codes, weights)
-        return self
-
-    def _weights(self, X: Any, y: Any, codes: NDArray[Any], sample_weight: ArrayLike | None) -> NDArray[Any]:
-        """Weight per sample: the sample's own times its class's."""
         weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
         if not (weights >= 0).all():
             raise ValueError("sample_weight must be non-negative")
+        # A sample without weight is left out, and so is a class that has no other.
+        rows = np.flatnonzero(weights > 0)
+        self.classes_, codes = np.unique(y[rows], return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs samples of at least two classes with positive weight; "
+                f"the data has one class: {self.classes_.tolist()}"
+            )
+        weights = weights[rows] * self._class_weights(codes, weights[rows])[codes]
+        X = self._select(X, rows)
+        if len(self.classes_) == 2:
+            self._fit_binary(X, np.where(codes == 1, 1.0, -1.0), weights, rows)
+        else:
+            self._fit_pairs(X, codes, weights, rows)
+        return self
+
+    def _class_weights(self, codes: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
+        """Weight per class; "balanced" gives every class the same total."""
         if self.class_weight is None:
-            return weights
+            return np.ones(len(self.classes_))
         if self.class_weight == "balanced":
             totals = np.bincount(codes, weights)
-            per_class = weights.sum() / (np.count_nonzero(totals) * np.where(totals > 0, totals, 1.0))
-        else:
-            per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        if not (per_class >= 0).all():
-            raise ValueError(f"class_weight must be non-negative, not {self.class_weight!r}")
-        return weights * per_class[codes]
+            return weights.sum() / (len(totals) * totals)
+        per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[codes])
+        if not (per_class > 0).all():
+            raise ValueError(f"class_weight must be positive, not {self.class_weight!r}")
+        return per_class
 
     def _select(self, X: Any, rows: NDArray[Any]) -> Any:
         """The samples `rows`; for a Gram matrix, their rows and columns."""
@@ -140,7 +140,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             return X
         return X[np.ix_(rows, rows)] if self.__sklearn_tags__().input_tags.pairwise else X[rows]
 
-    def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any]) -> None:
+    def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         template = self._for_pairs(X, weights)
         with sklearn.config_context(enable_metadata_routing=True):
             template.set_fit_request(sample_weight=True)
@@ -152,7 +152,8 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             vars(part).pop("_metadata_request", None)
         codes_of_pairs = list(combinations(range(len(self.classes_)), 2))
         self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in codes_of_pairs]
-        self._pair_rows = [np.flatnonzero((codes == i) | (codes == j)) for i, j in codes_of_pairs]
+        self._rows = rows
+        self._pair_rows = [rows[(codes == i) | (codes == j)] for i, j in codes_of_pairs]
         self.n_iter_ = max(estimator.n_iter_ for estimator in self.estimators_)
         self.solution_ = [estimator.solution_ for estimator in self.estimators_]
 
@@ -180,7 +181,11 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse=self._accept_sparse, dtype=np.float64, reset=False)
-        return self._binary_scores(X) if self._is_binary else self._one_vs_one.decision_function(X)
+        if self._is_binary:
+            return self._binary_scores(X)
+        if self.__sklearn_tags__().input_tags.pairwise:
+            X = X[:, self._rows]
+        return self._one_vs_one.decision_function(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predicted labels.

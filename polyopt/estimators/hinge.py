@@ -86,8 +86,7 @@ class HingeClassifier(PairwiseClassifier):
         return super()._for_pairs(X, weights).set_params(gamma=self._gamma_of(X, weights))
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        # A copy: the model and its certificate must outlive what the caller does to X.
-        self._X, self._y, self._sample_weights, self._rows = X.copy(), y, weights, rows
+        self._X, self._y, self._sample_weights, self._rows = X, y, weights, rows
         self._costs = self.C * weights
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)
