@@ -208,7 +208,7 @@ def test_pairs_in_parallel_are_the_pairs_in_turn():
     weights = np.linspace(0.5, 2.0, 150)
     one = SigmaSVM().fit(X, y, sample_weight=weights).decision_function(X)
     two = SigmaSVM(n_jobs=2).fit(X, y, sample_weight=weights).decision_function(X)
-    assert (one == two).all()
+    assert two == pytest.approx(one, abs=1e-8)  # workers have fewer BLAS threads, which round otherwise
 
 
 # -- what is read off a fitted machine -----------------------------------------------------
