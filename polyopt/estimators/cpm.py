@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ConvexPolytopeMachine"]
 
-# ``solver="auto"`` is exact up to this many entries of the face programs, a second or two for ten
+# ``solver="auto"`` is exact up to this many entries of the face programs, two or three seconds for all
 # starts; each face counts for some entries more, which is what a program costs however small.
 _EXACT_CELLS = 30_000
 _CELLS_PER_FACE = 1_500
-_EXACT_STARTS = 10
+_EXACT_STARTS = 20
 _EXACT_GAP = 1e-6  # above it, what was asked to be exact is not
 
 
@@ -65,7 +65,7 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         minimise the same objective. "auto" is exact on small data and SGD beyond; ``solver_`` says
         which.
     n_init : int or "auto", default="auto"
-        Random starts, of which the best is kept; "auto" is 10 for "exact", 1 for "sgd".
+        Random starts, of which the best is kept; "auto" is 20 for "exact", 1 for "sgd".
     tol : float, default=1e-3
         "sgd" stops once the objective of the second half of its epochs varies by no more than this,
         relative; "exact" stops at a fixed point.

@@ -114,7 +114,7 @@ def alternate(
 def alternate_from_many_starts(
     problem: AlternatingProblem,
     *,
-    n_init: int = 10,
+    n_init: int = 20,
     max_iter: int = 100,
     time_limit: float | None = None,
     seed: int = 0,
