@@ -92,7 +92,8 @@ _TIGHT: dict[str, dict[str, Any]] = {
     },
     # Its QP solver regularises by 1e-7, which is how far stationarity then falls short. With none at all
     # it gives up on every other program of this package; with this little on hardly any.
-    "HIGHS": {"qp_regularization_value": 1e-10},
+    # Nor does it always end.
+    "HIGHS": {"qp_regularization_value": 1e-10, "qp_iteration_limit": 50_000},
     "OSQP": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 200_000, "polishing": True},
     "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000},
 }
@@ -205,7 +206,8 @@ class Program:
         Parameters
         ----------
         solver : str, optional
-            One of :attr:`solvers`. By default each is tried in turn until one leaves a point.
+            One of :attr:`solvers`. By default each is tried in turn until one leaves a point; "infeasible"
+            and "unbounded" stand if no other solver refutes them.
         time_limit : float, optional
             Seconds.
         max_iter : int, optional
@@ -223,7 +225,7 @@ class Program:
         if solver is not None and solver.upper() not in _TIGHT:
             raise ValueError(f"solver must be one of {', '.join(_TIGHT)}, not {solver!r}")
         failed: list[str] = []
-        solution = None
+        verdict = solution = None
         for name in self.solvers if solver is None else (solver.upper(),):
             settings = {**_TIGHT[name], **options}
             for limit, key in zip((time_limit, max_iter), _LIMIT_NAMES[name], strict=True):
@@ -232,11 +234,16 @@ class Program:
             solution = self._solve_once(name, failed, verbose, settings)
             if solution.status is Status.ITERATION_LIMIT and time_limit is not None:
                 solution = _timed_out(solution, time_limit)
-            if solution.status is not Status.FAILED:
+            if solution.status in (Status.OPTIMAL, Status.INACCURATE):
                 return solution
+            if solution.status in (Status.INFEASIBLE, Status.UNBOUNDED):
+                # On badly scaled data this may be wrong: it stands only if no other solver finds a point.
+                verdict = verdict or solution
+            elif solution.status is not Status.FAILED and verdict is None:
+                return solution  # a limit was reached; its point is kept
             failed.append(name)
         assert solution is not None
-        return solution
+        return verdict or solution
 
     def _solve_once(
         self, solver: str, failed: list[str], verbose: bool, settings: dict[str, Any]

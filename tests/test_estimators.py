@@ -407,6 +407,29 @@ def test_extreme_scales_give_a_right_answer_or_say_so(machine, scale):
         assert np.isfinite(fitted.decision_function(scale * X)).all()
 
 
+@pytest.mark.parametrize("machine", [SVM(), SigmaSVM(D=0.7), RelativeMarginMachine(B=1.2)])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("C", [1e-12, 1e-6, 1e6, 1e9, 1e12])
+def test_extreme_costs_give_a_right_answer_or_say_so(machine, kernel, C, blobs):
+    X, y = blobs
+    machine = clone(machine).set_params(kernel=kernel, C=C, solver="exact")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            certificate = machine.fit(X, y).certificate()
+        except RuntimeError:  # which says that C is out of scale with the features
+            assert C > 1e6
+            return
+    if not certificate.relative_gap <= 1e-6:
+        assert C > 1e6
+        assert any("Short of exact" in str(w.message) for w in caught)
+    if C < 1:  # in its own units, the solution of a small C is that of C = 1 on smaller features
+        alike = clone(machine).set_params(C=1.0).fit(np.sqrt(C) * X, y) if kernel == "linear" else None
+        if alike is not None and not isinstance(machine, SigmaSVM):
+            assert certificate.primal_value == pytest.approx(C * alike.certificate().primal_value, rel=1e-6)
+            assert machine.solution_.objective == pytest.approx(certificate.primal_value, rel=1e-6)
+
+
 @given(
     seed=st.integers(0, 10_000),
     kernel=st.sampled_from(["linear", "rbf", "poly"]),

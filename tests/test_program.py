@@ -163,6 +163,16 @@ def test_a_solver_that_fails_is_replaced_and_named(blobs, monkeypatch):
     assert np.isnan(only.objective)
 
 
+def test_a_verdict_stands_only_if_no_other_solver_refutes_it(monkeypatch):
+    """With C = 1e12 Clarabel calls the SVM infeasible, which it never is."""
+    X, y = two_blobs(n=50)
+    program = svm.primal(X, y, 1e12)
+    assert program.solve("CLARABEL").status is Status.INFEASIBLE
+    solution = program.solve()
+    assert solution.status is Status.OPTIMAL
+    assert solution.solver.startswith("highs (after clarabel")
+
+
 def test_infeasible_and_unbounded_are_told_apart():
     def nothing(x):
         return cp.sum(x) + 0 * x[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -94,7 +95,15 @@ class HingeClassifier(PairwiseClassifier):
         # A linear machine with more features than samples is smaller in its samples.
         by_features = self.kernel == "linear" and self.solver_ == "exact" and X.shape[1] <= X.shape[0]
         if by_features:
-            self.solution_ = self._solve(self._primal_program(X, y, self._costs, weights))
+            # With D > 0 the regulariser has a scale of its own, and stays as it is.
+            unit = min(1.0, float(self._costs.max())) if self._share in (None, 0.0) else 1.0
+            program = self._primal_program(np.sqrt(unit) * X, y, self._costs / unit, weights)
+            solution = self._solve(program, unit)
+            self.solution_ = replace(
+                solution,
+                primal={**solution.primal, "w": np.sqrt(unit) * solution["w"]},
+                duals={name: unit * multipliers for name, multipliers in solution.duals.items()},
+            )
             vectors = self.solution_.duals
         else:
             K = geometry.K if isinstance(geometry, KernelGeometry) else self._gram(self._kernel(X), weights)
@@ -109,22 +118,30 @@ class HingeClassifier(PairwiseClassifier):
         if self.kernel not in ("linear", "poly", "rbf"):
             gram_factor(K)  # raises, in words, where the kernel is not positive semidefinite
         if self.solver_ == "exact":
-            self.solution_ = self._solve(self._dual_program(K, self._y, self._costs))
-            return self.solution_.primal
+            unit = min(1.0, float(self._costs.max()))
+            solution = self._solve(self._dual_program(unit * K, self._y, self._costs / unit), unit)
+            scaled = {name: unit * multipliers for name, multipliers in solution.primal.items()}
+            self.solution_ = replace(solution, primal=scaled)
+            return scaled
         from polyopt.solvers.smo import solve_smo
 
         limits = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
         self.solution_ = solve_smo(K, self._y, self._costs, self._bound, **limits)
         return self.solution_.duals
 
-    def _solve(self, program: Program) -> Solution:
+    def _solve(self, program: Program, unit: float) -> Solution:
+        """Solve the program for features scaled by √unit and costs divided by unit.
+
+        That is the same program with the objective in units of `unit`: costs far below 1 would
+        otherwise drown in the solver's absolute tolerances.
+        """
         solution = program.solve(time_limit=self.time_limit, max_iter=self.max_iter)
         if not solution.primal:
             raise RuntimeError(
-                f"{type(self).__name__}: the solver left no point. {solution.status} Scale the features to "
-                "unit variance, lower C, or choose solver='smo'."
+                f"{type(self).__name__}: no solver found a point, though there is one: C={self.C:g} is out "
+                "of scale with the features. Scale them to unit variance, lower C, or choose solver='smo'."
             )
-        return solution
+        return replace(solution, objective=unit * solution.objective)
 
     def _read_off(self, geometry: Any, by_features: bool) -> None:
         """Set the model from the solution: its vector, its intercept, its outputs, its support."""

@@ -73,7 +73,10 @@ def alternate(
         for number in range(1, max_iter + 1):
             left = None if time_limit is None else max(time_limit - clock.seconds, 0.0)
             point = problem.solve(assignment, left)
-            if best is None or point.objective <= best.objective + TIE * abs(best.objective):
+            least = np.inf if best is None else best.objective
+            # Each round lowers the objective, but for what the solver is off by: then the run is over.
+            stalled = best is not None and point.objective >= least - TIE * abs(least)
+            if best is None or point.objective <= least + TIE * abs(least):
                 best, kept = point, assignment
             following = problem.reassign(point, assignment)
             moved = int((following != assignment).sum())
@@ -89,7 +92,7 @@ def alternate(
             if point.status in _LIMITS:
                 status = point.status
                 break
-            if moved == 0:
+            if moved == 0 or stalled:
                 status = Status.CONVERGED if point.status is Status.OPTIMAL else point.status
                 break
             if clock.is_over:
