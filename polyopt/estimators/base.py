@@ -7,19 +7,23 @@ repetition, and trains one classifier per pair of classes where there are more t
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from polyopt.certificates.certificate import Certificate
+from formulations.solution import Status
+from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.certificates.combine import combine
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     """
 
     solution_: Any
+    solver_: str
     classes_: NDArray[Any]
     n_iter_: int
 
@@ -69,6 +74,20 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     @abstractmethod
     def _binary_duals(self) -> pd.DataFrame:
         """One row per constraint, in input order, with a column ``sample``."""
+
+    def _warn_if_short(self, certify: Callable[[], Certificate]) -> None:
+        """Tell of a limit that was reached, and of an exact solver that was less than exact.
+
+        `certify` is asked for the binary solution's certificate where its word is needed.
+        """
+        status = self.solution_.status
+        text = "" if status in (Status.OPTIMAL, Status.INACCURATE, Status.CONVERGED) else str(status)
+        if not text and self.solver_ == "exact":
+            certificate = certify()
+            if certificate.claim is Claim.NONE or not certificate.relative_gap <= certificate.tol:
+                text = f"Short of exact. {certificate.sentence} Scaling the features to unit variance helps."
+        if text:
+            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=4)
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
         """A clone for the pairs of a multi-class problem; what depends on all of X is resolved first."""

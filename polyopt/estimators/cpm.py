@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-import warnings
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.polytope import answers, lift, natural_assignment
 from formulations.recovery import slacks
-from formulations.solution import Status
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.estimators.base import PairwiseClassifier
 
@@ -33,7 +30,6 @@ __all__ = ["ConvexPolytopeMachine"]
 _EXACT_CELLS = 30_000
 _CELLS_PER_FACE = 1_500
 _EXACT_STARTS = 20
-_EXACT_GAP = 1e-6  # above it, what was asked to be exact is not
 
 
 class ConvexPolytopeMachine(PairwiseClassifier):
@@ -199,18 +195,7 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         shares = np.bincount(self.assignment_[outside], weights[outside]) / weights[outside].sum()
         used = shares[shares > 0]
         self.perplexity_ = float(np.exp(-used @ np.log(used)))
-        self._warn_if_short()
-
-    def _warn_if_short(self) -> None:
-        """Tell of a limit that was reached, and of an exact solver that was less than exact."""
-        status = self.solution_.status
-        text = "" if status in (Status.CONVERGED, Status.INACCURATE) else str(status)
-        if not text and self.solver_ == "exact":
-            certificate = self._binary_certificate(tol=_EXACT_GAP)
-            if not certificate.relative_gap <= _EXACT_GAP:
-                text = f"Short of exact. {certificate.sentence} Scaling the features to unit variance helps."
-        if text:
-            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=5)
+        self._warn_if_short(lambda: self._binary_certificate(tol=1e-6))
 
     def _outer_side(self) -> float:
         """+1 where ``classes_[1]`` is outside, -1 where ``classes_[0]`` is."""

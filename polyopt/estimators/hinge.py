@@ -6,7 +6,6 @@ its Sigma share D; everything else, from kernels to certificates, is here.
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
@@ -14,13 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.recovery import gram_factor
-from formulations.solution import Solution, Status
-from polyopt.certificates.certificate import Claim
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
 from polyopt.estimators.base import PairwiseClassifier
@@ -30,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.program import Program
+    from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.geometry import Geometry
 
@@ -58,6 +55,33 @@ class HingeClassifier(PairwiseClassifier):
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "n_jobs": [Integral, None],
     }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: Any = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
 
     # -- what a subclass supplies ------------------------------------------------------------
 
@@ -111,7 +135,7 @@ class HingeClassifier(PairwiseClassifier):
         self._alpha, self._lam, self._lam_star = _multipliers(vectors)
         self.n_iter_ = max(self.solution_.iterations, 1)
         self._read_off(geometry, by_features)
-        self._warn_if_short(geometry)
+        self._warn_if_short(lambda: self._certify(geometry, tol=1e-6))
 
     def _fit_gram(self, K: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Solve for a Gram matrix; return the vectors that hold the multipliers."""
@@ -125,7 +149,7 @@ class HingeClassifier(PairwiseClassifier):
             return scaled
         from polyopt.solvers.smo import solve_smo
 
-        limits = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
+        limits: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
         self.solution_ = solve_smo(K, self._y, self._costs, self._bound, **limits)
         return self.solution_.duals
 
@@ -166,17 +190,6 @@ class HingeClassifier(PairwiseClassifier):
             self.intercept_ = np.array([b])
         used = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
         self.support_ = self._rows[used]
-
-    def _warn_if_short(self, geometry: Any) -> None:
-        """Tell of a limit that was reached, and of an exact solver that was less than exact."""
-        status = self.solution_.status
-        text = "" if status in (Status.OPTIMAL, Status.INACCURATE) else str(status)
-        if not text and self.solver_ == "exact":
-            certificate = self._certify(geometry, tol=1e-6)
-            if certificate.claim is Claim.NONE or certificate.relative_gap > certificate.tol:
-                text = f"Short of exact. {certificate.sentence} Scaling the features to unit variance helps."
-        if text:
-            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=5)
 
     def _pick_solver(self, X: Any) -> str:
         n, m = X.shape

@@ -98,18 +98,20 @@ class RelativeMarginMachine(HingeClassifier):
         class_weight: Any = None,
         n_jobs: int | None = None,
     ):
-        self.C = C
+        super().__init__(
+            C,
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            time_limit=time_limit,
+            class_weight=class_weight,
+            n_jobs=n_jobs,
+        )
         self.B = B
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
 
     @property
     def _bound(self) -> float:  # type: ignore[override]

@@ -71,33 +71,6 @@ class SVM(HingeClassifier):
 
     _title = "the SVM"
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        solver: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-
     def _primal_program(self, X: Any, y: NDArray[Any], costs: NDArray[Any], weights: NDArray[Any]) -> Program:
         from formulations import svm
 
