@@ -7,6 +7,7 @@ objective at a point that has first been made exactly dual feasible.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -215,6 +216,14 @@ def residual(condition: str, row: str, violation: NDArray[Any], scale: float) ->
     value = max(float(flat[at]), 0.0)
     worst = at if value > 0 and flat.size > 1 else None
     return Residual(condition, row, value, value / scale if scale > 0 else value, worst)
+
+
+def convex_claim(feasible: bool, residuals: Sequence[Residual], gap: float, tol: float) -> Claim:
+    """What a relative gap to a proven bound and the residuals prove about a point of a convex program."""
+    if not feasible:
+        return Claim.NONE
+    optimal = gap <= tol and all(r.relative <= tol for r in residuals)
+    return Claim.OPTIMAL if optimal else Claim.SUBOPTIMAL_BY
 
 
 def relative_gap(primal_value: float, dual_value: float) -> float:

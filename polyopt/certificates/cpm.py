@@ -13,6 +13,7 @@ negative's slack, and its multipliers must add up to C_i at most.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,7 +147,7 @@ class _Point:
     alpha: Vector | None
     implied: bool  # W is what alpha implies
 
-    @property
+    @cached_property
     def hinge(self) -> Vector:
         """[1 − y_i W_k·x̃_i]_+, shape (n, K)."""
         return slacks(np.asarray(self.geometry.X @ self.W.T), self.y[:, None])

@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.recovery import best_intercept, slacks
-from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
+from polyopt.certificates.certificate import (
+    Certificate,
+    Claim,
+    Residual,
+    convex_claim,
+    relative_gap,
+    residual,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -195,7 +202,7 @@ def certify_hinge(
 
     return Certificate(
         program=program.name,
-        claim=_claim(feasible, residuals, relative_gap(primal_value, dual_value), tol),
+        claim=convex_claim(feasible, residuals, relative_gap(primal_value, dual_value), tol),
         primal_value=primal_value,
         dual_value=dual_value,
         residuals=tuple(residuals),
@@ -205,13 +212,6 @@ def certify_hinge(
         if feasible
         else "The point breaks its bounds; the value is of the point scaled back to them.",
     )
-
-
-def _claim(feasible: bool, residuals: list[Residual], gap: float, tol: float) -> Claim:
-    if not feasible:
-        return Claim.NONE
-    optimal = gap <= tol and all(r.relative <= tol for r in residuals)
-    return Claim.OPTIMAL if optimal else Claim.SUBOPTIMAL_BY
 
 
 def _primal_residuals(program: HingeProgram, f: Vector) -> list[Residual]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.recovery import as_costs, as_data, best_intercept, slacks
-from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
+from polyopt.certificates.certificate import Certificate, Residual, convex_claim, relative_gap, residual
 from polyopt.certificates.hinge import balancing
 
 if TYPE_CHECKING:
@@ -81,15 +81,9 @@ def certify_one_norm(
     if given:
         residuals += _dual_residuals(y, costs, u)
         residuals += _complementarity(K, y, costs, alpha, f, u, max(abs(primal_value), abs(dual_value)))
-    gap = relative_gap(primal_value, dual_value)
-    if not feasible:
-        claim = Claim.NONE
-    else:
-        proven = gap <= tol and all(r.relative <= tol for r in residuals)
-        claim = Claim.OPTIMAL if proven else Claim.SUBOPTIMAL_BY
     return Certificate(
         program="svm.one_norm",
-        claim=claim,
+        claim=convex_claim(feasible, residuals, relative_gap(primal_value, dual_value), tol),
         primal_value=primal_value,
         dual_value=dual_value,
         residuals=tuple(residuals),

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from formulations.recovery import gram_factor
+from formulations.recovery import gram_factor, slacks
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
 from polyopt.estimators.base import PairwiseClassifier
@@ -116,8 +116,7 @@ class HingeClassifier(PairwiseClassifier):
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)
         geometry = self._geometry()
-        # A linear machine with more features than samples is smaller in its samples.
-        by_features = self.kernel == "linear" and self.solver_ == "exact" and X.shape[1] <= X.shape[0]
+        by_features = self.solver_ == "exact" and self._is_tall(X)
         if by_features:
             # With D > 0 the regulariser has a scale of its own, and stays as it is.
             unit = min(1.0, float(self._costs.max())) if self._share in (None, 0.0) else 1.0
@@ -191,9 +190,13 @@ class HingeClassifier(PairwiseClassifier):
         used = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
         self.support_ = self._rows[used]
 
+    def _is_tall(self, X: Any) -> bool:
+        """Whether the machine is linear and no larger in its features than in its samples."""
+        return self.kernel == "linear" and X.shape[1] <= X.shape[0]
+
     def _pick_solver(self, X: Any) -> str:
         n, m = X.shape
-        by_features = self.kernel == "linear" and m <= n
+        by_features = self._is_tall(X)
         if self.solver == "auto":
             small = n * m <= _EXACT_LINEAR_CELLS if by_features else n <= _EXACT_SAMPLES
             solver = "exact" if small or (by_features and n > _GRAM_SAMPLES) else "smo"
@@ -274,7 +277,7 @@ class HingeClassifier(PairwiseClassifier):
         import pandas as pd
 
         y, f, C = self._y, self._outputs, self._costs
-        xi = np.maximum(0.0, 1.0 - y * f)
+        xi = slacks(f, y)
         small = 1e-6 * float(C.max())
         on_margin = np.where(self._alpha >= C - small, "inside the margin", "on the margin")
         families = [
