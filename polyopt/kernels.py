@@ -1,0 +1,274 @@
+"""Kernels, and Gram matrices served by blocks: nobody here needs the whole matrix.
+
+Every named kernel is a function of one matrix product. With one or two columns appended to the
+samples the product gives the function's argument outright,
+
+    linear    z'x                          (x)                     (z)
+    poly      γ z'x + c                    (√γ x, √|c|)            (√γ z, ±√|c|)
+    sigmoid   γ z'x + c                    as poly
+    rbf       −γ‖z − x‖²                   (√(2γ) x, 1, −γ‖x‖²)    (√(2γ) z, −γ‖z‖², 1)
+
+and what is left is an elementwise power, tanh or exp in place. Columns of zeros are left out, and
+the RBF kernel, blind to translations, sees dense samples centred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import pairwise_kernels
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    Vector = NDArray[np.float64]
+    Samples = NDArray[np.intp]
+
+__all__ = ["Gram", "Kernel", "MatrixGram", "Panel", "SampleGram", "chunks", "stream"]
+
+_DENSE_ROWS = 64  # rows of a sparse block that are multiplied at once: their dense copy stays in cache
+_CHUNK = 2048  # rows of a product that is streamed
+# Single precision keeps an RBF exponent to 1e-5 while the exponent's terms are no larger than this.
+_SINGLE_EXPONENT = 150.0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function.
+
+    Attributes
+    ----------
+    name : {"linear", "poly", "rbf", "sigmoid"} or callable
+        Its name, or a function of two sample matrices (a, m) and (z, m) that gives (a, z).
+    gamma, degree, coef0
+        As in scikit-learn; a kernel that has no use for one ignores it.
+    """
+
+    name: str | Callable[[Any, Any], Any]
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+
+    def __call__(self, A: Any, Z: Any = None) -> Vector:
+        """Kernel between the rows of A and of Z (of A and A by default), dense float64."""
+        if callable(self.name):
+            return np.asarray(self.name(A, A if Z is None else Z), dtype=float)
+        settings = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        K = pairwise_kernels(A, Z, metric=self.name, filter_params=True, **settings)
+        return K.toarray() if sp.issparse(K) else np.asarray(K)
+
+    def finish(self, argument: NDArray[Any]) -> NDArray[Any]:
+        """The kernel from its argument (the table above), in place."""
+        if self.name == "rbf":
+            np.minimum(argument, 0.0, out=argument)
+            np.exp(argument, out=argument)
+        elif self.name == "sigmoid":
+            np.tanh(argument, out=argument)
+        elif self.name == "poly" and self.degree > 1:
+            base = argument.copy() if self.degree > 2 else argument
+            for _ in range(self.degree - 1):
+                np.multiply(argument, base, out=argument)
+        return argument
+
+
+class Panel(Protocol):
+    """The columns of a Gram matrix that belong to chosen samples, served by rows."""
+
+    def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """``K[samples, columns]``, into `out` where it is given."""
+
+
+class Gram(Protocol):
+    """A symmetric matrix of inner products, by blocks."""
+
+    n: int
+
+    def diagonal(self) -> Vector:
+        """``K_ii`` for every sample, shape (n,)."""
+
+    def panel(self, columns: Samples | None, dtype: DTypeLike) -> Panel:
+        """A server of ``K[:, columns]`` (of all columns for None) in that precision."""
+
+    def is_single(self) -> bool:
+        """Whether single precision is worth trying on these data."""
+
+
+def stream(gram: Gram, coefficients: Vector, dtype: DTypeLike = np.float64) -> Vector:
+    """``K coefficients`` from blocks, only the columns that count being computed.
+
+    Parameters
+    ----------
+    gram : Gram
+        The matrix.
+    coefficients : ndarray of shape (n,)
+        The vector.
+    dtype : dtype
+        Precision of the kernel values.
+    """
+    support = np.flatnonzero(coefficients)
+    product = np.zeros(gram.n)
+    if len(support):
+        panel, weights = gram.panel(support, dtype), coefficients[support].astype(dtype)
+        for rows in chunks(np.arange(gram.n)):
+            product[rows] = panel.rows(rows) @ weights
+    return product
+
+
+def chunks(samples: Samples, size: int = _CHUNK) -> Iterator[Samples]:
+    """The samples, so many at a time."""
+    for start in range(0, len(samples), size):
+        yield samples[start : start + size]
+
+
+class MatrixGram:
+    """A Gram matrix that is there as a whole.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Symmetric positive semidefinite matrix.
+    """
+
+    def __init__(self, K: Any):
+        self.K = np.asarray(K, dtype=float)
+        self.n = len(self.K)
+
+    def diagonal(self) -> Vector:
+        return self.K.diagonal()
+
+    def panel(self, columns: Samples | None, dtype: DTypeLike) -> Panel:
+        return _MatrixPanel(self.K, columns, np.dtype(dtype))
+
+    def is_single(self) -> bool:
+        return float(np.abs(self.K.diagonal()).max()) < 1e30
+
+
+class _MatrixPanel:
+    def __init__(self, K: Vector, columns: Samples | None, dtype: np.dtype[Any]):
+        self._K, self._columns, self._dtype = K, columns, dtype
+
+    def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        block = self._K[samples] if self._columns is None else self._K[np.ix_(samples, self._columns)]
+        if out is None:
+            return block.astype(self._dtype, copy=False)
+        out[...] = block
+        return out
+
+
+class SampleGram:
+    """The Gram matrix of samples under a named kernel.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    kernel : Kernel
+        The kernel.
+    """
+
+    def __init__(self, X: Any, kernel: Kernel):
+        self.X, self.kernel = X, kernel
+        self.n, m = X.shape
+        self._sparse = sp.issparse(X)
+        self._centre = np.zeros(m)
+        self._used: Any = slice(None)
+        if not self._sparse and not callable(kernel.name):
+            low, high = X.min(axis=0), X.max(axis=0)
+            moves = low < high if kernel.name == "rbf" else (low != 0) | (high != 0)
+            if not moves.all():
+                self._used = np.flatnonzero(moves)
+            if kernel.name == "rbf":
+                self._centre = X.mean(axis=0)
+        self._squares = self._square_norms() if kernel.name == "rbf" else np.zeros(0)
+
+    def _square_norms(self) -> Vector:
+        if self._sparse:
+            return np.asarray(self.X.multiply(self.X).sum(axis=1)).ravel()
+        parts = [self._dense(rows) for rows in chunks(np.arange(self.n))]
+        return np.concatenate([np.einsum("ij,ij->i", part, part) for part in parts])
+
+    def _dense(self, rows: Samples) -> Vector:
+        return np.asarray(self.X[rows][:, self._used] - self._centre[self._used], dtype=float)
+
+    def diagonal(self) -> Vector:
+        if callable(self.kernel.name):
+            one_by_one = (self.kernel(self.X[[i]]) for i in range(self.n))
+            return np.array([float(block[0, 0]) for block in one_by_one])
+        if self.kernel.name == "rbf":
+            return np.ones(self.n)
+        squares = (
+            self.X.multiply(self.X).sum(axis=1) if self._sparse else np.einsum("ij,ij->i", self.X, self.X)
+        )
+        argument = np.array(squares, dtype=float).ravel()
+        if self.kernel.name != "linear":
+            argument = self.kernel.gamma * argument + self.kernel.coef0
+        return self.kernel.finish(argument)
+
+    def is_single(self) -> bool:
+        if self.kernel.name == "rbf":
+            return self.kernel.gamma * float(self._squares.max()) < _SINGLE_EXPONENT
+        return float(np.abs(self.diagonal()).max()) < 1e30
+
+    def panel(self, columns: Samples | None, dtype: DTypeLike) -> Panel:
+        every = np.arange(self.n) if columns is None else columns
+        if callable(self.kernel.name):
+            return _CallPanel(self, every, np.dtype(dtype))
+        return _SamplePanel(self, every, np.dtype(dtype))
+
+    def operand(self, rows: Samples, dtype: np.dtype[Any], *, left: bool) -> Any:
+        """Samples with the columns appended that make the product the kernel's argument."""
+        name, gamma, coef0 = self.kernel.name, self.kernel.gamma, self.kernel.coef0
+        scale = {"rbf": np.sqrt(2 * gamma), "linear": 1.0}.get(str(name), np.sqrt(gamma))
+        extra: list[Any] = []
+        if name == "rbf":
+            extra = [np.ones(len(rows)), -gamma * self._squares[rows]]
+        elif name != "linear" and coef0 != 0.0:
+            constant = np.sqrt(abs(coef0)) * np.ones(len(rows))
+            extra = [-constant if left and coef0 < 0 else constant]
+        if left:
+            extra.reverse()
+        if self._sparse:
+            parts = [self.X[rows] * scale, *(sp.csr_array(column[:, None]) for column in extra)]
+            return sp.hstack(parts, format="csr", dtype=dtype)
+        m = self._dense(rows[:0]).shape[1]
+        operand = np.empty((len(rows), m + len(extra)), dtype=dtype)
+        for start in range(0, len(rows), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            np.multiply(self._dense(rows[part]), scale, out=operand[part, :m], casting="same_kind")
+        for place, column in enumerate(extra):
+            operand[:, m + place] = column
+        return operand
+
+
+class _CallPanel:
+    def __init__(self, gram: SampleGram, columns: Samples, dtype: np.dtype[Any]):
+        self._gram, self._columns, self._dtype = gram, gram.X[columns], dtype
+
+    def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        block = self._gram.kernel(self._gram.X[samples], self._columns)
+        if out is None:
+            return block.astype(self._dtype, copy=False)
+        out[...] = block
+        return out
+
+
+class _SamplePanel:
+    def __init__(self, gram: SampleGram, columns: Samples, dtype: np.dtype[Any]):
+        self._gram, self._dtype = gram, dtype
+        self._right = gram.operand(columns, dtype, left=False)
+
+    def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        if out is None:
+            out = np.empty((len(samples), self._right.shape[0]), dtype=self._dtype)
+        left = self._gram.operand(samples, self._dtype, left=True)
+        if sp.issparse(left):
+            for start in range(0, len(samples), _DENSE_ROWS):
+                part = slice(start, start + _DENSE_ROWS)
+                out[part] = (self._right @ left[part].toarray().T).T
+        else:
+            np.matmul(left, self._right.T, out=out)
+        return self._gram.kernel.finish(out)
