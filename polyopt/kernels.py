@@ -238,7 +238,7 @@ class SampleGram:
         operand = np.empty((len(rows), m + len(extra)), dtype=dtype)
         for start in range(0, len(rows), _CHUNK):
             part = slice(start, start + _CHUNK)
-            np.multiply(self._dense(rows[part]), scale, out=operand[part, :m], casting="same_kind")
+            operand[part, :m] = self._dense(rows[part]) * scale
         for place, column in enumerate(extra):
             operand[:, m + place] = column
         return operand
