@@ -1,0 +1,128 @@
+r"""The dual (8), seen as n variables with kinks instead of 3n with bounds.
+
+The paper's dual has the families alpha, lam and lam_star, which meet the kernel only in
+β = α∘y − λ + λ*:
+
+    max  Σ α_i − B Σ (λ_i + λ*_i) − ½ β'Kβ    s.t.  Σ β_i = 0,  0 ≤ α ≤ C,  λ, λ* ≥ 0.
+
+For a given β_i the best split into the three is plain: α takes what fits between 0 and its cap,
+and λ or λ* the rest. With lo_i = min(0, y_i C_i) and hi_i = max(0, y_i C_i),
+
+    α_i = y_i clip(β_i, lo_i, hi_i),   λ_i = [lo_i − β_i]_+,   λ*_i = [β_i − hi_i]_+,
+
+so that the dual is max φ(β) − ½ β'Kβ with Σ β_i = 0, where φ_i is concave and piecewise linear: its
+slope is B below lo_i, y_i between the kinks lo_i and hi_i, and −B above hi_i (B ≥ 1). The three
+families are its three pieces, and a working set of samples holds all three at once. For the SVM B is
+infinite: the kinks are walls. For B < 1 the middle piece is never worth its place: every α_i is C_i.
+
+With g = Kβ, the point is optimal when no β_i gains by rising while another falls:
+
+    m = max_i  φ'_i(β_i +) − g_i   ≤   M = min_i  φ'_i(β_i −) − g_i,
+
+which are the m and M of the 3n-variable form; every b within [m, M] is an optimal intercept.
+
+References
+----------
+Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (8) and section 3.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from formulations.recovery import best_intercept, slacks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["Dual", "slopes", "slopes_at"]
+
+
+class Dual:
+    """The data of one dual: labels, costs, bound, and the kinks that they put into φ.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels -1 and +1.
+    C : ndarray of shape (n,)
+        Cost per sample, finite and non-negative.
+    B : float
+        Bound on the outputs; infinite for the SVM.
+    """
+
+    def __init__(self, y: Vector, C: Vector, B: float = np.inf):
+        self.y, self.C, self.B = y, C, float(B)
+        self.lo, self.hi = np.minimum(0.0, y * C), np.maximum(0.0, y * C)
+        if self.B < 1.0:
+            self.lo = self.hi = y * C
+
+    def split(self, beta: Vector) -> tuple[Vector, Vector, Vector]:
+        """alpha, lam and lam_star, each of shape (n,), that give the most for this β."""
+        inside = np.clip(beta, self.lo, self.hi)
+        return self.y * inside, np.maximum(self.lo - beta, 0.0), np.maximum(beta - self.hi, 0.0)
+
+    def join(self, alpha: Vector, lam: Vector | None = None, lam_star: Vector | None = None) -> Vector:
+        """A feasible β near these multipliers: clipped where B is infinite, and balanced to Σ β_i = 0."""
+        beta = np.clip(alpha, 0.0, self.C) * self.y
+        if np.isfinite(self.B):
+            beta = beta - (0.0 if lam is None else lam) + (0.0 if lam_star is None else lam_star)
+        return balanced(beta)
+
+    def start(self) -> Vector:
+        """The β to start from: 0, which for B < 1 is no piece of φ's, so that the kinks are taken there."""
+        return balanced(self.hi.copy()) if self.B < 1.0 else np.zeros(len(self.y))
+
+    def violation(self, beta: Vector, g: Vector) -> tuple[float, float]:
+        """m and M; optimal within tol when m − M ≤ tol."""
+        up, down = slopes(beta, self.lo, self.hi, self.y, self.B)
+        return float((up - g).max()), float((down - g).min())
+
+    def values(self, beta: Vector, g: Vector) -> dict[str, float]:
+        """Primal and dual objective at β, with b the best and the outputs scaled back within ±B."""
+        alpha, lam, lam_star = self.split(beta)
+        energy = float(beta @ g)
+        f = g + best_intercept(g, self.y, self.C, self.B)
+        shrink = self.shrink(f)
+        bounds = float(lam.sum() + lam_star.sum())
+        return {
+            "objective": 0.5 * shrink**2 * energy + float(self.C @ slacks(shrink * f, self.y)),
+            "bound": float(alpha.sum()) - (self.B * bounds if bounds else 0.0) - 0.5 * energy,
+        }
+
+    def shrink(self, f: Vector) -> float:
+        """The factor, at most 1, that brings every output within ±B."""
+        reach = float(np.abs(f).max())
+        return self.B / reach if reach > self.B else 1.0
+
+
+def balanced(beta: Vector) -> Vector:
+    """β with its heavier side shrunk so that Σ β_i = 0; no sign changes and no cap is passed."""
+    plus, minus = float(beta[beta > 0].sum()), float(-beta[beta < 0].sum())
+    light = min(plus, minus)
+    beta = np.where(beta > 0, beta * (light / plus if plus else 0.0), beta)
+    return np.where(beta < 0, beta * (light / minus if minus else 0.0), beta)
+
+
+@njit(cache=True)
+def slopes_at(beta: float, lo: float, hi: float, y: float, B: float) -> tuple[float, float]:
+    """Slope of φ_i to the right and to the left of β_i."""
+    if beta < lo:
+        return B, B
+    if beta > hi:
+        return -B, -B
+    return (y if beta < hi else -B), (y if beta > lo else B)
+
+
+@njit(cache=True)
+def slopes(beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float) -> tuple[Vector, Vector]:
+    """Slopes of φ to the right and to the left of every β_i, each of shape (n,)."""
+    up, down = np.empty(len(beta)), np.empty(len(beta))
+    for i in range(len(beta)):
+        up[i], down[i] = slopes_at(beta[i], lo[i], hi[i], y[i], B)
+    return up, down

@@ -1,0 +1,232 @@
+"""Newton's method once the free variables are all but known: from a violation of 1e-2 to one of 1e-8.
+
+Between its kinks φ is linear, so with the variables at kinks held there the dual is a quadratic under
+one equality, and one linear system gives its optimum over the free variables F:
+
+    [K_FF  1] [d]   [t − g_F]
+    [1'    0] [ν] = [   0   ]        t the slopes of φ there.
+
+Where d would carry a variable past the end of its piece, the variable is held at that end and the
+system solved again; the step is then feasible, and is taken as far as the dual rises along it.
+Variables at kinks that violate join F. K_FF is factored once (Cholesky); variables that are held, and
+variables that join, border the system, and it is factored anew only when the border has become wide.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from polyopt.solvers.decomposition.dual import slopes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.solvers.clock import Clock
+    from polyopt.solvers.decomposition.dual import Dual
+
+    Vector = NDArray[np.float64]
+    Samples = NDArray[np.intp]
+
+__all__ = ["polish"]
+
+_STEPS = 100  # Newton steps at most
+_RIDGE = 1e-13  # of the mean diagonal, on that of K_FF; raised where K_FF is singular
+_JOIN = 64  # violators that join at once, at least
+
+
+def polish(
+    K: Vector, beta: Vector, g: Vector, dual: Dual, watched: Samples, tol: float, clock: Clock
+) -> tuple[float, int]:
+    """Solve the dual over the watched samples, changing beta and g in place.
+
+    Parameters
+    ----------
+    K : ndarray of shape (s, s)
+        Gram matrix of the watched samples.
+    beta, g : ndarray of shape (s,)
+        Their part of β, and of Kβ.
+    dual : Dual
+        The program.
+    watched : ndarray of int
+        The samples.
+    tol : float
+        Violation to reach.
+    clock : Clock
+        Checked before each step.
+
+    Returns
+    -------
+    violation, steps
+        The violation reached over the watched samples; more than `tol` if it got stuck. The dual has
+        not fallen in any case.
+    """
+    lo, hi, y, B = dual.lo[watched], dual.hi[watched], dual.y[watched], dual.B
+    system: _System | None = None
+    joining = len(beta)
+    violation = np.inf
+    for step in range(_STEPS):
+        up, down = slopes(beta, lo, hi, y, B)
+        rise, fall = up - g, down - g
+        violation = float(rise.max() - fall.min())
+        if violation <= tol or clock.is_over:
+            return violation, step
+        free, target, low, high = _pieces(beta, rise, fall, up, down, lo, hi, tol, joining)
+        if system is None or not system.covers(free):
+            system = _System(K, free)
+        moved = _newton(system, K, beta, g, free, target, low, high)
+        if moved:
+            joining = len(beta)
+        elif joining > 2:
+            joining = 2 if joining <= _JOIN else _JOIN  # fewer at once: in the end the worst pair alone
+        else:
+            break
+    return violation, _STEPS
+
+
+def _pieces(
+    beta: Vector, rise: Vector, fall: Vector, up: Vector, down: Vector, lo: Vector, hi: Vector,
+    tol: float, joining: int,
+) -> tuple[Samples, Vector, Vector, Vector]:  # fmt: skip
+    """The free samples, the slope of φ on the piece of each, and where that piece ends.
+
+    Free are those between kinks, and of those at a kink up to `joining` that violate.
+    """
+    between = up == down
+    middle = (rise.max() + fall.min()) / 2
+    gain = np.where(between, 0.0, np.maximum(rise - middle, middle - fall))
+    worst = np.flatnonzero(gain > tol / 4)
+    if len(worst) > joining:
+        half = joining // 2
+        upward = worst[np.argsort(middle - rise[worst], kind="stable")[:half]]
+        downward = worst[np.argsort(fall[worst] - middle, kind="stable")[:half]]
+        worst = np.union1d(upward, downward)
+    free = np.union1d(np.flatnonzero(between), worst)
+    rising = between[free] | (rise[free] - middle >= middle - fall[free])
+    target = np.where(rising, up[free], down[free])
+    b, lo, hi = beta[free], lo[free], hi[free]
+    low = np.where((b > hi) | ((b == hi) & rising), hi, np.where((b > lo) | ((b == lo) & rising), lo, -np.inf))
+    high = np.where((b < lo) | ((b == lo) & ~rising), lo, np.where((b < hi) | ((b == hi) & ~rising), hi, np.inf))
+    return free, target, low, high
+
+
+def _newton(
+    system: _System, K: Vector, beta: Vector, g: Vector, free: Samples, target: Vector, low: Vector,
+    high: Vector,
+) -> bool:  # fmt: skip
+    """One step, changing beta and g; False when it led nowhere."""
+    now, residual = beta[free], target - g[free]
+    held = np.zeros(len(free), dtype=bool)
+    ends = now.copy()
+    first: Vector | None = None
+    while True:
+        d = system.solve(residual, free, held, ends - now)
+        first = d if first is None else first
+        beyond = ~held & ((now + d < low) | (now + d > high))
+        if not beyond.any():
+            break
+        ends[beyond] = np.where(now + d < low, low, high)[beyond]
+        held |= beyond
+    gain = float(residual @ d)
+    if gain <= 0.0:  # held too much: go along the first direction, which rises, to the first end
+        d, held = first, np.zeros_like(held)
+        gain = float(residual @ d)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(d > 0, (high - now) / d, np.where(d < 0, (low - now) / d, np.inf))
+        reach = float(room.min())
+    else:
+        reach = 1.0
+    change = K[:, free] @ d
+    bend = float(d @ change[free])
+    length = min(reach, gain / bend if bend > 0.0 else reach)
+    if not (gain > 0.0 and length > 0.0 and np.isfinite(length)):
+        return False
+    after = np.clip(now + length * d, low, high)
+    if length == 1.0:
+        after[held] = ends[held]
+    elif length == reach:
+        stop = room <= reach
+        after[stop] = np.where(d > 0, high, low)[stop]
+    beta[free] = after
+    g += length * change
+    return True
+
+
+class _System:
+    """The Newton system: a Cholesky factor of K over the samples it was made for, and a border."""
+
+    def __init__(self, K: Vector, base: Samples):
+        self._K, self._base = K, base
+        block = K[np.ix_(base, base)]
+        ridge = _RIDGE * max(float(block.diagonal().mean()), np.finfo(float).tiny)
+        while True:
+            try:
+                self._L = cholesky(block + ridge * np.eye(len(base)), lower=True, check_finite=False)
+                break
+            except LinAlgError:
+                ridge *= 100.0
+        self._ridge = ridge
+        self._column: dict[tuple[str, int], Vector] = {}  # L⁻¹ times each column of the border so far
+
+    def covers(self, free: Samples) -> bool:
+        """Whether the border for these samples would be narrow enough."""
+        changed = len(np.setxor1d(free, self._base))
+        return changed <= max(32, len(self._base) // 10)
+
+    def solve(self, residual: Vector, free: Samples, held: Samples, moves: Vector) -> Vector:
+        """The step d over `free`: d = moves where `held`, Σ d = 0, and Newton's elsewhere."""
+        base, K = self._base, self._K
+        order = np.searchsorted(free, base).clip(max=len(free) - 1)
+        present = free[order] == base
+        joined = np.setdiff1d(free, base)
+        at = np.searchsorted(free, joined)
+        # The border: samples that joined, samples that are absent or held, and the equality.
+        absent = base[~present]
+        fixed = free[held]
+        pins = np.concatenate([absent, fixed])
+        pin_moves = np.concatenate([np.zeros(len(absent)), moves[held]])
+        self._extend(joined, pins)
+        c, p = len(joined), len(pins)
+        U = np.column_stack(
+            [*(self._column["join", j] for j in joined), *(self._column["pin", j] for j in pins), self._ones]
+        )
+        S = np.zeros((c + p + 1, c + p + 1))
+        S[:c, :c] = K[np.ix_(joined, joined)] + self._ridge * np.eye(c)
+        S[:c, c : c + p] = joined[:, None] == pins[None, :]
+        S[:c, -1] = 1.0
+        S[c:, :c] = S[:c, c:].T
+        right = np.concatenate([residual[at], pin_moves, [0.0]])
+        r0 = np.where(present, residual[order], 0.0)
+        y0 = solve_triangular(self._L, r0, lower=True, check_finite=False)
+        z = np.linalg.lstsq(S - U.T @ U, right - U.T @ y0, rcond=1e-15)[0]
+        d0 = solve_triangular(self._L, y0 - U @ z, lower=True, trans=1, check_finite=False)
+        d = np.zeros(len(free))
+        d[order[present]] = d0[present]
+        d[at] = z[:c]
+        d[held] = moves[held]
+        return d
+
+    def _extend(self, joined: Samples, pins: Samples) -> None:
+        """Compute the columns of the border that are new, all by one triangular solve."""
+        keys, columns = [], []
+        for j in joined:
+            if ("join", j) not in self._column:
+                keys.append(("join", int(j)))
+                columns.append(self._K[self._base, j])
+        for j in pins:
+            if ("pin", j) not in self._column:
+                keys.append(("pin", int(j)))
+                columns.append((self._base == j).astype(float))
+        if not hasattr(self, "_ones"):
+            keys.append(("ones", 0))
+            columns.append(np.ones(len(self._base)))
+        if not keys:
+            return
+        solved = solve_triangular(self._L, np.column_stack(columns), lower=True, check_finite=False)
+        for place, key in enumerate(keys):
+            if key[0] == "ones":
+                self._ones = solved[:, place]
+            else:
+                self._column[key] = solved[:, place]

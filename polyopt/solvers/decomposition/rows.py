@@ -1,0 +1,181 @@
+"""Kernel rows of the working set: computed in blocks by BLAS, kept while they fit.
+
+The cache is one buffer of `cache_size` bytes, cut into rows as wide as there are active samples.
+When samples are set aside (shrinking), the rows become shorter and more of them fit; when samples
+come back, the columns they lack are computed. The rows used longest ago make room for new ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    from polyopt.kernels import Gram, Panel
+
+    Vector = NDArray[np.float64]
+    Samples = NDArray[np.intp]
+
+__all__ = ["Rows"]
+
+_LEAST_ROWS = 16  # a budget too small for these is exceeded: no working set is smaller
+
+
+class Rows:
+    """A cache of rows of a Gram matrix, over the columns of the active samples.
+
+    Parameters
+    ----------
+    gram : Gram
+        The matrix.
+    budget : float
+        Bytes.
+    dtype : dtype
+        Precision of the rows.
+
+    Attributes
+    ----------
+    active : ndarray of int
+        Samples whose columns the rows have, ascending.
+    slots : int
+        Rows that fit.
+    computed, hits : int
+        Rows that had to be computed so far, and rows that were there.
+    evicted : int
+        Rows that had to go so far.
+    """
+
+    def __init__(self, gram: Gram, budget: float, dtype: DTypeLike):
+        self._gram, self.dtype = gram, np.dtype(dtype)
+        self._size = int(budget) // self.dtype.itemsize
+        self._buffer = np.empty(max(min(self._size, gram.n * gram.n), _LEAST_ROWS * gram.n), self.dtype)
+        self.computed = self.hits = self.evicted = 0
+        self._clear(np.arange(gram.n))
+
+    def _clear(self, active: Samples) -> None:
+        self._lay_out(active)
+        self._owner = np.full(self.slots, -1, dtype=np.intp)  # the sample whose row a slot holds
+        self._slot = np.full(self._gram.n, -1, dtype=np.intp)  # and the reverse
+        self._used = np.zeros(self.slots, dtype=np.int64)  # when a slot was last asked for
+        self._now = 0
+
+    def _lay_out(self, active: Samples) -> None:
+        self.active = active
+        self.slots = len(self._buffer) // len(active)
+        self.table = self._buffer[: self.slots * len(active)].reshape(self.slots, len(active))
+        every = len(active) == self._gram.n
+        self._panel: Panel | None = None  # the old one goes before the new one comes
+        self._panel = self._gram.panel(None if every else active, self.dtype)
+
+    def fetch(self, samples: Samples) -> Samples:
+        """The slots that hold the rows of these samples; at most `slots` samples at a time."""
+        self._now += 1
+        slot = self._slot[samples]
+        self._used[slot[slot >= 0]] = self._now
+        missing = samples[slot < 0]
+        self.hits += len(samples) - len(missing)
+        if len(missing):
+            self._make_room(missing)
+            places = self._slot[missing]
+            assert self._panel is not None
+            if places[-1] - places[0] == len(places) - 1:
+                self._panel.rows(missing, out=self.table[places[0] : places[-1] + 1])
+            else:
+                self.table[places] = self._panel.rows(missing)
+            self.computed += len(missing)
+        return self._slot[samples]
+
+    def _make_room(self, missing: Samples) -> None:
+        """Give slots to these samples: empty ones, else those used longest ago."""
+        places = np.flatnonzero(self._owner < 0)[: len(missing)]
+        if len(places) < len(missing):
+            oldest = np.argsort(np.where(self._owner < 0, self._now, self._used), kind="stable")
+            leaving = oldest[: len(missing) - len(places)]
+            self._slot[self._owner[leaving]] = -1
+            self.evicted += len(leaving)
+            places = np.concatenate([places, leaving])
+        places = np.sort(places)
+        self._owner[places] = missing
+        self._slot[missing] = places
+        self._used[places] = self._now
+
+    def held(self) -> Samples:
+        """The samples whose rows are at hand."""
+        return self._owner[self._owner >= 0]
+
+    @property
+    def bytes(self) -> int:
+        """Memory that rows have taken."""
+        return int((self._owner >= 0).sum()) * len(self.active) * self.dtype.itemsize
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next new row would drive out another."""
+        return not (self._owner < 0).any()
+
+    def combine(self, samples: Samples, weights: Vector) -> NDArray[Any]:
+        """``sum_k weights_k K[samples_k, active]`` for rows that are at hand."""
+        return _combine(self.table, self._slot[samples], weights.astype(self.dtype))
+
+    def set_active(self, active: Samples) -> None:
+        """Keep the rows, for other columns: drop those of samples set aside, compute those that are new."""
+        old, width = self.active, len(active)
+        place = np.searchsorted(old, active).clip(max=len(old) - 1)
+        source = np.where(old[place] == active, place, -1)
+        fit = len(self._buffer) // width
+        filled = np.flatnonzero(self._owner >= 0)
+        kept = filled[np.argsort(-self._used[filled], kind="stable")[:fit]]  # the latest, if not all fit
+        kept.sort()
+        owners, used = self._owner[kept], self._used[kept]
+        if width > len(old):  # first to the front as they are, then longer, from the last to the first
+            _relay(self._buffer, kept, len(old), np.arange(len(old)), False)
+            _relay(self._buffer, np.arange(len(kept)), len(old), source, True)
+        else:
+            _relay(self._buffer, kept, len(old), source, False)
+        self._slot[:] = -1
+        self._lay_out(active)
+        self._owner, self._used = np.full(self.slots, -1, dtype=np.intp), np.zeros(self.slots, dtype=np.int64)
+        self._owner[: len(kept)], self._used[: len(kept)] = owners, used
+        self._slot[owners] = np.arange(len(kept))
+        new = np.flatnonzero(source < 0)
+        if len(new) and len(kept):
+            self.table[: len(kept), new] = self._gram.panel(active[new], self.dtype).rows(owners)
+
+
+@njit(cache=True)
+def _combine(table: NDArray[Any], slots: Samples, weights: NDArray[Any]) -> NDArray[Any]:
+    """The weighted sum of rows, four at a time: one pass over the sum for each four."""
+    width, count = table.shape[1], len(slots)
+    total = np.zeros(width, dtype=table.dtype)
+    whole = count - count % 4
+    for k in range(0, whole, 4):
+        a, b, c, d = table[slots[k]], table[slots[k + 1]], table[slots[k + 2]], table[slots[k + 3]]
+        s, t, u, v = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        for r in range(width):
+            total[r] += s * a[r] + t * b[r] + u * c[r] + v * d[r]
+    for k in range(whole, count):
+        a, s = table[slots[k]], weights[k]
+        for r in range(width):
+            total[r] += s * a[r]
+    return total
+
+
+@njit(cache=True)
+def _relay(buffer: NDArray[Any], slots: Samples, width: int, source: Samples, backwards: bool) -> None:
+    """Move the rows in `slots`, `width` wide, to the front of the buffer with the columns of `source`.
+
+    The order is such that no row is overwritten unread.
+    """
+    wide, count = len(source), len(slots)
+    row = np.empty(width, dtype=buffer.dtype)
+    for turn in range(count):
+        k = count - 1 - turn if backwards else turn
+        start = slots[k] * width
+        row[:] = buffer[start : start + width]
+        for c in range(wide):
+            if source[c] >= 0:
+                buffer[k * wide + c] = row[source[c]]
