@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.rmm import RelativeMarginMachine as RelativeMarginMachine
     from polyopt.estimators.sigma_svm import SigmaSVM as SigmaSVM
     from polyopt.estimators.svm import SVM as SVM
+    from polyopt.kernels import Kernel as Kernel
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ _HOMES = {
     "certify_rmm": "polyopt.certificates",
     "certify_sigma_svm": "polyopt.certificates",
     "certify_svm": "polyopt.certificates",
+    "Kernel": "polyopt.kernels",
 }
 
 __all__ = [*sorted(_HOMES), "datasets"]

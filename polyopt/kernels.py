@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import pairwise_kernels
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -28,12 +28,25 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
-__all__ = ["Gram", "Kernel", "MatrixGram", "Panel", "SampleGram", "chunks", "stream"]
+__all__ = [
+    "Gram",
+    "Kernel",
+    "MatrixGram",
+    "Panel",
+    "SampleGram",
+    "as_gram",
+    "chunks",
+    "require_psd",
+    "spread_samples",
+    "stream",
+]
 
 _DENSE_ROWS = 64  # rows of a sparse block that are multiplied at once: their dense copy stays in cache
 _CHUNK = 2048  # rows of a product that is streamed
 # Single precision keeps an RBF exponent to 1e-5 while the exponent's terms are no larger than this.
 _SINGLE_EXPONENT = 150.0
+_NAMES = ("linear", "poly", "rbf", "sigmoid")
+_SOME = 2000  # samples that stand for all where the whole matrix would cost too much
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,12 @@ class Kernel:
     name : {"linear", "poly", "rbf", "sigmoid"} or callable
         Its name, or a function of two sample matrices (a, m) and (z, m) that gives (a, z).
     gamma, degree, coef0
-        As in scikit-learn; a kernel that has no use for one ignores it.
+        As in scikit-learn, gamma > 0; a kernel that has no use for one ignores it.
+
+    Raises
+    ------
+    ValueError
+        A name or a number that is none of these.
     """
 
     name: str | Callable[[Any, Any], Any]
@@ -53,10 +71,27 @@ class Kernel:
     degree: int = 3
     coef0: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not callable(self.name) and self.name not in _NAMES:
+            raise ValueError(f"the kernel must be one of {', '.join(_NAMES)} or callable, not {self.name!r}")
+        if not 0.0 < self.gamma < np.inf:
+            raise ValueError(f"gamma must be positive and finite, not {self.gamma!r}")
+        if not isinstance(self.degree, Integral) or self.degree < 1:
+            raise ValueError(f"degree must be an integer of at least 1, not {self.degree!r}")
+        if not np.isfinite(self.coef0):
+            raise ValueError(f"coef0 must be finite, not {self.coef0!r}")
+
+    @property
+    def is_mercer(self) -> bool:
+        """Whether its Gram matrices are positive semidefinite whatever the samples."""
+        return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0.0)
+
     def __call__(self, A: Any, Z: Any = None) -> Vector:
         """Kernel between the rows of A and of Z (of A and A by default), dense float64."""
         if callable(self.name):
             return np.asarray(self.name(A, A if Z is None else Z), dtype=float)
+        from sklearn.metrics.pairwise import pairwise_kernels
+
         settings = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         K = pairwise_kernels(A, Z, metric=self.name, filter_params=True, **settings)
         return K.toarray() if sp.issparse(K) else np.asarray(K)
@@ -124,6 +159,64 @@ def chunks(samples: Samples, size: int = _CHUNK) -> Iterator[Samples]:
         yield samples[start : start + size]
 
 
+def spread_samples(n: int) -> Samples:
+    """All of n samples, or 2,000 of them evenly spaced."""
+    return np.linspace(0, n - 1, min(n, _SOME)).astype(np.intp)
+
+
+def as_gram(K: Gram | Any) -> Gram:
+    """A Gram matrix served by blocks, as it is; a square array as a :class:`MatrixGram`."""
+    return K if hasattr(K, "panel") else MatrixGram(K)
+
+
+def require_psd(gram: Gram | Any) -> None:
+    """Refuse a Gram matrix that is clearly not symmetric positive semidefinite.
+
+    Up to 2,000 samples the matrix is tested whole. Beyond, the principal submatrix of 2,000 evenly
+    spaced samples is: a semidefinite matrix passes, but another one may pass as well. Of kernels that
+    are semidefinite by nature nothing is computed.
+
+    Parameters
+    ----------
+    gram : Gram or array_like of shape (n, n)
+        The matrix.
+
+    Raises
+    ------
+    ValueError
+        It is not finite or not symmetric, or has an eigenvalue below -1e-8 n max|K|.
+    """
+    gram = as_gram(gram)
+    if isinstance(gram, SampleGram) and gram.kernel.is_mercer:
+        return
+    samples = spread_samples(gram.n)
+    K = gram.panel(samples, np.float64).rows(samples)
+    _require_symmetric(gram.K if isinstance(gram, MatrixGram) else K)
+    size = float(np.abs(K).max())
+    floor = 1e-8 * len(K) * size
+    try:
+        np.linalg.cholesky(K + floor * np.eye(len(K)))
+    except np.linalg.LinAlgError:
+        least = float(np.linalg.eigvalsh(K)[0])
+        if least < -floor:
+            part = "" if len(K) == gram.n else f" of {len(K)} of its samples"
+            raise ValueError(
+                "the Gram matrix must be positive semidefinite; "
+                f"its smallest eigenvalue{part} is {least:.3g}. "
+                "The dual is not concave for this kernel; choose a Mercer kernel"
+            ) from None
+
+
+def _require_symmetric(K: Vector) -> None:
+    size = max(float(K.max()), -float(K.min()))
+    if not np.isfinite(size):
+        raise ValueError("the Gram matrix must be finite; it has NaN or infinite values")
+    for rows in chunks(np.arange(len(K)), _DENSE_ROWS):
+        part = slice(rows[0], rows[-1] + 1)
+        if np.abs(K[part] - K[:, part].T).max() > 1e-8 * size:
+            raise ValueError("the Gram matrix must be symmetric")
+
+
 class MatrixGram:
     """A Gram matrix that is there as a whole.
 
@@ -131,10 +224,17 @@ class MatrixGram:
     ----------
     K : ndarray of shape (n, n)
         Symmetric positive semidefinite matrix.
+
+    Raises
+    ------
+    ValueError
+        K is not square.
     """
 
     def __init__(self, K: Any):
-        self.K = np.asarray(K, dtype=float)
+        self.K = np.asarray(K.toarray() if sp.issparse(K) else K, dtype=float)
+        if self.K.ndim != 2 or self.K.shape[0] != self.K.shape[1]:
+            raise ValueError(f"the Gram matrix must be square, not of shape {self.K.shape}")
         self.n = len(self.K)
 
     def diagonal(self) -> Vector:

@@ -17,7 +17,8 @@ ROOTS = {"formulations": Path(formulations.__path__[0]), "polyopt": Path(polyopt
 # Lowest first. A file may import floors under its own, and its own.
 FLOORS = [
     ("formulations",),
-    ("polyopt.certificates", "polyopt.datasets"),
+    ("polyopt.datasets", "polyopt.kernels"),
+    ("polyopt.certificates",),
     ("polyopt.solvers",),
     ("polyopt.outer",),
     ("polyopt.estimators",),

@@ -1,8 +1,9 @@
 """A dual bound for a merely primal point: guessed multipliers, then accelerated projected ascent.
 
-Any feasible multipliers give a valid bound; better ones give a better bound. The guesses are what
-complementary slackness suggests at the given point: C inside the margin, 0 beyond it, and on the
-margin (and at the bounds) whatever fits w best by least squares. Where the point is optimal, so is
+Any feasible multipliers give a valid bound; better ones give a better bound. Expansion coefficients,
+where w is given by them, are multipliers but for signs. The other guesses are what complementary
+slackness suggests at the given point: C inside the margin, 0 beyond it, and on the margin (and at the
+bounds) whatever fits w best by least squares. Where the point is optimal, so is
 the guess. From the best of them the ascent climbs, needing products with the data alone.
 """
 
@@ -14,9 +15,12 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from polyopt.certificates.certificate import relative_gap
+from polyopt.certificates.geometry import KernelGeometry
 from polyopt.certificates.hinge import HingeProgram, Multipliers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     Vector = NDArray[np.float64]
@@ -49,10 +53,8 @@ def ascend(
         Ascent steps at most.
     """
     dual = _Dual(program)
-    best = dual.project(dual.ramp(f))
-    best_value = dual.value(best)
-    for band in _BANDS:
-        z = dual.fitted(v, f, band)
+    best, best_value = np.zeros(len(dual.signs)), -np.inf
+    for z in dual.guesses(v, f):
         value = dual.value(z)
         if value > best_value:
             best, best_value = z, value
@@ -108,6 +110,15 @@ class _Dual:
     def value(self, z: Vector) -> float:
         return self.program.dual_value(self.unpack(z))
 
+    def guesses(self, v: Vector, f: Vector) -> Iterator[Vector]:
+        """The guesses of this module, the cheapest first."""
+        if isinstance(self.program.geometry, KernelGeometry):
+            split = self.program.split(v)
+            yield np.concatenate([split.alpha, split.lam, split.lam_star])[: len(self.signs)]
+        yield self.project(self.ramp(f))
+        for band in _BANDS:
+            yield self.fitted(v, f, band)
+
     def ramp(self, f: Vector) -> Vector:
         """C inside the margin, 0 beyond it, a ramp in a band around it; nothing on the bounds."""
         band = _BANDS[-1]
@@ -144,18 +155,8 @@ class _Dual:
         return np.where(np.isfinite(self.program.C), self.program.C, 1.0)
 
     def curvature(self) -> float:
-        """Largest curvature of the dual, by power iteration, with a safety margin."""
-        geometry = self.program.geometry
-        direction = np.cos(np.arange(geometry.n) + 1.0)  # no symmetry of the data is likely to hide from it
-        largest = 0.0
-        for _ in range(30):
-            norm = float(np.linalg.norm(direction))
-            if norm == 0:
-                break
-            largest = norm
-            direction = geometry.scores(geometry.represent(direction / norm))
-        largest = max(largest, float(np.linalg.norm(direction)))
-        return self.families * 1.1 * largest or 1.0
+        """Largest curvature of the dual, estimated with a safety margin."""
+        return self.families * 1.1 * self.program.geometry.curvature() or 1.0
 
     def project(self, z: Vector) -> Vector:
         """The nearest point with 0 <= z <= upper and, with a free intercept, signs'z = 0."""

@@ -10,14 +10,18 @@ from formulations.centred_kernel import CentredKernel
 from formulations.recovery import as_data
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.geometry import Geometry
+    from polyopt.kernels import Gram
 
 __all__ = ["certify_rmm", "certify_sigma_svm", "certify_svm"]
+
+_GRAM_SAMPLES = 20_000  # the Sigma-SVM's kernel needs the whole matrix, which is 3.2 GB for so many
 
 
 def certify_svm(
@@ -28,6 +32,7 @@ def certify_svm(
     w: ArrayLike | None = None,
     b: float | None = None,
     alpha: ArrayLike | None = None,
+    kernel: Kernel | None = None,
     precomputed: bool = False,
     tol: float = 1e-6,
     max_iter: int = 2000,
@@ -44,23 +49,32 @@ def certify_svm(
         Cost per sample; infinite for a hard margin, where the multipliers may prove that no
         hyperplane separates the classes.
     w : array_like of shape (m,), optional
-        Normal vector; with `precomputed`, signed expansion coefficients of shape (n,).
+        Normal vector; with `kernel` or `precomputed`, signed expansion coefficients of shape (n,).
     b : float, optional
         Intercept. By default the best one for w.
     alpha : array_like of shape (n,), optional
         Multipliers of the margin rows, in input order, non-negative. At least one of `w` and
         `alpha` is needed; without `alpha` a dual bound is built.
+    kernel : Kernel, optional
+        The kernel of a kernel machine whose samples are X. No more of the Gram matrix is computed than
+        the columns of the support, by blocks.
     precomputed : bool
         Whether X is a Gram matrix.
     tol : float
         Relative tolerance.
     max_iter : int
         Effort spent on the bound when `alpha` is absent.
+
+    Raises
+    ------
+    ValueError
+        Wrong shapes or values, or a Gram matrix that :func:`polyopt.kernels.require_psd` refuses.
     """
     X, y = as_data(X, y)
-    geometry: Geometry = KernelGeometry(X) if precomputed else LinearGeometry(X)
+    gram = _gram(X, kernel, precomputed)
+    geometry: Geometry = LinearGeometry(X) if gram is None else KernelGeometry(gram)
     program = HingeProgram("the SVM", geometry, y, _costs(C, len(y)))
-    n, m = X.shape
+    n, m = len(y), X.shape[1] if gram is None else len(y)
     return certify_hinge(
         program, v=_vector("w", w, m), b=b, alpha=_vector("alpha", alpha, n), tol=tol, max_iter=max_iter
     )
@@ -76,6 +90,7 @@ def certify_sigma_svm(
     b: float | None = None,
     alpha: ArrayLike | None = None,
     weights: ArrayLike | None = None,
+    kernel: Kernel | None = None,
     precomputed: bool = False,
     tol: float = 1e-6,
     max_iter: int = 2000,
@@ -84,27 +99,34 @@ def certify_sigma_svm(
 
     Parameters
     ----------
-    X, y, C, alpha, precomputed, tol, max_iter
-        As in :func:`certify_svm`.
+    X, y, C, alpha, kernel, precomputed, tol, max_iter
+        As in :func:`certify_svm`; this machine's kernel needs the whole Gram matrix.
     D : float
         Share of the output variance in the regulariser, within [0, 1].
     w : array_like, optional
-        Normal vector (m,); with `precomputed`, expansion coefficients (n,) in the Sigma kernel.
+        Normal vector (m,); with `kernel` or `precomputed`, expansion coefficients (n,) in the Sigma
+        kernel.
     b : float, optional
         Intercept for centred inputs.
     weights : array_like of shape (n,), optional
         Weights of the samples in mean and covariance.
+
+    Raises
+    ------
+    ValueError
+        As in :func:`certify_svm`, or more than 20,000 samples with a kernel.
     """
     X, y = as_data(X, y)
     if not 0.0 <= D <= 1.0:
         raise ValueError(f"D must lie in [0, 1], not {D!r}")
+    gram = _gram(X, kernel, precomputed)
     geometry: Geometry
-    if precomputed:
-        geometry = KernelGeometry(CentredKernel(X, weights).gram(D))
-    else:
+    if gram is None:
         geometry = LinearGeometry(X, D, _vector("weights", weights, X.shape[0]))
+    else:
+        geometry = KernelGeometry(CentredKernel(_whole(gram), weights).gram(D))
     program = HingeProgram("the Sigma-SVM", geometry, y, _costs(C, len(y)))
-    n, m = X.shape
+    n, m = len(y), X.shape[1] if gram is None else len(y)
     return certify_hinge(
         program, v=_vector("w", w, m), b=b, alpha=_vector("alpha", alpha, n), tol=tol, max_iter=max_iter
     )
@@ -121,6 +143,7 @@ def certify_rmm(
     alpha: ArrayLike | None = None,
     lam: ArrayLike | None = None,
     lam_star: ArrayLike | None = None,
+    kernel: Kernel | None = None,
     precomputed: bool = False,
     tol: float = 1e-6,
     max_iter: int = 2000,
@@ -129,7 +152,7 @@ def certify_rmm(
 
     Parameters
     ----------
-    X, y, C, w, b, alpha, precomputed, tol, max_iter
+    X, y, C, w, b, alpha, kernel, precomputed, tol, max_iter
         As in :func:`certify_svm`.
     B : float
         Bound on the outputs, at least 0.
@@ -139,9 +162,10 @@ def certify_rmm(
     X, y = as_data(X, y)
     if not B >= 0:
         raise ValueError(f"B must be at least 0, not {B!r}")
-    geometry: Geometry = KernelGeometry(X) if precomputed else LinearGeometry(X)
+    gram = _gram(X, kernel, precomputed)
+    geometry: Geometry = LinearGeometry(X) if gram is None else KernelGeometry(gram)
     program = HingeProgram("the Relative Margin Machine", geometry, y, _costs(C, len(y)), float(B))
-    n, m = X.shape
+    n, m = len(y), X.shape[1] if gram is None else len(y)
     return certify_hinge(
         program,
         v=_vector("w", w, m),
@@ -152,6 +176,30 @@ def certify_rmm(
         tol=tol,
         max_iter=max_iter,
     )
+
+
+def _gram(X: Any, kernel: Kernel | None, precomputed: bool) -> Gram | None:
+    """The Gram matrix of a kernel machine, checked; None for linear features."""
+    if kernel is not None and precomputed:
+        raise ValueError("kernel must be None where X is a Gram matrix (precomputed=True)")
+    if kernel is None and not precomputed:
+        return None
+    gram: Gram = MatrixGram(X) if kernel is None else SampleGram(X, kernel)
+    require_psd(gram)
+    return gram
+
+
+def _whole(gram: Gram) -> NDArray[Any]:
+    """The whole Gram matrix, where there is room for it."""
+    if gram.n > _GRAM_SAMPLES:
+        raise ValueError(
+            f"X has {gram.n} samples, and the Sigma-SVM's kernel needs the whole Gram matrix: "
+            f"at most {_GRAM_SAMPLES} samples can be certified with a kernel"
+        )
+    if isinstance(gram, MatrixGram):
+        return gram.K
+    every = np.arange(gram.n)
+    return gram.panel(every, np.float64).rows(every)
 
 
 def _vector(name: str, values: ArrayLike | None, size: int) -> NDArray[Any] | None:

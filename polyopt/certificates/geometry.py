@@ -1,6 +1,6 @@
 """The quadratic part of a hinge program: what an inner product, a norm and a score are.
 
-A hinge program needs five operations of its feature space, whatever the space is. `v` stands for
+A hinge program needs a few operations of its feature space, whatever the space is. `v` stands for
 the vector that represents ``w``: ``w`` itself for linear features, expansion coefficients for a
 kernel. `beta` is a vector over the samples.
 """
@@ -14,9 +14,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.recovery import moments
+from polyopt.certificates.products import Products
+from polyopt.kernels import MatrixGram, as_gram, spread_samples
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
+
+    from polyopt.kernels import Gram
 
     Vector = NDArray[np.float64]
 
@@ -28,6 +34,9 @@ class Geometry(Protocol):
 
     n: int
     unit: float  # the size of the gradient of half the energy where the energy is 1
+
+    def prepare(self, *vectors: Vector) -> None:
+        """Be told which v and beta will be asked about, so that one pass over the data may do."""
 
     def scores(self, v: Vector) -> Vector:
         """``w'phi(x_i)`` for every sample, shape (n,)."""
@@ -49,6 +58,9 @@ class Geometry(Protocol):
 
     def energy(self, v: Vector) -> float:
         """Twice the regulariser: ``||w||^2``, or its like in another metric."""
+
+    def curvature(self) -> float:
+        """Estimate of the largest eigenvalue of ``beta -> scores(represent(beta))``."""
 
 
 class LinearGeometry:
@@ -73,6 +85,9 @@ class LinearGeometry:
             self.mean, Sigma = moments(self.X, weights)
             self.metric = (1.0 - D) * np.eye(m) + D * Sigma
         self.unit = 1.0 if self.metric is None else float(np.sqrt(self.metric.diagonal().max()))
+
+    def prepare(self, *vectors: Vector) -> None:
+        pass  # its products are cheap
 
     def scores(self, v: Vector) -> Vector:
         return np.asarray(self.X @ v) - self.mean @ v
@@ -103,38 +118,67 @@ class LinearGeometry:
     def energy(self, v: Vector) -> float:
         return float(v @ self.gradient(v))
 
+    def curvature(self) -> float:
+        return _largest_eigenvalue(lambda beta: self.scores(self.represent(beta)), self.n)
+
 
 class KernelGeometry:
     """The feature space of a Gram matrix; v are expansion coefficients, ``w = sum_i v_i phi(x_i)``.
 
     Parameters
     ----------
-    K : ndarray of shape (n, n)
-        Symmetric positive semidefinite Gram matrix.
+    gram : Gram or array_like of shape (n, n)
+        Symmetric positive semidefinite Gram matrix, whole or served by blocks: no more of it is
+        computed than the columns of the samples in use, and no more kept than half a gigabyte.
     """
 
-    def __init__(self, K: Any):
-        self.K = np.asarray(K, dtype=float)
-        self.n = len(self.K)
-        self.unit = float(np.sqrt(max(self.K.diagonal().max(), 0.0)))
+    def __init__(self, gram: Gram | Any):
+        self.gram = as_gram(gram)
+        self.n = self.gram.n
+        self.unit = float(np.sqrt(max(self.gram.diagonal().max(), 0.0)))
+        self._products = Products(self.gram)
+        if isinstance(self.gram, MatrixGram):
+            self.K = self.gram.K
+
+    def prepare(self, *vectors: Vector) -> None:
+        self._products.prepare(list(vectors))
 
     def scores(self, v: Vector) -> Vector:
-        return self.K @ v
+        return self._products.of(v)
 
     def gradient(self, v: Vector) -> Vector:
-        return self.K @ v
+        return self._products.of(v)
 
     def pull(self, beta: Vector) -> Vector:
-        return self.K @ beta
+        return self._products.of(beta)
 
     def columns(self, samples: NDArray[np.intp]) -> Vector:
-        return self.K[:, samples]
+        return self._products.columns(samples)
 
     def pull_scale(self, beta: Vector) -> float:
-        return float(np.max(np.abs(self.K) @ np.abs(beta), initial=0.0))
+        return self._products.size(beta)
 
     def represent(self, beta: Vector) -> Vector:
         return beta
 
     def energy(self, v: Vector) -> float:
-        return float(v @ self.K @ v)
+        return float(v @ self._products.of(v))
+
+    def curvature(self) -> float:
+        # For many samples from some of them, spread evenly: the mean outer product is about the same.
+        some = spread_samples(self.n)
+        K = self.gram.panel(some, np.float64).rows(some)
+        return self.n / len(some) * _largest_eigenvalue(lambda beta: K @ beta, len(some))
+
+
+def _largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
+    """Largest eigenvalue of a semidefinite map on n numbers, from below, by power iteration."""
+    direction = np.cos(np.arange(n) + 1.0)  # no symmetry of the data is likely to hide from it
+    largest = 0.0
+    for _ in range(30):
+        norm = float(np.linalg.norm(direction))
+        if norm == 0:
+            break
+        largest = norm
+        direction = product(direction / norm)
+    return max(largest, float(np.linalg.norm(direction)))

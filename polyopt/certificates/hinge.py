@@ -90,11 +90,11 @@ class HingeProgram:
     B: float = np.inf
     intercept: bool = True
 
-    def primal_value(self, v: Vector, f: Vector) -> float:
-        """Objective at v with outputs f and the least slacks."""
-        xi = slacks(f, self.y)
+    def primal_value(self, v: Vector, f: Vector, shrink: float = 1.0) -> float:
+        """Objective with the least slacks at ``shrink * v``, where the outputs are ``shrink * f``."""
+        xi = slacks(shrink * f, self.y)
         paid = xi > 0
-        return 0.5 * self.geometry.energy(v) + float(self.C[paid] @ xi[paid])
+        return 0.5 * shrink**2 * self.geometry.energy(v) + float(self.C[paid] @ xi[paid])
 
     def dual_value(self, dual: Multipliers) -> float:
         """Dual objective; a bound on the optimum wherever the multipliers are feasible."""
@@ -113,6 +113,15 @@ class HingeProgram:
         zeros = np.zeros(self.geometry.n)
         lam, lam_star = (zeros if part is None else np.asarray(part, dtype=float) for part in (lam, lam_star))
         return Multipliers(np.asarray(alpha, dtype=float), lam, lam_star)
+
+    def split(self, beta: Vector) -> Multipliers:
+        """The multipliers that give the most for this beta: alpha takes what its cap lets it."""
+        # For B < 1 a bound's multiplier costs less than alpha earns, and alpha is at its cap.
+        least = np.where(np.isfinite(self.C) & (self.B < 1.0), self.C, 0.0)
+        ends = self.y * least, self.y * self.C
+        low, high = np.minimum(*ends), np.maximum(*ends)
+        lam, lam_star = np.maximum(low - beta, 0.0), np.maximum(beta - high, 0.0)
+        return Multipliers(self.y * np.clip(beta, low, high), lam, lam_star)
 
     def repair(self, dual: Multipliers) -> Multipliers:
         """The multipliers made feasible: clipped to their signs and caps, then balanced.
@@ -179,12 +188,14 @@ def certify_hinge(
     if v is None:
         assert given is not None
         v = geometry.represent(given.beta(y))
+    asked = [] if given is None else [given.beta(y), program.repair(given).beta(y)]
+    geometry.prepare(v, *asked)
     f = geometry.scores(v) + (program.best_intercept(v) if b is None else b)
 
     residuals = _primal_residuals(program, f)
     reach = float(np.abs(f).max())
     shrink = program.B / reach if reach > program.B else 1.0
-    primal_value = program.primal_value(shrink * v, shrink * f)
+    primal_value = program.primal_value(v, f, shrink)
     feasible = all(r.relative <= tol for r in residuals)
 
     if given is None:

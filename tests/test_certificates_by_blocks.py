@@ -1,0 +1,260 @@
+"""Certificates of kernel machines from the samples: the same numbers, without the whole Gram matrix."""
+
+from __future__ import annotations
+
+import tracemalloc
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from formulations import rmm, sigma_svm, svm
+from formulations.samples import two_blobs
+from polyopt.certificates import (
+    Claim,
+    certify_rmm,
+    certify_sigma_svm,
+    certify_svm,
+    classifiers,
+    products,
+)
+from polyopt.certificates.geometry import KernelGeometry
+from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.kernels import Kernel, MatrixGram, SampleGram
+
+
+def cubic(A, Z):
+    product = A @ Z.T
+    return (product.toarray() if sp.issparse(product) else product) ** 3
+
+
+KERNELS = {
+    "linear": Kernel("linear"),
+    "poly": Kernel("poly", gamma=0.4, degree=3, coef0=1.0),
+    "rbf": Kernel("rbf", gamma=0.3),
+    # Positive semidefinite to within rounding: its argument is so small that tanh is all but linear.
+    "sigmoid": Kernel("sigmoid", gamma=1e-5),
+    "callable": Kernel(cubic),
+}
+STORED = {"dense": np.asarray, "csr": sp.csr_array}
+
+
+@pytest.fixture(params=KERNELS.values(), ids=KERNELS)
+def kernel(request):
+    return request.param
+
+
+@pytest.fixture(params=[2**29, 0], ids=["kept", "streamed"])
+def budget(request, monkeypatch):
+    monkeypatch.setattr(products, "_KEPT_BYTES", request.param)
+
+
+class Counted:
+    """A Gram matrix that counts the kernel values it is asked for."""
+
+    def __init__(self, K):
+        self.inner, self.n, self.values = MatrixGram(K), len(K), 0
+        self.diagonal, self.is_single = self.inner.diagonal, self.inner.is_single
+
+    def panel(self, columns, dtype):
+        panel, width = self.inner.panel(columns, dtype), len(columns)
+
+        def rows(samples, out=None):
+            self.values += len(samples) * width
+            return panel.rows(samples, out)
+
+        return SimpleNamespace(rows=rows)
+
+
+def optimum(K, y, C, B):
+    s = rmm.kernel_dual(K, y, C, B).solve()
+    beta = s["alpha"] * y - s["lam"] + s["lam_star"]
+    vectors = {name: s[name] for name in ("alpha", "lam", "lam_star")}
+    return {"w": beta, "b": float(s.duals["b"]), **vectors}
+
+
+def same(one, other):
+    assert one.claim is other.claim
+    assert one.primal_value == pytest.approx(other.primal_value, rel=1e-12)
+    assert one.dual_value == pytest.approx(other.dual_value, rel=1e-12)
+    assert [r.label for r in one.residuals if r.relative > 1e-9] == [
+        r.label for r in other.residuals if r.relative > 1e-9
+    ]
+
+
+@pytest.mark.usefixtures("budget")
+@pytest.mark.parametrize("store", STORED.values(), ids=STORED)
+def test_by_blocks_as_by_the_whole_matrix(kernel, store):
+    X, y = two_blobs(n=60, seed=1)
+    K = kernel(X)
+    C, B = 10.0 / np.abs(K).max(), 1.5
+    vectors = optimum(K, y, C, B)
+    whole = certify_rmm(K, y, C, B, precomputed=True, **vectors)
+    assert whole.claim is Claim.OPTIMAL
+    same(certify_rmm(store(X), y, C, B, kernel=kernel, **vectors), whole)
+    short = {name: vectors[name] for name in ("w", "b", "alpha")}
+    same(certify_svm(store(X), y, C, kernel=kernel, **short), certify_svm(K, y, C, precomputed=True, **short))
+    implied = {name: vectors[name] for name in ("alpha", "lam", "lam_star")}
+    same(
+        certify_rmm(store(X), y, C, B, kernel=kernel, **implied),
+        certify_rmm(K, y, C, B, precomputed=True, **implied),
+    )
+
+
+@pytest.mark.usefixtures("budget")
+@pytest.mark.parametrize("store", STORED.values(), ids=STORED)
+def test_every_operation_of_the_geometry(kernel, store, rng):
+    X = rng.normal(size=(1300, 4))  # more than one block of rows
+    K = kernel(X)
+    geometry = KernelGeometry(SampleGram(store(X), kernel))
+    v = np.where(rng.random(1300) < 0.1, rng.normal(size=1300), 0.0)
+    other = np.where(rng.random(1300) < 0.1, rng.normal(size=1300), 0.0)
+    scale = 1e-12 * float((np.abs(K) @ np.abs(v)).max())
+    geometry.prepare(v, 2.0 * v)
+    for asked in (v, other, v + other, v):
+        for product in (geometry.scores, geometry.gradient, geometry.pull):
+            assert product(asked) == pytest.approx(K @ asked, abs=3 * scale)
+        assert geometry.energy(asked) == pytest.approx(asked @ K @ asked, rel=1e-11)
+        assert geometry.pull_scale(asked) == pytest.approx((np.abs(K) @ np.abs(asked)).max(), rel=1e-12)
+    samples = np.array([7, 3, 3, 1299])
+    assert geometry.columns(samples) == pytest.approx(K[:, samples], rel=1e-12, abs=scale)
+    assert geometry.unit == pytest.approx(np.sqrt(K.diagonal().max()), rel=1e-12)
+    if kernel.name != "sigmoid":
+        assert geometry.curvature() == pytest.approx(np.linalg.eigvalsh(K)[-1], rel=0.1)
+
+
+@pytest.mark.usefixtures("budget")
+def test_every_kernel_value_is_computed_once():
+    X, y = two_blobs(n=60, separation=2.0, seed=1)
+    K = Kernel("rbf", gamma=0.3)(X)
+    vectors = optimum(K, y, 1.0, 1.2)
+    support = np.abs(vectors["w"]) > 1e-6
+    for name in ("w", "alpha", "lam", "lam_star"):
+        # Three vectors that differ: what is given, what the multipliers imply, and that repaired.
+        vectors[name] = np.where(support, vectors[name] * (1.0001 if name == "w" else 1.0002), 0.0)
+    gram = Counted(K)
+    program = HingeProgram("a machine", KernelGeometry(gram), y, np.ones(len(y)), 1.2)
+    vectors["v"] = vectors.pop("w")
+    certificate = certify_hinge(program, **vectors)
+    assert certificate.claim is not Claim.INFEASIBLE
+    assert 0 < support.sum() < len(y)
+    assert gram.values == len(y) * support.sum()
+    again = certify_hinge(program, **vectors)
+    assert (again, gram.values) == (certificate, len(y) * support.sum())
+
+
+@pytest.mark.parametrize("name", ["w", "b", "alpha", "lam", "lam_star"])
+@pytest.mark.parametrize("size", [1e-2, 1e-4])
+def test_a_perturbed_optimum_is_never_optimal(name, size, blobs, rng):
+    X, y = blobs
+    kernel = KERNELS["rbf"]
+    vectors = optimum(kernel(X), y, 1.0, 1.2)
+    value = np.asarray(vectors[name])
+    moved = value + size * rng.choice([-1.0, 1.0], value.shape)
+    certificate = certify_rmm(X, y, 1.0, 1.2, kernel=kernel, **{**vectors, name: moved})
+    assert certificate.claim is not Claim.OPTIMAL
+    assert certificate.worst.relative > certificate.tol
+
+
+@pytest.mark.usefixtures("budget")
+@pytest.mark.parametrize("B", [0.5, 1.0, 1.2, 1e3])
+def test_coefficients_alone_are_proven_optimal(B, blobs):
+    """Expansion coefficients are multipliers but for signs; the bound they imply is tight."""
+    X, y = blobs
+    kernel, costs = KERNELS["rbf"], np.linspace(0.5, 2.0, len(y))
+    vectors = optimum(kernel(X), y, costs, B)
+    certificate = certify_rmm(X, y, costs, B, kernel=kernel, w=vectors["w"], b=vectors["b"], max_iter=1)
+    assert certificate.claim is Claim.OPTIMAL
+    program = HingeProgram("a machine", KernelGeometry(kernel(X)), y, costs, B)
+    split = program.split(vectors["w"])
+    assert split.beta(y) == pytest.approx(vectors["w"], abs=1e-12)
+    for part, name in ((split.alpha, "alpha"), (split.lam, "lam"), (split.lam_star, "lam_star")):
+        if B != 1.0:  # where alpha and lam cost the same, any mixture is optimal
+            assert part == pytest.approx(vectors[name], abs=1e-6)
+
+
+@pytest.mark.usefixtures("budget")
+def test_the_ascent_climbs_from_a_poor_point(blobs):
+    X, y = blobs
+    kernel = KERNELS["rbf"]
+    solution = svm.kernel_dual(kernel(X), y, 1.0).solve()
+    w, b = 0.3 * solution["alpha"] * y, float(solution.duals["b"])
+    few, many = (certify_svm(X, y, 1.0, w=w, b=b, kernel=kernel, max_iter=k) for k in (1, 500))
+    optimal = solution.objective
+    assert few.dual_value < 0.98 * optimal < many.dual_value
+    assert optimal * (1 - 1e-6) < many.dual_value <= optimal * (1 + 1e-9)
+    assert many.claim is Claim.SUBOPTIMAL_BY
+    assert many.eps == pytest.approx(many.primal_value - optimal, rel=1e-4)
+
+
+@pytest.mark.parametrize("D", [0.0, 0.7])
+def test_a_sigma_svm_from_its_samples(D, blobs):
+    X, y = blobs
+    kernel = KERNELS["rbf"]
+    s = sigma_svm.kernel_dual(kernel(X), y, 1.0, D).solve()
+    vectors = {"w": s["alpha"] * y, "b": float(s.duals["b"]), "alpha": s["alpha"]}
+    certificate = certify_sigma_svm(X, y, 1.0, D, kernel=kernel, **vectors)
+    assert certificate.claim is Claim.OPTIMAL
+    same(certificate, certify_sigma_svm(kernel(X), y, 1.0, D, precomputed=True, **vectors))
+    vectors["alpha"] = vectors["alpha"] + 1e-3
+    assert certify_sigma_svm(X, y, 1.0, D, kernel=kernel, **vectors).claim is not Claim.OPTIMAL
+
+
+@pytest.mark.parametrize("store", STORED.values(), ids=STORED)
+@pytest.mark.parametrize("n", [6000])
+def test_no_square_array_is_made(store, n, rng):
+    """100 support vectors of 6,000: their columns are 5 MB, the matrix would be 288 MB."""
+    X, y = rng.normal(size=(n, 5)), np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+    alpha = np.where(np.arange(n) < 100, 1.0, 0.0)
+    samples = store(X)
+    for kernel in (Kernel("rbf"), Kernel("poly", coef0=1.0)):
+        tracemalloc.start()
+        certificate = certify_rmm(samples, y, 1.0, 2.0, w=alpha * y, b=0.0, alpha=alpha, kernel=kernel)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert certificate.claim is not Claim.OPTIMAL
+        assert peak < 24e6
+
+
+def test_beyond_the_budget_no_more_is_held_than_a_few_rows(monkeypatch, rng):
+    monkeypatch.setattr(products, "_KEPT_BYTES", 2**20)
+    n = 4000
+    X, y = rng.normal(size=(n, 5)), np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+    tracemalloc.start()
+    certify_svm(X, y, 1.0, alpha=np.ones(n), kernel=Kernel("rbf"))  # all n samples are support vectors
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * 8 * n * n  # a block of 512 rows of 4,000, its absolute values, and a little more
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda X, y: certify_svm(X @ X.T, y, kernel=Kernel("rbf"), precomputed=True, w=y),
+            "kernel must be None",
+        ),
+        (lambda X, y: certify_svm(X, y, kernel=Kernel("rbf"), w=np.ones(3)), r"w must have shape \(40,\)"),
+        (lambda X, y: certify_svm(X, y, precomputed=True, w=y), "must be square"),
+        (lambda X, y: certify_svm(-X @ X.T, y, precomputed=True, w=y), "must be positive semidefinite"),
+        (
+            lambda X, y: certify_rmm(X, y, kernel=Kernel("sigmoid", coef0=-1.0), w=y),
+            "must be positive semidefinite",
+        ),
+        (
+            lambda X, y: certify_svm(X, y, kernel=Kernel(lambda A, Z: A @ Z.T + A[:, :1]), w=y),
+            "must be symmetric",
+        ),
+    ],
+)
+def test_bad_input_is_refused_by_name(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(*two_blobs())
+
+
+def test_a_sigma_svm_of_too_many_samples_is_refused(monkeypatch):
+    monkeypatch.setattr(classifiers, "_GRAM_SAMPLES", 39)
+    X, y = two_blobs()
+    with pytest.raises(ValueError, match=r"X has 40 samples, and .* at most 39 samples"):
+        certify_sigma_svm(X, y, kernel=Kernel("rbf"), w=y)

@@ -1,0 +1,116 @@
+"""A Gram matrix that is no Gram matrix is refused; so is a kernel that is no kernel."""
+
+from __future__ import annotations
+
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from polyopt.kernels import Kernel, MatrixGram, SampleGram, as_gram, require_psd, spread_samples
+
+
+def with_eigenvalues(values, rng):
+    Q = np.linalg.qr(rng.normal(size=(len(values), len(values))))[0]
+    K = (Q * np.asarray(values)) @ Q.T
+    return (K + K.T) / 2
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("rank", [0, 1, 30])
+def test_semidefinite_matrices_pass_whatever_their_rank_and_size(scale, rank, rng):
+    F = rng.normal(size=(50, rank))
+    require_psd(scale * (F @ F.T))
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_a_negative_eigenvalue_is_named(scale, rng):
+    values = np.linspace(1.0, 2.0, 40)
+    require_psd(scale * with_eigenvalues(np.append(values, -1e-8), rng))  # rounding, for all one knows
+    K = scale * with_eigenvalues(np.append(values, -1e-3), rng)
+    with pytest.raises(ValueError, match=re.escape(f"smallest eigenvalue is {-1e-3 * scale:.3g}")):
+        require_psd(K)
+
+
+def test_of_many_samples_some_are_tested(rng):
+    n = 2500
+    some = spread_samples(n)
+    assert len(np.unique(some)) == 2000
+    assert (some[0], some[-1], np.diff(some).max()) == (0, n - 1, 2)
+    K = np.eye(n)
+    K[some[:2, None], some[:2]] = [[1.0, 2.0], [2.0, 1.0]]
+    with pytest.raises(ValueError, match="smallest eigenvalue of 2000 of its samples is -1"):
+        require_psd(K)
+    require_psd(np.eye(n))
+
+
+def test_samples_are_tested_like_matrices(rng):
+    X = rng.normal(size=(60, 4))
+    for indefinite in (
+        Kernel("sigmoid", coef0=-1.0),
+        Kernel("poly", coef0=-5.0),
+        Kernel(lambda A, Z: -A @ Z.T),
+    ):
+        assert np.linalg.eigvalsh(indefinite(X))[0] < -0.1
+        with pytest.raises(ValueError, match="choose a Mercer kernel"):
+            require_psd(SampleGram(X, indefinite))
+    require_psd(SampleGram(X, Kernel(lambda A, Z: A @ Z.T)))
+    for semidefinite in (Kernel("linear"), Kernel("poly", coef0=1.0), Kernel("rbf")):
+        assert semidefinite.is_mercer
+        assert np.linalg.eigvalsh(semidefinite(X))[0] > -1e-9
+        require_psd(SampleGram(X, semidefinite))
+
+
+@pytest.mark.parametrize("n", [20, 2100])
+def test_asymmetry_is_refused_wherever_it_is(n):
+    for i, j in ((0, n - 1), (n // 2, n // 2 + 1)):
+        K = np.eye(n)
+        K[i, j] = 1e-3
+        with pytest.raises(ValueError, match="must be symmetric"):
+            require_psd(K)
+    K[j, i] = K[i, j]
+    require_psd(K)
+
+
+def test_values_that_are_not_finite_are_refused():
+    for value in (np.nan, np.inf, -np.inf):
+        K = np.eye(4)
+        K[1, 2] = K[2, 1] = value
+        with pytest.raises(ValueError, match="must be finite"):
+            require_psd(K)
+
+
+def test_the_test_of_a_large_matrix_takes_little_memory():
+    K = np.eye(5000)
+    tracemalloc.start()
+    require_psd(K)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.75 * K.nbytes  # that of 2,000 samples: 32 MB, and its shifted copies
+
+
+def test_arrays_become_gram_matrices_and_gram_matrices_stay():
+    K = np.eye(3)
+    gram = as_gram(K)
+    assert isinstance(gram, MatrixGram)
+    assert gram.K is K
+    assert as_gram(gram) is gram
+    with pytest.raises(ValueError, match=r"must be square, not of shape \(3, 2\)"):
+        as_gram(K[:, :2])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"name": "gauss"}, "must be one of linear, poly, rbf, sigmoid or callable, not 'gauss'"),
+        ({"name": "rbf", "gamma": 0.0}, "gamma must be positive"),
+        ({"name": "rbf", "gamma": np.inf}, "gamma must be positive"),
+        ({"name": "poly", "degree": 0}, "degree must be"),
+        ({"name": "poly", "degree": 2.5}, "degree must be"),
+        ({"name": "poly", "coef0": np.nan}, "coef0 must be finite"),
+    ],
+)
+def test_a_kernel_that_is_none_is_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Kernel(**settings)
