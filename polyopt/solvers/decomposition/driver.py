@@ -9,7 +9,7 @@ import numpy as np
 
 from formulations.recovery import best_intercept
 from formulations.solution import Solution, Status
-from polyopt.kernels import MatrixGram, chunks, stream
+from polyopt.kernels import MatrixGram, chunks, square, stream
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.decomposition.dual import Dual, balanced, slopes
 from polyopt.solvers.decomposition.polish import polish
@@ -30,10 +30,12 @@ __all__ = ["Decomposition", "solve_decomposition"]
 _WORKING_SET = 512  # samples
 _DOUBLE = 2000  # up to so many samples, double precision throughout: the rows cost next to nothing
 _SINGLE_TOL = 1e-5  # single precision leads no closer than this
-_SWITCH = 1e-1  # the violation from which on Newton's method may take over
+_SWITCH = 0.3  # the violation from which on Newton's method may take over
 _NEAR = 0.05  # samples whose outputs are so near to where they would count are watched by the polish
 _NEWTON_PAYS = 1e-4  # below this Newton's method always pays; above it, when it is cheap
 _OVERHEAD = 5e7  # what an iteration costs besides its kernel rows, in the time of so many operations
+_REACH = 0.5
+_MUCH = 0.3  # share of the violation for which a working set without new kernel rows is worth while
 _EASE = 0.1  # a sub-problem is solved to this share of the violation outside it
 _PAIR_STEPS = 100_000  # pair steps in one sub-problem
 _SHRINK_EVERY = 10  # iterations between two looks at what could be set aside
@@ -264,7 +266,8 @@ class Decomposition:
                 return over
             if rows.is_full and self._iteration % _SHRINK_EVERY == 0 and self._set_aside(rise, fall, m, M):
                 continue
-            chosen = choose(rise, fall, self._last, min(_WORKING_SET, rows.slots))
+            size, enough = min(_WORKING_SET, rows.slots), max(_MUCH * (m - M), tol)
+            chosen = choose(rise, fall, self._last, size, rows.is_held(active), enough)
             slots = rows.fetch(active[chosen])
             part, ease = beta[chosen], max(_EASE * (m - M), tol / 2)
             solve_pairs(
@@ -352,7 +355,7 @@ class Decomposition:
     def _polish(self, tol: float) -> bool:
         """Newton's method on the samples that matter; whether it had room and brought anything."""
         dual, before = self._dual, self._violation()
-        watched = self._watched(max(_NEAR, 2 * before))
+        watched = self._watched(max(_NEAR, _REACH * before))
         up, down = slopes(self._beta, dual.lo, dual.hi, self.y, dual.B)
         free = int((up == down).sum())
         room = 8.0 * (len(watched) ** 2 + 1.25 * free**2)
@@ -360,7 +363,7 @@ class Decomposition:
             return False
         if room + self._rows.bytes > self._budget:
             self._rows = self._new_rows(self._rows.dtype)
-        K = self.gram.panel(watched, np.float64).rows(watched)
+        K = square(self.gram, watched)
         beta = self._beta[watched]
         g = K @ beta
         after, steps = polish(K, beta, g, dual, watched, tol, self._clock)

@@ -14,10 +14,12 @@ variables that join, border the system, and it is factored anew only when the bo
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, LinAlgWarning, solve, solve_triangular
+from scipy.linalg.lapack import dpotrf
 
 from polyopt.solvers.decomposition.dual import slopes
 
@@ -138,7 +140,9 @@ def _newton(
         reach = float(room.min())
     else:
         reach = 1.0
-    change = K[:, free] @ d
+    step = np.zeros(len(beta))
+    step[free] = d
+    change = K @ step
     bend = float(d @ change[free])
     length = min(reach, gain / bend if bend > 0.0 else reach)
     if not (gain > 0.0 and length > 0.0 and np.isfinite(length)):
@@ -159,15 +163,16 @@ class _System:
 
     def __init__(self, K: Vector, base: Samples):
         self._K, self._base = K, base
-        block = K[np.ix_(base, base)]
-        ridge = _RIDGE * max(float(block.diagonal().mean()), np.finfo(float).tiny)
+        diagonal = K.diagonal()[base]
+        self._ridge = _RIDGE * max(float(diagonal.mean()), np.finfo(float).tiny)
         while True:
-            try:
-                self._L = cholesky(block + ridge * np.eye(len(base)), lower=True, check_finite=False)
+            # Symmetric, so its transpose is itself in the column order that LAPACK factors in place.
+            block = K[np.ix_(base, base)].T
+            block[np.diag_indices(len(base))] += self._ridge
+            self._L, failed = dpotrf(block, lower=1, clean=0, overwrite_a=1)
+            if not failed:
                 break
-            except LinAlgError:
-                ridge *= 100.0
-        self._ridge = ridge
+            self._ridge *= 100.0
         self._column: dict[tuple[str, int], Vector] = {}  # L⁻¹ times each column of the border so far
 
     def covers(self, free: Samples) -> bool:
@@ -200,7 +205,7 @@ class _System:
         right = np.concatenate([residual[at], pin_moves, [0.0]])
         r0 = np.where(present, residual[order], 0.0)
         y0 = solve_triangular(self._L, r0, lower=True, check_finite=False)
-        z = np.linalg.lstsq(S - U.T @ U, right - U.T @ y0, rcond=1e-15)[0]
+        z = _solve_small(S - U.T @ U, right - U.T @ y0)
         d0 = solve_triangular(self._L, y0 - U @ z, lower=True, trans=1, check_finite=False)
         d = np.zeros(len(free))
         d[order[present]] = d0[present]
@@ -230,3 +235,13 @@ class _System:
                 self._ones = solved[:, place]
             else:
                 self._column[key] = solved[:, place]
+
+
+def _solve_small(S: Vector, right: Vector) -> Vector:
+    """Solve the border's system; by least squares where it is singular."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", LinAlgWarning)
+            return solve(S, right, assume_a="sym", check_finite=False)
+    except (LinAlgError, LinAlgWarning):
+        return np.linalg.lstsq(S, right, rcond=1e-15)[0]

@@ -103,9 +103,9 @@ class Rows:
         self._slot[missing] = places
         self._used[places] = self._now
 
-    def held(self) -> Samples:
-        """The samples whose rows are at hand."""
-        return self._owner[self._owner >= 0]
+    def is_held(self, samples: Samples) -> NDArray[np.bool_]:
+        """Whether the rows of these samples are at hand."""
+        return self._slot[samples] >= 0
 
     @property
     def bytes(self) -> int:

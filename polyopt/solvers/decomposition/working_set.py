@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["choose"]
 
+_FEW = 32  # kernel rows that BLAS computes in hardly less time than it takes to read the samples
 
-def choose(rise: Vector, fall: Vector, last: Samples, size: int) -> Samples:
+
+def choose(
+    rise: Vector, fall: Vector, last: Samples, size: int, held: NDArray[np.bool_], enough: float
+) -> Samples:
     """The next working set.
 
     Parameters
@@ -31,6 +35,10 @@ def choose(rise: Vector, fall: Vector, last: Samples, size: int) -> Samples:
         The last working set, in the order its samples entered.
     size : int
         Samples at most.
+    held : ndarray of bool, shape (n,)
+        Whose kernel rows are at hand.
+    enough : float
+        The violation among those at hand for which a few new rows can wait.
 
     Returns
     -------
@@ -38,13 +46,24 @@ def choose(rise: Vector, fall: Vector, last: Samples, size: int) -> Samples:
         Samples without repetition: those that stay first, then the new ones.
     """
     keep = last[-(size // 2) :]
-    taken = np.zeros(len(rise), dtype=bool)
-    taken[keep] = True
-    fresh = (size - len(keep)) // 2
-    upward = _largest(np.where(taken, -np.inf, rise), fresh, fall.min())
-    taken[upward] = True
-    downward = _largest(np.where(taken, -np.inf, -fall), fresh, -rise.max())
-    return np.concatenate([keep, upward, downward])
+    open_ = np.ones(len(rise), dtype=bool)
+    open_[keep] = False
+    fresh = _violators(rise, fall, open_, size - len(keep))
+    missing = len(fresh) - int(held[fresh].sum())
+    if 0 < missing < _FEW:
+        # A few rows cost as much time as many: they can wait while those at hand violate enough.
+        if rise[held].max(initial=-np.inf) - fall[held].min(initial=np.inf) > enough:
+            fresh = _violators(rise, fall, open_ & held, size - len(keep))
+    return np.concatenate([keep, fresh])
+
+
+def _violators(rise: Vector, fall: Vector, allowed: NDArray[np.bool_], count: int) -> Samples:
+    """The worst violators among the samples allowed: half of them upwards, half downwards."""
+    upward = _largest(np.where(allowed, rise, -np.inf), count // 2, fall.min())
+    allowed[upward] = False
+    downward = _largest(np.where(allowed, -fall, -np.inf), count // 2, -rise.max())
+    allowed[upward] = True
+    return np.concatenate([upward, downward])
 
 
 def _largest(values: Vector, count: int, floor: float) -> Samples:
