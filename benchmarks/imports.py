@@ -13,7 +13,7 @@ SCRIPTS = {
     "from polyopt import SVM": "from polyopt import SVM",
     "SVM().fit on 100 points, smo": (
         "from polyopt import SVM; from formulations.samples import two_blobs;"
-        "SVM(solver='smo').fit(*two_blobs(n=100))"
+        "SVM(solver='decomposition').fit(*two_blobs(n=100))"
     ),
     "SVM().fit on 100 points, exact": (
         "from polyopt import SVM; from formulations.samples import two_blobs;"

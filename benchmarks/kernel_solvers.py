@@ -21,8 +21,8 @@ def run(smoke: bool = False) -> pd.DataFrame:
         X, y = StandardScaler().fit_transform(data.X), data.y
         entrants = {
             "SVM exact": SVM(C=10.0, solver="exact"),
-            "SVM smo": SVM(C=10.0, solver="smo", tol=1e-3),
-            "RMM B=1.5 smo": RelativeMarginMachine(C=10.0, B=1.5, solver="smo", tol=1e-3),
+            "SVM smo": SVM(C=10.0, solver="decomposition", tol=1e-3),
+            "RMM B=1.5 smo": RelativeMarginMachine(C=10.0, B=1.5, solver="decomposition", tol=1e-3),
             "SVC (LIBSVM)": SVC(C=10.0, tol=1e-3),
         }
         calls = {label: partial(machine.fit, X, y) for label, machine in entrants.items()}

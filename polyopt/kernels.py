@@ -99,7 +99,6 @@ class Kernel:
     def finish(self, argument: NDArray[Any]) -> NDArray[Any]:
         """The kernel from its argument (the table above), in place."""
         if self.name == "rbf":
-            np.minimum(argument, 0.0, out=argument)
             np.exp(argument, out=argument)
         elif self.name == "sigmoid":
             np.tanh(argument, out=argument)
@@ -121,6 +120,7 @@ class Gram(Protocol):
     """A symmetric matrix of inner products, by blocks."""
 
     n: int
+    width: int  # multiplications that an entry costs
 
     def diagonal(self) -> Vector:
         """``K_ii`` for every sample, shape (n,)."""
@@ -151,6 +151,17 @@ def stream(gram: Gram, coefficients: Vector, dtype: DTypeLike = np.float64) -> V
         for rows in chunks(np.arange(gram.n)):
             product[rows] = panel.rows(rows) @ weights
     return product
+
+
+def square(gram: Gram, samples: Samples) -> Vector:
+    """``K[samples, samples]`` in double precision, each entry computed once and mirrored."""
+    K = np.empty((len(samples), len(samples)))
+    for start in range(0, len(samples), _CHUNK // 2):
+        end = start + _CHUNK // 2
+        block = gram.panel(samples[start:], np.float64).rows(samples[start:end])
+        K[start:end, start:] = block
+        K[start:, start:end] = block.T
+    return K
 
 
 def chunks(samples: Samples, size: int = _CHUNK) -> Iterator[Samples]:
@@ -235,7 +246,7 @@ class MatrixGram:
         self.K = np.asarray(K.toarray() if sp.issparse(K) else K, dtype=float)
         if self.K.ndim != 2 or self.K.shape[0] != self.K.shape[1]:
             raise ValueError(f"the Gram matrix must be square, not of shape {self.K.shape}")
-        self.n = len(self.K)
+        self.n, self.width = len(self.K), 1
 
     def diagonal(self) -> Vector:
         return self.K.diagonal()
@@ -272,27 +283,34 @@ class SampleGram:
 
     def __init__(self, X: Any, kernel: Kernel):
         self.X, self.kernel = X, kernel
-        self.n, m = X.shape
+        self.n = X.shape[0]
+        self.width = X.nnz // max(self.n, 1) + 1 if sp.issparse(X) else X.shape[1]
         self._sparse = sp.issparse(X)
-        self._centre = np.zeros(m)
-        self._used: Any = slice(None)
+        self._centre: Vector | None = None
+        self._used: Samples | None = None
         if not self._sparse and not callable(kernel.name):
             low, high = X.min(axis=0), X.max(axis=0)
             moves = low < high if kernel.name == "rbf" else (low != 0) | (high != 0)
             if not moves.all():
                 self._used = np.flatnonzero(moves)
             if kernel.name == "rbf":
-                self._centre = X.mean(axis=0)
+                mean = X.mean(axis=0)
+                self._centre = mean if self._used is None else mean[self._used]
         self._squares = self._square_norms() if kernel.name == "rbf" else np.zeros(0)
 
     def _square_norms(self) -> Vector:
         if self._sparse:
             return np.asarray(self.X.multiply(self.X).sum(axis=1)).ravel()
-        parts = [self._dense(rows) for rows in chunks(np.arange(self.n))]
-        return np.concatenate([np.einsum("ij,ij->i", part, part) for part in parts])
+        squares = np.empty(self.n)
+        for start in range(0, self.n, _CHUNK):
+            part = self._dense(slice(start, start + _CHUNK))
+            np.einsum("ij,ij->i", part, part, out=squares[start : start + _CHUNK])
+        return squares
 
-    def _dense(self, rows: Samples) -> Vector:
-        return np.asarray(self.X[rows][:, self._used] - self._centre[self._used], dtype=float)
+    def _dense(self, rows: Samples | slice) -> Vector:
+        """These samples as the kernel sees them: centred, and without the columns that say nothing."""
+        X = self.X[rows] if self._used is None else self.X[rows].take(self._used, axis=1)
+        return np.asarray(X - self._centre, dtype=float) if self._centre is not None else X
 
     def diagonal(self) -> Vector:
         if callable(self.kernel.name):
@@ -322,7 +340,7 @@ class SampleGram:
     def operand(self, rows: Samples, dtype: np.dtype[Any], *, left: bool) -> Any:
         """Samples with the columns appended that make the product the kernel's argument."""
         name, gamma, coef0 = self.kernel.name, self.kernel.gamma, self.kernel.coef0
-        scale = {"rbf": np.sqrt(2 * gamma), "linear": 1.0}.get(str(name), np.sqrt(gamma))
+        scale = 1.0 if name == "linear" else float(np.sqrt(2.0 * gamma if name == "rbf" else gamma))
         extra: list[Any] = []
         if name == "rbf":
             extra = [np.ones(len(rows)), -gamma * self._squares[rows]]
@@ -334,11 +352,11 @@ class SampleGram:
         if self._sparse:
             parts = [self.X[rows] * scale, *(sp.csr_array(column[:, None]) for column in extra)]
             return sp.hstack(parts, format="csr", dtype=dtype)
-        m = self._dense(rows[:0]).shape[1]
+        m = self.X.shape[1] if self._used is None else len(self._used)
         operand = np.empty((len(rows), m + len(extra)), dtype=dtype)
         for start in range(0, len(rows), _CHUNK):
             part = slice(start, start + _CHUNK)
-            operand[part, :m] = self._dense(rows[part]) * scale
+            np.multiply(self._dense(rows[part]), scale, out=operand[part, :m], casting="same_kind")
         for place, column in enumerate(extra):
             operand[:, m + place] = column
         return operand
@@ -359,12 +377,13 @@ class _CallPanel:
 class _SamplePanel:
     def __init__(self, gram: SampleGram, columns: Samples, dtype: np.dtype[Any]):
         self._gram, self._dtype = gram, dtype
+        self._columns = columns
         self._right = gram.operand(columns, dtype, left=False)
 
     def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
         if out is None:
             out = np.empty((len(samples), self._right.shape[0]), dtype=self._dtype)
-        left = self._gram.operand(samples, self._dtype, left=True)
+        left = self._left(samples)
         if sp.issparse(left):
             for start in range(0, len(samples), _DENSE_ROWS):
                 part = slice(start, start + _DENSE_ROWS)
@@ -372,3 +391,15 @@ class _SamplePanel:
         else:
             np.matmul(left, self._right.T, out=out)
         return self._gram.kernel.finish(out)
+
+    def _left(self, samples: Samples) -> Any:
+        """The left operand; from the right one, where the samples are among its own."""
+        place = np.searchsorted(self._columns, samples).clip(max=len(self._columns) - 1)
+        kernel = self._gram.kernel
+        known = not sp.issparse(self._right) and (self._columns[place] == samples).all()
+        if not known or (kernel.name != "rbf" and kernel.coef0 < 0.0):
+            return self._gram.operand(samples, self._dtype, left=True)
+        left = self._right[place]
+        if kernel.name == "rbf":
+            left[:, [-2, -1]] = left[:, [-1, -2]]
+        return left

@@ -35,7 +35,7 @@ def test_check_estimator_has_no_failure(machine, kernel):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_check_estimator_has_no_failure_for_the_fast_solver(machine):
-    results = check_estimator(machine(solver="smo", tol=1e-9), on_fail=None, on_skip=None)
+    results = check_estimator(machine(solver="decomposition", tol=1e-9), on_fail=None, on_skip=None)
     assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
 
 
@@ -48,7 +48,7 @@ def test_the_fast_solver_reaches_the_exact_solution(machine, kernel, blobs):
     X, y = blobs
     machine = clone(machine).set_params(kernel=kernel, coef0=1.0, degree=2)
     exact = clone(machine).set_params(solver="exact").fit(X, y)
-    fast = clone(machine).set_params(solver="smo", tol=1e-7).fit(X, y)
+    fast = clone(machine).set_params(solver="decomposition", tol=1e-7).fit(X, y)
     assert exact.certificate().claim is Claim.OPTIMAL
     assert fast.certificate(tol=1e-5).claim is Claim.OPTIMAL
     assert fast.certificate().primal_value == pytest.approx(exact.certificate().primal_value, rel=1e-6)
@@ -58,7 +58,7 @@ def test_the_fast_solver_reaches_the_exact_solution(machine, kernel, blobs):
 @pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-3])
 def test_a_loose_tolerance_is_admitted(tol, blobs):
     X, y = blobs
-    fast = RelativeMarginMachine(B=1.2, solver="smo", tol=tol).fit(X, y)
+    fast = RelativeMarginMachine(B=1.2, solver="decomposition", tol=tol).fit(X, y)
     optimum = RelativeMarginMachine(B=1.2, solver="exact").fit(X, y).certificate().primal_value
     certificate = fast.certificate(tol=1e-9)
     assert certificate.claim is Claim.SUBOPTIMAL_BY
@@ -71,7 +71,7 @@ def test_the_solver_that_auto_picked_is_named(rng):
     assert SVM().fit(X, y).solver_ == "exact"
     assert SVM(kernel="linear").fit(X, y).solver_ == "exact"
     X, y = two_blobs(n=400)
-    assert SVM().fit(X, y).solver_ == "smo"
+    assert SVM().fit(X, y).solver_ == "decomposition"
     wide = SVM(kernel="linear").fit(rng.normal(size=(30, 50)), np.arange(30) % 2)
     assert wide.certificate().claim is Claim.OPTIMAL  # solved in its samples
 
@@ -237,7 +237,7 @@ def test_the_table_of_multipliers(blobs):
 
 
 def test_history_of_the_fast_solver_closes_the_gap(blobs):
-    history = SVM(solver="smo", tol=1e-8).fit(*blobs).history_
+    history = SVM(solver="decomposition", tol=1e-8).fit(*blobs).history_
     assert (history["objective"] >= history["bound"] - 1e-9).all()
     last = history.iloc[-1]
     assert last["objective"] - last["bound"] < 1e-5
@@ -247,7 +247,7 @@ def test_history_of_the_fast_solver_closes_the_gap(blobs):
 def test_limits_keep_the_point_and_warn(blobs):
     X, y = blobs
     with pytest.warns(ConvergenceWarning, match="iteration limit"):
-        machine = SVM(solver="smo", max_iter=3).fit(X, y)
+        machine = SVM(solver="decomposition", max_iter=3).fit(X, y)
     assert machine.n_iter_ == 3
     certificate = machine.certificate()
     assert certificate.claim is Claim.SUBOPTIMAL_BY
@@ -255,7 +255,7 @@ def test_limits_keep_the_point_and_warn(blobs):
     assert certificate.dual_value <= optimum <= certificate.primal_value
     X, y = two_blobs(n=400, separation=0.1)
     with pytest.warns(ConvergenceWarning, match="time limit"):
-        RelativeMarginMachine(C=1e6, B=1.0001, kernel="linear", solver="smo", tol=1e-12, time_limit=0.2).fit(
+        RelativeMarginMachine(C=1e6, B=1.0001, kernel="linear", solver="decomposition", tol=1e-12, time_limit=0.2).fit(
             X, y
         )
 
@@ -275,7 +275,7 @@ def test_ctrl_c_keeps_the_point(blobs, monkeypatch):
 
     monkeypatch.setattr(smo, "_pair_steps", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        machine = SVM(solver="smo").fit(X, y)
+        machine = SVM(solver="decomposition").fit(X, y)
     assert machine.certificate().claim is Claim.SUBOPTIMAL_BY
     assert np.abs(machine.dual_coef_).max() > 0
 
@@ -377,7 +377,7 @@ def test_more_samples_than_a_kernel_matrix_can_hold():
     with pytest.raises(ValueError, match=r"20001 samples need a kernel matrix of 3 GB.*kernel='linear'"):
         SVM().fit(X, y)
     with pytest.raises(ValueError, match="solver='exact'"):
-        SVM(kernel="linear", solver="smo").fit(X, y)
+        SVM(kernel="linear", solver="decomposition").fit(X, y)
 
 
 def test_prediction_asks_for_the_same_features_and_a_fit(blobs):
@@ -461,7 +461,7 @@ def test_degenerate_data_are_solved_and_certified(seed, kernel, machine, C, trou
     assert exact.claim is Claim.OPTIMAL
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fast = clone(machine).set_params(solver="smo", tol=1e-4, max_iter=200_000).fit(X, y).certificate()
+        fast = clone(machine).set_params(solver="decomposition", tol=1e-4, max_iter=200_000).fit(X, y).certificate()
     assert fast.claim in (Claim.OPTIMAL, Claim.SUBOPTIMAL_BY)
     assert fast.dual_value <= exact.primal_value * (1 + 1e-7) + 1e-9
     assert fast.primal_value >= exact.dual_value * (1 - 1e-7) - 1e-9

@@ -25,7 +25,7 @@ def test_linear_machines(name, machine):
     exact = clone(machine).set_params(kernel="linear", solver="exact").fit(X, y).certificate()
     assert exact.claim is Claim.OPTIMAL
     assert exact.relative_gap < 1e-9
-    fast = clone(machine).set_params(kernel="linear", solver="smo", tol=1e-4, max_iter=3_000_000).fit(X, y)
+    fast = clone(machine).set_params(kernel="linear", solver="decomposition", tol=1e-4, max_iter=3_000_000).fit(X, y)
     certificate = fast.certificate()
     assert certificate.primal_value == pytest.approx(exact.primal_value, rel=1e-3)
     assert certificate.dual_value <= exact.primal_value * (1 + 1e-9)
@@ -35,7 +35,7 @@ def test_linear_machines(name, machine):
 @pytest.mark.parametrize("name", SETS)
 def test_the_rbf_svm_is_libsvm_s(name):
     X, y = standardised(name)
-    ours = SVM(solver="smo", tol=1e-6).fit(X, y)
+    ours = SVM(solver="decomposition", tol=1e-6).fit(X, y)
     theirs = SVC(tol=1e-6).fit(X, y)
     assert ours.decision_function(X) == pytest.approx(theirs.decision_function(X), abs=1e-4)
     assert ours.certificate().relative_gap < 1e-6
@@ -49,7 +49,7 @@ def test_kernel_machines(name, machine):
     for kernel in ("rbf", "poly"):
         settings = {"kernel": kernel, "degree": 2, "coef0": 1.0}
         exact = clone(machine).set_params(solver="exact", **settings).fit(X, y)
-        fast = clone(machine).set_params(solver="smo", tol=1e-6, **settings).fit(X, y)
+        fast = clone(machine).set_params(solver="decomposition", tol=1e-6, **settings).fit(X, y)
         optimum, reached = exact.certificate(), fast.certificate(tol=1e-4)
         assert optimum.claim is Claim.OPTIMAL
         assert reached.claim is Claim.OPTIMAL

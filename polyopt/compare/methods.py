@@ -168,7 +168,7 @@ def _hinge(name: str, title: str, programs: tuple[str, str], home: str, kernel: 
         title=f"{title}, {words}",
         programs=programs,
         home=f"polyopt.estimators.{home}",
-        fast="smo",
+        fast="decomposition",
         unit="pair steps",
         counts="support vectors",
         settings=settings,

@@ -14,12 +14,11 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import sklearn
+from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.multiclass import OneVsOneClassifier
 from sklearn.utils import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from formulations.solution import Status
@@ -49,6 +48,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     """
 
     solution_: Any
+    estimators_: list[Any]
     solver_: str
     classes_: NDArray[Any]
     n_iter_: int
@@ -160,19 +160,21 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return X[np.ix_(rows, rows)] if self.__sklearn_tags__().input_tags.pairwise else X[rows]
 
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        template = self._for_pairs(X, weights)
-        with sklearn.config_context(enable_metadata_routing=True):
-            template.set_fit_request(sample_weight=True)
-            wrapper = OneVsOneClassifier(template, n_jobs=self.n_jobs)
-            self._one_vs_one = wrapper.fit(X, codes, sample_weight=weights)
-        self.estimators_ = list(wrapper.estimators_)
-        for part in (template, *self.estimators_):
-            # Done with, and a circle: a request points back at its estimator.
-            vars(part).pop("_metadata_request", None)
-        codes_of_pairs = list(combinations(range(len(self.classes_)), 2))
-        self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in codes_of_pairs]
+        pairs = list(combinations(range(len(self.classes_)), 2))
+        machines = [self._for_pairs(X, weights) for _ in pairs]
+        if getattr(self, "warm_start", False) and len(getattr(self, "estimators_", ())) == len(pairs):
+            for machine, last in zip(machines, self.estimators_, strict=True):
+                machine.__dict__.update(
+                    {k: v for k, v in vars(last).items() if k not in machine.get_params()}
+                )
+        # The arrays go to the workers as they are (memory-mapped, if they are large); each takes its rows.
+        self.estimators_ = Parallel(n_jobs=self.n_jobs)(
+            delayed(_fit_pair)(machine, X, codes, weights, pair)
+            for machine, pair in zip(machines, pairs, strict=True)
+        )
+        self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in pairs]
         self._rows = rows
-        self._pair_rows = [rows[(codes == i) | (codes == j)] for i, j in codes_of_pairs]
+        self._pair_places = [np.flatnonzero((codes == i) | (codes == j)) for i, j in pairs]
         self.n_iter_ = max(estimator.n_iter_ for estimator in self.estimators_)
         self.solution_ = [estimator.solution_ for estimator in self.estimators_]
 
@@ -202,9 +204,14 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse=self._accept_sparse, dtype=np.float64, reset=False)
         if self._is_binary:
             return self._binary_scores(X)
-        if self.__sklearn_tags__().input_tags.pairwise:
-            X = X[:, self._rows]
-        return self._one_vs_one.decision_function(X)
+        pairwise = self.__sklearn_tags__().input_tags.pairwise
+        scores = np.column_stack(
+            [
+                estimator.decision_function(X[:, self._rows[places]] if pairwise else X)
+                for estimator, places in zip(self.estimators_, self._pair_places, strict=True)
+            ]
+        )
+        return _ovr_decision_function(scores > 0, scores, len(self.classes_))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predicted labels.
@@ -258,9 +265,9 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         if self._is_binary:
             return self._binary_duals()
         frames = []
-        for estimator, pair, rows in zip(self.estimators_, self.pairs_, self._pair_rows, strict=True):
+        for estimator, pair, places in zip(self.estimators_, self.pairs_, self._pair_places, strict=True):
             frame = estimator.duals_
-            frame["sample"] = rows[frame["sample"].to_numpy()]
+            frame["sample"] = self._rows[places[frame["sample"].to_numpy()]]
             frame.insert(0, "pair", f"{pair[0]} vs {pair[1]}")
             frames.append(frame)
         return pd.concat(frames, ignore_index=True)
@@ -278,3 +285,9 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             for e, p in zip(self.estimators_, self.pairs_, strict=True)
         ]
         return pd.concat(frames, ignore_index=True)
+
+
+def _fit_pair(machine: Any, X: Any, codes: NDArray[Any], weights: NDArray[Any], pair: tuple[int, int]) -> Any:
+    """Fit one machine to two of the classes; the second is +1."""
+    places = np.flatnonzero((codes == pair[0]) | (codes == pair[1]))
+    return machine.fit(machine._select(X, places), codes[places], sample_weight=weights[places])

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from formulations.recovery import gram_factor, slacks
+from formulations.recovery import slacks
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
 from polyopt.estimators.base import PairwiseClassifier
+from polyopt.kernels import Kernel, MatrixGram, SampleGram, chunks, require_psd
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,14 +29,17 @@ if TYPE_CHECKING:
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.geometry import Geometry
+    from polyopt.kernels import Gram
 
 __all__ = ["HingeClassifier"]
 
-# Up to these sizes ``solver="auto"`` solves the explicit program: a second or two at the most.
-_EXACT_SAMPLES = 250
-_EXACT_LINEAR_CELLS = 200_000
-# Solvers that hold the whole kernel matrix stop here: 3.2 GB.
-_GRAM_SAMPLES = 20_000
+# Up to so many samples ``solver="auto"`` solves to 1e-8 whatever the tolerance: it takes no longer.
+_SMALL = 2_000
+_TIGHT = 1e-8
+# Up to so many features a tall linear machine is solved in its features by ``solver="auto"``.
+_FEATURES = 2_000
+# What needs the whole kernel matrix stops here: 3.2 GB.
+_WHOLE_MATRIX = 20_000
 
 
 class HingeClassifier(PairwiseClassifier):
@@ -48,12 +51,15 @@ class HingeClassifier(PairwiseClassifier):
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "solver": [StrOptions({"auto", "exact", "smo"})],
+        "solver": [StrOptions({"auto", "exact", "decomposition", "interior-point"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        "warm_start": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -68,8 +74,11 @@ class HingeClassifier(PairwiseClassifier):
         tol: float = 1e-3,
         max_iter: int | None = None,
         time_limit: float | None = None,
+        cache_size: float = 500.0,
+        warm_start: bool = False,
         class_weight: Any = None,
         n_jobs: int | None = None,
+        verbose: bool | int = False,
     ):
         self.C = C
         self.kernel = kernel
@@ -80,8 +89,11 @@ class HingeClassifier(PairwiseClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
+        self.cache_size = cache_size
+        self.warm_start = warm_start
         self.class_weight = class_weight
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     # -- what a subclass supplies ------------------------------------------------------------
 
@@ -97,13 +109,16 @@ class HingeClassifier(PairwiseClassifier):
     def _dual_program(self, K: NDArray[Any], y: NDArray[Any], costs: NDArray[Any]) -> Program:
         """The dual program for the Gram matrix that :meth:`_gram` gives."""
 
-    def _gram(self, K: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
-        """The Gram matrix the machine sees, from the kernel between training samples."""
-        return K
+    def _machine_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
+        """The Gram matrix the machine sees."""
+        return MatrixGram(X) if self.kernel == "precomputed" else SampleGram(X, self._kernel)
 
     def _cross(self, K_test: NDArray[Any]) -> NDArray[Any]:
         """The kernel between test and training samples as the machine sees it."""
         return K_test
+
+    # Whether the kernel as the machine sees it is a kernel of pairs alone, whatever other samples are.
+    _is_pairwise = True
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -111,46 +126,92 @@ class HingeClassifier(PairwiseClassifier):
         return super()._for_pairs(X, weights).set_params(gamma=self._gamma_of(X, weights))
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
+        start = self._warm_point(y, weights, rows)
         self._X, self._y, self._sample_weights, self._rows = X, y, weights, rows
         self._costs = self.C * weights
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)
-        geometry = self._geometry()
-        by_features = self.solver_ == "exact" and self._is_tall(X)
-        if by_features:
+        self._geometry_of_fit: Any = None
+        if self.solver_ == "interior-point" or (self.solver_ == "exact" and self._is_tall(X)):
+            v, b = self._fit_features(X)
+        else:
+            v, b = self._fit_gram(start)
+        self._read_off(v, b)
+        self._warn_if_short(lambda: self._certify(self._geometry(), tol=1e-6))
+        del self._geometry_of_fit
+
+    def _fit_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
+        """Solve in the features; set ``solution_`` and the multipliers; return w, and b if it is known."""
+        if self.solver_ == "interior-point":
+            from polyopt.solvers.interior_point import solve_interior_point
+
+            self.solution_ = solve_interior_point(
+                X, self._y, self._costs, self._bound, D=self._share, weights=self._sample_weights,
+                tol=min(self.tol, _TIGHT), **self._limits(),
+            )  # fmt: skip
+        else:
             # With D > 0 the regulariser has a scale of its own, and stays as it is.
             unit = min(1.0, float(self._costs.max())) if self._share in (None, 0.0) else 1.0
-            program = self._primal_program(np.sqrt(unit) * X, y, self._costs / unit, weights)
+            costs = self._costs / unit
+            program = self._primal_program(np.sqrt(unit) * X, self._y, costs, self._sample_weights)
             solution = self._solve(program, unit)
             self.solution_ = replace(
                 solution,
                 primal={**solution.primal, "w": np.sqrt(unit) * solution["w"]},
                 duals={name: unit * multipliers for name, multipliers in solution.duals.items()},
             )
-            vectors = self.solution_.duals
-        else:
-            K = geometry.K if isinstance(geometry, KernelGeometry) else self._gram(self._kernel(X), weights)
-            vectors = self._fit_gram(K)
-        self._alpha, self._lam, self._lam_star = _multipliers(vectors)
-        self.n_iter_ = max(self.solution_.iterations, 1)
-        self._read_off(geometry, by_features)
-        self._warn_if_short(lambda: self._certify(geometry, tol=1e-6))
+        self._keep(self.solution_.duals)
+        # At D = 1 w is unique only up to directions without spread: the multipliers give the least norm.
+        return (self.solution_["w"] if self._share != 1.0 else None), None
 
-    def _fit_gram(self, K: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Solve for a Gram matrix; return the vectors that hold the multipliers."""
-        if self.kernel not in ("linear", "poly", "rbf"):
-            gram_factor(K)  # raises, in words, where the kernel is not positive semidefinite
+    def _fit_gram(self, start: Any) -> tuple[NDArray[Any] | None, float | None]:
+        """Solve for a Gram matrix; set ``solution_`` and the multipliers; return v and b if they are known."""
+        gram = self._machine_gram(self._X, self._sample_weights)
+        if self.kernel != "linear" and not self._kernel_is_mercer:
+            require_psd(gram)
+        if isinstance(gram, MatrixGram) and self.kernel != "linear":
+            self._geometry_of_fit = KernelGeometry(gram)
         if self.solver_ == "exact":
             unit = min(1.0, float(self._costs.max()))
+            K = gram.panel(None, np.float64).rows(np.arange(gram.n))
             solution = self._solve(self._dual_program(unit * K, self._y, self._costs / unit), unit)
             scaled = {name: unit * multipliers for name, multipliers in solution.primal.items()}
             self.solution_ = replace(solution, primal=scaled)
-            return scaled
-        from polyopt.solvers.smo import solve_smo
+            self._keep(scaled)
+            return None, None
+        from polyopt.solvers.decomposition import Decomposition
 
-        limits: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
-        self.solution_ = solve_smo(K, self._y, self._costs, self._bound, **limits)
-        return self.solution_.duals
+        limits = self._limits()
+        machine = Decomposition(gram, self._y, cache_size=self.cache_size, progress=limits.pop("progress"))
+        tol = min(self.tol, _TIGHT) if self.solver == "auto" and gram.n <= _SMALL else self.tol
+        self.solution_ = machine.solve(self._costs, self._bound, tol=tol, start=start, **limits)
+        self._keep(self.solution_.duals)
+        # The solver's coefficients, which it keeps within the bounds, and not what alpha implies.
+        coef = self.solution_["coef"]
+        if self.kernel == "linear":
+            return self._geometry().represent(coef), None
+        return coef, float(self.solution_["b"])
+
+    def _limits(self) -> dict[str, Any]:
+        from polyopt.solvers.progress import printer
+
+        progress = printer(type(self).__name__) if self.verbose else None
+        return {"max_iter": self.max_iter, "time_limit": self.time_limit, "progress": progress}
+
+    def _keep(self, vectors: dict[str, NDArray[Any]]) -> None:
+        """Set the multipliers from a solution's duals (by row) or variables (by letter)."""
+        self._alpha, self._lam, self._lam_star = _multipliers(vectors)
+        self.n_iter_ = max(self.solution_.iterations, 1)
+
+    def _warm_point(self, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> Any:
+        """The multipliers of the last fit, if it was of the same samples."""
+        if not (self.warm_start and hasattr(self, "_alpha")):
+            return None
+        if not (np.array_equal(rows, self._rows) and np.array_equal(y, self._y)):
+            return None
+        from polyopt.solvers.decomposition import recapped
+
+        return recapped(self._alpha, self._costs, self.C * weights), self._lam, self._lam_star
 
     def _solve(self, program: Program, unit: float) -> Solution:
         """Solve the program for features scaled by √unit and costs divided by unit.
@@ -162,28 +223,26 @@ class HingeClassifier(PairwiseClassifier):
         if not solution.primal:
             raise RuntimeError(
                 f"{type(self).__name__}: no solver found a point, though there is one: C={self.C:g} is out "
-                "of scale with the features. Scale them to unit variance, lower C, or choose solver='smo'."
+                "of scale with the features. Scale them to unit variance, lower C, or choose solver='auto'."
             )
         return replace(solution, objective=unit * solution.objective)
 
-    def _read_off(self, geometry: Any, by_features: bool) -> None:
+    def _read_off(self, v: NDArray[Any] | None, b: float | None) -> None:
         """Set the model from the solution: its vector, its intercept, its outputs, its support."""
         beta = self._alpha * self._y - self._lam + self._lam_star
-        if self.solver_ == "smo":
-            # The solver's coefficients, which it keeps within the bounds, and not what alpha implies.
-            v = geometry.represent(self.solution_["coef"])
-        elif by_features and self._share != 1.0:
-            v = self.solution_["w"]
+        if b is None:
+            geometry = self._geometry()
+            v = geometry.represent(beta) if v is None else v
+            # Where a whole interval of intercepts is optimal, every solver's answer is its midpoint.
+            b = self._program(geometry).best_intercept(v)
+            self._outputs = geometry.scores(v) + b
         else:
-            # At D = 1 w is unique only up to directions without spread: this takes the least norm.
-            v = geometry.represent(beta)
-        # Where a whole interval of intercepts is optimal, every solver's answer is its midpoint.
-        b = self._program(geometry).best_intercept(v)
+            self._outputs = self.solution_["f"]
+        assert v is not None
         self._v, self._b = v, b
-        self._outputs = geometry.scores(v) + b
         if self.kernel == "linear":
             self.coef_ = v[None, :]
-            self.intercept_ = np.array([b - geometry.mean @ v])
+            self.intercept_ = np.array([b - self._geometry().mean @ v])
         else:
             self.dual_coef_ = v[None, :]
             self.intercept_ = np.array([b])
@@ -196,17 +255,20 @@ class HingeClassifier(PairwiseClassifier):
 
     def _pick_solver(self, X: Any) -> str:
         n, m = X.shape
-        by_features = self._is_tall(X)
-        if self.solver == "auto":
-            small = n * m <= _EXACT_LINEAR_CELLS if by_features else n <= _EXACT_SAMPLES
-            solver = "exact" if small or (by_features and n > _GRAM_SAMPLES) else "smo"
-        else:
-            solver = self.solver
-        if n > _GRAM_SAMPLES and not (by_features and solver == "exact"):
+        solver = self.solver
+        if solver == "interior-point" and self.kernel != "linear":
             raise ValueError(
-                f"{n} samples need a kernel matrix of {8e-9 * n * n:.0f} GB, and {type(self).__name__} "
-                f"takes at most {_GRAM_SAMPLES} here: choose kernel='linear' with solver='exact', "
-                "or fewer samples"
+                f"solver='interior-point' works on linear features, not on kernel={self.kernel!r}; "
+                "choose solver='decomposition'"
+            )
+        if solver == "auto":
+            solver = "interior-point" if self._is_tall(X) and m <= _FEATURES else "decomposition"
+        whole = solver == "exact" or not self._is_pairwise
+        if whole and n > _WHOLE_MATRIX and not (self.kernel == "linear" and solver != "decomposition"):
+            raise ValueError(
+                f"{n} samples need a kernel matrix of {8e-9 * n * n:.0f} GB, and {type(self).__name__} with "
+                f"solver={self.solver!r} takes at most {_WHOLE_MATRIX}: choose "
+                f"{'another solver' if self._is_pairwise else 'a linear kernel'} or fewer samples"
             )
         return solver
 
@@ -227,15 +289,13 @@ class HingeClassifier(PairwiseClassifier):
         variance = float(weights @ np.asarray(squares.sum(axis=1)).ravel()) / total - mean**2
         return 1.0 / (m * variance) if variance > 0 else 1.0
 
-    def _kernel(self, A: Any, Z: Any = None) -> NDArray[Any]:
-        """Kernel between the rows of A and of Z (of A and A by default), dense."""
-        if self.kernel == "precomputed":
-            return A
-        settings = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
-        if callable(self.kernel):
-            return np.asarray(self.kernel(A, A if Z is None else Z), dtype=float)
-        K = pairwise_kernels(A, Z, metric=self.kernel, filter_params=True, **settings)
-        return K.toarray() if sp.issparse(K) else K
+    @property
+    def _kernel(self) -> Kernel:
+        return Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
+
+    @property
+    def _kernel_is_mercer(self) -> bool:
+        return self.kernel != "precomputed" and self._kernel.is_mercer
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -248,13 +308,27 @@ class HingeClassifier(PairwiseClassifier):
     def _binary_scores(self, X: Any) -> NDArray[Any]:
         if self.kernel == "linear":
             return np.asarray(X @ self.coef_[0]).ravel() + self.intercept_[0]
-        K_test = X[:, self._rows] if self.kernel == "precomputed" else self._kernel(X, self._X)
-        return self._cross(K_test) @ self._v + self._b
+        used = np.flatnonzero(self._v) if self._is_pairwise else np.arange(len(self._v))
+        scores = np.full(X.shape[0], self._b)
+        for part in chunks(np.arange(X.shape[0])) if len(used) else ():
+            if self.kernel == "precomputed":
+                K = X[np.ix_(part, self._rows[used])]
+            else:
+                K = self._kernel(X[part], self._X[used])
+            scores[part] += self._cross(K) @ self._v[used]
+        return scores
 
     def _geometry(self) -> Any:
+        """The feature space of the training data; made once in a fit, and anew for a certificate."""
+        if getattr(self, "_geometry_of_fit", None) is not None:
+            return self._geometry_of_fit
         if self.kernel == "linear":
-            return LinearGeometry(self._X, self._share, self._sample_weights)
-        return KernelGeometry(self._gram(self._kernel(self._X), self._sample_weights))
+            geometry: Any = LinearGeometry(self._X, self._share, self._sample_weights)
+        else:
+            geometry = KernelGeometry(self._machine_gram(self._X, self._sample_weights))
+        if hasattr(self, "_geometry_of_fit"):
+            self._geometry_of_fit = geometry
+        return geometry
 
     def _program(self, geometry: Geometry) -> HingeProgram:
         return HingeProgram(self._title, geometry, self._y, self._costs, self._bound)

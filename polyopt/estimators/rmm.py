@@ -39,20 +39,30 @@ class RelativeMarginMachine(HingeClassifier):
         Degree of the polynomial kernel.
     coef0 : float, default=0.0
         Constant of the polynomial and sigmoid kernels.
-    solver : {"auto", "exact", "smo"}, default="auto"
-        "exact" solves the explicit program of ``formulations.rmm`` to about 1e-10; "smo" the same
-        program's dual by sequential minimal optimisation to `tol`; "auto" is exact on small data
-        and SMO beyond; ``solver_`` says which.
+    solver : {"auto", "exact", "decomposition", "interior-point"}, default="auto"
+        "decomposition" solves the dual by working sets, for any kernel; "interior-point" the primal
+        of a linear machine, best where there are many more samples than features; "exact" the explicit
+        program of ``formulations.rmm`` by a general solver. "auto" takes the interior point for a
+        linear machine of up to 2,000 features and at least as many samples, else decomposition;
+        ``solver_`` says which.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions that "smo" leaves, in units of the outputs.
+        Largest violation of the optimality conditions that decomposition leaves, in units of the
+        outputs. "auto" leaves at most 1e-8 for up to 2,000 samples; the other solvers always do.
     max_iter : int, optional
         Iterations of the solver at most; the point reached is kept.
     time_limit : float, optional
         Seconds at most, per pair of classes; the point reached is kept.
+    cache_size : float, default=500.0
+        Megabytes that decomposition may use for kernel rows and for Newton's method.
+    warm_start : bool, default=False
+        Whether decomposition starts from the last fit's multipliers, if it was of the same samples:
+        with another C or B it then ends sooner, at the same solution within `tol`.
     class_weight : dict or "balanced", optional
         Weights of the classes; they multiply the samples' weights.
     n_jobs : int, optional
         Pairs of classes trained at once.
+    verbose : bool, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------
@@ -95,8 +105,11 @@ class RelativeMarginMachine(HingeClassifier):
         tol: float = 1e-3,
         max_iter: int | None = None,
         time_limit: float | None = None,
+        cache_size: float = 500.0,
+        warm_start: bool = False,
         class_weight: Any = None,
         n_jobs: int | None = None,
+        verbose: bool | int = False,
     ):
         super().__init__(
             C,
@@ -108,8 +121,11 @@ class RelativeMarginMachine(HingeClassifier):
             tol=tol,
             max_iter=max_iter,
             time_limit=time_limit,
+            cache_size=cache_size,
+            warm_start=warm_start,
             class_weight=class_weight,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.B = B
 

@@ -6,5 +6,6 @@ Read in this order: ``dual`` (the program, and why it has n variables and not 3n
 """
 
 from polyopt.solvers.decomposition.driver import Decomposition, solve_decomposition
+from polyopt.solvers.decomposition.dual import recapped
 
-__all__ = ["Decomposition", "solve_decomposition"]
+__all__ = ["Decomposition", "recapped", "solve_decomposition"]

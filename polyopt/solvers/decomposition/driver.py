@@ -11,7 +11,7 @@ from formulations.recovery import best_intercept
 from formulations.solution import Solution, Status
 from polyopt.kernels import MatrixGram, chunks, square, stream
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.decomposition.dual import Dual, balanced, slopes
+from polyopt.solvers.decomposition.dual import Dual, recapped, slopes
 from polyopt.solvers.decomposition.polish import polish
 from polyopt.solvers.decomposition.rows import Rows
 from polyopt.solvers.decomposition.subproblem import solve_pairs
@@ -32,7 +32,8 @@ _DOUBLE = 2000  # up to so many samples, double precision throughout: the rows c
 _SINGLE_TOL = 1e-5  # single precision leads no closer than this
 _SWITCH = 0.3  # the violation from which on Newton's method may take over
 _NEAR = 0.05  # samples whose outputs are so near to where they would count are watched by the polish
-_NEWTON_PAYS = 1e-4  # below this Newton's method always pays; above it, when it is cheap
+_NEWTON_PAYS = 1e-4  # to reach less than this, Newton's method pays whatever it costs, ...
+_DUE = 1e-2  # ... from this violation on; before, and otherwise, when it costs no more than what was done
 _OVERHEAD = 5e7  # what an iteration costs besides its kernel rows, in the time of so many operations
 _REACH = 0.5
 _MUCH = 0.3  # share of the violation for which a working set without new kernel rows is worth while
@@ -108,9 +109,12 @@ class Decomposition:
         self._budget = cache_size * 2.0**20
         self._progress = progress
         self._diagonal = np.ascontiguousarray(self.gram.diagonal())
-        self._dual: Dual | None = None
+        self._dual = Dual(self.y, np.zeros(self.gram.n))
+        self._is_fresh = True
         self._beta, self._g = np.zeros(self.gram.n), np.zeros(self.gram.n)
-        self._rows = self._new_rows(np.float32 if self.gram.n > _DOUBLE and self.gram.is_single() else np.float64)
+        self._rows = self._new_rows(
+            np.float32 if self.gram.n > _DOUBLE and self.gram.is_single() else np.float64
+        )
 
     def solve(
         self,
@@ -154,7 +158,8 @@ class Decomposition:
         """
         self._clock = Clock(time_limit)
         self._limit = np.inf if max_iter is None else max_iter
-        self._iteration, self._history = 0, []
+        self._iteration = 0
+        self._history: list[dict[str, float]] = []
         last, self._dual = self._dual, Dual(self.y, C, B)
         try:
             self._move_to(self._first_point(last, start))
@@ -166,23 +171,22 @@ class Decomposition:
 
     # -- the point -----------------------------------------------------------------------------
 
-    def _first_point(self, last: Dual | None, start: tuple[Vector, Vector, Vector] | None) -> Vector:
+    def _first_point(self, last: Dual, start: tuple[Vector, Vector, Vector] | None) -> Vector:
         """β to begin with: from `start`, or from the last solve with caps that moved taken along."""
         dual = self._dual
-        assert dual is not None
         if start is not None:
             return dual.join(*start)
-        if last is None:
+        if self._is_fresh:
             return dual.start()
         alpha, lam, lam_star = last.split(self._beta)
-        return dual.join(np.where(alpha >= last.C, dual.C, alpha), lam, lam_star)
+        return dual.join(recapped(alpha, last.C, dual.C), lam, lam_star)
 
     def _move_to(self, beta: Vector) -> None:
         """Go to β, and g = Kβ with it."""
         self._set_active(np.arange(self.gram.n))
         change = beta - self._beta
         self._g += self._product(np.flatnonzero(change), change)
-        self._beta = beta
+        self._beta, self._is_fresh = beta, False
         self._settled = beta.copy()
 
     def _product(self, samples: Samples, change: Vector) -> Vector:
@@ -230,8 +234,10 @@ class Decomposition:
                 self._refresh() if distrusted <= _REFRESHES else self._go_double()
             elif self._violation() <= tol:
                 return Status.OPTIMAL
-            elif self._over():
-                return self._over()
+            elif self._violation() <= self._rounding():
+                return Status.INACCURATE
+            elif over := self._over():
+                return over
             elif not self._polish(tol):
                 aim = max(aim / 3, tol)
 
@@ -244,6 +250,10 @@ class Decomposition:
         m, M = self._dual.violation(self._beta, self._g)
         return m - M
 
+    def _rounding(self) -> float:
+        """The violation under which double precision cannot see: outputs are sums of terms of this size."""
+        return 4.0 * float(np.finfo(float).eps * np.abs(self._beta).sum() * self._diagonal.max())
+
     def _decompose(self, tol: float) -> Status:
         """Working set after working set, until the violation over all samples is within `tol`."""
         dual, rows = self._dual, self._rows
@@ -254,15 +264,14 @@ class Decomposition:
             up, down = slopes(beta, lo, hi, y, dual.B)
             rise, fall = up - g, down - g
             m, M = float(rise.max()), float(fall.min())
-            if m - M <= tol:
+            if m - M <= max(tol, self._rounding()):
                 if len(active) < self.gram.n and self._take_back(tol):
                     continue
                 self._record(self._violation())
                 return Status.OPTIMAL
             if self._iteration % _RECORD_EVERY == 0:
                 self._record(m - M)
-            over = self._over()
-            if over:
+            if over := self._over():
                 return over
             if rows.is_full and self._iteration % _SHRINK_EVERY == 0 and self._set_aside(rise, fall, m, M):
                 continue
@@ -359,15 +368,15 @@ class Decomposition:
         up, down = slopes(self._beta, dual.lo, dual.hi, self.y, dual.B)
         free = int((up == down).sum())
         room = 8.0 * (len(watched) ** 2 + 1.25 * free**2)
-        if room > self._budget or (tol > _NEWTON_PAYS and self._newton_work(len(watched), free) > self._work()):
+        due = tol < _NEWTON_PAYS and before < _DUE
+        if room > self._budget or (not due and self._newton_work(len(watched), free) > self._work()):
             return False
         if room + self._rows.bytes > self._budget:
             self._rows = self._new_rows(self._rows.dtype)
         K = square(self.gram, watched)
         beta = self._beta[watched]
         g = K @ beta
-        after, steps = polish(K, beta, g, dual, watched, tol, self._clock)
-        self._iteration += max(steps, 1)
+        self._iteration += polish(K, beta, g, dual, watched, tol, self._clock, self._limit - self._iteration)
         del K
         change = np.zeros(self.gram.n)
         change[watched] = beta - self._beta[watched]
@@ -376,7 +385,7 @@ class Decomposition:
         self._beta[watched], self._g[watched] = beta, g
         self._settled = self._beta.copy()
         self._record(self._violation())
-        return after < 0.5 * before
+        return self._violation() < 0.5 * before
 
     def _work(self) -> float:
         """Arithmetic so far, in floating-point operations of double precision."""

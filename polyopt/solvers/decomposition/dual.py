@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Dual", "slopes", "slopes_at"]
+__all__ = ["Dual", "recapped", "slopes", "slopes_at"]
 
 
 class Dual:
@@ -79,7 +79,7 @@ class Dual:
         return balanced(self.hi.copy()) if self.B < 1.0 else np.zeros(len(self.y))
 
     def violation(self, beta: Vector, g: Vector) -> tuple[float, float]:
-        """m and M; optimal within tol when m − M ≤ tol."""
+        """The two of them, m and M; optimal within tol when m − M ≤ tol."""
         up, down = slopes(beta, self.lo, self.hi, self.y, self.B)
         return float((up - g).max()), float((down - g).min())
 
@@ -99,6 +99,11 @@ class Dual:
         """The factor, at most 1, that brings every output within ±B."""
         reach = float(np.abs(f).max())
         return self.B / reach if reach > self.B else 1.0
+
+
+def recapped(alpha: Vector, old: Vector, new: Vector) -> Vector:
+    """Multipliers for new caps: those at their old cap are put at the new one."""
+    return np.where(alpha >= old, new, np.minimum(alpha, new))
 
 
 def balanced(beta: Vector) -> Vector:

@@ -7,8 +7,8 @@ one equality, and one linear system gives its optimum over the free variables F:
     [1'    0] [ν] = [   0   ]        t the slopes of φ there.
 
 Where d would carry a variable past the end of its piece, the variable is held at that end and the
-system solved again; the step is then feasible, and is taken as far as the dual rises along it.
-Variables at kinks that violate join F. K_FF is factored once (Cholesky); variables that are held, and
+system solved again, until the step is feasible; if the dual does not rise by it, the first d is taken
+instead, up to the first end. Variables at kinks that violate join F. K_FF is factored once (Cholesky); variables that are held, and
 variables that join, border the system, and it is factored anew only when the border has become wide.
 """
 
@@ -35,13 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["polish"]
 
 _STEPS = 100  # Newton steps at most
-_RIDGE = 1e-13  # of the mean diagonal, on that of K_FF; raised where K_FF is singular
-_JOIN = 64  # violators that join at once, at least
+_RIDGE = 1e-11  # of the mean diagonal, on that of K_FF; raised where K_FF is singular
+# How many violators join at once: all of them; where that leads nowhere, fewer; then none, until the free
+# variables agree; and then the worst pair, which always leads somewhere.
+_JOINING = (np.inf, 64, 0, 2)
 
 
 def polish(
-    K: Vector, beta: Vector, g: Vector, dual: Dual, watched: Samples, tol: float, clock: Clock
-) -> tuple[float, int]:
+    K: Vector, beta: Vector, g: Vector, dual: Dual, watched: Samples, tol: float, clock: Clock, steps: float
+) -> int:
     """Solve the dual over the watched samples, changing beta and g in place.
 
     Parameters
@@ -58,59 +60,67 @@ def polish(
         Violation to reach.
     clock : Clock
         Checked before each step.
+    steps : float
+        Steps at most.
 
     Returns
     -------
-    violation, steps
-        The violation reached over the watched samples; more than `tol` if it got stuck. The dual has
-        not fallen in any case.
+    int
+        Steps taken. The violation may be left above `tol`, where it got stuck; the dual has not fallen.
     """
     lo, hi, y, B = dual.lo[watched], dual.hi[watched], dual.y[watched], dual.B
     system: _System | None = None
-    joining = len(beta)
-    violation = np.inf
-    for step in range(_STEPS):
+    stage = taken = 0
+    while taken < min(steps, _STEPS) and stage < len(_JOINING):
         up, down = slopes(beta, lo, hi, y, B)
         rise, fall = up - g, down - g
-        violation = float(rise.max() - fall.min())
-        if violation <= tol or clock.is_over:
-            return violation, step
-        free, target, low, high = _pieces(beta, rise, fall, up, down, lo, hi, tol, joining)
+        between = (beta != lo) & (beta != hi)
+        if rise.max() - fall.min() <= tol or clock.is_over:
+            break
+        if _JOINING[stage] == 0 and np.ptp(rise[between] if between.any() else 0.0) <= tol / 4:
+            stage += 1
+            continue
+        free, target, low, high = _pieces(between, beta, rise, fall, up, down, lo, hi, tol, _JOINING[stage])
+        if len(free) < 2:
+            stage += 1
+            continue
         if system is None or not system.covers(free):
             system = _System(K, free)
-        moved = _newton(system, K, beta, g, free, target, low, high)
-        if moved:
-            joining = len(beta)
-        elif joining > 2:
-            joining = 2 if joining <= _JOIN else _JOIN  # fewer at once: in the end the worst pair alone
-        else:
-            break
-    return violation, _STEPS
+        if not _newton(system, K, beta, g, free, target, low, high):
+            stage += 1
+            continue
+        taken += 1
+        stage = stage if _JOINING[stage] == 0 else 0
+    return taken
 
 
 def _pieces(
-    beta: Vector, rise: Vector, fall: Vector, up: Vector, down: Vector, lo: Vector, hi: Vector,
-    tol: float, joining: int,
+    between: NDArray[np.bool_], beta: Vector, rise: Vector, fall: Vector, up: Vector, down: Vector,
+    lo: Vector, hi: Vector, tol: float, joining: float,
 ) -> tuple[Samples, Vector, Vector, Vector]:  # fmt: skip
     """The free samples, the slope of φ on the piece of each, and where that piece ends.
 
     Free are those between kinks, and of those at a kink up to `joining` that violate.
     """
-    between = up == down
-    middle = (rise.max() + fall.min()) / 2
-    gain = np.where(between, 0.0, np.maximum(rise - middle, middle - fall))
+    # The intercept: what the free variables agree on, and where there are none, half-way from m to M.
+    b0 = float(rise[between].mean()) if between.any() else float(rise.max() + fall.min()) / 2
+    gain = np.where(between, 0.0, np.maximum(rise - b0, b0 - fall))
     worst = np.flatnonzero(gain > tol / 4)
     if len(worst) > joining:
-        half = joining // 2
-        upward = worst[np.argsort(middle - rise[worst], kind="stable")[:half]]
-        downward = worst[np.argsort(fall[worst] - middle, kind="stable")[:half]]
+        half = int(joining) // 2
+        upward = worst[np.argsort(-rise[worst], kind="stable")[:half]]
+        downward = worst[np.argsort(fall[worst], kind="stable")[:half]]
         worst = np.union1d(upward, downward)
     free = np.union1d(np.flatnonzero(between), worst)
-    rising = between[free] | (rise[free] - middle >= middle - fall[free])
+    rising = between[free] | (rise[free] - b0 >= b0 - fall[free])
     target = np.where(rising, up[free], down[free])
     b, lo, hi = beta[free], lo[free], hi[free]
-    low = np.where((b > hi) | ((b == hi) & rising), hi, np.where((b > lo) | ((b == lo) & rising), lo, -np.inf))
-    high = np.where((b < lo) | ((b == lo) & ~rising), lo, np.where((b < hi) | ((b == hi) & ~rising), hi, np.inf))
+    low = np.where(
+        (b > hi) | ((b == hi) & rising), hi, np.where((b > lo) | ((b == lo) & rising), lo, -np.inf)
+    )
+    high = np.where(
+        (b < lo) | ((b == lo) & ~rising), lo, np.where((b < hi) | ((b == hi) & ~rising), hi, np.inf)
+    )
     return free, target, low, high
 
 
@@ -131,31 +141,33 @@ def _newton(
             break
         ends[beyond] = np.where(now + d < low, low, high)[beyond]
         held |= beyond
-    gain = float(residual @ d)
-    if gain <= 0.0:  # held too much: go along the first direction, which rises, to the first end
+    change, bend = _curve(K, free, d)
+    if residual @ d <= bend / 2 or abs(d.sum()) > 1e-12 * np.abs(d).sum():
+        # That held too much for the dual to rise: go along the first direction, to its first end.
         d, held = first, np.zeros_like(held)
-        gain = float(residual @ d)
+        change, bend = _curve(K, free, d)
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(d > 0, (high - now) / d, np.where(d < 0, (low - now) / d, np.inf))
-        reach = float(room.min())
+        length = min(1.0, float(room.min()))
+        held = room <= length
+        ends = np.where(d > 0, high, low)
+        if not (length > 0.0 and residual @ d > length * bend / 2):
+            return False
     else:
-        reach = 1.0
-    step = np.zeros(len(beta))
-    step[free] = d
-    change = K @ step
-    bend = float(d @ change[free])
-    length = min(reach, gain / bend if bend > 0.0 else reach)
-    if not (gain > 0.0 and length > 0.0 and np.isfinite(length)):
-        return False
+        length = 1.0
     after = np.clip(now + length * d, low, high)
-    if length == 1.0:
-        after[held] = ends[held]
-    elif length == reach:
-        stop = room <= reach
-        after[stop] = np.where(d > 0, high, low)[stop]
+    after[held] = ends[held]
     beta[free] = after
     g += length * change
     return True
+
+
+def _curve(K: Vector, free: Samples, d: Vector) -> tuple[Vector, float]:
+    """K d over all samples, and d'Kd, for a step d over the free ones."""
+    step = np.zeros(len(K))
+    step[free] = d
+    change = K @ step
+    return change, float(d @ change[free])
 
 
 class _System:
@@ -164,10 +176,12 @@ class _System:
     def __init__(self, K: Vector, base: Samples):
         self._K, self._base = K, base
         diagonal = K.diagonal()[base]
-        self._ridge = _RIDGE * max(float(diagonal.mean()), np.finfo(float).tiny)
+        self._shift = max(float(diagonal.mean()), np.finfo(float).tiny)
+        self._ridge = _RIDGE * self._shift
         while True:
             # Symmetric, so its transpose is itself in the column order that LAPACK factors in place.
             block = K[np.ix_(base, base)].T
+            block += self._shift
             block[np.diag_indices(len(base))] += self._ridge
             self._L, failed = dpotrf(block, lower=1, clean=0, overwrite_a=1)
             if not failed:
@@ -198,7 +212,7 @@ class _System:
             [*(self._column["join", j] for j in joined), *(self._column["pin", j] for j in pins), self._ones]
         )
         S = np.zeros((c + p + 1, c + p + 1))
-        S[:c, :c] = K[np.ix_(joined, joined)] + self._ridge * np.eye(c)
+        S[:c, :c] = K[np.ix_(joined, joined)] + self._shift + self._ridge * np.eye(c)
         S[:c, c : c + p] = joined[:, None] == pins[None, :]
         S[:c, -1] = 1.0
         S[c:, :c] = S[:c, c:].T
@@ -211,6 +225,8 @@ class _System:
         d[order[present]] = d0[present]
         d[at] = z[:c]
         d[held] = moves[held]
+        if not held.all():  # rounding, where K_FF is all but singular
+            d[~held] -= d.sum() / (~held).sum()
         return d
 
     def _extend(self, joined: Samples, pins: Samples) -> None:
@@ -219,7 +235,7 @@ class _System:
         for j in joined:
             if ("join", j) not in self._column:
                 keys.append(("join", int(j)))
-                columns.append(self._K[self._base, j])
+                columns.append(self._K[self._base, j] + self._shift)
         for j in pins:
             if ("pin", j) not in self._column:
                 keys.append(("pin", int(j)))
@@ -244,4 +260,4 @@ def _solve_small(S: Vector, right: Vector) -> Vector:
             warnings.simplefilter("error", LinAlgWarning)
             return solve(S, right, assume_a="sym", check_finite=False)
     except (LinAlgError, LinAlgWarning):
-        return np.linalg.lstsq(S, right, rcond=1e-15)[0]
+        return np.asarray(np.linalg.lstsq(S, right, rcond=1e-15)[0], dtype=float)
