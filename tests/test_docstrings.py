@@ -82,6 +82,7 @@ def public_callables():
         "polyopt.certificates",
         "polyopt.datasets",
         "polyopt.solvers.smo",
+        "polyopt.solvers.osqp_dual",
         "polyopt.certificates.hinge",
     ]
     found = {}

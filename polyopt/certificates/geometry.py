@@ -162,7 +162,7 @@ class KernelGeometry:
         return beta
 
     def energy(self, v: Vector) -> float:
-        return float(v @ self._products.of(v))
+        return max(float(v @ self._products.of(v)), 0.0)  # rounding must not make it negative
 
     def curvature(self) -> float:
         # For many samples from some of them, spread evenly: the mean outer product is about the same.
