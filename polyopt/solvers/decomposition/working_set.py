@@ -68,8 +68,5 @@ def _violators(rise: Vector, fall: Vector, allowed: NDArray[np.bool_], count: in
 
 def _largest(values: Vector, count: int, floor: float) -> Samples:
     """Where up to `count` of the largest values lie, all of them above the floor."""
-    if count < len(values):
-        places = np.argpartition(-values, count)[:count]
-    else:
-        places = np.arange(len(values))
+    places = np.argpartition(-values, count)[:count] if count < len(values) else np.arange(len(values))
     return places[values[places] > floor]
