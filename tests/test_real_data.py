@@ -25,7 +25,11 @@ def test_linear_machines(name, machine):
     exact = clone(machine).set_params(kernel="linear", solver="exact").fit(X, y).certificate()
     assert exact.claim is Claim.OPTIMAL
     assert exact.relative_gap < 1e-9
-    fast = clone(machine).set_params(kernel="linear", solver="decomposition", tol=1e-4, max_iter=3_000_000).fit(X, y)
+    fast = (
+        clone(machine)
+        .set_params(kernel="linear", solver="decomposition", tol=1e-4, max_iter=3_000_000)
+        .fit(X, y)
+    )
     certificate = fast.certificate()
     assert certificate.primal_value == pytest.approx(exact.primal_value, rel=1e-3)
     assert certificate.dual_value <= exact.primal_value * (1 + 1e-9)

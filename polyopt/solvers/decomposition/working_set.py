@@ -50,10 +50,10 @@ def choose(
     open_[keep] = False
     fresh = _violators(rise, fall, open_, size - len(keep))
     missing = len(fresh) - int(held[fresh].sum())
-    if 0 < missing < _FEW:
+    at_hand = rise[held].max(initial=-np.inf) - fall[held].min(initial=np.inf)
+    if 0 < missing < _FEW and at_hand > enough:
         # A few rows cost as much time as many: they can wait while those at hand violate enough.
-        if rise[held].max(initial=-np.inf) - fall[held].min(initial=np.inf) > enough:
-            fresh = _violators(rise, fall, open_ & held, size - len(keep))
+        fresh = _violators(rise, fall, open_ & held, size - len(keep))
     return np.concatenate([keep, fresh])
 
 
