@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from polyopt.estimators.sigma_svm import SigmaSVM as SigmaSVM
     from polyopt.estimators.svm import SVM as SVM
     from polyopt.kernels import Kernel as Kernel
+    from polyopt.outer.path import PathPoint as PathPoint
+    from polyopt.outer.path import rmm_path as rmm_path
 
 __version__ = "0.1.0"
 
@@ -40,6 +42,8 @@ _HOMES = {
     "certify_sigma_svm": "polyopt.certificates",
     "certify_svm": "polyopt.certificates",
     "Kernel": "polyopt.kernels",
+    "PathPoint": "polyopt.outer.path",
+    "rmm_path": "polyopt.outer.path",
 }
 
 __all__ = [*sorted(_HOMES), "datasets"]

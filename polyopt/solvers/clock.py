@@ -29,3 +29,8 @@ class Clock:
     def is_over(self) -> bool:
         """Whether the limit has passed."""
         return self._limit is not None and self.seconds >= self._limit
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the limit, at least a hair; None without one."""
+        return None if self._limit is None else max(self._limit - self.seconds, 1e-3)

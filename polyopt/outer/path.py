@@ -1,0 +1,176 @@
+"""The Relative Margin Machine along decreasing bounds, from the support vector machine downwards.
+
+The paper searches B below θ, the largest absolute output of the SVM with the same C: at B = θ the
+machine is the SVM. The dual's feasible set does not depend on B, so each solution is where the next
+one starts, and the kernel rows that one has computed serve the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.recovery import as_costs, as_data
+from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
+from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd
+from polyopt.solvers.clock import Clock
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from formulations.solution import Solution
+    from polyopt.certificates.certificate import Certificate
+
+__all__ = ["PathPoint", "rmm_path"]
+
+_SHARES = (1 / 2, 1 / 4, 1 / 10)  # the paper's steps from 1 towards θ, downwards
+_FEATURES = 2_000  # up to so many features, and no more than samples, a linear machine is solved in them
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """One machine of a path.
+
+    Attributes
+    ----------
+    B : float
+        Its bound; infinite for the support vector machine that the path starts from.
+    solution : Solution
+        ``primal`` has ``w`` (linear features) or ``coef`` (a kernel), and ``b``; ``duals`` as in the
+        rows of ``formulations.rmm.qp``; and what the solver did, ``iterations`` and ``history``.
+    certificate : Certificate
+        How far from optimal it is, proven.
+    """
+
+    B: float
+    solution: Solution
+    certificate: Certificate
+
+
+def rmm_path(
+    X: Any,
+    y: ArrayLike,
+    C: ArrayLike = 1.0,
+    bounds: Sequence[float] | None = None,
+    *,
+    kernel: Kernel | None = None,
+    precomputed: bool = False,
+    tol: float = 1e-3,
+    certificate_tol: float = 1e-6,
+    cache_size: float = 500.0,
+    time_limit: float | None = None,
+    progress: Callable[[dict[str, float]], None] | None = None,
+) -> list[PathPoint]:
+    """Solve the SVM, and from it the Relative Margin Machine for one bound after another.
+
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m), or Gram matrix of shape (n, n)
+        Training samples; a Gram matrix if `precomputed`.
+    y : array_like of shape (n,)
+        Labels -1 and +1, both present.
+    C : float or array_like of shape (n,)
+        Cost per sample.
+    bounds : sequence of float, optional
+        Bounds B, each at least 1; they are taken in decreasing order. By default the paper's,
+        ``1 + (θ − 1)/2``, ``1 + (θ − 1)/4`` and ``1 + (θ − 1)/10``, with θ the largest absolute output
+        of the SVM.
+    kernel : Kernel, optional
+        A kernel; linear by default.
+    precomputed : bool
+        Whether X is a Gram matrix.
+    tol : float
+        Largest violation of the optimality conditions, in units of the outputs. (The interior point,
+        which solves tall linear machines, goes to a relative gap of 1e-8 at least.)
+    certificate_tol : float
+        Tolerance of the certificates.
+    cache_size : float
+        Megabytes for kernel rows.
+    time_limit : float, optional
+        Seconds for the whole path; machines that find no time left are not in it.
+    progress : callable, optional
+        Called with each record of each history.
+
+    Returns
+    -------
+    list of PathPoint
+        The support vector machine first, then one machine per bound, decreasing.
+
+    Raises
+    ------
+    ValueError
+        Data that are not finite, one class only, a bound below 1, or an indefinite kernel.
+
+    References
+    ----------
+    Shivaswamy & Jebara, Relative Margin Machines (2008), sections 3.2 and 5.
+    """
+    X, labels = as_data(X, y)
+    if len(np.unique(labels)) < 2:
+        raise ValueError("rmm_path needs samples of both classes; y has one")
+    costs = as_costs(C, len(labels))
+    if bounds is not None and not all(B >= 1 for B in bounds):
+        raise ValueError(f"every bound must be at least 1, not {list(bounds)!r}")
+    clock = Clock(time_limit)
+    kernel = Kernel("linear") if kernel is None else kernel
+    solve = _solver(X, labels, kernel, precomputed, cache_size, progress)
+    geometry: Any
+    if precomputed or kernel.name != "linear":
+        geometry = KernelGeometry(MatrixGram(X) if precomputed else SampleGram(X, kernel))
+    else:
+        geometry = LinearGeometry(X)
+    path: list[PathPoint] = []
+
+    def add(B: float) -> PathPoint:
+        solution = solve(costs, B, tol=tol, time_limit=clock.left)
+        title = "the Relative Margin Machine" if np.isfinite(B) else "the SVM"
+        v = solution.primal.get("w", None)
+        if v is None:
+            v = geometry.represent(solution["coef"])
+        duals = {"alpha": "margin", "lam": "bound_above", "lam_star": "bound_below"}
+        certificate = certify_hinge(
+            HingeProgram(title, geometry, labels, costs, B), v=v, b=float(solution["b"]), tol=certificate_tol,
+            **{letter: solution.duals.get(row) for letter, row in duals.items()},
+        )  # fmt: skip
+        path.append(PathPoint(B, solution, certificate))
+        return path[-1]
+
+    svm = add(np.inf)
+    if bounds is None:
+        theta = _largest_output(svm.solution, geometry)
+        bounds = [1.0 + max(theta - 1.0, 0.0) * share for share in _SHARES]
+    for B in sorted(bounds, reverse=True):
+        if clock.is_over:
+            break
+        add(float(B))
+    return path
+
+
+def _solver(
+    X: Any, y: Any, kernel: Kernel, precomputed: bool, cache_size: float, progress: Any
+) -> Callable[..., Solution]:
+    """What solves for costs and a bound: the interior point, or a decomposition that remembers."""
+    if not precomputed and kernel.name == "linear" and X.shape[1] <= min(_FEATURES, X.shape[0]):
+        from polyopt.solvers.interior_point import solve_interior_point
+
+        def solve(costs: Any, B: float, *, tol: float, time_limit: float | None) -> Solution:
+            gap = min(tol, 1e-8)
+            return solve_interior_point(X, y, costs, B, tol=gap, time_limit=time_limit, progress=progress)
+
+        return solve
+    from polyopt.solvers.decomposition import Decomposition
+
+    gram = MatrixGram(X) if precomputed else SampleGram(X, kernel)
+    if precomputed or not kernel.is_mercer:
+        require_psd(gram)
+    return Decomposition(gram, y, cache_size=cache_size, progress=progress).solve
+
+
+def _largest_output(solution: Solution, geometry: Any) -> float:
+    if "f" in solution.primal:
+        return float(np.abs(solution["f"]).max())
+    return float(np.abs(geometry.scores(solution["w"]) + float(solution["b"])).max())

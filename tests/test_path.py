@@ -1,0 +1,112 @@
+"""The path along decreasing bounds, and warm starts: the same solutions as cold ones, for less work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.preprocessing import StandardScaler
+
+from formulations import rmm, svm
+from formulations.samples import two_blobs
+from polyopt import SVM, Claim, Kernel, RelativeMarginMachine, datasets, rmm_path
+from polyopt.kernels import SampleGram
+from polyopt.solvers.decomposition import Decomposition, solve_decomposition
+
+RBF = Kernel("rbf", gamma=0.3)
+
+
+@pytest.mark.parametrize("kernel", [None, RBF], ids=["linear", "rbf"])
+def test_every_machine_of_the_path_is_the_explicit_program_s(kernel):
+    X, y = two_blobs(n=60, separation=0.6)
+    path = rmm_path(X, y, 2.0, bounds=[1.3, 3.0, 1.0], kernel=kernel, tol=1e-8)
+    assert [point.B for point in path] == [np.inf, 3.0, 1.3, 1.0]
+    K = X @ X.T if kernel is None else kernel(X)
+    for point in path:
+        assert point.certificate.claim is Claim.OPTIMAL
+        dual = rmm.kernel_dual(K, y, 2.0, point.B) if np.isfinite(point.B) else svm.kernel_dual(K, y, 2.0)
+        assert point.certificate.dual_value == pytest.approx(dual.solve().objective, rel=1e-6)
+
+
+def test_the_optimum_is_convex_and_falls_with_the_bound():
+    X, y = two_blobs(n=80, separation=0.3)
+    path = rmm_path(X, y, bounds=[1.0, 1.5, 2.0, 2.5, 3.0], kernel=RBF, tol=1e-8)
+    values = np.array([point.certificate.dual_value for point in path])  # B = inf, 3, 2.5, ..., 1
+    assert (np.diff(values) >= -1e-9).all()
+    steps = np.diff(values[1:])
+    assert (np.diff(steps) >= -1e-7).all()
+
+
+def test_the_default_bounds_are_the_papers():
+    X, y = two_blobs(n=50, separation=0.2)
+    path = rmm_path(X, y, kernel=RBF)
+    theta = np.abs(path[0].solution["f"]).max()
+    assert [p.B for p in path[1:]] == pytest.approx([1 + (theta - 1) * s for s in (0.5, 0.25, 0.1)])
+    for point in path[1:]:
+        assert np.abs(point.solution["f"]).max() <= point.B * (1 + 1e-12)
+
+
+def test_a_path_takes_fewer_kernel_rows_and_sets_than_its_machines_do_alone():
+    data = datasets.load("pima")
+    X, y = StandardScaler().fit_transform(data.X), np.where(data.y == data.y[0], 1.0, -1.0)
+    gram, C, bounds = SampleGram(X, Kernel("rbf", 0.5)), np.full(len(y), 10.0), (3.0, 2.0, 1.5, 1.2)
+    machine = Decomposition(gram, y)
+    warm = [machine.solve(C, B, tol=1e-4) for B in bounds]
+    cold = [solve_decomposition(gram, y, C, B, tol=1e-4) for B in bounds]
+    for one, other in zip(warm, cold, strict=True):
+        assert one.bound == pytest.approx(other.bound, rel=1e-5)
+    assert warm[-1].history[-1]["rows"] < sum(solution.history[-1]["rows"] for solution in cold)
+    assert sum(s.iterations for s in warm[1:]) <= sum(s.iterations for s in cold[1:])
+
+
+@pytest.mark.parametrize("change", [{"C": 3.0}, {"C": 0.2}, {"B": 1.1}, {"B": 5.0}, {"C": 9.0, "B": 1.4}])
+def test_a_warm_start_ends_where_a_cold_one_does(change, blobs):
+    X, y = blobs
+    machine = RelativeMarginMachine(C=1.0, B=1.5, warm_start=True).fit(X, y)
+    warm = machine.set_params(**change).fit(X, y)
+    cold = RelativeMarginMachine(C=1.0, B=1.5).set_params(**change).fit(X, y)
+    assert warm.certificate().claim is Claim.OPTIMAL
+    assert warm.decision_function(X) == pytest.approx(cold.decision_function(X), abs=1e-6)
+
+
+def test_a_warm_start_from_the_solution_has_nothing_to_do(blobs):
+    X, y = blobs
+    machine = SVM(warm_start=True).fit(X, y)
+    before = machine.dual_coef_.copy()
+    assert machine.fit(X, y).solution_.iterations == 0
+    assert machine.dual_coef_ == pytest.approx(before, abs=1e-12)
+    other = SVM(warm_start=True).fit(X, y).fit(X[::-1], -y[::-1])  # other labels: from nothing
+    assert other.solution_.iterations > 0
+
+
+def test_warm_starts_reach_the_pairs_of_classes():
+    X, y = two_blobs(n=90)[0], np.arange(90) % 3
+    machine = SVM(warm_start=True).fit(X, y).fit(X, y)
+    assert [solution.iterations for solution in machine.solution_] == [0, 0, 0]
+
+
+def test_sparse_and_dense_paths_agree(blobs):
+    X, y = blobs
+    for kernel in (None, RBF):
+        dense, sparse = (rmm_path(form(X), y, kernel=kernel, tol=1e-8) for form in (np.array, sp.csr_array))
+        for one, other in zip(dense, sparse, strict=True):
+            assert one.B == pytest.approx(other.B, rel=1e-6)
+            assert one.certificate.primal_value == pytest.approx(other.certificate.primal_value, rel=1e-7)
+
+
+def test_the_time_limit_is_the_whole_path_s():
+    X, y = two_blobs(n=1500, separation=0.1)
+    path = rmm_path(X, y, 1e4, bounds=[1.5, 1.2, 1.1, 1.05], kernel=Kernel("rbf", 5.0), time_limit=0.05)
+    assert 1 <= len(path) < 5
+
+
+def test_bad_input_is_refused(blobs):
+    X, y = blobs
+    with pytest.raises(ValueError, match="at least 1"):
+        rmm_path(X, y, bounds=[0.5])
+    with pytest.raises(ValueError, match="both classes"):
+        rmm_path(X, np.ones(len(y)))
+    with pytest.raises(ValueError, match="finite"):
+        rmm_path(np.where(X > 1, np.nan, X), y)
+    with pytest.raises(ValueError, match="positive semidefinite"):
+        rmm_path(-(X @ X.T), y, precomputed=True)
