@@ -12,7 +12,10 @@ from importlib import import_module
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-NAMES = ("imports", "kernel_solvers", "cpm_speed", "main_job", "pictures")
+NAMES = (
+    "imports", "kernel_solvers", "large_kernels", "relative_margins", "general_qp", "growth", "memory",
+    "cpm_speed", "main_job", "pictures",
+)  # fmt: skip
 
 
 def main() -> None:

@@ -294,7 +294,7 @@ class SampleGram:
             if not moves.all():
                 self._used = np.flatnonzero(moves)
             if kernel.name == "rbf":
-                mean = X.mean(axis=0)
+                mean = X.mean(axis=0, dtype=float)
                 self._centre = mean if self._used is None else mean[self._used]
         self._squares = self._square_norms() if kernel.name == "rbf" else np.zeros(0)
 
@@ -309,8 +309,9 @@ class SampleGram:
 
     def _dense(self, rows: Samples | slice) -> Vector:
         """These samples as the kernel sees them: centred, and without the columns that say nothing."""
-        X = self.X[rows] if self._used is None else self.X[rows].take(self._used, axis=1)
-        return np.asarray(X - self._centre, dtype=float) if self._centre is not None else X
+        X = np.asarray(self.X[rows], dtype=float)
+        X = X if self._used is None else X.take(self._used, axis=1)
+        return X if self._centre is None else X - self._centre
 
     def diagonal(self) -> Vector:
         if callable(self.kernel.name):

@@ -11,7 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -52,6 +52,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     solver_: str
     classes_: NDArray[Any]
     n_iter_: int
+    _dtypes: ClassVar[list[Any]] = [np.float64]  # of X, as the solver takes it without a conversion
 
     # -- what a subclass supplies ------------------------------------------------------------
 
@@ -59,7 +60,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         """Solve the binary problem and set the fitted attributes, ``solution_`` and ``n_iter_`` among them.
 
-        `X` (n, m) dense float64 or CSR, `y` of -1 and +1, `weights` (n,) positive; `rows` (n,) are
+        `X` (n, m) dense or CSR, `y` of -1 and +1, `weights` (n,) positive; `rows` (n,) are
         the numbers of these samples in the data given to ``fit``.
         """
 
@@ -120,7 +121,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         # A copy: the model and its certificate must outlive what the caller does to X.
-        X, y = validate_data(self, X, y, accept_sparse=self._accept_sparse, dtype=np.float64, copy=True)
+        X, y = validate_data(self, X, y, accept_sparse=self._accept_sparse, dtype=self._dtypes, copy=True)
         check_classification_targets(y)
         weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
         if not (weights >= 0).all():

@@ -100,6 +100,7 @@ class HingeClassifier(PairwiseClassifier):
 
     # -- what a subclass supplies ------------------------------------------------------------
 
+    _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
     _title: str
     _bound: float = np.inf
     _share: float | None = None
@@ -286,10 +287,14 @@ class HingeClassifier(PairwiseClassifier):
         m = X.shape[1]
         if self.gamma == "auto":
             return 1.0 / m
-        squares = X.multiply(X) if sp.issparse(X) else X * X
+        first = second = 0.0
+        for part in chunks(np.arange(X.shape[0])):
+            block = X[part].astype(float)
+            squares = block.multiply(block) if sp.issparse(X) else block * block
+            first += float(weights[part] @ np.asarray(block.sum(axis=1)).ravel())
+            second += float(weights[part] @ np.asarray(squares.sum(axis=1)).ravel())
         total = m * float(weights.sum())
-        mean = float(weights @ np.asarray(X.sum(axis=1)).ravel()) / total
-        variance = float(weights @ np.asarray(squares.sum(axis=1)).ravel()) / total - mean**2
+        variance = second / total - (first / total) ** 2
         return 1.0 / (m * variance) if variance > 0 else 1.0
 
     @property

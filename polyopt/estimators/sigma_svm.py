@@ -153,6 +153,7 @@ class SigmaSVM(HingeClassifier):
     def _machine_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
         from formulations.centred_kernel import CentredKernel
 
+        X = X.astype(float, copy=False)
         self._centred = CentredKernel(X if self.kernel == "precomputed" else self._kernel(X), weights)
         if self._share == 1.0 and self._centred.is_degenerate():
             warnings.warn(

@@ -1,0 +1,52 @@
+"""Peak memory of a large kernel machine, MNIST 2 against the rest, next to what its parts should take."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+
+CACHE = 500
+SCRIPT = """
+import json, resource, sys, time
+import numpy as np
+from polyopt import SVM, datasets
+n, cache = int(sys.argv[1]), float(sys.argv[2])
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+try:
+    data, top = datasets.load("mnist" if n > 2000 else "digits"), 255 if n > 2000 else 16
+except datasets.DatasetUnavailable:
+    data, top = datasets.load("digits"), 16
+X = (data.X[:n] / np.float32(top)).astype(np.float32)
+y = np.where(data.y[:n] == 2, 1, -1)
+del data
+SVM(C=10.0, gamma=0.02, solver="decomposition").fit(X[:2100], y[:2100])
+before, started = peak(), time.process_time()
+machine = SVM(C=10.0, gamma=0.02, solver="decomposition", cache_size=cache).fit(X, y)
+print(json.dumps({"n": len(y), "data": X.nbytes / 2**20, "before": before, "peak": peak(),
+                  "seconds": time.process_time() - started, "status": machine.solution_.status.name,
+                  "support vectors": len(machine.support_)}))
+"""
+
+
+def run(smoke: bool = False) -> pd.DataFrame:
+    rows = []
+    for n in (1000,) if smoke else (15_000, 30_000, 60_000):
+        command = [sys.executable, "-c", SCRIPT, str(n), str(CACHE)]
+        out = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        rows.append(
+            {
+                "samples": out["n"],
+                "support vectors": out["support vectors"],
+                "status": out["status"],
+                "CPU seconds": out["seconds"],
+                "MB of X": out["data"],
+                "MB before": out["before"],
+                "MB at the peak": out["peak"],
+                # The model's copy of X and its operand in single precision, and the cache.
+                "MB beyond 2 X and the cache": out["peak"] - out["before"] - 2 * out["data"] - CACHE,
+            }
+        )
+    return pd.DataFrame(rows)
