@@ -42,6 +42,7 @@ class Task:
     noisy: bool = False
 
     def labels(self, y: np.ndarray) -> np.ndarray:
+        """The labels the task trains on."""
         return flipped(y) if self.noisy else y
 
     def settings(self) -> dict[str, object]:

@@ -51,8 +51,8 @@ def _intelex():
     """scikit-learn-intelex's SVC on one thread, where it is installed."""
     try:
         import daal4py
-        from sklearnex.svm import SVC as fast_svc
+        from sklearnex import svm
     except ImportError:
         return None
     daal4py.daalinit(1)
-    return fast_svc
+    return svm.SVC

@@ -165,7 +165,15 @@ def square(gram: Gram, samples: Samples) -> Vector:
 
 
 def chunks(samples: Samples, size: int = _CHUNK) -> Iterator[Samples]:
-    """The samples, so many at a time."""
+    """The samples, so many at a time.
+
+    Parameters
+    ----------
+    samples : ndarray of int
+        Samples.
+    size : int
+        How many at a time.
+    """
     for start in range(0, len(samples), size):
         yield samples[start : start + size]
 

@@ -78,7 +78,7 @@ def test_compare_runs_as_a_program(tmp_path):
     lines = done.stdout.splitlines()
     assert lines[0].startswith("sonar: 156 training and 52 test samples, 60 features")
     assert [line.split()[:2] for line in lines[2:6:2]] == [["svm", "exact"], ["rmm", "exact"]]
-    assert [line.split()[0] for line in lines[3:6:2]] == ["decomposition", "decomposition"]
+    assert [line.split()[0] for line in lines[3:6:2]] == ["interior", "interior"]
     assert max(map(len, lines)) <= 100
     assert done.stderr.strip() == f"report: {report}", "progress is for terminals"
     assert "<svg" in report.read_text(encoding="utf-8")
@@ -90,7 +90,7 @@ def test_compare_gives_json(table):
     rows = json.loads(done.stdout)["rows"]
     found = [(row["method"], row["solver"]) for row in rows]
     assert found == [
-        (method, solver) for method in ("svm", "sigma-svm") for solver in ("exact", "decomposition")
+        (method, solver) for method in ("svm", "sigma-svm") for solver in ("exact", "interior-point")
     ]
     assert rows[0]["claim"] == "optimal"
     assert rows[0]["objective"] == pytest.approx(rows[0]["bound"], rel=1e-6)

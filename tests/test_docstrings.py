@@ -81,7 +81,10 @@ def public_callables():
     modules += [
         "polyopt.certificates",
         "polyopt.datasets",
-        "polyopt.solvers.smo",
+        "polyopt.solvers.decomposition",
+        "polyopt.solvers.interior_point",
+        "polyopt.outer.path",
+        "polyopt.kernels",
         "polyopt.solvers.osqp_dual",
         "polyopt.certificates.hinge",
     ]

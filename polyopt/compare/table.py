@@ -124,7 +124,7 @@ def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | T
 
     columns: list[tuple[str, Callable[[Row], str | Text]]] = [
         ("method", lambda row: row.method),
-        ("solver" if medium else "by", lambda row: row.solver),
+        ("solver" if medium else "by", lambda row: solver_word(row.solver, width)),
         ("objective", lambda row: number(row.objective, 8 if medium else 7)),
         ("bound", lambda row: number(row.bound, 8 if medium else 7)),
         ("gap", lambda row: small(row.relative_gap)),
@@ -138,6 +138,15 @@ def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | T
     if width >= _FULL:
         columns.insert(4, ("gap (abs.)", lambda row: small(row.gap)))
     return columns
+
+
+def solver_word(solver: str, width: int) -> str:
+    """A solver's name, cut to its first part where the table is narrow."""
+    return (
+        solver
+        if width >= _FULL
+        else {"decomposition": "decomp.", "interior-point": "interior"}.get(solver, solver)
+    )
 
 
 def _percent(share: float, with_sign: bool) -> str:

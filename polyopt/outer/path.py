@@ -131,10 +131,11 @@ def rmm_path(
         v = solution.primal.get("w", None)
         if v is None:
             v = geometry.represent(solution["coef"])
-        duals = {"alpha": "margin", "lam": "bound_above", "lam_star": "bound_below"}
+        duals = solution.duals
         certificate = certify_hinge(
-            HingeProgram(title, geometry, labels, costs, B), v=v, b=float(solution["b"]), tol=certificate_tol,
-            **{letter: solution.duals.get(row) for letter, row in duals.items()},
+            HingeProgram(title, geometry, labels, costs, B), v=v, b=float(solution["b"]),
+            alpha=duals["margin"], lam=duals.get("bound_above"), lam_star=duals.get("bound_below"),
+            tol=certificate_tol,
         )  # fmt: skip
         path.append(PathPoint(B, solution, certificate))
         return path[-1]

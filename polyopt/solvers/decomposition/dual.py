@@ -102,7 +102,13 @@ class Dual:
 
 
 def recapped(alpha: Vector, old: Vector, new: Vector) -> Vector:
-    """Multipliers for new caps: those at their old cap are put at the new one."""
+    """Multipliers for new caps: those at their old cap are put at the new one.
+
+    Parameters
+    ----------
+    alpha, old, new : ndarray of shape (n,)
+        The multipliers, the caps they had, and those they get.
+    """
     return np.where(alpha >= old, new, np.minimum(alpha, new))
 
 

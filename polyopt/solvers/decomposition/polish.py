@@ -9,7 +9,9 @@ one equality, and one linear system gives its optimum over the free variables F:
 Where d would carry a variable past the end of its piece, the variable is held at that end and the
 system solved again, until the step is feasible; if the dual does not rise by it, the first d is taken
 instead, up to the first end. Variables at kinks that violate join F. K_FF is factored once (Cholesky);
-variables that are held, and variables that join, border the system, and it is factored anew only when the border has become wide.
+variables that are held, and variables that join, border the system, and it is factored anew only when
+the border has become wide. As Σ d = 0, the same constant may be added to all of K: that spares a kernel
+of low rank a singular factor.
 """
 
 from __future__ import annotations
