@@ -323,8 +323,8 @@ class SampleGram:
 
     def diagonal(self) -> Vector:
         if callable(self.kernel.name):
-            one_by_one = (self.kernel(self.X[[i]]) for i in range(self.n))
-            return np.array([float(block[0, 0]) for block in one_by_one])
+            parts = chunks(np.arange(self.n), _DENSE_ROWS)
+            return np.concatenate([self.kernel(self.X[part]).diagonal() for part in parts])
         if self.kernel.name == "rbf":
             return np.ones(self.n)
         squares = (

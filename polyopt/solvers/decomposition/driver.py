@@ -34,12 +34,15 @@ _ENOUGH = 0.3  # share of the violation for which a working set without new kern
 _SHRINK_EVERY = 10  # iterations between two looks at what could be set aside
 _SHRINK_TO = 0.8  # share of the active samples that may stay for that to be worth while
 _RECORD_EVERY = 10  # iterations between two records
+_FIRST_PROBE = 8  # the iteration after which single precision is probed first; then after twice as many
 _SINGLE_TOL = 1e-5  # single precision leads no closer than this
 _REFRESHES = 3  # times that g is computed anew before the rows are, too
 # Newton's method may take over from this violation on, once it costs no more than what was done so far;
 # where less than _FINE is asked, it does so from _DUE on whatever it costs.
 _SWITCH, _DUE, _FINE = 0.3, 1e-2, 1e-4
 _REACH = 0.5  # share of the violation within which outputs are watched by Newton's method
+_OVERDUE = 3.0  # times its cost, spent without it, at which Newton's method is tried wherever the point is
+_PER_PAIR = 30.0  # what a pair step costs per sample of the working set
 _OVERHEAD = 5e7  # what an iteration costs besides its kernel rows, in the time of so many operations
 
 
@@ -150,6 +153,8 @@ class Decomposition:
         self._clock = Clock(time_limit)
         self._limit = np.inf if max_iter is None else max_iter
         self._iteration = 0
+        self._next_probe = _FIRST_PROBE
+        self._pair_steps = self._work_at_newton = 0.0
         self._history: list[dict[str, float]] = []
         point = self._point
         last, point.dual = point.dual, Dual(point.dual.y, C, B)
@@ -180,14 +185,17 @@ class Decomposition:
         point, aim, distrusted = self._point, max(tol, _SWITCH), 0
         while True:
             if aim < _SINGLE_TOL:
-                point.go_double()
+                self._go_double()
             status = self._decompose(aim)
+            if status is Status.CONVERGED:  # not there, but Newton's method would have cost less
+                self._polish(tol)
+                continue
             if status is not Status.OPTIMAL:
                 return status
             violation = point.violation()
             if not point.is_trusted(max(aim, tol) if violation > tol else tol):
                 distrusted += 1
-                point.refresh() if distrusted <= _REFRESHES else point.go_double()
+                point.refresh() if distrusted <= _REFRESHES else self._go_double()
             elif violation <= tol:
                 return Status.OPTIMAL
             elif violation <= point.rounding():
@@ -221,14 +229,22 @@ class Decomposition:
                 return Status.OPTIMAL
             if self._iteration % _RECORD_EVERY == 0:
                 self._record(violation)
+                if self._newton_is_overdue():
+                    return Status.CONVERGED
             if over := self._over():
                 return over
+            if self._iteration == self._next_probe:
+                self._next_probe *= 2
+                if not point.is_trusted(violation):
+                    # In single precision a matrix may have lost its definiteness, and the dual its bound.
+                    self._go_double()
+                    continue
             if rows.is_full and self._iteration % _SHRINK_EVERY == 0 and self._set_aside(rise, fall):
                 continue
             size, enough = min(_WORKING_SET, rows.slots), max(_ENOUGH * violation, tol)
             chosen = choose(rise, fall, self._last, size, rows.is_held(active), enough)
             slots, part = rows.fetch(active[chosen]), beta[chosen]
-            solve_pairs(
+            self._pair_steps += size * solve_pairs(
                 rows.table, slots, chosen, point.diagonal[active[chosen]], g[chosen], part,
                 lo[chosen], hi[chosen], y[chosen], dual.B, max(_EASE * violation, tol / 2), _PAIR_STEPS,
             )  # fmt: skip
@@ -260,7 +276,13 @@ class Decomposition:
         self._set_active(np.flatnonzero(needed))
         return True
 
+    def _go_double(self) -> None:
+        if not self._point.is_double:
+            self._point.go_double()
+            self._last = np.zeros(0, dtype=np.intp)
+
     def _set_active(self, active: Samples) -> None:
+        self._point.bring_up_to_date()  # what is set aside must all be of one date
         self._point.rows.set_active(active)
         self._last = np.zeros(0, dtype=np.intp)  # it holds places among the active samples
 
@@ -269,8 +291,7 @@ class Decomposition:
     def _polish(self, tol: float) -> bool:
         """Newton's method on the samples that matter; whether it had room, paid, and brought anything."""
         point, before = self._point, self._point.violation()
-        watched = point.watched(max(NEAR, _REACH * before))
-        free = int(((point.beta != point.dual.lo) & (point.beta != point.dual.hi)).sum())
+        watched, free = self._newton_size(before)
         room = 8.0 * (len(watched) ** 2 + 1.25 * free**2)
         due = tol < _FINE and before < _DUE
         if room > point.budget or (not due and self._newton_work(len(watched), free) > self._work()):
@@ -278,6 +299,7 @@ class Decomposition:
         if room + point.rows.bytes > point.budget:
             point.forget_rows()
             self._last = np.zeros(0, dtype=np.intp)
+        self._work_at_newton = self._work()
         K = square(point.gram, watched)
         beta = point.beta[watched]
         g = K @ beta
@@ -294,8 +316,27 @@ class Decomposition:
 
     def _work(self) -> float:
         """Arithmetic so far, in floating-point operations of double precision."""
-        gram = self._point.gram
-        return self._point.rows.computed * gram.n * gram.width + self._iteration * _OVERHEAD
+        gram, rows = self._point.gram, self._point.rows
+        return (
+            rows.computed * gram.n * gram.width + self._iteration * _OVERHEAD + self._pair_steps * _PER_PAIR
+        )
+
+    def _newton_is_overdue(self) -> bool:
+        """Whether far more has been spent since Newton's method was tried last than it would cost."""
+        point = self._point
+        if not point.is_up_to_date:
+            return False
+        watched, free = self._newton_size(point.violation())
+        spent = self._work() - self._work_at_newton
+        return 8.0 * max(len(watched), free) ** 2 < point.budget and spent > _OVERDUE * self._newton_work(
+            len(watched), free
+        )
+
+    def _newton_size(self, violation: float) -> tuple[Samples, int]:
+        """The samples that Newton's method would watch, and how many are free."""
+        point = self._point
+        free = (point.beta != point.dual.lo) & (point.beta != point.dual.hi)
+        return point.watched(max(NEAR, _REACH * violation)), int(free.sum())
 
     def _newton_work(self, watched: int, free: int) -> float:
         """Arithmetic of Newton's method: a block of the kernel, and some two factorisations."""

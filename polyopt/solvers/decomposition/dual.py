@@ -115,6 +115,8 @@ def recapped(alpha: Vector, old: Vector, new: Vector) -> Vector:
 def balanced(beta: Vector) -> Vector:
     """β with its heavier side shrunk so that Σ β_i = 0; no sign changes and no cap is passed."""
     plus, minus = float(beta[beta > 0].sum()), float(-beta[beta < 0].sum())
+    if abs(plus - minus) <= 1e-13 * (plus + minus):
+        return beta  # shrinking by rounding errors would move variables off their kinks
     light = min(plus, minus)
     beta = np.where(beta > 0, beta * (light / plus if plus else 0.0), beta)
     return np.where(beta < 0, beta * (light / minus if minus else 0.0), beta)

@@ -1,0 +1,286 @@
+"""The parts of the decomposition solver, each against what it stands for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from formulations import rmm
+from formulations.samples import two_blobs
+from formulations.solution import Status
+from polyopt.certificates import Claim, certify_rmm
+from polyopt.kernels import Kernel, MatrixGram, SampleGram, square, stream
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.decomposition import Decomposition, driver, point, solve_decomposition
+from polyopt.solvers.decomposition.dual import Dual
+from polyopt.solvers.decomposition.polish import polish
+from polyopt.solvers.decomposition.rows import Rows
+from polyopt.solvers.decomposition.subproblem import solve_pairs
+from polyopt.solvers.decomposition.working_set import choose
+
+
+
+def a_kernel_without_a_name(A, Z):
+    product = A @ Z.T
+    return (1.0 + (product.toarray() if sp.issparse(product) else product)) ** 2
+
+
+RBF = Kernel("rbf", gamma=0.4)
+KERNELS = [Kernel("linear"), RBF, Kernel("poly", 0.2, 3, 1.0), Kernel("poly", 0.2, 2, -0.5),
+           Kernel("sigmoid", 0.1, coef0=0.3), Kernel(a_kernel_without_a_name)]  # fmt: skip
+
+
+# -- kernels -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: str(kernel.name)[:8])
+@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+def test_blocks_are_those_of_the_whole_matrix(kernel, form, rng):
+    X = rng.normal(size=(70, 6)) + 3.0
+    X[:, 2], X[:, 4] = 0.0, 1.5
+    X[X < 2.0] = 0.0
+    K, gram = kernel(X), SampleGram(form(X), kernel)
+    rows, columns, scale = np.array([3, 60, 7]), np.array([0, 3, 8, 60]), np.abs(K).max()
+    assert gram.diagonal() == pytest.approx(K.diagonal(), rel=1e-12)
+    assert square(gram, columns) == pytest.approx(K[np.ix_(columns, columns)], abs=1e-13 * scale)
+    for dtype, close in ((np.float64, 1e-13), (np.float32, 1e-5)):
+        some = gram.panel(columns, dtype).rows(rows)
+        assert some.dtype == dtype
+        assert some == pytest.approx(K[np.ix_(rows, columns)], abs=close * scale)
+        assert gram.panel(None, dtype).rows(rows) == pytest.approx(K[rows], abs=close * scale)
+    v = np.where(rng.random(70) < 0.5, rng.normal(size=70), 0.0)
+    assert stream(gram, v) == pytest.approx(K @ v, abs=1e-12 * scale)
+
+
+# -- the dual ----------------------------------------------------------------------------------
+
+
+@given(st.floats(-9, 9), st.sampled_from([-1.0, 1.0]), st.floats(0.1, 5), st.floats(1, 4))
+def test_the_split_into_three_families_is_the_best_there_is(beta, y, C, B):
+    """A linear program over alpha, lam and lam_star finds none that gives more for the same β."""
+    dual = Dual(np.array([y]), np.array([C]), B)
+    alpha, lam, lam_star = (part[0] for part in dual.split(np.array([beta])))
+    best = linprog([-1.0, B, B], A_eq=[[y, -1.0, 1.0]], b_eq=[beta], bounds=[(0, C), (0, None), (0, None)])
+    assert alpha * y - lam + lam_star == pytest.approx(beta, abs=1e-12)
+    assert min(alpha, lam, lam_star) >= 0.0 and alpha <= C
+    assert alpha - B * (lam + lam_star) == pytest.approx(-best.fun, abs=1e-9)
+
+
+def test_joined_multipliers_are_feasible(rng):
+    y, C = np.where(rng.random(30) < 0.5, 1.0, -1.0), rng.uniform(0.5, 2.0, 30)
+    for B in (np.inf, 1.3):
+        dual = Dual(y, C, B)
+        beta = dual.join(3.0 * rng.random(30), rng.random(30), rng.random(30))
+        assert abs(beta.sum()) < 1e-12
+        if np.isinf(B):
+            assert (beta >= dual.lo).all() and (beta <= dual.hi).all()
+
+
+# -- kernel rows -------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6))
+def test_rows_are_right_whatever_came_before(seed):
+    """Rows fetched, driven out, cut and widened at random are always those of the matrix."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(20, 60))
+    K = rng.normal(size=(n, n))
+    K += K.T
+    rows = Rows(MatrixGram(K), budget=8 * n * rng.integers(2, 2 * n), dtype=np.float64)
+    for _ in range(12):
+        if rng.random() < 0.4:
+            rows.set_active(np.flatnonzero(rng.random(n) < rng.uniform(0.2, 1.0)) if rng.random() < 0.8
+                            else np.arange(n))  # fmt: skip
+            if not len(rows.active):
+                rows.set_active(np.arange(n))
+        samples = rng.permutation(n)[: rng.integers(1, min(rows.slots, n) + 1)]
+        slots = rows.fetch(samples)
+        assert (rows.table[slots] == K[np.ix_(samples, rows.active)]).all()
+        weights = rng.normal(size=len(samples))
+        assert rows.combine(samples, weights) == pytest.approx(weights @ K[np.ix_(samples, rows.active)])
+        assert rows.bytes <= max(rows.table.nbytes, 8 * n)
+    assert rows.computed + rows.hits > 0
+
+
+def test_the_rows_used_longest_ago_go_first():
+    rows = Rows(MatrixGram(np.eye(40)), budget=8 * 40 * 20, dtype=np.float64)
+    rows.fetch(np.arange(20))
+    rows.fetch(np.arange(5))
+    rows.fetch(np.arange(20, 30))
+    assert rows.is_held(np.arange(5)).all()
+    assert rows.is_held(np.arange(40)).sum() == rows.slots == 20
+    assert (rows.computed, rows.hits, rows.evicted) == (30, 5, 10)
+
+
+# -- working sets and sub-problems -------------------------------------------------------------
+
+
+def test_a_working_set_has_the_worst_pair_and_no_sample_twice(rng):
+    for _ in range(50):
+        rise = rng.normal(size=60)
+        fall = rise + rng.exponential(0.5, 60)
+        last = rng.permutation(60)[: rng.integers(0, 20)]
+        chosen = choose(rise, fall, last, 20, np.ones(60, dtype=bool), np.inf)
+        assert len(chosen) <= 20
+        assert len(set(chosen.tolist())) == len(chosen)
+        assert {int(rise.argmax()), int(fall.argmin())} <= set(chosen.tolist())
+        assert set(last[-10:].tolist()) <= set(chosen.tolist())
+
+
+def test_few_new_rows_wait_and_many_do_not():
+    rise, fall = np.linspace(1.0, 0.0, 80), np.linspace(1.0, 0.0, 80) + 0.01
+    held = np.ones(80, dtype=bool)
+    held[[0, 79]] = False  # the worst pair of all
+    waiting = choose(rise, fall, np.zeros(0, dtype=int), 20, held, enough=0.5)
+    assert held[waiting].all()
+    at_once = choose(rise, fall, np.zeros(0, dtype=int), 20, held, enough=2.0)
+    assert not held[at_once].all()
+
+
+@pytest.mark.parametrize("B", [np.inf, 1.0, 1.3])
+def test_pair_steps_solve_a_working_set(B, blobs):
+    X, y = blobs
+    K, n = RBF(X), len(y)
+    dual, beta, g = Dual(y, np.ones(n), B), np.zeros(n), np.zeros(n)
+    every = np.arange(n)
+    solve_pairs(K, every, every, K.diagonal().copy(), g, beta, dual.lo, dual.hi, y, B, 1e-9, 10**7)
+    assert g == pytest.approx(K @ beta, abs=1e-10)
+    m, M = dual.violation(beta, K @ beta)
+    assert m - M <= 2e-9
+    program = rmm.kernel_dual(K, y, 1.0, B if np.isfinite(B) else 1e3)
+    assert dual.values(beta, g)["bound"] == pytest.approx(program.solve().objective, rel=1e-7)
+
+
+# -- the polish --------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.sampled_from([np.inf, 1.0, 1.0001, 1.4]), st.sampled_from([1, 3, 40]))
+def test_newton_s_method_raises_the_dual_and_stays_feasible(seed, B, rank):
+    """From any feasible point, on kernels of any rank with like samples among them."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 50))
+    X = rng.normal(size=(n, rank))[rng.integers(0, n, n)]
+    y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+    K, C = X @ X.T, 10.0 ** rng.uniform(-1, 1, n)
+    dual = Dual(y, C, B)
+    beta = dual.join(rng.random(n) * C * rng.integers(0, 2, n))
+    g = K @ beta
+    before = dual.values(beta, g)["bound"]
+    polish(K, beta, g, dual, np.arange(n), 1e-9, Clock(), 200)
+    assert g == pytest.approx(K @ beta, abs=1e-8 * (1 + np.abs(K).max() * np.abs(beta).sum()))
+    assert abs(beta.sum()) <= 1e-9 * (1 + np.abs(beta).sum())
+    assert dual.values(beta, K @ beta)["bound"] >= before - 1e-9 * (1 + abs(before))
+    if np.isinf(B):
+        assert (beta >= dual.lo - 1e-12).all() and (beta <= dual.hi + 1e-12).all()
+
+
+def test_newton_s_method_alone_solves_the_whole_problem(blobs):
+    X, y = blobs
+    K, n = RBF(X), len(y)
+    for B in (np.inf, 1.2):
+        dual, beta, g = Dual(y, np.ones(n), B), np.zeros(n), np.zeros(n)
+        steps = polish(K, beta, g, dual, np.arange(n), 1e-10, Clock(), 200)
+        m, M = dual.violation(beta, K @ beta)
+        assert m - M <= 1e-9
+        assert 0 < steps < 100
+
+
+# -- the loop ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def overlapping():
+    X, y = two_blobs(n=600, separation=0.3)
+    return SampleGram(X, RBF), y, np.full(600, 5.0)
+
+
+@pytest.mark.parametrize("B", [np.inf, 1.2])
+def test_a_cache_of_a_few_rows_gives_the_same_answer(B, overlapping):
+    gram, y, C = overlapping
+    large = solve_decomposition(gram, y, C, B, tol=1e-6)
+    small = solve_decomposition(gram, y, C, B, tol=1e-6, cache_size=0.2)  # 43 rows of 600
+    assert small.status is Status.OPTIMAL
+    assert small.bound == pytest.approx(large.bound, rel=1e-8)
+    assert small.history[-1]["rows"] > large.history[-1]["rows"]
+
+
+def test_samples_are_set_aside_and_taken_back(overlapping, monkeypatch):
+    gram, y, C = overlapping
+    monkeypatch.setattr(driver, "_SWITCH", 0.0)  # working sets alone
+    monkeypatch.setattr(driver, "_SHRINK_TO", 0.99)
+    monkeypatch.setattr(driver, "_WORKING_SET", 20)
+    machine = Decomposition(gram, y, cache_size=0.3)
+    solution = machine.solve(C, 1.3, tol=1e-5)
+    assert min(record["active"] for record in solution.history) < 600
+    K = gram.kernel(gram.X)
+    m, M = Dual(y, C, 1.3).violation(machine._point.beta, K @ machine._point.beta)
+    assert m - M <= 1.01e-5
+    assert machine._point.g == pytest.approx(K @ machine._point.beta, abs=1e-9)
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-8])
+@pytest.mark.parametrize("kernel", [RBF, Kernel("poly", 0.05, 3, 1.0)], ids=["rbf", "poly"])
+def test_single_precision_keeps_what_it_promises(tol, kernel, monkeypatch):
+    """Rows in single precision, and yet the violation in double precision is within the tolerance."""
+    monkeypatch.setattr(point, "_DOUBLE", 0)
+    X, y = two_blobs(n=300, separation=0.3)
+    for C, B in ((1.0, np.inf), (1e3, np.inf), (10.0, 1.1)):
+        machine = Decomposition(SampleGram(X, kernel), y)
+        assert not machine._point.is_double
+        solution = machine.solve(np.full(300, C), B, tol=tol)
+        beta = machine._point.beta
+        m, M = Dual(y, np.full(300, C), B).violation(beta, kernel(X) @ beta)
+        assert solution.status in (Status.OPTIMAL, Status.INACCURATE)
+        assert m - M <= 1.2 * tol + machine._point.rounding()
+
+
+def test_ctrl_c_leaves_a_consistent_point_to_go_on_from(overlapping, monkeypatch):
+    gram, y, C = overlapping
+    calls, original = [], driver.solve_pairs
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(*arguments[:-1], 50)
+
+    monkeypatch.setattr(driver, "solve_pairs", interrupted)
+    machine = Decomposition(gram, y)
+    stopped = machine.solve(C, 1.3)
+    assert stopped.status is Status.INTERRUPTED
+    K = gram.kernel(gram.X)
+    certificate = certify_rmm(K, y, 5.0, 1.3, w=stopped["coef"], b=float(stopped["b"]), precomputed=True,
+                              alpha=stopped.duals["margin"], lam=stopped.duals["bound_above"],
+                              lam_star=stopped.duals["bound_below"])  # fmt: skip
+    assert certificate.claim is Claim.SUBOPTIMAL_BY
+    assert certificate.dual_value == pytest.approx(stopped.bound)
+    monkeypatch.undo()
+    assert machine.solve(C, 1.3, tol=1e-8).status is Status.OPTIMAL
+
+
+def test_the_record_of_a_run(overlapping):
+    gram, y, C = overlapping
+    seen = []
+    solution = solve_decomposition(gram, y, C, 1.2, tol=1e-8, progress=seen.append)
+    assert list(solution.history) == seen
+    last = seen[-1]
+    assert last["violation"] <= 1e-8
+    assert last["objective"] - last["bound"] <= 1e-6 * last["bound"]
+    assert 0 < last["rows"] <= 600 + len(y)
+    assert last["active"] == 600
+    seconds = [record["seconds"] for record in seen]
+    assert seconds == sorted(seconds)
+
+
+def test_costs_out_of_all_proportion_end_and_say_how(blobs):
+    X, y = blobs
+    for scale in (1e-8, 1e8, 1e12):
+        solution = solve_decomposition(SampleGram(X, RBF), y, np.full(len(y), scale), tol=1e-8, time_limit=20)
+        assert solution.status in (Status.OPTIMAL, Status.INACCURATE)
+        assert solution.bound <= solution.objective + 1e-9 * abs(solution.objective)
