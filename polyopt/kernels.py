@@ -294,43 +294,30 @@ class SampleGram:
         self.n = X.shape[0]
         self.width = X.nnz // max(self.n, 1) + 1 if sp.issparse(X) else X.shape[1]
         self._sparse = sp.issparse(X)
-        self._centre: Vector | None = None
-        self._used: Samples | None = None
+        self._used, self._centre = np.zeros(0, dtype=np.intp), np.zeros(0)
         if not self._sparse and not callable(kernel.name):
             low, high = X.min(axis=0), X.max(axis=0)
-            moves = low < high if kernel.name == "rbf" else (low != 0) | (high != 0)
-            if not moves.all():
-                self._used = np.flatnonzero(moves)
+            # A column that is the same everywhere tells the RBF kernel nothing; one of zeros, none of them.
+            self._used = np.flatnonzero(low < high if kernel.name == "rbf" else (low != 0) | (high != 0))
+            self._centre = np.zeros(len(self._used))
             if kernel.name == "rbf":
-                mean = X.mean(axis=0, dtype=float)
-                self._centre = mean if self._used is None else mean[self._used]
+                self._centre = X.mean(axis=0, dtype=float)[self._used]
         self._squares = self._square_norms() if kernel.name == "rbf" else np.zeros(0)
 
     def _square_norms(self) -> Vector:
         if self._sparse:
-            return np.asarray(self.X.multiply(self.X).sum(axis=1)).ravel()
-        squares = np.empty(self.n)
-        for start in range(0, self.n, _CHUNK):
-            part = self._dense(slice(start, start + _CHUNK))
-            np.einsum("ij,ij->i", part, part, out=squares[start : start + _CHUNK])
-        return squares
+            return np.asarray(self.X.astype(float).power(2).sum(axis=1)).ravel()
+        from polyopt.operands import square_norms
 
-    def _dense(self, rows: Samples | slice) -> Vector:
-        """These samples as the kernel sees them: centred, and without the columns that say nothing."""
-        X = np.asarray(self.X[rows], dtype=float)
-        X = X if self._used is None else X.take(self._used, axis=1)
-        return X if self._centre is None else X - self._centre
+        return square_norms(self.X, self._used, self._centre)
 
     def diagonal(self) -> Vector:
         if callable(self.kernel.name):
             parts = chunks(np.arange(self.n), _DENSE_ROWS)
-            return np.concatenate([self.kernel(self.X[part]).diagonal() for part in parts])
+            return np.concatenate([self.kernel(self.X[part].astype(float)).diagonal() for part in parts])
         if self.kernel.name == "rbf":
             return np.ones(self.n)
-        squares = (
-            self.X.multiply(self.X).sum(axis=1) if self._sparse else np.einsum("ij,ij->i", self.X, self.X)
-        )
-        argument = np.array(squares, dtype=float).ravel()
+        argument = self._square_norms()
         if self.kernel.name != "linear":
             argument = self.kernel.gamma * argument + self.kernel.coef0
         return self.kernel.finish(argument)
@@ -359,13 +346,13 @@ class SampleGram:
         if left:
             extra.reverse()
         if self._sparse:
-            parts = [self.X[rows] * scale, *(sp.csr_array(column[:, None]) for column in extra)]
+            parts = [self.X[rows].astype(float) * scale, *(sp.csr_array(column[:, None]) for column in extra)]
             return sp.hstack(parts, format="csr", dtype=dtype)
-        m = self.X.shape[1] if self._used is None else len(self._used)
+        from polyopt.operands import fill
+
+        m = len(self._used)
         operand = np.empty((len(rows), m + len(extra)), dtype=dtype)
-        for start in range(0, len(rows), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            np.multiply(self._dense(rows[part]), scale, out=operand[part, :m], casting="same_kind")
+        fill(self.X, rows, self._used, self._centre, scale, operand)
         for place, column in enumerate(extra):
             operand[:, m + place] = column
         return operand
@@ -373,10 +360,10 @@ class SampleGram:
 
 class _CallPanel:
     def __init__(self, gram: SampleGram, columns: Samples, dtype: np.dtype[Any]):
-        self._gram, self._columns, self._dtype = gram, gram.X[columns], dtype
+        self._gram, self._columns, self._dtype = gram, gram.X[columns].astype(float), dtype
 
     def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        block = self._gram.kernel(self._gram.X[samples], self._columns)
+        block = self._gram.kernel(self._gram.X[samples].astype(float), self._columns)
         if out is None:
             return block.astype(self._dtype, copy=False)
         out[...] = block

@@ -23,7 +23,6 @@ from polyopt.solvers.decomposition.subproblem import solve_pairs
 from polyopt.solvers.decomposition.working_set import choose
 
 
-
 def a_kernel_without_a_name(A, Z):
     product = A @ Z.T
     return (1.0 + (product.toarray() if sp.issparse(product) else product)) ** 2
@@ -38,11 +37,13 @@ KERNELS = [Kernel("linear"), RBF, Kernel("poly", 0.2, 3, 1.0), Kernel("poly", 0.
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: str(kernel.name)[:8])
-@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+@pytest.mark.parametrize("form", [np.array, sp.csr_array, np.float32, lambda X: sp.csr_array(np.float32(X))],
+                         ids=["dense", "CSR", "float32", "CSR float32"])  # fmt: skip
 def test_blocks_are_those_of_the_whole_matrix(kernel, form, rng):
     X = rng.normal(size=(70, 6)) + 3.0
     X[:, 2], X[:, 4] = 0.0, 1.5
     X[X < 2.0] = 0.0
+    X = np.float32(X).astype(float)  # so that a copy in single precision is the same data
     K, gram = kernel(X), SampleGram(form(X), kernel)
     rows, columns, scale = np.array([3, 60, 7]), np.array([0, 3, 8, 60]), np.abs(K).max()
     assert gram.diagonal() == pytest.approx(K.diagonal(), rel=1e-12)
