@@ -1,0 +1,163 @@
+"""The products with the data that an interior-point iteration needs, one block of rows at a time.
+
+A row is ``(x_i - shift, 1)``: the last column is the intercept's. The products are
+
+    scores   (X - 1 shift') w + b                                    one per sample
+    pull     [X - 1 shift', 1]' V                                    for the columns of V
+    normal   [X - 1 shift', 1]' D [X - 1 shift', 1], D = diag(d)     dense, of size m+1
+
+No more than one block of the data is ever copied, whatever its type: not to centre it, not to
+weigh it, and not to bring float32 to the float64 in which everything is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from scipy.linalg.blas import dsyrk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["Rows"]
+
+_BLOCK = 1 << 18  # numbers in a block: 2 MB, so that it stays in the cache
+_ROUNDING = 1e-14
+_SCATTER = 40.0  # multiplications that BLAS does in the time of one that goes through row indices
+
+
+class Rows:
+    """The samples, each with a last one, seen through products in float64.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples, float32 or float64; as CSR in canonical format.
+
+    Attributes
+    ----------
+    n, m : int
+        Samples and features.
+    shift : ndarray of shape (m,)
+        What is subtracted from every sample; zeros at first.
+    size : float
+        Mean absolute value of the largest feature; not finite if X is not.
+    """
+
+    def __init__(self, X: Any):
+        self.X = X
+        self.n, self.m = X.shape
+        self.shift = np.zeros(self.m)
+        self.is_sparse = sp.issparse(X)
+        self._block = max(_BLOCK // (self.m + 1), 64)
+        self._scatters, self.rounding = False, _ROUNDING**2
+        if self.is_sparse:
+            in_row = np.diff(X.indptr).astype(float)
+            self._scatters = _SCATTER * float(in_row @ in_row) < self.n * float(self.m) ** 2
+            self.rounding = _ROUNDING if self._scatters else self.rounding
+        self._buffer = np.empty((min(self._block, self.n), self.m + 1))
+        sizes = np.zeros(self.m)
+        for rows in self._blocks():
+            sizes += np.asarray(abs(X[rows]).sum(axis=0, dtype=np.float64)).ravel()
+        self.size = float(sizes.max(initial=0.0)) / max(self.n, 1)
+
+    def scores(self, v: Vector) -> Vector:
+        """Outputs at ``v = (w, b)``, shape (n,)."""
+        w, b = v[:-1], float(v[-1] - self.shift @ v[:-1])
+        if self.is_sparse:
+            return _csr_scores(self.X.data, self.X.indices, self.X.indptr, w, b)
+        out = np.empty(self.n)
+        for rows in self._blocks():
+            out[rows] = np.asarray(self.X[rows], dtype=np.float64) @ w
+        out += b
+        return out
+
+    def pull(self, V: Vector) -> Vector:
+        """The rows added up with the weights in each column of V (n, k): shape (m+1, k)."""
+        out = np.zeros((self.m + 1, V.shape[1]))
+        if self.is_sparse:
+            _csr_pull(self.X.data, self.X.indices, self.X.indptr, V, out)
+        else:
+            for rows in self._blocks():
+                out[:-1] += np.asarray(self.X[rows], dtype=np.float64).T @ V[rows]
+        out[-1] = V.sum(axis=0)
+        out[:-1] -= np.outer(self.shift, out[-1])
+        return out
+
+    def normal(self, d: Vector, V: Vector) -> tuple[Vector, Vector]:
+        """The normal matrix for the weights d >= 0, shape (m+1, m+1), and :meth:`pull` of V."""
+        if self._scatters:
+            return self._scattered(d, V)
+        M, pulled, root = (
+            np.zeros((self.m + 1, self.m + 1), order="F"),
+            np.zeros((self.m + 1, V.shape[1])),
+            np.sqrt(d),
+        )
+        for rows in self._blocks():
+            block = self._buffer[: len(root[rows])]
+            part = self.X[rows].toarray() if self.is_sparse else self.X[rows]
+            np.subtract(part, self.shift, out=block[:, :-1])
+            block[:, -1] = 1.0
+            pulled += block.T @ V[rows]
+            block *= root[rows, None]
+            M = dsyrk(1.0, block.T, beta=1.0, c=M, lower=1, overwrite_c=1)
+        return _mirrored(M), pulled
+
+    def _scattered(self, d: Vector, V: Vector) -> tuple[Vector, Vector]:
+        """The same for rows so sparse that their few products are best added one by one."""
+        pulled = self.pull(np.column_stack([V, d]))
+        total = pulled[-1, -1]
+        M = np.zeros((self.m + 1, self.m + 1))
+        _csr_normal(self.X.data, self.X.indices, self.X.indptr, d, M)
+        M[-1] = pulled[:, -1]
+        M = _mirrored(M)
+        # Sum of d_i (x_i - shift)(x_i - shift)' from that of d_i x_i x_i' and of d_i (x_i - shift).
+        moment = np.outer(pulled[:-1, -1], self.shift)
+        M[:-1, :-1] -= moment + moment.T + total * np.outer(self.shift, self.shift)
+        return M, pulled[:, :-1]
+
+    def _blocks(self) -> Iterator[slice]:
+        return (slice(first, first + self._block) for first in range(0, self.n, self._block))
+
+
+def _mirrored(M: Vector) -> Vector:
+    """The symmetric matrix whose lower triangle is given."""
+    lower = np.tril(M)
+    return lower + np.tril(M, -1).T
+
+
+@njit(cache=True)
+def _csr_scores(data: Vector, indices: Any, indptr: Any, w: Vector, b: float) -> Vector:
+    out = np.empty(indptr.shape[0] - 1)
+    for i in range(out.shape[0]):
+        total = b
+        for p in range(indptr[i], indptr[i + 1]):
+            total += data[p] * w[indices[p]]
+        out[i] = total
+    return out
+
+
+@njit(cache=True)
+def _csr_pull(data: Vector, indices: Any, indptr: Any, V: Vector, out: Vector) -> None:
+    for i in range(V.shape[0]):
+        for p in range(indptr[i], indptr[i + 1]):
+            for k in range(V.shape[1]):
+                out[indices[p], k] += data[p] * V[i, k]
+
+
+@njit(cache=True)
+def _csr_normal(data: Vector, indices: Any, indptr: Any, d: Vector, out: Vector) -> None:
+    """Lower triangle of X' diag(d) X; the indices of each row ascend."""
+    for i in range(d.shape[0]):
+        for p in range(indptr[i], indptr[i + 1]):
+            weight = d[i] * data[p]
+            row = out[indices[p]]
+            for q in range(indptr[i], p + 1):
+                row[indices[q]] += weight * data[q]
