@@ -13,7 +13,7 @@ from polyopt.certificates import Claim, certify_rmm, certify_svm
 from polyopt.solvers.decomposition import solve_decomposition
 from polyopt.solvers.osqp_dual import OsqpDual, osqp_path, solve_osqp_dual
 
-BOUNDS = [np.inf, 3.0, 1.5, 1.0001, 1.0, 0.5]
+BOUNDS = [np.inf, 1e6, 3.0, 1.5, 1.0001, 1.0, 0.5]
 
 
 def problems():

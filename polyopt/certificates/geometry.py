@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from formulations.recovery import moments
 from polyopt.certificates.products import Products
-from polyopt.kernels import MatrixGram, as_gram, spread_samples
+from polyopt.kernels import as_gram, spread_samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,8 +137,6 @@ class KernelGeometry:
         self.n = self.gram.n
         self.unit = float(np.sqrt(max(self.gram.diagonal().max(), 0.0)))
         self._products = Products(self.gram)
-        if isinstance(self.gram, MatrixGram):
-            self.K = self.gram.K
 
     def prepare(self, *vectors: Vector) -> None:
         self._products.prepare(list(vectors))

@@ -149,6 +149,10 @@ class OsqpDual:
         largest = float(self._geometry.gram.diagonal().max())
         self._unit = min(1.0 / largest, self.C.max()) if largest > 0 else self.C.max()
         self._F = np.sqrt(self._unit) * gram_factor(K)
+        # With w = 0 the cost is twice that of the lighter class, and at the optimum ½‖w‖² is no more; an
+        # optimal b leaves some output at ±1. A bound further out is none, and OSQP slow at its price.
+        lighter = min(self.C[self.y > 0].sum(), self.C[self.y < 0].sum())
+        self._reach = 1.0 + 4.0 * np.sqrt(max(largest, 0.0) * lighter)
         n, r = self._F.shape
         ones, eye = np.ones(n), sp.eye_array(n)
         self._signs = np.concatenate([self.y, -ones, ones])
@@ -214,13 +218,13 @@ class OsqpDual:
         """
         if not B >= 0:
             raise ValueError(f"B must be at least 0, not {B!r}")
-        solver = self._solver
-        solver.update(q=self._linear(B), l=self._lower, u=self._upper(B))
+        solver, effective = self._solver, np.inf if self._reach <= B else B
+        solver.update(q=self._linear(effective), l=self._lower, u=self._upper(effective))
         solver.update_settings(
             max_iter=_MAX_ITER if max_iter is None else int(max_iter),
             time_limit=solver.constant("OSQP_INFTY") if time_limit is None else float(time_limit),
         )
-        solver.warm_start(*self._iterates(start, B))
+        solver.warm_start(*self._iterates(start, effective))
         found = solver.solve(raise_error=False)
         return self._solution(found, B)
 

@@ -1,0 +1,277 @@
+"""Three ways to one answer: the decomposition, the explicit program and OSQP, on data that are easy and not.
+
+How near two points of the program must be follows from their duality gaps alone. The primal objective
+is strongly convex in w, so that a point with gap e has ½‖w − w*‖² ≤ e: two points with gaps e and e'
+differ by at most √(2e) + √(2e') in w, times √K_ii in the score of sample i.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formulations import rmm, svm
+from formulations.recovery import intercept_interval
+from formulations.samples import two_blobs
+from formulations.solution import Solution, Status
+from polyopt import datasets
+from polyopt.certificates import Claim, certify_rmm, certify_svm
+from polyopt.certificates.certificate import Certificate
+from polyopt.kernels import Kernel
+from polyopt.solvers.decomposition import solve_decomposition
+from polyopt.solvers.osqp_dual import solve_osqp_dual
+
+TOL = 1e-8  # the violation asked of the decomposition, in outputs
+BOUNDS = [np.inf, 1e6, 3.0, 1.5, 1.0001, 1.0, 0.5]
+RBF, NARROW, LINEAR = Kernel("rbf", gamma=0.3), Kernel("rbf", gamma=30.0), Kernel("linear")
+POLY = Kernel("poly", gamma=0.1, degree=2, coef0=1.0)
+SLOW_FOR_OSQP = (LINEAR, POLY)  # where multipliers are large: of low rank
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One program and what is needed to solve it in three ways."""
+
+    X: np.ndarray
+    kernel: Kernel
+    y: np.ndarray
+    C: np.ndarray
+    B: float = np.inf
+
+    @property
+    def K(self):
+        return self.kernel(self.X)
+
+    def decompose(self, **settings) -> Solution:
+        return solve_decomposition(self.K, self.y, self.C, self.B, tol=TOL, **settings)
+
+    def twin(self) -> Solution:
+        return solve_osqp_dual(self.K, self.y, self.C, self.B)
+
+    def explicit(self) -> float:
+        """The optimal value by cvxpy, in units that suit its tolerances; in features where they are given."""
+        unit = min(1.0, float(self.C.max()))
+        K, X, C = unit * self.K, np.sqrt(unit) * self.X, self.C / unit
+        if self.kernel.name == "linear" and self.X.shape[1] < len(self.y):
+            program = svm.primal(X, self.y, C) if np.isinf(self.B) else rmm.qp(X, self.y, C, self.B)
+        elif np.isinf(self.B):
+            program = svm.kernel_dual(K, self.y, C)
+        else:
+            program = rmm.kernel_dual(K, self.y, C, self.B)
+        solution = program.solve()
+        assert solution.status in (Status.OPTIMAL, Status.INACCURATE)
+        return unit * solution.objective
+
+    def certify(self, solution: Solution) -> Certificate:
+        vectors = {"w": solution["coef"], "b": float(solution["b"]), "alpha": solution.duals["margin"]}
+        if np.isinf(self.B):
+            return certify_svm(self.K, self.y, self.C, precomputed=True, **vectors)
+        vectors |= {"lam": solution.duals["bound_above"], "lam_star": solution.duals["bound_below"]}
+        return certify_rmm(self.K, self.y, self.C, self.B, precomputed=True, **vectors)
+
+
+def allowed(machine: Machine, solution: Solution) -> float:
+    """The gap that violations within the tolerance can leave: each at the price of its row."""
+    return TOL * float(machine.C.sum() + sum(multipliers.sum() for multipliers in solution.duals.values()))
+
+
+def require_optimal(machine: Machine, fast: Solution, value: float) -> Certificate:
+    """The solver's word, its numbers and the certificate's: all must be of the optimum."""
+    room = max(1e-6 * abs(value), allowed(machine, fast))
+    assert fast.status is Status.OPTIMAL
+    assert fast.bound == pytest.approx(value, rel=1e-6)
+    assert value * (1 - 1e-6) <= fast.objective <= value + room
+    for multipliers in fast.duals.values():
+        assert (multipliers >= 0).all()
+    assert (fast.duals["margin"] <= machine.C).all()
+    assert np.abs(machine.K @ fast["coef"] + fast["b"]).max() <= machine.B * (1 + 1e-9)
+    certificate = machine.certify(fast)
+    assert certificate.dual_value == pytest.approx(fast.bound, rel=1e-7)
+    assert certificate.primal_value == pytest.approx(fast.objective, abs=room)
+    if room <= 1e-6 * abs(value):
+        assert certificate.claim is Claim.OPTIMAL
+    return certificate
+
+
+def require_same_outputs(machine: Machine, fast: Solution, twin: Solution) -> None:
+    K = machine.K
+    gaps = [machine.certify(solution).eps for solution in (fast, twin)]
+    apart = sum(np.sqrt(2 * gap) for gap in gaps) + 1e-7
+    scores = [K @ solution["coef"] for solution in (fast, twin)]
+    assert (np.abs(scores[0] - scores[1]) <= np.sqrt(K.diagonal()) * apart + 1e-12).all()
+    least = np.linalg.eigvalsh(K)[0]
+    if least > 1e-2:  # then the coefficients are unique, and to be told from the scores
+        assert np.linalg.norm(fast["coef"] - twin["coef"]) <= apart / np.sqrt(least)
+    if machine.C.max() <= 1e3 * machine.C.min() and machine.B > 1:
+        rows = ("margin", "bound_above", "bound_below")
+        alpha, *bounds = (twin.duals[row] for row in rows if row in twin.duals)
+        low, high = intercept_interval(scores[1], machine.y, alpha, machine.C, *bounds, B=machine.B)
+        room = 1e-6 + np.sqrt(K.diagonal().max()) * apart
+        assert low - room <= fast["b"] <= high + room
+
+
+def require_agreement(machine: Machine) -> None:
+    fast, twin, value = machine.decompose(), machine.twin(), machine.explicit()
+    require_optimal(machine, fast, value)
+    require_same_outputs(machine, fast, twin)
+    room = 1e-6 * abs(value)
+    assert twin.bound - room <= value <= twin.objective + room
+    if machine.kernel not in SLOW_FOR_OSQP:
+        assert twin.objective - twin.bound <= room
+
+
+def machines():
+    X, y = two_blobs(n=40, seed=0)
+    far, apart = two_blobs(n=40, separation=8.0, seed=1)
+    twice, equal, opposite = np.vstack([X, X[:15]]), np.append(y, y[:15]), np.append(y, -y[:15])
+    some = np.where(np.arange(40)[:, None] < 12, 0.0, X)
+    noise = np.random.default_rng(3).normal(size=(60, 4)), np.tile([1.0, -1.0], 30)
+    spread = 10.0 ** np.random.default_rng(0).uniform(-3, 3, 40)
+    lone = np.where(np.arange(40) == 7, 1.0, -1.0)
+    ones = np.ones(40)
+    return {
+        "rbf": Machine(X, RBF, y, ones),
+        "narrow rbf": Machine(X, NARROW, y, ones),
+        "linear": Machine(X, LINEAR, y, ones),
+        "poly": Machine(X, POLY, y, ones),
+        "equal duplicates": Machine(twice, RBF, equal, np.ones(55)),
+        "contradictions": Machine(twice, RBF, opposite, np.ones(55)),
+        "contradictions, linear": Machine(twice, LINEAR, opposite, np.ones(55)),
+        "all contradicted": Machine(np.vstack([X, X]), RBF, np.append(y, -y), np.ones(80)),
+        "equal kernel rows": Machine(some, LINEAR, y, ones),
+        "no features": Machine(np.zeros((40, 2)), LINEAR, y, ones),
+        "separable": Machine(far, LINEAR, apart, ones),
+        "tiny C": Machine(X, RBF, y, 1e-8 * ones),
+        "C over six orders": Machine(X, RBF, y, spread),
+        "C over six orders, linear": Machine(X, LINEAR, y, spread),
+        "some C zero": Machine(X, RBF, y, np.where(np.arange(40) % 3 == 0, 0.0, 1.0)),
+        "one against many": Machine(X, RBF, lone, ones),
+        "one against many, linear": Machine(X, LINEAR, lone, ones),
+        "two samples": Machine(X[:2], RBF, np.array([1.0, -1.0]), ones[:2]),
+        "two equal samples": Machine(X[[0, 0]], RBF, np.array([1.0, -1.0]), ones[:2]),
+        "low rank": Machine(*noise[:1], LINEAR, noise[1], np.full(60, 10.0)),
+        "one feature": Machine(X[:, :1], LINEAR, y, np.full(40, 10.0)),
+    }
+
+
+MACHINES = machines()
+
+
+@pytest.mark.parametrize("B", BOUNDS)
+@pytest.mark.parametrize("name", MACHINES)
+def test_three_solvers_agree(name, B):
+    require_agreement(replace(MACHINES[name], B=B))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("B", [np.inf, 2.0])
+def test_the_hard_case_of_low_rank_takes_few_steps(seed, B):
+    """60 samples in 4 dimensions, C = 10: pairwise steps needed 4 million for a violation of 1e-6."""
+    generator = np.random.default_rng(seed)
+    X, y = generator.normal(size=(60, 4)), np.where(generator.random(60) < 0.5, 1.0, -1.0)
+    machine = Machine(X, LINEAR, y, np.full(60, 10.0), B)
+    fast = machine.decompose(max_iter=2000)
+    require_optimal(machine, fast, machine.explicit())
+
+
+@pytest.mark.parametrize("B", [np.inf, 1e6, 3.0])
+@pytest.mark.parametrize("data", ["random, rbf", "separable, linear"])
+def test_a_huge_cost_is_a_hard_margin(data, B):
+    """Any cost above the largest multiplier is the same program; the others take a modest one."""
+    X, y = two_blobs(n=40, seed=0) if "rbf" in data else two_blobs(n=40, separation=8.0, seed=1)
+    huge = Machine(X, RBF if "rbf" in data else LINEAR, y, np.full(40, 1e8), B)
+    fast = huge.decompose()
+    largest = float(fast.duals["margin"].max())
+    assert largest < 1e7
+    modest = replace(huge, C=np.full(40, 10.0 * largest))
+    require_optimal(huge, fast, modest.explicit())
+    require_same_outputs(huge, fast, huge.twin())
+
+
+@pytest.mark.parametrize("B", [np.inf, 1.5])
+def test_what_is_not_reached_is_not_claimed(B):
+    """Inseparable classes in few dimensions at a huge cost: whatever ends the run, its numbers hold."""
+    X, y = two_blobs(n=60, separation=0.3, seed=0)
+    machine = Machine(X, LINEAR, y, np.full(60, 1e8), B)
+    value = machine.explicit()
+    fast = machine.decompose(time_limit=1.0)
+    certificate = machine.certify(fast)
+    assert certificate.dual_value <= value * (1 + 1e-6)
+    assert certificate.primal_value >= value * (1 - 1e-6)
+    assert fast.objective == pytest.approx(certificate.primal_value, rel=1e-5)
+    assert fast.bound == pytest.approx(certificate.dual_value, rel=1e-5)
+    if certificate.eps > allowed(machine, fast):
+        assert fast.status is not Status.OPTIMAL
+
+
+@st.composite
+def drawn(draw):
+    """Small machines on which much is degenerate: integer points, repeated, few dimensions, any labels."""
+    generator = np.random.default_rng(draw(st.integers(0, 10_000)))
+    n, m = draw(st.integers(2, 24)), draw(st.integers(1, 4))
+    X = (
+        generator.integers(-2, 3, (n, m)).astype(float)
+        if draw(st.booleans())
+        else generator.normal(size=(n, m))
+    )
+    y = np.where(generator.random(n) < draw(st.sampled_from([0.1, 0.5])), 1.0, -1.0)
+    y[0], y[-1] = 1.0, -1.0
+    low, high = draw(st.sampled_from([(0, 0), (-2, -2), (1, 1), (-3, 3), (-8, -8)]))
+    C = 10.0 ** generator.uniform(low, high, n)
+    kernel = draw(st.sampled_from([RBF, NARROW, LINEAR, POLY]))
+    return Machine(X, kernel, y, C, draw(st.sampled_from([*BOUNDS, 1.2, 10.0])))
+
+
+@given(drawn())
+def test_drawn_machines_agree(machine):
+    require_agreement(machine)
+
+
+@pytest.mark.parametrize("name", ["coef", "b", "margin", "bound_above", "bound_below"])
+def test_the_net_holds_a_wrong_answer(name):
+    """What these tests accept they reject once it is moved by a part in a thousand."""
+    machine = replace(MACHINES["rbf"], B=1.2)
+    fast, value = machine.decompose(), machine.explicit()
+    require_optimal(machine, fast, value)
+    parts = {"primal": dict(fast.primal), "duals": dict(fast.duals)}
+    for vectors in parts.values():
+        if name in vectors:
+            vectors[name] = vectors[name] + 1e-3
+    with pytest.raises(AssertionError):
+        require_optimal(machine, replace(fast, **parts), value)
+
+
+def standardised(name):
+    data = datasets.load(name)
+    spread = data.X.std(axis=0)
+    X = (data.X - data.X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return X, np.where(data.y == np.unique(data.y)[1], 1.0, -1.0)
+
+
+@pytest.mark.parametrize("B", [np.inf, 1.5, 1.1])
+@pytest.mark.parametrize("C", [1.0, 100.0])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sonar",
+        pytest.param("ionosphere", marks=pytest.mark.slow),
+        pytest.param("wdbc", marks=pytest.mark.slow),
+    ],
+)
+def test_real_data(name, kernel, C, B):
+    X, y = standardised(name)
+    kernel = LINEAR if kernel == "linear" else Kernel("rbf", gamma=1 / X.shape[1])
+    machine = Machine(X, kernel, y, np.full(len(y), C), B)
+    fast = machine.decompose()
+    if kernel is LINEAR:
+        require_optimal(machine, fast, machine.explicit())
+    if kernel is not LINEAR or C == 1.0:  # a linear kernel at a large cost is slow work for OSQP
+        twin = machine.twin()
+        require_same_outputs(machine, fast, twin)
+    if kernel is not LINEAR:  # 569 samples and a full kernel matrix are slow work for the explicit program
+        require_optimal(machine, fast, machine.explicit() if len(y) < 300 else twin.objective)
