@@ -37,13 +37,14 @@ _RECORD_EVERY = 10  # iterations between two records
 _FIRST_PROBE = 8  # the iteration after which single precision is probed first; then after twice as many
 _SINGLE_TOL = 1e-5  # single precision leads no closer than this
 _REFRESHES = 3  # times that g is computed anew before the rows are, too
-# Newton's method may take over from this violation on, once it costs no more than what was done so far;
-# where less than _FINE is asked, it does so from _DUE on whatever it costs.
+# Newton's method is weighed from this violation on: whether it costs less than working sets would still
+# take, at their pace; where less than _FINE is asked, it takes over from _DUE on whatever it costs.
 _SWITCH, _DUE, _FINE = 0.3, 1e-2, 1e-4
 _REACH = 0.5  # share of the violation within which outputs are watched by Newton's method
 _OVERDUE = 3.0  # times its cost, spent without it, at which Newton's method is tried wherever the point is
 _PER_PAIR = 30.0  # what a pair step costs per sample of the working set
-_OVERHEAD = 5e7  # what an iteration costs besides its kernel rows, in the time of so many operations
+# What an iteration costs besides its kernel rows, in the time of so many operations.
+_OVERHEAD, _PER_SAMPLE = 5e7, 1e4
 
 
 def solve_decomposition(
@@ -151,10 +152,14 @@ class Decomposition:
             objectives are not known (nan). A limit, or Ctrl-C, keeps the point reached.
         """
         self._clock = Clock(time_limit)
+        self._tol = tol
         self._limit = np.inf if max_iter is None else max_iter
         self._iteration = 0
         self._next_probe = _FIRST_PROBE
         self._pair_steps = self._work_at_newton = 0.0
+        self._pace: tuple[float, float] | None = (
+            None  # violation, and work done, when Newton was weighed last
+        )
         self._history: list[dict[str, float]] = []
         point = self._point
         last, point.dual = point.dual, Dual(point.dual.y, C, B)
@@ -188,7 +193,7 @@ class Decomposition:
                 self._go_double()
             status = self._decompose(aim)
             if status is Status.CONVERGED:  # not there, but Newton's method would have cost less
-                self._polish(tol)
+                self._polish(tol, overdue=True)
                 continue
             if status is not Status.OPTIMAL:
                 return status
@@ -241,12 +246,12 @@ class Decomposition:
                     continue
             if rows.is_full and self._iteration % _SHRINK_EVERY == 0 and self._set_aside(rise, fall):
                 continue
-            size, enough = min(_WORKING_SET, rows.slots), max(_ENOUGH * violation, tol)
+            size, enough = min(_WORKING_SET, rows.slots), max(_ENOUGH * violation, self._tol)
             chosen = choose(rise, fall, self._last, size, rows.is_held(active), enough)
             slots, part = rows.fetch(active[chosen]), beta[chosen]
             self._pair_steps += size * solve_pairs(
                 rows.table, slots, chosen, point.diagonal[active[chosen]], g[chosen], part,
-                lo[chosen], hi[chosen], y[chosen], dual.B, max(_EASE * violation, tol / 2), _PAIR_STEPS,
+                lo[chosen], hi[chosen], y[chosen], dual.B, max(_EASE * violation, self._tol / 2), _PAIR_STEPS,
             )  # fmt: skip
             moved = np.flatnonzero(part != beta[chosen])
             if not len(moved):  # not even the worst pair: its gain is lost in rounding
@@ -288,18 +293,19 @@ class Decomposition:
 
     # -- Newton's method -----------------------------------------------------------------------
 
-    def _polish(self, tol: float) -> bool:
+    def _polish(self, tol: float, overdue: bool = False) -> bool:
         """Newton's method on the samples that matter; whether it had room, paid, and brought anything."""
         point, before = self._point, self._point.violation()
         watched, free = self._newton_size(before)
         room = 8.0 * (len(watched) ** 2 + 1.25 * free**2)
-        due = tol < _FINE and before < _DUE
-        if room > point.budget or (not due and self._newton_work(len(watched), free) > self._work()):
+        due = overdue or (tol < _FINE and before < _DUE)
+        pays = self._newton_work(len(watched), free) <= self._foreseen(before, tol)
+        if room > point.budget or not (due or pays):
             return False
         if room + point.rows.bytes > point.budget:
             point.forget_rows()
             self._last = np.zeros(0, dtype=np.intp)
-        self._work_at_newton = self._work()
+        self._work_at_newton, self._pace = self._work(), None
         K = square(point.gram, watched)
         beta = point.beta[watched]
         g = K @ beta
@@ -315,11 +321,19 @@ class Decomposition:
         return point.violation() < 0.5 * before
 
     def _work(self) -> float:
-        """Arithmetic so far, in floating-point operations of double precision."""
-        gram, rows = self._point.gram, self._point.rows
-        return (
-            rows.computed * gram.n * gram.width + self._iteration * _OVERHEAD + self._pair_steps * _PER_PAIR
-        )
+        """Arithmetic so far without kernel rows, in floating-point operations of double precision.
+
+        Hardly any rows are still to come once Newton's method is weighed.
+        """
+        each = _OVERHEAD + _PER_SAMPLE * self._point.gram.n
+        return self._iteration * each + self._pair_steps * _PER_PAIR
+
+    def _foreseen(self, violation: float, tol: float) -> float:
+        """Arithmetic that working sets would still need, at their pace since they were asked last."""
+        last, self._pace = self._pace, (violation, self._work())
+        if last is None or last[0] <= violation:
+            return 0.0
+        return (self._pace[1] - last[1]) * np.log(violation / tol) / np.log(last[0] / violation)
 
     def _newton_is_overdue(self) -> bool:
         """Whether far more has been spent since Newton's method was tried last than it would cost."""
