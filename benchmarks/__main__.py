@@ -13,7 +13,8 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
     os.environ.setdefault(_name, "1")
 
 NAMES = (
-    "imports", "kernel_solvers", "large_kernels", "relative_margins", "general_qp", "growth", "memory",
+    "imports", "kernel_solvers", "large_kernels", "relative_margins", "general_qp", "linear_machines",
+    "growth", "memory",
     "cpm_speed", "main_job", "pictures",
 )  # fmt: skip
 

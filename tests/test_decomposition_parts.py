@@ -67,7 +67,8 @@ def test_the_split_into_three_families_is_the_best_there_is(beta, y, C, B):
     alpha, lam, lam_star = (part[0] for part in dual.split(np.array([beta])))
     best = linprog([-1.0, B, B], A_eq=[[y, -1.0, 1.0]], b_eq=[beta], bounds=[(0, C), (0, None), (0, None)])
     assert alpha * y - lam + lam_star == pytest.approx(beta, abs=1e-12)
-    assert min(alpha, lam, lam_star) >= 0.0 and alpha <= C
+    assert min(alpha, lam, lam_star) >= 0.0
+    assert alpha <= C
     assert alpha - B * (lam + lam_star) == pytest.approx(-best.fun, abs=1e-9)
 
 
@@ -78,7 +79,8 @@ def test_joined_multipliers_are_feasible(rng):
         beta = dual.join(3.0 * rng.random(30), rng.random(30), rng.random(30))
         assert abs(beta.sum()) < 1e-12
         if np.isinf(B):
-            assert (beta >= dual.lo).all() and (beta <= dual.hi).all()
+            assert (beta >= dual.lo).all()
+            assert (beta <= dual.hi).all()
 
 
 # -- kernel rows -------------------------------------------------------------------------------
@@ -178,7 +180,8 @@ def test_newton_s_method_raises_the_dual_and_stays_feasible(seed, B, rank):
     assert abs(beta.sum()) <= 1e-9 * (1 + np.abs(beta).sum())
     assert dual.values(beta, K @ beta)["bound"] >= before - 1e-9 * (1 + abs(before))
     if np.isinf(B):
-        assert (beta >= dual.lo - 1e-12).all() and (beta <= dual.hi + 1e-12).all()
+        assert (beta >= dual.lo - 1e-12).all()
+        assert (beta <= dual.hi + 1e-12).all()
 
 
 def test_newton_s_method_alone_solves_the_whole_problem(blobs):

@@ -1,0 +1,190 @@
+"""The interior-point solver: against the explicit programs, on data of every kind, and at its limits."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formulations import rmm, sigma_svm, svm
+from formulations.samples import two_blobs
+from formulations.solution import Status
+from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
+from polyopt.solvers.interior_point import solve_interior_point
+
+
+def certificate(X, y, costs, B, solution, D=None, weights=None, tol=1e-7):
+    vectors = {"w": solution["w"], "b": float(solution["b"]), "alpha": solution.duals["margin"], "tol": tol}
+    if D is not None:
+        return certify_sigma_svm(X, y, costs, D, weights=weights, **vectors)
+    if np.isinf(B):
+        return certify_svm(X, y, costs, **vectors)
+    bounds = {"lam": solution.duals["bound_above"], "lam_star": solution.duals["bound_below"]}
+    return certify_rmm(X, y, costs, B, **vectors, **bounds)
+
+
+@pytest.mark.parametrize("B", [np.inf, 3.0, 1.3, 1.0001, 1.0])
+def test_it_solves_the_explicit_program(B, blobs):
+    X, y = blobs
+    program = svm.primal(X, y, 1.0) if np.isinf(B) else rmm.qp(X, y, 1.0, B)
+    exact = program.solve()
+    fast = solve_interior_point(X, y, np.ones(len(y)), B, tol=1e-11)
+    assert fast.objective == pytest.approx(exact.objective, rel=1e-8)
+    assert fast.bound == pytest.approx(exact.objective, rel=1e-8)
+    assert fast["w"] == pytest.approx(exact["w"], abs=1e-5)
+    assert set(fast.duals) == {"margin"} | ({"bound_above", "bound_below"} if np.isfinite(B) else set())
+    assert certificate(X, y, 1.0, B, fast).claim is Claim.OPTIMAL
+
+
+@pytest.mark.parametrize("D", [0.0, 0.4, 0.99, 1.0])
+@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+def test_it_solves_the_sigma_svm(D, form, blobs, rng):
+    X, y = blobs
+    weights = rng.uniform(0.5, 2.0, len(y))
+    exact = sigma_svm.primal(X, y, weights, D, weights).solve()
+    fast = solve_interior_point(form(X), y, weights, D=D, weights=weights)
+    assert fast.objective == pytest.approx(exact.objective, rel=1e-7)
+    assert certificate(X, y, weights, np.inf, fast, D, weights, tol=1e-6).claim is Claim.OPTIMAL
+
+
+def test_multipliers_are_exactly_feasible(blobs, rng):
+    X, y = blobs
+    costs = rng.uniform(0.1, 2.0, len(y))
+    fast = solve_interior_point(X, y, costs, 1.2)
+    alpha, lam, lam_star = (fast.duals[name] for name in ("margin", "bound_above", "bound_below"))
+    assert (alpha >= 0).all()
+    assert (alpha <= costs).all()
+    assert min(lam.min(), lam_star.min()) >= 0
+    beta = alpha * y - lam + lam_star
+    assert abs(beta.sum()) <= 1e-10 * np.abs(beta).sum()
+    assert np.abs(X @ fast["w"] + float(fast["b"])).max() <= 1.2 * (1 + 1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 60),
+    m=st.integers(1, 8),
+    B=st.sampled_from([np.inf, 1.0, 1.0001, 1.5, 50.0]),
+    C=st.sampled_from([1e-6, 1e-2, 1.0, 1e3]),
+    kind=st.sampled_from(["plain", "duplicates", "separable", "collinear", "zero feature", "imbalanced"]),
+)
+def test_degenerate_data_end_certified(seed, n, m, B, C, kind):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n, m)), np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    if kind == "duplicates":
+        X = np.round(X)
+    elif kind == "collinear":
+        X[:, -1] = 2.0 * X[:, 0]
+    elif kind == "zero feature":
+        X[:, 0] = 0.0
+    elif kind == "imbalanced":
+        y[:] = -1.0
+    elif kind == "separable":
+        X[:, 0] += 5.0 * y
+    y[0], y[-1] = 1.0, -1.0
+    solution = solve_interior_point(X, y, np.full(n, C), B)
+    found = certificate(X, y, C, B, solution, tol=1e-6)
+    assert found.claim is Claim.OPTIMAL, found.sentence
+    if solution.status is Status.OPTIMAL:
+        assert found.relative_gap <= 1.1e-8
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_features_of_any_scale(scale, blobs):
+    X, y = blobs
+    scaled = X * np.array([scale, 1.0, 1.0])
+    for B in (np.inf, 1.5):
+        solution = solve_interior_point(scaled, y, np.ones(len(y)), B)
+        assert certificate(scaled, y, 1.0, B, solution, tol=1e-6).claim is Claim.OPTIMAL
+
+
+def test_sparse_and_single_precision_are_the_dense_answer(blobs):
+    X, y = np.float32(blobs[0]).astype(float), blobs[1]
+    X[np.abs(X) < 0.5] = 0.0
+    dense = solve_interior_point(X, y, np.ones(len(y)), 1.4, tol=1e-10)
+    for form in (sp.csr_array(X), np.float32(X), sp.csr_array(np.float32(X))):
+        other = solve_interior_point(form, y, np.ones(len(y)), 1.4, tol=1e-10)
+        assert other.objective == pytest.approx(dense.objective, rel=1e-9)
+        assert other["w"] == pytest.approx(dense["w"], abs=1e-5)
+
+
+def test_a_weight_is_a_repetition(blobs, rng):
+    X, y = blobs
+    weights = rng.integers(1, 4, len(y))
+    rows = np.repeat(np.arange(len(y)), weights)
+    weighted = solve_interior_point(X, y, weights.astype(float), 1.5, tol=1e-10)
+    repeated = solve_interior_point(X[rows], y[rows], np.ones(len(rows)), 1.5, tol=1e-10)
+    assert weighted["w"] == pytest.approx(repeated["w"], abs=1e-6)
+    assert weighted.objective == pytest.approx(repeated.objective, rel=1e-9)
+
+
+def test_a_perturbed_point_fails(blobs):
+    X, y = blobs
+    solution = solve_interior_point(X, y, np.ones(len(y)))
+    worse = certify_svm(X, y, 1.0, w=1.01 * solution["w"], b=float(solution["b"]),
+                        alpha=solution.duals["margin"], tol=1e-6)  # fmt: skip
+    assert worse.claim is not Claim.OPTIMAL
+
+
+def test_limits_keep_a_point_with_a_proven_gap(blobs, monkeypatch):
+    X, y = blobs
+    optimum = svm.primal(X, y, 1.0).solve().objective
+    for limits, status in (
+        ({"max_iter": 3}, Status.ITERATION_LIMIT),
+        ({"time_limit": 1e-9}, Status.TIME_LIMIT),
+    ):
+        solution = solve_interior_point(X, y, np.ones(len(y)), **limits)
+        assert solution.status is status
+        assert solution.bound <= optimum * (1 + 1e-9)
+        assert solution.objective >= optimum * (1 - 1e-9)
+        assert certificate(X, y, 1.0, np.inf, solution).claim is not Claim.OPTIMAL
+
+
+def test_ctrl_c_keeps_the_point(blobs):
+    X, y = blobs
+
+    def interrupt(record):
+        if record["iteration"] >= 2:
+            raise KeyboardInterrupt
+
+    solution = solve_interior_point(X, y, np.ones(len(y)), 1.3, progress=interrupt)
+    assert solution.status is Status.INTERRUPTED
+    assert np.isfinite(solution.objective)
+    assert solution.bound <= solution.objective
+
+
+def test_the_history_ends_at_the_answer(blobs):
+    X, y = blobs
+    seen = []
+    solution = solve_interior_point(X, y, np.ones(len(y)), 1.3, progress=seen.append)
+    assert list(solution.history) == seen
+    assert {"iteration", "seconds", "violation", "objective", "bound"} <= set(seen[-1])
+    gaps = [record["objective"] - record["bound"] for record in seen]
+    assert min(gaps) <= 1e-7 * solution.objective
+    assert solution.iterations <= 40
+
+
+@pytest.mark.slow
+def test_covtype():
+    """A sixth of covtype; the whole of it is a benchmark."""
+    if "POLYOPT_DATA" not in os.environ:
+        pytest.skip("covtype is looked for in the folder POLYOPT_DATA")
+    data = datasets.load("covtype")
+    X, y = data.X[::6].astype(float), np.where(data.y[::6] == 2, 1.0, -1.0)
+    X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-12)
+    for B in (np.inf, 2.0):
+        solution = solve_interior_point(X, y, np.ones(len(y)), B)
+        assert solution.status is Status.OPTIMAL
+        assert certificate(X, y, 1.0, B, solution, tol=1e-6).claim is Claim.OPTIMAL
+
+
+def test_imbalance_of_one_against_many():
+    X, y = two_blobs(n=300, separation=1.0)
+    y = np.where(np.arange(300) == 7, 1.0, -1.0)
+    solution = solve_interior_point(X, y, np.ones(300))
+    assert certificate(X, y, 1.0, np.inf, solution).claim is Claim.OPTIMAL
