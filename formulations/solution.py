@@ -17,6 +17,7 @@ class Status(Enum):
 
     OPTIMAL = "The solver reports an optimal point."
     INACCURATE = "The solver reports a nearly optimal point, short of the tolerance asked."
+    STALLED = "The solver can come no closer in double precision; the best point so far is kept."
     CONVERGED = "The run settled: a fixed point, or no change beyond the tolerance."
     INFEASIBLE = "No point satisfies every constraint."
     UNBOUNDED = "The objective is unbounded over the feasible points."

@@ -33,6 +33,7 @@ _PAIR_STEPS = 100_000  # ... or to so many pair steps
 _ENOUGH = 0.3  # share of the violation for which a working set without new kernel rows is worth while
 _SHRINK_EVERY = 10  # iterations between two looks at what could be set aside
 _SHRINK_TO = 0.8  # share of the active samples that may stay for that to be worth while
+_NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called nearly optimal
 _RECORD_EVERY = 10  # iterations between two records
 _FIRST_PROBE = 8  # the iteration after which single precision is probed first; then after twice as many
 _SINGLE_TOL = 1e-5  # single precision leads no closer than this
@@ -382,6 +383,9 @@ class Decomposition:
         shrink = dual.shrink(g + b)
         names = ("margin", "bound_above", "bound_below") if np.isfinite(dual.B) else ("margin",)
         values = dual.values(beta, g)
+        gap = values["objective"] - values["bound"]
+        if status is Status.INACCURATE and gap > _NEARLY * abs(values["bound"]):
+            status = Status.STALLED
         return Solution(
             status=status,
             primal={"coef": shrink * beta, "b": np.array(shrink * b), "f": shrink * (g + b)},
