@@ -213,7 +213,7 @@ def residual(condition: str, row: str, violation: NDArray[Any], scale: float) ->
     """
     flat = np.atleast_1d(violation).ravel()
     at = int(np.argmax(flat))
-    value = max(float(flat[at]), 0.0)
+    value = max(float(flat[at]), 0.0) + 0.0  # never -0.0
     worst = at if value > 0 and flat.size > 1 else None
     return Residual(condition, row, value, value / scale if scale > 0 else value, worst)
 
