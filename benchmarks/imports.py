@@ -11,7 +11,7 @@ import pandas as pd
 SCRIPTS = {
     "import polyopt": "import polyopt",
     "from polyopt import SVM": "from polyopt import SVM",
-    "SVM().fit on 100 points, smo": (
+    "SVM().fit on 100 points, decomposition": (
         "from polyopt import SVM; from formulations.samples import two_blobs;"
         "SVM(solver='decomposition').fit(*two_blobs(n=100))"
     ),

@@ -1,4 +1,4 @@
-"""The exact program, SMO and scikit-learn's SVC on built-in data: seconds and certified gaps."""
+"""The exact program, the decomposition and scikit-learn's SVC on built-in data: seconds and certified gaps."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def run(smoke: bool = False) -> pd.DataFrame:
         data = datasets.load(name)
         X, y = StandardScaler().fit_transform(data.X), data.y
         entrants = {
-            "SVM exact": SVM(C=10.0, solver="exact"),
-            "SVM smo": SVM(C=10.0, solver="decomposition", tol=1e-3),
-            "RMM B=1.5 smo": RelativeMarginMachine(C=10.0, B=1.5, solver="decomposition", tol=1e-3),
+            "SVM, exact": SVM(C=10.0, solver="exact"),
+            "SVM, decomposition": SVM(C=10.0, solver="decomposition", tol=1e-3),
+            "RMM B=1.5, decomposition": RelativeMarginMachine(C=10.0, B=1.5, solver="decomposition", tol=1e-3),
             "SVC (LIBSVM)": SVC(C=10.0, tol=1e-3),
         }
         calls = {label: partial(machine.fit, X, y) for label, machine in entrants.items()}

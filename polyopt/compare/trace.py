@@ -29,4 +29,5 @@ def trace(estimator: Any) -> pd.DataFrame:
         history = history[history["start"] == history.loc[history["objective"].idxmin(), "start"]]
     unit = "iteration" if "iteration" in history else "epoch"
     kept = [name for name in (unit, "objective", "bound") if name in history]
-    return history[kept].rename(columns={unit: "iteration"})
+    # Decomposition knows no objective while samples are set aside.
+    return history[kept].dropna(subset="objective").rename(columns={unit: "iteration"})

@@ -59,7 +59,7 @@ def convergence(
         axes[0].set(title=title, ylabel="objective" if bound is None else "objective and bound")
         axes[0].grid(axis="y")
         axes[0].legend(loc="best")
-        if steps.max() > 50 * max(steps.min(), 1):
+        if steps.min() > 0 and steps.max() > 50 * steps.min():
             axes[-1].set_xscale("log")
         axes[-1].set_xlabel(unit)
     return figure
