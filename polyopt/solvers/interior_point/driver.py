@@ -1,4 +1,4 @@
-"""The loop of the interior-point solver: survey the point, stop on proof, or take a step."""
+"""The loop of the interior-point solver, and the points that it keeps."""
 
 from __future__ import annotations
 
@@ -6,25 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from formulations.recovery import as_costs, as_data, best_intercept
+from formulations.recovery import best_intercept
 from formulations.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.decomposition.dual import Dual
-from polyopt.solvers.interior_point.passes import (
-    centre,
-    condense,
-    cost,
-    direct,
-    step,
-    step_apart,
-    target,
-    weigh,
-)
-from polyopt.solvers.interior_point.rows import Rows
-from polyopt.solvers.interior_point.system import Regulariser, System
+from polyopt.solvers.interior_point.passes import cost
+from polyopt.solvers.interior_point.point import Point, Survey
+from polyopt.solvers.interior_point.problem import Problem, read
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -34,19 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["solve_interior_point"]
 
 _ITERATIONS = 200  # at most, by default; twenty to forty are usual
-import os
-
-EF = float(os.environ.get("EF", "10"))
-_EASE = float(os.environ.get("EASE", "1e-7"))
-_ENOUGH = 0.05  # of the gap asked for, once it is reached, is not improved upon
-_STALL = 12  # iterations without progress of any kind after which a run gives up
-_FIRST_SHARE = 0.9  # of the way to its end that a sample goes in the first step
-_SHARE = 0.99  # of the way to the first end that all go in later ones
-_CORRECTIONS = 2  # centrality corrections at most
-_REACH = 0.3  # by how much a correction is to lengthen the step
-_GAIN = 0.03  # by how much it has to
-_NEAR, _FAR = 0.1, 10.0  # products in this range of the mean are well centred
-_FULL = 0.95  # steps this long need no correction
+_STRICT = 0.5  # share of the tolerance for residuals, which certificates measure a little differently
+_STALL = 12  # iterations without progress of any kind after which a run gives up, ...
+_STALL_AT_END = 6  # ... and once the gap is closed
+_NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called nearly optimal
 
 
 def solve_interior_point(
@@ -97,9 +77,9 @@ def solve_interior_point(
         ±B. At D = 1 with a singular covariance w has the least norm. ``duals`` has ``margin`` (alpha)
         and, for finite B, ``bound_above`` (lam) and ``bound_below`` (lam_star), feasible as they are.
         ``objective`` and ``bound`` are the primal and the dual objective at these. ``history`` has one
-        record per iteration, with both values for the best points so far and the largest of the
-        relative residuals (violation). A limit, or Ctrl-C, keeps the best points; a run that gets no
-        nearer although it is short of `tol` ends with ``Status.INACCURATE``.
+        record per iteration, with both values for the points kept so far and the largest of the relative
+        residuals (violation). A limit, or Ctrl-C, keeps these points; a run that rounding ends short
+        of `tol` is ``INACCURATE``, or ``STALLED`` where that is far short.
 
     Raises
     ------
@@ -107,241 +87,127 @@ def solve_interior_point(
         An argument of the wrong shape or value.
     """
     clock = Clock(time_limit)
-    rows, y, costs = _checked(X, y, C, B)
-    run = _Run(rows, y, costs, float(B), _regulariser(rows, D, weights), D is not None, tol, clock, progress)
+    problem = read(X, y, C, B, D, weights)
+    kept = _Kept(problem, tol, clock, progress)
     try:
-        status = run.run(_ITERATIONS if max_iter is None else max_iter)
+        status = _run(Point(problem, tol), kept, tol, _ITERATIONS if max_iter is None else max_iter)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    return run.solution(status)
+    return kept.solution(status)
 
 
-def _checked(X: Any, y: ArrayLike, C: ArrayLike, B: float) -> tuple[Rows, Vector, Vector]:
-    """The data of a solve, or an error that says what is wrong with it."""
-    if sp.issparse(X):
-        X = sp.csr_array(X)
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-    else:
-        X = np.asarray(X)
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
-    if X.ndim != 2:
-        raise ValueError(f"X must have two dimensions, not shape {X.shape}")
-    _, y = as_data(np.empty((X.shape[0], 0)), y)  # the labels alone: X is not to be copied
-    costs = as_costs(C, len(y))
-    if not (costs[y > 0].any() and costs[y < 0].any()):
-        raise ValueError("C must be positive for samples of both classes; y or C leaves only one")
-    if not B > 0:
-        raise ValueError(f"B must be positive, not {B!r}")
-    rows = Rows(X)
-    if not np.isfinite(rows.size):
-        raise ValueError("X must be finite; it has NaN or infinite values")
-    return rows, y, costs
+def _run(point: Point, kept: _Kept, tol: float, max_iter: int) -> Status:
+    least, stale, iteration = np.full(3, np.inf), 0, 0
+    while True:
+        survey = point.survey()
+        kept.look(point, survey)
+        if survey.gap <= tol and survey.violation <= _STRICT * tol:
+            return Status.OPTIMAL
+        now = np.array([survey.gap, survey.violation, survey.mu])
+        stale = 0 if (now < 0.9 * least).any() else stale + 1
+        least = np.minimum(least, now)
+        if stale > (_STALL_AT_END if kept.is_closed else _STALL) or np.isnan(now).any():
+            return Status.OPTIMAL if kept.misfit <= tol else Status.INACCURATE
+        if iteration >= max_iter:
+            return Status.ITERATION_LIMIT
+        if kept.clock.is_over:
+            return Status.TIME_LIMIT
+        try:
+            point.advance(survey)
+        except np.linalg.LinAlgError:
+            return Status.INACCURATE
+        iteration += 1
 
 
-def _regulariser(rows: Rows, D: float | None, weights: ArrayLike | None) -> Regulariser:
-    """R; and the rows are centred: on the Sigma-SVM's mean, or, if dense, for the sake of precision."""
-    counts = np.ones(rows.n) if weights is None else np.asarray(weights, dtype=float)
-    if counts.shape != (rows.n,) or not np.isfinite(counts).all() or not (counts > 0).all():
-        raise ValueError(f"weights must be positive and of shape ({rows.n},), not {weights!r}")
-    shares = (counts / counts.sum())[:, None]
-    if D is None:
-        if not rows.is_sparse:
-            rows.shift = rows.pull(shares)[:-1, 0]
-        return Regulariser(rows.m)
-    if not 0.0 <= D <= 1.0:
-        raise ValueError(f"D must lie in [0, 1], not {D!r}")
-    rows.shift = rows.pull(shares)[:-1, 0]
-    Sigma = rows.normal(shares[:, 0], shares)[0][:-1, :-1]
-    # What rounding leaves of a constant feature must not pass for a small variance.
-    constant = Sigma.diagonal() <= rows.rounding * rows.shift**2
-    Sigma[constant] = Sigma[:, constant] = 0.0
-    return Regulariser(rows.m, (1.0 - D) * np.eye(rows.m) + D * Sigma)
+class _Kept:
+    """The history of a run and the points that it would end with.
 
-
-class _Run:
-    """The state of a run: the point, and the best primal and dual points so far."""
+    Until the gap of a point to its own multipliers is closed, the best of either are kept; from then
+    on, those that fit together best.
+    """
 
     def __init__(
         self,
-        rows: Rows,
-        y: Vector,
-        C: Vector,
-        B: float,
-        regulariser: Regulariser,
-        is_centred: bool,
+        problem: Problem,
         tol: float,
         clock: Clock,
         progress: Callable[[dict[str, float]], None] | None,
     ):
-        self.rows, self.y, self.C, self.B, self.regulariser = rows, y, C, B, regulariser
-        self._is_centred, self.tol, self._clock, self._progress = is_centred, tol, clock, progress
-        self._dual, self._mean = Dual(y, C, B), float(C.mean())
-        n, families = len(y), 4 if np.isfinite(B) else 2
-        self._ease, self._residual = _EASE / self._mean, np.inf
-        self._measure = 2.0 * float(C.sum()) + (families - 2.0) * n * self._mean
-        self.v, self.f = np.zeros(rows.m + 1), np.zeros(n)
-        self.Z, self.T = np.zeros((families, n)), np.ones((families, n))
-        # At f = 0 this point is central and meets every row.
-        self.Z[0], self.Z[1], self.T[0], self.T[1] = 0.75 * C, 0.25 * C, 0.5, 1.5
-        if families == 4:
-            self.Z[2:], self.T[2:] = 0.375 * self._mean / B, B
-        self.dZ, self.dT, self.aim = np.zeros_like(self.Z), np.zeros_like(self.Z), np.zeros_like(self.Z)
-        self._d, self._V, self._h = np.empty(n), np.empty((n, 2)), np.empty((n, 1))
-        self.objective, self.best_v = float(C.sum()), self.v.copy()
-        self.bound, self.best_beta = 0.0, np.zeros(n)
-        self.history: list[dict[str, float]] = []
+        self.clock, self.misfit = clock, np.inf
+        self._problem, self._tol, self._progress = problem, tol, progress
+        # Zeros are feasible, for both programs.
+        self._objective, self._v = float(problem.dual.C.sum()), np.zeros(problem.rows.m + 1)
+        self._bound, self._beta = 0.0, np.zeros(problem.rows.n)
+        self._history: list[dict[str, float]] = []
 
-    # -- the loop ------------------------------------------------------------------------------
+    @property
+    def is_closed(self) -> bool:
+        """Whether some point has closed the gap to its own multipliers."""
+        return self.misfit < np.inf
 
-    def run(self, max_iter: int) -> Status:
-        least = np.full(3, np.inf)  # gap, violation and distance to the end, each the best so far
-        stale = 0
-        while True:
-            now = np.array(self._survey())
-            if (now[:2] <= self.tol).all():
-                return Status.OPTIMAL
-            stale = 0 if (now < 0.9 * least).any() else stale + 1
-            least = np.minimum(least, now)
-            if stale > _STALL or not np.isfinite(now).all():
-                return Status.INACCURATE
-            if len(self.history) > max_iter:
-                return Status.ITERATION_LIMIT
-            if self._clock.is_over:
-                return Status.TIME_LIMIT
-            try:
-                self._advance()
-            except np.linalg.LinAlgError:
-                return Status.INACCURATE
-
-    def _survey(self) -> tuple[float, float, float]:
-        """Look at the point: both objectives, the residuals, and the normal matrix for the next step.
-
-        Returns the relative gap of the best points so far, the largest residual, and mu.
-        """
-        y, rows, regulariser = self.y, self.rows, self.regulariser
-        gain, gain_of_repair, products, largest, multiplier, violation = weigh(
-            y, self.C, self.f, self.B, self._ease, self.Z, self.T, self._d, self._V
-        )
-        self.M, pulled = rows.normal(self._d, self._V)
-        w, gradient = self.v[:-1], regulariser.gradient(self.v[:-1])
-        self._left = pulled[:, 0] - np.append(gradient, 0.0)
-        self.mu = products / self._measure
-        shrink = self._dual.shrink(self.f)
-        value = shrink**2 * regulariser.energy(w) + cost(y, self.C, self.f, shrink)
-        # The multipliers are repaired to sum beta = 0 by shares of the room that each of them has.
-        imbalance, room = pulled[-1]
-        share = imbalance / max(room, abs(imbalance), np.finfo(float).tiny)
-        c = pulled[:-1, 0] - share * pulled[:-1, 1]
-        bound = (
-            gain - share * gain_of_repair - regulariser.conjugate(c) if abs(imbalance) <= room else -np.inf
-        )
-        size = max(
-            np.abs(gradient).max(initial=0.0),
-            np.abs(c).max(initial=0.0),
-            1e-8 * rows.size * float(np.abs(self._V[:, 0]).sum()),
-            1e-4 * regulariser.unit * np.sqrt(2.0 * value),
-        )
-        residual = float(np.abs(c - gradient).max(initial=0.0)) / size
-        if relative_gap(value, bound) <= self.tol < residual and residual > 0.5 * self._residual:
-            self._ease *= EF
-        self._residual = residual
-        violation = max(violation, residual, largest / multiplier)
-        is_optimal = max(relative_gap(value, bound), violation) <= self.tol
-        if value < self.objective or is_optimal:
-            self.objective, self.best_v = value, self.v.copy()
-        if bound > self.bound or is_optimal:
-            self.bound, self.best_beta = bound, self._V[:, 0] - share * self._V[:, 1]
-        self._record(violation)
-        return relative_gap(self.objective, self.bound), violation, self.mu
-
-    def _advance(self) -> None:
-        """A step from the point that was surveyed last."""
-        Z, T, dZ, dT, aim = self.Z, self.T, self.dZ, self.dT, self.aim
-        system = System(self.regulariser, self.M)
-        if len(self.history) == 1:
-            self._aim(self.mu, 0.0)
-            dv, df, _, _, _ = self._direction(system)
-            step_apart(_FIRST_SHARE, Z, T, dZ, dT)
-            self.v, self.f = self.v + dv, self.f + df
-            return
-        self._aim(0.0, 0.0)
-        _, _, length, linear, square = self._direction(system)
-        length = min(length, 1.0)
-        left = 1.0 + (length * linear + length**2 * square) / (self.mu * self._measure)
-        mu = max(left**3 * self.mu, _ENOUGH * self.tol * self.objective / self._measure)
-        self._aim(mu, 1.0)
-        dv, df, length, _, _ = self._direction(system)
-        for _ in range(_CORRECTIONS):
-            if length >= _FULL:
-                break
-            before = aim.copy()
-            centre(self.C, self._mean, mu, Z, T, dZ, dT, min(length + _REACH, 1.0), _NEAR, _FAR, aim)
-            dv2, df2, longer, _, _ = self._direction(system)
-            if longer < length + _GAIN:
-                aim[:] = before
-                direct(self.y, self.C, self.f, self.B, self._ease, Z, T, aim, df, dZ, dT)
-                break
-            dv, df, length = dv2, df2, longer
-        length = min(_SHARE * length, 1.0)
-        step(length, Z, T, dZ, dT)
-        self.v, self.f = self.v + length * dv, self.f + length * df
-
-    def _aim(self, mu: float, second: float) -> None:
-        target(self.C, self._mean, mu, self.Z, self.T, self.dZ, self.dT, second, self.aim)
-
-    def _direction(self, system: System) -> tuple[Vector, Vector, float, float, float]:
-        """Solve for what is aimed at: the changes of (w, b) and f, with what `direct` tells of the rest."""
-        point = (self.y, self.C, self.f, self.B, self._ease, self.Z, self.T, self.aim)
-        condense(*point, self._h)
-        dv = system.solve(self._left + self.rows.pull(self._h)[:, 0])
-        df = self.rows.scores(dv)
-        return dv, df, *direct(*point, df, self.dZ, self.dT)
-
-    def _record(self, violation: float) -> None:
+    def look(self, point: Point, survey: Survey) -> None:
+        """Keep what is better than what there is, and write the record."""
+        fits = survey.gap <= self._tol and survey.violation < self.misfit
+        if fits or (survey.objective < self._objective and not self.is_closed):
+            self._objective, self._v = survey.objective, point.v.copy()
+        if fits or (survey.bound > self._bound and not self.is_closed):
+            self._bound, self._beta = survey.bound, point.multipliers(survey)
+        if fits:
+            self.misfit = survey.violation
         record = {
-            "iteration": float(len(self.history)),
-            "seconds": self._clock.seconds,
-            "violation": violation,
-            "objective": self.objective,
-            "bound": self.bound,
+            "iteration": float(len(self._history)),
+            "seconds": self.clock.seconds,
+            "violation": survey.violation,
+            "objective": self._objective,
+            "bound": self._bound,
         }
-        self.history.append(record)
+        self._history.append(record)
         if self._progress is not None:
             self._progress(record)
 
-    # -- the answer ----------------------------------------------------------------------------
-
     def solution(self, status: Status) -> Solution:
-        """The best points, with the intercept that is best for w."""
-        y, C, B, regulariser = self.y, self.C, self.B, self.regulariser
-        w, b = regulariser.least(self.best_v[:-1]), float(self.best_v[-1])
-        g = self.rows.scores(np.append(w, 0.0))
-        options = []
-        for intercept in (best_intercept(g, y, C, B), b):
-            shrink = self._dual.shrink(g + intercept)
-            value = shrink**2 * regulariser.energy(w) + cost(y, C, g + intercept, shrink)
-            options.append((value, shrink, intercept))
-        objective, shrink, b = min(options)
-        families = self._dual.split(self.best_beta)
+        """The points that were kept, made exactly feasible, with the intercept that is best for w."""
+        rows, dual = self._problem.rows, self._problem.dual
+        objective, w, b = self._primal()
+        beta = self._balanced(self._beta)
+        families = dual.split(beta)
         alpha, lam, lam_star = families
-        names = ("margin", "bound_above", "bound_below") if np.isfinite(B) else ("margin",)
-        c = self.rows.pull(self.best_beta[:, None])[:-1, 0]
-        bound = float(alpha.sum()) - regulariser.conjugate(c)
-        if np.isfinite(B):
-            bound -= B * float(lam.sum() + lam_star.sum())
-        if not self._is_centred:
-            b -= float(self.rows.shift @ w)
+        names = ("margin", "bound_above", "bound_below") if np.isfinite(dual.B) else ("margin",)
+        bound = float(alpha.sum()) - self._problem.regulariser.conjugate(rows.pull(beta[:, None])[:-1, 0])
+        if np.isfinite(dual.B):
+            bound -= dual.B * float(lam.sum() + lam_star.sum())
+        if status is Status.INACCURATE and relative_gap(objective, bound) > _NEARLY:
+            status = Status.STALLED
         return Solution(
             status=status,
-            primal={"w": shrink * w, "b": np.array(shrink * b)},
+            primal={"w": w, "b": np.array(b if self._problem.is_centred else b - float(rows.shift @ w))},
             duals=dict(zip(names, families, strict=False)),
             objective=objective,
             bound=bound,
             solver="interior-point",
-            iterations=max(len(self.history) - 1, 0),
-            solve_time=self._clock.seconds,
-            history=tuple(self.history),
+            iterations=max(len(self._history) - 1, 0),
+            solve_time=self.clock.seconds,
+            history=tuple(self._history),
         )
+
+    def _primal(self) -> tuple[float, Vector, float]:
+        """Objective, w and b (for centred rows) of the point kept, scaled back within ±B."""
+        dual, regulariser = self._problem.dual, self._problem.regulariser
+        w = regulariser.least(self._v[:-1])
+        g = self._problem.rows.scores(np.append(w, 0.0))
+        options = []
+        # Where no intercept brings all outputs within ±B, the best one need not be the better.
+        for b in (best_intercept(g, dual.y, dual.C, dual.B), float(self._v[-1])):
+            shrink = dual.shrink(g + b)
+            value = shrink**2 * regulariser.energy(w) + cost(dual.y, dual.C, g + b, shrink)
+            options.append((value, shrink, b))
+        value, shrink, b = min(options)
+        return value, shrink * w, shrink * b
+
+    def _balanced(self, beta: Vector) -> Vector:
+        """β with the rounding errors of Σ β_i = 0 taken off, where there is room for it."""
+        dual = self._problem.dual
+        room = np.minimum(np.abs(beta - dual.lo), np.abs(dual.hi - beta))
+        total = float(room.sum())
+        share = float(beta.sum()) / total if total > 0 else 0.0
+        return beta - np.clip(share, -1.0, 1.0) * room

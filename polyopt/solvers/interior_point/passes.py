@@ -9,6 +9,10 @@ sample that has a cost,
 of which the second holds throughout and the others are approached. `aim` is what a Newton step would
 add to each product of Z and T; the centre of reference has products proportional to the cost C_i
 (for bounds, to the mean cost), so that a weight is the same as so many copies of a sample.
+
+`ease` is a dual proximal term: a step may leave each row unmet by `ease` times the change of its
+multiplier. In the limit nothing changes, but no weight in D passes 1/ease; where one did, the rounding
+of an output times that weight would drown X'β = Rw.
 """
 
 from __future__ import annotations
@@ -39,9 +43,8 @@ def weigh(
     -------
     tuple of float
         The linear part of the dual objective; what it loses when beta falls by its room everywhere;
-        the sum of all products; the largest product
-        (those of bounds over B, where that is more than 1); the largest multiplier; the largest
-        violation of a row.
+        the sum of all products; the largest product (those of bounds over B, where that is more than
+        1); the largest multiplier; the largest violation of a row.
     """
     gain, fall, products, largest, multiplier, violation = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     unit = max(B, 1.0)

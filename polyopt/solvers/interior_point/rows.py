@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows"]
 
-_BLOCK = 1 << 18  # numbers in a block: 2 MB, so that it stays in the cache
-_ROUNDING = 1e-14
+_BLOCK = 1 << 16  # numbers in a block: half a megabyte, so that it stays in the cache
 _SCATTER = 40.0  # multiplications that BLAS does in the time of one that goes through row indices
 
 
@@ -47,34 +46,27 @@ class Rows:
         Samples and features.
     shift : ndarray of shape (m,)
         What is subtracted from every sample; zeros at first.
-    size : float
-        Mean absolute value of the largest feature; not finite if X is not.
+    scatters : bool
+        Whether X is so sparse that X'DX is made of single products; else it is made by BLAS.
     """
 
     def __init__(self, X: Any):
         self.X = X
         self.n, self.m = X.shape
         self.shift = np.zeros(self.m)
-        self.is_sparse = sp.issparse(X)
+        self._is_sparse = sp.issparse(X)
         self._block = max(_BLOCK // (self.m + 1), 64)
-        self._scatters, self.rounding = False, _ROUNDING**2
-        if self.is_sparse:
-            in_row = np.diff(X.indptr).astype(float)
-            self._scatters = _SCATTER * float(in_row @ in_row) < self.n * float(self.m) ** 2
-            self.rounding = _ROUNDING if self._scatters else self.rounding
-        self._buffer = np.empty((min(self._block, self.n), self.m + 1))
-        sizes = np.zeros(self.m)
-        for rows in self._blocks():
-            sizes += np.asarray(abs(X[rows]).sum(axis=0, dtype=np.float64)).ravel()
-        self.size = float(sizes.max(initial=0.0)) / max(self.n, 1)
+        self._piece = self.n if X.dtype == np.float64 else self._block  # what is brought to float64 at once
+        in_row = np.diff(X.indptr).astype(float) if self._is_sparse else np.full(self.n, float(self.m))
+        self.scatters = _SCATTER * float(in_row @ in_row) < self.n * float(self.m) ** 2
 
     def scores(self, v: Vector) -> Vector:
         """Outputs at ``v = (w, b)``, shape (n,)."""
         w, b = v[:-1], float(v[-1] - self.shift @ v[:-1])
-        if self.is_sparse:
+        if self._is_sparse:
             return _csr_scores(self.X.data, self.X.indices, self.X.indptr, w, b)
         out = np.empty(self.n)
-        for rows in self._blocks():
+        for rows in self._parts(self._piece):
             out[rows] = np.asarray(self.X[rows], dtype=np.float64) @ w
         out += b
         return out
@@ -82,33 +74,34 @@ class Rows:
     def pull(self, V: Vector) -> Vector:
         """The rows added up with the weights in each column of V (n, k): shape (m+1, k)."""
         out = np.zeros((self.m + 1, V.shape[1]))
-        if self.is_sparse:
+        if self._is_sparse:
             _csr_pull(self.X.data, self.X.indices, self.X.indptr, V, out)
         else:
-            for rows in self._blocks():
+            for rows in self._parts(self._piece):
                 out[:-1] += np.asarray(self.X[rows], dtype=np.float64).T @ V[rows]
         out[-1] = V.sum(axis=0)
         out[:-1] -= np.outer(self.shift, out[-1])
         return out
 
     def normal(self, d: Vector, V: Vector) -> tuple[Vector, Vector]:
-        """The normal matrix for the weights d >= 0, shape (m+1, m+1), and :meth:`pull` of V."""
-        if self._scatters:
+        """The normal matrix for the weights d, shape (m+1, m+1), and :meth:`pull` of V.
+
+        Where d is zero, V has to be.
+        """
+        if self.scatters:
             return self._scattered(d, V)
-        M, pulled, root = (
-            np.zeros((self.m + 1, self.m + 1), order="F"),
-            np.zeros((self.m + 1, V.shape[1])),
-            np.sqrt(d),
-        )
-        for rows in self._blocks():
-            block = self._buffer[: len(root[rows])]
-            part = self.X[rows].toarray() if self.is_sparse else self.X[rows]
-            np.subtract(part, self.shift, out=block[:, :-1])
-            block[:, -1] = 1.0
-            pulled += block.T @ V[rows]
-            block *= root[rows, None]
+        # V over the root of d is appended to the rows times it: one product then makes it all.
+        width = self.m + 1 + V.shape[1]
+        M, buffer = np.zeros((width, width), order="F"), np.empty((min(self._block, self.n), width))
+        for rows in self._parts(self._block):
+            block = buffer[: len(d[rows])]
+            if self._is_sparse:
+                block[:, : self.m] = self.X[rows].toarray()
+                _weigh(block, self.shift, d[rows], V[rows], block)
+            else:
+                _weigh(self.X[rows], self.shift, d[rows], V[rows], block)
             M = dsyrk(1.0, block.T, beta=1.0, c=M, lower=1, overwrite_c=1)
-        return _mirrored(M), pulled
+        return _mirrored(M[: self.m + 1, : self.m + 1]), M[self.m + 1 :, : self.m + 1].T
 
     def _scattered(self, d: Vector, V: Vector) -> tuple[Vector, Vector]:
         """The same for rows so sparse that their few products are best added one by one."""
@@ -123,14 +116,27 @@ class Rows:
         M[:-1, :-1] -= moment + moment.T + total * np.outer(self.shift, self.shift)
         return M, pulled[:, :-1]
 
-    def _blocks(self) -> Iterator[slice]:
-        return (slice(first, first + self._block) for first in range(0, self.n, self._block))
+    def _parts(self, size: int) -> Iterator[slice]:
+        return (slice(first, first + size) for first in range(0, self.n, size))
 
 
 def _mirrored(M: Vector) -> Vector:
     """The symmetric matrix whose lower triangle is given."""
     lower = np.tril(M)
     return lower + np.tril(M, -1).T
+
+
+@njit(cache=True)
+def _weigh(X: Any, shift: Vector, d: Vector, V: Vector, out: Vector) -> None:
+    """Rows ``√d_i (x_i - shift, 1)``, followed by ``V_i / √d_i``."""
+    m = shift.shape[0]
+    for i in range(d.shape[0]):
+        root = np.sqrt(d[i])
+        for j in range(m):
+            out[i, j] = (X[i, j] - shift[j]) * root
+        out[i, m] = root
+        for k in range(V.shape[1]):
+            out[i, m + 1 + k] = V[i, k] / root if root > 0.0 else 0.0
 
 
 @njit(cache=True)
