@@ -1,4 +1,4 @@
-"""The exact program, the decomposition and scikit-learn's SVC on built-in data: seconds and certified gaps."""
+"""The exact program, decomposition and scikit-learn's SVC on built-in data: seconds, certified gaps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
         entrants = {
             "SVM, exact": SVM(C=10.0, solver="exact"),
             "SVM, decomposition": SVM(C=10.0, solver="decomposition", tol=1e-3),
-            "RMM B=1.5, decomposition": RelativeMarginMachine(C=10.0, B=1.5, solver="decomposition", tol=1e-3),
+            "RMM, decomposition": RelativeMarginMachine(C=10.0, B=1.5, solver="decomposition", tol=1e-3),
             "SVC (LIBSVM)": SVC(C=10.0, tol=1e-3),
         }
         calls = {label: partial(machine.fit, X, y) for label, machine in entrants.items()}
