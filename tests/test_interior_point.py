@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
 from polyopt.solvers.interior_point import solve_interior_point
+from polyopt.solvers.interior_point.rows import Rows
+from polyopt.solvers.interior_point.system import Regulariser, System
 
 
 def certificate(X, y, costs, B, solution, D=None, weights=None, tol=1e-7):
@@ -51,6 +54,39 @@ def test_it_solves_the_sigma_svm(D, form, blobs, rng):
     assert certificate(X, y, weights, np.inf, fast, D, weights, tol=1e-6).claim is Claim.OPTIMAL
 
 
+@pytest.mark.parametrize("B", [np.inf, 1.3])
+def test_multipliers_are_those_of_the_explicit_program(B, blobs, rng):
+    """Costs of no special size leave one set of multipliers only, which are prices."""
+    X, y = blobs
+    costs = rng.uniform(0.5, 2.0, len(y))
+    exact = (svm.primal(X, y, costs) if np.isinf(B) else rmm.qp(X, y, costs, B)).solve()
+    fast = solve_interior_point(X, y, costs, B, tol=1e-10)
+    for row, multipliers in fast.duals.items():
+        assert multipliers == pytest.approx(exact.duals[row], abs=1e-4)
+
+
+def test_at_full_share_w_has_the_least_norm_on_its_outputs(rng):
+    """Six features that span three dimensions, one of them constant: only three directions matter."""
+    basis, mix = rng.normal(size=(50, 3)), rng.normal(size=(3, 5))
+    X = np.column_stack([basis @ mix, np.full(50, 1e3)])
+    y = np.where(basis[:, 0] + rng.normal(size=50) > 0, 1.0, -1.0)
+    for form in (X, sp.csr_array(X)):
+        w = solve_interior_point(form, y, np.ones(50), D=1.0)["w"]
+        centred = X - X.mean(axis=0)
+        assert w == pytest.approx(np.linalg.pinv(centred, rcond=1e-10) @ (centred @ w), abs=1e-8)
+        assert w[-1] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_sample_without_cost_takes_no_part_but_keeps_its_bounds(blobs):
+    X, y = blobs
+    costs = np.where(np.arange(len(y)) < 8, 0.0, 1.0)
+    for B in (np.inf, 1.2):
+        exact = (svm.primal(X, y, costs) if np.isinf(B) else rmm.qp(X, y, costs, B)).solve()
+        fast = solve_interior_point(X, y, costs, B)
+        assert (fast.duals["margin"][:8] == 0).all()
+        assert fast.objective == pytest.approx(exact.objective, rel=1e-7)
+
+
 def test_multipliers_are_exactly_feasible(blobs, rng):
     X, y = blobs
     costs = rng.uniform(0.1, 2.0, len(y))
@@ -70,7 +106,7 @@ def test_multipliers_are_exactly_feasible(blobs, rng):
     n=st.integers(2, 60),
     m=st.integers(1, 8),
     B=st.sampled_from([np.inf, 1.0, 1.0001, 1.5, 50.0]),
-    C=st.sampled_from([1e-6, 1e-2, 1.0, 1e3]),
+    C=st.sampled_from([1e-6, 1e-2, 1.0, 1e4]),
     kind=st.sampled_from(["plain", "duplicates", "separable", "collinear", "zero feature", "imbalanced"]),
 )
 def test_degenerate_data_end_certified(seed, n, m, B, C, kind):
@@ -113,6 +149,61 @@ def test_sparse_and_single_precision_are_the_dense_answer(blobs):
         assert other["w"] == pytest.approx(dense["w"], abs=1e-5)
 
 
+def test_no_whole_copy_of_the_data_is_made(rng):
+    X = rng.normal(size=(20_000, 60)).astype(np.float32)
+    y = np.where(X[:, 0] + rng.normal(size=len(X)) > 0, 1.0, -1.0)
+    solve_interior_point(X[:50], y[:50], np.ones(50), max_iter=3)  # compiles
+    tracemalloc.start()
+    solve_interior_point(X, y, np.ones(len(y)), max_iter=3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    block, vectors = 2 * 8 * 2**16, 30 * 8 * len(y)
+    assert peak < block + vectors < 8 * X.size
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("density", [0.02, 0.5, 1.0])
+def test_the_products_are_what_they_say(dtype, density, rng):
+    """Dense, sparse by single products, and sparse by blocks, more than one of them."""
+    X = (rng.normal(size=(5000, 40)) * (rng.random((5000, 40)) < density)).astype(dtype)
+    d, V, v = rng.uniform(0, 3, 5000), rng.normal(size=(5000, 2)), rng.normal(size=41)
+    shift = rng.normal(size=40)
+    lifted = np.column_stack([X - shift, np.ones(5000)])
+    forms = [Rows(X), Rows(sp.csr_array(X))]
+    assert forms[1].scatters == (density < 0.1)
+    for rows in forms:
+        rows.shift = shift
+        M, pulled = rows.normal(d, V)
+        assert M == pytest.approx((lifted * d[:, None]).T @ lifted, rel=1e-9, abs=1e-9)
+        assert pulled == pytest.approx(lifted.T @ V, rel=1e-9, abs=1e-9)
+        assert rows.pull(V) == pytest.approx(lifted.T @ V, rel=1e-9, abs=1e-9)
+        assert rows.scores(v) == pytest.approx(lifted @ v, rel=1e-9, abs=1e-9)
+
+
+def test_a_singular_system_is_solved_where_it_has_a_solution(rng):
+    """R = 1 drowns in collinear features of weight 1e20; the factorisation still has to go through."""
+    X = rng.normal(size=(30, 4))
+    lifted = np.column_stack([X, X[:, 0], np.ones(30)])
+    M = 1e20 * lifted.T @ lifted
+    wanted = np.array([1.0, 2.0, -1.0, 0.5, 1.0, 3.0])
+    found = System(Regulariser(5), M).solve(M @ wanted)
+    assert lifted @ found == pytest.approx(lifted @ wanted, rel=1e-6)
+
+
+def test_heavy_multipliers_leave_stationarity_exact(rng):
+    """Rare features, standardised, make single samples far outliers, held at the bound by large lam."""
+    n = 4000
+    rare = (rng.random((n, 6)) < np.array([0.5, 0.2, 0.01, 0.005, 0.002, 0.001])).astype(float)
+    rare[:6] = np.eye(6)
+    X = np.column_stack([rng.normal(size=(n, 4)), rare, 1.0 - rare[:, 0]])
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = np.where(X[:, 0] + rare @ rng.normal(size=6) + rng.normal(size=n) > 0, 1.0, -1.0)
+    for C in (1.0, 1e4):
+        solution = solve_interior_point(X, y, np.full(n, C), 1.3)
+        found = certificate(X, y, C, 1.3, solution, tol=1e-7)
+        assert found.claim is Claim.OPTIMAL, found.sentence
+
+
 def test_a_weight_is_a_repetition(blobs, rng):
     X, y = blobs
     weights = rng.integers(1, 4, len(y))
@@ -145,6 +236,41 @@ def test_limits_keep_a_point_with_a_proven_gap(blobs, monkeypatch):
         assert certificate(X, y, 1.0, np.inf, solution).claim is not Claim.OPTIMAL
 
 
+def test_what_rounding_ends_is_not_called_optimal(blobs):
+    X, y = blobs
+    solution = solve_interior_point(X, y, np.ones(len(y)), 1.3, tol=1e-17)
+    assert solution.status in (Status.INACCURATE, Status.STALLED)
+    assert certificate(X, y, 1.0, 1.3, solution, tol=1e-8).claim is Claim.OPTIMAL
+    # Costs of 1e6 and rows that contradict each other: the gap closes, w can be told no closer.
+    X, y = np.repeat(np.round(X), 2, axis=0), np.tile([1.0, -1.0], len(X))
+    solution = solve_interior_point(X, y, np.full(len(y), 1e6))
+    assert certificate(X, y, 1e6, np.inf, solution).relative_gap < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"X": np.ones(40)}, "X must have two dimensions"),
+        ({"X": np.full((40, 3), np.nan)}, "X must be finite"),
+        ({"X": sp.csr_array(np.full((40, 3), np.inf))}, "X must be finite"),
+        ({"y": np.ones(39)}, "y must have shape"),
+        ({"y": np.arange(40)}, "y must hold only"),
+        ({"y": np.ones(40)}, "C must be positive for samples of both classes"),
+        ({"C": -1.0}, "C must be finite and positive"),
+        ({"C": np.inf}, "C must be finite and positive"),
+        ({"B": 0.0}, "B must be positive"),
+        ({"B": np.nan}, "B must be positive"),
+        ({"D": 1.5}, "D must lie in"),
+        ({"D": 0.5, "weights": np.zeros(40)}, "weights must be positive"),
+        ({"D": 0.5, "weights": np.ones(39)}, "weights must be positive and of shape"),
+    ],
+)
+def test_wrong_input_is_named(changes, message, blobs):
+    arguments = {"X": blobs[0], "y": blobs[1], "C": 1.0} | changes
+    with pytest.raises(ValueError, match=message):
+        solve_interior_point(**arguments)
+
+
 def test_ctrl_c_keeps_the_point(blobs):
     X, y = blobs
 
@@ -164,6 +290,9 @@ def test_the_history_ends_at_the_answer(blobs):
     solution = solve_interior_point(X, y, np.ones(len(y)), 1.3, progress=seen.append)
     assert list(solution.history) == seen
     assert {"iteration", "seconds", "violation", "objective", "bound"} <= set(seen[-1])
+    slack = 1e-8 * solution.objective  # once the gap is closed, the points are kept that fit best
+    assert (np.diff([record["objective"] for record in seen]) <= slack).all()
+    assert (np.diff([record["bound"] for record in seen]) >= -slack).all()
     gaps = [record["objective"] - record["bound"] for record in seen]
     assert min(gaps) <= 1e-7 * solution.objective
     assert solution.iterations <= 40
