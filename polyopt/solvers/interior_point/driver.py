@@ -45,7 +45,7 @@ def solve_interior_point(
     """Solve the linear SVM, Sigma-SVM or Relative Margin Machine by a primal-dual interior-point method.
 
     The work of an iteration is that of one matrix X'DX, so m should not be much above a thousand.
-    Memory: some 28 numbers per sample (18 without a bound), a block of rows, and matrices of size m.
+    Memory: some 36 numbers per sample (24 without a bound), a block of rows, and matrices of size m.
 
     Parameters
     ----------
