@@ -1,0 +1,227 @@
+"""Linear programs over a set of half-spaces {x : W x + b ≤ 0}: is it empty, how wide, which faces count.
+
+Features may be measured in 1e-12 or 1e12 of a unit, and a small set may lie far from the origin. Hence no
+linear program here sees W and b as they come: rows and columns are brought to size one by powers of two
+(which round nothing), the origin is moved into the set, and lengths are counted in the set's own.
+Whether a number is zero is asked relative to the rounding of W x + b, not to a fixed tolerance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["InnerBall", "bounding_box", "inner_ball", "is_bounded", "redundant_faces"]
+
+_EPS = float(np.finfo(float).eps)
+_SWEEPS = 12  # of rows and columns in turn: enough for a spread of 1e24
+_FRAMES = 6  # times the origin is moved to a better centre
+_RELATIVE = 1e-8  # below this share of its distance from the centre, a face cuts nothing off
+_OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+_OPTIMAL, _UNBOUNDED, _UNCLEAR = 0, 3, 4
+
+
+@dataclass(frozen=True)
+class InnerBall:
+    """The largest ball within the half-spaces, or the least violated point where there is no point inside.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (m,)
+        Its centre; of an infinitely large ball, some point inside.
+    radius : float
+        Its radius; inf where balls of any size fit. Of an empty set, minus the distance by which every
+        face has to give way until a point is left; of a flat one 0.
+    """
+
+    centre: Array
+    radius: float
+
+
+def inner_ball(W: Array, b: Array) -> InnerBall:
+    """The Chebyshev centre and radius: max r subject to W_k x + b_k + r ‖W_k‖ ≤ 0.
+
+    Parameters
+    ----------
+    W : ndarray of shape (K, m)
+        Normals.
+    b : ndarray of shape (K,)
+        Offsets.
+    """
+    m = W.shape[1]
+    norms = np.linalg.norm(W, axis=1)
+    if np.any(b[norms == 0] > 0):
+        return InnerBall(np.zeros(m), -np.inf)
+    W, b, norms = W[norms > 0], b[norms > 0], norms[norms > 0]
+    if not len(W):
+        return InnerBall(np.zeros(m), np.inf)
+    A, rows, columns = _equilibrated(np.column_stack([W, norms]))
+    centre, cost = np.zeros(m), np.append(np.zeros(m), 1.0)
+    length = _typical(rows * b)
+    for _ in range(_FRAMES):
+        room = -rows * (W @ centre + b)
+        if not length:  # every face passes through the origin: any length will do
+            length = 1.0
+        found = _maximise(cost, A, room / length)
+        if found.status == _UNBOUNDED:
+            capped = _maximise(cost, np.vstack([A, cost]), np.append(room / length, 1.0))
+            return InnerBall(centre + columns[:-1] * length * capped.point[:-1], np.inf)
+        centre = centre + columns[:-1] * length * found.point[:-1]
+        radius = columns[-1] * length * found.point[-1]
+        active = found.multipliers > 0
+        slack = -rows * (W @ centre + b)
+        noise = 16 * _EPS * rows * (np.abs(W) @ np.abs(centre) + np.abs(b))
+        tight = np.max(np.abs(slack[active]), initial=0.0)
+        if tight <= np.max(noise[active], initial=0.0):
+            return InnerBall(centre, 0.0)
+        if tight > 1e-3 * length:
+            break
+        length = tight  # the set is small beside the frame it was seen in: look again from nearby
+    return InnerBall(centre, float(radius))
+
+
+def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
+    """Which faces can all be taken away at once, the set remaining what it is.
+
+    Of faces that are equal but for their length the first stays. In an empty set, those that stay
+    contradict each other, and no fewer of them would.
+
+    Parameters
+    ----------
+    W : ndarray of shape (K, m)
+        Normals.
+    b : ndarray of shape (K,)
+        Offsets.
+    """
+    ball = inner_ball(W, b)
+    zero = ~W.any(axis=1)
+    redundant = zero & (b <= 0)
+    if ball.radius < 0:
+        for k in np.flatnonzero(~redundant)[::-1]:
+            redundant[k] = True
+            redundant[k] = inner_ball(W[~redundant], b[~redundant]).radius < 0
+        return redundant
+    room, noise = _room(W, b, ball.centre)
+    A, rows, _ = _equilibrated(W)
+    length = _common_length(rows * room)
+    for k in np.flatnonzero(~redundant)[::-1]:
+        others = ~redundant
+        others[k] = False
+        here = rows[k] * room[k] / length
+        cap = 2.0 * here + 1.0
+        limits = np.append(rows[others] * room[others] / length, cap)
+        reach = _maximise(A[k], np.vstack([A[others], A[k]]), limits).value
+        redundant[k] = reach <= here * (1.0 + _RELATIVE) + rows[k] * noise[k] / length
+    return redundant
+
+
+def is_bounded(W: Array) -> bool:
+    """Whether W d ≤ 0 has no solution but d = 0, so that no half-line fits in between the faces.
+
+    Parameters
+    ----------
+    W : ndarray of shape (K, m)
+        Normals.
+    """
+    m = W.shape[1]
+    A = _equilibrated(W)[0][W.any(axis=1)]
+    if len(A) <= m or np.linalg.matrix_rank(A) < m:
+        return False
+    box = np.vstack([np.eye(m), -np.eye(m)])
+    limits = np.append(np.zeros(len(A)), np.ones(2 * m))
+    return bool(_maximise(-A.sum(axis=0), np.vstack([A, box]), limits).value <= _RELATIVE)
+
+
+def bounding_box(W: Array, b: Array) -> tuple[Array, Array]:
+    """Lowest and highest value of each feature within the half-spaces, which must not be empty.
+
+    Parameters
+    ----------
+    W : ndarray of shape (K, m)
+        Normals.
+    b : ndarray of shape (K,)
+        Offsets.
+    """
+    m = W.shape[1]
+    centre = inner_ball(W, b).centre
+    room, _ = _room(W, b, centre)
+    A, rows, columns = _equilibrated(W)
+    length = _common_length(rows * room)
+    limits = rows * room / length
+    reach = np.array([[_maximise(sign * e, A, limits).value for e in np.eye(m)] for sign in (-1.0, 1.0)])
+    low, high = reach * columns * length
+    return centre - low, centre + high
+
+
+# -- one linear program ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Optimum:
+    status: int
+    value: float
+    point: Array
+    multipliers: Array
+
+
+def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
+    """Maximum of cost·u subject to A u ≤ limits, which some u must satisfy; inf where there is none."""
+    size = np.abs(cost).max(initial=0.0)
+    if not len(A) or not size:
+        value = np.inf if size else 0.0
+        return _Optimum(_UNBOUNDED if size else _OPTIMAL, value, np.zeros(len(cost)), np.zeros(len(A)))
+    answer: Any = None
+    for options in (_OPTIONS, {**_OPTIONS, "presolve": False}, {}):
+        answer = linprog(
+            -cost / size, A_ub=A, b_ub=limits, bounds=(None, None), method="highs", options=options
+        )
+        if answer.status == _OPTIMAL:
+            return _Optimum(_OPTIMAL, float(cost @ answer.x), answer.x, -answer.ineqlin.marginals)
+        if answer.status == _UNBOUNDED:
+            return _Optimum(_UNBOUNDED, np.inf, np.zeros(len(cost)), np.zeros(len(A)))
+    raise RuntimeError(
+        f"HiGHS could not solve a linear program of {A.shape[0]} faces and {A.shape[1]} variables: "
+        f"{answer.message}. Are the faces of wildly different sizes?"
+    )
+
+
+def _equilibrated(W: Array) -> tuple[Array, Array, Array]:
+    """W with rows and columns of size one, and the powers of two they were multiplied by."""
+    size = np.abs(W)
+    rows, columns = np.ones(W.shape[0]), np.ones(W.shape[1])
+    for _ in range(_SWEEPS):
+        here = size * rows[:, None] * columns
+        rows /= np.sqrt(_or_one(here.max(axis=1, initial=0.0)))
+        columns /= np.sqrt(_or_one(here.max(axis=0, initial=0.0)))
+    columns = np.exp2(np.round(np.log2(columns)))
+    rows = np.exp2(-np.round(np.log2(_or_one((size * columns).max(axis=1, initial=0.0)))))
+    return W * rows[:, None] * columns, rows, columns
+
+
+def _or_one(sizes: Array) -> Array:
+    return np.where(sizes > 0, sizes, 1.0)
+
+
+def _room(W: Array, b: Array, centre: Array) -> tuple[Array, Array]:
+    """How far each face lets the centre move along its normal (times ‖W_k‖), and the rounding of it."""
+    noise = 16 * _EPS * (np.abs(W) @ np.abs(centre) + np.abs(b))
+    return np.maximum(-(W @ centre + b), 0.0), noise
+
+
+def _typical(sizes: Array) -> float:
+    sizes = np.abs(sizes[sizes != 0])
+    return float(np.median(sizes)) if len(sizes) else 0.0
+
+
+def _common_length(room: Array) -> float:
+    """A length that suits the nearest face and the others."""
+    positive = room[room > 0]
+    return float(np.sqrt(positive.min() * np.median(positive))) if len(positive) else 1.0

@@ -1,0 +1,113 @@
+"""Corners and volume of a bounded polytope with an interior, by Qhull; the line by hand."""
+
+from __future__ import annotations
+
+from math import comb, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import ConvexHull, HalfspaceIntersection, cKDTree
+
+from polyopt.polytope.halfspaces import bounding_box, inner_ball
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["check_size", "vertices_of", "volume_of"]
+
+_MOST_FEATURES = 8
+_MOST_VERTICES = 200_000
+_SAME = 1e-9  # corners nearer to each other than this share of the polytope's width are one
+
+
+def check_size(n_faces: int, n_features: int) -> None:
+    """Refuse what could have more corners than anybody waits for.
+
+    Parameters
+    ----------
+    n_faces, n_features : int
+        Of the polytope.
+
+    Raises
+    ------
+    ValueError
+        Too many features, or too many corners by the upper bound theorem.
+    """
+    if n_features > _MOST_FEATURES:
+        raise ValueError(
+            f"corners and volume are worked out for at most {_MOST_FEATURES} features, and this polytope "
+            f"has {n_features}: the number of corners grows too fast; section() fixes all features but a few"
+        )
+    low, high = n_features // 2, n_features - n_features // 2
+    most = comb(n_faces - high, low) + comb(n_faces - low - 1, high - 1)
+    if most > _MOST_VERTICES:
+        raise ValueError(
+            f"{n_faces} faces in {n_features} dimensions may have {most:,} corners; at most "
+            f"{_MOST_VERTICES:,} are worked out"
+        )
+
+
+def vertices_of(W: Array, b: Array) -> Array:
+    """Corners (v, m): in the plane counter-clockwise, else in lexicographic order.
+
+    Parameters
+    ----------
+    W : ndarray of shape (K, m)
+        Normals of a bounded polytope with an interior, none of them redundant.
+    b : ndarray of shape (K,)
+        Offsets.
+    """
+    low, high = bounding_box(W, b)
+    if len(low) == 1:
+        return np.array([low, high])
+    return _corners(W, b, low, high) * (0.5 * (high - low)) + 0.5 * (low + high)
+
+
+def volume_of(W: Array, b: Array) -> float:
+    """Volume of a polytope as in :func:`vertices_of`, in the product of its features' units.
+
+    Parameters
+    ----------
+    W : ndarray of shape (K, m)
+        Normals.
+    b : ndarray of shape (K,)
+        Offsets.
+    """
+    low, high = bounding_box(W, b)
+    if len(low) == 1:
+        return float(high[0] - low[0])
+    return float(ConvexHull(_corners(W, b, low, high)).volume * prod((0.5 * (high - low)).tolist()))
+
+
+def _corners(W: Array, b: Array, low: Array, high: Array) -> Array:
+    """Corners with the bounding box brought to [-1, 1] in every direction, where Qhull is accurate."""
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    room = -(W @ middle + b)
+    A = W * half
+    size = np.linalg.norm(A, axis=1)
+    A, room = A / size[:, None], room / size
+    centre = inner_ball(A, -room).centre
+    room = room - A @ centre
+    found = HalfspaceIntersection(np.column_stack([A, -room]), np.zeros(len(centre))).intersections
+    return _ordered(_merged(found[np.isfinite(found).all(axis=1)] + centre))
+
+
+def _merged(points: Array) -> Array:
+    """One point for each heap of points: Qhull gives a corner of many faces several times."""
+    pairs = cKDTree(points).query_pairs(_SAME, output_type="ndarray")
+    near = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(points), len(points)))
+    count, heap = connected_components(near, directed=False)
+    total = np.zeros((count, points.shape[1]))
+    np.add.at(total, heap, points)
+    return total / np.bincount(heap)[:, None]
+
+
+def _ordered(points: Array) -> Array:
+    if points.shape[1] == 2:
+        around = points - points.mean(axis=0)
+        return points[np.argsort(np.arctan2(around[:, 1], around[:, 0]))]
+    return points[np.lexsort(np.round(points, 9).T[::-1])]
