@@ -166,6 +166,8 @@ class Polytope:
         if feature_names is None:
             feature_names = getattr(scaler, "feature_names_in_", None)
         mean, scale = getattr(scaler, "mean_", getattr(scaler, "center_", None)), scaler.scale_
+        if not getattr(scaler, "with_mean", True):
+            mean = None  # which StandardScaler keeps a record of, without taking it off
         if hasattr(scaler, "min_"):  # MinMaxScaler: x · scale_ + min_
             mean, scale = -scaler.min_ / scaler.scale_, 1.0 / scaler.scale_
         return cls.from_scaled(W, b, mean, scale, feature_names)

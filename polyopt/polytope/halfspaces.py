@@ -26,7 +26,8 @@ _SWEEPS = 12  # of rows and columns in turn: enough for a spread of 1e24
 _FRAMES = 6  # times the origin is moved to a better centre
 _RELATIVE = 1e-8  # below this share of its distance from the centre, a face cuts nothing off
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-_OPTIMAL, _UNBOUNDED, _UNCLEAR = 0, 3, 4
+_OPTIMAL, _UNBOUNDED = 0, 3
+_PROVEN = 1e-8  # relative residuals of an optimum that is believed
 
 
 @dataclass(frozen=True)
@@ -179,18 +180,28 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
         value = np.inf if size else 0.0
         return _Optimum(_UNBOUNDED if size else _OPTIMAL, value, np.zeros(len(cost)), np.zeros(len(A)))
     answer: Any = None
-    for options in (_OPTIONS, {**_OPTIONS, "presolve": False}, {}):
+    # The dual simplex gives up on some easy programs of free variables (status Unknown): then another.
+    for method in ("highs", "highs-ipm"):
         answer = linprog(
-            -cost / size, A_ub=A, b_ub=limits, bounds=(None, None), method="highs", options=options
+            -cost / size, A_ub=A, b_ub=limits, bounds=(None, None), method=method, options=_OPTIONS
         )
-        if answer.status == _OPTIMAL:
-            return _Optimum(_OPTIMAL, float(cost @ answer.x), answer.x, -answer.ineqlin.marginals)
         if answer.status == _UNBOUNDED:
             return _Optimum(_UNBOUNDED, np.inf, np.zeros(len(cost)), np.zeros(len(A)))
+        if answer.status == _OPTIMAL and _is_optimum(cost / size, A, limits, answer):
+            return _Optimum(_OPTIMAL, float(cost @ answer.x), answer.x, -answer.ineqlin.marginals)
     raise RuntimeError(
         f"HiGHS could not solve a linear program of {A.shape[0]} faces and {A.shape[1]} variables: "
         f"{answer.message}. Are the faces of wildly different sizes?"
     )
+
+
+def _is_optimum(cost: Array, A: Array, limits: Array, answer: Any) -> bool:
+    """Whether the point and its multipliers prove each other, whatever the solver says of them."""
+    x, y = answer.x, -answer.ineqlin.marginals
+    beyond = (A @ x - limits) / (1.0 + np.abs(limits) + np.abs(A) @ np.abs(x))
+    off = np.abs(A.T @ y - cost) / (1.0 + np.abs(A).T @ np.abs(y))
+    gap = abs(cost @ x - limits @ y) / (1.0 + np.abs(cost) @ np.abs(x))
+    return bool(max(beyond.max(), off.max(), gap, -y.min()) <= _PROVEN)
 
 
 def _equilibrated(W: Array) -> tuple[Array, Array, Array]:
@@ -224,4 +235,4 @@ def _typical(sizes: Array) -> float:
 def _common_length(room: Array) -> float:
     """A length that suits the nearest face and the others."""
     positive = room[room > 0]
-    return float(np.sqrt(positive.min() * np.median(positive))) if len(positive) else 1.0
+    return float(np.sqrt(positive.min()) * np.sqrt(np.median(positive))) if len(positive) else 1.0

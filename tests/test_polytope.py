@@ -1,0 +1,432 @@
+"""The polytope of a machine: known bodies, invariances, sets with nothing inside, and its words."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+
+from polyopt.polytope import Polytope
+
+
+def cube(m):
+    return Polytope(np.vstack([np.eye(m), -np.eye(m)]), -np.ones(2 * m))
+
+
+def simplex(m):
+    """x ≥ 0, Σx ≤ 1."""
+    return Polytope(np.vstack([-np.eye(m), np.ones(m)]), np.append(np.zeros(m), -1.0))
+
+
+def octahedron(m):
+    """Σ|x| ≤ 1; at a corner 2^(m-1) faces meet."""
+    return Polytope(np.array(list(product([-1.0, 1.0], repeat=m))), -np.ones(2**m))
+
+
+def random_body(rng, m, K):
+    """A bounded polytope around the origin: unit normals that positively span, random distances."""
+    W = rng.normal(size=(K, m))
+    W[: m + 1] = np.vstack([np.eye(m), -np.ones(m)]) + 0.1 * rng.normal(size=(m + 1, m))
+    return Polytope(W / np.linalg.norm(W, axis=1, keepdims=True), -rng.uniform(0.5, 2.0, K))
+
+
+def sorted_rows(points):
+    return points[np.lexsort(np.round(points, 7).T[::-1])]
+
+
+# -- bodies whose measures are known -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
+def test_cube(m):
+    body = cube(m)
+    assert body.volume() == pytest.approx(2.0**m, rel=1e-12)
+    corners = np.array(list(product([-1.0, 1.0], repeat=m)))
+    np.testing.assert_allclose(sorted_rows(body.vertices()), sorted_rows(corners), atol=1e-12)
+    ball = body.chebyshev()
+    assert ball.radius == pytest.approx(1.0, rel=1e-12)
+    np.testing.assert_allclose(ball.centre, 0.0, atol=1e-12)
+    assert not body.redundant.any()
+    np.testing.assert_allclose(body.bounding_box(), [-np.ones(m), np.ones(m)], rtol=1e-12)
+    assert (body.faces_of_vertices().sum(axis=1) == m).all()
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 6])
+def test_simplex(m):
+    body = simplex(m)
+    assert body.volume() == pytest.approx(1.0 / math.factorial(m), rel=1e-10)
+    corners = np.vstack([np.zeros(m), np.eye(m)])
+    np.testing.assert_allclose(sorted_rows(body.vertices()), sorted_rows(corners), atol=1e-12)
+    # Equally far from every face: r = (1 − m r)/√m.
+    radius = 1.0 / (m + math.sqrt(m))
+    assert body.chebyshev().radius == pytest.approx(radius, rel=1e-10)
+    np.testing.assert_allclose(body.chebyshev().centre, radius, rtol=1e-9)
+
+
+@pytest.mark.parametrize("m", [2, 3, 4, 5])
+def test_octahedron_has_each_corner_once_though_many_faces_meet_there(m):
+    body = octahedron(m)
+    assert body.vertices().shape == (2 * m, m)
+    assert (body.faces_of_vertices().sum(axis=1) == 2 ** (m - 1)).all()
+    assert body.volume() == pytest.approx(2.0**m / math.factorial(m), rel=1e-10)
+    assert body.chebyshev().radius == pytest.approx(1.0 / math.sqrt(m), rel=1e-10)
+    assert not body.redundant.any()
+
+
+def test_corners_in_the_plane_go_round_counter_clockwise():
+    x, y = random_body(np.random.default_rng(3), 2, 9).vertices().T
+    turned = np.roll(x, -1) * y - x * np.roll(y, -1)
+    assert (turned < 0).all()  # the origin is inside, so each edge turns left around it
+
+
+def test_volume_agrees_with_counting_points():
+    rng = np.random.default_rng(5)
+    body = random_body(rng, 3, 10)
+    low, high = body.bounding_box()
+    inside = body.contains(rng.uniform(low, high, size=(200_000, 3)))
+    box = np.prod(high - low)
+    error = box * math.sqrt(inside.mean() * (1 - inside.mean()) / len(inside))
+    assert abs(body.volume() - box * inside.mean()) < 4 * error
+
+
+# -- what must not depend on how it is written ---------------------------------------------------
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6), m=st.integers(2, 4), extra=st.integers(0, 8))
+def test_measures_move_with_the_set(seed, m, extra):
+    rng = np.random.default_rng(seed)
+    body = random_body(rng, m, m + 2 + extra)
+    Q, _ = np.linalg.qr(rng.normal(size=(m, m)))
+    shift, factor = rng.normal(size=m) * 10, float(np.exp(rng.normal()))
+    order, lengths = rng.permutation(body.n_faces), np.exp(rng.normal(size=body.n_faces))
+    # z = factor Q x + shift, faces rescaled and shuffled
+    W = body.W @ Q.T / factor
+    moved = Polytope(
+        (W * lengths[:, None])[order], ((body.b - W @ shift) * lengths)[order], feature_names=None
+    )
+    assert moved.volume() == pytest.approx(body.volume() * factor**m, rel=1e-8)
+    assert moved.chebyshev().radius == pytest.approx(body.chebyshev().radius * factor, rel=1e-8)
+    np.testing.assert_array_equal(moved.redundant, body.redundant[order])
+    expected = body.vertices() @ Q.T * factor + shift
+    assert moved.vertices().shape == expected.shape
+    nearest = np.linalg.norm(moved.vertices()[:, None] - expected, axis=2).min(axis=0)
+    assert nearest.max() < 1e-7 * factor
+
+
+@given(seed=st.integers(0, 10**6), m=st.integers(1, 4), copies=st.integers(1, 3))
+def test_of_equal_faces_exactly_one_counts(seed, m, copies):
+    rng = np.random.default_rng(seed)
+    body = random_body(rng, m, m + 4)
+    lengths = np.exp(rng.normal(size=(copies, body.n_faces, 1)))
+    faces = np.column_stack([body.W, body.b])
+    many = np.concatenate([faces, *(lengths * faces)])
+    repeated = Polytope(many[:, :-1], many[:, -1])
+    np.testing.assert_array_equal(repeated.redundant[: body.n_faces], body.redundant)
+    assert repeated.redundant[body.n_faces :].all()
+    assert repeated.volume() == pytest.approx(body.volume(), rel=1e-9)
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6), m=st.integers(2, 5), extra=st.integers(0, 25))
+def test_redundant_faces_decide_no_point(seed, m, extra):
+    rng = np.random.default_rng(seed)
+    body = random_body(rng, m, m + 2 + extra)
+    reduced = body.without_redundant()
+    X = rng.normal(size=(4000, m)) * rng.uniform(0, 3, size=(4000, 1))
+    np.testing.assert_array_equal(reduced.contains(X), body.contains(X))
+    # Rays from the origin leave the body through a face that is not redundant.
+    exits = body.W @ X.T / -body.b[:, None]
+    assert not body.redundant[np.argmax(exits, axis=0)].any()
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6), m=st.integers(2, 5), extra=st.integers(0, 8))
+def test_a_corner_lies_on_at_least_m_faces_and_inside_all(seed, m, extra):
+    body = random_body(np.random.default_rng(seed), m, m + 2 + extra)
+    on = body.faces_of_vertices()
+    assert (on.sum(axis=1) >= m).all()
+    assert (on.sum(axis=0) >= m)[~body.redundant].all()  # a facet has at least m corners
+    assert body.scores(body.vertices()).max() < 1e-9
+
+
+@given(seed=st.integers(0, 10**6), m=st.integers(1, 5), extra=st.integers(0, 8))
+def test_the_ball_fits_and_touches(seed, m, extra):
+    body = random_body(np.random.default_rng(seed), m, m + 2 + extra)
+    ball = body.chebyshev()
+    distances = -body.distances(ball.centre[None])[0]
+    assert distances.min() == pytest.approx(ball.radius, rel=1e-9)
+    assert (distances < ball.radius * (1 + 1e-7)).sum() >= 2
+
+
+# -- scales --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-3, 1e6, 1e12])
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_a_body_of_any_size(size, m):
+    body = Polytope(simplex(m).W, simplex(m).b * size)
+    assert body.volume() == pytest.approx(size**m / math.factorial(m), rel=1e-9)
+    assert body.chebyshev().radius == pytest.approx(size / (m + math.sqrt(m)), rel=1e-9)
+    assert not body.redundant.any()
+    assert body.is_bounded
+
+
+@pytest.mark.parametrize(("offset", "size"), [(1e6, 1e-3), (1e9, 1.0), (1e-12, 1e-13), (-1e12, 1e6)])
+def test_a_small_body_far_from_the_origin(offset, size):
+    W = cube(2).W
+    body = Polytope(np.vstack([W, W]), np.append(-size - W @ [offset, 0], -1.5 * size - W @ [offset, 0]))
+    rounding = 8 * np.finfo(float).eps * abs(offset) / size
+    assert body.volume() == pytest.approx(4 * size**2, rel=1e-9 + 4 * rounding)
+    assert body.chebyshev().radius == pytest.approx(size, rel=1e-9 + rounding)
+    np.testing.assert_array_equal(body.redundant, np.arange(8) >= 4)
+
+
+def test_features_in_units_of_1e12_and_1e_minus_12():
+    units = np.array([1e-12, 1e12, 1.0])
+    plain = random_body(np.random.default_rng(1), 3, 9)
+    body = Polytope(plain.W / units, plain.b)
+    assert body.volume() == pytest.approx(plain.volume(), rel=1e-8)  # the units' product is one
+    np.testing.assert_array_equal(body.redundant, plain.redundant)
+    np.testing.assert_allclose(sorted_rows(body.vertices() / units), sorted_rows(plain.vertices()), atol=1e-8)
+    np.testing.assert_allclose(body.bounding_box(), plain.bounding_box() * units, rtol=1e-8)
+
+
+def test_a_face_of_rounding_alone_changes_nothing():
+    body = Polytope(np.vstack([cube(2).W, [[1e-17, 3e-18]]]), np.append(cube(2).b, -1.0))
+    np.testing.assert_array_equal(body.redundant, [False] * 4 + [True])
+    assert body.volume() == pytest.approx(4.0, rel=1e-12)
+
+
+def test_a_needle_is_bounded_and_a_wedge_is_not():
+    slope = 1e-5
+    sides = [[slope, 1.0], [slope, -1.0]]
+    needle = Polytope([*sides, [-1.0, 0.0]], [-1.0, -1.0, 0.0])
+    assert needle.is_bounded
+    assert needle.volume() == pytest.approx(1 / slope, rel=1e-8)
+    wedge = Polytope([[-slope, 1.0], [-slope, -1.0], [-1.0, 0.0]], [-1.0, -1.0, 0.0])
+    assert not wedge.is_bounded
+    assert wedge.volume() == np.inf
+
+
+# -- sets with nothing inside, without end, without width ----------------------------------------
+
+
+def test_an_empty_polytope_says_so_and_names_the_faces_that_contradict_each_other():
+    # Three faces that only together shut out everything, and two that are no part of it.
+    body = Polytope([[1, 0], [-1, 0.5], [0, -1], [0, 1], [-1, -1]], [0, 0, 1, -9, -9])
+    assert body.is_empty
+    assert body.is_bounded
+    assert body.volume() == 0.0
+    np.testing.assert_array_equal(body.redundant, [False, False, False, True, True])
+    assert body.without_redundant().is_empty
+    for ask in (body.chebyshev, body.vertices, body.bounding_box):
+        with pytest.raises(ValueError, match=r"empty .*faces 0, 1, 2$"):
+            ask()
+    assert "empty" in str(body)
+    assert "no point is inside" in body.rules()
+
+
+@given(gap=st.floats(-1e-3, 1e-3, allow_subnormal=False), offset=st.sampled_from([0.0, 1.0, 300.0]))
+def test_a_gap_between_two_faces_decides_between_empty_and_not(gap, offset):
+    # offset ≤ x ≤ offset + gap, as floating point has it
+    upper = offset + gap
+    body = Polytope([[1.0], [-1.0]], [-upper, offset])
+    rounding = 64 * np.finfo(float).eps * offset
+    if upper - offset > rounding:
+        assert not body.is_empty
+        assert body.volume() == pytest.approx(upper - offset, rel=1e-6, abs=rounding)
+    elif upper - offset < -rounding:
+        assert body.is_empty
+    elif upper == offset:
+        assert body.is_flat
+
+
+def test_a_flat_polytope():
+    body = Polytope([[1, 0], [-1, 0], [0, 1], [0, -1], [1, 0]], [-0.3, 0.3, -1, 0, -0.3])
+    assert body.is_flat
+    assert not body.is_empty
+    assert body.volume() == 0.0
+    assert body.chebyshev().radius == 0.0
+    assert "flat" in str(body)
+    np.testing.assert_array_equal(body.redundant, [False, False, False, False, True])
+    np.testing.assert_allclose(body.bounding_box(), [[0.3, 0.0], [0.3, 1.0]], atol=1e-12)
+    with pytest.raises(ValueError, match="flat"):
+        body.vertices()
+
+
+def test_one_face():
+    body = Polytope([[3.0, 4.0]], [-10.0])
+    assert not body.is_bounded
+    assert body.volume() == np.inf
+    assert body.chebyshev().radius == np.inf
+    assert body.contains(body.chebyshev().centre[None]).all()
+    assert "any size" in str(body.chebyshev())
+    assert not body.redundant.any()
+    np.testing.assert_array_equal(body.bounding_box(), [[-np.inf] * 2, [np.inf] * 2])
+    np.testing.assert_allclose(body.distances([[0.0, 0.0], [6.0, 8.0]]), [[-2.0], [8.0]])
+    with pytest.raises(ValueError, match=r"unbounded.*within"):
+        body.vertices()
+    assert body.within(0.0, [3.0, 2.0]).volume() == pytest.approx(6.0 - 0.5 * (7 / 3) * (7 / 4))
+
+
+def test_a_strip_has_a_largest_ball_though_it_has_no_end():
+    body = Polytope([[1.0, 1.0], [-1.0, -1.0]], [-3.0, 1.0])
+    assert body.chebyshev().radius == pytest.approx(1 / math.sqrt(2))
+    assert not body.is_bounded
+    np.testing.assert_array_equal(body.bounding_box(), [[-np.inf] * 2, [np.inf] * 2])
+
+
+def test_faces_without_a_normal():
+    never = Polytope([[0.0, 0.0], [1.0, 0.0]], [-1.0, 0.0])
+    np.testing.assert_array_equal(never.redundant, [True, False])
+    assert not never.is_empty
+    always = Polytope([[0.0, 0.0], [1.0, 0.0]], [1e-9, 0.0])
+    assert always.is_empty
+    np.testing.assert_array_equal(always.redundant, [False, True])
+    np.testing.assert_array_equal(always.distances([[2.0, 0.0]]), [[np.inf, 2.0]])
+    np.testing.assert_array_equal(never.distances([[2.0, 0.0]]), [[-np.inf, 2.0]])
+    everything = never.without_redundant().section([1], [-5.0, 0.0]).without_redundant()
+    assert everything.n_faces == 0
+    assert everything.chebyshev().radius == np.inf
+    assert everything.contains(np.array([[1e9]])).all()
+
+
+def test_too_many_features_or_corners_are_refused():
+    with pytest.raises(ValueError, match="at most 8 features"):
+        cube(9).vertices()
+    assert cube(9).chebyshev().radius == pytest.approx(1.0)
+    body = random_body(np.random.default_rng(0), 8, 200)
+    with pytest.raises(ValueError, match=r"may have .* corners"):
+        body.volume()
+
+
+# -- points --------------------------------------------------------------------------------------
+
+
+def test_scores_faces_and_distances_on_dense_and_sparse_points(rng):
+    body = random_body(rng, 3, 7)
+    X = np.where(rng.random((50, 3)) < 0.5, 0.0, rng.normal(size=(50, 3)) * 2)
+    expected = np.array([[w @ x + b for w, b in zip(body.W, body.b, strict=True)] for x in X])
+    for points in (X, X.tolist(), sp.csr_array(X), sp.csr_matrix(X)):
+        np.testing.assert_allclose(body.scores(points), expected, atol=1e-12)
+        np.testing.assert_array_equal(body.active_face(points), expected.argmax(axis=1))
+        np.testing.assert_array_equal(body.contains(points), expected.max(axis=1) <= 0)
+    stretched = Polytope(body.W * 7.0, body.b * 7.0)
+    np.testing.assert_allclose(stretched.distances(X), expected, atol=1e-12)  # body's normals have length 1
+    np.testing.assert_allclose(stretched.normalised().W, body.W, atol=1e-12)
+    with pytest.raises(ValueError, match=r"\(n, 3\)"):
+        body.scores(np.ones((2, 4)))
+
+
+@pytest.mark.parametrize(
+    "scaler",
+    [
+        StandardScaler(),
+        StandardScaler(with_mean=False),
+        StandardScaler(with_std=False),
+        MinMaxScaler((-1.0, 2.0)),
+        MaxAbsScaler(),
+        RobustScaler(),
+    ],
+)
+def test_faces_learnt_on_scaled_features_in_their_own_units(scaler, rng):
+    X = rng.normal(size=(60, 3)) * [1e-3, 1.0, 1e4] + [5.0, -2.0, 1e5]
+    W, b = rng.normal(size=(4, 3)), rng.normal(size=4)
+    scaled = scaler.fit_transform(X)
+    body = Polytope.from_scaler(W, b, scaler, ["a", "b", "c"])
+    np.testing.assert_allclose(body.scores(X), scaled @ W.T + b, rtol=1e-9, atol=1e-9)
+    assert body.names == ("a", "b", "c")
+
+
+def test_a_scaler_that_will_not_do():
+    with pytest.raises(ValueError, match="fitted"):
+        Polytope.from_scaler([[1.0]], [0.0], StandardScaler())
+    with pytest.raises(ValueError, match="clip"):
+        Polytope.from_scaler([[1.0]], [0.0], MinMaxScaler(clip=True).fit([[0.0], [1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0], [0.0]), "W must have 2"),
+        (([[1.0]], [0.0, 1.0]), "b must have one entry"),
+        (([[np.nan]], [0.0]), "finite"),
+        (([[1.0]], [0.0], ("a", "b")), "feature_names"),
+        (([[1.0]], [0.0], None, [0.0]), "spread"),
+        ((np.ones((1, 0)), [0.0]), "at least one column"),
+    ],
+)
+def test_wrong_input_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Polytope(*arguments)
+
+
+def test_it_is_frozen_and_comes_back_from_a_pickle(rng):
+    body = random_body(rng, 3, 9)
+    with pytest.raises(ValueError, match="read-only"):
+        body.W[0, 0] = 1.0
+    spare = body.redundant
+    again = pickle.loads(pickle.dumps(body))
+    np.testing.assert_array_equal(again.W, body.W)
+    np.testing.assert_array_equal(again.redundant, spare)
+
+
+def test_a_section_holds_the_other_features(rng):
+    body = random_body(rng, 4, 9)
+    at = rng.normal(size=4) * 0.1
+    Z = rng.normal(size=(20, 2))
+    X = np.tile(at, (20, 1))
+    X[:, [2, 0]] = Z
+    np.testing.assert_allclose(body.section([2, 0], at).scores(Z), body.scores(X), atol=1e-12)
+
+
+# -- words ---------------------------------------------------------------------------------------
+
+
+def test_rules_read_as_a_classifier():
+    body = Polytope(
+        [[0.52, -1.2, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 2.0], [-1.0, 0.0, 0.0]],
+        [-3.4, -1.0, -2.0, 0.0],
+        ("petal length", "petal width", "sepal width"),
+    )
+    assert body.rules(inside="benign", outside="malignant").splitlines() == [
+        "Inside, class 'benign', unless one of these holds; then outside, class 'malignant':",
+        "  face 0: outside if -1.2 petal width + 0.52 petal length > 3.4",
+        "  face 1: outside if 1 sepal width > 1",
+        "  face 2: outside if 2 sepal width > 2  [redundant: leaving it out changes nothing]",
+        "  face 3: outside if -1 petal length > 0",
+    ]
+
+
+def test_rules_show_the_weightiest_terms_and_count_the_others():
+    W, b = [[1.0, 10.0, 0.1, 5.0]], [-1.23456789]
+    body = Polytope(W, b, ("a", "b", "c", "d"), spread=[1.0, 0.01, 100.0, 1.0])
+    first = "  face 0: outside if 0.1 c + 5 d + "
+    assert body.rules().splitlines()[1] == first + "1 a + 10 b > 1.235"
+    assert body.rules(digits=2, max_terms=2).splitlines()[1] == first + "(2 smaller terms) > 1.2"
+    assert body.rules(threshold=0.05).splitlines()[1] == first + "1 a + (1 smaller term) > 1.235"
+    for wrong in ({"digits": 0}, {"threshold": 1.5}, {"max_terms": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            body.rules(**wrong)
+
+
+def test_rules_of_faces_that_fell_out_of_use(rng):
+    scaled = Polytope.from_scaled([[1.0, 0.0], [1e-14, 2e-15]], [-1.0, -1.0], [5.0, 0.0], [1e-3, 1e3])
+    assert "face 1: never outside" in scaled.rules()
+    assert Polytope([[0.0]], [1.0]).rules().startswith("Always outside")
+    assert Polytope([[0.0]], [-1.0]).rules().startswith("Inside, always")
+
+
+def test_the_frame_holds_every_face():
+    frame = Polytope([[3.0, 4.0], [6.0, 8.0]], [-1.0, -2.0], ("u", "v")).to_frame()
+    assert list(frame.columns) == ["u", "v", "b", "norm", "redundant"]
+    assert frame["norm"].tolist() == [5.0, 10.0]
+    assert frame["redundant"].tolist() == [False, True]
