@@ -1,4 +1,4 @@
-"""The one pass over dense samples that kernels by blocks need, compiled."""
+"""Single passes over dense samples, compiled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
-__all__ = ["fill", "square_norms"]
+__all__ = ["count_filled", "fill", "pack", "square_norms"]
 
 
 @njit(cache=True)
@@ -37,3 +37,27 @@ def square_norms(X: NDArray[Any], columns: Samples, centre: Vector) -> Vector:
             d = row[columns[k]] - centre[k]
             squares[i] += d * d
     return squares
+
+
+@njit(cache=True)
+def count_filled(X: NDArray[Any]) -> Samples:
+    """Number of entries other than zero of every row."""
+    counts = np.zeros(len(X), dtype=np.int64)
+    for i in range(len(X)):
+        for k in range(X.shape[1]):
+            counts[i] += X[i, k] != 0
+    return counts
+
+
+@njit(cache=True)
+def pack(X: NDArray[Any], starts: Samples, values: NDArray[Any], columns: NDArray[Any]) -> None:
+    """Put the entries of row i other than zero, and their columns, from place ``starts[i]`` on.
+
+    `values` and `columns` have room for one more than there are, as every entry is written before it is
+    known to count.
+    """
+    for i in range(len(X)):
+        place = starts[i]
+        for k in range(X.shape[1]):
+            values[place], columns[place] = X[i, k], k
+            place += X[i, k] != 0

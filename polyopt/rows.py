@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from polyopt.operands import count_filled, pack
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Rows", "as_rows"]
 
 _PACKED = 0.5  # share of entries other than zero below which dense samples are packed
-_BLOCK = 1 << 12  # samples looked at together
 
 
 class Rows(NamedTuple):
@@ -64,14 +65,10 @@ def as_rows(X: Any) -> Rows:
         X = X.tocsr()
         return Rows(X.data, X.indices.astype(narrow), X.indptr.astype(np.int64), 0, m)
     X = np.ascontiguousarray(X)
-    filled = [np.count_nonzero(X[first : first + _BLOCK], axis=1) for first in range(0, n, _BLOCK)]
-    starts = np.concatenate([np.zeros(1, dtype=np.int64), *filled]).cumsum()
+    starts = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(count_filled(X), out=starts[1:])
     if starts[-1] >= _PACKED * X.size:
         return Rows(X.ravel(), np.arange(m, dtype=narrow), np.arange(n + 1, dtype=np.int64) * m, 1, m)
-    values, columns = np.empty(starts[-1], dtype=X.dtype), np.empty(starts[-1], dtype=narrow)
-    for first in range(0, n, _BLOCK):
-        block = X[first : first + _BLOCK]
-        row, column = np.nonzero(block)
-        stretch = slice(starts[first], starts[first + len(block)])
-        values[stretch], columns[stretch] = block[row, column], column
-    return Rows(values, columns, starts, 0, m)
+    values, columns = np.empty(starts[-1] + 1, dtype=X.dtype), np.empty(starts[-1] + 1, dtype=narrow)
+    pack(X, starts, values, columns)
+    return Rows(values[:-1], columns[:-1], starts, 0, m)

@@ -14,9 +14,10 @@ from formulations.solution import Status
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.outer.alternating import alternate, alternate_from_many_starts
 from polyopt.outer.cpm import PolytopeProblem
+from polyopt.rows import as_rows
 from polyopt.solvers import cpm_sgd
-from polyopt.solvers.cpm_kernels import assign, run_csr, run_dense
-from polyopt.solvers.cpm_sgd import solve_cpm_sgd
+from polyopt.solvers.cpm_kernels import assign
+from polyopt.solvers.cpm_sgd import CpmSgd, solve_cpm_sgd
 
 # -- Algorithm 2 ---------------------------------------------------------------------------
 
@@ -46,10 +47,11 @@ class Memory:
     def __init__(self, n, K):
         counts = np.arange(n + 2)
         self.unadjusted, self.counts = np.full(n, -1), np.zeros(K, dtype=np.int64)
-        self.phi = counts * np.log(np.maximum(counts, 1))
+        self.phi, self.tally = counts * np.log(np.maximum(counts, 1)), np.zeros(5)
 
-    def arrays(self):
-        return self.unadjusted, self.counts, self.phi
+    def assign(self, i, scores, floor):
+        natural = int(np.argmax(scores))
+        return assign(scores, natural, i, floor, self.unadjusted, self.counts, self.phi, self.tally)
 
 
 @pytest.mark.parametrize("K", [1, 2, 3, 5, 10])
@@ -61,7 +63,7 @@ def test_the_kernel_is_algorithm_2(K, share, rng):
     adjusted = 0
     for _ in range(400):
         i, scores = int(rng.integers(n)), rng.normal(size=K) + taste
-        answer = assign(scores, i, floor, *memory.arrays())
+        answer = memory.assign(i, scores, floor)
         assert answer == literal_assign(unadjusted, i, scores, floor)
         adjusted += answer != np.argmax(scores)
         assert memory.unadjusted[i] == np.argmax(scores)
@@ -73,7 +75,7 @@ def test_the_kernel_is_algorithm_2(K, share, rng):
 
 
 def test_the_first_call_finds_no_face_that_raises_the_entropy():
-    assert assign(np.array([0.0, 2.0, 1.0]), 4, math.log(3), *Memory(9, 3).arrays()) == 1
+    assert Memory(9, 3).assign(4, np.array([0.0, 2.0, 1.0]), math.log(3)) == 1
 
 
 # -- Algorithm 1 ---------------------------------------------------------------------------
@@ -97,47 +99,67 @@ def literal_epoch(X, y, C, W, order, t, floor, unadjusted):
     return W, t, iterates
 
 
-@pytest.mark.parametrize("floor", [0.0, 0.8])
-def test_the_solver_is_algorithm_1(floor, monkeypatch):
+@pytest.mark.parametrize("perplexity", [1.0, 2.2])
+@pytest.mark.parametrize("average", [False, True])
+def test_the_solver_is_algorithm_1(perplexity, average):
     X, y, _ = clusters(50, 3, 0)
     C, K, epochs = np.random.default_rng(1).uniform(0.5, 2.0, 50), 4, 3
     orders = [np.random.default_rng(9 + e).permutation(50) for e in range(epochs)]
-    run = cpm_sgd._Run(X, y, C, K, floor, seed=0)
-    W, t, unadjusted, total, weights = run.U.T.copy(), 0, {}, 0.0, 0.0
+    machine = CpmSgd(X.shape[1], K, perplexity=perplexity, average=average, dtype=np.float64)
+    run = cpm_sgd._Run(machine, as_rows(X), y, C)
+    W, t, unadjusted, every = machine.W, 0, {}, []
     waiting = iter(orders)
-    run.rng = type("Fixed", (), {"permutation": lambda self, n: next(waiting)})()
-    for epoch, order in enumerate(orders, 1):
-        clock = cpm_sgd.Clock()
-        run.epoch(clock)
-        run.measure(clock)
-        W, t, iterates = literal_epoch(X, y, C, W, order, t, floor, unadjusted)
-        assert run.U.T / (t + 1) == pytest.approx(W, abs=1e-9 * np.abs(W).max())
-        total = total + epoch**4 * sum(weight * iterate for weight, iterate in iterates)
-        weights += epoch**4 * sum(weight for weight, _ in iterates)
-        objective = cpm.objective(X, y, total / weights, C)
-        assert run.history[-1]["objective"] == pytest.approx(objective, rel=1e-9)
+    machine.rng = type("Fixed", (), {"permutation": lambda self, n: next(waiting)})()
+    for order in orders:
+        run.epoch(cpm_sgd.Clock())
+        run.measure()
+        W, t, iterates = literal_epoch(X, y, C, W, order, t, math.log(perplexity), unadjusted)
+        every += iterates
+        last = machine.U[:, :K].T / (t + 1)
+        assert last == pytest.approx(W, abs=1e-9 * np.abs(W).max())
+        answer = W
+        if average:
+            chosen = every[machine.spacing - 1 :: machine.spacing]
+            weights = [(after - 1.0) ** 4 for after, _ in chosen]
+            answer = np.average([iterate for _, iterate in chosen], axis=0, weights=weights)
+        assert machine.W == pytest.approx(answer, abs=1e-9 * np.abs(W).max())
+        assert run.history[-1]["objective"] == pytest.approx(cpm.objective(X, y, answer, C), rel=1e-9)
     assert len(run.history) == epochs
 
 
-def test_dense_csr_float32_and_padded_data_take_the_same_steps(rng):
-    X = np.where(rng.random((80, 6)) < 0.5, 0.0, rng.normal(size=(80, 6))).astype(np.float32)
-    y, gains, K = np.where(rng.random(80) < 0.5, 1.0, -1.0), rng.uniform(1, 5, 80), 3
-    ends = []
-    for kind in (np.float64, np.float32, "csr64", "csr32"):
-        U, V, steps = np.full((7, K), 1e-3) * np.arange(K), np.zeros((7, K)), np.zeros(1, dtype=np.int64)
-        memory = Memory(80, K)
-        tail = (y, gains, np.arange(80), 0, steps, U, V, 0.9, *memory.arrays())
-        if isinstance(kind, str):
-            A = sp.csr_array(X.astype(np.float64 if kind == "csr64" else np.float32))
-            run_csr(A.data, A.indices, A.indptr, *tail)
-        else:
-            run_dense(X.astype(kind), *tail)
-        assert steps[0] == 80
-        ends.append((U, V, memory.counts))
-    for end in ends[1:]:
-        for ours, theirs in zip(end, ends[0], strict=True):
-            assert ours == pytest.approx(theirs, rel=1e-12, abs=1e-12)
-    assert np.abs(ends[0][0]).max() > 1
+def test_the_estimate_is_the_objective_at_the_steps():
+    """The losses as they were met: with faces that hardly move, those of the faces."""
+    X, y, _ = clusters(80, 3, 0)
+    C = np.full(80, 1e-9)
+    machine = CpmSgd(X.shape[1], 3, dtype=np.float64)
+    run = cpm_sgd._Run(machine, as_rows(X), y, C)
+    run.epoch(cpm_sgd.Clock())
+    W = machine.U[:, :3].T / 81
+    assert run.history[0]["estimate"] == pytest.approx(cpm.objective(X, y, W, C), rel=0.05)
+
+
+def test_every_form_of_the_samples_takes_the_same_steps(rng):
+    whole = rng.integers(0, 256, (80, 6)) * (rng.random((80, 6)) < 0.4)
+    y, C = np.where(rng.random(80) < 0.5, 1.0, -1.0), rng.uniform(0.1, 1.0, 80)
+    forms = {
+        "float64": (whole / 255, 1.0),
+        "float32": ((whole / 255).astype(np.float32), 1.0),
+        "CSR": (sp.csr_array(whole / 255), 1.0),
+        "bytes": (whole.astype(np.uint8), 1 / 255),
+        "full": (np.asfortranarray(whole / 255 + 1e-12), 1.0),  # no zeros: the samples share their columns
+    }
+    ends = {
+        name: solve_cpm_sgd(X, y, C, 3, perplexity=2.0, scale=scale, max_iter=5)
+        for name, (X, scale) in forms.items()
+    }
+    for end in ends.values():
+        assert end["W"] == pytest.approx(ends["float64"]["W"], abs=1e-4 * np.abs(end["W"]).max())
+        assert end.objective == pytest.approx(ends["float64"].objective, rel=1e-4)
+
+
+def test_bytes_stay_bytes():
+    whole = np.random.default_rng(0).integers(0, 2, (50, 9)).astype(np.uint8)
+    assert as_rows(whole).values.dtype == np.uint8
 
 
 def test_the_same_seed_gives_the_same_model():
@@ -200,59 +222,67 @@ def test_the_floor_keeps_more_faces_in_use():
     angle, radius = rng.uniform(0, 2 * np.pi, 300), np.repeat([1.0, 2.0], 150) + 0.2 * rng.normal(size=300)
     X, y = (radius * [np.cos(angle), np.sin(angle)]).T, np.repeat([-1.0, 1.0], 150)
     ends = [
-        solve_cpm_sgd(X, y, np.ones(300), 10, entropy=share * math.log(10), max_iter=60).history[-1]
+        solve_cpm_sgd(X, y, np.ones(300), 10, perplexity=10**share, max_iter=60).history[-1]
         for share in (0.0, 0.8, 0.95)
     ]
     assert ends[0]["occupied"] < ends[1]["occupied"] < ends[2]["occupied"]
-    assert ends[0]["entropy"] + 0.2 < ends[1]["entropy"] < ends[2]["entropy"] - 0.2
-    assert ends[2]["entropy"] > math.log(8)
+    assert 1.2 * ends[0]["perplexity"] < ends[1]["perplexity"] < ends[2]["perplexity"] / 1.2
+    assert ends[2]["perplexity"] > 8
 
 
-def test_the_history_and_the_best_epoch():
+def test_the_history_and_the_best_answer():
     X, y, _ = clusters(100, 3, 0)
     solution = solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=12, tol=1e-9)
+    history = solution.history
     assert solution.status is Status.ITERATION_LIMIT
-    assert [record["epoch"] for record in solution.history] == list(range(1, 13))
-    assert set(solution.history[0]) == {"epoch", "seconds", "objective", "entropy", "reassigned", "occupied"}
-    assert solution.objective == min(record["objective"] for record in solution.history)
-    assert solution.history[0]["reassigned"] == 50
-    assert solution.history[-1]["reassigned"] < 10
-    z = cpm.natural_assignment(X, y, solution["W"])[y > 0]
-    shares = np.bincount(z) / 50
-    assert solution.history[-1]["entropy"] == pytest.approx(-shares @ np.log(shares), abs=0.1)
+    assert [record["epoch"] for record in history] == list(range(1, 13))
+    names = {"epoch", "seconds", "estimate", "objective", "perplexity", "reassigned", "occupied"}
+    assert set(history[0]) == names
+    measured = {r["epoch"]: r["objective"] for r in history if not math.isnan(r["objective"])}
+    assert list(measured) == [5, 7, 10, 12]
+    assert solution.objective == min(measured.values())
+    assert history[0]["reassigned"] >= 50  # every positive found its first face
+    assert history[-1]["reassigned"] < 10
+    shares = np.bincount(cpm.natural_assignment(X, y, solution["W"])[y > 0]) / 50
+    used = shares[shares > 0]
+    assert history[-1]["perplexity"] == pytest.approx(np.exp(-used @ np.log(used)), rel=0.1)
     loose = solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=500, tol=1e-2)
     assert loose.status is Status.CONVERGED
     assert 10 <= loose.iterations < 500
 
 
-def test_a_time_limit_and_an_interruption_keep_a_point(monkeypatch):
+def test_a_time_limit_keeps_a_point():
     X, y, _ = clusters(100, 3, 0)
     limited = solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=10**6, tol=1e-12, time_limit=0.2)
     assert limited.status is Status.TIME_LIMIT
     assert 0.2 <= limited.solve_time < 2.0
     assert limited.objective == pytest.approx(cpm.objective(X, y, limited["W"]))
-    calls = []
+
+
+@pytest.mark.parametrize("epochs", [0, 3])
+def test_an_interruption_keeps_the_epochs_before_it(epochs, monkeypatch):
+    X, y, _ = clusters(100, 3, 0)
+    calls, show = [], CpmSgd.show
 
     def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == 4:
+        if len(calls) == epochs:
             raise KeyboardInterrupt
-        return run_dense(*arguments)
+        calls.append(1)
+        return show(*arguments)
 
-    monkeypatch.setattr(cpm_sgd, "run_dense", interrupted)
+    monkeypatch.setattr(CpmSgd, "show", interrupted)
     stopped = solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=50)
     assert stopped.status is Status.INTERRUPTED
-    monkeypatch.undo()
-    three = solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=3)
-    assert (stopped["W"] == three["W"]).all()
-
-
-def test_an_interruption_before_the_first_step_keeps_the_start(monkeypatch):
-    def interrupted(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cpm_sgd, "run_dense", interrupted)
-    X, y, _ = clusters(20, 2, 0)
-    stopped = solve_cpm_sgd(X, y, np.ones(20), 2)
-    assert stopped.status is Status.INTERRUPTED
     assert stopped.objective == pytest.approx(cpm.objective(X, y, stopped["W"]))
+    monkeypatch.undo()
+    if epochs:
+        whole = solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=epochs)
+        assert (stopped["W"] == whole["W"]).all()
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-12, 1e12, 1e20])
+def test_no_size_of_the_data_overflows(size):
+    X, y, _ = clusters(60, 2, 0)
+    solution = solve_cpm_sgd(size * X, y, np.ones(60), 2, max_iter=20)
+    assert np.isfinite(solution["W"]).all()
+    assert solution.objective == pytest.approx(cpm.objective(size * X, y, solution["W"]), rel=1e-9)

@@ -2,19 +2,21 @@
 
 With the step 1/(λ(t+1)), Algorithm 1 is a running sum: W_t = U_t / (t+1), where step t adds
 (t/(t+1)) (1/λ) times its gradient to U and nothing else. No face is ever rescaled, and the margin
-test W·x̃ ≥ 1 becomes U·x̃ ≥ t. V holds the same additions, each times the steps of this epoch before
-it, so that the sum of U over an epoch of n steps is n U − V, which is what averaging needs.
+test W·x̃ ≥ 1 becomes U·x̃ ≥ t.
 
-U and V have the shape (m+1, K), faces side by side, bias last: the inner loops run over the faces,
-need no reordering of sums to be vectorised, and skip the zeros of dense data too.
+U has the shape (m+1, L), bias last, with the K faces side by side in the first of L columns
+(:func:`polyopt.lanes.padded`), so that one walk over a sample serves all faces at once.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
+
+from polyopt.lanes import row_kernels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,19 +24,36 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-__all__ = ["assign", "run_csr", "run_dense"]
+__all__ = ["AVERAGE", "COUNTED", "ENTROPY", "LOSS", "MOVED", "assign", "measure_kernel", "run_kernel"]
+
+# Places in the tally that a run keeps.
+LOSS = 0  # Σ of the hinges as they were met, times the samples' gains
+MOVED = 1  # positives found at another face than at their last visit
+COUNTED, ENTROPY = 2, 3  # entries of UNADJ, and Σ c ln c over its counts
+AVERAGE = 4  # Σ of the weights of the iterates averaged, over the last one's
 
 _ROUNDING = 1e-12  # entropies closer than this are equal
 
 
-@njit(cache=True)
-def assign(scores: Vector, i: int, floor: float, unadjusted: Integers, counts: Integers, phi: Vector) -> int:
+@njit(cache=True, nogil=True)
+def assign(
+    scores: NDArray[Any],
+    natural: int,
+    i: int,
+    floor: float,
+    unadjusted: Integers,
+    counts: Integers,
+    phi: Vector,
+    tally: Vector,
+) -> int:
     """Algorithm 2: the face that answers for positive i, so that entropy stays above `floor`.
 
     Parameters
     ----------
-    scores : ndarray of shape (K,)
-        Scores of sample i.
+    scores : ndarray of shape (K,) or longer
+        Scores of sample i; those beyond K are not looked at.
+    natural : int
+        The face with the highest.
     i : int
         The sample.
     floor : float
@@ -43,8 +62,10 @@ def assign(scores: Vector, i: int, floor: float, unadjusted: Integers, counts: I
         UNADJ: the natural face of each positive at its last call, -1 for none. Updated.
     counts : ndarray of int, shape (K,)
         How often each face occurs in UNADJ. Updated.
-    phi : ndarray of shape (n + 2,)
-        c ln c for every count c.
+    phi : ndarray
+        c ln c for every count c, and for one more than the largest.
+    tally : ndarray
+        Number of entries of UNADJ and Σ c ln c, at :data:`COUNTED` and :data:`ENTROPY`. Updated.
 
     Returns
     -------
@@ -52,166 +73,134 @@ def assign(scores: Vector, i: int, floor: float, unadjusted: Integers, counts: I
         The natural face if UNADJ with it keeps the floor; otherwise the best among the faces that
         would raise the entropy strictly, or the natural one where none would.
     """
-    natural = int(np.argmax(scores))
     before = unadjusted[i]
-    total, sum_phi = 0, 0.0
-    for count in counts:
-        total += count
-        sum_phi += phi[count]
-    entropy = np.log(total) - sum_phi / total if total > 0 else 0.0
-    counts[natural] += 1
-    if before >= 0:
-        counts[before] -= 1
-    unadjusted[i] = natural
-    new_total, new_sum = 0, 0.0
-    for count in counts:
-        new_total += count
-        new_sum += phi[count]
+    total, sum_phi = tally[COUNTED], tally[ENTROPY]
+    new_total, new_sum = total, sum_phi
+    if before != natural:
+        if before >= 0:
+            new_sum += phi[counts[before] - 1] - phi[counts[before]]
+            counts[before] -= 1
+        else:
+            new_total += 1.0
+        new_sum += phi[counts[natural] + 1] - phi[counts[natural]]
+        counts[natural] += 1
+        unadjusted[i] = natural
+        tally[COUNTED], tally[ENTROPY] = new_total, new_sum
     if np.log(new_total) - new_sum / new_total >= floor - _ROUNDING:
         return natural
-    best, best_score = natural, -np.inf
+    # A new entry at face k raises the entropy if and only if it adds less than this to Σ c ln c.
+    most = 0.0
+    if total > 0.0:
+        entropy = np.log(total) - sum_phi / total
+        most = (np.log(total + 1.0) - entropy - _ROUNDING) * (total + 1.0) - sum_phi
+    best = natural
+    found = False
     for k in range(len(counts)):
         count = counts[k] - (k == natural) + (k == before)  # as it was before the call
         if before >= 0:
             # Moving one sample raises the entropy if and only if it goes from c to at most c - 2.
             raises = count <= counts[before] + (before != natural) - 2
         else:
-            added = sum_phi + phi[count + 1] - phi[count]
-            raises = np.log(total + 1) - added / (total + 1) > entropy + _ROUNDING
-        if raises and scores[k] > best_score:
-            best, best_score = k, scores[k]
+            raises = total > 0.0 and phi[count + 1] - phi[count] < most
+        if raises and (not found or scores[k] > scores[best]):
+            best, found = k, True
     return best
 
 
-@njit(cache=True)
-def _respond(
-    scores: Vector,
-    positive: bool,
-    i: int,
-    step: int,
-    gain: float,
-    floor: float,
-    unadjusted: Integers,
-    counts: Integers,
-    phi: Vector,
-    change: Vector,
-) -> bool:
-    """What step `step` of Algorithm 1 adds to each face, in multiples of x̃; whether anything."""
-    size = gain * (step / (step + 1.0))
-    change[:] = 0.0
-    if positive:
-        face = int(np.argmax(scores))
-        if scores[face] >= step:
-            return False
-        if floor > 0.0:
-            face = assign(scores, i, floor, unadjusted, counts, phi)
-        change[face] = size
-        return True
-    violated = False
-    for k in range(len(scores)):
-        if scores[k] > -step:
-            change[k] = -size
-            violated = True
-    return violated
+@lru_cache
+def run_kernel(n_lanes: int) -> Any:
+    """Algorithm 1 for weights of `n_lanes` columns.
 
+    The kernel takes one step for each sample in `order`, in place:
+    ``run(values, columns, starts, shared, outside, gains, order, scale, U, A, spacing, steps, floor,
+    unadjusted, counts, phi, faces, tally)``, where
 
-@njit(cache=True)
-def run_dense(
-    X: NDArray[Any],
-    y: Vector,
-    gains: Vector,
-    order: Integers,
-    first: int,
-    steps: Integers,
-    U: Vector,
-    V: Vector,
-    floor: float,
-    unadjusted: Integers,
-    counts: Integers,
-    phi: Vector,
-) -> None:
-    """Take one step of Algorithm 1 for each sample in `order`, in place.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, m)
-        Samples, float32 or float64.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    gains : ndarray of shape (n,)
-        1/λ times the sample's weight.
-    order : ndarray of int
-        The samples to visit.
-    first : int
-        How many steps of this epoch came before.
-    steps : ndarray of int, shape (1,)
-        Steps taken in all; in an array so that an interruption cannot part it from U.
-    U, V : ndarray of shape (m+1, K)
-        Running sums.
-    floor, unadjusted, counts, phi
-        As in :func:`assign`; a floor of 0 leaves it out.
+    - values, columns, starts, shared are :class:`polyopt.rows.Rows`, its entries counting `scale` times;
+    - outside (n,) says which samples are positives, gains (n,) is 1/λ times a sample's weight;
+    - every `spacing` steps the iterate enters the average A, shaped like U, with the weight t⁴, so that
+      the start is soon forgotten; a spacing of 0 leaves A alone;
+    - steps (1,) counts all steps ever taken; counts (K,) tells the number of faces;
+    - floor, unadjusted, counts, phi as in :func:`assign`; a floor of 0 leaves Algorithm 2 out;
+    - faces (n,) holds each positive's natural face at its last visit, -1 for none; tally (5,) what the
+      names in this module say.
     """
-    m, K = X.shape[1], U.shape[1]
-    scores, change = np.empty(K), np.empty(K)
-    for place in range(len(order)):
-        i = order[place]
-        steps[0] += 1
-        scores[:] = U[m]
-        for j in range(m):
-            x = X[i, j]
-            if x != 0.0:
+    scores_of, add, add_to_face, ahead = row_kernels(n_lanes)
+    few = max(1, n_lanes // 16)  # faces up to which a walk for each is cheaper than one for all
+
+    @njit(cache=True, nogil=True)
+    def run(  # type: ignore[no-untyped-def]
+        values, columns, starts, shared, outside, gains, order, scale, U, A, spacing, steps, floor,
+        unadjusted, counts, phi, faces, tally,
+    ):  # fmt: skip
+        K = len(counts)
+        scores, change = np.zeros(n_lanes, dtype=U.dtype), np.zeros(n_lanes, dtype=U.dtype)
+        for place in range(len(order)):
+            i, soon = order[place], order[min(place + 2, len(order) - 1)]
+            ahead(values, columns, starts[soon], starts[soon + 1], shared)
+            begin, end = starts[i], starts[i + 1]
+            offset = begin * shared
+            scores_of(values, columns, begin, end, offset, scale, U, scores)
+            steps[0] += 1
+            t = float(steps[0])
+            margin, size = U.dtype.type(t), U.dtype.type(gains[i] * (t / (t + 1.0)))
+            if outside[i]:
+                face = 0
+                for k in range(1, K):
+                    if scores[k] > scores[face]:
+                        face = k
+                tally[MOVED] += face != faces[i]
+                faces[i] = face
+                if scores[face] < margin:
+                    tally[LOSS] += gains[i] * (t - scores[face]) / t
+                    if floor > 0.0:
+                        face = assign(scores, face, i, floor, unadjusted, counts, phi, tally)
+                    add_to_face(values, columns, begin, end, offset, scale, size, face, U)
+            else:
+                violated = 0
                 for k in range(K):
-                    scores[k] += x * U[j, k]
-        if not _respond(scores, y[i] > 0.0, i, steps[0], gains[i], floor, unadjusted, counts, phi, change):
-            continue
-        before = float(first + place)
-        for j in range(m):
-            x = X[i, j]
-            if x != 0.0:
-                for k in range(K):
-                    U[j, k] += x * change[k]
-                    V[j, k] += before * (x * change[k])
-        for k in range(K):
-            U[m, k] += change[k]
-            V[m, k] += before * change[k]
+                    violated += scores[k] > -margin
+                if violated > 0:
+                    for k in range(K):
+                        if scores[k] > -margin:
+                            tally[LOSS] += gains[i] * (t + scores[k]) / t
+                            change[k] = -size
+                            if violated <= few:
+                                add_to_face(values, columns, begin, end, offset, scale, -size, k, U)
+                        else:
+                            change[k] = 0.0
+                    if violated > few:
+                        add(values, columns, begin, end, offset, scale, change, U)
+            if spacing > 0 and steps[0] % spacing == 0:
+                tally[AVERAGE] = tally[AVERAGE] * ((t - spacing) / t) ** 4 + 1.0
+                share = U.dtype.type(1.0 / tally[AVERAGE])
+                shrink = U.dtype.type(1.0 / (t + 1.0))
+                for j in range(len(U)):
+                    for k in range(n_lanes):
+                        A[j, k] += share * (shrink * U[j, k] - A[j, k])
+
+    return run
 
 
-@njit(cache=True)
-def run_csr(
-    data: NDArray[Any],
-    indices: NDArray[Any],
-    indptr: NDArray[Any],
-    y: Vector,
-    gains: Vector,
-    order: Integers,
-    first: int,
-    steps: Integers,
-    U: Vector,
-    V: Vector,
-    floor: float,
-    unadjusted: Integers,
-    counts: Integers,
-    phi: Vector,
-) -> None:
-    """Twin of :func:`run_dense` for the three arrays of a CSR matrix."""
-    m, K = U.shape[0] - 1, U.shape[1]
-    scores, change = np.empty(K), np.empty(K)
-    for place in range(len(order)):
-        i = order[place]
-        steps[0] += 1
-        scores[:] = U[m]
-        for entry in range(indptr[i], indptr[i + 1]):
-            x, j = data[entry], indices[entry]
-            for k in range(K):
-                scores[k] += x * U[j, k]
-        if not _respond(scores, y[i] > 0.0, i, steps[0], gains[i], floor, unadjusted, counts, phi, change):
-            continue
-        before = float(first + place)
-        for entry in range(indptr[i], indptr[i + 1]):
-            x, j = data[entry], indices[entry]
-            for k in range(K):
-                U[j, k] += x * change[k]
-                V[j, k] += before * (x * change[k])
-        for k in range(K):
-            U[m, k] += change[k]
-            V[m, k] += before * change[k]
+@lru_cache
+def measure_kernel(n_lanes: int) -> Any:
+    """The losses at W of shape (m+1, L), of which the first K columns are faces.
+
+    ``measure(values, columns, starts, shared, outside, C, scale, W, K)`` returns Σ C_i times the hinge
+    of the best face (positives) or the hinges of all K faces (negatives).
+    """
+    scores_of, _, _, _ = row_kernels(n_lanes)
+
+    @njit(cache=True, nogil=True)
+    def measure(values, columns, starts, shared, outside, C, scale, W, K):  # type: ignore[no-untyped-def]
+        scores, total = np.zeros(n_lanes, dtype=W.dtype), 0.0
+        for i in range(len(starts) - 1):
+            begin, end = starts[i], starts[i + 1]
+            scores_of(values, columns, begin, end, begin * shared, scale, W, scores)
+            if outside[i]:
+                total += C[i] * max(0.0, 1.0 - scores[:K].max())
+            else:
+                for k in range(K):
+                    total += C[i] * max(0.0, 1.0 + scores[k])
+        return total
+
+    return measure

@@ -5,14 +5,14 @@ formulations.cpm with C = 2/(nλ); per-sample costs C_i give λ = 2/ΣC_i and gr
 n C_i/ΣC. Departures from the paper as printed:
 
 - the step is 1/(λ(t+1)), since with 1/(λt) the first step sets W to zero;
-- the answer is an average of the iterates, as single iterates keep jumping about the optimum: the
-  mean over each epoch with weights t, and over the epochs with weights growing like their fourth
-  power, so that the start is soon forgotten;
-- samples are visited in shuffled epochs, and of the averages at their ends that with the least J is kept;
+- the answer is an average of the iterates, with weights t⁴, as single iterates keep jumping about the
+  optimum; ``average=False`` gives the last one;
+- samples are visited in shuffled epochs, and of the answers that were measured that with the least J
+  is kept;
 - ASSIGN keeps the natural face when no face would raise the entropy, where the paper is silent.
 
-The weights are float64, for float32 data too: they are sums over all steps, and averaging takes
-differences of such sums.
+The weights are float32 where the sizes of data and costs allow it, as no step moves them by less than
+their rounding could matter.
 
 References
 ----------
@@ -21,26 +21,34 @@ Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Algorithms 1 an
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from formulations.solution import Solution, Status
+from polyopt.lanes import padded
+from polyopt.rows import Rows, as_rows
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.cpm_kernels import run_csr, run_dense
+from polyopt.solvers.cpm_kernels import COUNTED, ENTROPY, LOSS, MOVED, measure_kernel, run_kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     Vector = NDArray[np.float64]
+    Integers = NDArray[np.int64]
 
-__all__ = ["solve_cpm_sgd"]
+__all__ = ["CpmSgd", "solve_cpm_sgd"]
 
-_LEAST = 10  # epochs before a run may end because it has settled
+_FIRST = 5  # epochs before the objective is measured, as that costs about as much as one
 _BLOCK = 1 << 16  # steps between two looks at the clock
-_ROWS = 1 << 12  # rows scored at once
 _START = 1e-3  # size of the first weights: they only have to differ between the faces
+_SPARING = 1.5  # epochs grow by this factor between two measurements
+_AGREEING = 3  # measurements that must agree for a run to have settled
+_CHEAP = 64  # entries of the weights averaged per step, at most
+_SAFE = 1e12  # largest entries, and gains, for which single precision cannot overflow
 
 
 def solve_cpm_sgd(
@@ -49,7 +57,9 @@ def solve_cpm_sgd(
     C: Vector,
     n_faces: int,
     *,
-    entropy: float = 0.0,
+    perplexity: float = 1.0,
+    average: bool = True,
+    scale: float = 1.0,
     max_iter: int = 100,
     tol: float = 1e-4,
     time_limit: float | None = None,
@@ -60,22 +70,27 @@ def solve_cpm_sgd(
     Parameters
     ----------
     X : ndarray or CSR of shape (n, m)
-        Samples, float32 or float64.
+        Samples: float32, float64, or uint8, which is not copied into floats.
     y : ndarray of shape (n,)
         Labels: -1 inside, +1 outside; both present.
     C : ndarray of shape (n,)
         Cost of slack per sample, positive.
     n_faces : int
         K, at least 1.
-    entropy : float
-        Floor of the entropy of the faces in use, in nats, from 0 (off) to ln K; its exponential is
-        an effective number of faces. It steers by the samples inside their margin, as Algorithm 2
-        does; the entropy over all positives, which ``history`` records, can end up lower.
+    perplexity : float
+        Floor of the effective number of faces in use, from 1 (off) to K: the exponential of Algorithm
+        2's entropy h. It steers by the samples inside their margin, as the paper does; the perplexity
+        over all positives, which ``history`` records, can end up lower.
+    average : bool
+        Answer with the average of the iterates, or with the last.
+    scale : float
+        What every entry of X counts times, such as 1/255 for pixels held as bytes.
     max_iter : int
         Epochs at most.
     tol : float
-        The run ends when the objectives of all epochs in its second half lie within this share of the
-        least. The error of such methods falls like one over the epochs, so about as much is left.
+        The run ends when its last three measurements, over more than half of its epochs, lie within
+        this share of the least. The error of such methods falls like one over the epochs, so about as
+        much is left.
     time_limit : float, optional
         Seconds.
     seed : int
@@ -85,25 +100,32 @@ def solve_cpm_sgd(
     -------
     Solution
         ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``history`` has one
-        record per epoch: objective and entropy of the average, positives whose face has changed,
-        and faces in use. A limit, or Ctrl-C, keeps the best point.
+        record per epoch: the estimate of the objective that the steps gave on their way, the objective
+        of the answer where it was measured (at epochs 5, 7, 10, 15, ... and the last; else nan),
+        perplexity, positives whose face has changed, and faces in use. A limit, or Ctrl-C, keeps the
+        best point.
     """
     clock = Clock(time_limit)
-    run = _Run(X, y, C, n_faces, entropy, seed)
-    status = Status.ITERATION_LIMIT
+    rows = as_rows(X)
+    machine = CpmSgd(
+        rows.width, n_faces, perplexity=perplexity, average=average, scale=scale, seed=seed,
+        dtype=_precision(rows, scale, 0.5 * len(y) * C),
+    )  # fmt: skip
+    run = _Run(machine, rows, y, C)
+    status, due = Status.ITERATION_LIMIT, _FIRST
     try:
-        for _ in range(max_iter):
+        for epoch in range(1, max_iter + 1):
             run.epoch(clock)
-            run.measure(clock)
-            if clock.is_over:
-                status = Status.TIME_LIMIT
-                break
-            if run.has_settled(tol):
-                status = Status.CONVERGED
+            over = clock.is_over
+            if epoch >= due or epoch == max_iter or over:
+                run.measure()
+                due = max(epoch + 1, int(_SPARING * epoch))
+            if over or run.has_settled(tol):
+                status = Status.TIME_LIMIT if over else Status.CONVERGED
                 break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-        run.measure(clock)
+        run.measure()
     return Solution(
         status=status,
         primal={"W": run.best},
@@ -117,89 +139,160 @@ def solve_cpm_sgd(
     )
 
 
-class _Run:
-    """The state of a run: running sums, average, and the best average so far."""
+class CpmSgd:
+    """Algorithm 1 as a state that samples are shown to: what a stream of data needs.
 
-    def __init__(self, X: Any, y: Vector, C: Vector, n_faces: int, entropy: float, seed: int):
-        n, m = X.shape
-        self.X: Any = X.tocsr() if sp.issparse(X) else np.ascontiguousarray(X)
-        self.y, self.C, self.floor = y, C, float(entropy)
+    Parameters
+    ----------
+    n_features : int
+        m.
+    n_faces : int
+        K, at least 1.
+    perplexity, average, scale : float, bool, float
+        As in :func:`solve_cpm_sgd`.
+    seed : int
+        Of the first weights.
+    dtype : dtype
+        Of the weights: float32 or float64.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_faces: int,
+        *,
+        perplexity: float = 1.0,
+        average: bool = True,
+        scale: float = 1.0,
+        seed: int = 0,
+        dtype: Any = np.float32,
+    ):
+        self.n_faces, self.floor, self.average = n_faces, math.log(max(perplexity, 1.0)), average
+        self.dtype, self.scale = np.dtype(dtype), scale
         self.rng = np.random.default_rng(seed)
-        self.gains = 0.5 * n * C
+        shape = (n_features + 1, padded(n_faces))
+        self.U = np.zeros(shape, dtype=dtype)
+        self.U[:, :n_faces] = _START * self.rng.normal(size=(n_features + 1, n_faces))
+        self.A = np.zeros_like(self.U)
+        self.spacing = -(-self.U.size // _CHEAP) if average else 0
         self.steps = np.zeros(1, dtype=np.int64)
-        self.U = _START * self.rng.normal(size=(m + 1, n_faces))
-        self.V = np.zeros_like(self.U)
-        counts = np.arange(n + 2)
-        phi = counts * np.log(np.maximum(counts, 1))
-        self.memory = (np.full(n, -1, dtype=np.int64), np.zeros(n_faces, dtype=np.int64), phi)
-        self.sum, self.weight = np.zeros_like(self.U), 0.0
-        self.share, self.done_before = 0.0, 0
-        self.faces = np.full(n, -1)
-        self.best, self.least = self.U.T.copy(), np.inf
+        self.counts = np.zeros(n_faces, dtype=np.int64)
+        self.tally = np.zeros(5)
+        self._phi = np.zeros(2)
+
+    def show(
+        self,
+        rows: Rows,
+        outside: NDArray[np.bool_],
+        gains: Vector,
+        order: Integers,
+        faces: Integers,
+        known: Integers,
+    ) -> None:
+        """One step of Algorithm 1 for each sample in `order`.
+
+        Parameters
+        ----------
+        rows : Rows
+            Samples.
+        outside : ndarray of bool, shape (n,)
+            The positives.
+        gains : ndarray of shape (n,)
+            1/λ times a sample's weight: n C_i / 2 with n the size of all the data.
+        order : ndarray of int
+            The samples to visit.
+        faces, known : ndarray of int, shape (n,)
+            Each positive's natural face at its last visit, and in UNADJ; -1 for a new one. Updated.
+        """
+        size = int(self.counts.max()) + len(order) + 2
+        if len(self._phi) < size:
+            counts = np.arange(2.0 * size)
+            self._phi = counts * np.log(np.maximum(counts, 1.0))
+        run_kernel(self.U.shape[1])(
+            rows.values, rows.columns, rows.starts, rows.shared, outside, gains, order,
+            self.dtype.type(self.scale), self.U, self.A, self.spacing, self.steps, self.floor,
+            known, self.counts, self._phi, faces, self.tally,
+        )  # fmt: skip
+        used = self.counts[self.counts > 0]
+        self.tally[COUNTED], self.tally[ENTROPY] = used.sum(), used @ np.log(used)  # without the drift
+
+    @property
+    def W(self) -> Vector:  # noqa: N802 (the paper's letter)
+        """The answer (K, m+1): the average of the iterates, or the last where there is none yet."""
+        averaged = self.average and self.steps[0] >= self.spacing
+        weights = self.A if averaged else self.U / (self.steps[0] + 1.0)
+        return np.ascontiguousarray(weights[:, : self.n_faces].T, dtype=np.float64)
+
+
+class _Run:
+    """Epochs over one set of samples, and the best answer among those measured."""
+
+    def __init__(self, machine: CpmSgd, rows: Rows, y: Vector, C: Vector):
+        self.machine, self.rows, self.C = machine, rows, C
+        self.outside, self.gains = y > 0, 0.5 * len(y) * C
+        self.faces, self.known = np.full(len(y), -1), np.full(len(y), -1)
+        self.best, self.least = machine.W, np.inf
+        self.measured: list[float] = []
         self.history: list[dict[str, float]] = []
 
     def epoch(self, clock: Clock) -> None:
         """One pass through the samples in random order, or as much of it as time allows."""
-        total, weight = self._present()
-        self.sum += total
-        self.weight += weight
-        self.share, self.done_before = (len(self.history) + 1.0) ** 4, int(self.steps[0])
-        self.V[:] = 0.0
-        order = self.rng.permutation(len(self.y))
-        for first in range(0, len(order), _BLOCK):
-            tail = (self.y, self.gains, order[first : first + _BLOCK], first, self.steps, self.U, self.V)
-            if sp.issparse(self.X):
-                run_csr(self.X.data, self.X.indices, self.X.indptr, *tail, self.floor, *self.memory)
-            else:
-                run_dense(self.X, *tail, self.floor, *self.memory)
+        machine = self.machine
+        order = machine.rng.permutation(len(self.C))
+        machine.tally[LOSS] = machine.tally[MOVED] = 0.0
+        done = 0
+        for block in _blocks(order):
+            machine.show(self.rows, self.outside, self.gains, block, self.faces, self.known)
+            done += len(block)
             if clock.is_over:
                 break
-
-    def has_settled(self, tol: float) -> bool:
-        """Whether the second half of the run has made no difference of more than `tol`, relative."""
-        epochs = len(self.history)
-        second_half = [record["objective"] for record in self.history[epochs // 2 :]]
-        return epochs >= _LEAST and max(second_half) <= (1.0 + tol) * self.least
-
-    def _present(self) -> tuple[Vector, float]:
-        """Weighted sum of the iterates of this epoch, and the sum of the weights."""
-        done, t = int(self.steps[0]) - self.done_before, self.done_before
-        return self.share * (done * self.U - self.V), self.share * (
-            done * (t + 1.0) + 0.5 * done * (done + 1.0)
-        )
-
-    def measure(self, clock: Clock) -> None:
-        """Record the average as it stands, and keep it if it is the best."""
-        total, weight = self._present()
-        weight += self.weight
-        W = ((self.sum + total) / weight if weight > 0 else self.U).T
-        objective, faces = _evaluate(self.X, self.y, self.C, W)
-        positive = self.y > 0
-        shares = np.bincount(faces[positive], self.C[positive], minlength=len(W)) / self.C[positive].sum()
+        W = machine.U / (machine.steps[0] + 1.0)
+        seen = self.faces[self.outside & (self.faces >= 0)]
+        shares = np.bincount(seen, minlength=machine.n_faces) / max(len(seen), 1)
         used = shares[shares > 0]
-        if objective < self.least:
-            self.best, self.least = W.copy(), objective
         self.history.append(
             {
                 "epoch": len(self.history) + 1.0,
                 "seconds": clock.seconds,
-                "objective": objective,
-                "entropy": max(0.0, -float(used @ np.log(used))),
-                "reassigned": float((faces != self.faces)[positive].sum()),
+                "estimate": float((W**2).sum() + 2.0 * machine.tally[LOSS] / done),
+                "objective": math.nan,
+                "perplexity": float(np.exp(-used @ np.log(used))),
+                "reassigned": float(machine.tally[MOVED]),
                 "occupied": float(len(used)),
             }
         )
-        self.faces = faces
+
+    def measure(self) -> None:
+        """Measure the objective of the answer, and keep it if it is the best."""
+        machine, rows = self.machine, self.rows
+        W = machine.W
+        lanes = np.zeros((rows.width + 1, padded(len(W))))
+        lanes[:, : len(W)] = W.T
+        losses = measure_kernel(lanes.shape[1])(
+            rows.values, rows.columns, rows.starts, rows.shared, self.outside, self.C, machine.scale, lanes,
+            len(W),
+        )  # fmt: skip
+        objective = float((W**2).sum() + losses)
+        if objective < self.least:
+            self.best, self.least = W, objective
+        self.measured.append(objective)
+        if self.history:
+            self.history[-1]["objective"] = objective
+
+    def has_settled(self, tol: float) -> bool:
+        """Whether the last measurements, half of the run apart, differ by no more than `tol`, relative."""
+        last = self.measured[-_AGREEING:]
+        return len(last) == _AGREEING and max(last) <= (1.0 + tol) * self.least
 
 
-def _evaluate(X: Any, y: Vector, C: Vector, W: Vector) -> tuple[float, NDArray[np.int64]]:
-    """J(W) and the natural faces, in blocks of rows so that the scores need little memory."""
-    total, faces = float((W**2).sum()), np.empty(len(y), dtype=np.int64)
-    for first in range(0, len(y), _ROWS):
-        rows = slice(first, first + _ROWS)
-        scores = np.asarray(X[rows] @ W[:, :-1].T) + W[:, -1]
-        inside = np.maximum(0.0, 1.0 + scores).sum(axis=1)
-        outside = np.maximum(0.0, 1.0 - scores.max(axis=1))
-        total += float(C[rows] @ np.where(y[rows] > 0, outside, inside))
-        faces[rows] = scores.argmax(axis=1)
-    return total, faces
+def _blocks(order: Integers) -> Iterator[Integers]:
+    return (order[first : first + _BLOCK] for first in range(0, len(order), _BLOCK))
+
+
+def _precision(rows: Rows, scale: float, gains: Vector) -> Any:
+    """Single precision for the weights, unless sizes are such that it could overflow or vanish."""
+    if not len(rows.values):
+        return np.float32
+    size = max(float(rows.values.max()), -float(rows.values.min())) * abs(scale)
+    sizes = (size, float(gains.max()), float(gains.min()))
+    return np.float32 if all(1.0 / _SAFE <= s <= _SAFE for s in sizes) else np.float64
