@@ -1,4 +1,4 @@
-"""Pictures of classifiers: decision boundary and faces, multipliers by sample, runs of solvers.
+"""Pictures of classifiers: decision boundary, faces, polytopes, multipliers by sample, runs of solvers.
 
 Each function returns a :class:`matplotlib.figure.Figure`; save it with ``figure.savefig``.
 """
@@ -6,5 +6,6 @@ Each function returns a :class:`matplotlib.figure.Figure`; save it with ``figure
 from polyopt.plots.boundary import decision_boundary
 from polyopt.plots.convergence import convergence
 from polyopt.plots.multipliers import multipliers
+from polyopt.plots.polytope import polytope_plane, polytope_slices
 
-__all__ = ["convergence", "decision_boundary", "multipliers"]
+__all__ = ["convergence", "decision_boundary", "multipliers", "polytope_plane", "polytope_slices"]

@@ -29,9 +29,10 @@ __all__ = [
 
 # Okabe & Ito's palette.
 BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"
+WINE, INDIGO, OLIVE = "#882255", "#332288", "#999933"  # Tol's, for the faces that Okabe & Ito leave out
 INK, MUTED, GRID = "#1f2328", "#6e7781", "#d8dee4"
 CLASSES = ((BLUE, "o"), (ORANGE, "^"))
-FACES = (GREEN, PURPLE, YELLOW, SKY, MUTED)
+FACES = (GREEN, PURPLE, YELLOW, SKY, MUTED, WINE, INDIGO, OLIVE)
 
 _STYLE = {
     "font.family": "DejaVu Sans",

@@ -320,7 +320,7 @@ class Polytope:
         ValueError
             The polytope is empty.
         """
-        self._require_points("a largest ball")
+        self._require_points("largest ball")
         return Ball(self._ball.centre, self._ball.radius)
 
     def bounding_box(self) -> tuple[Array, Array]:
@@ -331,7 +331,7 @@ class Polytope:
         ValueError
             The polytope is empty.
         """
-        self._require_points("a bounding box")
+        self._require_points("bounding box")
         return bounding_box(self.W, self.b)
 
     @cached_property
