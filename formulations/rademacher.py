@@ -1,0 +1,244 @@
+r"""Generalisation bounds by Rademacher complexity, computed from a fitted machine and its sample.
+
+The Convex Polytope Machine
+---------------------------
+f(x) = max_k W_k·x̃ with x̃ = (x, 1), K faces, y = ±1. Theorem 1 of the paper bounds P(y f(x) ≤ 0) by the mean
+of [1 − y f]_+ over n samples, a term of capacity and a term of confidence. What follows is a theorem of this
+form with constants that are proved here; the paper's own are not repeated.
+
+Theorem. Let (x_i, y_i) be n independent samples of one distribution, δ in (0, 1), ρ > 1, and let
+π_j = 2 / (3 (|j|+1)(|j|+2)) for every integer j, so that Σ_j π_j = 1. Put T = √(Σ_i ‖x̃_i‖²) / n. With
+probability at least 1 − δ, for all W in R^(K×(m+1)) and all γ > 0 at once,
+
+    P(y f(x) ≤ 0)  ≤  (1/n) Σ_i φ(y_i f(x_i)/γ)  +  2 A T  +  3 √( ln(2/δ') / 2n ),
+
+where φ(t) = min(1, [1−t]_+) is the ramp, which is at most the hinge [1−t]_+, and (A, δ') is either of
+
+    "faces"       A = Σ_k ρ^(j_k),        δ' = (δ/2) Π_k π_(j_k),   ρ^(j_k) ≥ ‖W_k‖/γ
+    "contraction" A = √(2K) ρ^j,          δ' = (δ/2) π_j,           ρ^j ≥ ‖W‖_F/γ
+
+Since T ≤ R/√n for R = max_i ‖x̃_i‖, the capacity falls like 1/√n.
+
+Proof. R̂(F) = E_σ sup_{f in F} (1/n) Σ_i σ_i f(x_i), for the sample at hand and independent signs σ.
+
+1. One face. For F = {x ↦ w·x̃ : ‖w‖ ≤ Λ} the supremum is (Λ/n) ‖Σ_i σ_i x̃_i‖, by Cauchy-Schwarz. By Jensen
+   its expectation is at most (Λ/n) √(E‖Σ_i σ_i x̃_i‖²), where E σ_i σ_j = 0 for i ≠ j leaves Λ T.
+
+2. The largest of several. Let F = {max(f, g) : f in F_1, g in F_2}, each chosen freely. From
+   max(f, g) = (f + g + |f − g|)/2, and as the supremum of a sum is at most the sum of the suprema,
+   R̂(F) ≤ (R̂(F_1) + R̂(F_2) + R̂({|f−g|}))/2. By Talagrand's contraction, as |·| is 1-Lipschitz,
+   R̂({|f−g|}) ≤ R̂({f−g}) = R̂(F_1) + R̂(F_2), the signs being symmetric. Hence R̂(F) ≤ R̂(F_1) + R̂(F_2),
+   and by induction the class ‖W_k‖ ≤ Λ_k has R̂ ≤ Σ_k Λ_k T.
+
+3. All faces together. max: R^K → R is 1-Lipschitz in the maximum norm, hence in the Euclidean one. Maurer's
+   vector contraction (2016, Corollary 1) gives for the class ‖W‖_F ≤ Λ, with signs σ_ik,
+   R̂ ≤ (√2/n) E sup_W Σ_k W_k·(Σ_i σ_ik x̃_i) = (√2 Λ/n) E √(Σ_k ‖Σ_i σ_ik x̃_i‖²) ≤ √2 Λ √K T,
+   by Cauchy-Schwarz and Jensen as in 1.
+
+4. Fixed class. t ↦ φ(y_i t) has values in [0, 1], is 1-Lipschitz, and is 1 where y_i t ≤ 0. McDiarmid's
+   inequality for the uniform deviation and for R̂, and symmetrisation (Bartlett & Mendelson 2002; Mohri,
+   Rostamizadeh & Talwalkar 2018, Theorem 3.3 with contraction), give with probability 1 − δ' for all f in F
+   P(y f ≤ 0) ≤ E φ(y f) ≤ (1/n) Σ_i φ(y_i f(x_i)) + 2 R̂(F) + 3 √(ln(2/δ')/2n).
+
+5. The norms that were fitted. Apply 4 to every class of a countable family, chosen before the sample is
+   seen: the Λ_k from the grid {ρ^j}, at δ' = (δ/2) Π π_(j_k), and Λ from the same grid, at (δ/2) π_j. The
+   failures add up to at most δ/2 + δ/2. Any W lies in the classes whose radii are its norms rounded up.
+
+6. The margin is free. f and f/γ have the same sign, and f/γ is the machine of W/γ. Since 5 holds for all
+   machines at once, it holds for W/γ whatever γ, even one chosen after the fact. ∎
+
+The price of 5 is a factor of at most ρ in A, and Σ_k ln(1/π_(j_k)) beside ln(2/δ) under the root.
+"faces" needs no factor √2 and adapts to faces of unequal norms, as Σ_k ‖W_k‖ ≤ √K ‖W‖_F; "contraction"
+pays for one norm in place of K, which is what counts for many faces of few samples. The smaller of both is
+reported, at no further price, for each had δ/2.
+
+The samples must not have been used to choose the features, or to standardise them.
+
+Reference
+---------
+Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Theorem 1. Maurer, A vector-contraction
+inequality for Rademacher complexities (2016). Bartlett & Mendelson, Rademacher and Gaussian Complexities
+(2002). Mohri, Rostamizadeh & Talwalkar, Foundations of Machine Learning, 2nd ed. (2018).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log, sqrt
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.polytope import lift
+from formulations.recovery import as_data
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["PolytopeBound", "contraction_complexity", "faces_complexity", "polytope_bound"]
+
+_RATIO = 1.1  # ρ
+_LOWEST = -60  # j of the smallest radius: a face of smaller norm lies in its class as well
+_MARGINS = np.geomspace(1e-3, 1e3, 61)  # tried beside 1, in units of the largest |f|
+
+
+@dataclass(frozen=True)
+class PolytopeBound:
+    """A bound on the error of a polytope machine, term by term.
+
+    Attributes
+    ----------
+    empirical : float
+        Mean over the samples of the ramp min(1, [1 − y f/γ]_+).
+    hinge : float
+        Mean of [1 − y f/γ]_+, the paper's loss, by which ``empirical`` may be replaced.
+    capacity : float
+        2 A T: twice the bound on the Rademacher complexity of the machines with such norms.
+    confidence : float
+        3 √(ln(2/δ)/2n), what a single class fixed beforehand would pay.
+    price : float
+        What the choice among the classes adds to it.
+    gamma : float
+        The margin γ.
+    delta : float
+        The probability that the bound fails.
+    form : {"faces", "contraction"}
+        Which of the two capacities it is.
+    """
+
+    empirical: float
+    hinge: float
+    capacity: float
+    confidence: float
+    price: float
+    gamma: float
+    delta: float
+    form: Literal["faces", "contraction"]
+
+    @property
+    def total(self) -> float:
+        """The bound on P(y f(x) ≤ 0)."""
+        return self.empirical + self.capacity + self.confidence + self.price
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether it says nothing, being 1 or more."""
+        return self.total >= 1.0
+
+    def __str__(self) -> str:
+        verdict = "says nothing" if self.vacuous else f"holds with probability {1 - self.delta:.6g}"
+        return (
+            f"error ≤ {self.total:.4g} = {self.empirical:.4g} (ramp loss at margin {self.gamma:.4g}) + "
+            f"{self.capacity:.4g} (capacity, {self.form}) + {self.confidence:.4g} (confidence) + "
+            f"{self.price:.4g} (choice of class); {verdict}"
+        )
+
+
+def faces_complexity(X: Any, radii: ArrayLike) -> float:
+    """Σ_k Λ_k T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W_k‖ ≤ Λ_k for each k.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples; the constant is appended here.
+    radii : array_like of shape (K,)
+        Λ_k.
+    """
+    return float(np.sum(radii)) * _trace_term(X)
+
+
+def contraction_complexity(X: Any, radius: float, n_faces: int) -> float:
+    """√(2K) Λ T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W‖_F ≤ Λ.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples; the constant is appended here.
+    radius : float
+        Λ.
+    n_faces : int
+        K.
+    """
+    return sqrt(2 * n_faces) * radius * _trace_term(X)
+
+
+def polytope_bound(
+    X: Any, y: ArrayLike, W: ArrayLike, delta: float = 0.05, gamma: float | Literal["best"] = 1.0
+) -> PolytopeBound:
+    """The theorem of this module for a fitted machine and the sample it was fitted to.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        The training samples, in the units that W is for.
+    y : array_like of shape (n,)
+        Labels: -1 inside, +1 outside.
+    W : array_like of shape (K, m+1)
+        Faces, the bias last.
+    delta : float
+        Probability that the bound fails, between 0 and 1.
+    gamma : float or "best"
+        The margin, positive; "best" tries many, which costs nothing (step 6 of the proof).
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, or numbers out of range.
+    """
+    X, y = as_data(X, y)
+    W = np.asarray(W, dtype=float)
+    if W.ndim != 2 or W.shape[0] == 0 or W.shape[1] != X.shape[1] + 1:
+        raise ValueError(f"W must be of shape (K, {X.shape[1] + 1}), the bias last, not {W.shape}")
+    if not np.isfinite(W).all():
+        raise ValueError("W must be finite; it has NaN or infinite values")
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta must be between 0 and 1, not {delta!r}")
+    margins = y * (lift(X) @ W.T).max(axis=1)
+    if isinstance(gamma, str):
+        if gamma != "best":
+            raise ValueError(f"gamma must be positive or 'best', not {gamma!r}")
+        candidates = np.append(1.0, _MARGINS * (np.abs(margins).max() or 1.0))
+    elif 0.0 < gamma < inf:
+        candidates = np.array([gamma])
+    else:
+        raise ValueError(f"gamma must be positive and finite, or 'best', not {gamma!r}")
+    spread, norms = _trace_term(X), np.linalg.norm(W, axis=1)
+    bounds = [bound for value in candidates for bound in _bounds(margins, norms, spread, delta, float(value))]
+    return min(bounds, key=lambda bound: bound.total)
+
+
+def _bounds(
+    margins: Array, norms: Array, spread: float, delta: float, gamma: float
+) -> tuple[PolytopeBound, PolytopeBound]:
+    """The theorem in its two forms, for one margin."""
+    n = len(margins)
+    hinge = np.maximum(0.0, 1.0 - margins / gamma)
+    single = 3.0 * sqrt(log(2.0 / delta) / (2 * n))
+
+    def of(form: Literal["faces", "contraction"], factor: float, radii: Array) -> PolytopeBound:
+        j = np.ceil(np.log(np.maximum(radii, _RATIO**_LOWEST)) / log(_RATIO))
+        prior = float(np.log(1.5 * (np.abs(j) + 1) * (np.abs(j) + 2)).sum())
+        root = 3.0 * sqrt((log(4.0 / delta) + prior) / (2 * n))
+        return PolytopeBound(
+            empirical=float(np.minimum(hinge, 1.0).mean()),
+            hinge=float(hinge.mean()),
+            capacity=2.0 * factor * float((_RATIO**j).sum()) * spread,
+            confidence=single,
+            price=root - single,
+            gamma=gamma,
+            delta=delta,
+            form=form,
+        )
+
+    whole = np.array([np.linalg.norm(norms)])
+    return of("faces", 1.0, norms / gamma), of("contraction", sqrt(2 * len(norms)), whole / gamma)
+
+
+def _trace_term(X: Any) -> float:
+    """T = √(Σ_i ‖x̃_i‖²) / n."""
+    X = X if sp.issparse(X) else np.asarray(X, dtype=float)
+    squares = (X.multiply(X) if sp.issparse(X) else X * X).sum()
+    return sqrt(float(squares) + X.shape[0]) / X.shape[0]
