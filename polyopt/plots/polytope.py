@@ -26,6 +26,8 @@ _PANEL = 2.1  # inches
 _TINT = 0.11
 _GRID = 400
 _MANY = 2000
+_CROWD = 12  # faces up to which each is drawn across the picture, not only where it bounds the inside
+_NAMED = 8  # faces that a legend has room for
 
 
 def polytope_slices(
@@ -203,6 +205,8 @@ class _Scene:
 
         # Faces that fell out of use take no colour from those that matter.
         self.live = np.flatnonzero((self.answers > 0) | ~self.polytope.redundant).tolist()
+        if len(self.live) > len(FACES):  # colours of their own for those that answer for most
+            self.live.sort(key=lambda k: -self.answers[k])
 
     def look(self, face: int) -> tuple[str, str]:
         """Colour and line of a face, the same in every panel."""
@@ -304,7 +308,8 @@ def _draw_body(axes: Axes, scene: _Scene, plane: Polytope, low: Array, high: Arr
         across = _segment(plane, k, low, high, others=False)
         if across is None:
             continue
-        axes.plot(*across.T, color=colour, lw=0.6, ls=line, alpha=0.45, zorder=2)
+        if plane.n_faces <= _CROWD:
+            axes.plot(*across.T, color=colour, lw=0.6, ls=line, alpha=0.45, zorder=2)
         edge = _segment(plane, k, low, high, others=True)
         if edge is not None:
             axes.plot(*edge.T, color=colour, lw=2.2, ls=line, solid_capstyle="round", zorder=4)
@@ -390,9 +395,12 @@ def _handles(scene: _Scene, faces: list[int], *, by_face: bool = False) -> list[
         handles.append(_handle("on the wrong side", ls="", marker="o", color="white", mec=MUTED, ms=4))
     inside = f"inside: {scene.inner_name}"
     handles.append(Patch(color=scene.inner_colour, alpha=2 * _TINT, lw=0, label=inside))
-    for k in faces:
+    busiest = sorted(faces, key=lambda k: -scene.answers[k])[:_NAMED]
+    for k in sorted(busiest):
         colour, line = scene.look(k)
         handles.append(_handle(f"face {k}, answers for {scene.answers[k]}", color=colour, ls=line, lw=2.2))
+    if len(faces) > _NAMED:
+        handles.append(_handle(f"and {len(faces) - _NAMED} faces that answer for fewer", ls=""))
     return handles
 
 

@@ -1,0 +1,281 @@
+"""The pictures of a polytope show what the polytope is: edges, areas, regions, distances."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgba
+from matplotlib.image import AxesImage
+from matplotlib.patches import Circle, Polygon
+
+from polyopt import ConvexPolytopeMachine
+from polyopt.plots import polytope_plane, polytope_slices
+from polyopt.plots.style import CLASSES, FACES
+from polyopt.polytope import Polytope
+
+BOX = Polytope(
+    np.vstack([np.eye(3), -np.eye(3), [[1.0, 1.0, 1.0]]]), [-1, -2, -3, -1, -2, -3, -3.5], ("u", "v", "w")
+)
+
+
+def around(polytope, n=300, seed=0):
+    """Samples in and around a polytope, 'in' and 'out'."""
+    X = np.random.default_rng(seed).uniform(-4.0, 4.0, size=(n, polytope.n_features))
+    return X, np.where(polytope.contains(X), "in", "out")
+
+
+def panels(figure):
+    return [axes for axes in figure.axes if axes.axison]
+
+
+def thick(axes):
+    """Edges of the polytope: colour and end points."""
+    return [(to_hex(line.get_color()), line.get_xydata()) for line in axes.lines if line.get_linewidth() > 2]
+
+
+def area(corners):
+    x, y = corners.T
+    return 0.5 * abs(np.roll(x, -1) @ y - x @ np.roll(y, -1))
+
+
+def tinted(axes):
+    (patch,) = [p for p in axes.patches if isinstance(p, Polygon)]
+    return patch
+
+
+def test_each_panel_shows_the_section_of_its_pair():
+    X, y = around(BOX)
+    at = np.array([0.2, -0.3, 0.9])
+    figure = polytope_slices(BOX, X, y, features=["u", "v", "w"], at=at)
+    shown = {(axes.get_xlabel(), axes.get_ylabel()) for axes in panels(figure)}
+    assert {("u", "w"), ("v", "")} <= shown
+    for axes, pair in zip(panels(figure), [(0, 1), (0, 2), (1, 2)], strict=True):
+        section = BOX.section(pair, at)
+        assert area(tinted(axes).get_xy()[:-1]) == pytest.approx(section.volume(), rel=1e-9)
+        corners = section.vertices()
+        edges = thick(axes)
+        length = sum(np.linalg.norm(ends[1] - ends[0]) for _, ends in edges)
+        around_it = np.linalg.norm(corners - np.roll(corners, 1, axis=0), axis=1).sum()
+        assert length == pytest.approx(around_it, rel=1e-9)
+        for _, ends in edges:
+            assert np.abs(section.scores(ends)).min(axis=1).max() < 1e-9
+            assert section.scores(ends).max() < 1e-9
+
+
+def test_a_face_has_one_colour_in_all_panels_and_no_two_faces_share_one():
+    X, y = around(BOX)
+    figure = polytope_slices(BOX, X, y, at=[0.2, -0.3, 0.9])
+    colour_of = {}
+    for axes, pair in zip(panels(figure), [(0, 1), (0, 2), (1, 2)], strict=True):
+        section = BOX.section(pair, [0.2, -0.3, 0.9])
+        for colour, ends in thick(axes):
+            (face,) = np.flatnonzero(np.abs(section.scores(ends)).max(axis=0) < 1e-9)
+            assert colour_of.setdefault(face, colour) == colour
+    assert len(colour_of) >= 6
+    assert len(set(colour_of.values())) == len(colour_of)
+
+
+def test_a_dead_face_takes_no_colour():
+    dead = Polytope(np.vstack([np.zeros((3, 2)), np.eye(2), -np.eye(2)]), [-1.0] * 7)
+    X, y = around(dead)
+    colours = {colour for colour, _ in thick(polytope_plane(dead, X, y).axes[0])}
+    assert colours == set(FACES[:4])
+
+
+def test_of_many_faces_the_busiest_have_colours_of_their_own():
+    turn = np.linspace(0.0, 2 * np.pi, 20, endpoint=False) ** 1.05
+    body = Polytope(np.column_stack([np.cos(turn), np.sin(turn)]), -np.ones(20))
+    X, y = around(body, 600)
+    figure = polytope_plane(body, X, y)
+    (legend,) = figure.legends
+    shown = {
+        int(line.get_label().split()[1].strip(",")): (to_hex(line.get_color()), line.get_linestyle())
+        for line in legend.legend_handles
+        if line.get_label().startswith("face ")
+    }
+    counts = np.bincount(body.active_face(X[y == "out"]), minlength=20)
+    assert len(shown) == len(FACES) < 20
+    assert counts[list(shown)].min() >= np.delete(counts, list(shown)).max()
+    assert set(shown.values()) == {(colour, "-") for colour in FACES}
+
+
+def test_samples_fade_with_their_distance_from_the_slice():
+    X, y = around(BOX)
+    at = np.array([0.0, 0.0, 1.0])
+    figure = polytope_slices(BOX, X, y, features=[0, 1], at=at)
+    (axes,) = panels(figure)
+    shown, strength = [], []
+    for points in axes.collections:
+        shown.append(np.asarray(points.get_offsets()))
+        strength.append(np.asarray(points.get_alpha()))
+    shown, strength = np.concatenate(shown), np.concatenate(strength)
+    assert len(shown) == len(X)
+    away = {tuple(x[:2]): abs(x[2] - at[2]) for x in X}
+    order = np.argsort([away[tuple(place)] for place in shown])
+    assert (np.diff(strength[order]) < 0).all()
+    assert strength.max() > 5 * strength.min()
+
+
+@pytest.mark.parametrize("at", ["inside", "median", "chebyshev"])
+def test_where_slices_meet(at):
+    X, y = around(BOX)
+    expected = {
+        "inside": np.median(X[y == "in"], axis=0),
+        "median": np.median(X, axis=0),
+    }.get(at)
+    figure = polytope_slices(BOX, X, y, at=at)
+    cross = [line for line in panels(figure)[0].lines if line.get_marker() == "+"]
+    place = cross[0].get_xydata()[0]
+    if expected is not None:
+        np.testing.assert_allclose(place, expected[:2])
+    else:  # as far from the narrow sides as the ball is wide: |u| ≤ 1 in standard deviations is the narrowest
+        assert abs(place[0]) < 1e-6
+
+
+def test_features_that_decide_are_chosen():
+    rng = np.random.default_rng(0)
+    W = np.zeros((2, 6))
+    W[0, [1, 4]], W[1, [2, 5]] = [5.0, 4.0], [3.0, -3.0]
+    X = rng.normal(size=(200, 6)) * [1, 1, 1, 1e6, 1, 1]
+    polytope = Polytope(W, [-1.0, -1.0])
+    figure = polytope_slices(polytope, X, polytope.contains(X))
+    labels = {axes.get_xlabel() for axes in figure.axes} | {axes.get_ylabel() for axes in figure.axes}
+    assert labels - {""} == {"x1", "x2", "x4", "x5"}
+
+
+def test_the_plane_shows_who_answers_the_ball_and_the_corners():
+    body = Polytope([[1, 0], [-1, 0.2], [0.1, 1], [0, -1]], [-1, -1.5, -1, -2])
+    X, y = around(body)
+    axes = polytope_plane(body, X, y).axes[0]
+    (image,) = [child for child in axes.get_children() if isinstance(child, AxesImage)]
+    pixels = np.asarray(image.get_array())
+    left, right, bottom, top = image.get_extent()
+    rows, columns = np.random.default_rng(0).integers(0, len(pixels), size=(2, 300))
+    points = np.column_stack(
+        [
+            left + (right - left) * columns / (len(pixels) - 1),
+            bottom + (top - bottom) * rows / (len(pixels) - 1),
+        ]
+    )
+    inside, answers = body.contains(points), body.active_face(points)
+    for row, column, within, face in zip(rows, columns, inside, answers, strict=True):
+        assert (pixels[row, column, 3] == 0) == within
+        if not within:
+            np.testing.assert_allclose(pixels[row, column, :3], to_rgba(FACES[face])[:3])
+    (circle,) = [p for p in axes.patches if isinstance(p, Circle)]
+    assert circle.radius == pytest.approx(body.chebyshev().radius)
+    np.testing.assert_allclose(circle.center, body.chebyshev().centre)
+    (corners,) = [line for line in axes.lines if line.get_marker() == "o"]
+    np.testing.assert_allclose(corners.get_xydata(), body.vertices())
+
+
+def test_an_open_polytope_has_its_own_corners_only_and_no_ball():
+    body = Polytope([[1.0, 1.0], [1.0, -1.0]], [-1.0, -1.0])  # a wedge with its corner at (1, 0)
+    axes = polytope_plane(body, *around(body)).axes[0]
+    (corners,) = [line for line in axes.lines if line.get_marker() == "o"]
+    np.testing.assert_allclose(corners.get_xydata(), [[1.0, 0.0]], atol=1e-9)
+    assert not [p for p in axes.patches if isinstance(p, Circle)]
+
+
+def test_samples_on_the_wrong_side_are_hollow():
+    body = Polytope([[1.0, 0.0]], [0.0])
+    X = np.array([[-1.0, 0.0], [-2.0, 1.0], [1.0, 0.5], [2.0, 0.0], [3.0, 1.0]])
+    axes = polytope_plane(body, X, ["in", "in", "in", "out", "out"]).axes[0]
+    hollow = [
+        tuple(place)
+        for points in axes.collections
+        if len(points.get_offsets()) and to_hex(points.get_facecolor()[0]) == "#ffffff"
+        for place in np.asarray(points.get_offsets())
+    ]
+    assert hollow == [(1.0, 0.5)]
+
+
+def test_an_empty_polytope_is_drawn_without_an_inside():
+    body = Polytope([[1.0, 0.0], [-1.0, 0.0]], [1.0, 1.0])
+    X, y = around(BOX)
+    axes = polytope_plane(body, X[:, :2], y).axes[0]
+    assert not axes.patches
+    assert not thick(axes)
+    with pytest.raises(ValueError, match="at='chebyshev'"):
+        polytope_slices(body, X[:, :2], y, at="chebyshev")
+
+
+@pytest.mark.parametrize("outer", [0, 1])
+def test_a_fitted_machine_brings_its_classes_with_it(outer):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(80, 3))
+    far = np.linalg.norm(X[:, :2], axis=1) > 1.2
+    y = np.where(far, outer, 1 - outer)
+    machine = ConvexPolytopeMachine(
+        n_faces=3, C=10.0, outer_label=outer, solver="exact", n_init=3, random_state=0
+    ).fit(X, y)
+    figure = polytope_slices(machine, X, y, class_names=["first", "second"])
+    (legend,) = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert f"inside: {['first', 'second'][1 - outer]}" in texts
+    assert to_hex(tinted(panels(figure)[0]).get_facecolor()) == CLASSES[1 - outer][0]
+    f = X @ machine.W_.T + machine.b_
+    counts = np.bincount(f.argmax(axis=1)[f.max(axis=1) > 0], minlength=3)
+    for k in range(3):
+        assert all(t == f"face {k}, answers for {counts[k]}" for t in texts if t.startswith(f"face {k},"))
+
+
+@pytest.mark.parametrize(("count", "n_faces"), [(2, 9), (3, 9), (3, 60), (4, 9)])
+def test_no_words_overlap(count, n_faces):
+    rng = np.random.default_rng(1)
+    scale = np.array([1e-3, 1.0, 1e4, 1.0, 1.0])
+    names = [f"worst concave points {j}" for j in range(5)]
+    polytope = Polytope(rng.normal(size=(n_faces, 5)) / scale, np.full(n_faces, -n_faces / 12.0), names)
+    X = rng.normal(size=(200, 5)) * scale
+    y = np.where(polytope.contains(X), "class in", "class out")
+    figure = polytope_slices(polytope, X, y, features=range(count), at=np.zeros(5), title="a title")
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    texts = [axis.label for axes in panels(figure) for axis in (axes.xaxis, axes.yaxis)]
+    for axes in panels(figure):
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = axis.get_view_interval()
+            texts += [
+                t.label1
+                for t in axis.get_major_ticks()
+                if low <= t.get_loc() <= high and t.label1.get_visible()
+            ]
+    texts += [axes.get_legend() for axes in figure.axes if axes.get_legend()] + list(figure.legends)
+    boxes = [
+        text.get_window_extent(renderer) for text in texts if not hasattr(text, "get_text") or text.get_text()
+    ]
+    boxes += [axes.get_window_extent(renderer) for axes in panels(figure)]
+    clashes = [
+        (a, b) for a, b in combinations(boxes, 2) if a.shrunk(0.98, 0.98).overlaps(b.shrunk(0.98, 0.98))
+    ]
+    assert not clashes
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": np.ones((4, 2))}, r"X must be of shape \(n, 3\)"),
+        ({"y": [1, 2, 3, 1]}, "two classes, not 3"),
+        ({"features": ["u", "nonsense"]}, "'nonsense'"),
+        ({"features": [0, 7]}, "from 0 to 2, not 7"),
+        ({"features": [1]}, "two or more"),
+        ({"features": [1, 1]}, "two or more different"),
+        ({"at": "nowhere"}, "at must be"),
+        ({"at": [0.0]}, "at must have 3 entries"),
+        ({"model": object()}, "model must be"),
+    ],
+)
+def test_wrong_input_is_named(change, message):
+    arguments = {"model": BOX, "X": np.arange(12.0).reshape(4, 3), "y": [0, 1, 0, 1], **change}
+    with pytest.raises(ValueError, match=message):
+        polytope_slices(**arguments)
+
+
+def test_the_plane_needs_two_features():
+    X, y = around(BOX)
+    with pytest.raises(ValueError, match="two features"):
+        polytope_plane(BOX, X, y)
