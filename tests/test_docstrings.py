@@ -75,6 +75,7 @@ def public_callables():
         "formulations.program",
         "formulations.recovery",
         "formulations.centred_kernel",
+        "formulations.rademacher",
         "polyopt.verify",
     ]
     modules += [f"formulations.{name}" for name in FAMILIES]
@@ -85,6 +86,8 @@ def public_callables():
         "polyopt.solvers.interior_point",
         "polyopt.outer.path",
         "polyopt.kernels",
+        "polyopt.polytope",
+        "polyopt.plots",
         "polyopt.solvers.osqp_dual",
         "polyopt.certificates.hinge",
     ]
