@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 import re
 import warnings
@@ -66,7 +65,7 @@ def test_both_solvers_minimise_the_same_objective(K):
 def test_the_solver_that_auto_picked_is_named():
     X, y, _ = clusters(100, 3, 0)
     assert CPM(random_state=0).fit(X, y).solver_ == "exact"
-    assert CPM(random_state=0, entropy=0.5).fit(X, y).solver_ == "sgd"
+    assert CPM(random_state=0, perplexity=1.5).fit(X, y).solver_ == "sgd"
     assert CPM(random_state=0, loss="max", n_init=1).fit(X, y).solver_ == "exact"
     X, y, _ = clusters(10_000, 3, 0)
     assert CPM(random_state=0).fit(X, y).solver_ == "sgd"
@@ -238,10 +237,14 @@ def test_a_limit_is_told():
         ({"n_faces": 0}, "'n_faces' parameter .* must be an int in the range [1, inf). Got 0"),
         ({"n_faces": 2.5}, "'n_faces' parameter .* must be an int .* Got 2.5"),
         ({"C": 0.0}, "'C' parameter .* must be a float in the range (0.0, inf). Got 0.0"),
-        ({"entropy": -0.1}, "'entropy' parameter .* in the range [0.0, inf). Got -0.1"),
-        ({"entropy": 1.2}, "entropy must be from 0 to ln(n_faces) = 1.09861 for n_faces=3, not 1.2"),
-        ({"entropy": 0.5, "solver": "exact"}, "entropy=0.5 needs solver='sgd' and loss='sum'"),
-        ({"entropy": 0.5, "loss": "max"}, "entropy=0.5 needs solver='sgd' and loss='sum'"),
+        ({"perplexity": 0.9}, "'perplexity' parameter .* in the range [1.0, inf). Got 0.9"),
+        ({"perplexity": 3.5}, "perplexity must be from 1 to n_faces=3, not 3.5"),
+        ({"perplexity": 2.0, "solver": "exact"}, "perplexity=2.0 needs solver='sgd'"),
+        ({"perplexity": 2.0, "loss": "max"}, "perplexity=2.0 needs solver='sgd'"),
+        ({"margin": "worst", "solver": "sgd"}, "margin='worst' needs solver='exact'"),
+        ({"margin": "worst", "loss": "max"}, "margin='worst' needs loss='sum'"),
+        ({"double_sided": True, "outer_label": 1}, "double_sided=True puts each class outside once"),
+        ({"feature_scale": 0.0}, "'feature_scale' parameter .* Got 0.0"),
         ({"loss": "max", "solver": "sgd"}, "loss='max' needs solver='exact'"),
         ({"outer_label": 7}, "outer_label must be one of [-1.0, 1.0], not 7"),
         ({"n_init": 0}, "'n_init' parameter .* Got 0"),
@@ -255,9 +258,9 @@ def test_a_bad_setting_is_named(settings, sentence):
         CPM(**settings).fit(X, y)
 
 
-def test_the_highest_entropy_is_allowed():
+def test_the_highest_perplexity_is_allowed():
     X, y, _ = clusters(40, 3, 0)
-    machine = CPM(3, entropy=math.log(3), random_state=0, max_iter=20)
+    machine = CPM(3, perplexity=3.0, random_state=0, max_iter=20)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert machine.fit(X, y).solver_ == "sgd"

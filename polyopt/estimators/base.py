@@ -53,6 +53,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     classes_: NDArray[Any]
     n_iter_: int
     _dtypes: ClassVar[list[Any]] = [np.float64]  # of X, as the solver takes it without a conversion
+    _scored_dtypes: ClassVar[Any] = np.float64  # of X, as it is scored without one
 
     # -- what a subclass supplies ------------------------------------------------------------
 
@@ -202,7 +203,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             sum of their scores, as scikit-learn's one-vs-one wrapper does.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse=self._accept_sparse, dtype=np.float64, reset=False)
+        X = validate_data(self, X, accept_sparse=self._accept_sparse, dtype=self._scored_dtypes, reset=False)
         if self._is_binary:
             return self._binary_scores(X)
         pairwise = self.__sklearn_tags__().input_tags.pairwise
@@ -212,6 +213,10 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
                 for estimator, places in zip(self.estimators_, self._pair_places, strict=True)
             ]
         )
+        return self._votes(scores)
+
+    def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Scores of the classes from those of the pairs, positive for the second class of a pair."""
         return _ovr_decision_function(scores > 0, scores, len(self.classes_))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -280,12 +285,17 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
         check_is_fitted(self)
         if self._is_binary:
-            return pd.DataFrame(list(self.solution_.history))
+            return self._binary_history()
         frames = [
             e.history_.assign(pair=f"{p[0]} vs {p[1]}")
             for e, p in zip(self.estimators_, self.pairs_, strict=True)
         ]
         return pd.concat(frames, ignore_index=True)
+
+    def _binary_history(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame(list(self.solution_.history))
 
 
 def _fit_pair(machine: Any, X: Any, codes: NDArray[Any], weights: NDArray[Any], pair: tuple[int, int]) -> Any:

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-import math
+from copy import copy
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from formulations.polytope import answers, lift, natural_assignment
-from formulations.recovery import slacks
+from formulations.polytope import natural_assignment
+from polyopt.certificates.combine import combine
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.estimators.base import PairwiseClassifier
+from polyopt.estimators.cpm_duals import duals_frame
+from polyopt.estimators.cpm_stream import PolytopeStream, begin_pairs, show_pairs, stream_classes
+from polyopt.estimators.votes import random_votes
+from polyopt.outer.cpm_solve import Settings, as_floats, solve_cpm
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from formulations.polytope import Loss
-    from formulations.solution import Solution
+    from formulations.rademacher import PolytopeBound
     from polyopt.certificates.certificate import Certificate
+    from polyopt.outer.cpm_solve import Margin
+    from polyopt.polytope import Polytope
 
 __all__ = ["ConvexPolytopeMachine"]
 
@@ -29,7 +39,8 @@ __all__ = ["ConvexPolytopeMachine"]
 # starts; each face counts for some entries more, which is what a program costs however small.
 _EXACT_CELLS = 30_000
 _CELLS_PER_FACE = 1_500
-_EXACT_STARTS = 20
+_STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
+_ROWS = 1 << 12  # rows scored at once, where they need a conversion
 
 
 class ConvexPolytopeMachine(PairwiseClassifier):
@@ -46,52 +57,72 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         K, the faces of the polytope; one is a linear support vector machine.
     C : float, default=1.0
         Cost of a unit of slack; positive. Algorithm 1's λ is 2/(nC).
-    entropy : float, default=0.0
-        Floor of the entropy of the faces in use, in nats, from 0 (off) to ln K, by which Algorithm 2
-        keeps faces from falling out of use; its exponential is an effective number of faces. It
-        steers the stochastic solver; no program states it.
-    outer_label : label, optional
-        The class outside, of two; by default ``classes_[1]``.
+    margin : {"total", "worst"}, default="total"
+        What is penalised: "total", the sum of the squared norms of the faces; "worst", the largest of
+        them, which is the face with the least margin (exact solver and loss="sum" only).
     loss : {"sum", "max"}, default="sum"
         What a negative pays for: "sum", every face it violates (the paper's unconstrained form, which
         Algorithm 1 minimises); "max", the worst (eq. (6) as printed; exact solver only).
-    solver : {"auto", "exact", "sgd"}, default="auto"
+    perplexity : float, default=1.0
+        Floor of the effective number of faces in use, from 1 (off) to K, by which Algorithm 2 keeps
+        faces from falling out of use: the exponential of its entropy h. It steers the stochastic
+        solver; no program states it.
+    outer_label : label, optional
+        The class outside, of two; by default ``classes_[1]``.
+    double_sided : bool, default=False
+        Learn two polytopes, one with each class outside, and predict by the difference of their
+        scores; they are in ``sides_``.
+    solver : {"auto", "exact", "dual", "sgd", "global"}, default="auto"
         "exact" alternates between assigning positives to faces and solving the program of
-        ``formulations.cpm`` for that assignment, to about 1e-10; "sgd" is Algorithms 1 and 2. Both
-        minimise the same objective. "auto" is exact on small data and SGD beyond; ``solver_`` says
-        which.
+        ``formulations.cpm`` for that assignment, to about 1e-10; "dual" alternates with a dual
+        coordinate solver, to `tol`; "sgd" is Algorithms 1 and 2; "global" proves the optimum over all
+        assignments, by branch and bound, for small data. All minimise the same objective. "auto" is
+        exact on small data and SGD beyond; ``solver_`` says which.
     n_init : int or "auto", default="auto"
-        Random starts, of which the best is kept; "auto" is 20 for "exact", 1 for "sgd".
+        Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", else 1.
+    average : bool, default=True
+        Whether "sgd" answers with an average of its iterates, or with the last one as Algorithm 1 does.
+    feature_scale : float, default=1.0
+        What every entry of X counts times: 1/255 takes bytes for pixels in [0, 1] without turning them
+        into floats first (stochastic solver).
     tol : float, default=1e-3
-        "sgd" stops once the objective of the second half of its epochs varies by no more than this,
-        relative; "exact" stops at a fixed point.
+        "sgd" stops once its objective varies by no more than this, relative; "dual" and "global" at
+        this relative gap; "exact" stops at a fixed point.
     max_iter : int, default=300
-        Rounds ("exact") or epochs ("sgd") at most, per start; the best point is kept.
+        Rounds ("exact", "dual") or epochs ("sgd") at most, per start; the best point is kept.
     time_limit : float, optional
         Seconds at most, per pair of classes; the best point is kept.
+    ties : {"scores", "random"}, default="scores"
+        How a tie between the votes of more than two classes is broken: by the sum of the scores, or at
+        random by `random_state` as in the paper.
     class_weight : dict or "balanced", optional
-        Weights of the classes; they multiply the samples' weights.
+        Weights of the classes; they multiply the samples' weights. The paper's cost ratio r is
+        ``{inner: r, outer: 1}``.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts and of the order of the samples.
     n_jobs : int, optional
-        Starts, or with more than two classes pairs of classes, trained at once.
+        Starts, or sides, or with more than two classes pairs of classes, trained at once.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
     W_, b_ : ndarray of shape (K, m), (K,)
-        The faces (binary problems).
+        The faces, in the units of X (binary problems with one side).
+    polytope_ : Polytope
+        The inside as a set: redundant faces, vertices, volume, rules (binary problems with one side).
     assignment_ : ndarray of int, shape (n,)
-        Face that answers for each sample outside, -1 for those inside (binary problems; samples of
-        zero weight left out).
+        Face that answers for each sample outside, -1 for those inside (binary problems with one side;
+        samples of zero weight left out).
     perplexity_ : float
         Effective number of faces in use: the exponential of the entropy of the assignment (binary
-        problems).
+        problems with one side).
     outer_label_ : label
-        The class outside (binary problems).
+        The class outside (binary problems with one side).
+    sides_ : tuple of ConvexPolytopeMachine
+        With ``double_sided``, the machine with ``classes_[1]`` outside and the one with ``classes_[0]``.
     solution_ : Solution or list of Solution
-        The solver's answer (one per pair of classes where there are more than two).
+        The solver's answer, for the scaled samples (one per side or pair of classes).
     solver_ : str
         The solver that was used (binary problems).
     duals_ : pandas.DataFrame
@@ -105,17 +136,24 @@ class ConvexPolytopeMachine(PairwiseClassifier):
        Machine, 2014.
     """
 
+    _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
+    _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_faces": [Interval(Integral, 1, None, closed="left")],
         "C": [Interval(Real, 0, None, closed="neither")],
-        "entropy": [Interval(Real, 0, None, closed="left")],
-        "outer_label": "no_validation",  # type: ignore[dict-item]
+        "margin": [StrOptions({"total", "worst"})],
         "loss": [StrOptions({"sum", "max"})],
-        "solver": [StrOptions({"auto", "exact", "sgd"})],
+        "perplexity": [Interval(Real, 1, None, closed="left")],
+        "outer_label": "no_validation",  # type: ignore[dict-item]
+        "double_sided": ["boolean"],
+        "solver": [StrOptions({"auto", *_STARTS})],
         "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "average": ["boolean"],
+        "feature_scale": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+        "ties": [StrOptions({"scores", "random"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
@@ -126,28 +164,38 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         n_faces: int = 3,
         C: float = 1.0,
         *,
-        entropy: float = 0.0,
-        outer_label: Any = None,
+        margin: Margin = "total",
         loss: Loss = "sum",
+        perplexity: float = 1.0,
+        outer_label: Any = None,
+        double_sided: bool = False,
         solver: str = "auto",
         n_init: int | str = "auto",
+        average: bool = True,
+        feature_scale: float = 1.0,
         tol: float = 1e-3,
         max_iter: int = 300,
         time_limit: float | None = None,
+        ties: str = "scores",
         class_weight: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ):
         self.n_faces = n_faces
         self.C = C
-        self.entropy = entropy
-        self.outer_label = outer_label
+        self.margin = margin
         self.loss = loss
+        self.perplexity = perplexity
+        self.outer_label = outer_label
+        self.double_sided = double_sided
         self.solver = solver
         self.n_init = n_init
+        self.average = average
+        self.feature_scale = feature_scale
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
+        self.ties = ties
         self.class_weight = class_weight
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -156,18 +204,26 @@ class ConvexPolytopeMachine(PairwiseClassifier):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        highest = math.log(self.n_faces)
-        if self.entropy > highest + 1e-12:
+        if self.perplexity > self.n_faces:
+            raise ValueError(f"perplexity must be from 1 to n_faces={self.n_faces}, not {self.perplexity!r}")
+        special = next(
+            (f"{name}={getattr(self, name)!r}" for name, usual in (("margin", "total"), ("loss", "sum"))
+             if getattr(self, name) != usual), None,
+        )  # fmt: skip
+        if special and self.solver not in ("auto", "exact"):
             raise ValueError(
-                f"entropy must be from 0 to ln(n_faces) = {highest:.6g} for n_faces={self.n_faces}, "
-                f"not {self.entropy!r}; for a perplexity p give ln(p)"
+                f"{special} needs solver='exact': the others minimise margin='total', loss='sum'"
             )
-        if self.loss == "max" and self.solver == "sgd":
-            raise ValueError("loss='max' needs solver='exact': Algorithm 1 minimises loss='sum'")
-        if self.entropy > 0 and (self.solver == "exact" or self.loss == "max"):
+        if self.margin == "worst" and self.loss == "max":
+            raise ValueError("margin='worst' needs loss='sum'")
+        if self.perplexity > 1 and (special or self.solver not in ("auto", "sgd")):
             raise ValueError(
-                f"entropy={self.entropy!r} needs solver='sgd' and loss='sum'; "
-                "the exact solver has no entropy floor, so set entropy=0 for it"
+                f"perplexity={self.perplexity!r} needs solver='sgd' with margin='total' and loss='sum': the "
+                "others have no such floor, so set perplexity=1 for them"
+            )
+        if self.double_sided and self.outer_label is not None:
+            raise ValueError(
+                f"double_sided=True puts each class outside once; drop outer_label={self.outer_label!r}"
             )
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
@@ -176,26 +232,60 @@ class ConvexPolytopeMachine(PairwiseClassifier):
                 f"outer_label={self.outer_label!r} needs two classes, but there are {len(self.classes_)}; "
                 "leave it None: of each pair, the later class is outside"
             )
+        self.__dict__.pop("_stream", None)
         return super()._for_pairs(X, weights)
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        self._side = self._outer_side()
-        self.outer_label_ = self.classes_[1 if self._side > 0 else 0]
-        self._X, self._y, self._rows, self._costs = X, self._side * y, rows, self.C * weights
-        self.solver_ = self._pick_solver(X)
-        solution = self._solve_exactly() if self.solver_ == "exact" else self._solve_by_sgd()
-        self.solution_ = solution
-        self.n_iter_ = max(solution.iterations, 1)
-        self.W_, self.b_ = solution["W"][:, :-1], solution["W"][:, -1]
-        if "assignment" in solution.primal:
-            self.assignment_ = solution["assignment"]
+        self.__dict__.pop("_stream", None)
+        if not self.double_sided:
+            self._fit_side(X, y, weights, rows, self._outer_side())
+            return
+        sides = [self._one_sided() for _ in range(2)]
+        self.sides_ = tuple(
+            Parallel(n_jobs=self.n_jobs)(
+                delayed(_fitted)(machine, X, y, weights, rows, side)
+                for machine, side in zip(sides, (1.0, -1.0), strict=True)
+            )
+        )
+        self.solver_ = self.sides_[0].solver_
+        self.solution_ = [machine.solution_ for machine in self.sides_]
+        self.n_iter_ = max(machine.n_iter_ for machine in self.sides_)
+
+    def _one_sided(self) -> Self:
+        """A machine for one side of two, with what this one knows of the labels."""
+        machine = clone(self).set_params(double_sided=False, class_weight=None, n_jobs=None)
+        machine.classes_, machine.n_features_in_ = self.classes_, self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            machine.feature_names_in_ = self.feature_names_in_
+        return machine
+
+    def _fit_side(
+        self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], side: float
+    ) -> None:
+        """Learn one polytope: ``classes_[1]`` is outside for side +1, ``classes_[0]`` for -1."""
+        self._side, self.solver_ = side, self._pick_solver(X)
+        self._X, self._y, self._rows, self._costs = X, side * y, rows, self.C * weights
+        known = {name: getattr(self, name) for name in Settings.__annotations__}
+        starts = _STARTS[self.solver_] if isinstance(self.n_init, str) else self.n_init
+        settings = Settings(**{**known, "solver": self.solver_, "n_init": starts})
+        self._show(solve_cpm(X, self._y, self._costs, settings, self._seed()))
+        self.n_iter_ = max(self.solution_.iterations, 1)
+        W = self.solution_["W"]
+        if "assignment" in self.solution_.primal:
+            self.assignment_ = self.solution_["assignment"]
         else:
-            self.assignment_ = natural_assignment(X, self._y, solution["W"])
+            self.assignment_ = natural_assignment(self._scaled(X), self._y, W)
         outside = self._y > 0
         shares = np.bincount(self.assignment_[outside], weights[outside]) / weights[outside].sum()
         used = shares[shares > 0]
         self.perplexity_ = float(np.exp(-used @ np.log(used)))
         self._warn_if_short(lambda: self._binary_certificate(tol=1e-6))
+
+    def _show(self, solution: Any) -> None:
+        """Take the faces of a solution, and bring them to the units of X."""
+        self.solution_ = solution
+        self.outer_label_ = self.classes_[1 if self._side > 0 else 0]
+        self.W_, self.b_ = self.feature_scale * solution["W"][:, :-1], solution["W"][:, -1]
 
     def _outer_side(self) -> float:
         """+1 where ``classes_[1]`` is outside, -1 where ``classes_[0]`` is."""
@@ -209,55 +299,141 @@ class ConvexPolytopeMachine(PairwiseClassifier):
     def _pick_solver(self, X: Any) -> str:
         if self.solver != "auto":
             return self.solver
-        if self.loss == "max":
+        if self.loss == "max" or self.margin == "worst":
             return "exact"
         n, m = X.shape
         small = self.n_faces * (n * (m + 1) + _CELLS_PER_FACE) <= _EXACT_CELLS
-        return "exact" if small and self.entropy == 0 else "sgd"
-
-    def _solve_exactly(self) -> Solution:
-        from polyopt.outer.alternating import alternate_from_many_starts
-        from polyopt.outer.cpm import PolytopeProblem
-
-        return alternate_from_many_starts(
-            PolytopeProblem(self._X, self._y, self._costs, self.n_faces, self.loss),
-            n_init=self._starts(_EXACT_STARTS) if self.n_faces > 1 else 1,  # one face has one assignment
-            max_iter=self.max_iter,
-            time_limit=self.time_limit,
-            seed=self._seed(),
-            n_jobs=self.n_jobs,
-        )
-
-    def _solve_by_sgd(self) -> Solution:
-        from polyopt.outer.starts import best_of
-        from polyopt.solvers.cpm_sgd import solve_cpm_sgd
-
-        count = self._starts(1)
-        seeds = np.random.SeedSequence(self._seed()).generate_state(count)
-
-        def run(number: int, time_left: float | None) -> Solution:
-            return solve_cpm_sgd(
-                self._X, self._y, self._costs, self.n_faces,
-                entropy=self.entropy, max_iter=self.max_iter, tol=self.tol,
-                time_limit=time_left, seed=int(seeds[number]),
-            )  # fmt: skip
-
-        return best_of(run, count, time_limit=self.time_limit, n_jobs=self.n_jobs)
-
-    def _starts(self, usual: int) -> int:
-        return usual if isinstance(self.n_init, str) else self.n_init
+        return "exact" if small and self.perplexity == 1 else "sgd"
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
+    def _scaled(self, X: Any) -> Any:
+        return as_floats(X, self.feature_scale)
+
+    # -- streams -----------------------------------------------------------------------------
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        n_total: int | None = None,
+    ) -> Self:
+        """One pass of Algorithm 1 over a chunk of a stream or of data too large for the memory.
+
+        Parameters
+        ----------
+        X : array_like or CSR matrix of shape (n, m)
+            Samples of this chunk.
+        y : array_like of shape (n,)
+            Their labels; one class alone will do.
+        classes : array_like of shape (n_classes,), optional
+            All labels; needed at the first call unless the chunk has them all.
+        sample_weight : array_like of shape (n,), optional
+            Non-negative weights.
+        n_total : int, optional
+            Size of all the data, which C refers to: λ = 2/(n_total C). Read at the first call; by
+            default the size of the first chunk.
+
+        Returns
+        -------
+        self
+            With the faces as they are now. No data are kept, so there are no ``assignment_``,
+            ``duals_`` and ``certificate()``; :func:`polyopt.certify_cpm` certifies on data given to it.
+
+        Raises
+        ------
+        ValueError
+            One class, labels that are not among the classes, or settings that need another solver.
+        """
+        self._validate_params()
+        if self.solver not in ("auto", "sgd") or self.loss != "sum" or self.margin != "total":
+            raise ValueError(
+                "partial_fit is Algorithm 1: it needs solver='sgd', loss='sum' and margin='total'"
+            )
+        first = not hasattr(self, "_stream")
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
+        self.classes_ = stream_classes(self, y, classes, first)
+        if first:
+            stream = PolytopeStream.begin(self, X, n_total) if self._is_binary else begin_pairs(self)
+            self._stream: PolytopeStream | None = stream
+        if self._stream is not None:
+            self._stream.show(self, X, y, sample_weight)
+        else:
+            show_pairs(self, X, y, sample_weight, n_total)
+        return self
+
     # -- answering ---------------------------------------------------------------------------
 
+    def face_scores(self, X: Any) -> NDArray[Any]:
+        """Scores of samples at every face.
+
+        Parameters
+        ----------
+        X : array_like or CSR matrix of shape (t, m)
+            Samples. float32 and bytes are scored in single precision.
+
+        Returns
+        -------
+        ndarray of shape (t, K)
+            ``W_k'x + b_k``; a sample is outside where the largest is positive.
+        """
+        return self._scores_of_faces(self._check_for_scoring(X, "face_scores"))
+
+    def active_face(self, X: Any) -> NDArray[np.int64]:
+        """The face with the highest score for each sample, an array of int of shape (t,)."""
+        return self._scores_of_faces(self._check_for_scoring(X, "active_face")).argmax(axis=1)
+
+    def _check_for_scoring(self, X: Any, what: str) -> Any:
+        check_is_fitted(self)
+        if not hasattr(self, "W_"):
+            raise AttributeError(f"{what} is of one polytope: ask the machines in sides_ or estimators_")
+        return validate_data(self, X, accept_sparse="csr", dtype=self._dtypes, reset=False)
+
+    def _scores_of_faces(self, X: Any) -> NDArray[Any]:
+        if X.dtype == np.float64:
+            return np.asarray(X @ self.W_.T) + self.b_
+        W, b = self.W_.T.astype(np.float32), self.b_.astype(np.float32)
+        scores = np.empty((X.shape[0], len(b)), dtype=np.float32)
+        for first in range(0, len(scores), _ROWS):
+            part = slice(first, first + _ROWS)
+            scores[part] = X[part].astype(np.float32, copy=False) @ W
+        scores += b
+        return scores
+
     def _binary_scores(self, X: Any) -> NDArray[Any]:
-        return self._side * (np.asarray(X @ self.W_.T) + self.b_).max(axis=1)
+        if self.double_sided:
+            minus, plus = self.sides_
+            return minus._binary_scores(X) + plus._binary_scores(X)
+        return self._side * self._scores_of_faces(X).max(axis=1)
+
+    def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
+        if self.ties == "scores":
+            return super()._votes(scores)
+        return random_votes(scores > 0, len(self.classes_), self.random_state)
+
+    @property
+    def polytope_(self) -> Polytope:
+        """The inside as a set, in the units of X."""
+        from polyopt.polytope import Polytope
+
+        check_is_fitted(self)
+        if not hasattr(self, "W_"):
+            raise AttributeError("polytope_ is of one polytope: ask the machines in sides_ or estimators_")
+        return Polytope(self.W_, self.b_, getattr(self, "feature_names_in_", None))
+
+    # -- what is proven ----------------------------------------------------------------------
 
     def _binary_certificate(self, tol: float) -> Certificate:
+        if self.double_sided:
+            names = [f"{machine.outer_label_} outside" for machine in self.sides_]
+            return combine([machine.certificate(tol) for machine in self.sides_], names)
+        self._need_data("certificate()")
+        proven = self.solution_.bound if self.solver_ == "global" else None
         return certify_cpm(
-            self._X,
+            self._scaled(self._X),
             self._y,
             self._costs,
             W=self.solution_["W"],
@@ -265,46 +441,82 @@ class ConvexPolytopeMachine(PairwiseClassifier):
             assignment=self.assignment_,
             loss=self.loss,
             tol=tol,
+            **({"margin": "worst"} if self.margin == "worst" else {}),
+            **({} if proven is None else {"global_bound": proven}),
         )
+
+    def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
+        """A bound on the error, Theorem 1 of [1]_, from the training data (binary, one side).
+
+        Parameters
+        ----------
+        delta : float
+            The bound holds with a probability of 1 - delta over the draw of the training data.
+        """
+        from formulations.rademacher import polytope_bound
+
+        check_is_fitted(self)
+        if not hasattr(self, "W_"):
+            raise AttributeError("the bound is of one polytope: ask the machines in sides_ or estimators_")
+        self._need_data("generalization_bound()")
+        return polytope_bound(self._scaled(self._X), self._y, self.solution_["W"], delta)
+
+    def without_data(self) -> Self:
+        """A copy that predicts and has its faces, but holds no training data and so cannot be certified.
+
+        Its size is that of the faces, for files and for machines that only predict.
+        """
+        check_is_fitted(self)
+        lean = copy(self)
+        for name in ("_X", "_y", "_rows", "_costs", "assignment_", "_stream"):
+            lean.__dict__.pop(name, None)
+        for name in ("sides_", "estimators_"):
+            if hasattr(self, name):
+                parts = getattr(self, name)
+                setattr(lean, name, type(parts)(part.without_data() for part in parts))
+        if hasattr(self, "estimators_"):
+            lean._rows, lean._pair_places = (
+                np.empty(0, dtype=int),
+                [np.empty(0, dtype=int)] * len(self.pairs_),
+            )
+        if isinstance(self.solution_, list):
+            lean.solution_ = [part.solution_ for part in getattr(lean, "sides_", None) or lean.estimators_]
+        else:
+            lean.solution_ = replace(self.solution_, primal={"W": self.solution_["W"]}, duals={}, history=())
+        return lean
+
+    def _need_data(self, what: str) -> None:
+        if not hasattr(self, "_X"):
+            raise ValueError(
+                f"{what} needs the training data, which this machine does not hold: it was fitted by "
+                "partial_fit, or is a copy without_data(). polyopt.certify_cpm takes data and faces."
+            )
 
     def _binary_duals(self) -> pd.DataFrame:
         import pandas as pd
 
-        y, C = self._y, self._costs
-        outputs = np.asarray(lift(self._X) @ self.solution_["W"].T)
-        alpha = self.solution_.duals.get("margin", np.full(outputs.shape, np.nan))
-        hinge = slacks(outputs, y[:, None])
-        shared = (y < 0) & (self.loss == "max")
-        xi = np.where(shared[:, None], hinge.max(axis=1, keepdims=True), hinge)
-        sample, face = np.nonzero(answers(y, self.n_faces, self.assignment_))
-        label = np.where(y > 0, self.outer_label_, self.classes_[0 if self._side > 0 else 1])
-        small = 1e-6 * float(C.max())
-        own, f, cost = alpha[sample, face], outputs[sample, face], C[sample]
-        state = np.where(own >= cost - small, "inside the margin", "on the margin")
-        margin = {
-            "row": "margin",
-            "letter": "alpha",
-            "sample": self._rows[sample],
-            "face": face,
-            "label": label[sample],
-            "multiplier": own,
-            "slack": y[sample] * f - 1.0 + xi[sample, face],
-            "output": f,
-            "state": np.where(own <= small, "beyond the margin", state),
-        }
-        # A shared slack is one constraint, whose price its faces divide between them.
-        first = ~shared[sample] | (face == 0)
-        left = np.where(shared[sample], C[sample] - alpha.sum(axis=1)[sample], cost - own)
-        used = xi[sample, face]
-        slack = {
-            "row": "slack",
-            "letter": "beta",
-            "sample": self._rows[sample],
-            "face": np.where(shared[sample], -1, face),
-            "label": label[sample],
-            "multiplier": left,
-            "slack": used,
-            "output": f,
-            "state": np.where(used > 1e-6, "slack in use", "no slack"),
-        }
-        return pd.concat([pd.DataFrame(margin), pd.DataFrame(slack)[first]], ignore_index=True)
+        if self.double_sided:
+            frames = []
+            for machine in self.sides_:
+                frame = machine.duals_
+                frame.insert(0, "outside", machine.outer_label_)
+                frames.append(frame)
+            return pd.concat(frames, ignore_index=True)
+        self._need_data("duals_")
+        X, labels = self._scaled(self._X), self.classes_[::-1] if self._side > 0 else self.classes_
+        return duals_frame(
+            X, self._y, self._costs, self.solution_, self.assignment_, self.loss, self._rows, labels
+        )
+
+    def _binary_history(self) -> pd.DataFrame:
+        import pandas as pd
+
+        if not self.double_sided:
+            return super()._binary_history()
+        frames = [machine.history_.assign(outside=machine.outer_label_) for machine in self.sides_]
+        return pd.concat(frames, ignore_index=True)
+
+
+def _fitted(machine: Any, X: Any, y: Any, weights: Any, rows: Any, side: float) -> Any:
+    machine._fit_side(X, y, weights, rows, side)
+    return machine
