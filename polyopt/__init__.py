@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from polyopt.certificates import certify_sigma_svm as certify_sigma_svm
     from polyopt.certificates import certify_svm as certify_svm
     from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
+    from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
     from polyopt.estimators.rmm import RelativeMarginMachine as RelativeMarginMachine
     from polyopt.estimators.sigma_svm import SigmaSVM as SigmaSVM
     from polyopt.estimators.svm import SVM as SVM
@@ -33,6 +34,7 @@ _HOMES = {
     "RelativeMarginMachine": "polyopt.estimators.rmm",
     "SigmaSVM": "polyopt.estimators.sigma_svm",
     "ConvexPolytopeMachine": "polyopt.estimators.cpm",
+    "PolytopeSearch": "polyopt.estimators.cpm_search",
     "Certificate": "polyopt.certificates",
     "Claim": "polyopt.certificates",
     "certify_cpm": "polyopt.certificates",
