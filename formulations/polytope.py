@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
     Loss = Literal["sum", "max"]
 
-__all__ = ["answers", "check_loss", "lift", "natural_assignment", "objective", "slack_places"]
+__all__ = [
+    "answers",
+    "check_assignment",
+    "check_loss",
+    "lift",
+    "natural_assignment",
+    "objective",
+    "slack_places",
+]
 
 
 def lift(X: Any) -> Any:
@@ -47,17 +55,37 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
         A positive is assigned to no face, or the shapes differ.
     """
     positive = np.asarray(y) > 0
+    z = check_assignment(y, n_faces, assignment)
+    Z = np.ones((len(positive), n_faces))
+    Z[positive] = np.eye(n_faces)[z[positive]]
+    return Z
+
+
+def check_assignment(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.int64]:
+    """The assignment as integers, -1 at negatives; one that leaves a positive without a face is refused.
+
+    Parameters
+    ----------
+    y, n_faces, assignment
+        As in :func:`answers`.
+
+    Raises
+    ------
+    ValueError
+        A positive is assigned to no face, or the shapes differ.
+    """
+    positive = np.asarray(y) > 0
     z = np.asarray(assignment)
     if z.shape != positive.shape:
         raise ValueError(f"assignment must have shape {positive.shape} to match y, not {z.shape}")
-    z = z[positive].astype(int)
-    if len(z) and not (z.min() >= 0 and z.max() < n_faces):
+    chosen = np.full(len(positive), -1, dtype=np.int64)
+    chosen[positive] = z[positive].astype(int)
+    least, largest = chosen[positive].min(initial=0), chosen[positive].max(initial=0)
+    if not (least >= 0 and largest < n_faces):
         raise ValueError(
-            f"assignment must be from 0 to {n_faces - 1} at every positive, not {z.min()} to {z.max()}"
+            f"assignment must be from 0 to {n_faces - 1} at every positive, not {least} to {largest}"
         )
-    Z = np.ones((len(positive), n_faces))
-    Z[positive] = np.eye(n_faces)[z]
-    return Z
+    return chosen
 
 
 def slack_places(y: ArrayLike, n_faces: int) -> NDArray[np.int64]:

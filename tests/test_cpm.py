@@ -299,19 +299,20 @@ def test_a_certificate_refuses_what_it_cannot_read():
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_coordinate_ascent_reaches_the_optimum_from_below(form, fixed):
     X, y, K, z, C = fixed
-    costs = C * cpm.answers(y, K, z)[:, 0]
-    optimum = cpm.face(X, y, 2 * costs).solve().objective / 2
-    lifted = cpm.lift(X)
-    values = []
-    for sweeps in (1, 3, 300):
-        alpha = climb(form(lifted), y, costs, optimum, 1e-9, sweeps)
-        assert (alpha >= 0).all()
-        assert (alpha <= costs).all()
-        v = lifted.T @ (alpha * y)
-        values.append(alpha.sum() - 0.5 * v @ v)
-    assert sorted(values) == values
-    assert values[0] > 0
-    assert optimum * (1 - 1e-8) <= values[-1] <= optimum * (1 + 1e-9)
+    shares = np.random.default_rng(0).uniform(0.2, 1.0, (len(y), K))
+    for costs in (C, C[:, None] * shares):
+        caps = np.broadcast_to(costs[:, None] if costs.ndim == 1 else costs, (len(y), K))
+        caps = caps * cpm.answers(y, K, z)
+        optimum = sum(cpm.face(X, y, column).solve().objective for column in caps.T)
+        values = []
+        for rounds in (0, 1, 300):
+            alpha = climb(form(X), y, costs, K, z, optimum, 1e-9, max_rounds=rounds)
+            assert (alpha >= 0).all()
+            assert (alpha <= caps).all()
+            values.append(alpha.sum() - (cpm.recover(X, y, alpha)["W"] ** 2).sum())
+        assert sorted(values) == values
+        assert values[0] > 0
+        assert optimum * (1 - 1e-8) <= values[-1] <= optimum * (1 + 1e-9)
 
 
 def test_a_large_point_is_bounded_by_coordinate_ascent(monkeypatch, fixed):

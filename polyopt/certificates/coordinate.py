@@ -1,8 +1,13 @@
-"""A dual bound for large data: coordinate ascent on the dual of a hinge program without intercept.
+"""Dual bounds for large data: coordinate ascent on the duals of all faces of a polytope at once.
 
-Where products with all the data are dear, moving one multiplier at a time climbs much faster than
-gradient steps do (Hsieh et al., 2008). Between two sweeps over all samples come some over those
-alone that hold the hyperplane, or would.
+With a fixed assignment and the loss "sum", the faces are independent hinge programs that share their
+samples (:mod:`polyopt.certificates.coordinate_kernels` states them). Where products with all the data
+are dear, moving one multiplier at a time climbs much faster than gradient steps do (Hsieh et al., 2008).
+
+Of the pairs of a sample and a face, most are at rest: far beyond the margin, with the multiplier 0. A
+scan over all samples finds the others and, at no extra cost, the primal values; between two scans each
+face climbs over its own pairs alone. A face that has closed its gap is neither scanned nor climbed, and
+faces without positives are all alike, so that one of them is solved for all.
 """
 
 from __future__ import annotations
@@ -10,24 +15,330 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
-from numba import njit
 
 from polyopt.certificates.certificate import relative_gap
+from polyopt.certificates.coordinate_kernels import (
+    add_rows,
+    climb_face,
+    scan_kernel,
+    square_lengths,
+    sweep_kernel,
+)
+from polyopt.lanes import padded
+from polyopt.rows import Rows, as_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-__all__ = ["climb"]
+__all__ = ["FaceAscent", "climb"]
 
-_SHORT_SWEEPS = 10  # over the active samples, between two sweeps over all
+_STRETCH = 1 << 12  # samples scanned between two looks at what was found
+_WIDTHS = (8, 16, 32, 64)  # numbers of lanes that scans are compiled for
+_NEAR = 0.1  # pairs this close to the margin are climbed as well
+_PASSES = 20  # over a face's pairs, between two scans
+_FIRST, _STRICTER, _STRICTEST = 3e-3, 0.3, 1e-14  # accuracy of a climb: at first, then from climb to climb
+_CROWDED = 8  # active faces per active sample above which walking samples is cheaper than faces
+_SWEEPS = 5  # over the active samples, between two scans, where they are crowded
 
 
-def climb(X: Any, y: Vector, C: Vector, primal_value: float, tol: float, max_sweeps: int = 15) -> Vector:
-    """Multipliers that maximise ``Σ α_i − ½‖Σ α_i y_i x_i‖²`` over ``0 <= α <= C``, as far as it gets.
+class FaceAscent:
+    """The duals of K faces, their multipliers, and how far from optimal they are.
+
+    Parameters
+    ----------
+    rows : Rows
+        Samples, n of them with m features.
+    y : ndarray of shape (n,)
+        Labels -1 and +1.
+    caps : ndarray of shape (n, K)
+        c_ik, the largest value of each multiplier; at positives, of the face that answers. It may be
+        a broadcast (n,), and its columns are then known to be alike.
+    assignment : ndarray of int, shape (n,)
+        The face that answers for each positive; entries of negatives are ignored.
+    scale : float
+        What every entry of the samples counts times.
+    single : bool
+        Whether scans and sweeps are made in single precision; climbs, multipliers and W are double.
+    shrink : bool
+        Whether climbs leave out what rests at its bound.
+    seed : int
+        Of the order of the steps.
+
+    Attributes
+    ----------
+    W : ndarray of shape (K, m+1)
+        The faces, ½ Σ α_ik y_i x̃_i, bias last.
+    alpha : ndarray of shape (n, K)
+        The multipliers, feasible at any time.
+    assignment : ndarray of int, shape (n,)
+        As it stands.
+    scores : ndarray of shape (positives, K)
+        Scores of the positives as of the last scan.
+    passes : float
+        Work done so far, in visits of every sample.
+    active : int
+        Pairs that the last climbs went over.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        y: Vector,
+        caps: Vector,
+        assignment: Integers,
+        *,
+        scale: float = 1.0,
+        single: bool = False,
+        shrink: bool = True,
+        seed: int = 0,
+    ):
+        n, K = caps.shape
+        self._samples = (rows.values, rows.columns, rows.starts, rows.shared)
+        self._scale, self.single, self._shrink = scale, single, shrink
+        self._y, self._caps, self._alike = y, caps, caps.strides[1] == 0
+        self._squares = square_lengths(rows.values, rows.starts, scale)
+        self._rng = np.random.default_rng(seed)
+        self._positives = np.flatnonzero(y > 0)
+        self._slots = np.zeros(n, dtype=np.int64)
+        self._slots[self._positives] = np.arange(len(self._positives))
+        self.W, self.alpha = np.zeros((K, rows.width + 1)), np.zeros((n, K))
+        self.assignment = np.where(y > 0, assignment, 0)
+        self.passes, self.active = 0.0, 0
+        self.scores = np.zeros((len(self._positives), K))
+        self._inside, self._earned = np.zeros(K), np.zeros(K)
+        self._scanned, self._settled = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
+        self._accuracy = np.full(K, _FIRST)
+        # The samples, in their order, whose pair with the face may move; all that hold it are among them.
+        self._pools: list[Integers] = [np.empty(0, dtype=np.int64)] * K
+        self._gather()
+
+    # -- values --------------------------------------------------------------------------------
+
+    @property
+    def primal(self) -> Vector:
+        """Primal value (K,) of every face, where it was scanned."""
+        return self.values_at(np.einsum("kj,kj->k", self.W, self.W) + self._inside, self.scores)
+
+    @property
+    def dual(self) -> Vector:
+        """Dual value (K,) of every face."""
+        return self._earned - np.einsum("kj,kj->k", self.W, self.W)
+
+    def values_at(self, others: Vector, scores: Vector) -> Vector:
+        """`others` (K,) and what each face pays for its positives at the scores (positives, K)."""
+        at = self._positives
+        faces = self.assignment[at]
+        hinges = np.maximum(0.0, 1.0 - scores[np.arange(len(at)), faces])
+        return others + np.bincount(faces, self._caps[at, faces] * hinges, minlength=len(self.W))
+
+    @property
+    def inside(self) -> Vector:
+        """What every face pays for the negatives (K,), as of the last scan."""
+        return self._inside
+
+    def resistance(self) -> Vector:
+        """½ α_i ‖x̃_i‖² of every positive: what its own multiplier adds to its score."""
+        at = self._positives
+        return np.asarray(0.5 * self.alpha[at, self.assignment[at]] * self._squares[at])
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def sweep(self, rows: Integers | None = None, times: int = 1) -> None:
+        """Walk the samples (all by default) in random order, stepping on all faces of each at once."""
+        rows = np.arange(len(self._y)) if rows is None else rows
+        lanes = padded(len(self.W))
+        U = self._lanes(np.arange(len(self.W)), lanes)
+        tail = (self._y, self._caps, self._squares)
+        for _ in range(times):
+            sweep_kernel(lanes)(
+                *self._samples, U.dtype.type(self._scale), *tail, self._rng.permutation(rows),
+                self.assignment, U, self.alpha,
+            )  # fmt: skip
+        self.passes += times * len(rows) / len(self._y)
+        self.W = U[:, : len(self.W)].T.astype(float)
+        self._earned = self.alpha.sum(axis=0)
+        self._refill()
+        self._scanned[:] = self._settled[:] = False
+
+    def scan(self) -> None:
+        """Score the faces that have changed since they were scanned, and find what may move."""
+        vacant = self._vacant()
+        faces = np.flatnonzero(~self._scanned)
+        faces = faces[~np.isin(faces, vacant[1:])]
+        found: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        for first in range(0, len(faces), _WIDTHS[-1]):
+            found += self._scan(faces[first : first + _WIDTHS[-1]])
+        self.passes += len(faces) / max(len(self.W), 1)
+        if found:
+            rows, owners = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            order = np.argsort(owners, kind="stable")
+            ends = np.bincount(owners, minlength=len(self.W)).cumsum()
+            rows = rows[order]
+            for k in faces:
+                self._join(k, rows[(ends[k - 1] if k else 0) : ends[k]])
+        if len(vacant) and not self._scanned[vacant].all():
+            self._copy(vacant[0], vacant[1:])
+        self._scanned[:] = True
+
+    def climb(self, tol: float) -> None:
+        """Climb the faces whose gap is above `tol` times their share of the objective."""
+        if not self._scanned.all():
+            self.scan()
+        values = self.primal
+        gaps = values - self.dual
+        open_ = ~self._settled | (gaps > 0.5 * tol * (values + values.mean()))
+        open_[self._vacant()[1:]] = False
+        faces = np.flatnonzero(open_)
+        pools = [self._with_own(k) for k in faces]
+        self.active = sum(map(len, pools))
+        if self.active > _CROWDED * len(self._y) // 4 and len(self.W) > 1:
+            rows = np.unique(np.concatenate(pools))
+            if self.active > _CROWDED * len(rows):
+                self.sweep(rows, _SWEEPS)
+                return
+        for k, pool in zip(faces, pools, strict=True):
+            self._climb(k, pool)
+
+    def reassign(self, assignment: Integers) -> None:
+        """Let other faces answer for some positives; their multipliers on the old ones become 0."""
+        at = self._positives
+        moved = at[assignment[at] != self.assignment[at]]
+        old = self.assignment[moved]
+        for k in np.unique(old):
+            rows = moved[old == k]
+            rows = rows[self.alpha[rows, k] > 0.0]
+            if len(rows):
+                add_rows(*self._samples, self._scale, rows, -0.5 * self.alpha[rows, k], self.W[k])
+                self._earned[k] -= self.alpha[rows, k].sum()
+                self.alpha[rows, k] = 0.0
+                self._scanned[k] = False
+        touched = np.union1d(old, assignment[moved])
+        self._settled[touched] = False
+        self._accuracy[touched] = np.maximum(self._accuracy[touched], _FIRST)
+        self.assignment = np.where(self._y > 0, assignment, 0)
+        self._gather()
+
+    def begin_from(self, alpha: ArrayLike) -> None:
+        """Take these multipliers (n, K), made feasible, for the present ones."""
+        given = np.clip(np.asarray(alpha, dtype=float), 0.0, self._caps)
+        if given.shape != self.alpha.shape or not np.isfinite(given).all():
+            raise ValueError(f"alpha must be finite, of shape {self.alpha.shape}; its shape is {given.shape}")
+        at, faces = self._positives, self.assignment[self._positives]
+        own = given[at, faces]
+        given[at] = 0.0
+        given[at, faces] = own
+        self.alpha[:] = given
+        self._refill()
+        self.check()
+
+    def check(self) -> float:
+        """The relative gap, everything computed anew from the multipliers in double precision."""
+        self.single, single = False, self.single
+        self.W[:] = 0.0
+        for k, pool in enumerate(self._pools):
+            alpha = self.alpha[pool, k]
+            add_rows(*self._samples, self._scale, pool, 0.5 * self._y[pool] * alpha, self.W[k])
+            self._earned[k] = alpha.sum()
+        self._scanned[:] = False
+        self.scan()
+        self.single = single
+        return self.gap
+
+    @property
+    def gap(self) -> float:
+        """The relative gap, as of the last scan."""
+        return relative_gap(float(self.primal.sum()), float(self.dual.sum()))
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def _gather(self) -> None:
+        """The positives of every face."""
+        faces = self.assignment[self._positives]
+        order = np.argsort(faces, kind="stable")
+        ends = np.bincount(faces, minlength=len(self.W)).cumsum()
+        self._own = np.split(self._positives[order], ends[:-1])
+
+    def _refill(self) -> None:
+        """Pools of the pairs with multipliers, and of no others."""
+        rows, owners = np.nonzero(self.alpha)
+        order = np.argsort(owners, kind="stable")
+        ends = np.bincount(owners, minlength=len(self.W)).cumsum()
+        self._pools = np.split(rows[order], ends[:-1])
+
+    def _vacant(self) -> Integers:
+        """Faces without positives, which have the same optimum; the first is solved for all."""
+        empty = [k for k, own in enumerate(self._own) if not len(own)]
+        return np.array(empty if self._alike else [], dtype=np.int64)
+
+    def _lanes(self, faces: Integers, lanes: int) -> NDArray[Any]:
+        U = np.zeros((self.W.shape[1], lanes), dtype=np.float32 if self.single else np.float64)
+        U[:, : len(faces)] = self.W[faces].T
+        U[-1, len(faces) :] = -1e30  # lanes of no face are far inside
+        return U
+
+    def _scan(self, faces: Integers) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        lanes = next(width for width in _WIDTHS if width >= len(faces))
+        U, n, found = self._lanes(faces, lanes), len(self._y), []
+        rows, owners = np.empty((2, min(_STRETCH, n) * len(faces)), dtype=np.int32)
+        self._inside[faces] = 0.0
+        scale, reach = U.dtype.type(self._scale), U.dtype.type(-1.0 - _NEAR)
+        for first in range(0, n, _STRETCH):
+            used = scan_kernel(lanes)(
+                *self._samples, scale, U, faces, first, min(first + _STRETCH, n), self._y, self._caps,
+                self._slots, reach, self.scores, self._inside, rows, owners,
+            )  # fmt: skip
+            found.append((rows[:used].copy(), owners[:used].copy()))
+        return found
+
+    def _join(self, k: int, rows: NDArray[Any]) -> None:
+        """The pool of a face: what holds it, and what a scan has found near or beyond the margin."""
+        pool = self._pools[k]
+        self._pools[k] = np.union1d(pool[self.alpha[pool, k] > 0.0], rows)
+
+    def _with_own(self, k: int) -> Integers:
+        pool = self._pools[k]
+        return np.union1d(pool[self._y[pool] < 0.0], self._own[k])
+
+    def _climb(self, k: int, pool: Integers) -> None:
+        alpha = self.alpha[pool, k]
+        made = climb_face(
+            *self._samples, self._scale, self._y[pool], self._caps[pool, k], self._squares[pool], pool, alpha,
+            self.W[k], self._accuracy[k], _PASSES, self._shrink, int(self._rng.integers(1 << 31)),
+        )  # fmt: skip
+        self.passes += made * len(pool) / (len(self._y) * len(self.W))
+        self.alpha[pool, k] = alpha
+        self._pools[k], self._earned[k] = pool, alpha.sum()
+        self._scanned[k], self._settled[k] = False, True
+        if made < _PASSES:
+            self._accuracy[k] = max(_STRICTER * self._accuracy[k], _STRICTEST)
+
+    def _copy(self, k: int, others: Integers) -> None:
+        """Give the multipliers and the values of face k to others that have the same program."""
+        pool = self._pools[k]
+        for other in others:
+            self.alpha[self._pools[other], other] = 0.0
+            self.alpha[pool, other] = self.alpha[pool, k]
+            self._pools[other] = pool
+        for values in (self.W, self._inside, self._earned, self._settled, self._accuracy):
+            values[others] = values[k]
+        self.scores[:, others] = self.scores[:, [k]]
+
+
+def climb(
+    X: Any,
+    y: Vector,
+    costs: ArrayLike,
+    n_faces: int,
+    assignment: Integers,
+    primal_value: float,
+    tol: float,
+    *,
+    max_rounds: int = 30,
+) -> Vector:
+    """Multipliers of the faces of a polytope that come near their optimum, for its bound.
 
     Parameters
     ----------
@@ -35,91 +346,32 @@ def climb(X: Any, y: Vector, C: Vector, primal_value: float, tol: float, max_swe
         Samples.
     y : ndarray of shape (n,)
         Labels -1 and +1.
-    C : ndarray of shape (n,)
-        Costs, finite.
+    costs : array_like of shape (n,) or (n, K)
+        Cost of a sample's slack, on every face or on each.
+    n_faces : int
+        K.
+    assignment : ndarray of int, shape (n,)
+        The face that answers for each positive; entries of negatives are ignored.
     primal_value : float
-        An upper bound on the maximum; the climb ends within `tol` of it.
+        An upper bound on the optimum; the climb ends within `tol` of it, or of the optimum.
     tol : float
         Relative gap asked.
-    max_sweeps : int
-        Sweeps over all samples at most.
+    max_rounds : int
+        Scans of all samples at most.
 
     Returns
     -------
-    ndarray of shape (n,)
-        Feasible multipliers.
+    ndarray of shape (n, K)
+        Feasible multipliers: ``Σ α − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²`` is a lower bound on the optimum.
     """
-    alpha, v = np.zeros(len(y)), np.zeros(X.shape[1])
-    data = (X.data, X.indices, X.indptr) if sp.issparse(X) else (np.ascontiguousarray(X),)
-    sweep = _sweep_csr if sp.issparse(X) else _sweep_dense
-    squares = np.asarray((X.multiply(X) if sp.issparse(X) else X * X).sum(axis=1)).ravel()
-    everyone = np.flatnonzero((C > 0) & (squares > 0))
-    rng = np.random.default_rng(0)
-    for _ in range(max_sweeps):
-        active = sweep(*data, y, C, squares, rng.permutation(everyone), alpha, v)
-        for _ in range(_SHORT_SWEEPS):
-            sweep(*data, y, C, squares, rng.permutation(active), alpha, v)
-        if relative_gap(primal_value, float(alpha.sum() - 0.5 * v @ v)) <= tol:
+    given = np.asarray(costs, dtype=float)
+    caps = np.broadcast_to(given[:, None] if given.ndim == 1 else given, (len(y), n_faces))
+    ascent = FaceAscent(as_rows(X), y, caps, assignment)
+    ascent.sweep(times=2)
+    for _ in range(max_rounds):
+        ascent.scan()
+        least = min(float(ascent.primal.sum()), primal_value)
+        if relative_gap(least, float(ascent.dual.sum())) <= tol:
             break
-    return alpha
-
-
-@njit(cache=True)
-def _moved(alpha: float, slope: float, square: float, cap: float) -> float:
-    return min(max(alpha + slope / square, 0.0), cap)
-
-
-@njit(cache=True)
-def _sweep_dense(
-    X: Vector, y: Vector, C: Vector, squares: Vector, order: Integers, alpha: Vector, v: Vector
-) -> Integers:
-    """Maximise over each multiplier in `order` in turn, in place; return those not at rest at 0."""
-    m, used, active = X.shape[1], 0, np.empty_like(order)
-    for i in order:
-        score = 0.0
-        for j in range(m):
-            x = X[i, j]
-            if x != 0.0:
-                score += x * v[j]
-        slope = 1.0 - y[i] * score
-        if slope > 0.0 or alpha[i] > 0.0:
-            active[used] = i
-            used += 1
-        moved = _moved(alpha[i], slope, squares[i], C[i])
-        step = (moved - alpha[i]) * y[i]
-        if step != 0.0:
-            alpha[i] = moved
-            for j in range(m):
-                v[j] += step * X[i, j]
-    return active[:used]
-
-
-@njit(cache=True)
-def _sweep_csr(
-    data: Vector,
-    indices: NDArray[Any],
-    indptr: NDArray[Any],
-    y: Vector,
-    C: Vector,
-    squares: Vector,
-    order: Integers,
-    alpha: Vector,
-    v: Vector,
-) -> Integers:
-    """Twin of :func:`_sweep_dense` for the three arrays of a CSR matrix."""
-    used, active = 0, np.empty_like(order)
-    for i in order:
-        score = 0.0
-        for entry in range(indptr[i], indptr[i + 1]):
-            score += data[entry] * v[indices[entry]]
-        slope = 1.0 - y[i] * score
-        if slope > 0.0 or alpha[i] > 0.0:
-            active[used] = i
-            used += 1
-        moved = _moved(alpha[i], slope, squares[i], C[i])
-        step = (moved - alpha[i]) * y[i]
-        if step != 0.0:
-            alpha[i] = moved
-            for entry in range(indptr[i], indptr[i + 1]):
-                v[indices[entry]] += step * data[entry]
-    return active[:used]
+        ascent.climb(tol)
+    return ascent.alpha

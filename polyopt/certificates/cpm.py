@@ -209,17 +209,24 @@ def _bound_without_multipliers(point: _Point, loss: Loss, tol: float, max_iter: 
     if loss == "max":
         worst = hinge >= hinge.max(axis=1, keepdims=True) - 1e-6
         shares = np.where((point.y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), point.Z)
-    bound = 0.0
-    for w, costs in zip(point.W, (point.C[:, None] * shares).T, strict=True):
-        program, f = _face(point, costs), point.geometry.scores(w)
-        value = program.primal_value(w, f)
-        X = point.geometry.X
-        if X.shape[0] * X.shape[1] > _LARGE:
-            from polyopt.certificates.coordinate import climb
+    X, costs = point.geometry.X, point.C[:, None] * shares
+    if X.shape[0] * X.shape[1] > _LARGE:
+        from polyopt.certificates.coordinate import climb
 
-            dual = program.multipliers(climb(X, point.y, costs / 2, value, tol), None, None)
-        else:
-            dual = ascend(program, w, f, value, tol, max_iter)
+        alpha = climb(
+            X[:, :-1],
+            point.y,
+            costs if loss == "max" else point.C,
+            len(point.W),
+            point.Z.argmax(axis=1),
+            point.value(loss),
+            tol,
+        )
+        return float(alpha.sum() - 0.25 * (_pulls(point.geometry, point.y, alpha) ** 2).sum())
+    bound = 0.0
+    for w, face_costs in zip(point.W, costs.T, strict=True):
+        program, f = _face(point, face_costs), point.geometry.scores(w)
+        dual = ascend(program, w, f, program.primal_value(w, f), tol, max_iter)
         bound += 2 * program.dual_value(program.repair(dual))
     return bound
 
