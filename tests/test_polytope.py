@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from polyopt.polytope import Polytope
@@ -70,6 +71,15 @@ def test_simplex(m):
     np.testing.assert_allclose(body.chebyshev().centre, radius, rtol=1e-9)
 
 
+@pytest.mark.parametrize("m", [3, 4])
+def test_a_corner_of_many_faces_stays_one_when_they_miss_it_by_rounding(m):
+    body = octahedron(m)
+    rng = np.random.default_rng(m)
+    rounded = Polytope(body.W * (1.0 + 1e-12 * rng.normal(size=body.W.shape)), body.b)
+    assert rounded.vertices().shape == (2 * m, m)
+    assert rounded.volume() == pytest.approx(body.volume(), rel=1e-9)
+
+
 @pytest.mark.parametrize("m", [2, 3, 4, 5])
 def test_octahedron_has_each_corner_once_though_many_faces_meet_there(m):
     body = octahedron(m)
@@ -119,6 +129,14 @@ def test_measures_move_with_the_set(seed, m, extra):
     assert moved.vertices().shape == expected.shape
     nearest = np.linalg.norm(moved.vertices()[:, None] - expected, axis=2).min(axis=0)
     assert nearest.max() < 1e-7 * factor
+
+
+@pytest.mark.parametrize("depth", [1e-3, 1e-6])
+@pytest.mark.parametrize("m", [1, 2, 3, 6])
+def test_a_face_that_cuts_a_corner_off_counts_and_one_that_misses_it_does_not(m, depth):
+    for sign in (1.0, -1.0):
+        cut = Polytope(np.vstack([cube(m).W, np.ones(m)]), np.append(cube(m).b, sign * m * depth - m))
+        np.testing.assert_array_equal(cut.redundant[-1], sign < 0)
 
 
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 4), copies=st.integers(1, 3))
@@ -216,6 +234,23 @@ def test_a_needle_is_bounded_and_a_wedge_is_not():
     assert wedge.volume() == np.inf
 
 
+def test_a_solvers_wrong_answer_is_not_believed(monkeypatch):
+    def wrong_for(methods):
+        def solve(*arguments, method, **others):
+            answer = linprog(*arguments, method=method, **others)
+            if method in methods:
+                answer.x = answer.x * 1.001
+            return answer
+
+        monkeypatch.setattr("polyopt.polytope.halfspaces.linprog", solve)
+
+    wrong_for(["highs"])
+    assert simplex(3).chebyshev().radius == pytest.approx(1.0 / (3 + math.sqrt(3)), rel=1e-9)
+    wrong_for(["highs", "highs-ipm"])
+    with pytest.raises(RuntimeError, match="could not solve a linear program of 4 faces"):
+        simplex(3).chebyshev()
+
+
 # -- sets with nothing inside, without end, without width ----------------------------------------
 
 
@@ -277,8 +312,31 @@ def test_one_face():
     assert body.within(0.0, [3.0, 2.0]).volume() == pytest.approx(6.0 - 0.5 * (7 / 3) * (7 / 4))
 
 
+@given(seed=st.integers(0, 10**6), m=st.integers(2, 4))
+def test_faces_through_one_point_that_leave_no_room_make_it_flat(seed, m):
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(m + 1, m))
+    W[m] = -W[:m].sum(axis=0)  # the simplex of no size around x, but for rounding
+    body = Polytope(W, -(W @ rng.normal(size=m) * 10))
+    assert body.is_flat
+    assert body.volume() == 0.0
+    assert not Polytope(W, body.b - 1e-9).is_flat
+    assert Polytope(W, body.b + 1e-9).is_empty
+
+
+@pytest.mark.parametrize("angle", [0.3, 0.785, 2.0])
+def test_a_narrow_wedge_is_told_from_a_needle_whatever_its_direction(angle):
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    for slope in (1e-3, 1e-6):
+        needle = Polytope(np.array([[slope, 1.0], [slope, -1.0], [-1.0, 0.0]]) @ turn.T, [-1.0, -1.0, 0.0])
+        wedge = Polytope(np.array([[-slope, 1.0], [-slope, -1.0], [-1.0, 0.0]]) @ turn.T, [-1.0, -1.0, 0.0])
+        assert needle.is_bounded
+        assert needle.volume() == pytest.approx(1 / slope, rel=1e-6)
+        assert not wedge.is_bounded
+
+
 def test_a_strip_has_a_largest_ball_though_it_has_no_end():
-    body = Polytope([[1.0, 1.0], [-1.0, -1.0]], [-3.0, 1.0])
+    body = Polytope([[1.0, 1.0], [-1.0, -1.0], [2.0, 2.0]], [-3.0, 1.0, -9.0])
     assert body.chebyshev().radius == pytest.approx(1 / math.sqrt(2))
     assert not body.is_bounded
     np.testing.assert_array_equal(body.bounding_box(), [[-np.inf] * 2, [np.inf] * 2])

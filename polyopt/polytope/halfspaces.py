@@ -103,17 +103,16 @@ def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
         Offsets.
     """
     ball = inner_ball(W, b)
-    zero = ~W.any(axis=1)
-    redundant = zero & (b <= 0)
+    redundant = np.zeros(len(W), dtype=bool)
     if ball.radius < 0:
-        for k in np.flatnonzero(~redundant)[::-1]:
+        for k in reversed(range(len(W))):
             redundant[k] = True
             redundant[k] = inner_ball(W[~redundant], b[~redundant]).radius < 0
         return redundant
     room, noise = _room(W, b, ball.centre)
     A, rows, _ = _equilibrated(W)
     length = _common_length(rows * room)
-    for k in np.flatnonzero(~redundant)[::-1]:
+    for k in reversed(range(len(W))):
         others = ~redundant
         others[k] = False
         here = rows[k] * room[k] / length

@@ -86,10 +86,7 @@ def volume_of(W: Array, b: Array) -> float:
 def _corners(W: Array, b: Array, low: Array, high: Array) -> Array:
     """Corners with the bounding box brought to [-1, 1] in every direction, where Qhull is accurate."""
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
-    room = -(W @ middle + b)
-    A = W * half
-    size = np.linalg.norm(A, axis=1)
-    A, room = A / size[:, None], room / size
+    A, room = W * half, -(W @ middle + b)
     centre = inner_ball(A, -room).centre
     room = room - A @ centre
     found = HalfspaceIntersection(np.column_stack([A, -room]), np.zeros(len(centre))).intersections
