@@ -1,0 +1,366 @@
+"""Branch and bound over the assignments of positives to faces: a chunk of nodes, in compiled code.
+
+A node is a set of faces allowed to each positive; one that has a single face left is assigned to it.
+Its multipliers, kept from its parent, are feasible for the faces with what is assigned, so the sum of
+the faces' dual values bounds all its completions, and :mod:`polyopt.solvers.cpm_bound` adds what the
+others cost at least. What would cost more than the incumbent is forbidden.
+
+The faces are alike: of those that answer for nobody yet only the first is offered, and what is
+forbidden there is forbidden on the others too, as their names could be exchanged. Nodes are taken
+best bound first; when the room for nodes runs short, the deepest first, which needs little.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from polyopt.solvers.cpm_bound import Moves, add_up, cost_on, try_move
+from polyopt.solvers.cpm_face import Samples, caps_of, climb, dual_value, hyperplane, price, settle
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["Best", "Node", "Tree", "explore", "node_for", "tree_for"]
+
+_SWEEPS, _FINE_SWEEPS = 200, 20_000
+_COARSE, _FINE = 1e-4, 1e-7  # least gain of a sweep, of the distance to the incumbent
+
+
+class Tree(NamedTuple):
+    """Open nodes: allowed (M, npos, K), alpha (M, K, n), bound and depth (M,).
+
+    slots (M,) is a permutation of the nodes' places, the open ones first; counts holds how many are
+    open and how many were explored.
+    """
+
+    allowed: NDArray[Any]
+    alpha: Vector
+    bound: Vector
+    depth: NDArray[Any]
+    slots: NDArray[Any]
+    counts: NDArray[Any]
+
+
+class Best(NamedTuple):
+    """The incumbent W (K, d), and limits: the least cost known, and the least bound of what was cut."""
+
+    W: Vector
+    limits: Vector
+
+
+class Node(NamedTuple):
+    """The node at hand: allowed (npos, K), alpha and caps (K, n), W (K, d), and of each positive
+    its face or -1, its place in the order of moves and what it costs at least by itself (npos,).
+    """  # noqa: D205
+
+    allowed: NDArray[Any]
+    alpha: Vector
+    caps: Vector
+    W: Vector
+    face: NDArray[Any]
+    rank: NDArray[Any]
+    cost: Vector
+
+
+def tree_for(data: Samples, n_faces: int, room: int) -> Tree:
+    """A tree of one open node, in which nothing is assigned (all is, where there is one face)."""
+    n = len(data.C)
+    return Tree(
+        np.ones((room, n - data.inside, n_faces), dtype=np.bool_),
+        np.zeros((room, n_faces, n)),
+        np.zeros(room),
+        np.zeros(room, dtype=np.int64),
+        np.arange(room),
+        np.array([1, 0]),
+    )
+
+
+def node_for(data: Samples, n_faces: int, rank: NDArray[Any]) -> Node:
+    """Room for the node at hand."""
+    (n, d), npos = data.A.shape, len(rank)
+    return Node(
+        np.ones((npos, n_faces), dtype=np.bool_),
+        np.zeros((n_faces, n)),
+        np.zeros((n_faces, n)),
+        np.zeros((n_faces, d)),
+        np.zeros(npos, dtype=np.int64),
+        rank,
+        np.zeros(npos),
+    )
+
+
+@njit(cache=True)
+def explore(
+    data: Samples, tree: Tree, best: Best, node: Node, moves: Moves, nodes: int, tol: float, additive: bool
+) -> None:
+    """Explore up to `nodes` nodes, in place; without `additive` the sum of dual values is the only bound."""
+    npos, K = node.allowed.shape
+    for _ in range(nodes):
+        if tree.counts[0] == 0:
+            return
+        place = _pop(tree, K * npos + K)
+        bound, depth = tree.bound[place], tree.depth[place]
+        if bound >= best.limits[0] * (1.0 - tol):
+            best.limits[1] = min(best.limits[1], bound)
+            continue
+        tree.counts[1] += 1
+        node.allowed[:] = tree.allowed[place]
+        node.alpha[:] = tree.alpha[place]
+        bound, base, branch, used = _examine(data, best, node, moves, bound, tol, additive)
+        cut = best.limits[0] * (1.0 - tol)
+        if branch < 0 or bound >= cut:
+            best.limits[1] = min(best.limits[1], bound)
+            continue
+        for k in range(used):
+            if not node.allowed[branch, k]:
+                continue
+            child = max(bound, base + moves.gain[branch, k]) if additive else bound
+            if child >= cut:
+                best.limits[1] = min(best.limits[1], child)
+                continue
+            place = tree.slots[tree.counts[0]]
+            tree.counts[0] += 1
+            tree.allowed[place] = node.allowed
+            tree.allowed[place, branch] = False
+            tree.allowed[place, branch, k] = True
+            tree.alpha[place] = node.alpha
+            if additive:
+                tree.alpha[place, k] += moves.delta[branch, k]
+            tree.bound[place], tree.depth[place] = child, depth + 1
+
+
+@njit(cache=True)
+def _pop(tree: Tree, reserve: int) -> int:
+    """Close the open node with the least bound or, when less than `reserve` is free, the deepest."""
+    count = tree.counts[0]
+    deep = len(tree.slots) - count < reserve
+    chosen = 0
+    for s in range(1, count):
+        one, other = tree.slots[s], tree.slots[chosen]
+        deeper, level = tree.depth[one] > tree.depth[other], tree.depth[one] == tree.depth[other]
+        lower, even = tree.bound[one] < tree.bound[other], tree.bound[one] == tree.bound[other]
+        if (deep and (deeper or (level and lower))) or (not deep and (lower or (even and deeper))):
+            chosen = s
+    place = tree.slots[chosen]
+    tree.slots[chosen] = tree.slots[count - 1]
+    tree.slots[count - 1] = place
+    tree.counts[0] = count - 1
+    return int(place)
+
+
+@njit(cache=True)
+def _examine(
+    data: Samples, best: Best, node: Node, moves: Moves, bound: float, tol: float, additive: bool
+) -> tuple[float, float, int, int]:
+    """Bound the node at hand, forbid and assign what follows, and try its faces as an incumbent.
+
+    Returns
+    -------
+    bound : float
+        Of all its completions that may cost less than the incumbent; infinite if there is none.
+    base : float
+        The sum of the dual values.
+    branch : int
+        The positive to branch on; -1 if none of those left can raise the cost.
+    used : int
+        How many faces are offered.
+    """
+    fine = False
+    while True:
+        used, opens = _assign(node)
+        cut = best.limits[0] * (1.0 - tol)
+        goal = max(cut - bound, tol * cut) / len(node.W)
+        base = _solve_faces(
+            data, node, used, _FINE_SWEEPS if fine else _SWEEPS, (_FINE if fine else _COARSE) * goal
+        )
+        bound = max(bound, base)
+        _try_incumbent(data, best, node, tol)
+        cut = best.limits[0] * (1.0 - tol)
+        if bound >= cut:
+            return bound, base, -1, used
+        order = _paying(data, node, used)
+        if len(order) == 0:
+            if fine:
+                return bound, base, -1, used
+            fine = True  # the incumbent is all but found: close the gap, or find who pays after all
+            continue
+        if not additive:
+            return bound, base, _largest(node.cost, order), used
+        verdict = _try_moves(data, best, node, moves, order, used, opens, base, cut)
+        if verdict == _CLOSED:
+            return np.inf, base, -1, used
+        if verdict == _ASSIGNED:
+            continue
+        order = order[np.argsort(node.rank[order])]
+        caps, alpha, W, allowed = node.caps[:used], node.alpha[:used], node.W[:used], node.allowed[:, :used]
+        total = add_up(data, caps, alpha, W, moves, allowed, order, cut - base)
+        bound = max(bound, base + total)
+        if bound >= cut:
+            return bound, base, -1, used
+        verdict = _forbid_jointly(data, best, node, moves, order, used, opens, base + total, cut)
+        if verdict == _CLOSED:
+            return np.inf, base, -1, used
+        if verdict == _ASSIGNED:
+            continue
+        # What a branch adds for certain is the cost of one move, of which the bound has a part already.
+        return bound, base, _largest(node.cost - moves.added, order), used
+
+
+@njit(cache=True)
+def _assign(node: Node) -> tuple[int, bool]:
+    """Note who is assigned where; return how many faces are offered, and whether the last is empty."""
+    npos, K = node.allowed.shape
+    used = 0
+    for p in range(npos):
+        node.face[p] = -1
+        count = 0
+        for k in range(K):
+            if node.allowed[p, k]:
+                count += 1
+                node.face[p] = k
+        if count > 1:
+            node.face[p] = -1
+        used = max(used, node.face[p] + 1)
+    return min(K, used + 1), used < K
+
+
+@njit(cache=True)
+def _solve_faces(data: Samples, node: Node, used: int, sweeps: int, least: float) -> float:
+    """Raise the multipliers of each face; return the sum of all dual values.
+
+    The faces from `used` on answer for nobody, like the one before them, of which they are copies.
+    """
+    K, n = node.alpha.shape
+    zero, total = np.zeros(n), 0.0
+    for k in range(K):
+        if k < used:
+            caps_of(data, node.face, k, node.caps[k])
+            hyperplane(data, node.alpha[k], node.W[k])
+            climb(data, zero, node.caps[k], node.alpha[k], node.W[k], sweeps, np.inf, least)
+            hyperplane(data, node.alpha[k], node.W[k])  # anew, for the rounding of many small steps
+        else:
+            node.alpha[k], node.W[k] = node.alpha[used - 1], node.W[used - 1]
+            node.caps[k] = node.caps[used - 1]
+        total += dual_value(node.alpha[k], node.W[k])
+    return total
+
+
+@njit(cache=True)
+def _try_incumbent(data: Samples, best: Best, node: Node, tol: float) -> None:
+    """Keep the node's faces if they are the best so far, and what alternating makes of them."""
+    found = np.zeros(len(node.face), np.int64)
+    J = price(data, node.W, found)
+    if best.limits[0] > J:
+        best.limits[0], best.W[:] = J, node.W
+        W = node.W.copy()
+        J = settle(data, found, W, 1e-3 * tol * J)
+        if best.limits[0] > J:
+            best.limits[0], best.W[:] = J, W
+
+
+@njit(cache=True)
+def _paying(data: Samples, node: Node, used: int) -> NDArray[Any]:
+    """Positives not assigned that pay on every face allowed: only they can raise the bound."""
+    order, count = np.empty(len(node.face), np.int64), 0
+    for p in range(len(node.face)):
+        if node.face[p] >= 0:
+            continue
+        least = np.inf
+        for k in range(used):
+            if node.allowed[p, k]:
+                hinge = 1.0
+                for j in range(data.A.shape[1]):
+                    hinge -= data.A[data.inside + p, j] * node.W[k, j]
+                least = min(least, hinge)
+        if least > 0.0:
+            node.cost[p] = data.C[data.inside + p] * least
+            order[count] = p
+            count += 1
+    return order[:count]
+
+
+@njit(cache=True)
+def _largest(score: Vector, order: NDArray[Any]) -> int:
+    """Of the positives in `order` the one with the largest score, the first where several have it."""
+    chosen = order[0]
+    for p in order:
+        if score[p] > score[chosen]:
+            chosen = p
+    return int(chosen)
+
+
+_OPEN, _ASSIGNED, _CLOSED = 0, 1, 2  # what forbidding led to
+
+
+@njit(cache=True)
+def _try_moves(
+    data: Samples, best: Best, node: Node, moves: Moves, order: NDArray[Any], used: int, opens: bool,
+    base: float, cut: float,
+) -> int:  # fmt: skip
+    """Try every move by itself, and forbid those that cost too much."""
+    verdict = _OPEN
+    for p in order:
+        node.cost[p] = np.inf
+        for k in range(used):
+            if node.allowed[p, k]:
+                cost = try_move(data, node.caps[k], node.alpha[k], node.W[k], p, k, moves, cut - base)
+                if base + cost < cut:
+                    node.cost[p] = min(node.cost[p], cost)
+                else:
+                    best.limits[1] = min(best.limits[1], base + cost)
+                    _forbid(node, p, k, used, opens)
+        verdict = max(verdict, _after(node, p, used, opens))
+        if verdict == _CLOSED:
+            break
+    return verdict
+
+
+@njit(cache=True)
+def _forbid_jointly(
+    data: Samples, best: Best, node: Node, moves: Moves, order: NDArray[Any], used: int, opens: bool,
+    bound: float, cut: float,
+) -> int:  # fmt: skip
+    """Forbid the moves that cost too much together with what all others add to the bound."""
+    verdict = _OPEN
+    for p in order:
+        for k in range(used):
+            if node.allowed[p, k]:
+                cost = cost_on(data, node.alpha[k], node.W[k], moves, order, p, k)
+                total = bound - moves.added[p] + cost
+                if total >= cut:
+                    best.limits[1] = min(best.limits[1], total)
+                    _forbid(node, p, k, used, opens)
+        verdict = max(verdict, _after(node, p, used, opens))
+        if verdict == _CLOSED:
+            break
+    return verdict
+
+
+@njit(cache=True)
+def _forbid(node: Node, p: int, k: int, used: int, opens: bool) -> None:
+    """Take face k from positive p, and with the first empty face all the others."""
+    if opens and k == used - 1:
+        node.allowed[p, k:] = False
+    else:
+        node.allowed[p, k] = False
+
+
+@njit(cache=True)
+def _after(node: Node, p: int, used: int, opens: bool) -> int:
+    """Whether positive p has one face left, or none.
+
+    Nobody is assigned to an empty face here: who opens it is for the branching to choose.
+    """
+    left, last = 0, -1
+    for k in range(used):
+        if node.allowed[p, k]:
+            left += 1
+            last = k
+    if left == 0:
+        return _CLOSED
+    return _ASSIGNED if left == 1 and not (opens and last == used - 1) else _OPEN
