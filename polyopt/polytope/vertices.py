@@ -22,6 +22,7 @@ __all__ = ["check_size", "vertices_of", "volume_of"]
 _MOST_FEATURES = 8
 _MOST_VERTICES = 200_000
 _SAME = 1e-9  # corners nearer to each other than this share of the polytope's width are one
+_FREE = 1e-8  # singular value of the normals at a point, below which it can move along them
 
 
 def check_size(n_faces: int, n_features: int) -> None:
@@ -90,7 +91,13 @@ def _corners(W: Array, b: Array, low: Array, high: Array) -> Array:
     centre = inner_ball(A, -room).centre
     room = room - A @ centre
     found = HalfspaceIntersection(np.column_stack([A, -room]), np.zeros(len(centre))).intersections
-    return _ordered(_merged(found[np.isfinite(found).all(axis=1)] + centre))
+    points = _merged(found[np.isfinite(found).all(axis=1)])
+    size = np.linalg.norm(A, axis=1)
+    A = A / size[:, None]
+    left = (room / size)[:, None] - A @ points.T
+    # Where faces all but meet Qhull gives points along an edge as well, whose faces leave them a direction.
+    fixed = [np.linalg.matrix_rank(A[faces], tol=_FREE) == len(centre) for faces in (left <= _SAME).T]
+    return _ordered(points[fixed] + centre)
 
 
 def _merged(points: Array) -> Array:
