@@ -1,0 +1,206 @@
+"""The Convex Polytope Machine with the worst-case margin: the largest face is kept short, not their sum.
+
+Problem
+-------
+As in :mod:`formulations.cpm`, for a fixed assignment; but where the sum of squared norms makes the faces'
+margins large in total, here the smallest margin of them all is made large. The faces share one
+multiplier budget, which ties them together.
+
+Variables and shapes
+--------------------
+As in :mod:`formulations.cpm`: W (K, m+1), xi (n, K) or, with the shared slack of loss="max", one entry
+per negative and K per positive; alpha (n, K). t is a scalar, theta (K,), and in the dual s (K,).
+v_k = Σ_i α_ik y_i x̃_i.
+
+Primal
+------
+     min  t + Σ_ik C_i Z_ik ξ_ik                   loss="sum"
+     min  t + Σ_neg C_i ξ_i + Σ_pos Σ_k C_i Z_ik ξ_ik   loss="max"
+     margin:  y_i W_k·x̃_i ≥ 1 − ξ_[ik]            [alpha]
+     slack:   ξ ≥ 0                                [beta]
+     norm:    ‖W_k‖² ≤ t                           [theta]
+
+Dual
+----
+Minimising the Lagrangian over t asks for Σ θ_k = 1 and over W_k for 2 θ_k W_k = v_k, which leaves
+Σ α − ¼ Σ_k ‖v_k‖²/θ_k. The best θ for given α is θ_k = ‖v_k‖ / Σ_l ‖v_l‖, hence
+     max  Σ_ik α_ik − ¼ (Σ_k s_k)²
+     norm:    ‖v_k‖ ≤ s_k                          [radius]
+     margin:  α_ik ≥ 0                             [surplus of the primal row margin]
+     xi:      α_ik ≤ C_i Z_ik                      [xi]    loss="sum", and the positives of "max"
+     xi:      Σ_k α_ik ≤ C_i                       [xi]    the negatives of loss="max"
+
+Recovery
+--------
+W_k = v_k/(2θ_k) = v_k S/(2‖v_k‖) with S = Σ_k ‖v_k‖, t = S²/4, the slacks as in :mod:`formulations.cpm`.
+A face with v_k = 0 needs no length to keep its margins free: any W_k with ‖W_k‖² ≤ t that violates none
+of its margins beyond its multipliers is optimal, and is not given by the multipliers.
+
+Multipliers
+-----------
+theta_k is the share of face k in the margin budget: 0 for a face that could be shorter, all of it for a
+single one that is the longest. alpha and beta are as in :mod:`formulations.cpm`; radius is the sum of
+the s_k over two, the same for all faces: the norm that the longest of them has.
+
+Infeasible when
+---------------
+Never for finite C: W = 0, t = 0, ξ = 1 is feasible.
+
+Reference
+---------
+Kantchelian, Tschantz, Huang, Bartlett, Joseph & Tygar, Large-Margin Convex Polytope Machine (2014),
+the worst-case margin beside eq. (6); the dual is derived here.
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations import cpm_worst
+>>> X, y = np.array([[-2.0], [0.0], [1.0]]), np.array([1, -1, 1])  # the right face has less room
+>>> program = cpm_worst.fixed_assignment(X, y, n_faces=2, assignment=[0, -1, 1], C=10.0)
+>>> solution = program.solve()
+>>> print((solution["W"] ** 2).sum(axis=1).max().round(6), solution["t"].round(6))
+5.0 5.0
+>>> solution.duals["norm"].round(4) + 0.0
+array([0., 1.])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from formulations import cpm
+from formulations.polytope import lift
+from formulations.program import Duality, Program, Row
+from formulations.recovery import as_data
+from formulations.samples import two_blobs
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.polytope import Loss
+
+__all__ = ["fixed_assignment", "fixed_assignment_dual", "pairs", "recover", "shares"]
+
+_SOURCE = "Kantchelian et al. (2014), worst-case margin beside eq. (6)"
+
+
+def fixed_assignment(
+    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
+) -> Program:
+    """The machine with the worst-case margin for a fixed assignment.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels: -1 inside, +1 outside.
+    n_faces : int
+        K, at least 1.
+    assignment : array_like of int, shape (n,)
+        The face of each positive; the entries of negatives are ignored.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    loss : {"sum", "max"}
+        Whether a negative pays for every face it violates, or for the worst.
+
+    Returns
+    -------
+    Program
+        With the parameters C and Z, as :func:`formulations.cpm.fixed_assignment`, whose rows it has.
+    """
+    total = cpm.fixed_assignment(X, y, n_faces, assignment, C, loss)
+    W, t = total.variables["W"], cp.Variable(name="t")
+    norm = Row(
+        "norm",
+        cp.sum(cp.square(W), axis=1) <= t,
+        "‖Wₖ‖² ≤ t",
+        r"\|W_k\|^2 \le t",
+        "theta",
+        "face k's share of the margin budget: 0 where it could be shorter; they add up to 1",
+    )
+    _, paid = total.objective.args[0].args
+    return Program(
+        name=total.name.replace("cpm.", "cpm_worst."),
+        title=f"{total.title}, worst-case margin",
+        source=_SOURCE,
+        objective=cp.Minimize(t + paid),
+        objective_text=total.objective_text.replace("‖W‖²", "t"),
+        objective_latex=total.objective_latex.replace(r"\|W\|^2", "t"),
+        variables={**total.variables, "t": t},
+        rows=(*total.rows, norm),
+        parameters=total.parameters,
+    )
+
+
+def fixed_assignment_dual(
+    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
+) -> Program:
+    """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in there."""
+    total = cpm.fixed_assignment_dual(X, y, n_faces, assignment, C, loss)
+    X, y = as_data(X, y)
+    alpha, s = total.variables["alpha"], cp.Variable(n_faces, name="s")
+    norm = Row(
+        "norm",
+        cp.norm(lift(X).T @ cp.multiply(y[:, None], alpha), axis=0) <= s,
+        "‖vₖ‖ ≤ sₖ,  vₖ = Σᵢ αᵢₖ yᵢ x̃ᵢ",
+        r"\|v_k\| \le s_k,\quad v_k = \sum_i \alpha_{ik} y_i \tilde x_i",
+        "radius",
+        "the norm of the longest face",
+    )
+    return Program(
+        name=total.name.replace("cpm.", "cpm_worst."),
+        title=f"{total.title}, worst-case margin",
+        source=f"{_SOURCE} (derived)",
+        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.square(cp.sum(s))),
+        objective_text="Σᵢₖ αᵢₖ − ¼ (Σₖ sₖ)²",
+        objective_latex=r"\sum_{ik} \alpha_{ik} - \tfrac14 \big(\sum_k s_k\big)^2",
+        variables={"alpha": alpha, "s": s},
+        rows=(*total.rows, norm),
+        parameters=total.parameters,
+    )
+
+
+def shares(X: Any, y: ArrayLike, alpha: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """θ (K,) and v (K, m+1) that belong to alpha (n, K); θ is 0 throughout where v is."""
+    X, y = as_data(X, y)
+    v = np.asarray(lift(X).T @ (alpha * y[:, None])).T
+    lengths = np.linalg.norm(v, axis=1)
+    return lengths / (lengths.sum() or 1.0), v
+
+
+def recover(X: Any, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
+    """Primal variables W, xi and t from the dual's alpha (n, K); W_k = 0 where v_k is."""
+    X, y = as_data(X, y)
+    theta, v = shares(X, y, alpha)
+    scale = np.divide(1.0, theta, out=np.zeros_like(theta), where=theta > 0)
+    # cpm.recover makes W and its slacks from multipliers whose pulls are twice W.
+    point = cpm.recover(X, y, alpha * scale, loss)
+    return {**point, "t": np.array((point["W"] ** 2).sum(axis=1).max())}
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """Every program of this module on random data, as primal-dual pairs."""
+    # Negatives between two groups of positives, so that both faces are needed and theta > 0.
+    X, y = two_blobs(m=2, seed=seed)
+    side = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
+    X[:, 0] = np.where(y > 0, 2.5 * side, 0.0) + 0.7 * (X[:, 0] - X[:, 0].mean())
+    C, K, assignment = np.where(y > 0, 1.0, 0.7), 2, (side > 0).astype(int)
+
+    def of(loss: Loss) -> Duality:
+        arguments = (X, y, K, assignment, C, loss)
+        return Duality(
+            fixed_assignment(*arguments),
+            fixed_assignment_dual(*arguments),
+            lambda v: recover(X, y, v["alpha"], loss),
+        )
+
+    return [of("sum"), of("max")]
+
+
+if __name__ == "__main__":
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")
