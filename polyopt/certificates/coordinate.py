@@ -111,6 +111,7 @@ class FaceAscent:
         self._inside, self._earned = np.zeros(K), np.zeros(K)
         self._scanned, self._settled = np.zeros(K, dtype=bool), np.zeros(K, dtype=bool)
         self._accuracy = np.full(K, _FIRST)
+        self._solved = -1
         # The samples, in their order, whose pair with the face may move; all that hold it are among them.
         self._pools: list[Integers] = [np.empty(0, dtype=np.int64)] * K
         self._gather()
@@ -139,7 +140,7 @@ class FaceAscent:
         """What every face pays for the negatives (K,), as of the last scan."""
         return self._inside
 
-    def resistance(self) -> Vector:
+    def own_pull(self) -> Vector:
         """½ α_i ‖x̃_i‖² of every positive: what its own multiplier adds to its score."""
         at = self._positives
         return np.asarray(0.5 * self.alpha[at, self.assignment[at]] * self._squares[at])
@@ -165,9 +166,8 @@ class FaceAscent:
 
     def scan(self) -> None:
         """Score the faces that have changed since they were scanned, and find what may move."""
-        vacant = self._vacant()
         faces = np.flatnonzero(~self._scanned)
-        faces = faces[~np.isin(faces, vacant[1:])]
+        faces = faces[~np.isin(faces, self._spared)]
         found: list[tuple[NDArray[Any], NDArray[Any]]] = []
         for first in range(0, len(faces), _WIDTHS[-1]):
             found += self._scan(faces[first : first + _WIDTHS[-1]])
@@ -177,21 +177,28 @@ class FaceAscent:
             order = np.argsort(owners, kind="stable")
             ends = np.bincount(owners, minlength=len(self.W)).cumsum()
             rows = rows[order]
-            for k in faces:
+            for k in faces.tolist():
                 self._join(k, rows[(ends[k - 1] if k else 0) : ends[k]])
-        if len(vacant) and not self._scanned[vacant].all():
-            self._copy(vacant[0], vacant[1:])
+        if not self._scanned[self._spared].all() or self._solved in faces:
+            self._copy(self._solved, self._spared)
         self._scanned[:] = True
 
-    def climb(self, tol: float) -> None:
-        """Climb the faces whose gap is above `tol` times their share of the objective."""
-        if not self._scanned.all():
-            self.scan()
-        values = self.primal
+    def climb(self, tol: float, accuracy: float | None = None) -> None:
+        """Climb the faces whose gap is above `tol` times their share of the objective.
+
+        Parameters
+        ----------
+        tol : float
+            Relative gap that will do.
+        accuracy : float, optional
+            Largest slope that a climb may leave behind. By default each face's own, which a face
+            lowers from climb to climb for as long as its gap is too large.
+        """
+        values = self.primal  # of the last scan: where a face has changed since, it is open anyway
         gaps = values - self.dual
         open_ = ~self._settled | (gaps > 0.5 * tol * (values + values.mean()))
-        open_[self._vacant()[1:]] = False
-        faces = np.flatnonzero(open_)
+        open_[self._spared] = False
+        faces = np.flatnonzero(open_).tolist()
         pools = [self._with_own(k) for k in faces]
         self.active = sum(map(len, pools))
         if self.active > _CROWDED * len(self._y) // 4 and len(self.W) > 1:
@@ -200,7 +207,9 @@ class FaceAscent:
                 self.sweep(rows, _SWEEPS)
                 return
         for k, pool in zip(faces, pools, strict=True):
-            self._climb(k, pool)
+            self._climb(k, pool, self._accuracy[k] if accuracy is None else accuracy)
+            if accuracy is None:
+                self._accuracy[k] = max(_STRICTER * self._accuracy[k], _STRICTEST)
 
     def reassign(self, assignment: Integers) -> None:
         """Let other faces answer for some positives; their multipliers on the old ones become 0."""
@@ -255,11 +264,17 @@ class FaceAscent:
     # -- parts ---------------------------------------------------------------------------------
 
     def _gather(self) -> None:
-        """The positives of every face."""
+        """The positives of every face; of the faces without, which are all alike, the one solved for all."""
         faces = self.assignment[self._positives]
         order = np.argsort(faces, kind="stable")
         ends = np.bincount(faces, minlength=len(self.W)).cumsum()
         self._own = np.split(self._positives[order], ends[:-1])
+        empty = np.array(
+            [k for k, own in enumerate(self._own) if self._alike and not len(own)], dtype=np.int64
+        )
+        if len(empty) and self._solved not in empty:
+            self._solved = int(empty[np.argmax(self._settled[empty])])
+        self._spared = empty[empty != self._solved]
 
     def _refill(self) -> None:
         """Pools of the pairs with multipliers, and of no others."""
@@ -267,11 +282,6 @@ class FaceAscent:
         order = np.argsort(owners, kind="stable")
         ends = np.bincount(owners, minlength=len(self.W)).cumsum()
         self._pools = np.split(rows[order], ends[:-1])
-
-    def _vacant(self) -> Integers:
-        """Faces without positives, which have the same optimum; the first is solved for all."""
-        empty = [k for k, own in enumerate(self._own) if not len(own)]
-        return np.array(empty if self._alike else [], dtype=np.int64)
 
     def _lanes(self, faces: Integers, lanes: int) -> NDArray[Any]:
         U = np.zeros((self.W.shape[1], lanes), dtype=np.float32 if self.single else np.float64)
@@ -302,18 +312,16 @@ class FaceAscent:
         pool = self._pools[k]
         return np.union1d(pool[self._y[pool] < 0.0], self._own[k])
 
-    def _climb(self, k: int, pool: Integers) -> None:
+    def _climb(self, k: int, pool: Integers, accuracy: float) -> None:
         alpha = self.alpha[pool, k]
         made = climb_face(
             *self._samples, self._scale, self._y[pool], self._caps[pool, k], self._squares[pool], pool, alpha,
-            self.W[k], self._accuracy[k], _PASSES, self._shrink, int(self._rng.integers(1 << 31)),
+            self.W[k], accuracy, _PASSES, self._shrink, int(self._rng.integers(1 << 31)),
         )  # fmt: skip
         self.passes += made * len(pool) / (len(self._y) * len(self.W))
         self.alpha[pool, k] = alpha
         self._pools[k], self._earned[k] = pool, alpha.sum()
         self._scanned[k], self._settled[k] = False, True
-        if made < _PASSES:
-            self._accuracy[k] = max(_STRICTER * self._accuracy[k], _STRICTEST)
 
     def _copy(self, k: int, others: Integers) -> None:
         """Give the multipliers and the values of face k to others that have the same program."""

@@ -156,8 +156,8 @@ def _product(values, columns, begin, end, offset, w):  # type: ignore[no-untyped
         s1 += values[p + one] * w[columns[q + one]]
         s2 += values[p + two] * w[columns[q + two]]
         s3 += values[p + three] * w[columns[q + three]]
-    for p in range(begin + 4 * fours, end):
-        s0 += values[p] * w[columns[p - offset]]
+    for last in range(begin + 4 * fours, end):
+        s0 += values[last] * w[columns[last - offset]]
     return (s0 + s1) + (s2 + s3)
 
 

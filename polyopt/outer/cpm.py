@@ -1,14 +1,16 @@
 """The Convex Polytope Machine as a problem of alternating minimisation.
 
-For a fixed assignment the program of formulations.cpm is solved exactly. With loss="sum" its faces
-are independent, so each is a small program of its own, built once; faces whose samples stay the
-same, in a run or from one start to another, are not solved again.
+For a fixed assignment the program of formulations.cpm is solved by one of two engines. The explicit
+program is solved exactly; with loss="sum" its faces are independent, so each is a small program of its
+own, built once, and faces whose samples stay the same, in a run or from one start to another, are not
+solved again. The dual coordinate engine (:mod:`polyopt.outer.cpm_dual`) is for large data, and for
+loss="sum" alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.polytope import Loss
+    from polyopt.outer.cpm_dual import DualEngine
+
+    Engine = Literal["program", "dual"]
 
     Vector = NDArray[np.float64]
     Assignment = NDArray[np.int64]
@@ -37,6 +42,7 @@ _EXACT = 1e-8  # proven relative gap at which a point counts as exact
 _SOLVERS = ("CLARABEL", "HIGHS")  # tried in turn; the second is slower, and exact where it succeeds
 _MOST_KEPT = 1000  # solved faces remembered
 _SUBGRADIENT_STEPS = 300  # from random faces to a start; more changed little on the built-in data
+_BLOCK = 1 << 12  # samples scored at once
 _SMALL = 1e-3  # size of the outputs of the random faces, next to the margin of 1
 
 
@@ -55,10 +61,44 @@ class PolytopeProblem:
         K, at least 1.
     loss : {"sum", "max"}
         Whether a negative pays for every face it violates, or for the worst.
+    engine : {"program", "dual"}
+        The explicit program, or dual coordinate ascent to a gap.
+    tol : float
+        Relative gap of the fixed-assignment program at the end; of the dual engine only.
+    scale : float
+        What every entry of X counts times; other than 1 for the dual engine only.
+
+    Raises
+    ------
+    ValueError
+        The engine does not exist, or cannot do what is asked.
     """
 
-    def __init__(self, X: Any, y: Vector, C: Vector, n_faces: int, loss: Loss = "sum"):
+    def __init__(
+        self,
+        X: Any,
+        y: Vector,
+        C: Vector,
+        n_faces: int,
+        loss: Loss = "sum",
+        *,
+        engine: Engine = "program",
+        tol: float = 1e-3,
+        scale: float = 1.0,
+    ):
+        if engine not in ("program", "dual"):
+            raise ValueError(f"engine must be 'program' or 'dual', not {engine!r}")
+        if engine == "dual" and loss != "sum":
+            raise ValueError(f"engine='dual' is for loss='sum', not {loss!r}; engine='program' does both")
+        if engine == "program" and scale != 1.0:
+            raise ValueError(f"scale must be 1 with engine='program', not {scale!r}; scale X beforehand")
         self.X, self.y, self.C, self.n_faces, self.loss = X, y, C, n_faces, loss
+        self._dual: DualEngine | None = None
+        if engine == "dual":
+            from polyopt.outer.cpm_dual import DualEngine
+
+            self._dual = DualEngine(X, y, C, n_faces, tol, scale)
+            return
         self._lifted = cpm.lift(X)
         self._program: Program | None = None
         self._solved: dict[bytes, Solution] = {}
@@ -73,12 +113,15 @@ class PolytopeProblem:
         The faces grow apart as the steps let each have what it is best at, which ends in far better
         fixed points than random faces do. The steps are over all samples at once and the random faces
         drawn for centred and scaled data, so that neither the order of the samples nor their
-        repetition in place of weight makes a difference.
+        repetition in place of weight makes a difference. The dual engine, whose data may be too large
+        for that, gives each positive the best of random faces; :meth:`loosen` does the rest.
         """
         scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.C)
         directions = rng.normal(size=(self.X.shape[1], self.n_faces))
         # Of equal length, so that none is shorter than a mean of others, and never the best.
         directions /= np.linalg.norm(directions, axis=0) * scaler.scale_[:, None]
+        if self._dual is not None:
+            return self._best_of_directions(directions)
         W = _SMALL * np.vstack([directions, -scaler.mean_ @ directions])
         positive, shares = self.y > 0, self.C[:, None] / self.C.sum()
         # Half the objective, over the sum of the costs: (λ/2)‖W‖² + the mean loss, λ = 2/ΣC.
@@ -90,14 +133,22 @@ class PolytopeProblem:
             W += (0.5 * self.C.sum() * pull - W) / (t + 1.0)
         return np.where(positive, np.asarray(self._lifted @ W).argmax(axis=1), -1)
 
+    def loosen(self, assignment: Assignment, time_limit: float | None = None) -> Assignment:
+        """A better assignment to begin from: the dual engine's, else the same."""
+        return assignment if self._dual is None else self._dual.loosen(assignment, time_limit)
+
     def solve(self, assignment: Assignment, time_limit: float | None = None) -> Solution:
         """The fixed-assignment optimum: primal ``W`` (K, m+1), duals ``margin`` (n, K).
+
+        The dual engine's answer may fall short of it where a positive is to move anyway.
 
         Raises
         ------
         RuntimeError
             No solver left a point.
         """
+        if self._dual is not None:
+            return self._dual.solve(assignment, time_limit)
         Z = cpm.answers(self.y, self.n_faces, assignment)
         if self.loss == "max":
             part = self._solve_together(assignment, Z, time_limit)
@@ -110,12 +161,26 @@ class PolytopeProblem:
         return self._at(W, alpha, Z, parts)
 
     def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
-        """Move each positive to its best face where that lowers its hinge strictly."""
+        """Move each positive to its best face where that lowers its hinge strictly.
+
+        The dual engine also moves one that holds its face, but would not hold the other.
+        """
+        if self._dual is not None:
+            return self._dual.reassign(point, assignment)
         scores = np.asarray(self._lifted @ point["W"].T)
         hinge = slacks(scores, self.y[:, None])
         own = np.take_along_axis(hinge, np.maximum(assignment, 0)[:, None], axis=1)[:, 0]
         gains = (self.y > 0) & (own > hinge.min(axis=1) + _GAIN)
         return np.where(gains, scores.argmax(axis=1), assignment)
+
+    def _best_of_directions(self, directions: Vector) -> Assignment:
+        """The direction (m, K) along which each positive is farthest from the mean of all positives."""
+        at = np.flatnonzero(self.y > 0)
+        best, mean = np.full(len(self.y), -1), np.asarray(self.X[at].mean(axis=0)).ravel()
+        for first in range(0, len(at), _BLOCK):
+            rows = at[first : first + _BLOCK]
+            best[rows] = np.asarray(self.X[rows] @ directions - mean @ directions).argmax(axis=1)
+        return best
 
     def _solve_face(self, mask: Vector, time_limit: float | None) -> Solution:
         key = np.packbits(mask > 0).tobytes()

@@ -24,7 +24,7 @@ from formulations.polytope import check_assignment
 from formulations.recovery import as_costs
 from formulations.solution import Solution, Status
 from polyopt.certificates.coordinate import FaceAscent
-from polyopt.rows import as_rows
+from polyopt.rows import Rows, as_rows
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
@@ -59,12 +59,12 @@ def dual_machine(
     Parameters
     ----------
     X, y, C, n_faces, assignment, scale, tol, shrink, seed
-        As in :func:`solve_cpm_dual`.
+        As in :func:`solve_cpm_dual`; X may be :class:`polyopt.rows.Rows` as well.
     """
     y = np.asarray(y, dtype=float)
     C = as_costs(C, len(y))
     chosen = check_assignment(y, n_faces, assignment)
-    rows = as_rows(X)
+    rows = X if isinstance(X, Rows) else as_rows(X)
     largest = abs(scale) * max(map(abs, map(float, (rows.values.min(initial=0), rows.values.max(initial=0)))))
     single = len(rows.values) * n_faces > _LARGE and largest < _TAME and tol >= _COARSE
     caps = np.broadcast_to(C[:, None], (len(y), n_faces))
