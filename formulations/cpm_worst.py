@@ -72,7 +72,7 @@ import cvxpy as cp
 import numpy as np
 
 from formulations import cpm
-from formulations.polytope import lift
+from formulations.polytope import lift, shares
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
@@ -164,18 +164,10 @@ def fixed_assignment_dual(
     )
 
 
-def shares(X: Any, y: ArrayLike, alpha: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """θ (K,) and v (K, m+1) that belong to alpha (n, K); θ is 0 throughout where v is."""
-    X, y = as_data(X, y)
-    v = np.asarray(lift(X).T @ (alpha * y[:, None])).T
-    lengths = np.linalg.norm(v, axis=1)
-    return lengths / (lengths.sum() or 1.0), v
-
-
 def recover(X: Any, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
     """Primal variables W, xi and t from the dual's alpha (n, K); W_k = 0 where v_k is."""
     X, y = as_data(X, y)
-    theta, v = shares(X, y, alpha)
+    theta = shares((lift(X).T @ (alpha * y[:, None])).T)
     scale = np.divide(1.0, theta, out=np.zeros_like(theta), where=theta > 0)
     # cpm.recover makes W and its slacks from multipliers whose pulls are twice W.
     point = cpm.recover(X, y, alpha * scale, loss)

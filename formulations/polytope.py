@@ -25,6 +25,7 @@ __all__ = [
     "lift",
     "natural_assignment",
     "objective",
+    "shares",
     "slack_places",
 ]
 
@@ -145,3 +146,12 @@ def check_loss(loss: str) -> None:
     """Refuse a loss other than "sum" and "max"."""
     if loss not in ("sum", "max"):
         raise ValueError(f"loss must be 'sum' or 'max', not {loss!r}")
+
+
+def shares(pulls: NDArray[Any]) -> NDArray[np.float64]:
+    """The shares θ (K,) of the worst-case margin's budget, ‖v_k‖/Σ‖v_l‖, for the pulls v (K, m+1).
+
+    All are 0 where v is; the programs are in :mod:`formulations.cpm_worst`.
+    """
+    lengths = np.linalg.norm(pulls, axis=1)
+    return np.asarray(lengths / (lengths.sum() or 1.0))

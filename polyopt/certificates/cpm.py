@@ -7,21 +7,25 @@ alternating minimisation, and no more. One face alone has one assignment, so it 
 
 With loss="sum" the faces are independent hinge programs without intercept on x̃ = (x, 1), each twice
 the SVM of cost C/2: values and violations are doubled here. With loss="max" the faces share each
-negative's slack, and its multipliers must add up to C_i at most.
+negative's slack, and its multipliers must add up to C_i at most; with margin="worst" they share the
+margin budget, and nothing else is different.
+
+A search over the assignments may supply a bound on all of them (:mod:`polyopt.outer.cpm_global`). It is
+not proven here, and the certificate says so.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.polytope import answers, check_loss, lift, natural_assignment
-from formulations.recovery import as_costs, as_data, slacks
+from formulations.polytope import answers, check_loss, lift, natural_assignment, objective, shares
+from formulations.recovery import as_costs, as_data
 from polyopt.certificates.ascent import ascend
 from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
+from polyopt.certificates.cpm_point import CpmPoint, bound_of, check_coupled, check_margin, pulls
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
 
@@ -29,12 +33,14 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.polytope import Loss
+    from polyopt.certificates.cpm_point import Margin
 
     Vector = NDArray[np.float64]
 
 __all__ = ["certify_cpm"]
 
 _NAME = "the Convex Polytope Machine"
+_ROUNDING = 1e-9  # relative, by which a bound may exceed the value of a point
 _LARGE = 500_000  # entries of X above which the bound is sought one multiplier at a time
 
 
@@ -47,6 +53,8 @@ def certify_cpm(
     alpha: ArrayLike | None = None,
     assignment: ArrayLike | None = None,
     loss: Loss = "sum",
+    margin: Margin = "total",
+    global_bound: float | None = None,
     tol: float = 1e-6,
     max_iter: int = 2000,
 ) -> Certificate:
@@ -70,6 +78,11 @@ def certify_cpm(
         multiplier holds it or, where none does, the best for W.
     loss : {"sum", "max"}
         Whether a negative pays for every face it violates, or for the worst.
+    margin : {"total", "worst"}
+        Whether the squared norms of all faces are paid for, or the largest.
+    global_bound : float, optional
+        A bound on the optimum over all assignments, which a search found
+        (:func:`polyopt.outer.cpm_global.solve_cpm_global`); for loss="sum" and margin="total".
     tol : float
         Relative tolerance for the gap and for every residual.
     max_iter : int
@@ -80,10 +93,18 @@ def certify_cpm(
     Certificate
         ``stationary`` if the point is optimal for its assignment and its assignment for it, within
         `tol`; with one face then ``optimal``. Otherwise ``suboptimal_by``, within the fixed
-        assignment.
+        assignment. With `global_bound` the point is held to that instead: ``optimal`` or
+        ``suboptimal_by`` among all assignments, if what searched for the bound is right.
+
+    Raises
+    ------
+    ValueError
+        `global_bound` is above the value of the point, or of the one that `alpha` implies: then it
+        bounds another program, or is wrong.
     """
     X, y = as_data(X, y)
     check_loss(loss)
+    check_margin(margin)
     if W is None and alpha is None:
         raise ValueError("a certificate needs a primal point (W), multipliers (alpha), or both")
     n, m = X.shape
@@ -93,27 +114,30 @@ def certify_cpm(
     implied = W is None
     if W is None:
         assert alpha is not None
-        W = 0.5 * _pulls(geometry, y, alpha)
+        W = _implied(geometry, y, alpha, margin)
     W = _matrix("W", W, (None if alpha is None else alpha.shape[1], m + 1))
     costs = as_costs(C, n)
     if assignment is None:
         assignment = natural_assignment(X, y, W)
         if alpha is not None:
             assignment = np.where(alpha.max(axis=1) > tol * costs, alpha.argmax(axis=1), assignment)
-    point = _Point(geometry, y, costs, answers(y, len(W), assignment), W, alpha, implied)
+    point = CpmPoint(geometry, y, costs, answers(y, len(W), assignment), W, alpha, implied)
     residuals: list[Residual] = []
-    primal_value = point.value(loss)
+    primal_value = point.value(loss, margin)
     if alpha is None:
-        dual_value = _bound_without_multipliers(point, loss, tol, max_iter)
+        bound = _bound_without_multipliers if margin == "total" else _worst_bound_without_multipliers
+        dual_value = bound(point, loss, tol, max_iter)
+    elif loss == "sum" and margin == "total":
+        dual_value, residuals = _check_sum(point, alpha, tol)
     else:
-        dual_value, residuals = (_check_sum if loss == "sum" else _check_max)(point, alpha, tol)
+        dual_value, residuals = check_coupled(point, alpha, loss, margin)
     single = len(W) == 1
     if not single:
         residuals.append(_assignment_residual(point))
     proven = relative_gap(primal_value, dual_value) <= tol and all(r.relative <= tol for r in residuals)
     reached = Claim.OPTIMAL if single else Claim.STATIONARY
-    return Certificate(
-        program=f"{_NAME}, loss={loss!r}",
+    certificate = Certificate(
+        program=f"{_NAME}, loss={loss!r}" + (", margin='worst'" if margin == "worst" else ""),
         claim=reached if proven else Claim.SUBOPTIMAL_BY,
         primal_value=primal_value,
         dual_value=dual_value,
@@ -122,6 +146,46 @@ def certify_cpm(
         scope=_NAME if single else "the fixed-assignment program",
         note="" if single else "Another assignment may have a lower optimum.",
     )
+    if global_bound is None:
+        return certificate
+    if (loss, margin) != ("sum", "total"):
+        raise ValueError("global_bound is for loss='sum' and margin='total', which the search minimises")
+    return _among_all_assignments(certificate, point, float(global_bound))
+
+
+def _among_all_assignments(certificate: Certificate, point: CpmPoint, bound: float) -> Certificate:
+    """The certificate with the bound that a search found, refused where the vectors disprove it."""
+    X, y = point.geometry.X[:, :-1], point.y
+    value = objective(X, y, point.W, point.C)
+    least = value
+    if point.alpha is not None:
+        implied = _implied(point.geometry, y, point.alpha, "total")
+        least = min(least, objective(X, y, implied, point.C))
+    if not bound <= least + _ROUNDING * abs(least):
+        raise ValueError(
+            f"global_bound must be at most {least:.10g}, which a point at hand attains, not {bound!r}: "
+            "a bound on another program (other data, C or n_faces), or a wrong one"
+        )
+    bound = min(bound, value)
+    close = relative_gap(value, bound) <= certificate.tol
+    sound = all(r.relative <= certificate.tol for r in certificate.residuals)
+    return replace(
+        certificate,
+        claim=Claim.OPTIMAL if close and sound else Claim.SUBOPTIMAL_BY,
+        primal_value=value,
+        dual_value=bound,
+        scope=_NAME,
+        note="The bound comes from a search over all assignments, not from these vectors.",
+    )
+
+
+def _implied(geometry: LinearGeometry, y: Vector, alpha: Vector, margin: Margin) -> Vector:
+    """The faces W that belong to alpha; 0 where a face's share of the worst-case margin is."""
+    v = pulls(geometry, y, alpha)
+    if margin == "worst":
+        theta = shares(v)[:, None]
+        v = np.divide(v, theta, out=np.zeros_like(v), where=theta > 0)
+    return 0.5 * v
 
 
 def _matrix(name: str, values: ArrayLike, shape: tuple[int | None, int | None]) -> Vector:
@@ -135,50 +199,14 @@ def _matrix(name: str, values: ArrayLike, shape: tuple[int | None, int | None]) 
     return matrix
 
 
-@dataclass(frozen=True)
-class _Point:
-    """A point to certify, with its data: W (K, m+1), alpha (n, K) or None, Z (n, K)."""
-
-    geometry: LinearGeometry
-    y: Vector
-    C: Vector
-    Z: Vector
-    W: Vector
-    alpha: Vector | None
-    implied: bool  # W is what alpha implies
-
-    @cached_property
-    def hinge(self) -> Vector:
-        """[1 − y_i W_k·x̃_i]_+, shape (n, K)."""
-        return slacks(np.asarray(self.geometry.X @ self.W.T), self.y[:, None])
-
-    @property
-    def costs(self) -> Vector:
-        """C_i Z_ik, shape (n, K)."""
-        return self.C[:, None] * self.Z
-
-    def value(self, loss: Loss) -> float:
-        """The objective for the assignment."""
-        hinge = self.hinge * self.Z
-        paid = (
-            np.where(self.y < 0, hinge.max(axis=1), hinge.sum(axis=1)) if loss == "max" else hinge.sum(axis=1)
-        )
-        return float((self.W**2).sum() + self.C @ paid)
-
-
-def _pulls(geometry: LinearGeometry, y: Vector, alpha: Vector) -> Vector:
-    """Σ_i α_ik y_i x̃_i for every face, shape (K, m+1)."""
-    return np.asarray(geometry.X.T @ (alpha * y[:, None])).T
-
-
-def _assignment_residual(point: _Point) -> Residual:
+def _assignment_residual(point: CpmPoint) -> Residual:
     """By how much a positive's hinge would fall on its best face."""
     hinge, positive = point.hinge, point.y > 0
     gain = np.where(positive, (hinge * point.Z).sum(axis=1) - hinge.min(axis=1), 0.0)
     return residual("stationarity", "assignment", gain, 1.0)
 
 
-def _check_sum(point: _Point, alpha: Vector, tol: float) -> tuple[float, list[Residual]]:
+def _check_sum(point: CpmPoint, alpha: Vector, tol: float) -> tuple[float, list[Residual]]:
     """One hinge program per face; their bounds add up."""
     bound, residuals = 0.0, []
     for k, (w, costs) in enumerate(zip(point.W, point.costs.T, strict=True)):
@@ -189,27 +217,18 @@ def _check_sum(point: _Point, alpha: Vector, tol: float) -> tuple[float, list[Re
     return bound, residuals
 
 
-def _check_max(point: _Point, alpha: Vector, tol: float) -> tuple[float, list[Residual]]:
-    """One program, its multipliers clipped to their caps and then shrunk to a negative's shared one."""
-    feasible = np.clip(alpha, 0.0, point.costs)
-    total = feasible.sum(axis=1)
-    feasible *= np.divide(point.C, total, out=np.ones_like(total), where=total > point.C)[:, None]
-    bound = float(feasible.sum() - 0.25 * (_pulls(point.geometry, point.y, feasible) ** 2).sum())
-    return bound, _residuals_max(point, alpha)
-
-
-def _bound_without_multipliers(point: _Point, loss: Loss, tol: float, max_iter: int) -> float:
+def _bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter: int) -> float:
     """The sum of the faces' bounds, each by ascent on its own dual.
 
     With loss="max" they are made independent: the largest hinge of a negative is at least any
     weighted mean of its hinges, so its cost may be split between the faces, here between those that
     it violates most.
     """
-    shares, hinge = point.Z, point.hinge
+    parts, hinge = point.Z, point.hinge
     if loss == "max":
         worst = hinge >= hinge.max(axis=1, keepdims=True) - 1e-6
-        shares = np.where((point.y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), point.Z)
-    X, costs = point.geometry.X, point.C[:, None] * shares
+        parts = np.where((point.y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), point.Z)
+    X, costs = point.geometry.X, point.C[:, None] * parts
     if X.shape[0] * X.shape[1] > _LARGE:
         from polyopt.certificates.coordinate import climb
 
@@ -222,7 +241,7 @@ def _bound_without_multipliers(point: _Point, loss: Loss, tol: float, max_iter: 
             point.value(loss),
             tol,
         )
-        return float(alpha.sum() - 0.25 * (_pulls(point.geometry, point.y, alpha) ** 2).sum())
+        return float(alpha.sum() - 0.25 * (pulls(point.geometry, point.y, alpha) ** 2).sum())
     bound = 0.0
     for w, face_costs in zip(point.W, costs.T, strict=True):
         program, f = _face(point, face_costs), point.geometry.scores(w)
@@ -231,32 +250,15 @@ def _bound_without_multipliers(point: _Point, loss: Loss, tol: float, max_iter: 
     return bound
 
 
-def _face(point: _Point, costs: Vector) -> HingeProgram:
+def _worst_bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter: int) -> float:
+    """The dual program's value, at its solution made feasible; the coupled faces leave no simpler way."""
+    from formulations.cpm_worst import fixed_assignment_dual
+
+    X, y, Z = point.geometry.X[:, :-1], point.y, point.Z
+    found = fixed_assignment_dual(X, y, len(point.W), Z.argmax(axis=1), point.C, loss).solve()
+    alpha = found["alpha"] if found.primal else np.zeros_like(Z)
+    return bound_of(point, alpha, loss, "worst")
+
+
+def _face(point: CpmPoint, costs: Vector) -> HingeProgram:
     return HingeProgram("a face", point.geometry, point.y, costs / 2, intercept=False)
-
-
-def _residuals_max(point: _Point, alpha: Vector) -> list[Residual]:
-    """The optimality conditions of the program whose negatives have one slack for all faces."""
-    y, negative = point.y[:, None], point.y < 0
-    largest = float(np.abs(alpha).max()) or float(point.C.max())
-    xi = np.where(negative[:, None], point.hinge.max(axis=1, keepdims=True), point.hinge)
-    surplus = y * np.asarray(point.geometry.X @ point.W.T) - 1.0 + xi
-    pulls = _pulls(point.geometry, point.y, alpha)
-    # The faces share multipliers, and one that needs none is zero but for what the others' rounding is.
-    weight = max(
-        float(np.abs(2 * point.W).max()),
-        float(np.abs(pulls).max()),
-        1e-8 * max(point.geometry.pull_scale(column * point.y) for column in alpha.T),
-    )
-    found = []
-    for k in range(len(point.W)):
-        found.append(residual("sign", f"margin(face {k})", -alpha[:, k], largest))
-        if not point.implied:
-            found.append(residual("stationarity", f"w(face {k})", np.abs(2 * point.W[k] - pulls[k]), weight))
-        found.append(
-            residual("complementarity", f"margin(face {k})", np.abs(alpha[:, k] * surplus[:, k]), largest)
-        )
-    beta = np.where(negative[:, None], (point.C - alpha.sum(axis=1))[:, None], point.costs - alpha)
-    found.append(residual("sign", "slack", -beta.min(axis=1), largest))
-    found.append(residual("complementarity", "slack", np.abs(beta * xi).max(axis=1), largest))
-    return found

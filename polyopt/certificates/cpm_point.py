@@ -1,0 +1,126 @@
+"""Points of the Convex Polytope Machine, and certificates of its programs whose faces are coupled.
+
+The faces share multipliers where a negative has one slack for all of them (loss="max"), and the
+margin budget where the longest face alone is paid for (margin="worst"). With v_k = Σ_i α_ik y_i x̃_i the
+dual value is
+
+    margin="total"   Σ α − ¼ Σ_k ‖v_k‖²
+    margin="worst"   Σ α − ¼ (Σ_k ‖v_k‖)²,   with the shares θ_k = ‖v_k‖ / Σ_l ‖v_l‖,
+
+at any α within its caps; stationary is 2 θ_k W_k = v_k, with θ_k = 1 for the total.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from formulations.polytope import shares
+from formulations.recovery import slacks
+from polyopt.certificates.certificate import Residual, residual
+from polyopt.certificates.geometry import LinearGeometry
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.polytope import Loss
+
+    Vector = NDArray[np.float64]
+    Margin = Literal["total", "worst"]
+
+__all__ = ["CpmPoint", "bound_of", "check_coupled", "check_margin", "pulls"]
+
+
+def check_margin(margin: str) -> None:
+    """Refuse a margin other than "total" and "worst"."""
+    if margin not in ("total", "worst"):
+        raise ValueError(f"margin must be 'total' or 'worst', not {margin!r}")
+
+
+@dataclass(frozen=True)
+class CpmPoint:
+    """A point to certify, with its data: W (K, m+1), alpha (n, K) or None, Z (n, K)."""
+
+    geometry: LinearGeometry
+    y: Vector
+    C: Vector
+    Z: Vector
+    W: Vector
+    alpha: Vector | None
+    implied: bool  # W is what alpha implies
+
+    @cached_property
+    def hinge(self) -> Vector:
+        """[1 − y_i W_k·x̃_i]_+, shape (n, K)."""
+        return slacks(np.asarray(self.geometry.X @ self.W.T), self.y[:, None])
+
+    @property
+    def costs(self) -> Vector:
+        """C_i Z_ik, shape (n, K)."""
+        return self.C[:, None] * self.Z
+
+    def value(self, loss: Loss, margin: Margin = "total") -> float:
+        """The objective for the assignment."""
+        hinge = self.hinge * self.Z
+        paid = (
+            np.where(self.y < 0, hinge.max(axis=1), hinge.sum(axis=1)) if loss == "max" else hinge.sum(axis=1)
+        )
+        squares = (self.W**2).sum(axis=1)
+        return float((squares.sum() if margin == "total" else squares.max()) + self.C @ paid)
+
+
+def pulls(geometry: LinearGeometry, y: Vector, alpha: Vector) -> Vector:
+    """Σ_i α_ik y_i x̃_i for every face, shape (K, m+1)."""
+    return np.asarray(geometry.X.T @ (alpha * y[:, None])).T
+
+
+def check_coupled(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> tuple[float, list[Residual]]:
+    """A proven bound, from alpha (n, K) made feasible, and the optimality conditions at alpha itself."""
+    return bound_of(point, alpha, loss, margin), _residuals(point, alpha, loss, margin)
+
+
+def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> float:
+    """The dual value at alpha clipped to its caps and then shrunk to a negative's shared one."""
+    feasible = np.clip(alpha, 0.0, point.costs)
+    if loss == "max":
+        total = feasible.sum(axis=1)
+        feasible *= np.divide(point.C, total, out=np.ones_like(total), where=total > point.C)[:, None]
+    lengths = np.linalg.norm(pulls(point.geometry, point.y, feasible), axis=1)
+    square = (lengths**2).sum() if margin == "total" else lengths.sum() ** 2
+    return float(feasible.sum() - 0.25 * square)
+
+
+def _residuals(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> list[Residual]:
+    y, shared = point.y[:, None], (point.y < 0) & (loss == "max")
+    largest = float(np.abs(alpha).max()) or float(point.C.max())
+    xi = np.where(shared[:, None], point.hinge.max(axis=1, keepdims=True), point.hinge)
+    surplus = y * np.asarray(point.geometry.X @ point.W.T) - 1.0 + xi
+    v = pulls(point.geometry, point.y, alpha)
+    theta = np.ones(len(v)) if margin == "total" else shares(v)
+    # The faces share multipliers, and one that needs none is zero but for what the others' rounding is.
+    weight = max(
+        float(np.abs(2 * theta[:, None] * point.W).max()),
+        float(np.abs(v).max()),
+        1e-8 * max(point.geometry.pull_scale(column * point.y) for column in alpha.T),
+    )
+    found = []
+    for k in range(len(point.W)):
+        found.append(residual("sign", f"margin(face {k})", -alpha[:, k], largest))
+        if not point.implied:
+            off = np.abs(2 * theta[k] * point.W[k] - v[k])
+            found.append(residual("stationarity", f"w(face {k})", off, weight))
+        found.append(
+            residual("complementarity", f"margin(face {k})", np.abs(alpha[:, k] * surplus[:, k]), largest)
+        )
+    beta = np.where(shared[:, None], (point.C - alpha.sum(axis=1))[:, None], point.costs - alpha)
+    found.append(residual("sign", "slack", -beta.min(axis=1), largest))
+    found.append(residual("complementarity", "slack", np.abs(beta * xi).max(axis=1), largest))
+    if margin == "worst":
+        squares = (point.W**2).sum(axis=1)
+        found.append(
+            residual("complementarity", "norm", theta * (squares.max() - squares), float(squares.max()))
+        )
+    return found
