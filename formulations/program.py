@@ -80,6 +80,7 @@ _PREFERRED = {
     "QCQP": ("CLARABEL", "SCS"),
     "SDP": ("CLARABEL", "SCS"),
     "MILP": ("HIGHS",),
+    "MIQP": ("SCIP",),
 }
 _TIGHT: dict[str, dict[str, Any]] = {
     "CLARABEL": {
@@ -96,12 +97,21 @@ _TIGHT: dict[str, dict[str, Any]] = {
     "HIGHS": {"qp_regularization_value": 1e-10, "qp_iteration_limit": 50_000},
     "OSQP": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 200_000, "polishing": True},
     "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000},
+    "SCIP": {"limits/gap": 1e-7, "numerics/feastol": 1e-8},
 }
 _LIMIT_NAMES = {
     "CLARABEL": ("time_limit", "max_iter"),
     "HIGHS": ("time_limit", "simplex_iteration_limit"),
     "OSQP": ("time_limit", "max_iter"),
     "SCS": ("time_limit_secs", "max_iters"),
+    "SCIP": ("limits/time", "limits/nodes"),
+}
+# SCIP's own words for what cvxpy calls "optimal_inaccurate" throughout.
+_SCIP_ENDS = {
+    "gaplimit": Status.OPTIMAL,
+    "timelimit": Status.TIME_LIMIT,
+    "nodelimit": Status.ITERATION_LIMIT,
+    "totalnodelimit": Status.ITERATION_LIMIT,
 }
 _STATUSES = {
     cp.OPTIMAL: Status.OPTIMAL,
@@ -158,9 +168,9 @@ class Program:
 
     @property
     def kind(self) -> str:
-        """The program's class: LP, QP, QCQP, SDP or MILP."""
+        """The program's class: LP, QP, QCQP, SDP, MILP or MIQP (convex but for the integers)."""
         if self.problem.is_mixed_integer():
-            return "MILP"
+            return "MILP" if self.objective.args[0].is_affine() else "MIQP"
         if any(isinstance(row.constraint, cp.constraints.PSD) for row in self.rows):
             return "SDP"
         if self.problem.is_lp():
@@ -220,10 +230,18 @@ class Program:
         Returns
         -------
         Solution
-            With status ``FAILED`` and no point if no solver succeeded; limits keep their point.
+            With status ``FAILED`` and no point if no solver succeeded; limits keep their point. Integer
+            programs have no multipliers: their ``duals`` is empty, and SCIP states its ``bound``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            The program needs SCIP, and it is not installed.
         """
         if solver is not None and solver.upper() not in _TIGHT:
             raise ValueError(f"solver must be one of {', '.join(_TIGHT)}, not {solver!r}")
+        if "SCIP" in (self.solvers if solver is None else (solver.upper(),)):
+            _require_scip()
         failed: list[str] = []
         verdict = solution = None
         for name in self.solvers if solver is None else (solver.upper(),):
@@ -259,25 +277,34 @@ class Program:
         except cp.error.SolverError:
             status = Status.FAILED
         elapsed = time.perf_counter() - started
+        extra = getattr(self.problem.solver_stats, "extra_stats", None)
+        scip = extra.get("model") if solver == "SCIP" and isinstance(extra, dict) else None
+        if scip is not None:
+            status = _SCIP_ENDS.get(scip.getStatus(), status)
         has_point = status not in (Status.INFEASIBLE, Status.UNBOUNDED, Status.FAILED) and all(
             variable.value is not None for variable in self.variables.values()
         )
-        if not has_point and status in (Status.OPTIMAL, Status.INACCURATE, Status.ITERATION_LIMIT):
+        if not has_point and status not in (Status.INFEASIBLE, Status.UNBOUNDED):
             status = Status.FAILED
         stats = self.problem.solver_stats if status is not Status.FAILED else None
         solve_time = float(getattr(stats, "solve_time", None) or 0.0)
+        objective, bound = float(self.objective.value) if has_point else float("nan"), None
+        if has_point and scip is not None:
+            # cvxpy minimises, up to a constant: the distance to the bound is what can be carried over.
+            distance = max(scip.getObjVal() - scip.getDualbound(), 0.0)
+            bound = objective - distance if self.sense == "minimise" else objective + distance
         return Solution(
             status=status,
             primal={k: np.array(v.value, dtype=float) for k, v in self.variables.items()}
             if has_point
             else {},
             duals={r.name: np.array(r.constraint.dual_value, dtype=float) for r in self.rows}
-            if has_point
+            if has_point and not self.problem.is_mixed_integer()
             else {},
-            objective=float(self.objective.value) if has_point else float("nan"),
-            bound=None,
+            objective=objective,
+            bound=bound,
             solver=solver.lower() + (f" (after {', '.join(failed).lower()} failed)" if failed else ""),
-            iterations=int(getattr(stats, "num_iters", None) or 0),
+            iterations=int(scip.getNTotalNodes() if scip else getattr(stats, "num_iters", None) or 0),
             build_time=max(elapsed - solve_time, 0.0),
             solve_time=solve_time,
         )
@@ -311,6 +338,13 @@ class Program:
 
     def _repr_markdown_(self) -> str:
         return markdown_of(self)
+
+
+def _require_scip() -> None:
+    if "SCIP" not in cp.installed_solvers():
+        raise ModuleNotFoundError(
+            "this program needs SCIP, which is not installed: pip install 'polyopt[mip]'"
+        )
 
 
 def _timed_out(solution: Solution, time_limit: float) -> Solution:

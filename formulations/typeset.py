@@ -53,7 +53,10 @@ def text_of(program: Program) -> str:
     if program.parameters:
         values = ", ".join(f"{name} = {_number(p)}" for name, p in program.parameters.items())
         lines.append(f"{'with':<11} {values}")
-    lines += [f"{'size':<11} {size_of(program)}", "", "multipliers"]
+    lines.append(f"{'size':<11} {size_of(program)}")
+    if program.problem.is_mixed_integer():
+        return "\n".join([*lines, "", "An integer program has no multipliers."])
+    lines += ["", "multipliers"]
     letter_width = max(len(row.multiplier) for row in program.rows)
     lines += [f"  {row.multiplier:<{letter_width}}   {row.meaning}" for row in program.rows]
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from test_cpm import clusters
 
 from formulations import cpm
+from formulations.cpm_global import big_m, mixed_integer
 from formulations.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm
@@ -137,6 +138,67 @@ def test_the_same_seed_makes_the_same_search():
     assert one.iterations == two.iterations > 10
     assert (one["W"] == two["W"]).all()
     assert one.bound == two.bound
+
+
+# -- the mixed-integer program ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_M_is_never_in_the_way_of_the_optimum(seed):
+    X, y, _ = clusters(30, 3, seed, widen=1.8)
+    C = np.random.default_rng(seed).uniform(0.5, 2.0, len(y))
+    best = solve_cpm_global(X, y, C, 3)
+    needed = 1.0 - cpm.lift(X[y > 0]) @ best["W"].T
+    tight, loose = big_m(X, y, 3, C, best.objective), big_m(X, y, 3, C)
+    assert (needed <= tight[:, None] + 1e-6).all()
+    assert (tight < loose).all()
+    # The optimum is a point of the program, of the same value.
+    program = mixed_integer(X, y, 3, C, best.objective * (1 + 1e-9))
+    z = best["assignment"][y > 0]
+    names = {k: name for name, k in enumerate(dict.fromkeys(z.tolist()))}  # by first use
+    order = sorted(range(3), key=lambda k: names.get(k, 3))
+    W = best["W"][order]
+    hinge = np.maximum(0.0, 1.0 - y[:, None] * (cpm.lift(X) @ W.T))
+    Z = np.eye(3)[[order.index(k) for k in z]]
+    point = {"W": W, "xi": hinge[y < 0], "eta": (hinge[y > 0] * Z).sum(axis=1), "z": Z}
+    assert max(program.violations(point).values()) < 1e-6
+    assert program.value(point) == pytest.approx(best.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize(("seed", "K"), [(0, 2), (1, 3)])
+def test_scip_agrees_with_the_search(seed, K):
+    pytest.importorskip("pyscipopt")
+    X, y, _ = clusters(16, 3, seed, widen=1.5)
+    C = np.random.default_rng(seed).uniform(0.5, 2.0, len(y))
+    solution = mixed_integer(X, y, K, C).solve()
+    assert solution.status is Status.OPTIMAL
+    assert solution.duals == {}
+    best = solve_cpm_global(X, y, C, K)
+    assert solution.objective == pytest.approx(best.objective, rel=1e-5)
+    assert solution.bound == pytest.approx(solution.objective, rel=1e-5)
+    limited = mixed_integer(X, y, K, C).solve(max_iter=1)
+    assert limited.status is Status.ITERATION_LIMIT
+    assert limited.bound <= best.objective <= limited.objective * (1 + 1e-6)
+
+
+def test_a_mixed_integer_program_without_scip_says_what_to_install(monkeypatch):
+    X, y, _ = clusters(8, 2, 0)
+    program = mixed_integer(X, y, 2)
+    monkeypatch.setattr("cvxpy.installed_solvers", lambda: ["CLARABEL", "HIGHS"])
+    with pytest.raises(ModuleNotFoundError, match=r"polyopt\[mip\]"):
+        program.solve()
+    assert "An integer program has no multipliers" in str(program)
+    assert (program.kind, program.solvers) == ("MIQP", ("SCIP",))
+
+
+def test_the_examples_of_the_mixed_integer_program_are_true():
+    import doctest
+
+    from formulations import cpm_global
+
+    results = doctest.testmod(cpm_global)
+    assert results.attempted >= 4
+    assert results.failed == 0
 
 
 # -- the bound -----------------------------------------------------------------------------
