@@ -13,7 +13,15 @@ def compare(
         list[str] | None,
         typer.Option(help="Name of a data set, or path of a CSV or svmlight file; may be given again."),
     ] = None,
-    methods: Annotated[str | None, typer.Option(help="Methods, separated by commas.")] = None,
+    methods: Annotated[
+        str | None, typer.Option("--methods", "--method", help="Methods, separated by commas.")
+    ] = None,
+    prove: Annotated[
+        bool,
+        typer.Option(
+            "--global", help="Also prove the optimum over all assignments (cpm; on wdbc by default)."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits and of the stochastic solvers.")] = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds at most for each fit.")] = None,
     target: Annotated[
@@ -26,11 +34,12 @@ def compare(
     """Solve each method exactly and fast, and certify both.
 
     Prints, for each method and solver, objective, proven bound, gap, worst residual of the optimality
-    conditions and its row, support vectors or faces, test error and seconds. Ctrl-C prints what is done.
+    conditions and its row, support vectors or faces, test error and seconds. With --global a third row for
+    the polytope machine, by branch and bound over all assignments. Ctrl-C prints what is done.
     """
     from polyopt.cli.console import output, progress, say
     from polyopt.cli.data import load_data
-    from polyopt.compare import DEFAULT_DATA, DEFAULT_METHODS, find_method
+    from polyopt.compare import DEFAULT_DATA, DEFAULT_METHODS, PROVABLE_DATA, find_method
     from polyopt.compare import compare as run
     from polyopt.compare.comparison import Row
 
@@ -38,13 +47,13 @@ def compare(
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
     if report is not None and not report.absolute().parent.is_dir():
         raise ValueError(f"--report: the folder {report.absolute().parent} does not exist")
-    chosen = (
-        [find_method(name).name for name in methods.split(",")]
-        if methods is not None
-        else list(DEFAULT_METHODS)
-    )
-    datasets = [load_data(text, target) for text in data or DEFAULT_DATA]
-    with progress(2 * len(set(chosen)) * len(datasets)) as step:
+    usual = ["cpm"] if prove else DEFAULT_METHODS
+    chosen = [find_method(name).name for name in (methods.split(",") if methods is not None else usual)]
+    if prove and not any(find_method(name).proving for name in chosen):
+        raise ValueError(f"--global is for cpm; of {', '.join(chosen)} the exact solution is the optimum")
+    datasets = [load_data(text, target) for text in data or (PROVABLE_DATA if prove else DEFAULT_DATA)]
+    fits = sum(len(find_method(name).solvers(prove)) for name in set(chosen))
+    with progress(fits * len(datasets)) as step:
 
         def starting(data: str, method: str, solver: str) -> None:
             step(f"{method} {solver} on {data}" if data else f"{solver} {method}", 0)
@@ -52,7 +61,9 @@ def compare(
         def done(row: Row) -> None:
             step("", 1)
 
-        found = run(datasets, chosen, seed=seed, time_limit=time_limit, on_start=starting, on_row=done)
+        found = run(
+            datasets, chosen, seed=seed, time_limit=time_limit, prove=prove, on_start=starting, on_row=done
+        )
     if json:
         import json as writer
 
@@ -66,6 +77,6 @@ def compare(
     if report is not None:
         from polyopt.report import write_report
 
-        with progress(len(found.rows) // 2) as step:
+        with progress(len({(row.data, row.method) for row in found.rows})) as step:
             write_report(found, report, on_step=lambda text: step(text, 1))
         say(f"report: {report}")

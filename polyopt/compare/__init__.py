@@ -2,12 +2,13 @@
 
 from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.methods import DEFAULT_METHODS, METHODS, Method, find_method
-from polyopt.compare.run import DEFAULT_DATA, compare
+from polyopt.compare.run import DEFAULT_DATA, PROVABLE_DATA, compare
 
 __all__ = [
     "DEFAULT_DATA",
     "DEFAULT_METHODS",
     "METHODS",
+    "PROVABLE_DATA",
     "Comparison",
     "Method",
     "Row",

@@ -163,11 +163,14 @@ class Comparison:
             )
             if where:
                 notes.append(f"{rule[0].upper()}{rule[1:]}: {', '.join(where)}.")
-        if any(row.counts == "faces" for row in self.rows):
+        solvers = {row.solver for row in self.rows if row.counts == "faces"}
+        if solvers:
             notes.append(
                 "The polytope machine is not convex: its bound is on the optimum for the assignment reached, "
                 "which another assignment may beat."
             )
+        if "global" in solvers:
+            notes[-1] += " The bound of its global solver is on the optimum over all assignments."
         if self.interrupted:
             notes.append("The run was interrupted; what was done by then is shown.")
         return notes

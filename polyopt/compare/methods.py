@@ -82,6 +82,8 @@ class Method:
         Module and class of the estimator.
     fast : str
         Its fast or stochastic solver; the other is ``"exact"``.
+    proving : str
+        The solver that proves the optimum where the others prove less; empty where they do not.
     unit : str
         What an iteration of the fast solver is.
     counts : str
@@ -107,6 +109,11 @@ class Method:
     tuned: str = ""
     rule: str = ""
     tuning: Tuning | None = None
+    proving: str = ""
+
+    def solvers(self, prove: bool = False) -> tuple[str, ...]:
+        """The solvers to compare: the exact one, the fast one, and at will the proving one."""
+        return ("exact", self.fast, self.proving) if prove and self.proving else ("exact", self.fast)
 
     @property
     def estimator_class(self) -> type:
@@ -139,7 +146,7 @@ class Method:
         Parameters
         ----------
         solver : str
-            ``"exact"``, or the name of the fast solver.
+            ``"exact"``, or the name of the fast or the proving solver.
         settings : mapping
             As :meth:`settings_for` gives them.
         time_limit : float, optional
@@ -211,6 +218,7 @@ METHODS: dict[str, Method] = {
             tuned="outer_label",
             rule="the class outside of the polytope is the one whose samples spread more widely",
             tuning=wider_class,
+            proving="global",
         ),
     )
 }

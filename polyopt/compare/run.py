@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_DATA", "compare"]
 
 DEFAULT_DATA = ("ionosphere", "wbc")
+PROVABLE_DATA = ("wdbc",)  # where a search over all assignments ends in seconds
+_PROOF = 60.0  # seconds for a search over all assignments, unless a limit is given
 
 _NUMBERS = ("objective", "bound", "gap", "relative_gap", "residual", "test_error")
 
@@ -32,6 +34,7 @@ def compare(
     *,
     seed: int = 0,
     time_limit: float | None = None,
+    prove: bool = False,
     on_start: Callable[[str, str, str], None] | None = None,
     on_row: Callable[[Row], None] | None = None,
 ) -> Comparison:
@@ -48,6 +51,10 @@ def compare(
         Seed of the splits and of the stochastic solvers.
     time_limit : float, optional
         Seconds at most for each fit; the point reached is kept, and certified as it is.
+    prove : bool
+        Whether methods that are not convex are also solved by search over all assignments, which proves
+        the optimum on small data, and a bound on it elsewhere; 60 seconds at most unless `time_limit`
+        says otherwise.
     on_start : callable, optional
         Called with data, method and solver before each fit.
     on_row : callable, optional
@@ -64,7 +71,7 @@ def compare(
         An unknown data set or method, or data that no method can use. A method that cannot use a
         data set which others can has a row that says so.
     """
-    started = time.perf_counter()
+    began = time.perf_counter()
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit must be positive, not {time_limit!r}")
     chosen = [find_method(name) for name in dict.fromkeys(methods or DEFAULT_METHODS)]
@@ -74,14 +81,15 @@ def compare(
     interrupted = False
     try:
         for method in chosen:
-            _warm_up(method, on_start)
+            _warm_up(method, prove, on_start)
         for prepared in datasets:
             for method in chosen:
                 settings = method.settings_for(prepared.X_train, prepared.y_train)
-                for solver in ("exact", method.fast):
+                for solver in method.solvers(prove):
                     if on_start is not None:
                         on_start(prepared.name, method.name, solver)
-                    estimator = method.make(solver, settings, time_limit=time_limit, seed=seed)
+                    seconds = _PROOF if time_limit is None and solver == method.proving else time_limit
+                    estimator = method.make(solver, settings, time_limit=seconds, seed=seed)
                     row = _fit(method, solver, estimator, settings, prepared)
                     rows.append(row)
                     if on_row is not None:
@@ -90,18 +98,18 @@ def compare(
                         raise KeyboardInterrupt
     except KeyboardInterrupt:
         interrupted = True
-    seconds = time.perf_counter() - started
-    return Comparison(tuple(rows), datasets, seed, time_limit, seconds, interrupted)
+    whole = time.perf_counter() - began
+    return Comparison(tuple(rows), datasets, seed, time_limit, whole, interrupted)
 
 
-def _warm_up(method: Method, on_start: Callable[[str, str, str], None] | None) -> None:
+def _warm_up(method: Method, prove: bool, on_start: Callable[[str, str, str], None] | None) -> None:
     """Import and compile what the method needs, so that neither is in the seconds of its fits."""
     if on_start is not None:
         on_start("", method.name, "compiling")
     X, y = two_blobs()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for solver in ("exact", method.fast):
+        for solver in method.solvers(prove):
             method.make(solver, method.settings_for(X, y)).fit(X, y)
 
 

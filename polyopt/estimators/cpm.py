@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils import check_random_state
@@ -86,8 +87,8 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         What every entry of X counts times: 1/255 takes bytes for pixels in [0, 1] without turning them
         into floats first (stochastic solver).
     tol : float, default=1e-3
-        "sgd" stops once its objective varies by no more than this, relative; "dual" and "global" at
-        this relative gap; "exact" stops at a fixed point.
+        "sgd" stops once its objective varies by no more than this, relative; "dual" solves for an
+        assignment to this relative gap. "exact" and "global" are always solved to 1e-6 or better.
     max_iter : int, default=300
         Rounds ("exact", "dual") or epochs ("sgd") at most, per start; the best point is kept.
     time_limit : float, optional
@@ -232,8 +233,11 @@ class ConvexPolytopeMachine(PairwiseClassifier):
                 f"outer_label={self.outer_label!r} needs two classes, but there are {len(self.classes_)}; "
                 "leave it None: of each pair, the later class is outside"
             )
-        self.__dict__.pop("_stream", None)
         return super()._for_pairs(X, weights)
+
+    def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
+        self.__dict__.pop("_stream", None)
+        super()._fit_pairs(X, codes, weights, rows)
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         self.__dict__.pop("_stream", None)
@@ -357,8 +361,9 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
         self.classes_ = stream_classes(self, y, classes, first)
         if first:
-            stream = PolytopeStream.begin(self, X, n_total) if self._is_binary else begin_pairs(self)
-            self._stream: PolytopeStream | None = stream
+            self._stream = PolytopeStream.begin(self, X, n_total) if self._is_binary else None
+            if self._stream is None:
+                begin_pairs(self)
         if self._stream is not None:
             self._stream.show(self, X, y, sample_weight)
         else:
@@ -422,7 +427,16 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         check_is_fitted(self)
         if not hasattr(self, "W_"):
             raise AttributeError("polytope_ is of one polytope: ask the machines in sides_ or estimators_")
-        return Polytope(self.W_, self.b_, getattr(self, "feature_names_in_", None))
+        faces, known = self.__dict__.get("_polytope", (None, None))
+        if known is None or faces is not self.W_:
+            X = self.__dict__.get("_X")
+            spread = None
+            if X is not None and not sp.issparse(X):
+                spread = X.std(axis=0, dtype=np.float64)
+                spread[spread == 0] = 1.0
+            known = Polytope(self.W_, self.b_, getattr(self, "feature_names_in_", None), spread)
+            self._polytope = (self.W_, known)
+        return known
 
     # -- what is proven ----------------------------------------------------------------------
 
@@ -439,10 +453,10 @@ class ConvexPolytopeMachine(PairwiseClassifier):
             W=self.solution_["W"],
             alpha=self.solution_.duals.get("margin"),
             assignment=self.assignment_,
+            margin=self.margin,
             loss=self.loss,
+            global_bound=proven,
             tol=tol,
-            **({"margin": "worst"} if self.margin == "worst" else {}),
-            **({} if proven is None else {"global_bound": proven}),
         )
 
     def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
@@ -468,7 +482,7 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         """
         check_is_fitted(self)
         lean = copy(self)
-        for name in ("_X", "_y", "_rows", "_costs", "assignment_", "_stream"):
+        for name in ("_X", "_y", "_rows", "_costs", "assignment_", "_stream", "_polytope"):
             lean.__dict__.pop(name, None)
         for name in ("sides_", "estimators_"):
             if hasattr(self, name):

@@ -84,7 +84,7 @@ def _global(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> Solu
 
     return solve_cpm_global(
         as_floats(X, settings.feature_scale), y, C, settings.n_faces,
-        tol=settings.tol, time_limit=settings.time_limit, seed=seed,
+        time_limit=settings.time_limit, seed=seed,
     )  # fmt: skip
 
 
