@@ -9,6 +9,7 @@ no assignment can beat.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm_bound import Moves, add_up, moves_for, try_move
 from polyopt.solvers.cpm_face import Samples, caps_of, climb, dual_value, hyperplane, settle
-from polyopt.solvers.cpm_tree import Best, Node, Tree, explore, node_for, tree_for
+from polyopt.solvers.cpm_tree import Best, Node, examine, node_for
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -34,7 +35,7 @@ _MOST = 500  # samples; beyond, no search would end
 _STARTS = 30  # of the alternating heuristic, each from random directions and from a random assignment
 _ORDERS = 400  # tried for the moves at the root
 _BYTES = 256 * 2**20  # for open nodes
-_CHUNK = 0.2  # seconds between looks at the clock
+_RECORD = 0.2  # seconds between records of the history
 _POLISH = 100_000  # sweeps per face of the solution
 
 
@@ -130,6 +131,17 @@ def _faces(name: str, values: ArrayLike, shape: tuple[int, int]) -> Vector:
     return W
 
 
+@dataclass(order=True, frozen=True)
+class _Open:
+    """An open node, in the order of exploring: least bound, then deepest (-depth), then oldest."""
+
+    bound: float
+    depth: int
+    number: int
+    allowed: NDArray[np.bool_] = field(compare=False)
+    alpha: Vector = field(compare=False)
+
+
 @dataclass
 class _Search:
     """One search: the data as given and merged, and what the kernels work on."""
@@ -150,54 +162,85 @@ class _Search:
         K = self.n_faces
         self.best = Best(np.zeros((K, d)), np.array([np.inf, np.inf]))
         self.moves: Moves = moves_for(self.npos, n, d, K)
-        per_node = 8 * K * n + K * self.npos + 32
-        room = max(_BYTES // per_node, 4 * (K * self.npos + K))
-        # As a tree of npos levels has no more nodes than this, less will do for the smallest.
-        room = int(min(room, 2.0 * float(K) ** min(self.npos, 40) + 4 * (K * self.npos + K)))
-        self.tree: Tree = tree_for(self.data, K, room)
+        self.room = _BYTES // (8 * K * n + K * self.npos + 400)
+        root = _Open(0.0, 0, 0, np.ones((self.npos, K), dtype=bool), np.zeros((K, n)))
+        self.heap: list[_Open] = [root]
+        self.stack: list[_Open] = []  # begun where there is no more room
+        self.nodes, self.made, self.at_hand = 0, 0, np.inf
 
     def run(self, first: Vector | None, max_nodes: int | None, additive: bool) -> Status:
         """Search until the gap is closed or a limit is reached."""
         try:
             self._start(first)
-            node = node_for(self.data, self.n_faces, self._ranks() if additive else np.arange(self.npos))
+            node = node_for(self.data, self.n_faces, self._order() if additive else np.arange(self.npos))
             return self._explore(node, max_nodes, additive)
         except KeyboardInterrupt:
             if not np.isfinite(self.best.limits[0]):
                 raise
-            self._record()
-            return Status.INTERRUPTED
+            return self._record(Status.INTERRUPTED)
 
     def _explore(self, node: Node, max_nodes: int | None, additive: bool) -> Status:
-        chunk = 1
-        while self.tree.counts[0] > 0:
-            left = chunk if max_nodes is None else min(chunk, max_nodes - int(self.tree.counts[1]))
-            if left <= 0:
-                return Status.ITERATION_LIMIT
+        """Best bound first; where there is no more room, depth first, which needs little."""
+        while self.heap or self.stack:
+            if max_nodes is not None and self.nodes >= max_nodes:
+                return self._record(Status.ITERATION_LIMIT)
             if self.clock.is_over:
-                return Status.TIME_LIMIT
-            before = self.clock.seconds
-            explore(self.data, self.tree, self.best, node, self.moves, left, self.tol, additive)
-            self._record()
-            pace = _CHUNK / max(self.clock.seconds - before, 1e-6)
-            chunk = int(min(max(chunk * min(pace, 4.0), 1), 10**6))
-        return Status.OPTIMAL
+                return self._record(Status.TIME_LIMIT)
+            if not self.history or self.clock.seconds > self.history[-1]["seconds"] + _RECORD:
+                self._record()
+            one = self.stack[-1] if self.stack else self.heap[0]
+            self.at_hand = one.bound  # an interruption must not lose it
+            if self.stack:
+                self.stack.pop()
+            else:
+                heappop(self.heap)
+            for child in self._children(node, one, additive):
+                if self.stack or len(self.heap) >= self.room:
+                    self.stack.append(child)
+                else:
+                    heappush(self.heap, child)
+            self.at_hand = np.inf
+        return self._record(Status.OPTIMAL)
 
-    def _record(self) -> None:
+    def _children(self, node: Node, one: _Open, additive: bool) -> list[_Open]:
+        """What is left to explore of an open node, the best last."""
+        best, moves = self.best, self.moves
+        if one.bound >= best.limits[0] * (1.0 - self.tol):
+            best.limits[1] = min(best.limits[1], one.bound)
+            return []
+        self.nodes += 1
+        node.allowed[:], node.alpha[:] = one.allowed, one.alpha
+        bound, base, branch, used = examine(self.data, best, node, moves, one.bound, self.tol, additive)
+        if branch < 0:
+            best.limits[1] = min(best.limits[1], bound)
+            return []
+        children = []
+        for k in np.flatnonzero(node.allowed[branch, :used]):
+            allowed, alpha, least = node.allowed.copy(), node.alpha.copy(), bound
+            allowed[branch] = np.arange(self.n_faces) == k
+            if additive:
+                alpha[k] += moves.delta[branch, k]
+                least = max(bound, base + moves.gain[branch, k])
+            self.made += 1
+            children.append(_Open(least, one.depth - 1, self.made, allowed, alpha))
+        return sorted(children, reverse=True)
+
+    def _record(self, status: Status = Status.OPTIMAL) -> Status:
         self.history.append(
             {
-                "nodes": float(self.tree.counts[1]),
-                "open": float(self.tree.counts[0]),
+                "nodes": float(self.nodes),
+                "open": float(len(self.heap) + len(self.stack)),
                 "bound": self._bound(),
                 "objective": float(self.best.limits[0]),
                 "seconds": self.clock.seconds,
             }
         )
+        return status
 
     def _bound(self) -> float:
         """The least of the open nodes' bounds and of those of what was cut or finished."""
-        open_ones = self.tree.bound[self.tree.slots[: self.tree.counts[0]]]
-        return float(min(open_ones.min(initial=np.inf), *self.best.limits))
+        first = self.heap[0].bound if self.heap else np.inf
+        return float(min([first, self.at_hand, *self.best.limits, *(one.bound for one in self.stack)]))
 
     def _start(self, first: Vector | None) -> None:
         """An incumbent: from the faces given, or from random ones, each by alternating."""
@@ -221,7 +264,7 @@ class _Search:
         if self.best.limits[0] > J:
             self.best.limits[0], self.best.W[:] = J, W
 
-    def _ranks(self) -> NDArray[np.int64]:
+    def _order(self) -> NDArray[np.int64]:
         """In which order the moves are added up: one that gives a good bound at the root.
 
         Positives in the middle of the negatives come first, who cost as much on any face; then samples
@@ -244,12 +287,12 @@ class _Search:
         for trial in range(_ORDERS):
             one, other = self.rng.integers(self.npos, size=2)
             changed = np.insert(np.delete(order, one), other, order[one]) if trial else order
-            total = add_up(data, caps, a, W, self.moves, everywhere, changed, np.inf)
+            total = add_up(data, caps, a, W, self.moves, everywhere, changed, 1, np.inf)
             if total >= most:
                 most, order = total, changed
             if self.clock.is_over:
                 break
-        return np.argsort(order)
+        return order
 
     def solution(self, status: Status, solver: str) -> Solution:
         """The incumbent, its faces solved as exactly as double precision allows."""
@@ -274,7 +317,7 @@ class _Search:
             objective=value,
             bound=bound,
             solver=solver,
-            iterations=int(self.tree.counts[1]),
+            iterations=self.nodes,
             solve_time=self.clock.seconds,
             history=tuple(self.history),
         )

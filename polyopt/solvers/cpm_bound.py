@@ -158,7 +158,8 @@ def _joint_move(
                 v[s] += 0.5 * step * data.A[j, s]
     climb(data, low, high, trial, v, _SHARED_SWEEPS, np.inf, 1e-2 * moves.gain[p, k])
     worth, square = 0.0, 0.0
-    e[:] = 0.0
+    for j in range(d):
+        e[j] = 0.0
     for j in range(n):
         step = trial[j] - a[j]
         change[j] = step
@@ -207,23 +208,25 @@ def add_up(
     moves: Moves,
     allowed: NDArray[Any],
     order: NDArray[Any],
+    used: int,
     enough: float,
 ) -> float:
     """What the positives in `order` add to the bound: Σ_i min_k (...) of the theorem above.
 
-    `allowed` (npos, K) says which faces each may go to; the trial moves of :func:`try_move` must be
-    there for them. The sum ends early once it is `enough`.
+    `allowed` (npos, K) says which of the first `used` faces each may go to; the trial moves of
+    :func:`try_move` must be there for them. The sum ends early once it is `enough`.
     """
-    K, n = alpha.shape
-    d = data.A.shape[1]
-    change, e = np.empty((K, n)), np.empty((K, d))
-    worth, square = np.empty(K), np.empty(K)
-    moves.up[:K] = caps - alpha
-    moves.down[:K] = alpha
+    n, d = data.A.shape
+    change, e = np.empty((used, n)), np.empty((used, d))
+    worth, square = np.empty(used), np.empty(used)
+    for k in range(used):
+        for j in range(n):
+            moves.up[k, j] = caps[k, j] - alpha[k, j]
+            moves.down[k, j] = alpha[k, j]
     total = 0.0
     for place, p in enumerate(order):
         amount = np.inf
-        for k in range(K):
+        for k in range(used):
             if allowed[p, k]:
                 worth[k], square[k] = _joint_move(
                     data, alpha[k], W[k], p, k, moves, order[:place], moves.delta[p, k], change[k], e[k]
@@ -232,7 +235,7 @@ def add_up(
         moves.added[p] = amount
         total += amount
         own = data.inside + p
-        for k in range(K):
+        for k in range(used):
             share = 0.0
             if allowed[p, k] and amount > 0.0:
                 share = _least_share(worth[k], square[k], amount)
@@ -255,12 +258,12 @@ def cost_on(data: Samples, a: Vector, w: Vector, moves: Moves, order: NDArray[An
     n, d = data.A.shape
     own = data.inside + p
     change, e = np.empty(n), np.empty(d)
-    up, down = moves.up[k].copy(), moves.down[k].copy()
+    up, down = moves.up[k].copy(), moves.down[k].copy()  # put back below, exactly
     for j in range(n):
         if j != own:
             moves.up[k, j] += max(moves.taken[p, k, j], 0.0)
             moves.down[k, j] += max(-moves.taken[p, k, j], 0.0)
     worth, square = _joint_move(data, a, w, p, k, moves, order, moves.delta[p, k], change, e)
-    moves.up[k] = up
-    moves.down[k] = down
+    for j in range(n):
+        moves.up[k, j], moves.down[k, j] = up[j], down[j]
     return _most(worth, square)

@@ -6,6 +6,8 @@ positives in P the dual is
     max  D(a) = Σ a_i − ‖w‖²,   w = ½ Σ a_i y_i x̃_i,   0 ≤ a_i ≤ C_i, and a_i = 0 for positives not in P,
 
 and whatever a satisfies its box bounds the optimum of the face from below.
+
+The kernels are written in loops throughout: slices and array expressions take far longer to compile.
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ def climb(
 def hyperplane(data: Samples, a: Vector, w: Vector) -> None:
     """Set w to ½ Σ a_i y_i x̃_i."""
     n, d = data.A.shape
-    w[:] = 0.0
+    for j in range(d):
+        w[j] = 0.0
     for i in range(n):
         if a[i] != 0.0:
             for j in range(d):
@@ -91,7 +94,8 @@ def dual_value(a: Vector, w: Vector) -> float:
 @njit(cache=True)
 def caps_of(data: Samples, face: NDArray[Any], k: int, caps: Vector) -> None:
     """Set `caps` to the box of face k when positive p is assigned to ``face[p]``."""
-    caps[: data.inside] = data.C[: data.inside]
+    for i in range(data.inside):
+        caps[i] = data.C[i]
     for p in range(len(face)):
         i = data.inside + p
         caps[i] = data.C[i] if face[p] == k else 0.0
@@ -140,8 +144,12 @@ def settle(data: Samples, face: NDArray[Any], W: Vector, precision: float) -> fl
             hyperplane(data, a[k], W[k])
             climb(data, zero, caps, a[k], W[k], _SWEEPS, np.inf, precision)
         J = price(data, W, following)
-        if least - precision <= J or (following == face).all():
+        moved = 0
+        for p in range(len(face)):
+            if following[p] != face[p]:
+                face[p] = following[p]
+                moved += 1
+        if moved == 0 or least - precision <= J:
             break
         least = J
-        face[:] = following
     return J

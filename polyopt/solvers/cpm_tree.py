@@ -1,4 +1,4 @@
-"""Branch and bound over the assignments of positives to faces: a chunk of nodes, in compiled code.
+"""Branch and bound over the assignments of positives to faces: one node, in compiled code.
 
 A node is a set of faces allowed to each positive; one that has a single face left is assigned to it.
 Its multipliers, kept from its parent, are feasible for the faces with what is assigned, so the sum of
@@ -6,8 +6,7 @@ the faces' dual values bounds all its completions, and :mod:`polyopt.solvers.cpm
 others cost at least. What would cost more than the incumbent is forbidden.
 
 The faces are alike: of those that answer for nobody yet only the first is offered, and what is
-forbidden there is forbidden on the others too, as their names could be exchanged. Nodes are taken
-best bound first; when the room for nodes runs short, the deepest first, which needs little.
+forbidden there is forbidden on the others too, as their names could be exchanged.
 """
 
 from __future__ import annotations
@@ -25,25 +24,10 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Best", "Node", "Tree", "explore", "node_for", "tree_for"]
+__all__ = ["Best", "Node", "examine", "node_for"]
 
 _SWEEPS, _FINE_SWEEPS = 200, 20_000
 _COARSE, _FINE = 1e-4, 1e-7  # least gain of a sweep, of the distance to the incumbent
-
-
-class Tree(NamedTuple):
-    """Open nodes: allowed (M, npos, K), alpha (M, K, n), bound and depth (M,).
-
-    slots (M,) is a permutation of the nodes' places, the open ones first; counts holds how many are
-    open and how many were explored.
-    """
-
-    allowed: NDArray[Any]
-    alpha: Vector
-    bound: Vector
-    depth: NDArray[Any]
-    slots: NDArray[Any]
-    counts: NDArray[Any]
 
 
 class Best(NamedTuple):
@@ -54,107 +38,37 @@ class Best(NamedTuple):
 
 
 class Node(NamedTuple):
-    """The node at hand: allowed (npos, K), alpha and caps (K, n), W (K, d), and of each positive
-    its face or -1, its place in the order of moves and what it costs at least by itself (npos,).
-    """  # noqa: D205
+    """The node at hand.
+
+    allowed (npos, K), alpha and caps (K, n), W (K, d); the face of each positive, or -1, and what it
+    costs at least by itself, (npos,); and the positives in the order in which their moves are added up.
+    """
 
     allowed: NDArray[Any]
     alpha: Vector
     caps: Vector
     W: Vector
     face: NDArray[Any]
-    rank: NDArray[Any]
     cost: Vector
+    order: NDArray[Any]
 
 
-def tree_for(data: Samples, n_faces: int, room: int) -> Tree:
-    """A tree of one open node, in which nothing is assigned (all is, where there is one face)."""
-    n = len(data.C)
-    return Tree(
-        np.ones((room, n - data.inside, n_faces), dtype=np.bool_),
-        np.zeros((room, n_faces, n)),
-        np.zeros(room),
-        np.zeros(room, dtype=np.int64),
-        np.arange(room),
-        np.array([1, 0]),
-    )
-
-
-def node_for(data: Samples, n_faces: int, rank: NDArray[Any]) -> Node:
+def node_for(data: Samples, n_faces: int, order: NDArray[Any]) -> Node:
     """Room for the node at hand."""
-    (n, d), npos = data.A.shape, len(rank)
+    (n, d), npos = data.A.shape, len(order)
     return Node(
         np.ones((npos, n_faces), dtype=np.bool_),
         np.zeros((n_faces, n)),
         np.zeros((n_faces, n)),
         np.zeros((n_faces, d)),
         np.zeros(npos, dtype=np.int64),
-        rank,
         np.zeros(npos),
+        order,
     )
 
 
 @njit(cache=True)
-def explore(
-    data: Samples, tree: Tree, best: Best, node: Node, moves: Moves, nodes: int, tol: float, additive: bool
-) -> None:
-    """Explore up to `nodes` nodes, in place; without `additive` the sum of dual values is the only bound."""
-    npos, K = node.allowed.shape
-    for _ in range(nodes):
-        if tree.counts[0] == 0:
-            return
-        place = _pop(tree, K * npos + K)
-        bound, depth = tree.bound[place], tree.depth[place]
-        if bound >= best.limits[0] * (1.0 - tol):
-            best.limits[1] = min(best.limits[1], bound)
-            continue
-        tree.counts[1] += 1
-        node.allowed[:] = tree.allowed[place]
-        node.alpha[:] = tree.alpha[place]
-        bound, base, branch, used = _examine(data, best, node, moves, bound, tol, additive)
-        cut = best.limits[0] * (1.0 - tol)
-        if branch < 0 or bound >= cut:
-            best.limits[1] = min(best.limits[1], bound)
-            continue
-        for k in range(used):
-            if not node.allowed[branch, k]:
-                continue
-            child = max(bound, base + moves.gain[branch, k]) if additive else bound
-            if child >= cut:
-                best.limits[1] = min(best.limits[1], child)
-                continue
-            place = tree.slots[tree.counts[0]]
-            tree.counts[0] += 1
-            tree.allowed[place] = node.allowed
-            tree.allowed[place, branch] = False
-            tree.allowed[place, branch, k] = True
-            tree.alpha[place] = node.alpha
-            if additive:
-                tree.alpha[place, k] += moves.delta[branch, k]
-            tree.bound[place], tree.depth[place] = child, depth + 1
-
-
-@njit(cache=True)
-def _pop(tree: Tree, reserve: int) -> int:
-    """Close the open node with the least bound or, when less than `reserve` is free, the deepest."""
-    count = tree.counts[0]
-    deep = len(tree.slots) - count < reserve
-    chosen = 0
-    for s in range(1, count):
-        one, other = tree.slots[s], tree.slots[chosen]
-        deeper, level = tree.depth[one] > tree.depth[other], tree.depth[one] == tree.depth[other]
-        lower, even = tree.bound[one] < tree.bound[other], tree.bound[one] == tree.bound[other]
-        if (deep and (deeper or (level and lower))) or (not deep and (lower or (even and deeper))):
-            chosen = s
-    place = tree.slots[chosen]
-    tree.slots[chosen] = tree.slots[count - 1]
-    tree.slots[count - 1] = place
-    tree.counts[0] = count - 1
-    return int(place)
-
-
-@njit(cache=True)
-def _examine(
+def examine(
     data: Samples, best: Best, node: Node, moves: Moves, bound: float, tol: float, additive: bool
 ) -> tuple[float, float, int, int]:
     """Bound the node at hand, forbid and assign what follows, and try its faces as an incumbent.
@@ -190,15 +104,13 @@ def _examine(
             fine = True  # the incumbent is all but found: close the gap, or find who pays after all
             continue
         if not additive:
-            return bound, base, _largest(node.cost, order), used
+            return bound, base, _largest(node.cost, np.zeros_like(node.cost), order), used
         verdict = _try_moves(data, best, node, moves, order, used, opens, base, cut)
         if verdict == _CLOSED:
             return np.inf, base, -1, used
         if verdict == _ASSIGNED:
             continue
-        order = order[np.argsort(node.rank[order])]
-        caps, alpha, W, allowed = node.caps[:used], node.alpha[:used], node.W[:used], node.allowed[:, :used]
-        total = add_up(data, caps, alpha, W, moves, allowed, order, cut - base)
+        total = add_up(data, node.caps, node.alpha, node.W, moves, node.allowed, order, used, cut - base)
         bound = max(bound, base + total)
         if bound >= cut:
             return bound, base, -1, used
@@ -208,7 +120,7 @@ def _examine(
         if verdict == _ASSIGNED:
             continue
         # What a branch adds for certain is the cost of one move, of which the bound has a part already.
-        return bound, base, _largest(node.cost - moves.added, order), used
+        return bound, base, _largest(node.cost, moves.added, order), used
 
 
 @njit(cache=True)
@@ -244,8 +156,10 @@ def _solve_faces(data: Samples, node: Node, used: int, sweeps: int, least: float
             climb(data, zero, node.caps[k], node.alpha[k], node.W[k], sweeps, np.inf, least)
             hyperplane(data, node.alpha[k], node.W[k])  # anew, for the rounding of many small steps
         else:
-            node.alpha[k], node.W[k] = node.alpha[used - 1], node.W[used - 1]
-            node.caps[k] = node.caps[used - 1]
+            for i in range(n):
+                node.alpha[k, i], node.caps[k, i] = node.alpha[used - 1, i], node.caps[used - 1, i]
+            for j in range(data.A.shape[1]):
+                node.W[k, j] = node.W[used - 1, j]
         total += dual_value(node.alpha[k], node.W[k])
     return total
 
@@ -256,18 +170,26 @@ def _try_incumbent(data: Samples, best: Best, node: Node, tol: float) -> None:
     found = np.zeros(len(node.face), np.int64)
     J = price(data, node.W, found)
     if best.limits[0] > J:
-        best.limits[0], best.W[:] = J, node.W
+        _keep(best, node.W, J)
         W = node.W.copy()
         J = settle(data, found, W, 1e-3 * tol * J)
         if best.limits[0] > J:
-            best.limits[0], best.W[:] = J, W
+            _keep(best, W, J)
+
+
+@njit(cache=True)
+def _keep(best: Best, W: Vector, J: float) -> None:
+    best.limits[0] = J
+    for k in range(W.shape[0]):
+        for j in range(W.shape[1]):
+            best.W[k, j] = W[k, j]
 
 
 @njit(cache=True)
 def _paying(data: Samples, node: Node, used: int) -> NDArray[Any]:
     """Positives not assigned that pay on every face allowed: only they can raise the bound."""
     order, count = np.empty(len(node.face), np.int64), 0
-    for p in range(len(node.face)):
+    for p in node.order:
         if node.face[p] >= 0:
             continue
         least = np.inf
@@ -285,11 +207,11 @@ def _paying(data: Samples, node: Node, used: int) -> NDArray[Any]:
 
 
 @njit(cache=True)
-def _largest(score: Vector, order: NDArray[Any]) -> int:
-    """Of the positives in `order` the one with the largest score, the first where several have it."""
+def _largest(cost: Vector, added: Vector, order: NDArray[Any]) -> int:
+    """Of the positives in `order` the first of those with the largest cost over what is added."""
     chosen = order[0]
     for p in order:
-        if score[p] > score[chosen]:
+        if cost[p] - added[p] > cost[chosen] - added[chosen]:
             chosen = p
     return int(chosen)
 
@@ -345,7 +267,8 @@ def _forbid_jointly(
 def _forbid(node: Node, p: int, k: int, used: int, opens: bool) -> None:
     """Take face k from positive p, and with the first empty face all the others."""
     if opens and k == used - 1:
-        node.allowed[p, k:] = False
+        for other in range(k, node.allowed.shape[1]):
+            node.allowed[p, other] = False
     else:
         node.allowed[p, k] = False
 
