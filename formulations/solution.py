@@ -57,6 +57,8 @@ class Solution:
         Seconds spent in building the problem for the solver, and in the solver.
     history : tuple of dict
         One record per stage of the run, where the solver keeps them.
+    runs : tuple of Solution
+        Every run, in the order of its start, where several were made; each without its multipliers.
     """
 
     status: Status
@@ -69,6 +71,7 @@ class Solution:
     build_time: float = 0.0
     solve_time: float = 0.0
     history: tuple[dict[str, float], ...] = ()
+    runs: tuple[Solution, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         """Plain values only, so that formats without enumerations can save it."""

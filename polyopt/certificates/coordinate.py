@@ -183,7 +183,7 @@ class FaceAscent:
             self._copy(self._solved, self._spared)
         self._scanned[:] = True
 
-    def climb(self, tol: float, accuracy: float | None = None) -> None:
+    def climb(self, tol: float, accuracy: float | None = None, passes: int = _PASSES) -> None:
         """Climb the faces whose gap is above `tol` times their share of the objective.
 
         Parameters
@@ -193,6 +193,8 @@ class FaceAscent:
         accuracy : float, optional
             Largest slope that a climb may leave behind. By default each face's own, which a face
             lowers from climb to climb for as long as its gap is too large.
+        passes : int
+            Passes over a face's pairs at most.
         """
         values = self.primal  # of the last scan: where a face has changed since, it is open anyway
         gaps = values - self.dual
@@ -207,7 +209,7 @@ class FaceAscent:
                 self.sweep(rows, _SWEEPS)
                 return
         for k, pool in zip(faces, pools, strict=True):
-            self._climb(k, pool, self._accuracy[k] if accuracy is None else accuracy)
+            self._climb(k, pool, self._accuracy[k] if accuracy is None else accuracy, passes)
             if accuracy is None:
                 self._accuracy[k] = max(_STRICTER * self._accuracy[k], _STRICTEST)
 
@@ -309,14 +311,16 @@ class FaceAscent:
         self._pools[k] = np.union1d(pool[self.alpha[pool, k] > 0.0], rows)
 
     def _with_own(self, k: int) -> Integers:
-        pool = self._pools[k]
-        return np.union1d(pool[self._y[pool] < 0.0], self._own[k])
+        """The face's pool, with those of its own positives that are not at rest as of the last scan."""
+        pool, own = self._pools[k], self._own[k]
+        near = (self.alpha[own, k] > 0.0) | (self.scores[self._slots[own], k] < 1.0 + _NEAR)
+        return np.union1d(pool[self._y[pool] < 0.0], own[near])
 
-    def _climb(self, k: int, pool: Integers, accuracy: float) -> None:
+    def _climb(self, k: int, pool: Integers, accuracy: float, passes: int) -> None:
         alpha = self.alpha[pool, k]
         made = climb_face(
             *self._samples, self._scale, self._y[pool], self._caps[pool, k], self._squares[pool], pool, alpha,
-            self.W[k], accuracy, _PASSES, self._shrink, int(self._rng.integers(1 << 31)),
+            self.W[k], accuracy, passes, self._shrink, int(self._rng.integers(1 << 31)),
         )  # fmt: skip
         self.passes += made * len(pool) / (len(self._y) * len(self.W))
         self.alpha[pool, k] = alpha

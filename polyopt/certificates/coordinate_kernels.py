@@ -202,11 +202,10 @@ def climb_face(  # type: ignore[no-untyped-def]
     if shared:
         own[:] = columns
     for j in range(n):
-        at, begin = places[j], starts[rows[j]]
-        for t in range(places[j + 1] - at):
-            entries[at + t] = values[begin + t]
-            if not shared:
-                own[at + t] = columns[begin + t]
+        to, come = slice(places[j], places[j + 1]), slice(starts[rows[j]], starts[rows[j] + 1])
+        entries[to] = values[come]
+        if not shared:
+            own[to] = columns[come]
     random = np.uint64(seed)
     order, active, worst_before = np.arange(n), n, np.inf
     for number in range(passes):

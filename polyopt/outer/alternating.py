@@ -8,7 +8,7 @@ as there are finitely many assignments; the point it ends at depends on the star
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Assignment = NDArray[np.int64]
 
-__all__ = ["AlternatingProblem", "alternate", "alternate_from_many_starts"]
+__all__ = ["AlternatingProblem", "LooseningProblem", "alternate", "alternate_from_many_starts"]
 
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
@@ -37,6 +37,14 @@ class AlternatingProblem(Protocol):
 
     def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
         """A better assignment for the point, or the same one."""
+
+
+@runtime_checkable
+class LooseningProblem(AlternatingProblem, Protocol):
+    """A problem that can improve a start before the first round."""
+
+    def loosen(self, assignment: Assignment, time_limit: float | None) -> Assignment:
+        """A better assignment to begin from; the objective may rise on the way."""
 
 
 def alternate(
@@ -123,7 +131,7 @@ def alternate_from_many_starts(
     seed: int = 0,
     n_jobs: int | None = None,
 ) -> Solution:
-    """Alternate from several random starts and keep the best end.
+    """Alternate from several random starts, loosened where the problem can, and keep the best end.
 
     Parameters
     ----------
@@ -143,12 +151,16 @@ def alternate_from_many_starts(
     Returns
     -------
     Solution
-        The best of the runs, as :func:`polyopt.outer.starts.best_of` keeps it.
+        The best of the runs, as :func:`polyopt.outer.starts.best_of` keeps it; ``runs`` has them all.
     """
     rng = np.random.default_rng(seed)
     starts = [problem.start(rng) for _ in range(n_init)]
 
     def run(number: int, time_left: float | None) -> Solution:
-        return alternate(problem, starts[number], max_iter=max_iter, time_limit=time_left)
+        clock, begin = Clock(time_left), starts[number]
+        if isinstance(problem, LooseningProblem):
+            begin = problem.loosen(begin, time_left)
+        left = None if time_left is None else max(time_left - clock.seconds, 0.0)
+        return alternate(problem, begin, max_iter=max_iter, time_limit=left)
 
     return best_of(run, n_init, time_limit=time_limit, n_jobs=n_jobs)

@@ -38,6 +38,7 @@ _COLD = 2  # sweeps over all samples from α = 0
 _FALLS = 1e-6  # relative fall of the objective for which a round may end early
 _LOOSE_ROUNDS = 12  # of loosening
 _LOOSE_GAP, _LOOSE_SLOPE = 0.05, 0.1  # how well the faces are solved in between
+_LOOSE_PASSES = 3
 _OWN_SHARE = 0.1  # of what a positive's multiplier adds to its own score, taken off there
 _FEW = 2e-3  # share of the positives; where fewer move, loosening ends
 
@@ -88,7 +89,7 @@ class DualEngine:
         clock = Clock(time_limit)
         machine = self._begin(assignment)
         for _ in range(_LOOSE_ROUNDS):
-            machine.climb(_LOOSE_GAP, _LOOSE_SLOPE)
+            machine.climb(_LOOSE_GAP, _LOOSE_SLOPE, _LOOSE_PASSES)
             machine.scan()
             following = self._better(
                 machine.scores, assignment, machine.alpha, _OWN_SHARE * machine.own_pull()

@@ -39,8 +39,8 @@ def best_of(
     -------
     Solution
         The best run's, the first of those that tie. ``history`` holds the records of all runs, each
-        with the number of its ``start``; ``iterations`` and ``solve_time`` are totals. Ctrl-C after
-        the first run keeps the best so far.
+        with the number of its ``start``; ``runs`` holds the runs themselves, without multipliers;
+        ``iterations`` and ``solve_time`` are totals. Ctrl-C after the first run keeps the best so far.
     """
     clock = Clock(time_limit)
     runs: list[Solution] = []
@@ -76,4 +76,5 @@ def best_of(
             for number, solution in enumerate(runs)
             for record in solution.history
         ),
+        runs=tuple(replace(solution, duals={}) for solution in runs),
     )
