@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import skops.io
 from sklearn.datasets import dump_svmlight_file
@@ -338,6 +339,37 @@ def test_sparse_files_make_models_too(sparse, tmp_path):
     short.write_text("1 1:0.5\n-1 2:-1\n", encoding="utf-8")  # lacks the third feature
     assert run("predict", path, short, "--out", out).exit_code == 0
     assert len(labels_in(out)) == 2
+
+
+@pytest.mark.parametrize("sides", [(), ("--double-sided",)])
+def test_the_rules_of_a_polytope_are_the_model_in_the_units_of_the_file(table, tmp_path, sides):
+    path = tmp_path / "m.skops"
+    assert run("fit", table, "--method", "cpm", "--faces", 2, *sides, "--out", path).exit_code == 0
+    done = run("rules", path, "--digits", 6)
+    assert done.exit_code == 0, done.output
+    assert done.output.count("Inside, class 'no'") + done.output.count("Inside, class 'yes'") == 1 + len(
+        sides
+    )
+    machine = load_model(path)
+    X = blobs()[0]
+    parts = getattr(machine.estimator, "sides_", [machine.estimator])
+    tables = run("rules", path, "--csv").output.split("face,")[1:]
+    assert len(tables) == len(parts)
+    for part, text in zip(parts, tables, strict=True):
+        faces = pd.read_csv(io.StringIO("face," + text))
+        scores = X @ faces[["a", "b", "c"]].to_numpy().T + faces["offset"].to_numpy()
+        assert scores == pytest.approx(part.face_scores(machine.scaler.transform(X)), rel=1e-6, abs=1e-8)
+
+
+def test_bad_settings_of_a_polytope_are_named(table):
+    fit = ("fit", table, "--method")
+    refused(run(*fit, "cpm", "--perplexity", "7"), r"perplexity must be from 1 to n_faces=3, not 7")
+    refused(run(*fit, "rmm", "--double-sided"), r"--double-sided is not a setting of rmm; it is one of cpm")
+
+
+def test_rules_are_of_polytopes(model):
+    refused(run("rules", model), "is a model of svm; rules are of a polytope")
+    refused(run("rules", "nowhere.skops"), "no model file")
 
 
 def test_a_model_of_a_table_reads_sparse_files(model, sparse, tmp_path):

@@ -498,6 +498,12 @@ def test_rules_of_faces_that_fell_out_of_use(rng):
 
 def test_the_frame_holds_every_face():
     frame = Polytope([[3.0, 4.0], [6.0, 8.0]], [-1.0, -2.0], ("u", "v")).to_frame()
-    assert list(frame.columns) == ["u", "v", "b", "norm", "redundant"]
+    assert list(frame.columns) == ["u", "v", "offset", "norm", "redundant"]
     assert frame["norm"].tolist() == [5.0, 10.0]
     assert frame["redundant"].tolist() == [False, True]
+
+
+def test_a_feature_may_have_the_name_of_a_column_of_the_frame():
+    frame = Polytope([[3.0, 4.0]], [-1.0], ("offset", "b")).to_frame()
+    assert list(frame.columns) == ["offset", "b", "offset", "norm", "redundant"]
+    assert frame.iloc[0, :3].tolist() == [3.0, 4.0, -1.0]

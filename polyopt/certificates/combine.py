@@ -12,7 +12,9 @@ __all__ = ["combine"]
 _WEAKEST_FIRST = (Claim.NONE, Claim.INFEASIBLE, Claim.SUBOPTIMAL_BY, Claim.STATIONARY, Claim.OPTIMAL)
 
 
-def combine(certificates: Sequence[Certificate], names: Sequence[str]) -> Certificate:
+def combine(
+    certificates: Sequence[Certificate], names: Sequence[str], parts: str = "pairs of classes"
+) -> Certificate:
     """Sum the values, keep the weakest claim, and of each condition the worst case.
 
     Parameters
@@ -21,6 +23,8 @@ def combine(certificates: Sequence[Certificate], names: Sequence[str]) -> Certif
         At least one; all of minimisations.
     names : sequence of str
         What to call each part.
+    parts : str
+        What the parts are.
     """
     worst: dict[tuple[str, str], Residual] = {}
     for certificate, name in zip(certificates, names, strict=True):
@@ -30,12 +34,12 @@ def combine(certificates: Sequence[Certificate], names: Sequence[str]) -> Certif
                 worst[key] = replace(residual, row=f"{residual.row} ({name})")
     claim = min((c.claim for c in certificates), key=_WEAKEST_FIRST.index)
     return Certificate(
-        program=f"{certificates[0].program}, {len(certificates)} pairs",
+        program=f"{certificates[0].program}, {len(certificates)} {parts}",
         claim=claim,
         primal_value=sum(c.primal_value for c in certificates),
         dual_value=sum(c.dual_value for c in certificates),
         residuals=tuple(worst.values()),
         tol=certificates[0].tol,
-        scope=f"{certificates[0].scope}, summed over {len(certificates)} pairs of classes",
+        scope=f"{certificates[0].scope}, summed over {len(certificates)} {parts}",
         note=" ".join(dict.fromkeys(c.note for c in certificates if c.note)),
     )

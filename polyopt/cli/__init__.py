@@ -1,4 +1,4 @@
-"""The command line: compare, show, verify, duals, fit, predict.
+"""The command line: compare, show, verify, duals, fit, predict, rules.
 
 Every command imports what it needs when it runs, so that ``polyopt --help`` answers at once. Bad input
 ends in one sentence on standard error and exit status 2, never in a traceback.
@@ -15,6 +15,7 @@ from polyopt.cli.compare import compare
 from polyopt.cli.duals import duals
 from polyopt.cli.fit import fit
 from polyopt.cli.predict import predict
+from polyopt.cli.rules import rules
 from polyopt.cli.show import show
 from polyopt.cli.verify import verify
 
@@ -60,7 +61,7 @@ def _options(
     """Large-margin and polyhedral classifiers as mathematical programs, solved and certified."""
 
 
-for command in (compare, show, verify, duals, fit, predict):
+for command in (compare, show, verify, duals, fit, predict, rules):
     app.command()(command)
 
 

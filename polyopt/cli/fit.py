@@ -25,6 +25,8 @@ def fit(
     B: options.B = None,
     D: options.D = None,
     faces: options.Faces = None,
+    perplexity: options.Perplexity = None,
+    double_sided: options.DoubleSided = None,
     kernel: options.Kernel = None,
     gamma: options.Gamma = None,
     target: options.Target = None,
@@ -43,7 +45,12 @@ def fit(
     from polyopt.compare.run import settings_text
 
     entry = find_method(method)
-    given = options.check_settings(entry, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma)
+    given = options.check_settings(
+        entry, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
+        kernel=kernel, gamma=gamma,
+    )  # fmt: skip
+    if double_sided:
+        given["outer_label"] = None  # each class in turn
     if out is not None and not out.absolute().parent.is_dir():
         raise ValueError(f"--out: the folder {out.absolute().parent} does not exist")
     found = load_data(data, target)

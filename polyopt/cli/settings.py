@@ -14,10 +14,12 @@ __all__ = [
     "B",
     "C",
     "D",
+    "DoubleSided",
     "Faces",
     "Gamma",
     "Kernel",
     "MethodName",
+    "Perplexity",
     "Seed",
     "Solver",
     "Target",
@@ -34,6 +36,12 @@ D = Annotated[float | None, typer.Option("--D", help="Share of the output varian
 Kernel = Annotated[str | None, typer.Option(help="linear, rbf, poly or sigmoid.")]
 Gamma = Annotated[str | None, typer.Option(help="Coefficient of the kernel: scale, auto or a number.")]
 Faces = Annotated[int | None, typer.Option("--faces", help="Faces of the polytope (cpm).")]
+Perplexity = Annotated[
+    float | None, typer.Option(help="Least effective number of faces in use (cpm), 1 to the faces.")
+]
+DoubleSided = Annotated[
+    bool | None, typer.Option("--double-sided", help="A polytope with each class outside (cpm).")
+]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds at most.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of a stochastic solver.")]
 Target = Annotated[str | None, typer.Option(help="Label column of a CSV file: name, or place from 0.")]
@@ -70,7 +78,7 @@ def check_settings(method: Method, **given: Any) -> dict[str, Any]:
     for name in settings:
         having = [m.name for m in METHODS.values() if name in inspect.signature(m.estimator_class).parameters]
         if method.name not in having:
-            option = "--faces" if name == "n_faces" else f"--{name}"
+            option = "--faces" if name == "n_faces" else f"--{name.replace('_', '-')}"
             raise ValueError(f"{option} is not a setting of {method.name}; it is one of {', '.join(having)}")
     if settings.get("kernel", "linear") not in _KERNELS:
         raise ValueError(f"--kernel must be one of {', '.join(_KERNELS)}, not {settings['kernel']!r}")

@@ -443,7 +443,7 @@ class ConvexPolytopeMachine(PairwiseClassifier):
     def _binary_certificate(self, tol: float) -> Certificate:
         if self.double_sided:
             names = [f"{machine.outer_label_} outside" for machine in self.sides_]
-            return combine([machine.certificate(tol) for machine in self.sides_], names)
+            return combine([machine.certificate(tol) for machine in self.sides_], names, "sides")
         self._need_data("certificate()")
         proven = self.solution_.bound if self.solver_ == "global" else None
         return certify_cpm(

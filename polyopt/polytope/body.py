@@ -421,12 +421,12 @@ class Polytope:
         return rules_of(self, digits, threshold, max_terms, inside, outside)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per face: the coefficient of each feature, ``b``, ``norm`` and ``redundant``."""
+        """One row per face: the coefficient of each feature, ``offset``, ``norm`` and ``redundant``."""
         import pandas as pd
 
-        frame = pd.DataFrame(self.W, columns=list(self.names))
-        frame["b"], frame["norm"], frame["redundant"] = self.b, self._norms, self.redundant
-        return frame.rename_axis("face")
+        faces = pd.DataFrame(self.W, columns=list(self.names))
+        rest = pd.DataFrame({"offset": self.b, "norm": self._norms, "redundant": self.redundant})
+        return pd.concat([faces, rest], axis=1).rename_axis("face")  # a feature may be called offset
 
     @property
     def names(self) -> tuple[str, ...]:

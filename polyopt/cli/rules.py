@@ -1,0 +1,38 @@
+"""``polyopt rules``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def rules(
+    model: Annotated[Path, typer.Argument(help="A polytope machine that 'polyopt fit' saved.")],
+    digits: Annotated[int, typer.Option(min=1, help="Significant digits of the numbers.")] = 3,
+    terms: Annotated[int | None, typer.Option(min=1, help="Terms of each face; all by default.")] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print the faces as CSV instead.")] = False,
+) -> None:
+    """Print the faces of a learnt polytope as rules, in the units of the data they were learnt from."""
+    from polyopt.cli.model import load_model
+    from polyopt.polytope import Polytope
+
+    found = load_model(model)
+    machine = found.estimator
+    if found.method != "cpm":
+        raise ValueError(f"{model} is a model of {found.method}; rules are of a polytope, --method cpm")
+    if not hasattr(machine, "W_") and not hasattr(machine, "sides_"):
+        raise ValueError(f"{model} has {len(machine.classes_)} classes, and so no polytope of its own")
+    for one in getattr(machine, "sides_", (machine,)):
+        names = None if found.feature_names is None else tuple(found.feature_names)
+        if found.scaler is None:
+            polytope = Polytope(one.W_, one.b_, names)
+        else:
+            polytope = Polytope.from_scaler(one.W_, one.b_, found.scaler, names)
+        if csv:
+            typer.echo(polytope.to_frame().to_csv(lineterminator="\n"), nl=False)
+            continue
+        (inside,) = (label for label in one.classes_ if label != one.outer_label_)
+        text = polytope.rules(digits, max_terms=terms, inside=str(inside), outside=str(one.outer_label_))
+        typer.echo(f"{text}\n")
