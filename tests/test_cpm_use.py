@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from test_cpm import clusters
 
 from formulations import cpm
+from polyopt import Claim, certify_cpm
 from polyopt import ConvexPolytopeMachine as CPM  # noqa: N817
-from polyopt import certify_cpm
 from polyopt.cli.model import Model, load_model, save_model
 from polyopt.datasets import load
 from polyopt.estimators.votes import random_votes
@@ -247,3 +247,56 @@ def test_model_files_come_back_exactly(kind, tmp_path):
     with pytest.raises(ValueError, match="needs the training data"):
         copies[3].certificate()
     assert len(pickle.dumps(machine.without_data())) < 0.6 * len(pickle.dumps(machine))
+
+
+# -- every solver, one objective -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_every_solver_minimises_one_objective(seed):
+    X, y, _ = clusters(40, 3, seed, widen=1.4)
+    found = {
+        solver: CPM(3, solver=solver, random_state=0, tol=1e-4).fit(X, y)
+        for solver in ("global", "exact", "dual", "sgd")
+    }
+    J = {solver: cpm.objective(X, y, np.c_[machine.W_, machine.b_]) for solver, machine in found.items()}
+    least = found["global"].certificate()
+    assert least.claim is Claim.OPTIMAL
+    assert least.primal_value == pytest.approx(J["global"], rel=1e-9)
+    for solver in ("exact", "dual", "sgd"):
+        assert J[solver] >= least.dual_value * (1 - 1e-9)
+        assert J[solver] <= 1.05 * J["global"]
+        certificate = found[solver].certificate(tol=1e-3)
+        assert certificate.primal_value == pytest.approx(J[solver], rel=1e-6)
+        assert certificate.claim is not Claim.OPTIMAL
+    assert found["dual"].certificate().relative_gap <= 1e-4
+    assert found["exact"].certificate().relative_gap <= 1e-8
+
+
+def test_the_worst_margin_is_wider_and_the_total_no_better():
+    """Each machine is best at its own objective, which a swap of the penalties would turn round."""
+    X, y, _ = clusters(60, 3, 1, widen=1.2)
+    total = CPM(3, C=5.0, solver="exact", random_state=0).fit(X, y)
+    worst = CPM(3, C=5.0, margin="worst", random_state=0).fit(X, y)
+    norms = {name: (np.c_[m.W_, m.b_] ** 2).sum(axis=1) for name, m in (("total", total), ("worst", worst))}
+    paid = {
+        name: cpm.objective(X, y, np.c_[m.W_, m.b_], 5.0) - norms[name].sum()
+        for name, m in (("total", total), ("worst", worst))
+    }
+    assert paid["total"] + norms["total"].sum() <= (paid["worst"] + norms["worst"].sum()) * (1 + 1e-6)
+    assert paid["worst"] + norms["worst"].max() <= (paid["total"] + norms["total"].max()) * (1 + 1e-6)
+    certificate = worst.certificate()
+    assert certificate.claim is Claim.STATIONARY
+    assert certificate.primal_value == pytest.approx(paid["worst"] + norms["worst"].max(), rel=1e-6)
+
+
+def test_bytes_go_to_every_solver():
+    X, y = load_digits(return_X_y=True)
+    kept = np.isin(y, (3, 8))
+    X, y = X[kept][:120].astype(np.uint8), y[kept][:120]
+    for solver in ("exact", "dual", "sgd"):
+        settings = {"solver": solver, "n_init": 1, "random_state": 0, "max_iter": 50}
+        bytes_ = CPM(2, feature_scale=1 / 16, **settings).fit(X, y)
+        floats = CPM(2, **settings).fit(X / 16, y)
+        assert bytes_.certificate().primal_value == pytest.approx(floats.certificate().primal_value, rel=1e-3)
+        assert bytes_.score(X, y) == pytest.approx(floats.score(X / 16, y), abs=0.02)

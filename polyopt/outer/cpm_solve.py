@@ -92,7 +92,7 @@ def _alternate(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> S
     from polyopt.outer.alternating import alternate_from_many_starts
 
     return alternate_from_many_starts(
-        _problem(as_floats(X, settings.feature_scale), y, C, settings),
+        _problem(X, y, C, settings),
         n_init=settings.n_init if settings.n_faces > 1 else 1,  # one face has one assignment
         max_iter=settings.max_iter,
         time_limit=settings.time_limit,
@@ -104,13 +104,14 @@ def _alternate(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> S
 def _problem(X: Any, y: Vector, C: Vector, settings: Settings) -> Any:
     from polyopt.outer.cpm import PolytopeProblem
 
+    K, scale = settings.n_faces, settings.feature_scale
+    if settings.solver == "dual":
+        return PolytopeProblem(X, y, C, K, engine="dual", tol=settings.tol, scale=scale)
     if settings.margin == "worst":
         from polyopt.outer.cpm_worst import WorstCaseProblem
 
-        return WorstCaseProblem(X, y, C, settings.n_faces)
-    if settings.solver == "dual":
-        return PolytopeProblem(X, y, C, settings.n_faces, engine="dual", tol=settings.tol)
-    return PolytopeProblem(X, y, C, settings.n_faces, settings.loss)
+        return WorstCaseProblem(as_floats(X, scale), y, C, K)
+    return PolytopeProblem(as_floats(X, scale), y, C, K, settings.loss)
 
 
 def as_floats(X: Any, scale: float) -> Any:
