@@ -33,7 +33,7 @@ __all__ = ["solve_cpm_global"]
 
 _MOST = 500  # samples; beyond, no search would end
 _STARTS = 30  # of the alternating heuristic, each from random directions and from a random assignment
-_ORDERS = 400  # tried for the moves at the root
+_SHUFFLES, _ORDERS = 12, 100  # of the negatives, and of the moves for each, tried at the root
 _BYTES = 256 * 2**20  # for open nodes
 _RECORD = 0.2  # seconds between records of the history
 _POLISH = 100_000  # sweeps per face of the solution
@@ -268,21 +268,35 @@ class _Search:
         """In which order the moves are added up: one that gives a good bound at the root.
 
         Positives in the middle of the negatives come first, who cost as much on any face; then samples
-        are moved about in the order as long as the bound rises.
+        are moved about in the order as long as the bound rises. Which multipliers the moves use up
+        depends on the order of the negatives too: of some at random that with the best bound is kept.
         """
-        data, d = self.data, self.data.A.shape[1]
-        inside, points = -data.A[: data.inside, :-1], data.A[data.inside :, :-1]
-        if self.npos < 2 or not data.inside:
+        inside, points = -self.data.A[: self.data.inside, :-1], self.data.A[self.data.inside :, :-1]
+        if self.npos < 2 or not self.data.inside:
             return np.arange(self.npos)
         scale = inside.std(axis=0)
         far = np.linalg.norm((points - inside.mean(axis=0)) / np.where(scale > 0, scale, 1.0), axis=1)
-        a, W, caps = np.zeros((1, len(data.C))), np.zeros((1, d)), np.zeros((1, len(data.C)))
+        given, merged = self.data, self.merged
+        best, order = -np.inf, np.argsort(far, kind="stable")
+        for _ in range(_SHUFFLES):
+            rows = np.r_[self.rng.permutation(given.inside), np.arange(given.inside, len(given.C))]
+            data = Samples(given.A[rows], given.q[rows], given.C[rows], given.inside)
+            bound, found = self._climb_orders(data, np.argsort(far, kind="stable"))
+            if bound > best:
+                best, order, self.data = bound, found, data
+                self.merged = np.where(merged >= 0, np.argsort(rows)[merged], -1)
+            if self.clock.is_over:
+                break
+        return order
+
+    def _climb_orders(self, data: Samples, order: NDArray[np.int64]) -> tuple[float, NDArray[np.int64]]:
+        """The order, with samples moved about at random where that raises the bound, and the bound."""
+        a, W, caps = np.zeros((1, len(data.C))), np.zeros((1, data.A.shape[1])), np.zeros((1, len(data.C)))
         caps_of(data, np.full(self.npos, -1), 0, caps[0])
         climb(data, np.zeros_like(a[0]), caps[0], a[0], W[0], 1000, np.inf, 0.0)
         for p in range(self.npos):
             try_move(data, caps[0], a[0], W[0], p, 0, self.moves, np.inf)
         everywhere = np.ones((self.npos, 1), dtype=bool)
-        order = np.argsort(far, kind="stable")
         most = -np.inf
         for trial in range(_ORDERS):
             one, other = self.rng.integers(self.npos, size=2)
@@ -292,7 +306,7 @@ class _Search:
                 most, order = total, changed
             if self.clock.is_over:
                 break
-        return order
+        return most, order
 
     def solution(self, status: Status, solver: str) -> Solution:
         """The incumbent, its faces solved as exactly as double precision allows."""
