@@ -37,6 +37,7 @@ _SHUFFLES, _ORDERS = 12, 100  # of the negatives, and of the moves for each, tri
 _BYTES = 256 * 2**20  # for open nodes
 _RECORD = 0.2  # seconds between records of the history
 _POLISH = 100_000  # sweeps per face of the solution
+_LOSS = 1e-9  # of the bound, relative, that is given for multipliers which fit their hyperplane
 
 
 def solve_cpm_global(
@@ -114,7 +115,7 @@ def _check(n: int, n_faces: int, tol: float, bounds: str) -> None:
     if n > _MOST:
         raise ValueError(
             f"the global optimum can be sought for up to {_MOST} samples, not {n}: draw a subset, or use "
-            "alternating minimisation from many starts (solver='alternating'), which has no such limit"
+            "alternating minimisation from many starts (solver='exact'), which has no such limit"
         )
     if not (isinstance(n_faces, int | np.integer) and n_faces >= 1):
         raise ValueError(f"n_faces must be an integer of at least 1, not {n_faces!r}")
@@ -345,14 +346,15 @@ class _Search:
         hyperplane(data, a, w)
         value = _cost(data, caps, w)
         if caps.any() and value - dual_value(a, w) > 0.1 * self.tol * self.best.limits[0] / self.n_faces:
-            # Badly scaled data, on which coordinates are slow and an interior point is not.
+            # Badly scaled data, on which coordinates are slow and an interior point is not. Its multipliers
+            # come with its hyperplane, as each must fit the other, unless they prove less.
             signs = np.where(np.arange(len(a)) < data.inside, -1.0, 1.0)
             found = cpm.face(data.A[:, :-1] * signs[:, None], signs, caps).solve()
             if found.primal and _cost(data, caps, found["w"]) < value:
                 w = found["w"]
                 exact, implied = np.clip(found.duals["margin"], 0.0, caps), np.empty_like(w)
                 hyperplane(data, exact, implied)
-                if dual_value(exact, implied) > dual_value(a, 0.5 * a @ data.A):
+                if dual_value(exact, implied) > dual_value(a, 0.5 * a @ data.A) - _LOSS * value:
                     a = exact
         return a, w
 
