@@ -39,7 +39,7 @@ _STRETCH = 1 << 12  # samples scanned between two looks at what was found
 _WIDTHS = (8, 16, 32, 64)  # numbers of lanes that scans are compiled for
 _NEAR = 0.1  # pairs this close to the margin are climbed as well
 _PASSES = 20  # over a face's pairs, between two scans
-_FIRST, _STRICTER, _STRICTEST = 3e-3, 0.3, 1e-14  # accuracy of a climb: at first, then from climb to climb
+_FIRST, _STRICTER, _STRICTEST = 1e-2, 0.3, 1e-14  # accuracy of a climb: at first, then from climb to climb
 _CROWDED = 8  # active faces per active sample above which walking samples is cheaper than faces
 _SWEEPS = 5  # over the active samples, between two scans, where they are crowded
 

@@ -36,7 +36,7 @@ __all__ = ["DualEngine"]
 
 _COLD = 2  # sweeps over all samples from α = 0
 _FALLS = 1e-6  # relative fall of the objective for which a round may end early
-_LOOSE_ROUNDS = 12  # of loosening
+_LOOSE_ROUNDS = 10  # of loosening
 _LOOSE_GAP, _LOOSE_SLOPE = 0.05, 0.1  # how well the faces are solved in between
 _LOOSE_PASSES = 3
 _OWN_SHARE = 0.1  # of what a positive's multiplier adds to its own score, taken off there
