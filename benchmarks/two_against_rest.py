@@ -40,7 +40,7 @@ def two_against_rest(smoke: bool = False) -> Images:
 def texts(
     n: int = 20_000, m: int = 47_000, words: int = 104, seed: int = 0
 ) -> tuple[sp.csr_array, np.ndarray]:
-    """Rows like texts, of unit length: `words` words by Zipf's law, 75 or so different; +1 is a topic of four."""
+    """Rows like texts, of unit length: `words` words by Zipf's law, some 75 different; +1 is a topic."""
     rng = np.random.default_rng(seed)
     topic = rng.integers(0, 4, n)
     common = 1.0 / np.arange(1, m + 1)
