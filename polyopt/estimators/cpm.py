@@ -41,7 +41,7 @@ __all__ = ["ConvexPolytopeMachine"]
 _EXACT_CELLS = 30_000
 _CELLS_PER_FACE = 1_500
 _STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
-_ROWS = 1 << 12  # rows scored at once, where they need a conversion
+_ROWS = 1 << 12  # bytes are converted so many rows at a time
 
 
 class ConvexPolytopeMachine(PairwiseClassifier):
@@ -398,13 +398,15 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         return validate_data(self, X, accept_sparse="csr", dtype=self._dtypes, reset=False)
 
     def _scores_of_faces(self, X: Any) -> NDArray[Any]:
-        if X.dtype == np.float64:
-            return np.asarray(X @ self.W_.T) + self.b_
-        W, b = self.W_.T.astype(np.float32), self.b_.astype(np.float32)
-        scores = np.empty((X.shape[0], len(b)), dtype=np.float32)
-        for first in range(0, len(scores), _ROWS):
-            part = slice(first, first + _ROWS)
-            scores[part] = X[part].astype(np.float32, copy=False) @ W
+        """One product of the samples with all faces; bytes are converted some rows at a time."""
+        precision = np.float64 if X.dtype == np.float64 else np.float32
+        W, b = self.W_.T.astype(precision), self.b_.astype(precision)
+        if X.dtype != np.uint8:
+            scores = np.asarray(X @ W)
+        else:
+            scores = np.empty((X.shape[0], len(b)), dtype=precision)
+            for first in range(0, len(scores), _ROWS):
+                scores[first : first + _ROWS] = X[first : first + _ROWS].astype(precision) @ W
         scores += b
         return scores
 
