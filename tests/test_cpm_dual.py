@@ -16,6 +16,7 @@ from formulations import cpm
 from formulations.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm
+from polyopt.datasets import DatasetUnavailable, load
 from polyopt.outer.alternating import alternate, alternate_from_many_starts
 from polyopt.outer.cpm import PolytopeProblem
 from polyopt.solvers.cpm_dual import dual_machine, solve_cpm_dual
@@ -377,12 +378,9 @@ def test_a_time_limit_within_the_alternation_keeps_a_valid_point(fixed):
 
 @pytest.mark.slow
 def test_handwritten_digits_in_seconds():
-    from polyopt.datasets import load
-    from polyopt.datasets._errors import DatasetError
-
     try:
         data = load("mnist")
-    except DatasetError:
+    except DatasetUnavailable:
         pytest.skip("mnist is not here")
     X, y = data.X[:20000], np.where(data.y[:20000] == 2, 1.0, -1.0)
     problem = PolytopeProblem(X, y, np.full(len(y), 0.3), 20, engine="dual", scale=1 / 255)
