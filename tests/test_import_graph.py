@@ -17,7 +17,14 @@ ROOTS = {"formulations": Path(formulations.__path__[0]), "polyopt": Path(polyopt
 # Lowest first. A file may import floors under its own, and its own.
 FLOORS = [
     ("formulations",),
-    ("polyopt.datasets", "polyopt.kernels", "polyopt.operands", "polyopt.lanes", "polyopt.polytope", "polyopt.rows"),
+    (
+        "polyopt.datasets",
+        "polyopt.kernels",
+        "polyopt.operands",
+        "polyopt.lanes",
+        "polyopt.polytope",
+        "polyopt.rows",
+    ),
     ("polyopt.certificates",),
     ("polyopt.solvers",),
     ("polyopt.outer",),
