@@ -25,7 +25,7 @@ from polyopt import ConvexPolytopeMachine
 from polyopt.rows import as_rows
 
 ROWS = 50_000  # in a chunk: 39 MB of pixels
-RATES = (1e-5, 3e-5, 1e-4)  # candidates for λ = 2/(n C)
+RATES = (3e-5, 1e-4, 3e-4)  # candidates for λ = 2/(n C)
 
 
 def run(smoke: bool = False) -> pd.DataFrame:
