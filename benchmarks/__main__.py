@@ -15,7 +15,8 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
 NAMES = (
     "imports", "kernel_solvers", "large_kernels", "relative_margins", "general_qp", "linear_machines",
     "growth", "memory",
-    "cpm_speed", "cpm_dual", "cpm_global", "cpm_stream", "main_job", "pictures",
+    "cpm_speed", "cpm_dual", "cpm_global", "cpm_errors", "cpm_rivals", "cpm_figure2", "cpm_stream",
+    "main_job", "pictures",
 )  # fmt: skip
 
 
