@@ -1,26 +1,33 @@
 """A row of samples times the weights of all faces, at the speed of the processor's vector units.
 
-The weights of K faces lie side by side, one row of W per feature, padded with zeros to a multiple of
-eight. A product of a sample with all of them then walks the sample once and multiplies whole vectors of
-eight. Written as loops over arrays this is three to five times slower, as the compiler must assume that
-the arrays overlap, so the one loop that matters is built from vector instructions here; on processors
-with shorter or longer vectors the compiler cuts or joins them.
+The weights of K faces lie side by side, one row of W per feature and one for the bias, padded with zeros
+to a multiple of eight. A product of a sample with all of them then walks the sample once and multiplies
+whole vectors of eight. Written as loops over arrays this is three to five times slower, as the compiler
+must assume that the arrays overlap, so the two loops that matter, :func:`row_product` and
+:func:`row_update`, are built from vector instructions here; on processors with shorter or longer vectors
+the compiler cuts or joins them.
+
+All functions here are for compiled code, and take one row of :class:`polyopt.rows.Rows`: ``values`` and
+``columns``, ``begin`` and ``end`` where the row's entries lie, and ``offset``, what to take from a place to
+get the place of its column: ``begin`` where the rows share their columns, else 0. Kernels that use them
+must close over the number of lanes alone, as numba finds a compiled function again in the next process
+only if it closes over nothing but numbers.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import llvmlite.ir as ir
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-__all__ = ["LANES", "RowKernels", "padded", "row_kernels"]
+__all__ = ["LANES", "add_bias", "add_to_face", "padded", "prefetch_row", "row_product", "row_update"]
 
 LANES = 8  # weights in a vector
-_MOST = 8  # vectors summed up at once: as many as fit the registers next to the operands
+_MOST = 8  # vectors at work at once: as many as fit the registers next to the operands
 _FUSE = ("contract",)  # a product and a sum may be one instruction
 _WORD, _SHORT = ir.IntType(64), ir.IntType(32)
 
@@ -30,66 +37,25 @@ def padded(n_faces: int) -> int:
     return -(-n_faces // LANES) * LANES
 
 
-class RowKernels(NamedTuple):
-    """Compiled functions on one row of :class:`polyopt.rows.Rows`, for weights W (m+1, L), bias last.
-
-    ``begin`` and ``end`` are where the row's entries lie; ``offset`` is what to take from a place to
-    get the place of its column: ``begin`` where the rows share their columns, else 0. Entries count
-    ``scale`` times. The lists of ones that the bias stands for is never stored.
-
-    Attributes
-    ----------
-    scores : callable
-        ``scores(values, columns, begin, end, offset, scale, W, out)`` puts W'x̃ into `out` (L,).
-    add : callable
-        ``add(values, columns, begin, end, offset, scale, change, W)`` adds x̃_j change_k to W_jk.
-    add_to_face : callable
-        ``add_to_face(values, columns, begin, end, offset, scale, change, face, W)``: to one column.
-    ahead : callable
-        ``ahead(values, columns, begin, end, shared)`` asks the memory for a row that comes soon.
-    """
-
-    scores: Any
-    add: Any
-    add_to_face: Any
-    ahead: Any
-
-
-@lru_cache
-def row_kernels(n_lanes: int) -> RowKernels:
-    """The kernels for weights of `n_lanes` columns, a multiple of :data:`LANES`."""
-    if n_lanes % LANES or n_lanes < LANES:
-        raise ValueError(f"n_lanes must be a positive multiple of {LANES}, not {n_lanes}")
-
-    @njit(cache=True, nogil=True)
-    def scores(values, columns, begin, end, offset, scale, W, out):  # type: ignore[no-untyped-def]
-        _row_product(values, columns, begin, end, offset, W, out, n_lanes)
-        bias = W[len(W) - 1]
-        for k in range(n_lanes):
-            out[k] = scale * out[k] + bias[k]
-
-    @njit(cache=True, nogil=True)
-    def add(values, columns, begin, end, offset, scale, change, W):  # type: ignore[no-untyped-def]
-        for p in range(begin, end):
-            x, w = scale * values[p], W[columns[p - offset]]
-            for k in range(n_lanes):
-                w[k] += x * change[k]
-        bias = W[len(W) - 1]
-        for k in range(n_lanes):
-            bias[k] += change[k]
-
-    return RowKernels(scores, add, _add_to_face, _ahead)
+@njit(cache=True, nogil=True)
+def add_bias(out, scale, W):  # type: ignore[no-untyped-def]
+    """Turn the product of a row's entries into that of `scale` times them, and add the bias row of W."""
+    bias = W[len(W) - 1]
+    for k in range(len(out)):
+        out[k] = scale * out[k] + bias[k]
 
 
 @njit(cache=True, nogil=True)
-def _add_to_face(values, columns, begin, end, offset, scale, change, face, W):  # type: ignore[no-untyped-def]
+def add_to_face(values, columns, begin, end, offset, scale, change, face, W):  # type: ignore[no-untyped-def]
+    """Add ``change * scale * values[p]`` to one column of W, and `change` to its bias."""
     for p in range(begin, end):
         W[columns[p - offset], face] += (scale * values[p]) * change
     W[len(W) - 1, face] += change
 
 
 @njit(cache=True, nogil=True)
-def _ahead(values, columns, begin, end, shared):  # type: ignore[no-untyped-def]
+def prefetch_row(values, columns, begin, end, shared):  # type: ignore[no-untyped-def]
+    """Ask the memory for a row that comes soon; `shared` as in Rows."""
     for p in range(begin, end, 64 // values.itemsize):
         _prefetch(values, p)
     if not shared:
@@ -113,7 +79,30 @@ def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
-def _row_product(
+def row_product(
+    _typing: Any, values: Any, columns: Any, begin: Any, end: Any, offset: Any, W: Any, out: Any, n_lanes: Any
+) -> Any:
+    """``out[:] = sum over p in [begin, end) of values[p] * W[columns[p - offset]]``.
+
+    W has `n_lanes` columns, as many as out has entries, and both one dtype; `n_lanes` is a constant.
+    """
+    if not isinstance(n_lanes, types.IntegerLiteral):
+        return None
+    vectors = _vectors(n_lanes.literal_value, values, columns, W, out)
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        walk = _Walk(context, builder, signature, arguments, vectors)
+        out = walk.vectors_of(6)
+        for first in range(0, vectors, _MOST):
+            walk.sum_up(first, min(_MOST, vectors - first), out)
+        return context.get_dummy_value()
+
+    place = types.int64
+    return types.void(values, columns, place, place, place, W, out, n_lanes), build
+
+
+@intrinsic
+def row_update(
     _typing: Any,
     values: Any,
     columns: Any,
@@ -121,91 +110,129 @@ def _row_product(
     end: Any,
     offset: Any,
     W: Any,
-    out: Any,
+    change: Any,
     n_lanes: Any,
 ) -> Any:
-    """``out[:] = sum over p in [begin, end) of values[p] * W[columns[p - offset]]``, by vectors."""
-    if not isinstance(n_lanes, types.IntegerLiteral) or {values.layout, columns.layout, W.layout} != {"C"}:
+    """``W[columns[p - offset]] += values[p] * change`` for every p in [begin, end).
+
+    W has `n_lanes` columns, as many as change has entries, and both one dtype; `n_lanes` is a constant.
+    """
+    if not isinstance(n_lanes, types.IntegerLiteral):
         return None
-    total = n_lanes.literal_value // LANES
+    vectors = _vectors(n_lanes.literal_value, values, columns, W, change)
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        arrays = {
-            name: context.make_array(signature.args[place])(context, builder, arguments[place]).data
-            for name, place in (("values", 0), ("columns", 1), ("W", 5), ("out", 6))
-        }
-        product = _Product(context, builder, values.dtype, W.dtype, total, arrays, arguments[4])
-        for first in range(0, total, _MOST):
-            product.block(first, min(_MOST, total - first), arguments[2], arguments[3])
+        walk = _Walk(context, builder, signature, arguments, vectors)
+        change = walk.vectors_of(6)
+        for first in range(0, vectors, _MOST):
+            walk.add_up(first, min(_MOST, vectors - first), change)
         return context.get_dummy_value()
 
     place = types.int64
-    return types.void(values, columns, place, place, place, W, out, n_lanes), build
+    return types.void(values, columns, place, place, place, W, change, n_lanes), build
 
 
-class _Product:
-    """The instructions of :func:`_row_product`; its state is what they have in common."""
+def _vectors(n_lanes: int, values: Any, columns: Any, W: Any, lanes: Any) -> int:
+    """Number of vectors in a row of W.
 
-    def __init__(
-        self,
-        context: Any,
-        builder: Any,
-        entry: Any,
-        weight: Any,
-        total: int,
-        arrays: dict[str, Any],
-        offset: Any,
-    ):
-        self.builder, self.entry, self.weight, self.total = builder, entry, weight, total
-        self.arrays, self.offset = arrays, offset
-        self.real = context.get_data_type(weight)
-        self.vector = ir.VectorType(self.real, LANES)
-        self.aligned = weight.bitwidth // 8
+    Raises
+    ------
+    TypingError
+        A number of lanes that is no multiple of eight, or arrays that vectors cannot walk.
+    """
+    if n_lanes < LANES or n_lanes % LANES:
+        raise TypingError(f"n_lanes must be a positive multiple of {LANES}, not {n_lanes}")
+    if {array.layout for array in (values, columns, W, lanes)} != {"C"} or W.dtype != lanes.dtype:
+        raise TypingError("values, columns, W and the lanes must be contiguous, the last two of one dtype")
+    return n_lanes // LANES
 
-    def block(self, first: int, count: int, begin: Any, end: Any) -> None:
+
+class _Walk:
+    """The instructions of a walk over one row; its state is what they have in common."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any, total: int):
+        self.builder, self.total = builder, total
+        self.begin, self.end, self.offset = arguments[2:5]
+        self.entry, self.weight = signature.args[0].dtype, signature.args[5].dtype
+        self.real = context.get_data_type(self.weight)
+        self.vector, self.aligned = ir.VectorType(self.real, LANES), self.weight.bitwidth // 8
+        self._data = {
+            place: context.make_array(signature.args[place])(context, builder, arguments[place]).data
+            for place in (0, 1, 5, 6)
+        }
+
+    def vectors_of(self, place: int) -> Any:
+        """The array at a place among the arguments, as vectors."""
+        return self.builder.bitcast(self._data[place], self.vector.as_pointer())
+
+    def sum_up(self, first: int, count: int, out: Any) -> None:
         """Sum vectors `first` to ``first + count - 1``; few at once are summed in several strands."""
         strands = {1: 4, 2: 2, 3: 2}.get(count, 1)
         zero = ir.Constant(self.vector, [0.0] * LANES)
-        place, sums = self._loop(begin, end, [[zero] * count for _ in range(strands)], first)
-        while len(sums) > 1:
-            last = sums.pop()
-            sums[0] = [self.builder.fadd(a, b) for a, b in zip(sums[0], last, strict=True)]
-        if strands > 1:
-            _, sums = self._loop(place, end, sums, first)
-        target = self.builder.bitcast(self.arrays["out"], self.vector.as_pointer())
-        for v, value in enumerate(sums[0]):
-            self.builder.store(value, self.builder.gep(target, [_WORD(first + v)]), align=self.aligned)
 
-    def _loop(self, start: Any, end: Any, sums: list[list[Any]], first: int) -> tuple[Any, list[list[Any]]]:
-        """Walk the row, as many entries at a time as there are strands, while so many are left."""
+        def entries(places: list[Any], sums: list[Any]) -> list[Any]:
+            moved = []
+            for number, place in enumerate(places):
+                x, weights = self._operands(place)
+                for v in range(count):
+                    moved.append(self._fused(sums[number * count + v], x, self._load(weights, first + v)))
+            return moved
+
+        place, sums = self._loop(self.begin, strands, [zero] * (strands * count), entries)
+        for number in range(count, strands * count):
+            sums[number % count] = self.builder.fadd(sums[number % count], sums[number])
+        if strands > 1:
+            _, sums = self._loop(place, 1, sums[:count], entries)
+        for v in range(count):
+            self._store(sums[v], out, first + v)
+
+    def add_up(self, first: int, count: int, change: Any) -> None:
+        """Add multiples of vectors `first` to ``first + count - 1`` of change to the weights."""
+        steps = [self._load(change, first + v) for v in range(count)]
+
+        def entry(places: list[Any], _: list[Any]) -> list[Any]:
+            x, weights = self._operands(places[0])
+            for v, step in enumerate(steps):
+                self._store(self._fused(self._load(weights, first + v), x, step), weights, first + v)
+            return []
+
+        self._loop(self.begin, 1, [], entry)
+
+    def _loop(self, start: Any, stride: int, carried: list[Any], body: Any) -> tuple[Any, list[Any]]:
+        """Walk the row, `stride` entries at a time, while so many are left; `body` moves what is carried."""
         builder, before = self.builder, self.builder.block
-        head, body, after = (builder.append_basic_block(f"row_{part}") for part in ("head", "body", "after"))
+        head, inside, after = (builder.append_basic_block(f"row_{part}") for part in ("head", "body", "end"))
         builder.branch(head)
         builder.position_at_end(head)
         place = builder.phi(_WORD)
         place.add_incoming(start, before)
-        running = [[builder.phi(self.vector) for _ in strand] for strand in sums]
-        for phis, strand in zip(running, sums, strict=True):
-            for phi, value in zip(phis, strand, strict=True):
-                phi.add_incoming(value, before)
-        following = builder.add(place, _WORD(len(sums)))
-        builder.cbranch(builder.icmp_signed("<=", following, end), body, after)
-        builder.position_at_end(body)
-        for number, phis in enumerate(running):
-            x, weights = self._operands(builder.add(place, _WORD(number)))
-            for v, phi in enumerate(phis):
-                w = builder.load(builder.gep(weights, [_WORD(first + v)]), align=self.aligned)
-                moved = builder.fadd(phi, builder.fmul(x, w, flags=_FUSE), flags=_FUSE)
-                phi.add_incoming(moved, body)
-        place.add_incoming(following, body)
+        phis = [builder.phi(self.vector) for _ in carried]
+        for phi, value in zip(phis, carried, strict=True):
+            phi.add_incoming(value, before)
+        following = builder.add(place, _WORD(stride))
+        builder.cbranch(builder.icmp_signed("<=", following, self.end), inside, after)
+        builder.position_at_end(inside)
+        moved = body([builder.add(place, _WORD(number)) for number in range(stride)], phis)
+        for phi, value in zip(phis, moved, strict=True):
+            phi.add_incoming(value, inside)
+        place.add_incoming(following, inside)
         builder.branch(head)
         builder.position_at_end(after)
-        return place, running
+        return place, phis
+
+    def _fused(self, total: Any, x: Any, y: Any) -> Any:
+        return self.builder.fadd(total, self.builder.fmul(x, y, flags=_FUSE), flags=_FUSE)
+
+    def _load(self, vectors: Any, number: int) -> Any:
+        return self.builder.load(self.builder.gep(vectors, [_WORD(number)]), align=self.aligned)
+
+    def _store(self, value: Any, vectors: Any, number: int) -> None:
+        self.builder.store(value, self.builder.gep(vectors, [_WORD(number)]), align=self.aligned)
 
     def _operands(self, place: Any) -> tuple[Any, Any]:
-        """Entry `place` in every lane of a vector, and where the weights of its column begin."""
+        """Entry `place` in every lane of a vector, and the weights of its column as vectors."""
         builder = self.builder
-        x = builder.load(builder.gep(self.arrays["values"], [place]))
+        x = builder.load(builder.gep(self._data[0], [place]))
         if isinstance(self.entry, types.Integer):
             x = builder.uitofp(x, self.real)
         elif self.entry.bitwidth < self.weight.bitwidth:
@@ -215,7 +242,6 @@ class _Product:
         nothing = ir.Constant(self.vector, ir.Undefined)
         lanes = ir.Constant(ir.VectorType(_SHORT, LANES), [0] * LANES)
         x = builder.shuffle_vector(builder.insert_element(nothing, x, _SHORT(0)), nothing, lanes)
-        column = builder.load(builder.gep(self.arrays["columns"], [builder.sub(place, self.offset)]))
+        column = builder.load(builder.gep(self._data[1], [builder.sub(place, self.offset)]))
         column = builder.mul(builder.zext(column, _WORD), _WORD(self.total))
-        weights = builder.bitcast(self.arrays["W"], self.vector.as_pointer())
-        return x, builder.gep(weights, [column])
+        return x, builder.gep(self.vectors_of(5), [column])

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
+from numba.core.errors import TypingError
 
-from polyopt.lanes import padded, row_kernels
+from polyopt.lanes import add_bias, add_to_face, padded, row_product, row_update
 from polyopt.rows import as_rows
+
+
+def kernels(n_lanes):
+    """As kernels use them: closing over the number of lanes."""
+
+    @njit
+    def product(values, columns, begin, end, offset, W, out):
+        row_product(values, columns, begin, end, offset, W, out, n_lanes)
+
+    @njit
+    def update(values, columns, begin, end, offset, W, change):
+        row_update(values, columns, begin, end, offset, W, change, n_lanes)
+
+    return product, update
 
 
 def walk(rows, i):
@@ -28,24 +48,27 @@ def matrix(rng, n, m, dtype, share):
 def test_scores_and_updates_are_those_of_numpy(n_faces, dtype, weights):
     rng = np.random.default_rng(0)
     L = padded(n_faces)
-    kernels = row_kernels(L)
+    product, update = kernels(L)
     for share in (0.1, 0.9):
         X = matrix(rng, 6, 23, dtype, share)
-        for form in (X, sp.csr_array(X.astype(float)) if dtype == np.float64 else X):
-            rows = as_rows(form)
-            W, out = rng.normal(size=(24, L)).astype(weights), np.empty(L, dtype=weights)
-            for i in range(len(X)):
-                kernels.scores(*walk(rows, i), weights(0.5), W, out)
-                expected = 0.5 * X[i].astype(float) @ W[:-1].astype(float) + W[-1]
-                np.testing.assert_allclose(out, expected, rtol=2e-5, atol=2e-3)
-                change = rng.normal(size=L).astype(weights)
-                expected = W + np.outer(np.append(0.5 * X[i], 1.0), change)
-                kernels.add(*walk(rows, i), weights(0.5), change, W)
-                np.testing.assert_allclose(W, expected, rtol=1e-5, atol=1e-4)
-                face = n_faces - 1
-                expected[:, face] += 2.0 * np.append(0.5 * X[i], 1.0)
-                kernels.add_to_face(*walk(rows, i), weights(0.5), weights(2.0), face, W)
-                np.testing.assert_allclose(W, expected, rtol=1e-5, atol=1e-4)
+        rows = as_rows(X)
+        W, out = rng.normal(size=(24, L)).astype(weights), np.empty(L, dtype=weights)
+        for i in range(len(X)):
+            product(*walk(rows, i), W, out)
+            assert out == pytest.approx(X[i].astype(float) @ W[:-1].astype(float), rel=2e-5, abs=2e-3)
+            add_bias(out, weights(0.5), W)
+            assert out == pytest.approx(
+                0.5 * X[i].astype(float) @ W[:-1].astype(float) + W[-1], rel=2e-5, abs=2e-3
+            )
+            change = rng.normal(size=L).astype(weights)
+            expected = W.astype(float)
+            expected[:-1] += np.outer(X[i], change)
+            update(*walk(rows, i), W, change)
+            assert pytest.approx(expected, rel=1e-5, abs=1e-4) == W
+            face = n_faces - 1
+            expected[:, face] += 2.0 * np.append(0.5 * X[i], 1.0)
+            add_to_face(*walk(rows, i), weights(0.5), weights(2.0), face, W)
+            assert pytest.approx(expected, rel=1e-5, abs=1e-4) == W
 
 
 @settings(max_examples=60, deadline=None)
@@ -76,7 +99,38 @@ def test_full_dense_samples_are_not_copied():
     assert np.shares_memory(as_rows(X).values, X)
 
 
-def test_other_numbers_of_lanes_are_refused():
-    for lanes in (0, 4, 12):
-        with pytest.raises(ValueError, match="multiple of 8"):
-            row_kernels(lanes)
+@pytest.mark.parametrize("lanes", [0, 4, 12])
+def test_other_numbers_of_lanes_are_refused(lanes):
+    product, _ = kernels(lanes)
+    rows = as_rows(np.ones((2, 3)))
+    with pytest.raises(TypingError, match="multiple of 8"):
+        product(*walk(rows, 0), np.ones((4, 8)), np.ones(8))
+
+
+def test_arrays_that_vectors_cannot_walk_are_refused():
+    product, _ = kernels(8)
+    rows = as_rows(np.ones((2, 3)))
+    for W, out in ((np.ones((4, 8)), np.ones(8, np.float32)), (np.ones((4, 16))[:, ::2], np.ones(8))):
+        with pytest.raises(TypingError, match="contiguous"):
+            product(*walk(rows, 0), W, out)
+
+
+def test_kernels_are_found_again_by_the_next_process(tmp_path):
+    """A kernel that closes over another compiled function would be compiled by every process."""
+    script = (
+        "import numpy as np; from polyopt.solvers import cpm_kernels, cpm_sgd;"
+        "X, y = np.random.default_rng(0).normal(size=(40, 3)), np.repeat([-1.0, 1.0], 20);"
+        "cpm_sgd.solve_cpm_sgd(X, y, np.ones(40), 2, perplexity=1.5, max_iter=2);"
+        "stats = [k(8).stats for k in (cpm_kernels.run_kernel, cpm_kernels.measure_kernel)];"
+        "print(sum(sum(s.cache_misses.values()) for s in stats))"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    misses = [
+        int(
+            subprocess.run(
+                [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+            ).stdout
+        )
+        for _ in range(2)
+    ]
+    assert misses == [2, 0]

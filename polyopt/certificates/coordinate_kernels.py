@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
-from polyopt.lanes import _row_product
+from polyopt.lanes import add_bias, row_product, row_update
 
 if TYPE_CHECKING:
     pass
@@ -44,12 +44,11 @@ def scan_kernel(n_lanes: int) -> Any:
         values, columns, starts, shared, scale, U, faces, first, last, y, caps, slots, reach, scores,
         inside, rows, owners,
     ):  # fmt: skip
-        used, bias, out = 0, U[len(U) - 1], np.zeros(n_lanes, dtype=U.dtype)
+        used, out = 0, np.zeros(n_lanes, dtype=U.dtype)
         for i in range(first, last):
             begin, end = starts[i], starts[i + 1]
-            _row_product(values, columns, begin, end, shared * begin, U, out, n_lanes)
-            for k in range(n_lanes):
-                out[k] = scale * out[k] + bias[k]
+            row_product(values, columns, begin, end, shared * begin, U, out, n_lanes)
+            add_bias(out, scale, U)
             if y[i] > 0.0:
                 for k in range(len(faces)):
                     scores[slots[i], faces[k]] = out[k]
@@ -87,7 +86,7 @@ def sweep_kernel(n_lanes: int) -> Any:
         for i in order:
             begin, end = starts[i], starts[i + 1]
             offset = shared * begin
-            _row_product(values, columns, begin, end, offset, U, out, n_lanes)
+            row_product(values, columns, begin, end, offset, U, out, n_lanes)
             first, last = 0, K
             if y[i] > 0.0:
                 first, last = assignment[i], assignment[i] + 1
@@ -107,12 +106,10 @@ def sweep_kernel(n_lanes: int) -> Any:
                     U[columns[p - offset], face] += step * values[p]
                 bias[face] += change[face]
             elif moved > 1:
-                for p in range(begin, end):
-                    x, u = scale * values[p], U[columns[p - offset]]
-                    for k in range(n_lanes):
-                        u[k] += x * change[k]
                 for k in range(n_lanes):
                     bias[k] += change[k]
+                    change[k] *= scale
+                row_update(values, columns, begin, end, offset, U, change, n_lanes)
             if moved > 0:
                 for k in range(first, last):
                     change[k] = 0.0

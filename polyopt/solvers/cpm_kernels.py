@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
-from polyopt.lanes import row_kernels
+from polyopt.lanes import add_bias, add_to_face, prefetch_row, row_product, row_update
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,7 +124,6 @@ def run_kernel(n_lanes: int) -> Any:
     - faces (n,) holds each positive's natural face at its last visit, -1 for none; tally (5,) what the
       names in this module say.
     """
-    scores_of, add, add_to_face, ahead = row_kernels(n_lanes)
     few = max(1, n_lanes // 16)  # faces up to which a walk for each is cheaper than one for all
 
     @njit(cache=True, nogil=True)
@@ -136,10 +135,11 @@ def run_kernel(n_lanes: int) -> Any:
         scores, change = np.zeros(n_lanes, dtype=U.dtype), np.zeros(n_lanes, dtype=U.dtype)
         for place in range(len(order)):
             i, soon = order[place], order[min(place + 2, len(order) - 1)]
-            ahead(values, columns, starts[soon], starts[soon + 1], shared)
+            prefetch_row(values, columns, starts[soon], starts[soon + 1], shared)
             begin, end = starts[i], starts[i + 1]
             offset = begin * shared
-            scores_of(values, columns, begin, end, offset, scale, U, scores)
+            row_product(values, columns, begin, end, offset, U, scores, n_lanes)
+            add_bias(scores, scale, U)
             steps[0] += 1
             t = float(steps[0])
             margin, size = U.dtype.type(t), U.dtype.type(gains[i] * (t / (t + 1.0)))
@@ -169,7 +169,10 @@ def run_kernel(n_lanes: int) -> Any:
                         else:
                             change[k] = 0.0
                     if violated > few:
-                        add(values, columns, begin, end, offset, scale, change, U)
+                        for k in range(n_lanes):
+                            U[len(U) - 1, k] += change[k]
+                            change[k] *= scale
+                        row_update(values, columns, begin, end, offset, U, change, n_lanes)
             if spacing > 0 and steps[0] % spacing == 0:
                 tally[AVERAGE] = tally[AVERAGE] * ((t - spacing) / t) ** 4 + 1.0
                 share = U.dtype.type(1.0 / tally[AVERAGE])
@@ -188,14 +191,14 @@ def measure_kernel(n_lanes: int) -> Any:
     ``measure(values, columns, starts, shared, outside, C, scale, W, K)`` returns Σ C_i times the hinge
     of the best face (positives) or the hinges of all K faces (negatives).
     """
-    scores_of, _, _, _ = row_kernels(n_lanes)
 
     @njit(cache=True, nogil=True)
     def measure(values, columns, starts, shared, outside, C, scale, W, K):  # type: ignore[no-untyped-def]
         scores, total = np.zeros(n_lanes, dtype=W.dtype), 0.0
         for i in range(len(starts) - 1):
             begin, end = starts[i], starts[i + 1]
-            scores_of(values, columns, begin, end, begin * shared, scale, W, scores)
+            row_product(values, columns, begin, end, begin * shared, W, scores, n_lanes)
+            add_bias(scores, scale, W)
             if outside[i]:
                 total += C[i] * max(0.0, 1.0 - scores[:K].max())
             else:
