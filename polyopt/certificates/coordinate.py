@@ -100,6 +100,7 @@ class FaceAscent:
         self._scale, self.single, self._shrink = scale, single, shrink
         self._y, self._caps, self._alike = y, caps, caps.strides[1] == 0
         self._squares = square_lengths(rows.values, rows.starts, scale)
+        self._marks = np.zeros(n, dtype=bool)
         self._rng = np.random.default_rng(seed)
         self._positives = np.flatnonzero(y > 0)
         self._slots = np.zeros(n, dtype=np.int64)
@@ -308,13 +309,20 @@ class FaceAscent:
     def _join(self, k: int, rows: NDArray[Any]) -> None:
         """The pool of a face: what holds it, and what a scan has found near or beyond the margin."""
         pool = self._pools[k]
-        self._pools[k] = np.union1d(pool[self.alpha[pool, k] > 0.0], rows)
+        self._pools[k] = self._union(pool[self.alpha[pool, k] > 0.0], rows)
 
     def _with_own(self, k: int) -> Integers:
         """The face's pool, with those of its own positives that are not at rest as of the last scan."""
         pool, own = self._pools[k], self._own[k]
         near = (self.alpha[own, k] > 0.0) | (self.scores[self._slots[own], k] < 1.0 + _NEAR)
-        return np.union1d(pool[self._y[pool] < 0.0], own[near])
+        return self._union(pool[self._y[pool] < 0.0], own[near])
+
+    def _union(self, some: NDArray[Any], others: NDArray[Any]) -> Integers:
+        """The samples of two lists, in their order."""
+        self._marks[some] = self._marks[others] = True
+        found = np.flatnonzero(self._marks)
+        self._marks[found] = False
+        return found
 
     def _climb(self, k: int, pool: Integers, accuracy: float, passes: int) -> None:
         alpha = self.alpha[pool, k]
