@@ -269,7 +269,8 @@ def test_every_solver_minimises_one_objective(seed):
         certificate = found[solver].certificate(tol=1e-3)
         assert certificate.primal_value == pytest.approx(J[solver], rel=1e-6)
         assert certificate.claim is not Claim.OPTIMAL
-    assert found["dual"].certificate().relative_gap <= 1e-4
+    assert found["dual"].certificate().relative_gap <= 1e-5
+    assert found["dual"].certificate(tol=1e-3).claim is Claim.STATIONARY
     assert found["exact"].certificate().relative_gap <= 1e-8
 
 

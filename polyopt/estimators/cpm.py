@@ -88,7 +88,7 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         into floats first (stochastic solver).
     tol : float, default=1e-3
         "sgd" stops once its objective varies by no more than this, relative; "dual" solves for an
-        assignment to this relative gap. "exact" and "global" are always solved to 1e-6 or better.
+        assignment to a tenth of this gap, relative. "exact" and "global" are always solved to 1e-6 or better.
     max_iter : int, default=300
         Rounds ("exact", "dual") or epochs ("sgd") at most, per start; the best point is kept.
     time_limit : float, optional

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Settings", "as_floats", "solve_cpm"]
 
+_CLOSER = 0.1  # share of the tolerance to which gaps are closed, as single conditions hold less well
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -106,7 +108,7 @@ def _problem(X: Any, y: Vector, C: Vector, settings: Settings) -> Any:
 
     K, scale = settings.n_faces, settings.feature_scale
     if settings.solver == "dual":
-        return PolytopeProblem(X, y, C, K, engine="dual", tol=settings.tol, scale=scale)
+        return PolytopeProblem(X, y, C, K, engine="dual", tol=_CLOSER * settings.tol, scale=scale)
     if settings.margin == "worst":
         from polyopt.outer.cpm_worst import WorstCaseProblem
 
