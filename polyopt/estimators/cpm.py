@@ -498,7 +498,7 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         if isinstance(self.solution_, list):
             lean.solution_ = [part.solution_ for part in getattr(lean, "sides_", None) or lean.estimators_]
         else:
-            lean.solution_ = replace(self.solution_, primal={"W": self.solution_["W"]}, duals={}, history=())
+            lean.solution_ = replace(self.solution_, primal={}, duals={}, history=(), runs=())
         return lean
 
     def _need_data(self, what: str) -> None:
