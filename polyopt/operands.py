@@ -42,22 +42,22 @@ def square_norms(X: NDArray[Any], columns: Samples, centre: Vector) -> Vector:
 @njit(cache=True)
 def count_filled(X: NDArray[Any]) -> Samples:
     """Number of entries other than zero of every row."""
-    counts = np.zeros(len(X), dtype=np.int64)
+    counts = np.empty(len(X), dtype=np.int64)
     for i in range(len(X)):
+        filled = 0
         for k in range(X.shape[1]):
-            counts[i] += X[i, k] != 0
+            filled += X[i, k] != 0
+        counts[i] = filled
     return counts
 
 
 @njit(cache=True)
 def pack(X: NDArray[Any], starts: Samples, values: NDArray[Any], columns: NDArray[Any]) -> None:
-    """Put the entries of row i other than zero, and their columns, from place ``starts[i]`` on.
-
-    `values` and `columns` have room for one more than there are, as every entry is written before it is
-    known to count.
-    """
+    """Put the entries of row i other than zero, and their columns, from place ``starts[i]`` on."""
     for i in range(len(X)):
-        place = starts[i]
+        row, place = X[i], starts[i]
         for k in range(X.shape[1]):
-            values[place], columns[place] = X[i, k], k
-            place += X[i, k] != 0
+            x = row[k]
+            if x != 0:
+                values[place], columns[place] = x, k
+                place += 1

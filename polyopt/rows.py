@@ -69,6 +69,6 @@ def as_rows(X: Any) -> Rows:
     np.cumsum(count_filled(X), out=starts[1:])
     if starts[-1] >= _PACKED * X.size:
         return Rows(X.ravel(), np.arange(m, dtype=narrow), np.arange(n + 1, dtype=np.int64) * m, 1, m)
-    values, columns = np.empty(starts[-1] + 1, dtype=X.dtype), np.empty(starts[-1] + 1, dtype=narrow)
+    values, columns = np.empty(starts[-1], dtype=X.dtype), np.empty(starts[-1], dtype=narrow)
     pack(X, starts, values, columns)
-    return Rows(values[:-1], columns[:-1], starts, 0, m)
+    return Rows(values, columns, starts, 0, m)
