@@ -82,7 +82,8 @@ class ConvexPolytopeMachine(PairwiseClassifier):
     n_init : int or "auto", default="auto"
         Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", else 1.
     average : bool, default=True
-        Whether "sgd" answers with an average of its iterates, or with the last one as Algorithm 1 does.
+        Whether "sgd" answers with the better of an average of its iterates and the last one, or always
+        with the last one as Algorithm 1 does.
     feature_scale : float, default=1.0
         What every entry of X counts times: 1/255 takes bytes for pixels in [0, 1] without turning them
         into floats first (stochastic solver).

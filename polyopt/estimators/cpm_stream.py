@@ -116,15 +116,9 @@ class PolytopeStream:
         for part, sgd, outer, history in zip(parts, self.sides, self.outer, self.history, strict=True):
             sgd.tally[LOSS] = sgd.tally[MOVED] = 0.0
             new = np.full(n, -1)
-            gains = 0.5 * self.n_total * machine.C * weights
-            sgd.show(
-                rows,
-                (codes == 1) == (outer > 0),
-                gains,
-                sgd.rng.permutation(np.flatnonzero(weights)),
-                new,
-                new.copy(),
-            )
+            outside, costs = (codes == 1) == (outer > 0), machine.C * weights
+            order = sgd.rng.permutation(np.flatnonzero(weights))
+            sgd.show(rows, outside, 0.5 * self.n_total * costs, order, new, new.copy())
             last = sgd.U / (sgd.steps[0] + 1.0)
             estimate = float((last**2).sum() + 2.0 * sgd.tally[LOSS] / n)
             used = new[new >= 0]
@@ -137,10 +131,12 @@ class PolytopeStream:
                     "occupied": float(len(np.unique(used))),
                 }
             )
+            # Better on this chunk, which stands for all the data.
+            W, _ = sgd.answer(rows, outside, costs * (self.n_total / n))
             part._side, part.solver_, part.n_iter_ = outer, "sgd", self.chunks
             part._show(
                 Solution(
-                    Status.CONVERGED, {"W": sgd.W}, {}, estimate, None, "sgd, a stream",
+                    Status.CONVERGED, {"W": W}, {}, estimate, None, "sgd, a stream",
                     iterations=self.chunks, history=tuple(history),
                 )
             )  # fmt: skip

@@ -6,7 +6,8 @@ n C_i/ΣC. Departures from the paper as printed:
 
 - the step is 1/(λ(t+1)), since with 1/(λt) the first step sets W to zero;
 - the answer is an average of the iterates, with weights t⁴, as single iterates keep jumping about the
-  optimum; ``average=False`` gives the last one;
+  optimum; or the last one where that is better, as it is when faces have exchanged their roles on the way,
+  which no average survives; ``average=False`` always gives the last one;
 - samples are visited in shuffled epochs, and of the answers that were measured that with the least J
   is kept;
 - ASSIGN keeps the natural face when no face would raise the entropy, where the paper is silent.
@@ -22,6 +23,7 @@ Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Algorithms 1 an
 from __future__ import annotations
 
 import math
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,7 +84,7 @@ def solve_cpm_sgd(
         2's entropy h. It steers by the samples inside their margin, as the paper does; the perplexity
         over all positives, which ``history`` records, can end up lower.
     average : bool
-        Answer with the average of the iterates, or with the last.
+        Answer with the better of the average of the iterates and the last, or always with the last.
     scale : float
         What every entry of X counts times, such as 1/255 for pixels held as bytes.
     max_iter : int
@@ -217,11 +219,23 @@ class CpmSgd:
         self.tally[COUNTED], self.tally[ENTROPY] = used.sum(), used @ np.log(used)  # without the drift
 
     @property
-    def W(self) -> Vector:  # noqa: N802 (the paper's letter)
-        """The answer (K, m+1): the average of the iterates, or the last where there is none yet."""
+    def iterates(self) -> list[Vector]:
+        """The last iterate (K, m+1), and the average of all where one is kept."""
         averaged = self.average and self.steps[0] >= self.spacing
-        weights = self.A if averaged else self.U / (self.steps[0] + 1.0)
-        return np.ascontiguousarray(weights[:, : self.n_faces].T, dtype=np.float64)
+        found = [self.U / (self.steps[0] + 1.0), *([self.A] if averaged else [])]
+        return [np.ascontiguousarray(W[:, : self.n_faces].T, dtype=np.float64) for W in found]
+
+    def answer(self, rows: Rows, outside: NDArray[np.bool_], C: Vector) -> tuple[Vector, float]:
+        """The better of :attr:`iterates` for some samples and their costs (n,), and its objective."""
+        return min(((W, self._objective(W, rows, outside, C)) for W in self.iterates), key=itemgetter(1))
+
+    def _objective(self, W: Vector, rows: Rows, outside: NDArray[np.bool_], C: Vector) -> float:
+        lanes = np.zeros((rows.width + 1, padded(len(W))))
+        lanes[:, : len(W)] = W.T
+        losses = measure_kernel(lanes.shape[1])(
+            rows.values, rows.columns, rows.starts, rows.shared, outside, C, self.scale, lanes, len(W)
+        )
+        return float((W**2).sum() + losses)
 
 
 class _Run:
@@ -231,7 +245,7 @@ class _Run:
         self.machine, self.rows, self.C = machine, rows, C
         self.outside, self.gains = y > 0, 0.5 * len(y) * C
         self.faces, self.known = np.full(len(y), -1), np.full(len(y), -1)
-        self.best, self.least = machine.W, np.inf
+        self.best, self.least = machine.iterates[0], np.inf
         self.measured: list[float] = []
         self.history: list[dict[str, float]] = []
 
@@ -264,15 +278,7 @@ class _Run:
 
     def measure(self) -> None:
         """Measure the objective of the answer, and keep it if it is the best."""
-        machine, rows = self.machine, self.rows
-        W = machine.W
-        lanes = np.zeros((rows.width + 1, padded(len(W))))
-        lanes[:, : len(W)] = W.T
-        losses = measure_kernel(lanes.shape[1])(
-            rows.values, rows.columns, rows.starts, rows.shared, self.outside, self.C, machine.scale, lanes,
-            len(W),
-        )  # fmt: skip
-        objective = float((W**2).sum() + losses)
+        W, objective = self.machine.answer(self.rows, self.outside, self.C)
         if objective < self.least:
             self.best, self.least = W, objective
         self.measured.append(objective)
