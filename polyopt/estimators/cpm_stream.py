@@ -61,6 +61,9 @@ def show_pairs(machine: Any, X: Any, y: Any, sample_weight: ArrayLike | None, n_
     machine.solution_, machine.n_iter_ = [part.solution_ for part in seen], max(part.n_iter_ for part in seen)
 
 
+_JUDGES = 4096  # samples of a chunk, at most, by which its answer is chosen
+
+
 @dataclass
 class PolytopeStream:
     """What is kept between two calls of ``partial_fit``.
@@ -112,6 +115,9 @@ class PolytopeStream:
         weights = weights * machine._class_weights(codes, weights)[codes]
         clock, rows, n = Clock(None), as_rows(X), X.shape[0]
         self.chunks += 1
+        # Some of the chunk stand for all the data, to tell the better of last iterate and average.
+        few = np.arange(0, n, -(-n // _JUDGES))
+        judges = as_rows(X[few])
         parts = self._machines(machine)
         for part, sgd, outer, history in zip(parts, self.sides, self.outer, self.history, strict=True):
             sgd.tally[LOSS] = sgd.tally[MOVED] = 0.0
@@ -131,8 +137,7 @@ class PolytopeStream:
                     "occupied": float(len(np.unique(used))),
                 }
             )
-            # Better on this chunk, which stands for all the data.
-            W, _ = sgd.answer(rows, outside, costs * (self.n_total / n))
+            W, _ = sgd.answer(judges, outside[few], costs[few] * (self.n_total / len(few)))
             part._side, part.solver_, part.n_iter_ = outer, "sgd", self.chunks
             part._show(
                 Solution(
