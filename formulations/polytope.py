@@ -25,6 +25,7 @@ __all__ = [
     "lift",
     "natural_assignment",
     "objective",
+    "perplexity",
     "shares",
     "slack_places",
 ]
@@ -146,6 +147,21 @@ def check_loss(loss: str) -> None:
     """Refuse a loss other than "sum" and "max"."""
     if loss not in ("sum", "max"):
         raise ValueError(f"loss must be 'sum' or 'max', not {loss!r}")
+
+
+def perplexity(faces: NDArray[np.int64], weights: NDArray[Any] | None = None) -> float:
+    """The effective number of faces in use: the exponential of the entropy of an assignment, in nats.
+
+    Parameters
+    ----------
+    faces : ndarray of int, shape (n,)
+        The faces of some positives.
+    weights : ndarray of shape (n,), optional
+        What each of them counts; all alike by default.
+    """
+    counts = np.bincount(faces, weights)
+    used = counts[counts > 0] / counts.sum()
+    return float(np.exp(-used @ np.log(used)))
 
 
 def shares(pulls: NDArray[Any]) -> NDArray[np.float64]:

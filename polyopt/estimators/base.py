@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["PairwiseClassifier"]
+__all__ = ["PairwiseClassifier", "checked_weights"]
 
 
 class PairwiseClassifier(ClassifierMixin, BaseEstimator):
@@ -124,9 +124,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         # A copy: the model and its certificate must outlive what the caller does to X.
         X, y = validate_data(self, X, y, accept_sparse=self._accept_sparse, dtype=self._dtypes, copy=True)
         check_classification_targets(y)
-        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
-        if not (weights >= 0).all():
-            raise ValueError("sample_weight must be non-negative")
+        weights = checked_weights(sample_weight, X)
         # A sample without weight is left out, and so is a class that has no other.
         rows = np.flatnonzero(weights > 0)
         self.classes_, codes = np.unique(y[rows], return_inverse=True)
@@ -296,6 +294,14 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         import pandas as pd
 
         return pd.DataFrame(list(self.solution_.history))
+
+
+def checked_weights(sample_weight: ArrayLike | None, X: Any) -> NDArray[np.float64]:
+    """The weights (n,) of the samples, ones by default; those below zero are refused."""
+    weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
+    if not (weights >= 0).all():
+        raise ValueError("sample_weight must be non-negative")
+    return weights
 
 
 def _fit_pair(machine: Any, X: Any, codes: NDArray[Any], weights: NDArray[Any], pair: tuple[int, int]) -> Any:

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from formulations.polytope import natural_assignment
+from formulations.polytope import natural_assignment, perplexity
 from polyopt.certificates.combine import combine
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.estimators.base import PairwiseClassifier
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from formulations.polytope import Loss
     from formulations.rademacher import PolytopeBound
     from polyopt.certificates.certificate import Certificate
-    from polyopt.outer.cpm_solve import Margin
+    from polyopt.certificates.cpm_point import Margin
     from polyopt.polytope import Polytope
 
 __all__ = ["ConvexPolytopeMachine"]
@@ -281,9 +281,7 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         else:
             self.assignment_ = natural_assignment(self._scaled(X), self._y, W)
         outside = self._y > 0
-        shares = np.bincount(self.assignment_[outside], weights[outside]) / weights[outside].sum()
-        used = shares[shares > 0]
-        self.perplexity_ = float(np.exp(-used @ np.log(used)))
+        self.perplexity_ = perplexity(self.assignment_[outside], weights[outside])
         self._warn_if_short(lambda: self._binary_certificate(tol=1e-6))
 
     def _show(self, solution: Any) -> None:
@@ -393,9 +391,7 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         return self._scores_of_faces(self._check_for_scoring(X, "active_face")).argmax(axis=1)
 
     def _check_for_scoring(self, X: Any, what: str) -> Any:
-        check_is_fitted(self)
-        if not hasattr(self, "W_"):
-            raise AttributeError(f"{what} is of one polytope: ask the machines in sides_ or estimators_")
+        self._need_one_polytope(what)
         return validate_data(self, X, accept_sparse="csr", dtype=self._dtypes, reset=False)
 
     def _scores_of_faces(self, X: Any) -> NDArray[Any]:
@@ -427,9 +423,7 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         """The inside as a set, in the units of X."""
         from polyopt.polytope import Polytope
 
-        check_is_fitted(self)
-        if not hasattr(self, "W_"):
-            raise AttributeError("polytope_ is of one polytope: ask the machines in sides_ or estimators_")
+        self._need_one_polytope("polytope_")
         faces, known = self.__dict__.get("_polytope", (None, None))
         if known is None or faces is not self.W_:
             X = self.__dict__.get("_X")
@@ -472,9 +466,7 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         """
         from formulations.rademacher import polytope_bound
 
-        check_is_fitted(self)
-        if not hasattr(self, "W_"):
-            raise AttributeError("the bound is of one polytope: ask the machines in sides_ or estimators_")
+        self._need_one_polytope("the bound")
         self._need_data("generalization_bound()")
         return polytope_bound(self._scaled(self._X), self._y, self.solution_["W"], delta)
 
@@ -501,6 +493,11 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         else:
             lean.solution_ = replace(self.solution_, primal={}, duals={}, history=(), runs=())
         return lean
+
+    def _need_one_polytope(self, what: str) -> None:
+        check_is_fitted(self)
+        if not hasattr(self, "W_"):
+            raise AttributeError(f"{what} is of one polytope: ask the machines in sides_ or estimators_")
 
     def _need_data(self, what: str) -> None:
         if not hasattr(self, "_X"):

@@ -7,9 +7,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
 
 from formulations.solution import Solution, Status
+from polyopt.estimators.base import checked_weights
 from polyopt.rows import as_rows
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm_kernels import LOSS, MOVED
@@ -50,7 +50,7 @@ def begin_pairs(machine: Any) -> None:
 
 def show_pairs(machine: Any, X: Any, y: Any, sample_weight: ArrayLike | None, n_total: int | None) -> None:
     """Show a chunk of more than two classes to the machines of all pairs."""
-    weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+    weights = checked_weights(sample_weight, X)
     whole = X.shape[0] if n_total is None else n_total
     for part, pair in zip(machine.estimators_, machine.pairs_, strict=True):
         mine = np.isin(y, pair)
@@ -103,14 +103,7 @@ class PolytopeStream:
 
     def show(self, machine: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
         """One step for each sample, in random order; the machine's faces are then those of now."""
-        foreign = set(np.unique(y).tolist()) - set(machine.classes_.tolist())
-        if foreign:
-            raise ValueError(
-                f"y must be of the classes {machine.classes_.tolist()}; it has {sorted(foreign)}"
-            )
-        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
-        if not (weights >= 0).all():
-            raise ValueError("sample_weight must be non-negative")
+        weights = checked_weights(sample_weight, X)
         codes = (y == machine.classes_[1]).astype(int)
         weights = weights * machine._class_weights(codes, weights)[codes]
         clock, rows, n = Clock(None), as_rows(X), X.shape[0]

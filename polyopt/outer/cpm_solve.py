@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.polytope import Loss
+    from polyopt.certificates.cpm_point import Margin
 
-    Margin = Literal["total", "worst"]
     Vector = NDArray[np.float64]
 
 __all__ = ["Settings", "as_floats", "solve_cpm"]

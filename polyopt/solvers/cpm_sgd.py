@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
 from polyopt.lanes import padded
 from polyopt.rows import Rows, as_rows
@@ -262,17 +263,15 @@ class _Run:
                 break
         W = machine.U / (machine.steps[0] + 1.0)
         seen = self.faces[self.outside & (self.faces >= 0)]
-        shares = np.bincount(seen, minlength=machine.n_faces) / max(len(seen), 1)
-        used = shares[shares > 0]
         self.history.append(
             {
                 "epoch": len(self.history) + 1.0,
                 "seconds": clock.seconds,
                 "estimate": float((W**2).sum() + 2.0 * machine.tally[LOSS] / done),
                 "objective": math.nan,
-                "perplexity": float(np.exp(-used @ np.log(used))),
+                "perplexity": perplexity(seen),
                 "reassigned": float(machine.tally[MOVED]),
-                "occupied": float(len(used)),
+                "occupied": float(len(np.unique(seen))),
             }
         )
 
