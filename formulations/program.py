@@ -79,6 +79,7 @@ _PREFERRED = {
     "QP": ("CLARABEL", "OSQP", "HIGHS"),
     "QCQP": ("CLARABEL", "SCS"),
     "SDP": ("CLARABEL", "SCS"),
+    "EXP": ("CLARABEL", "SCS"),
     "MILP": ("HIGHS",),
     "MIQP": ("SCIP",),
 }
@@ -99,6 +100,7 @@ _TIGHT: dict[str, dict[str, Any]] = {
     "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000},
     "SCIP": {"limits/gap": 1e-7, "numerics/feastol": 1e-8},
 }
+_LOGARITHMS = (cp.logistic, cp.log_sum_exp, cp.entr)
 _LIMIT_NAMES = {
     "CLARABEL": ("time_limit", "max_iter"),
     "HIGHS": ("time_limit", "simplex_iteration_limit"),
@@ -168,11 +170,13 @@ class Program:
 
     @property
     def kind(self) -> str:
-        """The program's class: LP, QP, QCQP, SDP, MILP or MIQP (convex but for the integers)."""
+        """The program's class: LP, QP, QCQP, SDP, EXP (logarithms), MILP or MIQP (but for integers)."""
         if self.problem.is_mixed_integer():
             return "MILP" if self.objective.args[0].is_affine() else "MIQP"
         if any(isinstance(row.constraint, cp.constraints.PSD) for row in self.rows):
             return "SDP"
+        if any(issubclass(atom, _LOGARITHMS) for atom in self.problem.atoms()):
+            return "EXP"
         if self.problem.is_lp():
             return "LP"
         return "QP" if self.problem.is_qp() else "QCQP"

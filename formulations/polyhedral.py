@@ -1,0 +1,148 @@
+"""What the polyhedral family shares, in numpy alone: scores of faces, cells, and the criteria.
+
+The family is the Polyceptron, SPLA1, PC-SLP and PLUME. Each keeps the positives inside a polyhedral set
+of K faces: with x̃ = (x, 1) and scores s_k = W_k·x̃, a sample is inside where h(x) = min_k s_k ≥ 0. The
+cell of face k is where it has the least score; of equal scores the first face counts.
+
+The Convex Polytope Machine keeps them outside, f = max_k: h of the faces W is −f of the faces −W
+(:mod:`formulations.polytope`).
+
+Criteria at W, for costs c_i:
+
+=====================  ==============================================================================
+criterion              E_P = Σ_i c_i [−y_i h_i]_+                        the Polyceptron's eq. (3)
+margin_error           Σ_pos c_i Σ_k [1 − s_ik]_+ + Σ_neg c_i min_k [1 + s_ik]_+
+separation_error       Σ_pos c_i max_k [1 − s_ik]_+ / Σ_pos c_i + Σ_neg c_i min_k [1 + s_ik]_+ / Σ_neg c_i
+hard_loss              Σ_i c_i ln(1 + exp(−y_i h_i)) + ρ/2 ‖W‖²            SPLA1
+=====================  ==============================================================================
+
+References
+----------
+Manwani & Sastry, Polyceptron: A Polyhedral Learning Algorithm (2011). Manwani & Sastry, Learning
+Polyhedral Classifiers Using Logistic Function (2010). Astorino & Gaudioso, Polyhedral Separability
+Through Successive LP (2002).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "cells",
+    "class_shares",
+    "criterion",
+    "criterion_gradient",
+    "hard_loss",
+    "margin_error",
+    "pull",
+    "scores",
+    "separation_error",
+]
+
+
+def scores(X: Any, W: Array) -> Array:
+    """Scores s_ik = W_k·x̃_i, an array of shape (n, K), without a lifted copy of X.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    W : ndarray of shape (K, m+1)
+        Faces, the bias last.
+    """
+    return np.asarray(X @ W[:, :-1].T) + W[:, -1]
+
+
+def pull(X: Any, R: Array) -> Array:
+    """Σ_i R_ik x̃_i for every face, an array of shape (K, m+1): the way back from :func:`scores`.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    R : ndarray of shape (n, K)
+        What each sample counts at each face.
+    """
+    return np.column_stack([np.asarray(X.T @ R).T, R.sum(axis=0)])
+
+
+def cells(X: Any, W: Array) -> NDArray[np.int64]:
+    """The face with the least score for each sample, an array of int of shape (n,)."""
+    return np.argmin(scores(X, W), axis=1)
+
+
+def criterion(X: Any, y: Array, W: Array, c: Array | float = 1.0) -> float:
+    """E_P(W) of eq. (3): 0 where no sample is misclassified, and at W = 0, which says nothing.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y : ndarray of shape (n,)
+        Labels: +1 inside, -1 outside.
+    W : ndarray of shape (K, m+1)
+        Faces, the bias last.
+    c : float or ndarray of shape (n,)
+        Costs of the samples.
+    """
+    return float(np.sum(c * np.maximum(0.0, -y * scores(X, W).min(axis=1))))
+
+
+def criterion_gradient(X: Any, y: Array, W: Array, c: Array | float = 1.0) -> Array:
+    """Gradient (K, m+1) of E_P: −Σ c_i y_i x̃_i over the misclassified samples of each cell.
+
+    The paper's update sums over all samples of the cell. A sample with h = 0 counts as misclassified, so
+    that W = 0 is not a place to stay at. Arguments as in :func:`criterion`.
+    """
+    s = scores(X, W)
+    k = np.argmin(s, axis=1)
+    wrong = y * s[np.arange(len(y)), k] <= 0
+    return -pull(X, np.where(wrong, c * y, 0.0)[:, None] * (k[:, None] == np.arange(len(W))))
+
+
+def margin_error(X: Any, y: Array, W: Array, c: Array | float = 1.0) -> float:
+    """Σ of hinges: a positive pays at every face, a negative at the one where it pays least.
+
+    What the exact Polyceptron minimises; arguments as in :func:`criterion`.
+    """
+    hinge = np.maximum(0.0, 1.0 - y[:, None] * scores(X, W))
+    return float(np.sum(c * np.where(y > 0, hinge.sum(axis=1), hinge.min(axis=1))))
+
+
+def separation_error(X: Any, y: Array, W: Array, c: Array | float = 1.0) -> float:
+    """z(W) of PC-SLP: the mean over positives of the worst hinge, plus that over negatives of the least.
+
+    It is 2 at W = 0, and 0 exactly where the K faces separate the classes with a margin of 1.
+    Arguments as in :func:`criterion`.
+    """
+    hinge = np.maximum(0.0, 1.0 - y[:, None] * scores(X, W))
+    shares = class_shares(y, c)
+    return float(shares @ np.where(y > 0, hinge.max(axis=1), hinge.min(axis=1)))
+
+
+def class_shares(y: Array, c: Array | float = 1.0) -> Array:
+    """The costs (n,) of the samples over those of their class: each class adds up to 1."""
+    costs = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
+    inside = y > 0
+    return costs / np.where(inside, costs[inside].sum(), costs[~inside].sum())
+
+
+def hard_loss(X: Any, y: Array, W: Array, c: Array | float = 1.0, ridge: float = 0.0) -> float:
+    """SPLA1's penalised negative log-likelihood Σ c_i ln(1 + exp(−y_i h_i)) + ρ/2 ‖W‖².
+
+    Parameters
+    ----------
+    X, y, W, c
+        As in :func:`criterion`.
+    ridge : float
+        ρ, at least 0; the biases are penalised as well.
+    """
+    losses = np.logaddexp(0.0, -y * scores(X, W).min(axis=1))
+    return float(np.sum(c * losses) + 0.5 * ridge * np.sum(W**2))
