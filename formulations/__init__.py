@@ -1,6 +1,6 @@
 """The mathematics: every program in the notation of its paper, primal and dual side by side.
 
-One module per family: ``svm``, ``sigma_svm``, ``rmm``, ``cpm``, ``cpm_worst``. Each runs by itself
+One module per family: ``svm``, ``sigma_svm``, ``rmm``, ``cpm``, ``cpm_worst``, ``spla1``. Each runs by itself
 (``python -m formulations.rmm``) and prints its programs and their demonstration.
 """
 
@@ -11,7 +11,7 @@ from types import ModuleType
 
 __all__ = ["FAMILIES", "family"]
 
-FAMILIES = ("svm", "sigma_svm", "rmm", "cpm", "cpm_worst")
+FAMILIES = ("svm", "sigma_svm", "rmm", "cpm", "cpm_worst", "spla1")
 
 
 def family(name: str) -> ModuleType:

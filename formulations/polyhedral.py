@@ -14,6 +14,7 @@ criterion              E_P = Σ_i c_i [−y_i h_i]_+                        the 
 margin_error           Σ_pos c_i Σ_k [1 − s_ik]_+ + Σ_neg c_i min_k [1 + s_ik]_+
 separation_error       Σ_pos c_i max_k [1 − s_ik]_+ / Σ_pos c_i + Σ_neg c_i min_k [1 + s_ik]_+ / Σ_neg c_i
 hard_loss              Σ_i c_i ln(1 + exp(−y_i h_i)) + ρ/2 ‖W‖²            SPLA1
+...positives="all"     Σ_pos c_i Σ_k ln(1 + exp(−s_ik)) + Σ_neg c_i ln(1 + exp(h_i)) + ρ/2 ‖W‖²
 =====================  ==============================================================================
 
 References
@@ -25,7 +26,7 @@ Through Successive LP (2002).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -33,9 +34,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
+    Positives = Literal["cell", "all"]
 
 __all__ = [
+    "belonging",
     "cells",
+    "check_positives",
     "class_shares",
     "criterion",
     "criterion_gradient",
@@ -134,8 +138,10 @@ def class_shares(y: Array, c: Array | float = 1.0) -> Array:
     return costs / np.where(inside, costs[inside].sum(), costs[~inside].sum())
 
 
-def hard_loss(X: Any, y: Array, W: Array, c: Array | float = 1.0, ridge: float = 0.0) -> float:
-    """SPLA1's penalised negative log-likelihood Σ c_i ln(1 + exp(−y_i h_i)) + ρ/2 ‖W‖².
+def hard_loss(
+    X: Any, y: Array, W: Array, c: Array | float = 1.0, ridge: float = 0.0, positives: Positives = "cell"
+) -> float:
+    """SPLA1's penalised negative log-likelihood, of P(y|x) = σ(y h(x)).
 
     Parameters
     ----------
@@ -143,6 +149,34 @@ def hard_loss(X: Any, y: Array, W: Array, c: Array | float = 1.0, ridge: float =
         As in :func:`criterion`.
     ridge : float
         ρ, at least 0; the biases are penalised as well.
+    positives : {"cell", "all"}
+        Whether a positive pays at the face of its cell, as in the paper, or at every face.
     """
-    losses = np.logaddexp(0.0, -y * scores(X, W).min(axis=1))
-    return float(np.sum(c * losses) + 0.5 * ridge * np.sum(W**2))
+    s = scores(X, W)
+    paid = belonging(y, np.argmin(s, axis=1), len(W), positives) * np.logaddexp(0.0, -y[:, None] * s)
+    return float(np.sum(c * paid.sum(axis=1)) + 0.5 * ridge * np.sum(W**2))
+
+
+def belonging(y: Array, assignment: NDArray[np.int64], n_faces: int, positives: Positives = "cell") -> Array:
+    """The 0/1 matrix (n, K) of which sample is in the program of which face.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels: +1 inside, -1 outside.
+    assignment : ndarray of int, shape (n,)
+        The cell of each sample.
+    n_faces : int
+        K.
+    positives : {"cell", "all"}
+        Whether the positives are in the program of their cell, or in those of all faces.
+    """
+    check_positives(positives)
+    own = assignment[:, None] == np.arange(n_faces)
+    return np.where((y > 0)[:, None] & (positives == "all"), True, own).astype(float)
+
+
+def check_positives(positives: str) -> None:
+    """Refuse anything but "cell" and "all"."""
+    if positives not in ("cell", "all"):
+        raise ValueError(f"positives must be 'cell' or 'all', not {positives!r}")

@@ -39,8 +39,8 @@ def size_of(program: Program) -> str:
 def text_of(program: Program) -> str:
     """The program as aligned lines of text."""
     over = ", ".join(f"{name} ∈ {_shape(variable)}" for name, variable in program.variables.items())
-    name_width = max(len(row.name) for row in program.rows)
-    text_width = max(len(row.text) for row in program.rows)
+    name_width = max((len(row.name) for row in program.rows), default=0)
+    text_width = max((len(row.text) for row in program.rows), default=0)
     lines = [
         f"{program.title}  —  {program.source}",
         "",
@@ -56,6 +56,8 @@ def text_of(program: Program) -> str:
     lines.append(f"{'size':<11} {size_of(program)}")
     if program.problem.is_mixed_integer():
         return "\n".join([*lines, "", "An integer program has no multipliers."])
+    if not program.rows:
+        return "\n".join([*lines, "", "Without constraints there are no multipliers."])
     lines += ["", "multipliers"]
     letter_width = max(len(row.multiplier) for row in program.rows)
     lines += [f"  {row.multiplier:<{letter_width}}   {row.meaning}" for row in program.rows]
@@ -75,7 +77,7 @@ def latex_of(program: Program) -> str:
 
 def markdown_of(program: Program) -> str:
     """The program as Markdown: title, LaTeX display and the table of multipliers."""
-    table = ["| row | multiplier | meaning |", "|---|---|---|"]
+    table = ["| row | multiplier | meaning |", "|---|---|---|"] if program.rows else []
     table += [f"| {row.name} | ${_latex_name(row.multiplier)}$ | {row.meaning} |" for row in program.rows]
     head = f"**{program.title}** ({program.source}; {size_of(program)})"
     return "\n\n".join([head, latex_of(program), "\n".join(table)])

@@ -53,7 +53,7 @@ def certify_program(
     program.assign(primal)
     multipliers = {row.name: np.asarray(duals[row.name], dtype=float) for row in program.rows}
     size = max(float(np.max(np.abs(v.value), initial=0.0)) for v in program.variables.values()) or 1.0
-    largest = max(float(np.max(np.abs(mu), initial=0.0)) for mu in multipliers.values()) or 1.0
+    largest = max((float(np.max(np.abs(mu), initial=0.0)) for mu in multipliers.values()), default=0.0) or 1.0
     sign = 1.0 if program.sense == "minimise" else -1.0
     value = sign * float(program.objective.expr.value)
     scale = abs(value) or 1.0
@@ -61,7 +61,8 @@ def certify_program(
     residuals: list[Residual] = []
     lagrangian = value
     gradient = _Gradient(program)
-    gradient.add(program.objective.expr, np.array([sign]))
+    for term in _summands(program.objective.expr):  # one by one: what they cancel is not their scale
+        gradient.add(term, np.array([sign]))
     for row in program.rows:
         mu = multipliers[row.name]
         term, found = _row_residuals(row, mu, size, largest, scale)
@@ -82,6 +83,13 @@ def certify_program(
         scope=program.name,
         sense=program.sense,
     )
+
+
+def _summands(expression: cp.Expression) -> list[cp.Expression]:
+    """The terms that a scalar expression adds up."""
+    if type(expression).__name__ != "AddExpression":
+        return [expression]
+    return [term for argument in expression.args for term in _summands(argument)]
 
 
 def _is_matrix(row: Row) -> bool:

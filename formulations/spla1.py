@@ -1,0 +1,176 @@
+"""SPLA1: a polyhedral classifier as a logistic model, one logistic regression in each cell.
+
+Problem
+-------
+The positives are inside where h(x) = min_k w_k·x̃ ≥ 0, and P(y|x) = σ(y h(x)). For fixed cells, which
+face has the least score at each sample, the log-likelihood falls into K logistic regressions; between
+them the cells are found anew. Everything here is for fixed cells, one face at a time;
+:func:`formulations.polyhedral.hard_loss` takes the cells of its faces.
+
+The full text of the paper was not at hand; this is the model that its abstract and the later papers of
+its authors describe. A positive's cell is a lower bound on its loss, for h is a minimum, so the
+alternation is no descent. With every positive in the program of every face (positives="all") it is.
+
+Variables and shapes
+--------------------
+x̃ = (x, 1): the bias is the last coordinate, and it is penalised like the others. w (m+1,), z (n,);
+v (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,): 0 for the samples of
+other cells, a weight otherwise.
+
+Primal
+------
+     min  Σ C_i ln(1 + exp(−z_i)) + ρ/2 ‖w‖²
+     margin:  z_i ≤ y_i w·x̃_i                      [u]
+
+Dual
+----
+with u_i = C_i v_i and the entropy H(v) = −v ln v − (1 − v) ln(1 − v)
+     max  Σ C_i H(v_i) − 1/(2ρ) ‖Σ C_i v_i y_i x̃_i‖²
+
+The entropy keeps every v_i between 0 and 1, so there are no rows.
+
+Recovery
+--------
+w = (1/ρ) Σ C_i v_i y_i x̃_i; z_i = y_i w·x̃_i.
+
+Multipliers
+-----------
+u_i = C_i σ(−z_i): how hard sample i pulls at the face, near C_i where it is on the wrong side and near 0
+where it is well on its own. It is known from w alone, so any w gives a point of the dual, and a bound.
+
+Infeasible when
+---------------
+Never. Without the penalty (ρ = 0) separable cells have no minimiser: w grows without end.
+
+Reference
+---------
+Manwani & Sastry, Learning Polyhedral Classifiers Using Logistic Function (2010), reconstructed.
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations import spla1
+>>> X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([-1, 1, -1, 1])
+>>> program = spla1.cell(X, y, ridge=0.1)
+>>> solution = program.solve()
+>>> u = solution.duals["margin"]
+>>> bool(np.allclose(0.1 * solution["w"], np.append(X.T @ (u * y), u @ y), atol=1e-5))
+True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.polytope import lift
+from formulations.program import Duality, Program, Row
+from formulations.recovery import as_data
+from formulations.samples import two_blobs
+from formulations.svm import cost_parameter
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["cell", "cell_dual", "pairs", "recover"]
+
+_SOURCE = "Manwani & Sastry (2010), reconstructed"
+
+
+def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
+    """The logistic regression of one cell.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels: +1 inside, -1 outside.
+    C : float or array_like of shape (n,)
+        Weight of each sample; 0 for those of other cells.
+    ridge : float
+        ρ, positive.
+
+    Returns
+    -------
+    Program
+        With the parameter C.
+    """
+    X, y = as_data(X, y)
+    n, m = X.shape
+    w, z, weights = cp.Variable(m + 1, name="w"), cp.Variable(n, name="z"), cost_parameter(C, n)
+    margin = Row(
+        "margin",
+        z <= cp.multiply(y, lift(X) @ w),
+        "zᵢ ≤ yᵢ w·x̃ᵢ",
+        r"z_i \le y_i w^\top \tilde x_i",
+        "u",
+        "pull of sample i at the face: near its weight on the wrong side, near 0 well on its own",
+    )
+    return Program(
+        name="spla1.cell",
+        title="SPLA1, one cell",
+        source=_SOURCE,
+        objective=cp.Minimize(weights @ cp.logistic(-z) + 0.5 * _positive(ridge) * cp.sum_squares(w)),
+        objective_text="Σ Cᵢ ln(1 + exp(−zᵢ)) + ρ/2 ‖w‖²",
+        objective_latex=r"\sum_i C_i \ln(1 + e^{-z_i}) + \tfrac{\rho}{2} \|w\|^2",
+        variables={"w": w, "z": z},
+        rows=(margin,),
+        parameters={"C": weights},
+    )
+
+
+def cell_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
+    """Dual of :func:`cell`; arguments as in there."""
+    X, y = as_data(X, y)
+    n = X.shape[0]
+    v, weights = cp.Variable(n, name="v"), cost_parameter(C, n)
+    pulled = lift(X).T @ cp.multiply(y, cp.multiply(weights, v))
+    return Program(
+        name="spla1.cell_dual",
+        title="SPLA1, one cell, dual",
+        source=f"{_SOURCE} (derived)",
+        objective=cp.Maximize(
+            weights @ (cp.entr(v) + cp.entr(1 - v)) - cp.sum_squares(pulled) / (2 * _positive(ridge))
+        ),
+        objective_text="Σ Cᵢ H(vᵢ) − 1/(2ρ) ‖Σ Cᵢ vᵢ yᵢ x̃ᵢ‖²",
+        objective_latex=r"\sum_i C_i H(v_i) - \tfrac{1}{2\rho} \Big\|\sum_i C_i v_i y_i \tilde x_i\Big\|^2",
+        variables={"v": v},
+        rows=(),
+        parameters={"C": weights},
+    )
+
+
+def recover(
+    X: Any, y: ArrayLike, v: NDArray[Any], C: ArrayLike = 1.0, ridge: float = 1e-3
+) -> dict[str, NDArray[Any]]:
+    """Primal variables w and z of :func:`cell` from the dual's v."""
+    X, y = as_data(X, y)
+    lifted = lift(X)
+    w = lifted.T @ (np.asarray(C) * v * y) / ridge
+    return {"w": w, "z": y * (lifted @ w)}
+
+
+def _positive(ridge: float) -> float:
+    if not 0 < ridge < np.inf:
+        raise ValueError(f"ridge must be positive and finite, not {ridge!r}")
+    return float(ridge)
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """Every program of this module on random data, as primal-dual pairs."""
+    X, y = two_blobs(seed=seed)
+    weights, ridge = np.where(y > 0, 1.0, 0.7), 3.0
+    arguments = (X, y, weights, ridge)
+    return [
+        Duality(
+            cell(*arguments), cell_dual(*arguments), lambda v: recover(X, y, v["v"], C=weights, ridge=ridge)
+        )
+    ]
+
+
+if __name__ == "__main__":
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

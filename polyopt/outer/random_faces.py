@@ -1,0 +1,43 @@
+"""Random faces to begin from, the same for every method of the polyhedral family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["random_faces"]
+
+
+def random_faces(X: Any, y: Vector, c: Vector, n_faces: int, rng: np.random.Generator) -> Vector:
+    """Faces W (K, m+1) in random directions, one standard deviation from the mean of the positives.
+
+    Their cells are cones around that mean, so that each face is offered the negatives on its side. They
+    are drawn for scaled data with weights, so that neither the units of X, nor the order of the samples,
+    nor their repetition in place of weight makes a difference.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y : ndarray of shape (n,)
+        Labels: +1 inside, -1 outside.
+    c : ndarray of shape (n,)
+        Weights.
+    n_faces : int
+        K.
+    rng : Generator
+        Source of the directions.
+    """
+    scale = StandardScaler(with_mean=False).fit(X, sample_weight=c).scale_
+    directions = rng.normal(size=(X.shape[1], n_faces))
+    directions /= np.linalg.norm(directions, axis=0) * scale[:, None]
+    inside = np.where(y > 0, c, 0.0)
+    middle = np.asarray(X.T @ inside).ravel() / inside.sum()
+    return np.column_stack([directions.T, 1.0 - middle @ directions])

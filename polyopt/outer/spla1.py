@@ -1,0 +1,123 @@
+"""SPLA1 as a problem of descent: cells, then a logistic regression in each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from formulations.polyhedral import belonging, cells, check_positives, hard_loss
+from formulations.solution import Solution, Status
+from polyopt.outer.random_faces import random_faces
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.logistic import METHODS, solve_logistic
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.polyhedral import Positives
+    from formulations.program import Program
+
+    Vector = NDArray[np.float64]
+    Engine = Literal["newton", "bfgs", "program"]
+
+__all__ = ["LogisticCells"]
+
+_LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
+
+
+class LogisticCells:
+    """Steps of SPLA1 for :func:`polyopt.outer.descent.descend`.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y : ndarray of shape (n,)
+        Labels: +1 inside, -1 outside.
+    c : ndarray of shape (n,)
+        Weights, positive.
+    n_faces : int
+        K, at least 1.
+    ridge : float
+        ρ, positive.
+    positives : {"cell", "all"}
+        Whether a positive is in the program of its cell, as in the paper, or in those of all faces, with
+        which no step raises the objective.
+    engine : {"newton", "bfgs", "program"}
+        How a cell's program is solved: by the solvers of :mod:`polyopt.solvers.logistic`, or as the
+        explicit program of :mod:`formulations.spla1`.
+    inner : int
+        Iterations of the engine in one step, at most.
+    tol : float
+        Relative gap to which a cell's program is solved.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Vector,
+        c: Vector,
+        n_faces: int,
+        *,
+        ridge: float = 1e-3,
+        positives: Positives = "cell",
+        engine: Engine = "newton",
+        inner: int = 100,
+        tol: float = 1e-9,
+    ):
+        check_positives(positives)
+        if engine not in (*METHODS, "program"):
+            raise ValueError(f"engine must be 'newton', 'bfgs' or 'program', not {engine!r}")
+        self.X, self.y, self.c, self.n_faces = X, y, c, n_faces
+        self.ridge, self.positives, self.engine, self.inner, self.tol = ridge, positives, engine, inner, tol
+        self._program: Program | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the built program, which each process makes for itself."""
+        return {**self.__dict__, "_program": None}
+
+    def start(self, rng: np.random.Generator) -> Vector:
+        """Random faces around the mean of the positives."""
+        return random_faces(self.X, self.y, self.c, self.n_faces, rng)
+
+    def value(self, W: Vector) -> float:
+        """SPLA1's penalised loss."""
+        return hard_loss(self.X, self.y, W, self.c, self.ridge, self.positives)
+
+    def record(self, W: Vector) -> dict[str, float]:
+        """The number of faces with samples in their cells."""
+        return {"occupied": float(len(np.unique(cells(self.X, W))))}
+
+    def step(self, W: Vector, time_limit: float | None) -> Solution:
+        """Each face's logistic regression in its cell; a face whose cell is empty stays as it is."""
+        clock = Clock(time_limit)
+        members = belonging(self.y, cells(self.X, W), self.n_faces, self.positives) > 0
+        W, status = W.copy(), Status.OPTIMAL
+        for k in np.flatnonzero(members.any(axis=0)):
+            W[k], ended = self._solve_cell(members[:, k], W[k], clock)
+            # The iterations within a step are part of the method, and no limit of the run.
+            status = ended if ended is Status.TIME_LIMIT else status
+        return Solution(status, {"W": W}, {}, self.value(W), None, f"spla1, {self.engine}")
+
+    def _solve_cell(self, mine: NDArray[np.bool_], w: Vector, clock: Clock) -> tuple[Vector, Status]:
+        if self.engine == "program":
+            return self._solve_program(mine, clock)
+        found = solve_logistic(
+            self.X[mine], self.y[mine], self.c[mine], w,
+            ridge=self.ridge, method=self.engine, max_iter=self.inner, tol=self.tol, time_limit=clock.left,
+        )  # fmt: skip
+        return found["w"], found.status
+
+    def _solve_program(self, mine: NDArray[np.bool_], clock: Clock) -> tuple[Vector, Status]:
+        from formulations.spla1 import cell
+
+        if self._program is None:
+            self._program = cell(self.X, self.y, self.c, self.ridge)
+        found = self._program.set(C=self.c * mine).solve(time_limit=clock.left)
+        if not found.primal:
+            raise RuntimeError(
+                "no solver left a point for a cell of SPLA1: scale the features to unit variance, raise "
+                "ridge, or choose solver='newton'"
+            )
+        return found["w"], found.status

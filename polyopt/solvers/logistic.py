@@ -1,0 +1,170 @@
+"""Ridge logistic regression of weighted samples: the program of one cell of SPLA1.
+
+Minimises  L(w) = Σ c_i ln(1 + exp(−y_i w·x̃_i)) + ρ/2 ‖w‖²,  bias last in w and penalised like the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from formulations.polyhedral import pull, scores
+from formulations.solution import Solution, Status
+from polyopt.solvers.clock import Clock
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+    Method = Literal["newton", "bfgs"]
+
+__all__ = ["METHODS", "solve_logistic"]
+
+METHODS = ("newton", "bfgs")
+_SUFFICIENT = 1e-4  # share of the decrease that a slope promises which a step must bring
+_LEAST_STEP = 1e-10
+_MOST_DENSE = 200  # unknowns up to which BFGS keeps its whole matrix
+_MOST_NEWTON = 6000  # unknowns up to which Newton's method does
+
+
+def solve_logistic(
+    X: Any,
+    y: Vector,
+    c: Vector,
+    w: Vector,
+    *,
+    ridge: float,
+    method: Method = "newton",
+    max_iter: int = 100,
+    tol: float = 1e-8,
+    time_limit: float | None = None,
+) -> Solution:
+    """Minimise L from w.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y : ndarray of shape (n,)
+        Labels -1 and +1.
+    c : ndarray of shape (n,)
+        Weights, at least 0.
+    w : ndarray of shape (m+1,)
+        Where to begin.
+    ridge : float
+        ρ, positive.
+    method : {"newton", "bfgs"}
+        Newton's method with backtracking, or scipy's BFGS (of limited memory beyond 200 unknowns).
+    max_iter : int
+        Iterations at most.
+    tol : float
+        Relative gap to a proven bound at which to stop: ‖∇L‖²/(2ρ) over L.
+    time_limit : float, optional
+        Seconds.
+
+    Returns
+    -------
+    Solution
+        ``primal`` has ``w``; its ``bound`` is L less the gap. Never worse than the start.
+
+    Raises
+    ------
+    ValueError
+        An unknown method, or more unknowns than Newton's method takes.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be 'newton' or 'bfgs', not {method!r}")
+    if method == "newton" and len(w) > _MOST_NEWTON:
+        raise ValueError(
+            f"method='newton' takes {_MOST_NEWTON} unknowns at most, not {len(w)}; choose method='bfgs'"
+        )
+    clock = Clock(time_limit)
+    run = _newton if method == "newton" else _bfgs
+    w, value, gradient, steps = run(X, y, c, w, ridge, max_iter, tol, clock)
+    gap = float(gradient @ gradient) / (2 * ridge)
+    if gap <= tol * value:
+        status = Status.OPTIMAL
+    elif clock.is_over:
+        status = Status.TIME_LIMIT
+    else:
+        status = Status.ITERATION_LIMIT if steps >= max_iter else Status.STALLED
+    return Solution(
+        status, {"w": w}, {}, value, value - gap, f"logistic, {method}", steps, solve_time=clock.seconds
+    )
+
+
+def _loss(X: Any, y: Vector, c: Vector, w: Vector, ridge: float) -> tuple[float, Vector, Vector]:
+    """L, its gradient, and σ(−z) at w."""
+    z = y * scores(X, w[None, :])[:, 0]
+    away = expit(-z)
+    value = float(c @ np.logaddexp(0.0, -z) + 0.5 * ridge * (w @ w))
+    return value, ridge * w - pull(X, (c * y * away)[:, None])[0], away
+
+
+def _newton(
+    X: Any, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock
+) -> tuple[Vector, float, Vector, int]:
+    value, gradient, away = _loss(X, y, c, w, ridge)
+    for steps in range(max_iter):
+        if gradient @ gradient <= 2 * ridge * tol * value or clock.is_over:
+            return w, value, gradient, steps
+        direction = -cho_solve(cho_factor(_hessian(X, c * away * (1.0 - away), ridge)), gradient)
+        slope, size = float(gradient @ direction), 1.0
+        while True:
+            trial = w + size * direction
+            found = _loss(X, y, c, trial, ridge)
+            if found[0] <= value + _SUFFICIENT * size * slope:
+                break
+            size *= 0.5
+            if size < _LEAST_STEP:  # no lower point in double precision
+                return w, value, gradient, steps
+        w, (value, gradient, away) = trial, found
+    return w, value, gradient, max_iter
+
+
+def _hessian(X: Any, d: Vector, ridge: float) -> Vector:
+    """Σ d_i x̃_i x̃_i' + ρ I."""
+    m = X.shape[1]
+    H = np.empty((m + 1, m + 1))
+    if sp.issparse(X):
+        H[:m, :m] = (X.T @ X.multiply(d[:, None]).tocsr()).toarray()
+    else:
+        H[:m, :m] = X.T @ (X * d[:, None])
+    H[m, :m] = H[:m, m] = X.T @ d
+    H[m, m] = d.sum()
+    H.flat[:: m + 2] += ridge
+    return H
+
+
+def _bfgs(
+    X: Any, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock
+) -> tuple[Vector, float, Vector, int]:
+    value, gradient, _ = _loss(X, y, c, w, ridge)
+    best, steps = (w, value, gradient), 0
+
+    def evaluate(trial: Vector) -> tuple[float, Vector]:
+        nonlocal best
+        value, gradient, _ = _loss(X, y, c, trial, ridge)
+        if value <= best[1]:
+            best = (trial.copy(), value, gradient)
+        return value, gradient
+
+    def after_step(_: Vector) -> None:
+        nonlocal steps
+        steps += 1
+        if best[2] @ best[2] <= 2 * ridge * tol * best[1] or clock.is_over:
+            raise StopIteration
+
+    if gradient @ gradient > 2 * ridge * tol * value:
+        small = len(w) <= _MOST_DENSE
+        tightest = {"gtol": 0.0} if small else {"gtol": 0.0, "ftol": 0.0}  # the gap says when it is enough
+        minimize(
+            evaluate, w, jac=True, method="BFGS" if small else "L-BFGS-B",
+            callback=after_step, options={"maxiter": max_iter, **tightest},
+        )  # fmt: skip
+    return *best, steps
