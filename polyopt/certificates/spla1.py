@@ -73,27 +73,29 @@ def certify_spla1(
     if W.ndim != 2 or W.shape[1] != X.shape[1] + 1 or not np.isfinite(W).all():
         raise ValueError(f"W must be finite, of shape K x {X.shape[1] + 1}; its shape is {W.shape}")
     costs, s = as_costs(C, len(y)), scores(X, W)
-    natural = np.argmin(s, axis=1)
+    natural: NDArray[np.int64] = np.argmin(s, axis=1)
     chosen = natural if assignment is None else np.asarray(assignment, dtype=np.int64)
     if chosen.shape != y.shape or chosen.min() < 0 or chosen.max() >= len(W):
         raise ValueError(f"assignment must have shape {y.shape} and be from 0 to {len(W) - 1}")
     members = belonging(y, chosen, len(W), positives)
-    used = members.any(axis=0)
+    used = members.sum(axis=0) > 0
     z = y[:, None] * s
     weights = costs[:, None] * members
-    value = _penalised((weights * np.logaddexp(0.0, -z)).sum(axis=0), W, ridge)[used].sum()
+    per_face = (weights * np.logaddexp(0.0, -z)).sum(axis=0) + 0.5 * ridge * (W**2).sum(axis=1)
+    value = float(per_face[used].sum())
     pulled = pull(X, weights * y[:, None] * expit(-z))
     gradient = np.where(used[:, None], ridge * W - pulled, 0.0)
-    scale = max(float(np.abs(pulled).max()), ridge * float(np.abs(W).max())) or 1.0
+    # The terms that cancel at the optimum, not what is left of them.
+    scale = float(pull(abs(X), weights * expit(-z)).max()) or 1.0
     # A positive in every program has no cell; the others pay less at the face with the least score.
     cell = np.take_along_axis(s, chosen[:, None], axis=1)[:, 0]
-    moves = np.where((y > 0) & (positives == "all"), 0.0, cell - s.min(axis=1))
+    moves = np.where(members.sum(axis=1) > 1, 0.0, cell - s.min(axis=1))
     size = float(np.abs(s).max()) or 1.0
     residuals = (
         residual("stationarity", "W", np.abs(gradient).max(axis=1), scale),
         residual("stationarity", "cells", moves, size),
     )
-    bound = float(value - (gradient**2).sum() / (2 * ridge))
+    bound = value - float((gradient**2).sum()) / (2 * ridge)
     proven = relative_gap(value, bound) <= tol and all(r.relative <= tol for r in residuals)
     single = len(W) == 1
     reached = Claim.OPTIMAL if single else Claim.STATIONARY
@@ -101,14 +103,10 @@ def certify_spla1(
     return Certificate(
         program=f"SPLA1, positives={positives!r}",
         claim=reached if proven else Claim.SUBOPTIMAL_BY,
-        primal_value=float(value),
+        primal_value=value,
         dual_value=bound,
         residuals=residuals if not single else residuals[:1],
         tol=tol,
         scope="SPLA1" if single else "the program for fixed cells",
         note=" ".join(notes if used.all() else [*notes, _EMPTY]),
     )
-
-
-def _penalised(losses: NDArray[Any], W: NDArray[Any], ridge: float) -> NDArray[Any]:
-    return np.asarray(losses + 0.5 * ridge * (W**2).sum(axis=1))

@@ -64,7 +64,7 @@ class LogisticCells:
         positives: Positives = "cell",
         engine: Engine = "newton",
         inner: int = 100,
-        tol: float = 1e-9,
+        tol: float = 1e-12,
     ):
         check_positives(positives)
         if engine not in (*METHODS, "program"):
