@@ -1,0 +1,242 @@
+"""One linear program kept inside HiGHS, solved again and again as its column bounds change.
+
+min  c·x   s.t.   row_lower ≤ A x ≤ row_upper,   lower ≤ x ≤ upper
+
+New column bounds leave the basis dual feasible wherever a column has two finite bounds, so the dual simplex
+method goes on from the last basis instead of beginning anew: a few pivots in place of thousands. The basis
+is thrown away where HiGHS reports an error or no verdict, and the program is solved once more from nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.solution import Status
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["LinearSolution", "PersistentLP"]
+
+# Tighter than HiGHS's own 1e-7: what is proven of a point is measured at 1e-6, relative to its value.
+_OPTIONS = {
+    "output_flag": False,
+    "solver": "simplex",
+    "simplex_strategy": 1,  # dual simplex, serial
+    "parallel": "off",
+    "threads": 1,
+    "presolve": "off",  # it would begin without the basis
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+}
+
+
+@dataclass(frozen=True)
+class LinearSolution:
+    """What one solve found.
+
+    Attributes
+    ----------
+    status : Status
+        How it ended. OPTIMAL, or a limit or STALLED with a point that need be neither feasible nor optimal;
+        INFEASIBLE, UNBOUNDED or FAILED without a point.
+    x : ndarray of shape (number of columns,)
+        The point; nan where there is none.
+    duals : ndarray of shape (number of rows,)
+        Multipliers ν of A x == r in the house's convention, d(minimum)/dr = −ν: at least 0 where a row
+        holds its upper bound, at most 0 where its lower one. nan where there is no point.
+    objective : float
+        c·x; nan where there is no point.
+    iterations : int
+        Simplex iterations.
+    warm : bool
+        Whether the answer comes from the basis of the last solve.
+    restarted : bool
+        Whether HiGHS failed from that basis and the program was solved once more from nothing.
+    """
+
+    status: Status
+    x: Vector
+    duals: Vector
+    objective: float
+    iterations: int
+    warm: bool
+    restarted: bool
+
+
+class PersistentLP:
+    """A linear program of which only the column bounds change.
+
+    Parameters
+    ----------
+    cost : array_like of shape (p,)
+        c, to be minimised.
+    A : sparse matrix or array_like of shape (q, p)
+        The rows.
+    row_lower, row_upper : array_like of shape (q,), or float
+        Bounds of the rows; -inf and inf for none.
+    lower, upper : array_like of shape (p,), or float
+        Bounds of the columns; :meth:`solve` changes them.
+
+    Attributes
+    ----------
+    solves, restarts : int
+        Solves asked for, and those among them that HiGHS failed in and that were begun anew.
+
+    Notes
+    -----
+    One thread. Pickled, it carries its numbers and no basis, and is built anew where it is loaded. Solves
+    from several threads wait for each other. Ctrl-C is seen between solves.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, or numbers that HiGHS refuses (nan, or an infinite cost).
+    """
+
+    def __init__(
+        self,
+        cost: ArrayLike,
+        A: Any,
+        row_lower: ArrayLike,
+        row_upper: ArrayLike,
+        lower: ArrayLike,
+        upper: ArrayLike,
+    ):
+        self._A = sp.csc_array(A, dtype=float)
+        q, p = self._A.shape
+        self._cost = _vector("cost", cost, p)
+        self._rows = _vector("row_lower", row_lower, q), _vector("row_upper", row_upper, q)
+        self._lower, self._upper = _vector("lower", lower, p), _vector("upper", upper, p)
+        self.solves = self.restarts = 0
+        self._build()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The numbers alone: neither HiGHS's model nor its basis can travel."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("_highs", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._build()
+
+    def _build(self) -> None:
+        import highspy
+
+        self._lock, self._has_basis = Lock(), False
+        self._highs = highspy.Highs()
+        for name, value in _OPTIONS.items():
+            self._highs.setOptionValue(name, value)
+        if self._highs.run() == highspy.HighsStatus.kError:
+            # A process keeps the number of threads that HiGHS began with in it, and refuses any other.
+            self._highs.setOptionValue("threads", 0)
+        lp = highspy.HighsLp()
+        lp.num_row_, lp.num_col_ = self._A.shape
+        lp.col_cost_, lp.col_lower_, lp.col_upper_ = self._cost, self._lower, self._upper
+        lp.row_lower_, lp.row_upper_ = self._rows
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        lp.a_matrix_.start_, lp.a_matrix_.index_ = self._A.indptr, self._A.indices
+        lp.a_matrix_.value_ = self._A.data
+        if self._highs.passModel(lp) == highspy.HighsStatus.kError:
+            raise ValueError("HiGHS refuses the linear program; infinite numbers are for bounds")
+        self._columns = np.arange(len(self._cost), dtype=np.int32)
+
+    def forget(self) -> None:
+        """Drop the basis: the next solve depends on nothing that was solved before."""
+        with self._lock:
+            self._highs.clearSolver()
+            self._has_basis = False
+
+    def solve(
+        self,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        *,
+        time_limit: float | None = None,
+    ) -> LinearSolution:
+        """Solve with the given column bounds, from the last basis if there is one.
+
+        Parameters
+        ----------
+        lower, upper : array_like of shape (p,), or float, optional
+            New bounds of the columns, which stay; those not given are as they were.
+        time_limit : float, optional
+            Seconds.
+
+        Returns
+        -------
+        LinearSolution
+            Whatever HiGHS does, its status says it.
+        """
+        p = len(self._cost)
+        with self._lock:
+            if lower is not None:
+                self._lower = _vector("lower", lower, p)
+            if upper is not None:
+                self._upper = _vector("upper", upper, p)
+            self.solves += 1
+            if (self._lower > self._upper).any():
+                return self._nothing(Status.INFEASIBLE)
+            self._highs.changeColsBounds(p, self._columns, self._lower, self._upper)
+            found = self._run(time_limit, restarted=False)
+            if found.status in (Status.FAILED, Status.STALLED):
+                self.restarts += 1
+                self._highs.clearSolver()
+                self._has_basis = False
+                found = self._run(time_limit, restarted=True)
+            return found
+
+    def _run(self, time_limit: float | None, *, restarted: bool) -> LinearSolution:
+        highs, warm = self._highs, self._has_basis
+        # HiGHS's clock runs on from solve to solve.
+        highs.setOptionValue("time_limit", np.inf if time_limit is None else highs.getRunTime() + time_limit)
+        returned, verdict = highs.run(), highs.getModelStatus()
+        status = _STATUSES.get(verdict.name, Status.FAILED)
+        if returned.name == "kError":
+            status = Status.FAILED
+        solution, info = highs.getSolution(), highs.getInfo()
+        self._has_basis = bool(info.basis_validity)
+        if status not in _WITH_POINT or not (solution.value_valid and solution.dual_valid):
+            return self._nothing(Status.FAILED if status in _WITH_POINT else status, restarted)
+        x = np.array(solution.col_value)
+        return LinearSolution(
+            status=status,
+            x=x,
+            duals=-np.array(solution.row_dual),
+            objective=float(self._cost @ x),
+            iterations=int(info.simplex_iteration_count),
+            warm=warm,
+            restarted=restarted,
+        )
+
+    def _nothing(self, status: Status, restarted: bool = False) -> LinearSolution:
+        q, p = self._A.shape
+        return LinearSolution(
+            status, np.full(p, np.nan), np.full(q, np.nan), np.nan, 0, warm=False, restarted=restarted
+        )
+
+
+_STATUSES = {
+    "kOptimal": Status.OPTIMAL,
+    "kInfeasible": Status.INFEASIBLE,
+    "kUnbounded": Status.UNBOUNDED,
+    "kTimeLimit": Status.TIME_LIMIT,
+    "kIterationLimit": Status.ITERATION_LIMIT,
+    "kUnknown": Status.STALLED,
+}
+_WITH_POINT = (Status.OPTIMAL, Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.STALLED)
+
+
+def _vector(name: str, values: ArrayLike, size: int) -> Vector:
+    given = np.asarray(values, dtype=float)
+    if given.shape not in ((), (size,)):
+        raise ValueError(f"{name} must be a number or of shape ({size},), not of shape {given.shape}")
+    if np.isnan(given).any():
+        raise ValueError(f"{name} must not be nan; it is at {int(np.argmax(np.isnan(given)))}")
+    return np.ascontiguousarray(np.broadcast_to(given, (size,)))
