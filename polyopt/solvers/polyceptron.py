@@ -1,0 +1,288 @@
+"""The Polyceptron: Algorithm 1 (batch) and Algorithm 2 (online) of Manwani & Sastry (2011).
+
+Both move the faces against the gradient of the criterion E_P, which sums over the misclassified samples of
+each cell; the batch over all samples at once, online one sample at a time. The faces' size means nothing
+to the criterion or the predictions, so any positive multiple of them is the same answer.
+
+The paper's Algorithm 1 cannot be run as printed: its loop goes on *while* the update is smaller than the
+threshold, so that it ends at once, and it sums the update over all samples of a cell. ``rule`` says
+which reading is meant:
+
+- "corrected": goes on while the update is at least the threshold; update and test are of the
+  misclassified samples. The only one with the paper's run time, and the gradient of E_P.
+- "cells": goes on while it is at least the threshold; update and test are of all samples of a cell, as
+  printed. It never ends by itself.
+- "printed": to the letter.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numba import njit
+
+from formulations.solution import Solution, Status
+from polyopt.lanes import add_bias, add_to_face, padded, prefetch_row, row_product
+from polyopt.rows import as_rows
+from polyopt.solvers.clock import Clock
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.rows import Rows
+
+    Vector = NDArray[np.float64]
+    Rule = Literal["corrected", "cells", "printed"]
+
+__all__ = ["RULES", "OnlinePolyceptron", "solve_batch", "solve_online"]
+
+RULES = ("corrected", "cells", "printed")
+_CRITERION, _MISTAKES = 0, 1  # places in the tally of a sweep
+
+
+@lru_cache
+def _sweep_kernel(n_lanes: int) -> Any:
+    """One visit to the samples in `order`, in the words of :class:`polyopt.rows.Rows`.
+
+    ``sweep(values, columns, starts, shared, y, c, order, step, whole, W, target, tally, sizes)``, with W and
+    target (m+1, L) lanes of faces: every misclassified sample (with `whole`, every sample) adds
+    ``step * c * y * x̃`` to the face of its cell in `target`, which may be W itself. The tally gets
+    E_P and the weight of the mistakes, sizes (K,) the samples of each cell, all as they were met.
+    """
+
+    @njit(cache=True, nogil=True)
+    def sweep(  # type: ignore[no-untyped-def]
+        values, columns, starts, shared, y, c, order, step, whole, W, target, tally, sizes,
+    ):  # fmt: skip
+        scores = np.zeros(n_lanes)
+        for place in range(len(order)):
+            i, soon = order[place], order[min(place + 2, len(order) - 1)]
+            prefetch_row(values, columns, starts[soon], starts[soon + 1], shared)
+            begin, end = starts[i], starts[i + 1]
+            offset = begin * shared
+            row_product(values, columns, begin, end, offset, W, scores, n_lanes)
+            add_bias(scores, 1.0, W)
+            face = 0
+            for k in range(1, len(sizes)):
+                if scores[k] < scores[face]:
+                    face = k
+            sizes[face] += 1
+            wrong = y[i] * scores[face] <= 0.0
+            if wrong:
+                tally[0] -= c[i] * y[i] * scores[face]
+                tally[1] += c[i]
+            if wrong or whole:
+                add_to_face(values, columns, begin, end, offset, 1.0, step * c[i] * y[i], face, target)
+
+    return sweep
+
+
+class _Sweeps:
+    """Faces as lanes, and sweeps over samples with them."""
+
+    def __init__(self, W: Vector):
+        self.n_faces = len(W)
+        self.W = np.zeros((W.shape[1], padded(len(W))))
+        self.W[:, : len(W)] = W.T
+
+    @property
+    def faces(self) -> Vector:
+        """The faces (K, m+1)."""
+        return np.ascontiguousarray(self.W[:, : self.n_faces].T)
+
+    def sweep(
+        self,
+        rows: Rows,
+        y: Vector,
+        c: Vector,
+        order: NDArray[np.int64],
+        target: Vector,
+        step: float,
+        whole: bool = False,
+    ) -> tuple[float, float, float]:
+        """Criterion, weight of the mistakes, and number of faces in use, as the samples were met."""
+        tally, sizes = np.zeros(2), np.zeros(self.n_faces, dtype=np.int64)
+        _sweep_kernel(self.W.shape[1])(
+            rows.values, rows.columns, rows.starts, rows.shared, y, c, order, step, whole,
+            self.W, target, tally, sizes,
+        )  # fmt: skip
+        return float(tally[_CRITERION]), float(tally[_MISTAKES]), float(np.count_nonzero(sizes))
+
+
+def solve_batch(
+    X: Any,
+    y: Vector,
+    c: Vector,
+    W: Vector,
+    *,
+    step: float = 0.1,
+    threshold: float = 0.0,
+    rule: Rule = "corrected",
+    pocket: bool = True,
+    max_iter: int = 1000,
+    time_limit: float | None = None,
+) -> Solution:
+    """Algorithm 1 from the faces W.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y : ndarray of shape (n,)
+        Labels: +1 inside, -1 outside.
+    c : ndarray of shape (n,)
+        Weights, positive.
+    W : ndarray of shape (K, m+1)
+        Where to begin, bias last.
+    step : float
+        η, positive.
+    threshold : float
+        γ, at least 0, to which the sum over the faces of the norms of their updates, before the step, is
+        held; 0 goes on until no sample is misclassified.
+    rule : {"corrected", "cells", "printed"}
+        Which reading of the algorithm, see the module.
+    pocket : bool
+        Whether the answer is the iterate with the fewest mistakes (by weight), or the last one.
+    max_iter : int
+        Updates at most.
+    time_limit : float, optional
+        Seconds.
+
+    Returns
+    -------
+    Solution
+        ``primal`` has ``W``, the objective is its E_P. ``history`` has a record for each iterate:
+        criterion, weight of the mistakes, the norm that is held to the threshold, faces in use.
+    """
+    if rule not in RULES:
+        raise ValueError(f"rule must be one of {', '.join(RULES)}, not {rule!r}")
+    clock, rows, state = Clock(time_limit), as_rows(X), _Sweeps(W)
+    order, update = np.arange(len(y)), np.zeros_like(state.W)
+    best, least = W, (np.inf, np.inf)
+    history: list[dict[str, float]] = []
+    status = Status.ITERATION_LIMIT
+    try:
+        for number in range(max_iter + 1):
+            update[:] = 0.0
+            criterion, mistakes, occupied = state.sweep(rows, y, c, order, update, 1.0, rule != "corrected")
+            norm = float(np.linalg.norm(update, axis=0).sum())
+            history.append(_record("iteration", number, clock, criterion, mistakes, occupied, norm=norm))
+            if not pocket or mistakes <= least[0]:  # of equals the later
+                best, least = state.faces, (mistakes, criterion)
+            goes_on = norm < threshold if rule == "printed" else norm >= threshold and mistakes > 0
+            if not goes_on:
+                status = Status.CONVERGED
+                break
+            if clock.is_over:
+                status = Status.TIME_LIMIT
+                break
+            if number < max_iter:
+                state.W += step * update
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    return _answer(best, least[1], status, "batch", history, clock)
+
+
+def solve_online(
+    X: Any,
+    y: Vector,
+    c: Vector,
+    W: Vector,
+    *,
+    step: float = 1.0,
+    pocket: bool = True,
+    max_iter: int = 300,
+    time_limit: float | None = None,
+    seed: int = 0,
+) -> Solution:
+    """Algorithm 2 from the faces W: passes through the samples, each in a random order.
+
+    Arguments are as in :func:`solve_batch`; `max_iter` counts passes, and `seed` is of their orders.
+    ``history`` has a record for each pass: criterion and mistakes of the faces after it. The run has
+    settled once a pass makes no mistake.
+    """
+    clock, rows, machine = Clock(time_limit), as_rows(X), OnlinePolyceptron(W, step, seed)
+    in_turn, nothing = np.arange(len(y)), np.zeros_like(machine.state.W)
+    best, least = W, (np.inf, np.inf)
+    history: list[dict[str, float]] = []
+    status = Status.ITERATION_LIMIT
+    try:
+        for number in range(1, max_iter + 1):
+            made = machine.show(rows, y, c)
+            criterion, mistakes, occupied = machine.state.sweep(rows, y, c, in_turn, nothing, 0.0)
+            history.append(_record("pass", number, clock, criterion, mistakes, occupied, made=made))
+            if not pocket or mistakes <= least[0]:
+                best, least = machine.faces, (mistakes, criterion)
+            if made == 0:
+                status = Status.CONVERGED
+                break
+            if clock.is_over:
+                status = Status.TIME_LIMIT
+                break
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+        if not history:
+            best = machine.faces
+    return _answer(best, least[1], status, "online", history, clock)
+
+
+class OnlinePolyceptron:
+    """Algorithm 2 as a state that samples are shown to: what a stream of data needs.
+
+    Parameters
+    ----------
+    W : ndarray of shape (K, m+1)
+        Where to begin, bias last.
+    step : float
+        η, positive.
+    seed : int
+        Of the orders.
+    """
+
+    def __init__(self, W: Vector, step: float = 1.0, seed: int = 0):
+        self.state, self.step, self.rng = _Sweeps(W), step, np.random.default_rng(seed)
+
+    @property
+    def faces(self) -> Vector:
+        """The faces (K, m+1) as they are now."""
+        return self.state.faces
+
+    def show(self, rows: Rows, y: Vector, c: Vector) -> float:
+        """One pass through samples in random order; the weight of the mistakes that were made.
+
+        Parameters
+        ----------
+        rows : Rows
+            Samples.
+        y : ndarray of shape (n,)
+            Labels: +1 inside, -1 outside.
+        c : ndarray of shape (n,)
+            Weights, at least 0.
+        """
+        order = self.rng.permutation(np.flatnonzero(c > 0))
+        _, mistakes, _ = self.state.sweep(rows, y, c, order, self.state.W, self.step)
+        return mistakes
+
+
+def _record(
+    unit: str, number: int, clock: Clock, criterion: float, mistakes: float, occupied: float, **more: float
+) -> dict[str, float]:
+    return {
+        unit: float(number),
+        "seconds": clock.seconds,
+        "criterion": criterion,
+        "mistakes": mistakes,
+        "occupied": occupied,
+        **more,
+    }
+
+
+def _answer(
+    W: Vector, criterion: float, status: Status, name: str, history: list[dict[str, float]], clock: Clock
+) -> Solution:
+    return Solution(
+        status, {"W": W}, {}, criterion, None, f"polyceptron, {name}", len(history),
+        solve_time=clock.seconds, history=tuple(history),
+    )  # fmt: skip
