@@ -28,7 +28,7 @@ FLOORS = [
     ("polyopt.certificates",),
     ("polyopt.solvers",),
     ("polyopt.outer",),
-    ("polyopt.estimators",),
+    ("polyopt.baselines", "polyopt.estimators"),
     ("polyopt.compare", "polyopt.plots", "polyopt.verify"),
     ("polyopt.cli", "polyopt.report", "polyopt.__main__"),
 ]

@@ -1,0 +1,129 @@
+"""The steps of AMM online.
+
+With the step 1/(λ(t+1)) and the decay t/(t+1), a weight after step t is its running sum of samples
+over λ(t+1): ``w = u / (λ(t+1))``. Only the sums are kept. The margin test ``w_y'x − w_o'x < 1`` of step
+t, whose weights are those after step t−1, becomes ``u_y'x − u_o'x < λt``, and the pruning rule
+``Σ‖w‖² <= (c/(λt))²`` becomes ``Σ‖u‖² <= (c (t+1)/t)²``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+__all__ = ["prune", "show"]
+
+
+@njit(cache=True)
+def _best(sums: Vector, count: int, x: Vector) -> tuple[int, float]:
+    """The weight of a class that scores highest, and its score."""
+    best, score = 0, -np.inf
+    for j in range(count):
+        product = 0.0
+        for i in range(len(x)):
+            product += sums[j, i] * x[i]
+        if product > score:
+            best, score = j, product
+    return best, score
+
+
+@njit(cache=True)
+def show(
+    X: Vector,
+    codes: Integers,
+    order: Integers,
+    sums: Vector,
+    counts: Integers,
+    steps: int,
+    lam: float,
+    prune_every: int,
+    c: float,
+) -> int:
+    """Show the samples in that order; return how many weights were pruned.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, m+1)
+        Samples, with a last column of ones.
+    codes : ndarray of int, shape (n,)
+        Their classes.
+    order : ndarray of int
+        The samples to show.
+    sums : ndarray of shape (n_classes, limit, m+1)
+        The running sums; changed.
+    counts : ndarray of int, shape (n_classes,)
+        How many of them each class has; changed.
+    steps : int
+        Steps taken before.
+    lam, prune_every, c
+        As in the estimator.
+    """
+    n_classes, limit = sums.shape[0], sums.shape[1]
+    pruned = 0
+    for place in range(len(order)):
+        t = steps + place + 1
+        x, true = X[order[place]], codes[order[place]]
+        mine, own = _best(sums[true], counts[true], x)
+        rival, theirs, other = -1, -1, -np.inf
+        for k in range(n_classes):
+            if k != true:
+                j, score = _best(sums[k], counts[k], x)
+                if score > other:
+                    rival, theirs, other = k, j, score
+        if own - other < lam * t:
+            sums[rival, theirs] -= x
+            if own <= 0.0 and counts[true] < limit:
+                mine = counts[true]
+                sums[true, mine] = 0.0
+                counts[true] += 1
+            sums[true, mine] += x
+        if t % prune_every == 0:
+            pruned += prune(sums, counts, c * (t + 1.0) / t)
+    return pruned
+
+
+@njit(cache=True)
+def prune(sums: Any, counts: Integers, size: float) -> int:
+    """Drop the smallest weights, as many as have ``Σ‖u‖² <= size²`` together; return how many.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (n_classes, limit, m+1)
+        The running sums; those that stay are moved together.
+    counts : ndarray of int, shape (n_classes,)
+        How many of them each class has; changed. The last weight of a class stays, however small.
+    size : float
+        Threshold.
+    """
+    total = counts.sum()
+    norms, owners, places = np.empty(total), np.empty(total, np.int64), np.empty(total, np.int64)
+    i = 0
+    for k in range(len(counts)):
+        for j in range(counts[k]):
+            norms[i], owners[i], places[i] = (sums[k, j] ** 2).sum(), k, j
+            i += 1
+    left, gone = counts.copy(), np.zeros(sums.shape[:2], np.bool_)
+    weight = 0.0
+    for i in np.argsort(norms, kind="mergesort"):
+        weight += norms[i]
+        if weight > size * size:
+            break
+        if left[owners[i]] > 1:
+            left[owners[i]] -= 1
+            gone[owners[i], places[i]] = True
+    for k in range(len(counts)):
+        kept = 0
+        for j in range(counts[k]):
+            if not gone[k, j]:
+                sums[k, kept] = sums[k, j]
+                kept += 1
+        counts[k] = kept
+    return total - left.sum()
