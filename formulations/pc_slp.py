@@ -1,0 +1,268 @@
+"""PC-SLP: polyhedral separation of two classes by successive linear programs.
+
+Problem
+-------
+The positives are to lie inside K faces with a margin of 1 at every one of them, and each negative beyond
+one face by a margin of 1. What the faces W fall short of that is
+     z(W) = Σ_pos a_i max_k [1 − W_k·x̃_i]_+ + Σ_neg a_j min_k [1 + W_k·x̃_j]_+,
+the mean over each class of its misses: 2 at W = 0, and 0 exactly where K faces separate the classes. It is
+piecewise linear, and the minimum over k makes it neither convex nor concave. With a face p_j chosen for
+each negative the minimum goes, and what is left is a linear program. It is at least z everywhere, and
+equals z at any W for which p_j is a best face, so its solution is no worse than that W: choose, solve,
+choose again, and z descends.
+
+What is reconstructed
+---------------------
+The error z is that of Astorino & Gaudioso. Their step is another: at W they solve a linear program for a
+direction D, |D| ≤ 1, that lowers the one-sided derivative of z, one for every choice of face for the
+negatives that are tied, and search along D. The program here is the whole piece of z for one choice, so
+that its solution is the step, without a search. The box is of this package.
+
+Variables and shapes
+--------------------
+x̃ = (x, 1). W (K, m+1), its bias last, xi (m₊,) of the positives and zeta (m₋,) of the negatives, in their
+order in the data; in the dual u (m₊, K), q (m₋,), and s_plus and s_minus (K, m+1). P (m₋, K) has p_j's
+unit vector in row j. The shares a are the costs over those of their class
+(:func:`formulations.polyhedral.class_shares`): 1/m₊ and 1/m₋ for equal costs. R is the radius of the box,
+or infinite.
+
+Primal
+------
+     min  Σ_i a_i ξ_i + Σ_j a_j ζ_j
+     inside:   W_k·x̃_i ≥ 1 − ξ_i   for every k    [u]
+     outside:  W_{p_j}·x̃_j ≤ −1 + ζ_j             [q]
+     slack:    ξ_i ≥ 0                             [v]
+     excess:   ζ_j ≥ 0                             [t]
+     upper:    W ≤ R                               [s⁺]
+     lower:    −W ≤ R                              [s⁻]
+
+Dual
+----
+     max  Σ_ik u_ik + Σ_j q_j − R Σ_kj (s⁺_kj + s⁻_kj)
+     balance:  Σ_i u_ik x̃_i − Σ_{j: p_j = k} q_j x̃_j − s⁺_k + s⁻_k = 0   for every k    [W]
+     upper:    s⁺ ≥ 0                              [R − W]
+     lower:    s⁻ ≥ 0                              [R + W]
+     inside:   u ≥ 0                               [surplus of the primal row inside]
+     outside:  q ≥ 0                               [surplus of the primal row outside]
+     xi:       Σ_k u_ik ≤ a_i                      [ξ]
+     zeta:     q_j ≤ a_j                           [ζ]
+
+At the best s the value is Σ u + Σ q − R ‖what lacks in balance‖_1: any u and q within their caps give a
+bound.
+
+Recovery
+--------
+W are the multipliers of balance; ξ_i and ζ_j are the hinges at W.
+
+Multipliers
+-----------
+u_ik says how hard positive i pushes face k outwards; the faces share its a_i between them, for it pays
+for its worst face alone. q_j is how hard negative j pulls face p_j inwards. s⁺ and s⁻ are not zero where
+the box holds a face: raise the radius, or scale the features.
+
+Infeasible when
+---------------
+Never: W = 0, ξ = ζ = 1 is feasible, and with it the optimum lies between 0 and 2.
+
+Reference
+---------
+Astorino & Gaudioso, Polyhedral Separability Through Successive LP (2002).
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations import pc_slp
+>>> X, y = np.array([[-2.0], [0.0], [2.0]]), np.array([-1, 1, -1])  # inside is the middle
+>>> pc_slp.step(X, y, n_faces=2, assignment=[0, -1, 1]).solve().objective
+0.0
+>>> pc_slp.step(X, y, n_faces=2, assignment=[0, -1, 0]).solve().objective  # one face for both will not do
+2.0
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.polyceptron import answers, box_duals, box_rows
+from formulations.polyhedral import class_shares
+from formulations.polytope import lift
+from formulations.program import Duality, Program, Row
+from formulations.recovery import as_costs, as_data
+from formulations.samples import two_blobs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["choice", "pairs", "step", "step_dual"]
+
+_PAPER = "Astorino & Gaudioso (2002), reconstructed"
+
+
+def choice(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
+    """P (number of negatives, K): which face each negative is beyond, the parameter ``P``.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    n_faces : int
+        K, at least 1.
+    assignment : array_like of int, shape (n,)
+        The face of each negative; the entries of positives are ignored.
+
+    Raises
+    ------
+    ValueError
+        A negative is assigned to no face, or the shapes differ.
+    """
+    return answers(y, n_faces, assignment)[np.asarray(y) < 0]
+
+
+def step(
+    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
+) -> Program:
+    """The linear program of one step.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels: +1 inside, -1 outside; both are needed.
+    n_faces : int
+        K, at least 1.
+    assignment : array_like of int, shape (n,)
+        The face of each negative; the entries of positives are ignored.
+    C : float or array_like of shape (n,)
+        Costs: what each sample counts within its class.
+    radius : float
+        R, the largest absolute value of an entry of W, or inf.
+
+    Returns
+    -------
+    Program
+        With the parameters P, a_pos and a_neg; ``program.set(P=choice(y, n_faces, assignment))`` changes
+        the faces of the negatives.
+
+    Raises
+    ------
+    ValueError
+        One class is empty, or has no cost: z is not defined.
+    """
+    inside, outside, parameters = _parts(X, y, n_faces, assignment, C)
+    P, a_pos, a_neg = parameters["P"], parameters["a_pos"], parameters["a_neg"]
+    W = cp.Variable((n_faces, inside.shape[1]), name="W")
+    xi, zeta = cp.Variable(len(a_pos.value), name="xi"), cp.Variable(len(a_neg.value), name="zeta")
+    rows = (
+        Row(
+            "inside",
+            inside @ W.T >= 1 - xi[:, None],
+            "Wₖ·x̃ᵢ ≥ 1 − ξᵢ",
+            r"W_k^\top \tilde x_i \ge 1 - \xi_i",
+            "u",
+            "how hard positive i pushes face k outwards: 0 beyond the margin; over k, up to aᵢ",
+        ),
+        Row(
+            "outside",
+            cp.sum(cp.multiply(P, outside @ W.T), axis=1) <= -1 + zeta,
+            "Σₖ Pⱼₖ Wₖ·x̃ⱼ ≤ −1 + ζⱼ",
+            r"\sum_k P_{jk} W_k^\top \tilde x_j \le -1 + \zeta_j",
+            "q",
+            "how hard negative j pulls its face inwards: 0 beyond the margin, up to aⱼ",
+        ),
+        Row("slack", xi >= 0, "ξᵢ ≥ 0", r"\xi_i \ge 0", "v", "unused price of slack: aᵢ − Σₖ uᵢₖ"),
+        Row("excess", zeta >= 0, "ζⱼ ≥ 0", r"\zeta_j \ge 0", "t", "unused price of slack: aⱼ − qⱼ"),
+        *box_rows(W, radius, "Wₖ"),
+    )
+    return Program(
+        name="pc_slp.step",
+        title="PC-SLP, the step for a fixed choice of faces",
+        source=_PAPER,
+        objective=cp.Minimize(a_pos @ xi + a_neg @ zeta),
+        objective_text="Σᵢ aᵢ ξᵢ + Σⱼ aⱼ ζⱼ",
+        objective_latex=r"\sum_i a_i \xi_i + \sum_j a_j \zeta_j",
+        variables={"W": W, "xi": xi, "zeta": zeta},
+        rows=rows,
+        parameters=parameters,
+    )
+
+
+def step_dual(
+    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
+) -> Program:
+    """Dual of :func:`step`, with the same parameters; arguments as in there."""
+    inside, outside, parameters = _parts(X, y, n_faces, assignment, C)
+    P, a_pos, a_neg = parameters["P"], parameters["a_pos"], parameters["a_neg"]
+    u, q = cp.Variable((len(a_pos.value), n_faces), name="u"), cp.Variable(len(a_neg.value), name="q")
+    off = u.T @ inside - cp.multiply(P, q[:, None]).T @ outside
+    price, variables, box = box_duals(
+        off,
+        off.shape,
+        radius,
+        "Σᵢ uᵢₖ x̃ᵢ − Σⱼ Pⱼₖ qⱼ x̃ⱼ",
+        r"\sum_i u_{ik} \tilde x_i - \sum_j P_{jk} q_j \tilde x_j",
+        "W",
+    )
+    surplus = "how far the sample is beyond its margin"
+    rows = (
+        *box,
+        Row("inside", u >= 0, "uᵢₖ ≥ 0", r"u_{ik} \ge 0", "surplus", surplus),
+        Row("outside", q >= 0, "qⱼ ≥ 0", r"q_j \ge 0", "surplus", surplus),
+        Row("xi", cp.sum(u, axis=1) <= a_pos, "Σₖ uᵢₖ ≤ aᵢ", r"\sum_k u_{ik} \le a_i", "xi", "the slacks ξ"),
+        Row("zeta", q <= a_neg, "qⱼ ≤ aⱼ", r"q_j \le a_j", "zeta", "the slacks ζ"),
+    )
+    return Program(
+        name="pc_slp.step_dual",
+        title="PC-SLP, the step for a fixed choice of faces, dual",
+        source=f"{_PAPER} (derived)",
+        objective=cp.Maximize(cp.sum(u) + cp.sum(q) - price),
+        objective_text="Σᵢₖ uᵢₖ + Σⱼ qⱼ − R Σₖⱼ (s⁺ₖⱼ + s⁻ₖⱼ)",
+        objective_latex=r"\sum_{ik} u_{ik} + \sum_j q_j - R \sum_{kj} (s^+_{kj} + s^-_{kj})",
+        variables={"u": u, "q": q, **variables},
+        rows=rows,
+        parameters=parameters,
+    )
+
+
+def _parts(
+    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike
+) -> tuple[Any, Any, dict[str, cp.Parameter]]:
+    """The lifted samples of each class, and the parameters."""
+    X, y = as_data(X, y)
+    costs, positive = as_costs(C, len(y)), y > 0
+    for sign, of in (("+1", positive), ("-1", ~positive)):
+        if not costs[of].any():
+            raise ValueError(f"y must hold both classes, each with a positive cost; {sign} has none")
+    shares, lifted = class_shares(y, costs), lift(X)
+    values = {"P": choice(y, n_faces, assignment), "a_pos": shares[positive], "a_neg": shares[~positive]}
+    parameters = {k: cp.Parameter(v.shape, nonneg=True, name=k, value=v) for k, v in values.items()}
+    return lifted[positive], lifted[~positive], parameters
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """Every program of this module on random data, as primal-dual pairs."""
+    X, y = two_blobs(m=2, seed=seed)
+    arguments = (X, y, 2, np.arange(len(y)) % 2, np.where(y > 0, 1.0 + (X[:, 0] > 0), 1.0))
+    primal, dual, lifted = step(*arguments), step_dual(*arguments), lift(X)
+
+    def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        # A linear program's primal is read off the multipliers of its dual.
+        W = np.asarray(dual.rows[0].constraint.dual_value)
+        scores, own = lifted @ W.T, choice(*arguments[1:4])
+        return {
+            "W": W,
+            "xi": np.maximum(0.0, 1.0 - scores[y > 0].min(axis=1)),
+            "zeta": np.maximum(0.0, 1.0 + (own * scores[y < 0]).sum(axis=1)),
+        }
+
+    return [Duality(primal, dual, recover)]
+
+
+if __name__ == "__main__":
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")
