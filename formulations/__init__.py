@@ -1,7 +1,8 @@
 """The mathematics: every program in the notation of its paper, primal and dual side by side.
 
-One module per family: ``svm``, ``sigma_svm``, ``rmm``, ``cpm``, ``cpm_worst``, ``spla1``. Each runs by itself
-(``python -m formulations.rmm``) and prints its programs and their demonstration.
+One module per family: ``svm``, ``sigma_svm``, ``rmm``, ``cpm``, ``cpm_worst``, ``spla1``, ``plume``,
+``polyceptron``, ``pc_slp``. Each runs by itself (``python -m formulations.rmm``) and prints its programs
+and their demonstration.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from types import ModuleType
 
 __all__ = ["FAMILIES", "family"]
 
-FAMILIES = ("svm", "sigma_svm", "rmm", "cpm", "cpm_worst", "spla1")
+FAMILIES = ("svm", "sigma_svm", "rmm", "cpm", "cpm_worst", "spla1", "plume", "polyceptron", "pc_slp")
 
 
 def family(name: str) -> ModuleType:

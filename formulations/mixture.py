@@ -1,0 +1,290 @@
+"""PLUME's mixture of experts, in numpy alone: its probabilities, its two objectives, and their derivatives.
+
+With scores s_k = W_k·x̃ of K faces, x̃ = (x, 1), and y = +1 inside,
+
+    P(y|x) = Σ_k g_k σ(y s_k)                     (3)   each face is an expert in its half-space
+    g_k    = exp(−γ s_k) / Σ_j exp(−γ s_j)        (4)   the gate prefers the face with the least score
+    r_k    = g_k σ(y s_k) / P(y|x)                (6)   the responsibilities of a sample
+
+For γ → ∞ it is SPLA1's σ(y min_k s_k), for γ = 0 the mean of the experts. For weights c_i and a ridge ρ,
+which is on the biases as well, everything is minimised:
+
+    loss      L(W)    = −Σ_i c_i ln P(y_i|x_i) + ρ/2 ‖W‖²
+    expected  F(W; R) = −Σ_ik c_i R_ik (ln g_ik + ln σ(y_i s_ik)) + ρ/2 ‖W‖²
+
+F is convex in W for fixed responsibilities R, whose rows add up to 1; L is not. For every R,
+L(W) ≤ F(W; R) − Σ_i c_i Ent(R_i), with equality, and equal gradients, at the responsibilities of W: any step
+that lowers F from there lowers L. In the functions below R = None stands for L itself.
+
+With u_k = σ(−y s_k), t_k = y u_k − γ and a sample's own responsibilities r, the derivatives by the scores are
+
+    ∂F/∂s_k       = γ (R_k − g_k) − R_k y u_k                                             (8)
+    ∂²F/∂s_k∂s_l  = γ² (δ_kl g_k − g_k g_l) + δ_kl R_k u_k (1 − u_k)
+    ∂²L/∂s_k∂s_l  = the same at R = r, less δ_kl r_k t_k² − r_k t_k r_l t_l
+
+Scores of any finite size do: all is computed from logarithms. Samples that are not float64 are converted some
+thousands at a time.
+
+Reference
+---------
+Shah, Sastry & Manwani, PLUME: Polyhedral Learning Using Mixture of Experts (2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import expit
+
+from formulations.polyhedral import pull, scores
+from formulations.polytope import lift
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "check_model",
+    "expected",
+    "gate",
+    "hessian",
+    "log_odds",
+    "loss",
+    "multipliers",
+    "posterior",
+    "responsibilities",
+    "turnover",
+    "value_and_gradient",
+]
+
+_BLOCK = 1 << 12  # rows converted, or lifted, at once
+
+
+def check_model(gamma: float, ridge: float) -> None:
+    """Refuse a sharpness γ or a ridge ρ that is negative or not finite."""
+    for name, value in (("gamma", gamma), ("ridge", ridge)):
+        if not 0.0 <= value < np.inf:
+            raise ValueError(f"{name} must be at least 0 and finite, not {value!r}")
+
+
+def gate(X: Any, W: Array, gamma: float) -> Array:
+    """The gate g_k(x) of eq. (4), an array of shape (n, K) whose rows add up to 1.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    W : ndarray of shape (K, m+1)
+        Faces, the bias last.
+    gamma : float
+        Sharpness γ of the gate, at least 0.
+    """
+    return _shares(_exponents(_scores(X, W), gamma))
+
+
+def posterior(X: Any, W: Array, gamma: float) -> Array:
+    """P(+1|x) of eq. (3), an array of shape (n,). Arguments as in :func:`gate`."""
+    return expit(log_odds(X, W, gamma))
+
+
+def log_odds(X: Any, W: Array, gamma: float) -> Array:
+    """The logarithm of P(+1|x) / P(−1|x), an array of shape (n,). Arguments as in :func:`gate`."""
+    s = _scores(X, W)
+    a = _exponents(s, gamma)
+    return _log_sum(a - np.logaddexp(0.0, -s)) - _log_sum(a - np.logaddexp(0.0, s))
+
+
+def responsibilities(X: Any, y: Array, W: Array, gamma: float) -> Array:
+    """The responsibilities of eq. (6), an array of shape (n, K) whose rows add up to 1.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y : ndarray of shape (n,)
+        Labels: +1 inside, -1 outside.
+    W : ndarray of shape (K, m+1)
+        Faces, the bias last.
+    gamma : float
+        Sharpness of the gate.
+    """
+    s = _scores(X, W)
+    return _shares(_exponents(s, gamma) - np.logaddexp(0.0, -y[:, None] * s))
+
+
+def loss(X: Any, y: Array, W: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0) -> float:
+    """The penalised negative log-likelihood L(W).
+
+    Parameters
+    ----------
+    X, y, W, gamma
+        As in :func:`responsibilities`.
+    c : float or ndarray of shape (n,)
+        Weights of the samples.
+    ridge : float
+        ρ.
+    """
+    return _evaluate(X, y, W, None, gamma, c, ridge, slope=False)[0]
+
+
+def expected(
+    X: Any, y: Array, W: Array, R: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
+) -> float:
+    """What the M-step minimises, F(W; R).
+
+    Parameters
+    ----------
+    X, y, W, gamma, c, ridge
+        As in :func:`loss`.
+    R : ndarray of shape (n, K)
+        Responsibilities; rows add up to 1.
+    """
+    return _evaluate(X, y, W, R, gamma, c, ridge, slope=False)[0]
+
+
+def value_and_gradient(
+    X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
+) -> tuple[float, Array]:
+    """F(W; R) and its gradient (K, m+1), in one pass; L(W) and its own where R is None.
+
+    Parameters
+    ----------
+    X, y, W, gamma, c, ridge
+        As in :func:`loss`.
+    R : ndarray of shape (n, K) or None
+        Responsibilities.
+    """
+    return _evaluate(X, y, W, R, gamma, c, ridge, slope=True)
+
+
+def hessian(
+    X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
+) -> Array:
+    """The Hessian of F(W; R), of L(W) where R is None: (K(m+1), K(m+1)), for W taken row by row.
+
+    Each pair of faces is one product X̃'D X̃, made once. Arguments as in :func:`value_and_gradient`.
+    """
+    K, width = W.shape
+    c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
+    H = np.zeros((K, width, K, width))
+    for rows, block in _blocks(X, always=True):
+        curvature = _curvature(scores(block, W), y[rows], None if R is None else R[rows], gamma)
+        lifted = lift(block)
+        for k, j in zip(*np.triu_indices(K), strict=True):
+            H[k, :, j] += _gram(lifted, c[rows] * curvature[:, k, j])
+    for k, j in zip(*np.triu_indices(K), strict=True):
+        H[j, :, k] = H[k, :, j].T
+    square = H.reshape(K * width, K * width)
+    square.flat[:: K * width + 1] += ridge
+    return square
+
+
+def multipliers(X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0) -> Array:
+    """What each sample pulls at each face, α_ik = c_i [γ (g_ik − R_ik) + R_ik y_i u_ik], of shape (n, K).
+
+    At a stationary point ρ W_k = Σ_i α_ik x̃_i. Arguments as in :func:`value_and_gradient`.
+    """
+    return -np.asarray(c)[..., None] * _terms(_scores(X, W), y, R, gamma)[1]
+
+
+def turnover(
+    X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
+) -> float:
+    """The largest of Σ_i |α_ik| |x̃_ij| and ρ |W_kj|: what a gradient adds up before anything cancels.
+
+    The scale for the size of a gradient. Arguments as in :func:`value_and_gradient`.
+    """
+    c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
+    total = np.zeros_like(W)
+    for rows, block in _blocks(X, always=True):
+        own = None if R is None else R[rows]
+        total += pull(abs(block), np.abs(c[rows, None] * _terms(scores(block, W), y[rows], own, gamma)[1]))
+    return float(max(total.max(), ridge * np.abs(W).max()))
+
+
+def _blocks(X: Any, always: bool = False) -> Iterator[tuple[slice, Any]]:
+    """Rows as float64: all of them at once where they are so already, else some at a time."""
+    if X.dtype == np.float64 and not always:
+        yield slice(None), X
+        return
+    for first in range(0, X.shape[0], _BLOCK):
+        rows = slice(first, first + _BLOCK)
+        yield rows, X[rows].astype(np.float64)
+
+
+def _scores(X: Any, W: Array) -> Array:
+    return np.concatenate([scores(block, W) for _, block in _blocks(X)])
+
+
+def _evaluate(
+    X: Any,
+    y: Array,
+    W: Array,
+    R: Array | None,
+    gamma: float,
+    c: Array | float,
+    ridge: float,
+    slope: bool,
+) -> tuple[float, Array]:
+    c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
+    value, gradient = 0.5 * ridge * float(np.sum(W**2)), ridge * W
+    for rows, block in _blocks(X):
+        terms, slopes = _terms(scores(block, W), y[rows], None if R is None else R[rows], gamma)
+        value += float(c[rows] @ terms)
+        if slope:
+            gradient += pull(block, c[rows, None] * slopes)
+    return value, gradient
+
+
+def _terms(s: Array, y: Array, R: Array | None, gamma: float) -> tuple[Array, Array]:
+    """Of each sample, what it adds to F or L (n,), and the derivatives of that by its scores (n, K)."""
+    a, against = _exponents(s, gamma), -y[:, None] * s
+    missed, norm = np.logaddexp(0.0, against), _log_sum(a)
+    if R is None:
+        joint = a - missed
+        total = _log_sum(joint)
+        values, R = norm - total, np.exp(joint - total[:, None])
+    else:
+        values = norm + np.sum(R * (missed - a), axis=1)
+    return values, gamma * (R - np.exp(a - norm[:, None])) - R * y[:, None] * expit(against)
+
+
+def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
+    """Of each sample, the second derivatives (n, K, K) by its scores."""
+    a, signed = _exponents(s, gamma), y[:, None] * s
+    g, u = _shares(a), expit(-signed)
+    own = _shares(a - np.logaddexp(0.0, -signed)) if R is None else R
+    found = -(gamma**2) * g[:, :, None] * g[:, None, :]
+    diagonal = gamma**2 * g + own * u * (1.0 - u)
+    if R is None:
+        t = y[:, None] * u - gamma
+        found += (own * t)[:, :, None] * (own * t)[:, None, :]
+        diagonal -= own * t**2
+    faces = np.arange(s.shape[1])
+    found[:, faces, faces] += diagonal
+    return found
+
+
+def _exponents(s: Array, gamma: float) -> Array:
+    """The gate's logarithm up to a constant of each row: at most 0, so that no large numbers cancel."""
+    return -gamma * (s - s.min(axis=1, keepdims=True))
+
+
+def _log_sum(a: Array) -> Array:
+    top = a.max(axis=1)
+    return top + np.log(np.exp(a - top[:, None]).sum(axis=1))
+
+
+def _shares(a: Array) -> Array:
+    e = np.exp(a - a.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def _gram(lifted: Any, d: Array) -> Array:
+    """Σ_i d_i x̃_i x̃_i', dense."""
+    if isinstance(lifted, np.ndarray):
+        return lifted.T @ (d[:, None] * lifted)
+    return (lifted.T @ lifted.multiply(d[:, None]).tocsr()).toarray()

@@ -1,0 +1,261 @@
+"""PLUME's M-step: for fixed responsibilities, the faces of a mixture of experts by a convex program.
+
+Problem
+-------
+The positives lie inside a polyhedral set of K faces: P(y|x) = Σ_k g_k(x) σ(y W_k·x̃), each face an expert and
+g a gate that prefers the face with the least score, the sharper the larger γ is. Expectation and maximisation
+alternate between the responsibilities of the faces for each sample, eq. (6), and the faces W for fixed
+responsibilities R. The latter is this program; :mod:`formulations.mixture` has the model itself.
+
+Variables and shapes
+--------------------
+x̃ = (x, 1): the bias is the last coordinate, and the ridge is on it like on the others. W (K, m+1), the scores
+S (n, K); p and u (n, K) in the dual. X is (n, m), y is (n,) of -1 and +1, +1 inside; R is (n, K), not
+negative, with rows that add up to 1; C is a scalar or (n,), the weights of the samples; γ ≥ 0 and ρ > 0 are
+numbers.
+Ent(p) = −Σ_k p_k ln p_k, and ent(u) = −u ln u − (1−u) ln(1−u).
+
+Primal
+------
+eq. (7) of the paper, with a ridge and with the scores as variables
+     min  Σ_i C_i [ ln Σ_k exp(−γ S_ik) + Σ_k R_ik (γ S_ik + ln(1 + exp(−y_i S_ik))) ] + ρ/2 ‖W‖²
+     score:  S_ik = W_k·x̃_i                        [alpha]
+
+It is convex: a log-sum-exp, logistic functions with weights that are not negative, and linear terms.
+
+Dual
+----
+     max  Σ_i C_i [ Ent(p_i) + Σ_k R_ik ent(u_ik) ] − 1/(2ρ) Σ_k ‖Σ_i α_ik x̃_i‖²,
+          α_ik = C_i [ γ (p_ik − R_ik) + R_ik u_ik y_i ]
+     gate:      Σ_k p_ik = 1                       [C_i (ln Σ_j exp(−γ S_ij) − 1)]
+     share:     p_ik ≥ 0                           [0]
+     mistake:   u_ik ≥ 0                           [0]
+     certainty: u_ik ≤ 1                           [0]
+
+The entropies keep p and u off their bounds, which therefore have no price.
+
+Recovery
+--------
+W_k = (1/ρ) Σ_i α_ik x̃_i, S_ik = W_k·x̃_i. At the optimum p is the gate of W and u_ik = σ(−y_i S_ik), the
+probability that face k alone is wrong about sample i. These two are feasible for any W: so every W proves a
+bound, and its gap is the squared norm of the gradient over 2ρ.
+
+Multipliers
+-----------
+alpha_ik is what sample i pulls at face k: the rate at which the optimal cost falls when its score there
+counts for more than it is, and its weight in the face.
+
+Infeasible when
+---------------
+Never. Without a ridge the optimum need not be attained: on separable data W grows without end.
+
+Reference
+---------
+Shah, Sastry & Manwani, PLUME: Polyhedral Learning Using Mixture of Experts (2019), eq. (3) to (8). Its
+"unique maximum" of the M-step needs the ridge.
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations import plume
+>>> X, y = np.array([[-2.0], [0.0], [2.0]]), np.array([-1, 1, -1])  # inside is the middle
+>>> R = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+>>> program = plume.m_step(X, y, R, gamma=1.0, ridge=0.1)
+>>> program.solve()["W"].round(3)
+array([[ 1.625,  0.784],
+       [-1.625,  0.784]])
+>>> program.set(R=R[:, ::-1]).solve()["W"].round(3)  # re-uses what was built
+array([[-1.625,  0.784],
+       [ 1.625,  0.784]])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.mixture import check_model, responsibilities
+from formulations.polyhedral import pull, scores
+from formulations.polytope import lift
+from formulations.program import Duality, Program, Row
+from formulations.recovery import as_data
+from formulations.samples import two_blobs
+from formulations.svm import cost_parameter
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["check_responsibilities", "m_step", "m_step_dual", "pairs", "recover"]
+
+_PAPER = "Shah, Sastry & Manwani (2019)"
+
+
+def check_responsibilities(R: ArrayLike, n: int) -> NDArray[np.float64]:
+    """Responsibilities as an array, refused unless its rows are distributions.
+
+    Parameters
+    ----------
+    R : array_like of shape (n, K)
+        Responsibilities.
+    n : int
+        Samples.
+    """
+    R = np.asarray(R, dtype=float)
+    if R.ndim != 2 or R.shape[0] != n or R.shape[1] == 0:
+        raise ValueError(f"R must be of shape ({n}, K), not {R.shape}")
+    if not (R >= 0).all() or np.abs(R.sum(axis=1) - 1.0).max() > 1e-8:
+        raise ValueError("R must not be negative, and each of its rows must add up to 1")
+    return R
+
+
+def _parameters(
+    y: NDArray[Any], R: ArrayLike, gamma: float, C: ArrayLike, ridge: float
+) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
+    """The parameters C and R, and their product by sample, which follows from both."""
+    check_model(gamma, ridge)
+    if ridge == 0.0:
+        raise ValueError("ridge must be positive: without it the optimum need not be attained")
+    R = check_responsibilities(R, len(y))
+    per_sample = cost_parameter(C, len(y))
+    own = cp.Parameter(R.shape, nonneg=True, name="R", value=R)
+    weights = cp.CallbackParam(lambda: per_sample.value[:, None] * own.value, shape=R.shape, nonneg=True)
+    return {"C": per_sample, "R": own}, weights
+
+
+def m_step(
+    X: Any, y: ArrayLike, R: ArrayLike, gamma: float, C: ArrayLike = 1.0, ridge: float = 1e-3
+) -> Program:
+    """The M-step as a convex program, eq. (7) with a ridge.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    y : array_like of shape (n,)
+        Labels: +1 inside, -1 outside.
+    R : array_like of shape (n, K)
+        Responsibilities; rows add up to 1.
+    gamma : float
+        Sharpness of the gate, at least 0.
+    C : float or array_like of shape (n,)
+        Weight per sample.
+    ridge : float
+        ρ, positive.
+
+    Returns
+    -------
+    Program
+        With the parameters C and R; ``program.set(R=...)`` changes the responsibilities.
+    """
+    X, y = as_data(X, y)
+    parameters, weights = _parameters(y, R, gamma, C, ridge)
+    n, K = weights.shape
+    W, S = cp.Variable((K, X.shape[1] + 1), name="W"), cp.Variable((n, K), name="S")
+    experts = cp.logistic(cp.multiply(-y[:, None], S))
+    gates = parameters["C"] @ cp.log_sum_exp(-gamma * S, axis=1)
+    score = Row(
+        "score",
+        S - lift(X) @ W.T == 0,
+        "Sᵢₖ = Wₖ·x̃ᵢ",
+        r"S_{ik} = W_k^\top \tilde x_i",
+        "alpha",
+        "what sample i pulls at face k: its weight in ρ Wₖ = Σᵢ αᵢₖ x̃ᵢ",
+    )
+    return Program(
+        name="plume.m_step",
+        title="PLUME, M-step",
+        source=f"{_PAPER}, eq. (7), with a ridge",
+        objective=cp.Minimize(
+            gates + cp.sum(cp.multiply(weights, gamma * S + experts)) + 0.5 * ridge * cp.sum_squares(W)
+        ),
+        objective_text="Σᵢ Cᵢ [ln Σₖ exp(−γ Sᵢₖ) + Σₖ Rᵢₖ (γ Sᵢₖ + ln(1 + exp(−yᵢ Sᵢₖ)))] + ρ/2 ‖W‖²",
+        objective_latex=r"\sum_i C_i \Big[\ln \sum_k e^{-\gamma S_{ik}} + \sum_k R_{ik} "
+        r"\big(\gamma S_{ik} + \ln(1 + e^{-y_i S_{ik}})\big)\Big] + \tfrac\rho2 \|W\|^2",
+        variables={"W": W, "S": S},
+        rows=(score,),
+        parameters=parameters,
+    )
+
+
+def m_step_dual(
+    X: Any, y: ArrayLike, R: ArrayLike, gamma: float, C: ArrayLike = 1.0, ridge: float = 1e-3
+) -> Program:
+    """Dual of :func:`m_step`, with the same parameters; arguments as in there."""
+    X, y = as_data(X, y)
+    parameters, weights = _parameters(y, R, gamma, C, ridge)
+    costs = parameters["C"]
+    p, u = cp.Variable(weights.shape, name="p"), cp.Variable(weights.shape, name="u")
+    signed = cp.multiply(weights, cp.multiply(y[:, None], u))
+    alpha = gamma * (cp.multiply(costs[:, None], p) - weights) + signed
+    rows = (
+        Row(
+            "gate",
+            cp.sum(p, axis=1) == 1,
+            "Σₖ pᵢₖ = 1",
+            r"\sum_k p_{ik} = 1",
+            "nu",
+            "sample i's normaliser of the gate, Cᵢ (ln Σₖ exp(−γ Sᵢₖ) − 1)",
+        ),
+        Row("share", p >= 0, "pᵢₖ ≥ 0", r"p_{ik} \ge 0", "pi", "nothing: the entropy keeps p off 0"),
+        Row("mistake", u >= 0, "uᵢₖ ≥ 0", r"u_{ik} \ge 0", "phi", "nothing: the entropy keeps u off 0"),
+        Row("certainty", u <= 1, "uᵢₖ ≤ 1", r"u_{ik} \le 1", "psi", "nothing: the entropy keeps u off 1"),
+    )
+    return Program(
+        name="plume.m_step_dual",
+        title="PLUME, M-step, dual",
+        source=f"{_PAPER}, eq. (7), with a ridge (derived)",
+        objective=cp.Maximize(
+            costs @ cp.sum(cp.entr(p), axis=1)
+            + cp.sum(cp.multiply(weights, cp.entr(u) + cp.entr(1 - u)))
+            - 0.5 / ridge * cp.sum_squares(lift(X).T @ alpha)
+        ),
+        objective_text="Σᵢ Cᵢ [Ent(pᵢ) + Σₖ Rᵢₖ ent(uᵢₖ)] − 1/(2ρ) Σₖ ‖Σᵢ αᵢₖ x̃ᵢ‖²",
+        objective_latex=r"\sum_i C_i \Big[\mathrm{Ent}(p_i) + \sum_k R_{ik}\, \mathrm{ent}(u_{ik})\Big] "
+        r"- \tfrac1{2\rho} \sum_k \Big\|\sum_i \alpha_{ik} \tilde x_i\Big\|^2",
+        variables={"p": p, "u": u},
+        rows=rows,
+        parameters=parameters,
+    )
+
+
+def recover(
+    X: Any,
+    y: ArrayLike,
+    R: ArrayLike,
+    p: NDArray[Any],
+    u: NDArray[Any],
+    gamma: float,
+    C: ArrayLike = 1.0,
+    ridge: float = 1e-3,
+) -> dict[str, NDArray[Any]]:
+    """Primal variables W and S of the M-step from the dual's p and u (n, K)."""
+    X, y = as_data(X, y)
+    weights = np.broadcast_to(np.asarray(C, dtype=float), y.shape)[:, None]
+    R = np.asarray(R, dtype=float)
+    W = pull(X, weights * (gamma * (p - R) + R * u * y[:, None])) / ridge
+    return {"W": W, "S": scores(X, W)}
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """Every program of this module on random data, as primal-dual pairs."""
+    X, y = two_blobs(n=24, m=2, seed=seed)
+    X, C = 0.4 * X, np.where(y > 0, 1.0, 0.7)
+
+    def of(K: int, gamma: float) -> Duality:
+        # Small scores: near 0 and 1 the slope of an entropy is steep, and solvers of cones lose digits there.
+        W = 0.3 * np.random.default_rng(seed).normal(size=(K, 3))
+        R = responsibilities(X, y, W, gamma)
+        return Duality(
+            m_step(X, y, R, gamma, C, ridge=1.0),
+            m_step_dual(X, y, R, gamma, C, ridge=1.0),
+            lambda v: recover(X, y, R, v["p"], v["u"], gamma, C, ridge=1.0),
+        )
+
+    return [of(2, 1.0), of(3, 0.5)]
+
+
+if __name__ == "__main__":
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")
