@@ -33,6 +33,6 @@ def rules(
         if csv:
             typer.echo(polytope.to_frame().to_csv(lineterminator="\n"), nl=False)
             continue
-        (inside,) = (label for label in one.classes_ if label != one.outer_label_)
-        text = polytope.rules(digits, max_terms=terms, inside=str(inside), outside=str(one.outer_label_))
+        inside, outside = str(one.inside_label_), str(one.outer_label_)
+        text = polytope.rules(digits, max_terms=terms, inside=inside, outside=outside)
         typer.echo(f"{text}\n")

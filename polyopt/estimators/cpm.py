@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from formulations.polytope import natural_assignment, perplexity
 from polyopt.certificates.combine import combine
 from polyopt.certificates.cpm import certify_cpm
-from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.cpm_duals import duals_frame
 from polyopt.estimators.cpm_stream import PolytopeStream, begin_pairs, show_pairs, stream_classes
+from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.votes import random_votes
 from polyopt.outer.cpm_solve import Settings, as_floats, solve_cpm
 
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
     from formulations.rademacher import PolytopeBound
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.cpm_point import Margin
-    from polyopt.polytope import Polytope
 
 __all__ = ["ConvexPolytopeMachine"]
 
@@ -41,10 +36,9 @@ __all__ = ["ConvexPolytopeMachine"]
 _EXACT_CELLS = 30_000
 _CELLS_PER_FACE = 1_500
 _STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
-_ROWS = 1 << 12  # bytes are converted so many rows at a time
 
 
-class ConvexPolytopeMachine(PairwiseClassifier):
+class ConvexPolytopeMachine(FaceClassifier):
     """Convex Polytope Machine: positives outside a polytope of K faces, negatives inside.
 
     Scores are ``f(x) = max_k (W_k'x + b_k)``. Minimises, over the faces and over which of them answers
@@ -228,14 +222,6 @@ class ConvexPolytopeMachine(PairwiseClassifier):
                 f"double_sided=True puts each class outside once; drop outer_label={self.outer_label!r}"
             )
 
-    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
-        if self.outer_label is not None:
-            raise ValueError(
-                f"outer_label={self.outer_label!r} needs two classes, but there are {len(self.classes_)}; "
-                "leave it None: of each pair, the later class is outside"
-            )
-        return super()._for_pairs(X, weights)
-
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         self.__dict__.pop("_stream", None)
         super()._fit_pairs(X, codes, weights, rows)
@@ -243,7 +229,7 @@ class ConvexPolytopeMachine(PairwiseClassifier):
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         self.__dict__.pop("_stream", None)
         if not self.double_sided:
-            self._fit_side(X, y, weights, rows, self._outer_side())
+            self._fit_side(X, y, weights, rows, self._chosen_side())
             return
         sides = [self._one_sided() for _ in range(2)]
         self.sides_ = tuple(
@@ -287,17 +273,7 @@ class ConvexPolytopeMachine(PairwiseClassifier):
     def _show(self, solution: Any) -> None:
         """Take the faces of a solution, and bring them to the units of X."""
         self.solution_ = solution
-        self.outer_label_ = self.classes_[1 if self._side > 0 else 0]
         self.W_, self.b_ = self.feature_scale * solution["W"][:, :-1], solution["W"][:, -1]
-
-    def _outer_side(self) -> float:
-        """+1 where ``classes_[1]`` is outside, -1 where ``classes_[0]`` is."""
-        if self.outer_label is None:
-            return 1.0
-        matches = [label == self.outer_label for label in self.classes_]
-        if not any(matches):
-            raise ValueError(f"outer_label must be one of {self.classes_.tolist()}, not {self.outer_label!r}")
-        return 1.0 if matches[1] else -1.0
 
     def _pick_solver(self, X: Any) -> str:
         if self.solver != "auto":
@@ -307,9 +283,6 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         n, m = X.shape
         small = self.n_faces * (n * (m + 1) + _CELLS_PER_FACE) <= _EXACT_CELLS
         return "exact" if small and self.perplexity == 1 else "sgd"
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _scaled(self, X: Any) -> Any:
         return as_floats(X, self.feature_scale)
@@ -366,46 +339,11 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         if self._stream is not None:
             self._stream.show(self, X, y, sample_weight)
         else:
-            show_pairs(self, X, y, sample_weight, n_total)
+            whole = X.shape[0] if n_total is None else n_total
+            show_pairs(self, X, y, sample_weight, lambda share: {"n_total": max(1, round(whole * share))})
         return self
 
     # -- answering ---------------------------------------------------------------------------
-
-    def face_scores(self, X: Any) -> NDArray[Any]:
-        """Scores of samples at every face.
-
-        Parameters
-        ----------
-        X : array_like or CSR matrix of shape (t, m)
-            Samples. float32 and bytes are scored in single precision.
-
-        Returns
-        -------
-        ndarray of shape (t, K)
-            ``W_k'x + b_k``; a sample is outside where the largest is positive.
-        """
-        return self._scores_of_faces(self._check_for_scoring(X, "face_scores"))
-
-    def active_face(self, X: Any) -> NDArray[np.int64]:
-        """The face with the highest score for each sample, an array of int of shape (t,)."""
-        return self._scores_of_faces(self._check_for_scoring(X, "active_face")).argmax(axis=1)
-
-    def _check_for_scoring(self, X: Any, what: str) -> Any:
-        self._need_one_polytope(what)
-        return validate_data(self, X, accept_sparse="csr", dtype=self._dtypes, reset=False)
-
-    def _scores_of_faces(self, X: Any) -> NDArray[Any]:
-        """One product of the samples with all faces; bytes are converted some rows at a time."""
-        precision = np.float64 if X.dtype == np.float64 else np.float32
-        W, b = self.W_.T.astype(precision), self.b_.astype(precision)
-        if X.dtype != np.uint8:
-            scores = np.asarray(X @ W)
-        else:
-            scores = np.empty((X.shape[0], len(b)), dtype=precision)
-            for first in range(0, len(scores), _ROWS):
-                scores[first : first + _ROWS] = X[first : first + _ROWS].astype(precision) @ W
-        scores += b
-        return scores
 
     def _binary_scores(self, X: Any) -> NDArray[Any]:
         if self.double_sided:
@@ -417,23 +355,6 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         if self.ties == "scores":
             return super()._votes(scores)
         return random_votes(scores > 0, len(self.classes_), self.random_state)
-
-    @property
-    def polytope_(self) -> Polytope:
-        """The inside as a set, in the units of X."""
-        from polyopt.polytope import Polytope
-
-        self._need_one_polytope("polytope_")
-        faces, known = self.__dict__.get("_polytope", (None, None))
-        if known is None or faces is not self.W_:
-            X = self.__dict__.get("_X")
-            spread = None
-            if X is not None and not sp.issparse(X):
-                spread = X.std(axis=0, dtype=np.float64)
-                spread[spread == 0] = 1.0
-            known = Polytope(self.W_, self.b_, getattr(self, "feature_names_in_", None), spread)
-            self._polytope = (self.W_, known)
-        return known
 
     # -- what is proven ----------------------------------------------------------------------
 
@@ -469,42 +390,6 @@ class ConvexPolytopeMachine(PairwiseClassifier):
         self._need_one_polytope("the bound")
         self._need_data("generalization_bound()")
         return polytope_bound(self._scaled(self._X), self._y, self.solution_["W"], delta)
-
-    def without_data(self) -> Self:
-        """A copy that predicts and has its faces, but holds no training data and so cannot be certified.
-
-        Its size is that of the faces, for files and for machines that only predict.
-        """
-        check_is_fitted(self)
-        lean = copy(self)
-        for name in ("_X", "_y", "_rows", "_costs", "assignment_", "_stream", "_polytope"):
-            lean.__dict__.pop(name, None)
-        for name in ("sides_", "estimators_"):
-            if hasattr(self, name):
-                parts = getattr(self, name)
-                setattr(lean, name, type(parts)(part.without_data() for part in parts))
-        if hasattr(self, "estimators_"):
-            lean._rows, lean._pair_places = (
-                np.empty(0, dtype=int),
-                [np.empty(0, dtype=int)] * len(self.pairs_),
-            )
-        if isinstance(self.solution_, list):
-            lean.solution_ = [part.solution_ for part in getattr(lean, "sides_", None) or lean.estimators_]
-        else:
-            lean.solution_ = replace(self.solution_, primal={}, duals={}, history=(), runs=())
-        return lean
-
-    def _need_one_polytope(self, what: str) -> None:
-        check_is_fitted(self)
-        if not hasattr(self, "W_"):
-            raise AttributeError(f"{what} is of one polytope: ask the machines in sides_ or estimators_")
-
-    def _need_data(self, what: str) -> None:
-        if not hasattr(self, "_X"):
-            raise ValueError(
-                f"{what} needs the training data, which this machine does not hold: it was fitted by "
-                "partial_fit, or is a copy without_data(). polyopt.certify_cpm takes data and faces."
-            )
 
     def _binary_duals(self) -> pd.DataFrame:
         import pandas as pd

@@ -16,6 +16,8 @@ from polyopt.solvers.cpm_kernels import LOSS, MOVED
 from polyopt.solvers.cpm_sgd import CpmSgd
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["PolytopeStream", "begin_pairs", "show_pairs", "stream_classes"]
@@ -48,15 +50,23 @@ def begin_pairs(machine: Any) -> None:
     machine._rows, machine._pair_places = np.empty(0, dtype=int), [np.empty(0, dtype=int)] * len(pairs)
 
 
-def show_pairs(machine: Any, X: Any, y: Any, sample_weight: ArrayLike | None, n_total: int | None) -> None:
-    """Show a chunk of more than two classes to the machines of all pairs."""
+def show_pairs(
+    machine: Any,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None,
+    settings: Callable[[float], dict[str, Any]] = lambda share: {},
+) -> None:
+    """Show a chunk of more than two classes to the machines of all pairs.
+
+    `settings` gives further arguments of ``partial_fit`` for the share of all the data that a pair has.
+    """
     weights = checked_weights(sample_weight, X)
-    whole = X.shape[0] if n_total is None else n_total
     for part, pair in zip(machine.estimators_, machine.pairs_, strict=True):
         mine = np.isin(y, pair)
         share = max(mine.mean(), 1.0 / len(y))  # of all the data, as far as the first chunk tells
         if mine.any():
-            part.partial_fit(X[mine], y[mine], pair, weights[mine], max(1, round(whole * share)))
+            part.partial_fit(X[mine], y[mine], pair, weights[mine], **settings(share))
     seen = [part for part in machine.estimators_ if hasattr(part, "solution_")]
     machine.solution_, machine.n_iter_ = [part.solution_ for part in seen], max(part.n_iter_ for part in seen)
 
@@ -91,7 +101,7 @@ class PolytopeStream:
         """The stream of a machine that has seen nothing, or whose last fit was on whole data."""
         if n_total is not None and not n_total >= 1:
             raise ValueError(f"n_total must be at least 1, not {n_total!r}")
-        outer = [1.0, -1.0] if machine.double_sided else [machine._outer_side()]
+        outer = [1.0, -1.0] if machine.double_sided else [machine._chosen_side()]
         sides = [
             CpmSgd(
                 X.shape[1], machine.n_faces, perplexity=machine.perplexity, average=machine.average,

@@ -113,7 +113,7 @@ def _newton(
     for steps in range(max_iter):
         if gradient @ gradient <= 2 * ridge * tol * value or clock.is_over:
             return w, value, gradient, steps
-        direction = -cho_solve(cho_factor(_hessian(X, c * away * (1.0 - away), ridge)), gradient)
+        direction = -_solve_scaled(_hessian(X, c * away * (1.0 - away), ridge), gradient)
         slope, size = float(gradient @ direction), 1.0
         while True:
             trial = w + size * direction
@@ -125,6 +125,19 @@ def _newton(
                 return w, value, gradient, steps
         w, (value, gradient, away) = trial, found
     return w, value, gradient, max_iter
+
+
+def _solve_scaled(H: Vector, b: Vector) -> Vector:
+    """H⁻¹ b, with unknowns of like scales, and a little more on the diagonal where rounding asks for it."""
+    scale = 1.0 / np.sqrt(H.diagonal())
+    H = H * scale[:, None] * scale
+    for more in (0.0, 1e-14, 1e-11, 1e-8):
+        H.flat[:: len(H) + 1] += more
+        try:
+            return np.asarray(scale * cho_solve(cho_factor(H), scale * b))
+        except np.linalg.LinAlgError:
+            continue
+    return np.asarray(scale * scale * b)
 
 
 def _hessian(X: Any, d: Vector, ridge: float) -> Vector:

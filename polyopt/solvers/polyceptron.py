@@ -121,6 +121,7 @@ def solve_batch(
     threshold: float = 0.0,
     rule: Rule = "corrected",
     pocket: bool = True,
+    patience: int | None = None,
     max_iter: int = 1000,
     time_limit: float | None = None,
 ) -> Solution:
@@ -145,6 +146,8 @@ def solve_batch(
         Which reading of the algorithm, see the module.
     pocket : bool
         Whether the answer is the iterate with the fewest mistakes (by weight), or the last one.
+    patience : int, optional
+        Iterations in a row without fewer mistakes than ever before, after which the run has settled.
     max_iter : int
         Updates at most.
     time_limit : float, optional
@@ -160,7 +163,7 @@ def solve_batch(
         raise ValueError(f"rule must be one of {', '.join(RULES)}, not {rule!r}")
     clock, rows, state = Clock(time_limit), as_rows(X), _Sweeps(W)
     order, update = np.arange(len(y)), np.zeros_like(state.W)
-    best, least = W, (np.inf, np.inf)
+    kept = _Kept(W, pocket, patience)
     history: list[dict[str, float]] = []
     status = Status.ITERATION_LIMIT
     try:
@@ -169,10 +172,9 @@ def solve_batch(
             criterion, mistakes, occupied = state.sweep(rows, y, c, order, update, 1.0, rule != "corrected")
             norm = float(np.linalg.norm(update, axis=0).sum())
             history.append(_record("iteration", number, clock, criterion, mistakes, occupied, norm=norm))
-            if not pocket or mistakes <= least[0]:  # of equals the later
-                best, least = state.faces, (mistakes, criterion)
+            kept.offer(state, mistakes, criterion)
             goes_on = norm < threshold if rule == "printed" else norm >= threshold and mistakes > 0
-            if not goes_on:
+            if not goes_on or kept.is_settled:
                 status = Status.CONVERGED
                 break
             if clock.is_over:
@@ -182,7 +184,7 @@ def solve_batch(
                 state.W += step * update
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    return _answer(best, least[1], status, "batch", history, clock)
+    return _answer(kept, status, "batch", history, clock)
 
 
 def solve_online(
@@ -193,6 +195,7 @@ def solve_online(
     *,
     step: float = 1.0,
     pocket: bool = True,
+    patience: int | None = None,
     max_iter: int = 300,
     time_limit: float | None = None,
     seed: int = 0,
@@ -205,7 +208,7 @@ def solve_online(
     """
     clock, rows, machine = Clock(time_limit), as_rows(X), OnlinePolyceptron(W, step, seed)
     in_turn, nothing = np.arange(len(y)), np.zeros_like(machine.state.W)
-    best, least = W, (np.inf, np.inf)
+    kept = _Kept(W, pocket, patience)
     history: list[dict[str, float]] = []
     status = Status.ITERATION_LIMIT
     try:
@@ -213,9 +216,8 @@ def solve_online(
             made = machine.show(rows, y, c)
             criterion, mistakes, occupied = machine.state.sweep(rows, y, c, in_turn, nothing, 0.0)
             history.append(_record("pass", number, clock, criterion, mistakes, occupied, made=made))
-            if not pocket or mistakes <= least[0]:
-                best, least = machine.faces, (mistakes, criterion)
-            if made == 0:
+            kept.offer(machine.state, mistakes, criterion)
+            if made == 0 or kept.is_settled:
                 status = Status.CONVERGED
                 break
             if clock.is_over:
@@ -223,9 +225,7 @@ def solve_online(
                 break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-        if not history:
-            best = machine.faces
-    return _answer(best, least[1], status, "online", history, clock)
+    return _answer(kept, status, "online", history, clock)
 
 
 class OnlinePolyceptron:
@@ -279,10 +279,29 @@ def _record(
     }
 
 
+class _Kept:
+    """The faces that are the answer so far."""
+
+    def __init__(self, W: Vector, pocket: bool, patience: int | None):
+        self.W, self.criterion, self.mistakes = W, np.inf, np.inf
+        self.pocket, self.patience, self.waited = pocket, patience, 0
+
+    def offer(self, state: _Sweeps, mistakes: float, criterion: float) -> None:
+        """Take the faces as they are now: the last ones, or those with the fewest mistakes."""
+        self.waited = 0 if mistakes < self.mistakes else self.waited + 1
+        if not self.pocket or mistakes <= self.mistakes:  # of equals the later
+            self.W, self.criterion = state.faces, criterion
+        self.mistakes = min(mistakes, self.mistakes)
+
+    @property
+    def is_settled(self) -> bool:
+        return self.patience is not None and self.waited >= self.patience
+
+
 def _answer(
-    W: Vector, criterion: float, status: Status, name: str, history: list[dict[str, float]], clock: Clock
+    kept: _Kept, status: Status, name: str, history: list[dict[str, float]], clock: Clock
 ) -> Solution:
     return Solution(
-        status, {"W": W}, {}, criterion, None, f"polyceptron, {name}", len(history),
+        status, {"W": kept.W}, {}, kept.criterion, None, f"polyceptron, {name}", len(history),
         solve_time=clock.seconds, history=tuple(history),
     )  # fmt: skip

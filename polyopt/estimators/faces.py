@@ -1,0 +1,180 @@
+"""What every classifier with faces shares: its polytope, its faces' scores, and life without the data."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from polyopt.estimators.base import PairwiseClassifier
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.polytope import Polytope
+
+__all__ = ["FaceClassifier"]
+
+_ROWS = 1 << 12  # bytes are converted so many rows at a time
+
+
+class FaceClassifier(PairwiseClassifier):
+    """Base of the classifiers whose answer is a polytope.
+
+    A fitted subclass has the faces ``W_`` (K, m) and ``b_`` (K,), in the units of X and the signs of its
+    paper, and ``_side``: +1 where ``classes_[1]`` is the paper's positive class, -1 where ``classes_[0]`` is.
+    """
+
+    W_: NDArray[Any]
+    b_: NDArray[Any]
+    _side: float
+    _outward: ClassVar[float] = 1.0  # +1 where the faces are positive outside, -1 where they are inside
+    _label_parameter: ClassVar[str] = "outer_label"  # which class of two is the paper's positive one
+
+    # -- the sides ---------------------------------------------------------------------------
+
+    def _chosen_side(self) -> float:
+        """+1 where ``classes_[1]`` is the paper's positive class, -1 where ``classes_[0]`` is."""
+        wanted = getattr(self, self._label_parameter)
+        if wanted is None:
+            return 1.0
+        matches = [label == wanted for label in self.classes_]
+        if not any(matches):
+            raise ValueError(
+                f"{self._label_parameter} must be one of {self.classes_.tolist()}, not {wanted!r}"
+            )
+        return 1.0 if matches[1] else -1.0
+
+    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
+        wanted = getattr(self, self._label_parameter)
+        if wanted is not None:
+            side = "outside" if self._outward > 0 else "inside"
+            raise ValueError(
+                f"{self._label_parameter}={wanted!r} needs two classes, but there are {len(self.classes_)}; "
+                f"leave it None: of each pair, the later class is {side}"
+            )
+        return super()._for_pairs(X, weights)
+
+    def _label(self, outside: bool) -> Any:
+        self._need_one_polytope("outer_label_" if outside else "inside_label_")
+        positive = outside if self._outward > 0 else not outside
+        return self.classes_[1 if (self._side > 0) == positive else 0]
+
+    @property
+    def outer_label_(self) -> Any:
+        """The class outside of the polytope (binary problems with one polytope)."""
+        return self._label(outside=True)
+
+    @property
+    def inside_label_(self) -> Any:
+        """The class inside of the polytope (binary problems with one polytope)."""
+        return self._label(outside=False)
+
+    # -- the faces ---------------------------------------------------------------------------
+
+    def face_scores(self, X: Any) -> NDArray[Any]:
+        """Scores of samples at every face.
+
+        Parameters
+        ----------
+        X : array_like or CSR matrix of shape (t, m)
+            Samples. float32 and bytes are scored in single precision.
+
+        Returns
+        -------
+        ndarray of shape (t, K)
+            ``W_k'x + b_k``.
+        """
+        return self._scores_of_faces(self._check_for_scoring(X, "face_scores"))
+
+    def active_face(self, X: Any) -> NDArray[np.int64]:
+        """The face that answers for each sample, which is the one it is farthest outside of.
+
+        An array of int of shape (t,): the face with the highest score where the faces are positive
+        outside, as the Convex Polytope Machine's are, and with the lowest where they are positive inside.
+        """
+        scores = self._scores_of_faces(self._check_for_scoring(X, "active_face"))
+        return (self._outward * scores).argmax(axis=1)
+
+    def _check_for_scoring(self, X: Any, what: str) -> Any:
+        self._need_one_polytope(what)
+        return validate_data(self, X, accept_sparse="csr", dtype=self._dtypes, reset=False)
+
+    def _scores_of_faces(self, X: Any) -> NDArray[Any]:
+        """One product of the samples with all faces; bytes are converted some rows at a time."""
+        precision = np.float64 if X.dtype == np.float64 else np.float32
+        W, b = self.W_.T.astype(precision), self.b_.astype(precision)
+        if X.dtype != np.uint8:
+            scores = np.asarray(X @ W)
+        else:
+            scores = np.empty((X.shape[0], len(b)), dtype=precision)
+            for first in range(0, len(scores), _ROWS):
+                scores[first : first + _ROWS] = X[first : first + _ROWS].astype(precision) @ W
+        scores += b
+        return scores
+
+    @property
+    def polytope_(self) -> Polytope:
+        """The inside as a set, in the units of X."""
+        from polyopt.polytope import Polytope
+
+        self._need_one_polytope("polytope_")
+        faces, known = self.__dict__.get("_polytope", (None, None))
+        if known is None or faces is not self.W_:
+            X = self.__dict__.get("_X")
+            spread = None
+            if X is not None and not sp.issparse(X):
+                spread = X.std(axis=0, dtype=np.float64)
+                spread[spread == 0] = 1.0
+            names = getattr(self, "feature_names_in_", None)
+            known = Polytope(self._outward * self.W_, self._outward * self.b_, names, spread)
+            self._polytope = (self.W_, known)
+        return known
+
+    # -- life without the data ---------------------------------------------------------------
+
+    def without_data(self) -> Self:
+        """A copy that predicts and has its faces, but holds no training data and so cannot be certified.
+
+        Its size is that of the faces, for files and for machines that only predict.
+        """
+        check_is_fitted(self)
+        lean = copy(self)
+        for name in ("_X", "_y", "_rows", "_costs", "assignment_", "_stream", "_polytope"):
+            lean.__dict__.pop(name, None)
+        for name in ("sides_", "estimators_"):
+            if hasattr(self, name):
+                parts = getattr(self, name)
+                setattr(lean, name, type(parts)(part.without_data() for part in parts))
+        if hasattr(self, "estimators_"):
+            lean._rows, lean._pair_places = (
+                np.empty(0, dtype=int),
+                [np.empty(0, dtype=int)] * len(self.pairs_),
+            )
+        if isinstance(self.solution_, list):
+            lean.solution_ = [part.solution_ for part in getattr(lean, "sides_", None) or lean.estimators_]
+        else:
+            lean.solution_ = replace(self.solution_, primal={}, duals={}, history=(), runs=())
+        return lean
+
+    def _need_one_polytope(self, what: str) -> None:
+        check_is_fitted(self)
+        if not hasattr(self, "W_"):
+            raise AttributeError(f"{what} is of one polytope: ask the machines in sides_ or estimators_")
+
+    def _need_data(self, what: str) -> None:
+        check_is_fitted(self)
+        if not hasattr(self, "_X"):
+            raise ValueError(
+                f"{what} needs the training data, which this machine does not hold: it was fitted by "
+                "partial_fit, or is a copy without_data(). The certify_ functions of polyopt take data and "
+                "faces."
+            )
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
