@@ -1,0 +1,552 @@
+"""The baselines: OC1, AMM online and kernel LDA do what their papers say."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.linalg import eigh
+from sklearn.datasets import load_iris, make_circles
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import cross_val_score
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import check_estimator
+
+import polyopt.baselines
+from polyopt.baselines import AdaptiveMultiHyperplaneMachine, KernelLDA, ObliqueTree
+from polyopt.baselines.amm_kernel import prune
+from polyopt.baselines.klda import fisher_direction
+from polyopt.baselines.oc1_split import CRITERIA, best_step, climb, impurity, impurity_of_sides, move
+from polyopt.baselines.oc1_tree import Growth, Tree, grow, pruned
+from polyopt.kernels import Kernel
+
+BASELINES = [ObliqueTree, AdaptiveMultiHyperplaneMachine, KernelLDA]
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [*(baseline() for baseline in BASELINES), KernelLDA(kernel="linear", regularization="mika")],
+    ids=repr,
+)
+def test_check_estimator_has_no_failure(machine):
+    results = check_estimator(machine, on_fail=None, on_skip=None)
+    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
+    assert sum(r["status"] == "passed" for r in results) >= 50
+
+
+@pytest.mark.parametrize("thing", [polyopt.baselines, *BASELINES])
+def test_a_baseline_says_that_it_is_one(thing):
+    assert "for the papers' tables; not advertised as more" in thing.__doc__
+
+
+@pytest.mark.parametrize(
+    ("machine", "message"),
+    [
+        (ObliqueTree(prune=1.0), r"'prune' parameter .* range \[0.0, 1.0\). Got 1.0"),
+        (ObliqueTree(criterion="minority"), "'criterion' .* Got 'minority'"),
+        (ObliqueTree(n_jumps=-1), "'n_jumps' .* Got -1"),
+        (AdaptiveMultiHyperplaneMachine(lam=0.0), "'lam' .* Got 0.0"),
+        (AdaptiveMultiHyperplaneMachine(limit=0), "'limit' .* Got 0"),
+        (AdaptiveMultiHyperplaneMachine(c=-1.0), "'c' .* Got -1.0"),
+        (KernelLDA(eps=0.0), "'eps' .* Got 0.0"),
+        (KernelLDA(regularization="none"), "'regularization' .* Got 'none'"),
+        (KernelLDA(kernel="precomputed"), "must be square, not of shape"),
+    ],
+    ids=repr,
+)
+def test_a_bad_parameter_is_named(machine, message, blobs):
+    with pytest.raises(ValueError, match=message):
+        machine.fit(*blobs)
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_one_class_is_refused(baseline):
+    with pytest.raises(ValueError, match=f"{baseline.__name__} needs samples of at least two classes"):
+        baseline().fit(np.eye(3), np.ones(3))
+
+
+# -- OC1: one split ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("criterion", "expected"),
+    [
+        ("gini", (4 * (1 - (9 + 1) / 16) + 0) / 8),
+        ("entropy", (4 * -(0.75 * np.log2(0.75) + 0.25 * np.log2(0.25)) + 0) / 8),
+        ("twoing", 1 - 0.25 * (0.75 + 0.75) ** 2),
+    ],
+)
+def test_impurities_by_hand(criterion, expected):
+    sides = np.array([[3.0, 1.0], [0.0, 4.0]])
+    assert impurity(sides, CRITERIA[criterion]) == pytest.approx(expected, abs=1e-15)
+    assert impurity(np.array([[3.0, 0.0], [0.0, 4.0]]), CRITERIA["gini"]) == 0.0
+    alone = np.array([[0.0, 0.0], [3.0, 1.0]])
+    assert impurity(alone, CRITERIA["gini"]) == pytest.approx(1 - (9 + 1) / 16, abs=1e-15)
+
+
+def split_data(seed, n=40, m=3):
+    """Samples in columns with ties and zeros, three classes, uneven weights."""
+    rng = np.random.default_rng(seed)
+    columns = np.vstack([rng.integers(-3, 4, (m, n)), np.ones(n)]).astype(float)
+    return columns, rng.integers(0, 3, n), rng.integers(1, 4, n) / 2, rng.normal(size=m + 1)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("seed", range(8))
+def test_the_best_value_of_a_coefficient_is_the_best_of_all(criterion, seed):
+    columns, codes, weights, a = split_data(seed)
+    V, rest = a @ columns, (codes, weights, 3, CRITERIA[criterion])
+    for m, x in enumerate(columns):
+        least, alpha = best_step(V, x, *rest)
+        moving = x != 0
+        U = np.unique((a[m] * x[moving] - V[moving]) / x[moving])  # eq. (1) of the paper
+        between = [U[0] - 1, *((low + high) / 2 for low, high in pairwise(U)), U[-1] + 1]
+        brute = [impurity_of_sides(V + (value - a[m]) * x, *rest) for value in between]
+        assert least == pytest.approx(min(brute), abs=1e-12)
+        assert impurity_of_sides(V + alpha * x, *rest) == pytest.approx(least, abs=1e-12)
+        grid = np.linspace(U[0] - 1, U[-1] + 1, 500)
+        assert least <= min(impurity_of_sides(V + (value - a[m]) * x, *rest) for value in grid) + 1e-12
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_impurity_never_rises_along_the_climb(criterion):
+    columns, codes, weights, a = split_data(1, n=60)
+    state, rest = np.array([7], dtype=np.uint64), (codes, weights, 3, CRITERIA[criterion])
+    V = a @ columns
+    path = [impurity_of_sides(V, *rest)]
+    for m in [0, 1, 2, 3] * 5:
+        alpha, value = move(V, columns[m], path[-1], 1.0, *rest, state)
+        a[m] += alpha
+        assert impurity_of_sides(V, *rest) == pytest.approx(value, abs=1e-12)
+        assert a @ columns == pytest.approx(V, abs=1e-9)
+        path.append(value)
+    assert all(later <= earlier + 1e-12 for earlier, later in pairwise(path))
+    assert path[-1] < path[0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_climb_ends_where_no_coefficient_improves(seed):
+    columns, codes, weights, a = split_data(seed, n=60)
+    rest, start = (codes, weights, 3, CRITERIA["gini"]), a.copy()
+    state = np.array([seed], dtype=np.uint64)
+    reached = climb(columns, *rest, a, 0, state)
+    assert reached < impurity_of_sides(start @ columns, *rest)
+    assert impurity_of_sides(a @ columns, *rest) == pytest.approx(reached, abs=1e-12)
+    assert all(best_step(a @ columns, x, *rest)[0] >= reached - 1e-12 for x in columns)
+    jumped = climb(columns, *rest, a, 200, state)
+    assert jumped <= reached + 1e-12
+
+
+def test_jumps_lead_out_of_some_local_minima():
+    left = []
+    for seed in range(10):
+        columns, codes, weights, a = split_data(seed, n=60)
+        rest, state = (codes, weights, 3, CRITERIA["gini"]), np.array([seed], dtype=np.uint64)
+        stuck = climb(columns, *rest, a, 0, state)
+        left.append(climb(columns, *rest, a, 50, state) < stuck - 1e-9)
+    assert sum(left) >= 3
+
+
+# -- OC1: the tree -------------------------------------------------------------------------
+
+
+def noisy_line(n=300, seed=0, share=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = (X.sum(axis=1) > 0) ^ (rng.random(n) < share)
+    return X, y.astype(int)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_an_oblique_line_takes_one_split(criterion):
+    X, y = noisy_line(share=0.0)
+    tree = ObliqueTree(criterion, prune=0.0, random_state=0).fit(X * [1, 1000], y)
+    assert (tree.n_nodes_, tree.n_leaves_, tree.depth_) == (3, 2, 1)
+    assert tree.score(X * [1, 1000], y) == 1.0
+    w = tree.tree_.W[0]
+    assert 1000 * w[1] / w[0] == pytest.approx(1.0, abs=0.1)
+    assert DecisionTreeClassifier(random_state=0).fit(X, y).get_n_leaves() > 10
+    T, z = noisy_line(n=2000, seed=1, share=0.0)
+    assert tree.score(T * [1, 1000], z) > 0.98
+
+
+def test_the_full_tree_is_pure_and_its_counts_add_up():
+    X, y = noisy_line()
+    fitted = ObliqueTree(prune=0.0, random_state=0).fit(X, y)
+    tree = fitted.tree_
+    assert fitted.score(X, y) == 1.0
+    assert np.count_nonzero(tree.counts[tree.is_leaf], axis=1).max() == 1
+    inner = np.flatnonzero(~tree.is_leaf)
+    assert tree.counts[tree.children[inner]].sum(axis=1) == pytest.approx(tree.counts[inner])
+    assert tree.counts[0].tolist() == np.bincount(y).tolist()
+    assert (tree.children[inner] > inner[:, None]).all()
+    assert fitted.n_nodes_ == 2 * fitted.n_leaves_ - 1
+
+
+def test_few_samples_are_split_along_the_axes(rng):
+    X, y = rng.normal(size=(19, 10)), rng.integers(0, 2, 19)
+    W = ObliqueTree(prune=0.0, random_state=0).fit(X, y).tree_.W
+    assert set(np.count_nonzero(W[:, :-1], axis=1)) == {0, 1}
+    X, y = rng.normal(size=(60, 10)), rng.integers(0, 2, 60)
+    assert np.count_nonzero(ObliqueTree(prune=0.0, random_state=0).fit(X, y).tree_.W[0, :-1]) > 1
+
+
+def test_without_starts_and_coefficients_to_gain_the_split_is_cart_s():
+    X = np.random.default_rng(0).normal(size=(200, 1))
+    y = (np.abs(X[:, 0]) < 1).astype(int)
+    ours = ObliqueTree(n_restarts=0, n_jumps=0, prune=0.0).fit(X, y)
+    theirs = DecisionTreeClassifier().fit(X, y)
+    T = np.linspace(-3, 3, 1001)[:, None]
+    assert ours.n_nodes_ == theirs.tree_.node_count
+    assert (ours.predict(T) == theirs.predict(T)).all()
+    assert -ours.tree_.W[0, -1] / ours.tree_.W[0, 0] == pytest.approx(theirs.tree_.threshold[0])
+
+
+def test_neighbouring_numbers_are_told_apart():
+    steps = 1 + np.finfo(float).eps * np.arange(6)
+    for pair in pairwise(steps):
+        X = np.array(pair)[:, None]
+        assert ObliqueTree(prune=0.0).fit(X, [0, 1]).predict(X).tolist() == [0, 1]
+
+
+def test_the_seed_makes_the_tree():
+    X, y = noisy_line()
+    first, again, other = (ObliqueTree(random_state=seed).fit(X, y).tree_ for seed in (3, 3, 4))
+    assert (first.W == again.W).all()
+    assert first.W.shape != other.W.shape or (first.W != other.W).any()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_a_weight_is_a_repetition_in_any_order_and_unit(share, rng):
+    X, y = noisy_line(n=120)
+    weights = rng.integers(0, 4, len(y))
+    machine = ObliqueTree(prune=share, random_state=0)
+    weighted = machine.fit(X, y, sample_weight=weights).tree_
+    rows = rng.permutation(np.repeat(np.arange(len(y)), weights))
+    for tree in (machine.fit(X[rows], y[rows]).tree_, machine.fit(X, y, sample_weight=8 * weights).tree_):
+        assert (tree.W == weighted.W).all()
+        assert (tree.children == weighted.children).all()
+
+
+def test_depth_and_size_are_limited():
+    X, y = noisy_line()
+    assert ObliqueTree(prune=0.0, random_state=0).fit(X, y).depth_ > 2
+    assert ObliqueTree(prune=0.0, max_depth=2, random_state=0).fit(X, y).depth_ == 2
+    tree = ObliqueTree(prune=0.0, min_samples_split=50, random_state=0).fit(X, y).tree_
+    assert tree.counts[~tree.is_leaf].sum(axis=1).min() >= 50
+
+
+def subtrees(tree: Tree, node: int = 0):
+    """All sets of leaves to which a tree can be pruned."""
+    yield (node,)
+    if not tree.is_leaf[node]:
+        left, right = tree.children[node]
+        yield from (a + b for a, b in product(list(subtrees(tree, left)), list(subtrees(tree, right))))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pruning_finds_the_best_of_the_cost_complexity_sequence(seed):
+    X, y = noisy_line(n=150, seed=seed, share=0.15)
+    how = Growth("gini", 2, 0, 2, 4)
+    tree = grow(X[:100], y[:100], np.ones(100), 2, how, np.random.default_rng(seed))
+    levels = tree.path(X[100:])
+    error = np.zeros(len(tree.W))
+    for samples, nodes in levels:
+        np.add.at(error, nodes, y[100:][samples] != tree.counts[nodes].argmax(axis=1))
+    risk = tree.counts.min(axis=1)
+    every = list(subtrees(tree))
+    risks = np.array([risk[list(leaves)].sum() for leaves in every])
+    sizes = np.array([len(leaves) for leaves in every])
+    more = sizes[:, None] > sizes
+    breaks = np.unique(((risks - risks[:, None])[more] / (sizes[:, None] - sizes)[more]).clip(min=0.0))
+    optimal = set()  # for each price of a leaf the cheapest subtree, of those the smallest
+    for price in [0.0, *breaks, *(breaks[1:] + breaks[:-1]) / 2]:
+        costs = risks + price * sizes
+        cheap = np.flatnonzero(costs <= costs.min() + 1e-9)
+        optimal.add(every[cheap[sizes[cheap].argmin()]])
+    errors = sorted((error[list(leaves)].sum(), len(leaves)) for leaves in optimal)
+    answer = pruned(tree, X[100:], y[100:], np.ones(50))
+    found = (answer.counts[answer.leaves(X[100:])].argmax(axis=1) != y[100:]).sum()
+    assert (found, answer.is_leaf.sum()) == errors[0]
+    assert len(optimal) > 2
+
+
+def test_pruning_helps_on_noise():
+    X, y = noisy_line(n=600, share=0.25)
+    T, z = noisy_line(n=2000, seed=1, share=0.0)
+    full = ObliqueTree(prune=0.0, random_state=0).fit(X, y)
+    short = ObliqueTree(prune=0.3, random_state=0).fit(X, y)
+    assert short.n_leaves_ < full.n_leaves_ / 4
+    assert short.score(T, z) > full.score(T, z) + 0.05
+
+
+def test_more_classes_and_shares():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y]
+    assert cross_val_score(ObliqueTree(random_state=0), X, names, cv=5).mean() > 0.9
+    tree = ObliqueTree(max_depth=1, prune=0.0, random_state=0).fit(X, names)
+    shares = tree.predict_proba(X)
+    leaf = tree.tree_.leaves(X)
+    for node in np.unique(leaf):
+        assert shares[leaf == node][0] == pytest.approx(
+            np.bincount(y[leaf == node], minlength=3) / (leaf == node).sum()
+        )
+    assert (tree.predict(X) == tree.classes_[shares.argmax(axis=1)]).all()
+
+
+# -- AMM -----------------------------------------------------------------------------------
+
+
+def xor(n=400, seed=0):
+    X = np.random.default_rng(seed).uniform(-1, 1, (n, 2))
+    X += 0.1 * np.sign(X)
+    return X, (X[:, 0] * X[:, 1] > 0).astype(int)
+
+
+def test_hyperplanes_are_added_where_one_is_not_enough():
+    X, y = xor()
+    machine = AdaptiveMultiHyperplaneMachine(lam=1e-3, epochs=20, random_state=0).fit(X, y)
+    assert machine.n_weights_.min() > 1
+    assert machine.score(*xor(seed=1)) > 0.95
+    linear = AdaptiveMultiHyperplaneMachine(lam=1e-3, epochs=20, limit=1, random_state=0).fit(X, y)
+    assert linear.n_weights_.tolist() == [1, 1]
+    assert linear.score(*xor(seed=1)) < 0.75
+
+
+def test_separable_data_are_separated():
+    X, y = xor()
+    X, y = X[y == 1], (X[y == 1, 0] > 0).astype(int)
+    for limit in (1, 50):
+        machine = AdaptiveMultiHyperplaneMachine(lam=1e-3, epochs=20, limit=limit, random_state=0)
+        assert machine.fit(X, y).score(X, y) == 1.0
+
+
+def literal_amm(X, codes, machine):
+    """AMM online as written: every weight decays at every step, norms are measured."""
+    random = np.random.RandomState(machine.random_state)
+    X, lam, t, gone = np.column_stack([X, np.ones(len(X))]), machine.lam, 0, 0
+    W = [[np.zeros(X.shape[1])] for _ in range(codes.max() + 1)]
+    for _ in range(machine.epochs):
+        for i in random.permutation(len(X)):
+            t += 1
+            x, true = X[i], codes[i]
+            own = [w @ x for w in W[true]]
+            other, rival, place = max(
+                ((w @ x, -k, -j) for k in range(len(W)) if k != true for j, w in enumerate(W[k])),
+            )
+            W = [[(1 - 1 / (t + 1)) * w for w in mine] for mine in W]
+            if 1 + other - max(own) > 0:
+                W[-rival][-place] -= x / (lam * (t + 1))
+                if max(own) > 0 or len(own) >= machine.limit:
+                    W[true][int(np.argmax(own))] += x / (lam * (t + 1))
+                else:
+                    W[true].append(x / (lam * (t + 1)))
+            if t % machine.prune_every == 0:
+                norms = sorted((w @ w, k, j) for k in range(len(W)) for j, w in enumerate(W[k]))
+                drop = np.cumsum([norm for norm, _, _ in norms]) <= (machine.c / (t * lam)) ** 2
+                for (_, k, j), small in zip(norms, drop, strict=True):
+                    if small and sum(w is not None for w in W[k]) > 1:
+                        W[k][j] = None
+                        gone += 1
+                W = [[w for w in mine if w is not None] for mine in W]
+    return [np.array(mine) for mine in W], gone
+
+
+@pytest.mark.parametrize(("limit", "c"), [(50, 0.0), (50, 3.0), (3, 3.0), (1, 10.0), (50, 100.0)])
+def test_the_running_sums_are_the_algorithm_as_written(limit, c, rng):
+    X = rng.normal(size=(150, 3))
+    codes = (np.abs(X[:, 0]) > 0.7).astype(int) + (X[:, 1] > 1)
+    machine = AdaptiveMultiHyperplaneMachine(
+        lam=0.01, epochs=3, limit=limit, prune_every=40, c=c, random_state=5
+    ).fit(X, codes)
+    expected, gone = literal_amm(X, codes, machine)
+    assert machine.n_pruned_ == gone
+    assert machine.n_weights_.tolist() == [len(w) for w in expected]
+    assert machine.n_weights_.max() <= limit
+    for ours, theirs in zip(machine.weights_, expected, strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-9)
+
+
+def test_pruning_removes_weights_and_says_so():
+    X, y = xor()
+    kept, cut = (
+        AdaptiveMultiHyperplaneMachine(lam=1e-3, prune_every=500, c=c, random_state=0).fit(X, y)
+        for c in (0.0, 5.0)
+    )
+    assert cut.n_pruned_ > kept.n_pruned_
+    assert cut.n_weights_.sum() < kept.n_weights_.sum()
+    assert cut.score(X, y) > 0.9
+
+
+def test_the_smallest_weights_go_but_no_class_s_last():
+    sums = np.zeros((2, 4, 1))
+    sums[0, :3, 0], sums[1, :1, 0] = [2.0, 1.0, 5.0], [0.5]
+    for size, left in [
+        (0.4, [2.0, 1.0, 5.0]),
+        (1.2, [2.0, 5.0]),
+        (2.2, [2.0, 5.0]),
+        (2.4, [5.0]),
+        (99.0, [5.0]),
+    ]:
+        some, counts = sums.copy(), np.array([3, 1])
+        gone = prune(some, counts, size)
+        assert counts.tolist() == [len(left), 1]
+        assert gone == 3 - len(left)
+        assert some[0, : len(left), 0].tolist() == left
+        assert some[1, 0, 0] == 0.5
+
+
+def test_the_seed_makes_the_weights():
+    X, y = xor()
+    first, again, other = (
+        AdaptiveMultiHyperplaneMachine(random_state=seed).fit(X, y).decision_function(X) for seed in (1, 1, 2)
+    )
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+# -- kernel LDA ----------------------------------------------------------------------------
+
+EPS = 0.3
+
+
+def scatter(X, y):
+    """S_w and the means of the two classes."""
+    means = [X[y == label].mean(axis=0) for label in (-1, 1)]
+    return sum((X[y == k] - m).T @ (X[y == k] - m) for k, m in zip((-1, 1), means, strict=True)), means
+
+
+def kernel_scatter(K, y):
+    """N and the kernel means, as defined."""
+    N, means = np.zeros_like(K), []
+    for label in (-1, 1):
+        Kc = K[:, y == label]
+        n = Kc.shape[1]
+        N += Kc @ (np.eye(n) - np.ones((n, n)) / n) @ Kc.T
+        means.append(Kc.mean(axis=1))
+    return N, means
+
+
+def cosine(u, v):
+    return u @ v / np.sqrt((u @ u) * (v @ v))
+
+
+def test_the_linear_kernel_gives_the_ridge_discriminant(blobs):
+    X, y = blobs
+    Sw, (low, high) = scatter(X, y)
+    machine = KernelLDA(EPS, kernel="linear").fit(X, y)
+    w = np.linalg.solve(Sw + EPS * np.eye(X.shape[1]), high - low)
+    assert machine.dual_coef_[0] @ X == pytest.approx(w, rel=1e-9)
+    assert machine.intercept_[0] == pytest.approx(-w @ (low + high) / 2, rel=1e-9)
+    assert machine.decision_function(X) == pytest.approx(X @ w - w @ (low + high) / 2, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [Kernel("rbf", 0.4), Kernel("poly", 0.5, 2, 1.0)], ids=repr)
+def test_both_regularisations_solve_their_equations(kernel, blobs):
+    X, y = blobs
+    K = kernel(X)
+    N, (low, high) = kernel_scatter(K, y)
+    ridge, b = fisher_direction(K, y > 0, EPS, "ridge")
+    assert (N + EPS * K) @ ridge == pytest.approx(high - low, abs=1e-9)
+    assert b == pytest.approx(-ridge @ (low + high) / 2, abs=1e-9)
+    mika, b = fisher_direction(K, y > 0, EPS, "mika")
+    assert (N + EPS * np.eye(len(K))) @ mika == pytest.approx(high - low, abs=1e-9)
+    assert b == pytest.approx(-mika @ (low + high) / 2, abs=1e-9)
+
+
+def test_mika_s_direction_has_the_largest_fisher_ratio(blobs):
+    X, y = blobs
+    K = Kernel("rbf", 0.4)(X)
+    N, (low, high) = kernel_scatter(K, y)
+    d = high - low
+    alpha, _ = fisher_direction(K, y > 0, EPS, "mika")
+    J = eigh(np.outer(d, d), N + EPS * np.eye(len(K)), eigvals_only=True)[-1]
+    assert d @ alpha == pytest.approx(J, rel=1e-9)
+    # The program form: min a'(N + εI)a with a'd = 2 has the value 4/J.
+    a = cp.Variable(len(K))
+    root = np.linalg.cholesky(N + EPS * np.eye(len(K)))
+    program = cp.Problem(cp.Minimize(cp.sum_squares(root.T @ a)), [d @ a == 2])
+    program.solve(solver="CLARABEL")
+    assert program.value == pytest.approx(4 / J, rel=1e-6)
+    assert cosine(a.value, alpha) == pytest.approx(1.0, abs=1e-8)
+
+
+def test_it_is_mika_s_program_and_ridge_regression(blobs):
+    X, y = blobs
+    machine = KernelLDA(EPS, kernel="linear").fit(X, y)
+    w = machine.dual_coef_[0] @ X
+    v, b, xi = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable(len(y))
+    rows = [
+        X @ v + b == y + xi,
+        cp.sum(xi[np.flatnonzero(y > 0)]) == 0,
+        cp.sum(xi[np.flatnonzero(y < 0)]) == 0,
+    ]
+    cp.Problem(cp.Minimize(cp.sum_squares(xi) + EPS * cp.sum_squares(v)), rows).solve(solver="CLARABEL")
+    assert cosine(v.value, w) == pytest.approx(1.0, abs=1e-8)
+    scale = np.sqrt(v.value @ v.value / (w @ w))
+    assert b.value == pytest.approx(scale * machine.intercept_[0], abs=1e-6)
+    assert cosine(Ridge(alpha=EPS, solver="cholesky").fit(X, y).coef_, w) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_it_is_scikit_learn_s_discriminant_for_classes_of_one_size(blobs):
+    X, y = blobs
+    size = min((y > 0).sum(), (y < 0).sum())
+    rows = np.concatenate([np.flatnonzero(y > 0)[:size], np.flatnonzero(y < 0)[:size]])
+    X, y = X[rows], y[rows]
+    theirs = LinearDiscriminantAnalysis(solver="lsqr").fit(X, y)
+    ours = KernelLDA(1e-6, kernel="linear").fit(X, y)
+    assert len(X) * ours.decision_function(X) == pytest.approx(
+        theirs.decision_function(X), rel=1e-5, abs=1e-5
+    )
+    # Shrinkage s adds s times the mean variance within to (1 − s) S_w/n.
+    s, (Sw, _) = 0.2, scatter(X, y)
+    theirs = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=s).fit(X, y)
+    ours = KernelLDA(s / (1 - s) * np.trace(Sw) / X.shape[1], kernel="linear").fit(X, y)
+    assert len(X) / (1 - s) * ours.decision_function(X) == pytest.approx(
+        theirs.decision_function(X), rel=1e-8, abs=1e-9
+    )
+
+
+def test_a_singular_gram_matrix_is_no_trouble(blobs):
+    X, y = blobs
+    X, y = np.vstack([X, X]), np.concatenate([y, y])
+    machine = KernelLDA(EPS, kernel="linear").fit(X, y)
+    Sw, (low, high) = scatter(X, y)
+    w = np.linalg.solve(Sw + EPS * np.eye(X.shape[1]), high - low)
+    assert machine.dual_coef_[0] @ X == pytest.approx(w, rel=1e-9)
+
+
+@pytest.mark.parametrize("regularization", ["ridge", "mika"])
+def test_kernels_and_pairs(regularization):
+    X, y = load_iris(return_X_y=True)
+    machine = KernelLDA(0.1, regularization=regularization, gamma=0.4)
+    K = Kernel("rbf", 0.4)
+    gram = KernelLDA(0.1, regularization=regularization, kernel="precomputed").fit(K(X), y)
+    T = X[::7] + 0.1
+    scores = machine.fit(X, y).decision_function(T)
+    assert gram.decision_function(K(T, X)) == pytest.approx(scores, abs=1e-9)
+    assert OneVsOneClassifier(machine).fit(X, y).decision_function(T) == pytest.approx(scores, abs=1e-9)
+    assert machine.dual_coef_.shape == (3, 150)
+    assert machine.score(X, y) > 0.95
+    scaled = KernelLDA(0.1, regularization=regularization).fit(X, y).decision_function(T)
+    numbered = KernelLDA(0.1, regularization=regularization, gamma=1 / (4 * X.var())).fit(X, y)
+    assert scaled == pytest.approx(numbered.decision_function(T), abs=1e-12)
+
+
+def test_a_kernel_separates_circles():
+    X, y = make_circles(200, noise=0.05, factor=0.5, random_state=0)
+    assert KernelLDA(kernel="linear").fit(X, y).score(X, y) < 0.7
+    for regularization in ("ridge", "mika"):
+        assert KernelLDA(regularization=regularization).fit(X, y).score(X, y) == 1.0
+
+
+def test_a_gram_matrix_that_is_none_is_refused(blobs):
+    y = blobs[1]
+    K = np.eye(len(y))
+    K[0, 0] = -1.0
+    with pytest.raises(ValueError, match="must be positive semidefinite; its smallest eigenvalue is -1"):
+        KernelLDA(kernel="precomputed").fit(K, y)
