@@ -88,7 +88,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations import polytope
+from formulations.polyhedral import belonging
 from formulations.polytope import lift
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
@@ -134,11 +134,15 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
     """
     if not (isinstance(n_faces, int | np.integer) and n_faces >= 1):
         raise ValueError(f"n_faces must be an integer of at least 1, not {n_faces!r}")
-    outside, z = np.asarray(y) < 0, np.asarray(assignment)
-    if z.shape == outside.shape and not ((z[outside] >= 0) & (z[outside] < n_faces)).all():
-        wrong = z[outside][(z[outside] < 0) | (z[outside] >= n_faces)][0]
-        raise ValueError(f"assignment must be from 0 to {n_faces - 1} at every negative, not {wrong}")
-    return polytope.answers(np.where(outside, 1.0, -1.0), n_faces, assignment)
+    y, z = np.asarray(y, dtype=float), np.asarray(assignment)
+    if z.shape != y.shape:
+        raise ValueError(f"assignment must have shape {y.shape} to match y, not {z.shape}")
+    own = z[y < 0]
+    if not ((own >= 0) & (own < n_faces)).all():
+        raise ValueError(
+            f"assignment must be from 0 to {n_faces - 1} at every negative, not {own.min()} to {own.max()}"
+        )
+    return belonging(y, z, n_faces, "all")
 
 
 def check_radius(radius: float) -> float:

@@ -147,6 +147,11 @@ class PersistentLP:
             raise ValueError("HiGHS refuses the linear program; infinite numbers are for bounds")
         self._columns = np.arange(len(self._cost), dtype=np.int32)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of columns."""
+        return self._A.shape  # type: ignore[no-any-return]
+
     def forget(self) -> None:
         """Drop the basis: the next solve depends on nothing that was solved before."""
         with self._lock:

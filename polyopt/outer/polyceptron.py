@@ -1,0 +1,284 @@
+"""The exact Polyceptron as a problem of descent: a linear program for each face, again and again.
+
+The programs are those of :mod:`formulations.polyceptron`. What is solved is their duals, which have no more
+rows than a sample has features, and in which a new assignment changes nothing but the upper bounds of
+columns: each face's program stays in HiGHS and goes on from its last basis.
+
+What every method of linear programs does between two solves is here as well (:class:`FacesByPrograms`);
+PC-SLP (:mod:`polyopt.outer.pc_slp`) shares it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.polyhedral import belonging, margin_error, scores
+from formulations.polytope import lift
+from formulations.solution import Solution, Status
+from polyopt.outer.random_faces import random_faces
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.persistent_lp import PersistentLP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from formulations.program import Program
+
+    Vector = NDArray[np.float64]
+    Assignment = NDArray[np.int64]
+    Engine = Literal["highs", "program"]
+
+__all__ = ["ExactPolyceptron", "FacesByPrograms", "box_columns", "worse"]
+
+_GAIN = 1e-12  # a hinge must fall by more than this, which is rounding, for a negative to change its face
+_WORTH = 1e-6  # of the objective, which an unused face must save to be taken up
+_ROOM = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
+_LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
+
+
+class FacesByPrograms(ABC):
+    """Descent by linear programs that bound the objective for a fixed assignment of the negatives.
+
+    A step gives each negative the face where it pays least, and solves the linear program of that
+    assignment. The program's value is at least the objective everywhere and equals it at the faces before
+    the step, so no step raises the objective; where rounding would, the faces are kept.
+
+    A negative leaves its face for a strict gain only. A face that no negative is at costs nothing once it
+    is beyond all positives: it is moved there in its own direction, where the next step may find negatives
+    for it. Where a step brings nothing, it is offered the negatives that still pay, all of them or those of
+    the face that pays most, and takes them if that lowers the objective.
+
+    Steps that go on from one another keep HiGHS's basis. A step from other faces begins without one, so
+    that a run depends on its start alone, not on what was solved before it.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y : ndarray of shape (n,)
+        Labels: +1 inside, -1 outside.
+    c : ndarray of shape (n,)
+        Costs, positive.
+    n_faces : int
+        K, at least 1.
+    radius : float
+        R, the largest absolute value of an entry of W, or inf.
+    engine : {"highs", "program"}
+        The duals, kept in HiGHS, or the explicit programs.
+
+    Raises
+    ------
+    ValueError
+        The engine or the radius is not of those allowed.
+    """
+
+    def __init__(
+        self, X: Any, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
+    ):
+        if engine not in ("highs", "program"):
+            raise ValueError(f"engine must be 'highs' or 'program', not {engine!r}")
+        if not radius > 0:
+            raise ValueError(f"radius must be positive, or inf for no box, not {radius!r}")
+        self.X, self.y, self.c, self.n_faces = X, y, c, n_faces
+        self.radius, self.engine = float(radius), engine
+        self._drop()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the built programs, which each process makes for itself."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("_last", "_models", "_program")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._drop()
+
+    def _drop(self) -> None:
+        self._last: tuple[Vector, Assignment] | None = None
+        self._models: list[PersistentLP] = []
+        self._program: Program | None = None
+
+    def start(self, rng: np.random.Generator) -> Vector:
+        """Random faces around the mean of the positives, inside the box."""
+        W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
+        return W * np.minimum(1.0, self.radius / np.abs(W).max(axis=1, keepdims=True))
+
+    @abstractmethod
+    def value(self, W: Vector) -> float:
+        """The objective at W, each negative at its best face."""
+
+    def record(self, W: Vector) -> dict[str, float]:
+        """The number of faces that some negative is at."""
+        return {"occupied": float(len(np.unique(scores(self.X, W).argmin(axis=1)[self.y < 0])))}
+
+    def step(self, W: Vector, time_limit: float | None) -> Solution:
+        """The next faces, with the multipliers of the programs that found them.
+
+        Parameters
+        ----------
+        W : ndarray of shape (K, m+1)
+            The faces to step from.
+        time_limit : float or None
+            Seconds.
+        """
+        clock, before = Clock(time_limit), self.value(W)
+        # The same object: this step goes on where the last one ended.
+        last = self._last[1] if self._last is not None and W is self._last[0] else None
+        if last is None:
+            for model in self._models:
+                model.forget()
+        assignment = self._assign(W, last)
+        found = self._attempt(W, before, assignment, clock)
+        iterations = found.iterations
+        if found.objective >= before and found.status is Status.OPTIMAL:
+            for offered in self._offers(W, assignment):
+                if clock.is_over:
+                    break
+                other = self._attempt(W, before, offered, clock)
+                iterations += other.iterations
+                if other.objective < (1.0 - _WORTH) * before:
+                    found, assignment = other, offered
+                    break
+        self._last = (found["W"], assignment)
+        return Solution(**{**found.__dict__, "iterations": iterations, "solve_time": clock.seconds})
+
+    def _assign(self, W: Vector, last: Assignment | None) -> Assignment:
+        """Each negative's face: the last, unless another is strictly better; -1 at positives."""
+        s = scores(self.X, W)
+        best: Assignment = s.argmin(axis=1)
+        if last is not None:
+            hinge = np.maximum(0.0, 1.0 + s)
+            own = np.take_along_axis(hinge, np.maximum(last, 0)[:, None], axis=1)[:, 0]
+            best = np.where(own > hinge.min(axis=1) + _GAIN, best, last)
+        return np.where(self.y < 0, best, -1)
+
+    def _offers(self, W: Vector, assignment: Assignment) -> Iterator[Assignment]:
+        """Assignments that give an unused face some of the negatives that pay."""
+        unused = np.setdiff1d(np.arange(self.n_faces), assignment)
+        hinge = np.maximum(0.0, 1.0 + scores(self.X, W).min(axis=1))
+        paid = np.where(self.y < 0, self.c * hinge, 0.0)
+        if unused.size == 0 or not paid.any():
+            return
+        most = np.bincount(assignment[self.y < 0], paid[self.y < 0]).argmax()
+        yield np.where(paid > 0, unused[0], assignment)
+        if (assignment[paid > 0] != most).any():
+            yield np.where((paid > 0) & (assignment == most), unused[0], assignment)
+
+    def _attempt(self, W: Vector, before: float, assignment: Assignment, clock: Clock) -> Solution:
+        """The program's answer for an assignment; the faces W themselves where it is no better."""
+        status, faces, duals, iterations = self._solve(W, assignment, clock)
+        faces = self._finish(W, faces, assignment)
+        value = self.value(faces)
+        if not value < before:
+            faces, value = W, before
+        name = f"{type(self).__name__}, {self.engine}"
+        return Solution(status, {"W": faces}, duals, value, None, name, iterations)
+
+    @abstractmethod
+    def _solve(
+        self, W: Vector, assignment: Assignment, clock: Clock
+    ) -> tuple[Status, Vector, dict[str, Vector], int]:
+        """Status, faces, multipliers and iterations of the program for an assignment.
+
+        A program without an answer leaves its faces as in W, with the status STALLED.
+        """
+
+    def _finish(self, W: Vector, faces: Vector, assignment: Assignment) -> Vector:
+        """Faces that are no worse for the assignment: unused ones, and what rounding left of zero."""
+        members = belonging(self.y, assignment, self.n_faces, "all") > 0
+        unused = np.setdiff1d(np.arange(self.n_faces), assignment)
+        moved = W[unused]
+        nearest = scores(self.X, moved)[self.y > 0].min(axis=0, initial=np.inf)
+        moved[:, -1] += np.maximum(0.0, _ROOM - nearest)
+        fits = np.abs(moved).max(axis=1, initial=0.0) <= self.radius
+        faces = faces.copy()
+        faces[unused[fits]] = moved[fits]
+        margins = np.where(members, self.y[:, None] * scores(self.X, faces), np.inf).min(axis=0)
+        factor = np.where((margins > 0.0) & (margins < 1.0), _ROOM / np.maximum(margins, 1e-300), 1.0)
+        fits = factor * np.abs(faces).max(axis=1) <= self.radius
+        return faces * np.where(fits, factor, 1.0)[:, None]
+
+
+class ExactPolyceptron(FacesByPrograms):
+    """The Polyceptron by linear programs: the least margin error for each cell, face by face.
+
+    The objective is :func:`formulations.polyhedral.margin_error`; the multipliers of a step are ``margin``,
+    of shape (n, K), 0 where a sample is not in the face's program. Arguments as in
+    :class:`FacesByPrograms`.
+    """
+
+    def value(self, W: Vector) -> float:
+        """The margin error."""
+        return margin_error(self.X, self.y, W, self.c)
+
+    def _solve(
+        self, W: Vector, assignment: Assignment, clock: Clock
+    ) -> tuple[Status, Vector, dict[str, Vector], int]:
+        members = belonging(self.y, assignment, self.n_faces, "all")
+        faces, u, status, iterations = W.copy(), np.zeros_like(members), Status.OPTIMAL, 0
+        if self.engine == "highs" and not self._models:
+            self._models = self._build()
+        solve = self._solve_kept if self.engine == "highs" else self._solve_program
+        for k in range(self.n_faces):
+            ended, w, multipliers, count = solve(k, self.c * members[:, k], clock)
+            iterations += count
+            status = worse(status, ended)
+            if np.isfinite(w).all():
+                faces[k], u[:, k] = w, multipliers
+        return status, faces, {"margin": u}, iterations
+
+    def _build(self) -> list[PersistentLP]:
+        """The dual of each face's program: u, then s⁺ and s⁻; the rows are the balance.
+
+        One for each face, since the faces' bases differ more than a face's from step to step.
+        """
+        price, box = box_columns(self.X.shape[1] + 1, self.radius)
+        A = sp.csc_array(sp.hstack([sp.csc_array((lift(self.X) * self.y[:, None]).T), box]))
+        cost = np.concatenate([-np.ones(len(self.y)), price])
+        return [PersistentLP(cost, A, 0.0, 0.0, 0.0, np.inf) for _ in range(self.n_faces)]
+
+    def _solve_kept(self, k: int, costs: Vector, clock: Clock) -> tuple[Status, Vector, Vector, int]:
+        model, n, unit = self._models[k], len(self.y), self.c.max()
+        upper = np.full(model.shape[1], np.inf)
+        upper[:n] = costs / unit
+        found = model.solve(upper=upper, time_limit=clock.left)
+        return found.status, found.duals, np.clip(found.x[:n], 0.0, upper[:n]) * unit, found.iterations
+
+    def _solve_program(self, k: int, costs: Vector, clock: Clock) -> tuple[Status, Vector, Vector, int]:
+        from formulations.polyceptron import cell
+
+        if self._program is None:
+            self._program = cell(self.X, self.y, self.c, radius=self.radius)
+        found = self._program.set(C=costs).solve(time_limit=clock.left)
+        nothing = np.full(self.X.shape[1] + 1, np.nan)
+        if not found.primal:
+            return found.status, nothing, nothing, found.iterations
+        return found.status, found["w"], found.duals["margin"], found.iterations
+
+
+def box_columns(rows: int, radius: float) -> tuple[Vector, Any]:
+    """Costs and columns of s⁺ and s⁻, which let balance fail at the price R; none for an infinite R.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of balance.
+    radius : float
+        R.
+    """
+    if np.isinf(radius):
+        return np.zeros(0), sp.csc_array((rows, 0))
+    one = sp.eye_array(rows, format="csc")
+    return np.full(2 * rows, radius), sp.hstack([-one, one])
+
+
+def worse(*ends: Status) -> Status:
+    """What to say of several solves: a limit before a failure, a failure before success."""
+    for limit in _LIMITS:
+        if limit in ends:
+            return limit
+    return Status.OPTIMAL if all(end is Status.OPTIMAL for end in ends) else Status.STALLED
