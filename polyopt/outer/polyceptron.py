@@ -11,6 +11,7 @@ PC-SLP (:mod:`polyopt.outer.pc_slp`) shares it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from formulations.polyhedral import belonging, margin_error, scores
 from formulations.polytope import lift
 from formulations.solution import Solution, Status
 from polyopt.outer.random_faces import random_faces
+from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.persistent_lp import PersistentLP
 
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ExactPolyceptron", "FacesByPrograms", "box_columns", "worse"]
 
-_GAIN = 1e-12  # a hinge must fall by more than this, which is rounding, for a negative to change its face
 _WORTH = 1e-6  # of the objective, which an unused face must save to be taken up
 _ROOM = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
@@ -45,14 +46,18 @@ _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 class FacesByPrograms(ABC):
     """Descent by linear programs that bound the objective for a fixed assignment of the negatives.
 
-    A step gives each negative the face where it pays least, and solves the linear program of that
-    assignment. The program's value is at least the objective everywhere and equals it at the faces before
-    the step, so no step raises the objective; where rounding would, the faces are kept.
+    A step gives each negative the face with the least score, where it pays least, and solves the linear
+    program of that assignment. The program's value is at least the objective everywhere and equals it at
+    the faces before the step, so no step raises the objective. The faces change for a strict gain only:
+    where there is none, they are kept, and the step has the multipliers that hold them.
 
-    A negative leaves its face for a strict gain only. A face that no negative is at costs nothing once it
-    is beyond all positives: it is moved there in its own direction, where the next step may find negatives
-    for it. Where a step brings nothing, it is offered the negatives that still pay, all of them or those of
-    the face that pays most, and takes them if that lowers the objective.
+    Many negatives pay nothing at several faces. That each is at the one it is farthest beyond matters: kept
+    at another, it would hold that face back for nothing, and the descent would end earlier and higher.
+
+    A face that no negative is at costs nothing once it is beyond all positives: it is moved there in its own
+    direction, where the next step may find negatives for it. Where a step brings nothing, it is offered the
+    negatives that still pay, all of them or those of the face that pays most, and takes them if that lowers
+    the objective.
 
     Steps that go on from one another keep HiGHS's basis. A step from other faces begins without one, so
     that a run depends on its start alone, not on what was solved before it.
@@ -98,7 +103,7 @@ class FacesByPrograms(ABC):
         self._drop()
 
     def _drop(self) -> None:
-        self._last: tuple[Vector, Assignment] | None = None
+        self._last: Vector | None = None
         self._models: list[PersistentLP] = []
         self._program: Program | None = None
 
@@ -126,35 +131,27 @@ class FacesByPrograms(ABC):
             Seconds.
         """
         clock, before = Clock(time_limit), self.value(W)
-        # The same object: this step goes on where the last one ended.
-        last = self._last[1] if self._last is not None and W is self._last[0] else None
-        if last is None:
+        if W is not self._last:  # the same object goes on where the last step ended
             for model in self._models:
                 model.forget()
-        assignment = self._assign(W, last)
+        assignment = self._assign(W)
         found = self._attempt(W, before, assignment, clock)
         iterations = found.iterations
-        if found.objective >= before and found.status is Status.OPTIMAL:
+        if found["W"] is W and found.status is Status.OPTIMAL:
             for offered in self._offers(W, assignment):
                 if clock.is_over:
                     break
                 other = self._attempt(W, before, offered, clock)
                 iterations += other.iterations
                 if other.objective < (1.0 - _WORTH) * before:
-                    found, assignment = other, offered
+                    found = other
                     break
-        self._last = (found["W"], assignment)
-        return Solution(**{**found.__dict__, "iterations": iterations, "solve_time": clock.seconds})
+        self._last = found["W"]
+        return replace(found, iterations=iterations, solve_time=clock.seconds)
 
-    def _assign(self, W: Vector, last: Assignment | None) -> Assignment:
-        """Each negative's face: the last, unless another is strictly better; -1 at positives."""
-        s = scores(self.X, W)
-        best: Assignment = s.argmin(axis=1)
-        if last is not None:
-            hinge = np.maximum(0.0, 1.0 + s)
-            own = np.take_along_axis(hinge, np.maximum(last, 0)[:, None], axis=1)[:, 0]
-            best = np.where(own > hinge.min(axis=1) + _GAIN, best, last)
-        return np.where(self.y < 0, best, -1)
+    def _assign(self, W: Vector) -> Assignment:
+        """The face with the least score for each negative; -1 at positives."""
+        return np.where(self.y < 0, scores(self.X, W).argmin(axis=1), -1)
 
     def _offers(self, W: Vector, assignment: Assignment) -> Iterator[Assignment]:
         """Assignments that give an unused face some of the negatives that pay."""
@@ -173,7 +170,7 @@ class FacesByPrograms(ABC):
         status, faces, duals, iterations = self._solve(W, assignment, clock)
         faces = self._finish(W, faces, assignment)
         value = self.value(faces)
-        if not value < before:
+        if not value < (1.0 - TIE) * before:
             faces, value = W, before
         name = f"{type(self).__name__}, {self.engine}"
         return Solution(status, {"W": faces}, duals, value, None, name, iterations)

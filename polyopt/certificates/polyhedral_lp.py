@@ -1,0 +1,314 @@
+"""Certificates of the polyhedral family's linear programs: the exact Polyceptron and PC-SLP.
+
+For a fixed assignment of the negatives both are linear programs in the box |W| ≤ R, and any multipliers
+prove a bound on them: clipped to their caps, with M_ik of sample i at face k and r_k = Σ_i M_ik y_i x̃_i what
+they lack in balance, no faces in the box cost less than
+
+    Σ_ik M_ik − R Σ_k ‖r_k‖_1.
+
+The gap of faces W to it is Σ M (y W·x̃ − 1 + ξ) + Σ (cap − M) ξ + Σ (R |r| − r W), all of it terms that
+are never negative: complementarity of the rows margin, slack and box.
+
+Over the assignments neither program is convex, and nothing here bounds that but 0, which bounds them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.polyhedral import belonging, class_shares, pull, scores
+from formulations.recovery import as_costs, as_data
+from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Vector = NDArray[np.float64]
+    Assignment = NDArray[np.int64]
+
+__all__ = ["certify_pc_slp", "certify_polyceptron"]
+
+_ROUNDING = 1e-9  # relative to R, within which an entry of W is at the box
+_BOX_HOLDS = "The box holds a face: raise radius or scale the features."
+_BROKEN = "The faces break their box; the value is of the faces clipped to it."
+_OTHERS = "Another assignment may have a lower optimum."
+_ZERO = "The value is 0, which bounds every assignment."
+
+
+def certify_polyceptron(
+    X: Any,
+    y: ArrayLike,
+    W: ArrayLike,
+    *,
+    C: ArrayLike = 1.0,
+    u: ArrayLike | None = None,
+    assignment: ArrayLike | None = None,
+    radius: float = 1e4,
+    tol: float = 1e-6,
+) -> Certificate:
+    """Certify faces of the exact Polyceptron (:mod:`formulations.polyceptron`).
+
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m)
+        The training data.
+    y : array_like of shape (n,)
+        Labels: +1 inside, -1 outside.
+    W : array_like of shape (K, m+1)
+        Faces, the bias last.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    u : array_like of shape (n, K), optional
+        Multipliers of the margin rows. By default the dual programs are solved for them; only their
+        dual value, evaluated here, enters the certificate.
+    assignment : array_like of int, shape (n,), optional
+        The face of each negative; the entries of positives are ignored. By default the one whose
+        multiplier holds it or, where none does, the best for W.
+    radius : float
+        R, the largest absolute value of an entry of W. Infinite, the bound is on faces of up to ten times
+        the largest entry of W.
+    tol : float
+        Relative tolerance for the gap and for every residual.
+
+    Returns
+    -------
+    Certificate
+        ``optimal`` if the value is 0, or with one face if it attains its bound; ``stationary`` with more
+        faces, if they attain that of their assignment and no negative gains by another face; else
+        ``suboptimal_by``, for the fixed assignment. ``none`` for faces outside the box.
+    """
+    X, y = as_data(X, y)
+    costs, box = as_costs(C, len(y)), _Box.around(_faces(W, X), radius, tol)
+    K = len(box.W)
+    given = None if u is None else _multipliers("u", u, (len(y), K))
+    s = scores(X, box.W)
+    hinge = np.maximum(0.0, 1.0 - y[:, None] * s)
+    chosen = _assignment(y, s, assignment, given, tol * costs)
+    caps = costs[:, None] * belonging(y, chosen, K, "all")
+
+    def solve() -> Vector:
+        from formulations.polyceptron import cell_dual
+
+        program = cell_dual(X, y, costs, radius=box.radius)
+        found = [program.set(C=caps[:, k]).solve() for k in range(K)]
+        return np.stack([f["u"] if f.primal else np.zeros(len(y)) for f in found], axis=1)
+
+    value = float((caps * hinge).sum())
+    M = given if given is not None else solve() if value > 0 else np.zeros_like(caps)
+    bound = _bound(X, y, np.clip(M, 0.0, caps), box)
+    residuals = [*box.residuals(), *_assignment_residual(y, hinge, chosen)]
+    if given is not None:
+        scale = max(value, bound) or float(caps.sum())
+        residuals += _conditions(X, y, M, caps - M, hinge, box, scale)
+    return _certificate("the exact Polyceptron", value, bound, residuals, box, tol)
+
+
+def certify_pc_slp(
+    X: Any,
+    y: ArrayLike,
+    W: ArrayLike,
+    *,
+    C: ArrayLike = 1.0,
+    u: ArrayLike | None = None,
+    q: ArrayLike | None = None,
+    assignment: ArrayLike | None = None,
+    radius: float = 1e4,
+    tol: float = 1e-6,
+) -> Certificate:
+    """Certify faces of PC-SLP (:mod:`formulations.pc_slp`).
+
+    Parameters
+    ----------
+    X, y, W, C, assignment, radius, tol
+        As in :func:`certify_polyceptron`; both classes are needed.
+    u : array_like of shape (n, K), optional
+        Multipliers of the positives' rows ``inside``; the entries of negatives are ignored.
+    q : array_like of shape (n,), optional
+        Multipliers of the negatives' rows ``outside``, given with `u`; the entries of positives are
+        ignored. By default the dual program is solved for both.
+
+    Returns
+    -------
+    Certificate
+        As in :func:`certify_polyceptron`.
+
+    Raises
+    ------
+    ValueError
+        `u` without `q`, or `q` without `u`; shapes that do not fit; a class without samples or cost.
+    """
+    X, y = as_data(X, y)
+    costs, box = as_costs(C, len(y)), _Box.around(_faces(W, X), radius, tol)
+    K, n, positive = len(box.W), len(y), y > 0
+    if not (costs[positive].any() and costs[~positive].any()):
+        raise ValueError("y must hold both classes, each with a positive cost: the error is a mean over each")
+    if (u is None) != (q is None):
+        raise ValueError("u and q must be given together, or neither")
+    shares = class_shares(y, costs)
+    s = scores(X, box.W)
+    hinge = np.maximum(0.0, 1.0 - y[:, None] * s)
+    chosen = _assignment(y, s, assignment, None, shares)
+    own = np.where(positive[:, None], 1.0, belonging(y, chosen, K))
+
+    def at_faces(inside: Vector, outside: Vector) -> Vector:
+        return np.where(positive[:, None], inside, outside[:, None] * own)
+
+    def solve() -> Vector:
+        from formulations.pc_slp import step_dual
+
+        found = step_dual(X, y, K, chosen, costs, box.radius).solve()
+        inside, outside = np.zeros((n, K)), np.zeros(n)
+        if found.primal:
+            inside[positive], outside[~positive] = found["u"], found["q"]
+        return at_faces(inside, outside)
+
+    # A sample pays once: a positive for its worst face, a negative for its own.
+    paid = (hinge * own).max(axis=1)
+    value = float(shares @ paid)
+    if u is not None and q is not None:
+        M = at_faces(_multipliers("u", u, (n, K)), _multipliers("q", q, (n,)))
+    else:
+        M = solve() if value > 0 else np.zeros((n, K))
+    feasible = np.maximum(M, 0.0)
+    total = feasible.sum(axis=1)
+    feasible *= np.divide(shares, total, out=np.ones(n), where=total > shares)[:, None]
+    bound = _bound(X, y, feasible, box)
+    residuals = [*box.residuals(), *_assignment_residual(y, hinge, chosen)]
+    if u is not None:
+        unused = (shares - M.sum(axis=1))[:, None]
+        residuals += _conditions(X, y, M, unused, paid[:, None], box, max(value, bound) or 2.0)
+    return _certificate("PC-SLP", value, bound, residuals, box, tol)
+
+
+@dataclass(frozen=True)
+class _Box:
+    """Faces W (K, m+1), clipped to the box that a bound is for, and how they stand to the one asked for."""
+
+    W: Vector
+    radius: float  # finite
+    beyond: Vector | None  # by how much the faces given break the box; None without one
+    broken: bool
+
+    @classmethod
+    def around(cls, W: Vector, radius: float, tol: float) -> _Box:
+        if not radius > 0:
+            raise ValueError(f"radius must be positive, or inf for no box, not {radius!r}")
+        if np.isinf(radius):
+            return cls(W, 10.0 * float(np.abs(W).max()) or 1.0, None, False)
+        beyond = np.abs(W) - radius
+        return cls(np.clip(W, -radius, radius), float(radius), beyond, bool(beyond.max() > tol * radius))
+
+    def residuals(self) -> list[Residual]:
+        if self.beyond is None:
+            return []
+        return [residual("primal", "box", self.beyond.max(axis=1), self.radius)]
+
+    @property
+    def side(self) -> Vector:
+        """1 where an entry is at R, -1 where it is at -R, else 0."""
+        at = np.abs(self.W) >= self.radius * (1.0 - _ROUNDING)
+        return np.where(at, np.sign(self.W), 0.0)
+
+    @property
+    def notes(self) -> list[str]:
+        if self.broken:
+            return [_BROKEN]
+        if self.beyond is None:
+            return [f"The bound is on faces with entries of up to {self.radius:.4g}."]
+        return [_BOX_HOLDS] if self.side.any() else []
+
+
+def _faces(W: ArrayLike, X: Any) -> Vector:
+    faces = np.asarray(W, dtype=float)
+    if faces.ndim != 2 or faces.shape[1] != X.shape[1] + 1 or not (faces.size and np.isfinite(faces).all()):
+        raise ValueError(f"W must be finite, of shape K x {X.shape[1] + 1}; its shape is {faces.shape}")
+    return faces
+
+
+def _multipliers(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Vector:
+    given = np.asarray(values, dtype=float)
+    if given.shape != shape or not np.isfinite(given).all():
+        raise ValueError(f"{name} must be finite, of shape {shape}; its shape is {given.shape}")
+    return given
+
+
+def _assignment(
+    y: Vector, s: Vector, assignment: ArrayLike | None, u: Vector | None, least: Vector
+) -> Assignment:
+    """The assignment given, or the face whose multiplier holds a negative, or that of the least score."""
+    if assignment is None:
+        best = s.argmin(axis=1)
+        return best if u is None else np.where(u.max(axis=1) > least, u.argmax(axis=1), best)
+    chosen, K = np.asarray(assignment), s.shape[1]
+    own = chosen[y < 0] if chosen.shape == y.shape else np.array([-1])
+    if not ((own >= 0) & (own < K)).all():
+        raise ValueError(f"assignment must have shape {y.shape}, and be from 0 to {K - 1} at every negative")
+    return chosen.astype(np.int64)
+
+
+def _assignment_residual(y: Vector, hinge: Vector, chosen: Assignment) -> list[Residual]:
+    """By how much a negative's hinge would fall at its best face; nothing to choose with one face."""
+    if hinge.shape[1] == 1:
+        return []
+    own = np.take_along_axis(hinge, np.maximum(chosen, 0)[:, None], axis=1)[:, 0]
+    gain = np.where(y < 0, own - hinge.min(axis=1), 0.0)
+    return [residual("stationarity", "assignment", gain, 1.0)]
+
+
+def _bound(X: Any, y: Vector, feasible: Vector, box: _Box) -> float:
+    """The dual value at multipliers within their caps, or 0 where that is more."""
+    off = pull(X, y[:, None] * feasible)
+    return max(float(feasible.sum() - box.radius * np.abs(off).sum()), 0.0)
+
+
+def _conditions(
+    X: Any, y: Vector, M: Vector, unused: Vector, xi: Vector, box: _Box, scale: float
+) -> list[Residual]:
+    """Signs of the multipliers, balance beyond what the box explains, and complementarity.
+
+    `unused` is what the caps leave, (n, K) or (n, 1), and `xi` the slacks, of the same shape.
+    """
+    largest = float(np.abs(M).max()) or float(unused.max())
+    surplus = y[:, None] * scores(X, box.W) - 1.0 + xi
+    off, side = pull(X, y[:, None] * M), box.side
+    # At R a face may be held by off > 0, at -R by off < 0; between them by nothing.
+    unexplained = np.where(side == 0, np.abs(off), np.maximum(-side * off, 0.0))
+    cancelled = float(pull(abs(X), np.abs(M)).max()) or 1.0  # the terms, not what is left of them
+    found = [
+        residual("sign", "margin", -M.min(axis=1), largest),
+        residual("sign", "slack", -unused.min(axis=1), largest),
+        residual("stationarity", "balance", unexplained.max(axis=1), cancelled),
+        residual("complementarity", "margin", np.abs(M * surplus).max(axis=1), scale),
+        residual("complementarity", "slack", np.abs(unused * xi).max(axis=1), scale),
+    ]
+    if box.beyond is not None:
+        lost = box.radius * np.abs(off) - off * box.W
+        found.append(residual("complementarity", "box", lost.max(axis=1), scale))
+    return found
+
+
+def _certificate(
+    name: str, value: float, bound: float, residuals: list[Residual], box: _Box, tol: float
+) -> Certificate:
+    single, zero = len(box.W) == 1, value == 0.0
+    proven = relative_gap(value, bound) <= tol and all(r.relative <= tol for r in residuals)
+    if box.broken:
+        claim = Claim.NONE
+    elif zero or (proven and single):
+        claim = Claim.OPTIMAL
+    else:
+        claim = Claim.STATIONARY if proven else Claim.SUBOPTIMAL_BY
+    notes = [_ZERO] if zero else [] if single else [_OTHERS]
+    return Certificate(
+        program=name,
+        claim=claim,
+        primal_value=value,
+        dual_value=0.0 if zero else bound,
+        residuals=tuple(residuals),
+        tol=tol,
+        scope=name if single or zero else "the fixed-assignment program",
+        note=" ".join(notes + box.notes),
+    )
