@@ -1,4 +1,4 @@
-"""Votes of pairs of classes, ties broken at random."""
+"""From the answers of pairs of classes to one: votes with ties broken at random, and probabilities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["random_votes"]
+__all__ = ["couple_pairs", "random_votes"]
 
 
 def random_votes(second: NDArray[np.bool_], n_classes: int, random_state: Any) -> NDArray[np.float64]:
@@ -39,3 +39,33 @@ def random_votes(second: NDArray[np.bool_], n_classes: int, random_state: Any) -
         votes[:, j] += second[:, pair]
         votes[:, i] += ~second[:, pair]
     return votes
+
+
+def couple_pairs(second: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
+    """Probabilities (t, n_classes) that agree best with those of all pairs.
+
+    Minimises Σ_{i≠j} (r_ji p_i − r_ij p_j)² with Σ p = 1, the second method of Wu, Lin & Weng,
+    Probability Estimates for Multi-class Classification by Pairwise Coupling (2004).
+
+    Parameters
+    ----------
+    second : ndarray of shape (t, pairs)
+        Probability of the second class of each pair, pairs in the order of ``itertools.combinations``.
+    n_classes : int
+        Number of classes.
+    """
+    t = len(second)
+    r = np.zeros((t, n_classes, n_classes))  # r[:, i, j]: probability of i among i and j
+    # Where pairs are certain, classes would have probabilities of exactly 0 and could not be told apart.
+    second = np.clip(second, 1e-12, 1.0 - 1e-12)
+    for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        r[:, j, i], r[:, i, j] = second[:, pair], 1.0 - second[:, pair]
+    system = np.zeros((t, n_classes + 1, n_classes + 1))
+    system[:, :-1, :-1] = -r * r.transpose(0, 2, 1)
+    each = np.arange(n_classes)
+    system[:, each, each] = (r**2).sum(axis=1)
+    system[:, -1, :-1] = system[:, :-1, -1] = 1.0
+    right = np.zeros((t, n_classes + 1, 1))
+    right[:, -1] = 1.0
+    p = np.maximum(np.linalg.solve(system, right)[:, :-1, 0], np.finfo(float).tiny)
+    return np.asarray(p / p.sum(axis=1, keepdims=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 
 from formulations.polyhedral import belonging, cells, check_positives, hard_loss
 from formulations.solution import Solution, Status
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LogisticCells"]
 
-_LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
+_SMALL = 1_000_000  # entries up to which sparse samples are made dense
 
 
 class LogisticCells:
@@ -69,7 +70,9 @@ class LogisticCells:
         check_positives(positives)
         if engine not in (*METHODS, "program"):
             raise ValueError(f"engine must be 'newton', 'bfgs' or 'program', not {engine!r}")
-        self.X, self.y, self.c, self.n_faces = X, y, c, n_faces
+        # Many small products are made; those of small sparse matrices cost many times the dense ones.
+        small = sp.issparse(X) and X.shape[0] * X.shape[1] <= _SMALL
+        self.X, self.y, self.c, self.n_faces = X.toarray() if small else X, y, c, n_faces
         self.ridge, self.positives, self.engine, self.inner, self.tol = ridge, positives, engine, inner, tol
         self._program: Program | None = None
 

@@ -1,0 +1,159 @@
+"""What the polyhedral classifiers share: positives inside, h(x) = min_k (W_k'x + b_k)."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from formulations.polyhedral import cells, scores
+from formulations.solution import Status
+from polyopt.estimators.faces import FaceClassifier
+from polyopt.estimators.votes import couple_pairs
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from formulations.solution import Solution
+
+    Array = NDArray[np.float64]
+
+__all__ = ["SHARED", "PolyhedralClassifier", "Probabilities"]
+
+SHARED: dict[str, list[Any]] = {
+    "n_faces": [Interval(Integral, 1, None, closed="left")],
+    "inside_label": "no_validation",  # type: ignore[dict-item]
+    "n_init": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "random_state": ["random_state"],
+    "n_jobs": [Integral, None],
+}
+"""Constraints of the parameters that all of them have."""
+
+_WIDE = 1e4  # ratio of the features' spreads, or distance of one from 1, at which scaling is advised
+_FINE = (Status.OPTIMAL, Status.CONVERGED, Status.INACCURATE, Status.STALLED)
+
+
+class PolyhedralClassifier(FaceClassifier):
+    """Base of the Polyceptron, SPLA1, PC-SLP and PLUME.
+
+    A subclass solves the binary problem in :meth:`_solve`, certifies it in :meth:`_certify` and lists its
+    multipliers in :meth:`_multipliers`; the labels it sees are +1 inside and -1 outside.
+    """
+
+    _outward: ClassVar[float] = -1.0
+    _label_parameter: ClassVar[str] = "inside_label"
+
+    @abstractmethod
+    def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
+        """Faces ``W`` (K, m+1) for samples with weights."""
+
+    @abstractmethod
+    def _certify(self, W: Array, tol: float) -> Any:
+        """Certificate of the faces, from the training data that are kept."""
+
+    @abstractmethod
+    def _multipliers(self) -> dict[str, Any]:
+        """Columns of ``duals_``: row, letter, place (in the data kept), face, multiplier, slack, state."""
+
+    def _pick_solver(self, X: Any) -> str:
+        return self.solver
+
+    def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
+        self._forget()
+        self._side, self.solver_ = self._chosen_side(), self._pick_solver(X)
+        self._X, self._y, self._rows, self._costs = X, self._side * y, rows, weights
+        _advise_scaling(X, type(self).__name__)
+        self._show(self._solve(X, self._y, weights, self._seed()))
+        self.assignment_ = cells(X, self.solution_["W"])
+        status = self.solution_.status
+        if status not in _FINE:
+            warnings.warn(f"{type(self).__name__}: {status}", ConvergenceWarning, stacklevel=3)
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit left and this one may not set."""
+        for name in ("_stream", "assignment_", "_X", "_y", "_rows", "_costs"):
+            self.__dict__.pop(name, None)
+
+    def _show(self, solution: Solution) -> None:
+        self.solution_ = solution
+        self.n_iter_ = max(solution.iterations, 1)
+        self.W_, self.b_ = solution["W"][:, :-1], solution["W"][:, -1]
+
+    def _binary_scores(self, X: Any) -> Array:
+        return self._side * self._scores_of_faces(X).min(axis=1)
+
+    def _binary_certificate(self, tol: float) -> Any:
+        self._need_data("certificate()")
+        return self._certify(self.solution_["W"], tol)
+
+    def _binary_duals(self) -> pd.DataFrame:
+        import pandas as pd
+
+        self._need_data("duals_")
+        columns = self._multipliers()
+        place, face = (np.asarray(columns.pop(name)) for name in ("place", "face"))
+        output = scores(self._X, self.solution_["W"])[place, np.maximum(face, 0)]
+        frame = pd.DataFrame(columns)
+        frame.insert(2, "sample", self._rows[place])
+        frame.insert(3, "face", face)
+        labels = np.array([self.outer_label_, self.inside_label_])
+        frame.insert(4, "label", labels[(self._y[place] > 0).astype(int)])
+        frame.insert(len(frame.columns) - 1, "output", output)
+        return frame
+
+
+def _advise_scaling(X: Any, name: str) -> None:
+    """Warn where the features' spreads are such that steps, penalties and boxes treat them unequally."""
+    if sp.issparse(X):
+        second = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+        spread = np.sqrt(second)
+    else:
+        with np.errstate(over="ignore"):
+            spread = X.std(axis=0)
+    spread = spread[spread > 0]
+    if len(spread) and (spread.max() > _WIDE * min(spread.min(), 1.0) or spread.min() < 1.0 / _WIDE):
+        warnings.warn(
+            f"{name}: the features' spreads are from {spread.min():.3g} to {spread.max():.3g}, and its steps "
+            "and penalties treat all alike; scale them to unit variance first (StandardScaler)",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+class Probabilities:
+    """``predict_proba`` for classifiers whose score is the log-odds of ``classes_[1]``."""
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, by the model.
+
+        Parameters
+        ----------
+        X : array_like or CSR matrix of shape (t, m)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (t, n_classes)
+            In the order of ``classes_``. With more than two classes, those that agree best with the
+            probabilities of all pairs (the second method of Wu, Lin & Weng, 2004).
+        """
+        scores = self.decision_function(X)  # type: ignore[attr-defined]
+        if scores.ndim == 2:
+            return np.exp(scores)
+        second = expit(scores)
+        return np.column_stack([1.0 - second, second])
+
+    def _votes(self, scores: Array) -> Array:
+        """Logarithms of the classes' probabilities, from the log-odds of the pairs."""
+        return np.log(couple_pairs(expit(scores), len(self.classes_)))  # type: ignore[attr-defined]

@@ -1,0 +1,186 @@
+"""SPLA1: a polyhedral classifier as a logistic model with one regression in each cell."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from formulations.polyhedral import belonging, scores
+from polyopt.certificates.spla1 import certify_spla1
+from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.polyhedral import Positives
+    from formulations.solution import Solution
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.outer.spla1 import Engine
+
+    Array = NDArray[np.float64]
+
+__all__ = ["SPLA1"]
+
+_NEWTON = 1000  # unknowns of a face up to which ``solver="auto"`` is Newton's method
+_ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "program"}
+
+
+class SPLA1(Probabilities, PolyhedralClassifier):
+    """Polyhedral classifier of Manwani & Sastry [1]_: alternate between cells and logistic regressions.
+
+    With scores ``W_k'x + b_k`` and h(x) their least, ``P(inside | x) = 1 / (1 + exp(-h(x)))``. The samples
+    are divided between the faces, each in the cell of its least score; each face is then the logistic
+    regression of its cell; and again. Penalised by ``ridge/2 (||W||² + ||b||²)``, since a cell whose
+    classes a face separates has no maximum otherwise. The problem is not convex for more than one face.
+
+    Parameters
+    ----------
+    n_faces : int, default=3
+        K, the faces.
+    ridge : float, default=0.1
+        ρ, positive.
+    positives : {"cell", "all"}, default="cell"
+        Whether a sample inside is fitted by the face of its cell, as in the paper, or by every face. The
+        paper's alternation may raise its loss, and the best faces on the way are kept; the other
+        descends, and ends at a fixed point that ``certificate()`` calls stationary.
+    solver : {"auto", "newton", "bfgs", "exact"}, default="auto"
+        How a cell's regression is solved: Newton's method, BFGS as in the paper, or the explicit program
+        of ``formulations.spla1``. "auto" is Newton's up to 1,000 features, then BFGS.
+    inner : int, default=100
+        Iterations at most of the solver for each cell, before the cells are found anew.
+    inside_label : label, optional
+        The class inside, of two; by default ``classes_[1]``.
+    n_init : int, default=10
+        Random starts, of which the best is kept.
+    max_iter : int, default=100
+        Alternations at most, per start.
+    patience : int, default=5
+        Alternations in a row that may bring nothing before a run has settled.
+    tol : float, default=1e-6
+        Relative fall of the loss that counts as something.
+    time_limit : float, optional
+        Seconds at most, per pair of classes; the best point is kept.
+    class_weight : dict or "balanced", optional
+        Weights of the classes; they multiply the samples' weights.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts.
+    n_jobs : int, optional
+        Starts, or with more than two classes pairs of classes, trained at once.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    W_, b_ : ndarray of shape (K, m), (K,)
+        The faces (binary problems).
+    polytope_ : Polytope
+        The inside as a set: redundant faces, vertices, volume, rules (binary problems).
+    assignment_ : ndarray of int, shape (n,)
+        The cell of each sample (binary problems; samples of zero weight left out).
+    inside_label_, outer_label_ : label
+        The class inside, and the one outside (binary problems).
+    solution_ : Solution or list of Solution
+        The solver's answer (one per pair of classes).
+    solver_ : str
+        The solver that was used (binary problems).
+    duals_ : pandas.DataFrame
+        One row per sample and face that fits it: its pull u, in input order.
+    history_ : pandas.DataFrame
+        One row per alternation of every start.
+
+    References
+    ----------
+    .. [1] Manwani & Sastry, Learning Polyhedral Classifiers Using Logistic Function, 2010.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SHARED,
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "positives": [StrOptions({"cell", "all"})],
+        "solver": [StrOptions({"auto", *_ENGINES})],
+        "inner": [Interval(Integral, 1, None, closed="left")],
+        "patience": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_faces: int = 3,
+        *,
+        ridge: float = 0.1,
+        positives: Positives = "cell",
+        solver: str = "auto",
+        inner: int = 100,
+        inside_label: Any = None,
+        n_init: int = 10,
+        max_iter: int = 100,
+        patience: int = 5,
+        tol: float = 1e-6,
+        time_limit: float | None = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.n_faces = n_faces
+        self.ridge = ridge
+        self.positives = positives
+        self.solver = solver
+        self.inner = inner
+        self.inside_label = inside_label
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.patience = patience
+        self.tol = tol
+        self.time_limit = time_limit
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _pick_solver(self, X: Any) -> str:
+        if self.solver != "auto":
+            return self.solver
+        return "newton" if X.shape[1] < _NEWTON else "bfgs"
+
+    def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
+        from polyopt.outer.descent import descend_from_many_starts
+        from polyopt.outer.spla1 import LogisticCells
+
+        problem = LogisticCells(
+            X, y, c, self.n_faces,
+            ridge=self.ridge, positives=self.positives, engine=_ENGINES[self.solver_], inner=self.inner,
+        )  # fmt: skip
+        return descend_from_many_starts(
+            problem,
+            n_init=self.n_init if self.n_faces > 1 else 1,  # one face has one cell
+            max_iter=self.max_iter,
+            tol=self.tol,
+            patience=self.patience,
+            time_limit=self.time_limit,
+            seed=seed,
+            n_jobs=self.n_jobs,
+        )
+
+    def _certify(self, W: Array, tol: float) -> Certificate:
+        return certify_spla1(
+            self._X, self._y, self._costs, W=W, ridge=self.ridge, positives=self.positives, tol=tol
+        )
+
+    def _multipliers(self) -> dict[str, Any]:
+        members = belonging(self._y, self.assignment_, self.n_faces, self.positives)
+        place, face = np.nonzero(members)
+        z = self._y[place] * scores(self._X, self.solution_["W"])[place, face]
+        share = expit(-z)
+        states = ["well on its side", "near the face", "on the wrong side"]
+        return {
+            "row": "margin",
+            "letter": "u",
+            "place": place,
+            "face": face,
+            "multiplier": self._costs[place] * share,
+            "slack": np.zeros(len(place)),  # z is its margin
+            "state": np.array(states)[(share > 0.05).astype(int) + (share > 0.5)],
+        }
