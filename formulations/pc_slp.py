@@ -5,18 +5,17 @@ Problem
 The positives are to lie inside K faces with a margin of 1 at every one of them, and each negative beyond
 one face by a margin of 1. What the faces W fall short of that is
      z(W) = Σ_pos a_i max_k [1 − W_k·x̃_i]_+ + Σ_neg a_j min_k [1 + W_k·x̃_j]_+,
-the mean over each class of its misses: 2 at W = 0, and 0 exactly where K faces separate the classes. It is
-piecewise linear, and the minimum over k makes it neither convex nor concave. With a face p_j chosen for
+the mean over each class of its misses: 2 at W = 0, and 0 exactly where K faces separate the classes. (The
+Polyceptron's criterion, eq. (3) of Manwani & Sastry, asks for signs without a margin, and is 0 at W = 0.)
+It is piecewise linear, and the minimum over k makes it neither convex nor concave. With a face p_j chosen for
 each negative the minimum goes, and what is left is a linear program. It is at least z everywhere, and
 equals z at any W for which p_j is a best face, so its solution is no worse than that W: choose, solve,
 choose again, and z descends.
 
-What is reconstructed
----------------------
-The error z is that of Astorino & Gaudioso. Their step is another: at W they solve a linear program for a
-direction D, |D| ≤ 1, that lowers the one-sided derivative of z, one for every choice of face for the
-negatives that are tied, and search along D. The program here is the whole piece of z for one choice, so
-that its solution is the step, without a search. The box is of this package.
+This is a reconstruction. The error z is that of Astorino & Gaudioso. Their step is another: at W they solve
+a linear program for a direction D, |D| ≤ 1, that lowers the one-sided derivative of z, one for every choice
+of face for the negatives that are tied, and search along D. The program here is the whole piece of z for
+one choice, so that its solution is the step, without a search. The box is of this package.
 
 Variables and shapes
 --------------------
@@ -66,7 +65,8 @@ Never: W = 0, ξ = ζ = 1 is feasible, and with it the optimum lies between 0 an
 
 Reference
 ---------
-Astorino & Gaudioso, Polyhedral Separability Through Successive LP (2002).
+Astorino & Gaudioso, Polyhedral Separability Through Successive LP (2002). Manwani & Sastry, Polyceptron: A
+Polyhedral Learning Algorithm (2011), which compares with it.
 
 Example
 -------
