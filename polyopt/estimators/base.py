@@ -93,7 +93,10 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
         """A clone for the pairs of a multi-class problem; what depends on all of X is resolved first."""
-        return clone(self).set_params(class_weight=None, n_jobs=None)
+        machine = clone(self)
+        return machine.set_params(
+            **{name: None for name in ("class_weight", "n_jobs") if name in machine.get_params()}
+        )
 
     # -- scikit-learn's methods --------------------------------------------------------------
 

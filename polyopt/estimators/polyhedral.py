@@ -64,7 +64,7 @@ class PolyhedralClassifier(FaceClassifier):
 
     @abstractmethod
     def _multipliers(self) -> dict[str, Any]:
-        """Columns of ``duals_``: row, letter, place (in the data kept), face, multiplier, slack, state."""
+        """Columns of ``duals_``: row, letter, place (in the data kept), face, multiplier, ..., state."""
 
     def _pick_solver(self, X: Any) -> str:
         return self.solver

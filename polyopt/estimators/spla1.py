@@ -176,11 +176,12 @@ class SPLA1(Probabilities, PolyhedralClassifier):
         share = expit(-z)
         states = ["well on its side", "near the face", "on the wrong side"]
         return {
-            "row": "margin",
-            "letter": "u",
+            "row": np.full(len(place), "margin"),
+            "letter": np.full(len(place), "u"),
             "place": place,
             "face": face,
             "multiplier": self._costs[place] * share,
+            "share": share,
             "slack": np.zeros(len(place)),  # z is its margin
             "state": np.array(states)[(share > 0.05).astype(int) + (share > 0.5)],
         }

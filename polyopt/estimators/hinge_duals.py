@@ -1,0 +1,53 @@
+"""Columns of ``duals_`` for the polyhedral classifiers that pay hinges: the Polyceptron and PC-SLP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.polyhedral import belonging, scores
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["hinge_columns"]
+
+
+def hinge_columns(
+    X: Any, y: Array, costs: Array, W: Array, assignment: NDArray[np.int64], multipliers: Array | None
+) -> dict[str, Any]:
+    """One row for each sample and face at which it must keep its margin.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y : ndarray of shape (n,)
+        Labels: +1 inside, which is to be right at every face; -1 outside, right at the face of its cell.
+    costs : ndarray of shape (n,)
+        What a unit of slack costs: the largest multiplier.
+    W : ndarray of shape (K, m+1)
+        Faces, the bias last.
+    assignment : ndarray of int, shape (n,)
+        The cell of each sample.
+    multipliers : ndarray of shape (n, K) or None
+        Of the margins; None where the solver has none.
+    """
+    place, face = np.nonzero(belonging(y, assignment, len(W), "all"))
+    margin = y[place] * scores(X, W)[place, face] - 1.0
+    u = np.full(len(place), np.nan) if multipliers is None else multipliers[place, face]
+    small = 1e-6
+    state = np.where(margin > small, "beyond the margin", "on the margin")
+    return {
+        "row": np.full(len(place), "margin"),
+        "letter": np.full(len(place), "u"),
+        "place": place,
+        "face": face,
+        "multiplier": u,
+        "share": u / costs[place],
+        "slack": np.maximum(margin, 0.0),
+        "state": np.where(margin < -small, "inside the margin", state),
+    }

@@ -1,0 +1,275 @@
+"""The Polyceptron: a perceptron for polyhedral sets, batch, online, and exact for each cell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
+
+from formulations.polyhedral import best_scale, margin_error
+from formulations.solution import Solution, Status
+from polyopt.estimators.base import checked_weights
+from polyopt.estimators.cpm_stream import begin_pairs, show_pairs, stream_classes
+from polyopt.estimators.hinge_duals import hinge_columns
+from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.solvers.polyceptron import Rule
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Polyceptron"]
+
+
+class Polyceptron(PolyhedralClassifier):
+    """Polyceptron of Manwani & Sastry [1]_: one class inside of K faces, learnt as a perceptron learns.
+
+    With scores ``W_k'x + b_k`` and h(x) their least, a sample is inside where h(x) is positive. The
+    criterion is ``E_P = Σ [-y h(x)]_+``, eq. (3), of which Algorithm 1 takes gradient steps and Algorithm 2
+    steps for one sample at a time. E_P is 0 at W = 0 too and means nothing for exact minimisation, so the
+    exact variant has a margin: it minimises ``Σ [1 - y h(x)]_+``, where a sample inside pays at every face,
+    by a linear program for each face in turn. All faces are brought to the scale at which this margin error
+    is least, which changes no prediction, and are compared and certified by it.
+
+    Parameters
+    ----------
+    n_faces : int, default=3
+        K, the faces; one is a perceptron.
+    solver : {"batch", "online", "exact", "program"}, default="batch"
+        "batch" is Algorithm 1, "online" Algorithm 2; "exact" alternates between cells and linear programs
+        in HiGHS, each from its last basis, and "program" does the same through the explicit programs of
+        ``formulations.polyceptron``.
+    step : float, default=0.1
+        η, the step; positive ("batch", "online").
+    threshold : float, default=0.0
+        γ, to which the sum of the norms of the faces' updates is held ("batch"); 0 goes on until no
+        sample is misclassified, or the mistakes no longer fall.
+    rule : {"corrected", "cells", "printed"}, default="corrected"
+        Which reading of Algorithm 1, see :mod:`polyopt.solvers.polyceptron`: as printed it ends at once.
+    pocket : bool, default=True
+        Whether the answer is the faces with the fewest mistakes on the way, or the last ones.
+    patience : int or None, default=200
+        Iterations ("batch") or passes ("online") without fewer mistakes before a run has settled; None
+        goes on to `max_iter`.
+    radius : float, default=1e4
+        Largest absolute value of an entry of W and b ("exact"; a bound of the certificate for all).
+    inside_label : label, optional
+        The class inside, of two; by default ``classes_[1]``.
+    n_init : int, default=10
+        Random starts, of which the one with the least margin error is kept.
+    max_iter : int, default=1000
+        Iterations, passes or rounds at most, per start.
+    time_limit : float, optional
+        Seconds at most, per pair of classes; the best point is kept.
+    class_weight : dict or "balanced", optional
+        Weights of the classes; they multiply the samples' weights.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts and of the order of the samples.
+    n_jobs : int, optional
+        Starts, or with more than two classes pairs of classes, trained at once.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    W_, b_ : ndarray of shape (K, m), (K,)
+        The faces (binary problems).
+    polytope_ : Polytope
+        The inside as a set: redundant faces, vertices, volume, rules (binary problems).
+    assignment_ : ndarray of int, shape (n,)
+        The cell of each sample (binary problems; samples of zero weight left out).
+    inside_label_, outer_label_ : label
+        The class inside, and the one outside (binary problems).
+    solution_ : Solution or list of Solution
+        The solver's answer (one per pair of classes); its objective is the margin error.
+    solver_ : str
+        The solver that was used (binary problems).
+    duals_ : pandas.DataFrame
+        One row per sample and face that it must be right at, with its multiplier (nan from "batch" and
+        "online", which have none), in input order.
+    history_ : pandas.DataFrame
+        One row per iteration, pass or round of every start, with the criterion E_P ("batch", "online").
+
+    References
+    ----------
+    .. [1] Manwani & Sastry, Polyceptron: A Polyhedral Learning Algorithm, 2011.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SHARED,
+        "solver": [StrOptions({"batch", "online", "exact", "program"})],
+        "step": [Interval(Real, 0, None, closed="neither")],
+        "threshold": [Interval(Real, 0, None, closed="left")],
+        "rule": [StrOptions({"corrected", "cells", "printed"})],
+        "pocket": ["boolean"],
+        "patience": [Interval(Integral, 1, None, closed="left"), None],
+        "radius": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_faces: int = 3,
+        *,
+        solver: str = "batch",
+        step: float = 0.1,
+        threshold: float = 0.0,
+        rule: Rule = "corrected",
+        pocket: bool = True,
+        patience: int | None = 200,
+        radius: float = 1e4,
+        inside_label: Any = None,
+        n_init: int = 10,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.n_faces = n_faces
+        self.solver = solver
+        self.step = step
+        self.threshold = threshold
+        self.rule = rule
+        self.pocket = pocket
+        self.patience = patience
+        self.radius = radius
+        self.inside_label = inside_label
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
+        if self.solver_ in ("batch", "online"):
+            return self._learn(X, y, c, seed)
+        from polyopt.outer.descent import descend_from_many_starts
+        from polyopt.outer.polyceptron import ExactPolyceptron
+
+        return descend_from_many_starts(
+            ExactPolyceptron(
+                X, y, c, self.n_faces, self.radius, "highs" if self.solver_ == "exact" else "program"
+            ),
+            n_init=self.n_init if self.n_faces > 1 else 1,  # one face has one cell
+            max_iter=self.max_iter,
+            time_limit=self.time_limit,
+            seed=seed,
+            n_jobs=self.n_jobs,
+        )
+
+    def _learn(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
+        from polyopt.outer.random_faces import random_faces
+        from polyopt.outer.starts import best_of
+        from polyopt.solvers.polyceptron import solve_batch, solve_online
+
+        rng = np.random.default_rng(seed)
+        starts = [random_faces(X, y, c, self.n_faces, rng) for _ in range(self.n_init)]
+        seeds = rng.integers(np.iinfo(np.int32).max, size=self.n_init)
+        shared: dict[str, Any] = {
+            "step": self.step, "pocket": self.pocket, "patience": self.patience, "max_iter": self.max_iter,
+        }  # fmt: skip
+
+        def run(number: int, time_left: float | None) -> Solution:
+            W = starts[number]
+            if self.solver_ == "batch":
+                found = solve_batch(
+                    X, y, c, W, threshold=self.threshold, rule=self.rule, time_limit=time_left, **shared
+                )
+            else:
+                found = solve_online(X, y, c, W, seed=int(seeds[number]), time_limit=time_left, **shared)
+            W = found["W"] * best_scale(X, y, found["W"], c)
+            return replace(found, primal={"W": W}, objective=margin_error(X, y, W, c))
+
+        return best_of(run, self.n_init, time_limit=self.time_limit, n_jobs=self.n_jobs)
+
+    def _certify(self, W: Array, tol: float) -> Certificate:
+        from polyopt.certificates.polyhedral_lp import certify_polyceptron
+
+        u = self.solution_.duals.get("margin")
+        return certify_polyceptron(
+            self._X, self._y, W, C=self._costs, u=u, radius=max(self.radius, float(np.abs(W).max())), tol=tol
+        )
+
+    def _multipliers(self) -> dict[str, Any]:
+        W, u = self.solution_["W"], self.solution_.duals.get("margin")
+        return hinge_columns(self._X, self._y, self._costs, W, self.assignment_, u)
+
+    # -- streams -----------------------------------------------------------------------------
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """One pass of Algorithm 2 over a chunk of a stream, from the faces as they are.
+
+        Parameters
+        ----------
+        X : array_like or CSR matrix of shape (n, m)
+            Samples of this chunk.
+        y : array_like of shape (n,)
+            Their labels; one class alone will do.
+        classes : array_like of shape (n_classes,), optional
+            All labels; needed at the first call unless the chunk has them all.
+        sample_weight : array_like of shape (n,), optional
+            Non-negative weights, which multiply the step.
+
+        Returns
+        -------
+        self
+            With the faces as they are now, at no particular scale. No data are kept, so there are no
+            ``assignment_``, ``duals_`` and ``certificate()``.
+
+        Raises
+        ------
+        ValueError
+            One class, or labels that are not among the classes.
+        """
+        self._validate_params()
+        first = not hasattr(self, "_stream")
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
+        self.classes_ = stream_classes(self, y, classes, first)
+        if first:
+            self._forget()
+            self._stream = self._begin(X) if self._is_binary else None
+            if self._stream is None:
+                begin_pairs(self)
+        if self._stream is None:
+            show_pairs(self, X, y, sample_weight)
+        else:
+            self._learn_chunk(X, y, sample_weight)
+        return self
+
+    def _begin(self, X: Any) -> Any:
+        """The state of Algorithm 2 before the first sample: small random faces."""
+        from polyopt.solvers.polyceptron import OnlinePolyceptron
+
+        self._side, self.solver_ = self._chosen_side(), "online"
+        seed = self._seed()
+        W = np.random.default_rng(seed).normal(size=(self.n_faces, X.shape[1] + 1))
+        return OnlinePolyceptron(W / np.sqrt(W.shape[1]), self.step, seed)
+
+    def _learn_chunk(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        from polyopt.rows import as_rows
+
+        weights = checked_weights(sample_weight, X)
+        codes = (y == self.classes_[1]).astype(int)
+        c = weights * self._class_weights(codes, weights)[codes]
+        assert self._stream is not None
+        made = self._stream.show(as_rows(X), self._side * np.where(codes == 1, 1.0, -1.0), c)
+        known = self.solution_.history if hasattr(self, "solution_") else ()
+        history = (*known, {"chunk": float(len(known) + 1), "samples": float(len(y)), "made": made})
+        self._show(
+            Solution(
+                Status.CONVERGED, {"W": self._stream.faces}, {}, np.nan, None, "polyceptron, a stream",
+                len(history), history=history,
+            )
+        )  # fmt: skip
