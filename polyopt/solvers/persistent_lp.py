@@ -98,7 +98,7 @@ class PersistentLP:
     Raises
     ------
     ValueError
-        Shapes that do not fit, or numbers that HiGHS refuses (nan, or an infinite cost).
+        Shapes that do not fit, numbers that are not finite, or too large for HiGHS (1e15 in A).
     """
 
     def __init__(
@@ -113,6 +113,8 @@ class PersistentLP:
         self._A = sp.csc_array(A, dtype=float)
         q, p = self._A.shape
         self._cost = _vector("cost", cost, p)
+        if not (np.isfinite(self._cost).all() and np.isfinite(self._A.data).all()):
+            raise ValueError("cost and A must be finite; infinite numbers are for bounds")
         self._rows = _vector("row_lower", row_lower, q), _vector("row_upper", row_upper, q)
         self._lower, self._upper = _vector("lower", lower, p), _vector("upper", upper, p)
         self.solves = self.restarts = 0
@@ -144,13 +146,14 @@ class PersistentLP:
         lp.a_matrix_.start_, lp.a_matrix_.index_ = self._A.indptr, self._A.indices
         lp.a_matrix_.value_ = self._A.data
         if self._highs.passModel(lp) == highspy.HighsStatus.kError:
-            raise ValueError("HiGHS refuses the linear program; infinite numbers are for bounds")
+            raise ValueError("HiGHS refuses the linear program: scale A, whose entries are too large")
         self._columns = np.arange(len(self._cost), dtype=np.int32)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and of columns."""
-        return self._A.shape  # type: ignore[no-any-return]
+        rows, columns = self._A.shape
+        return rows, columns
 
     def forget(self) -> None:
         """Drop the basis: the next solve depends on nothing that was solved before."""

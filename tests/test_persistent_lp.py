@@ -1,0 +1,213 @@
+"""The linear program that stays in HiGHS: the right answers, warm or cold, and no surprise where it fails."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
+
+import highspy
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import linprog
+
+from formulations.solution import Status
+from polyopt.solvers.persistent_lp import PersistentLP
+
+
+def program(seed, q=12, p=60):
+    """A feasible bounded program with equations and inequalities: its arguments but for the column bounds."""
+    rng = np.random.default_rng(seed)
+    A = np.where(rng.random((q, p)) < 0.6, rng.normal(size=(q, p)), 0.0)
+    row_lower = np.where(np.arange(q) % 3 == 0, 0.0, -np.inf)
+    row_upper = np.where(np.arange(q) % 3 == 1, np.inf, 0.0)
+    return rng.normal(size=p), A, np.where(np.arange(q) % 3 == 1, -1.0, row_lower), row_upper
+
+
+def bounds(rng, p):
+    """Column bounds around 0, so that x = 0 is feasible: some columns closed, some open to one side."""
+    lower, upper = -rng.random(p) * (rng.random(p) < 0.5), 3.0 * rng.random(p) * (rng.random(p) < 0.7)
+    return lower, upper
+
+
+def scipy_value(cost, A, row_lower, row_upper, lower, upper):
+    finite_up, finite_low = np.isfinite(row_upper), np.isfinite(row_lower)
+    found = linprog(
+        cost,
+        np.vstack([A[finite_up], -A[finite_low]]),
+        np.concatenate([row_upper[finite_up], -row_lower[finite_low]]),
+        bounds=np.c_[lower, upper],
+    )
+    assert found.status == 0
+    return found.fun
+
+
+def lagrangian_bound(cost, A, row_lower, row_upper, lower, upper, duals):
+    """The bound that the row multipliers prove, by the house's convention and nothing else."""
+    held = np.where(duals > 0, row_upper, row_lower)
+    reduced = cost + A.T @ duals
+    of_rows = -np.sum(np.where(duals == 0, 0.0, duals * np.where(duals == 0, 0.0, held)))
+    return of_rows + np.sum(np.minimum(reduced * lower, reduced * upper))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_warm_equals_cold_equals_scipy_on_many_bounds(seed):
+    arguments = program(seed)
+    rng = np.random.default_rng(100 + seed)
+    p = len(arguments[0])
+    warm = PersistentLP(*arguments, 0.0, 1.0)
+    cold = PersistentLP(arguments[0], sp.csr_array(arguments[1]), *arguments[2:], 0.0, 1.0)
+    for number in range(100):
+        box = bounds(rng, p)
+        cold.forget()
+        a, b = warm.solve(*box), cold.solve(*box)
+        assert (a.warm, b.warm) == (number > 0, False)
+        expected = scipy_value(*arguments, *box)
+        for found in (a, b):
+            assert found.status is Status.OPTIMAL
+            assert found.objective == pytest.approx(expected, rel=1e-8, abs=1e-8)
+            assert found.objective == pytest.approx(arguments[0] @ found.x, rel=1e-12)
+            assert np.all((found.x >= box[0] - 1e-8) & (found.x <= box[1] + 1e-8))
+            bound = lagrangian_bound(*arguments, *box, found.duals)
+            assert bound == pytest.approx(expected, rel=1e-7, abs=1e-7)
+    assert warm.solves == cold.solves == 100
+    assert warm.restarts == cold.restarts == 0
+
+
+def test_where_few_bounds_change_the_basis_saves_most_pivots():
+    arguments, rng = program(0), np.random.default_rng(7)
+    warm, cold = (PersistentLP(*arguments, 0.0, 1.0) for _ in range(2))
+    upper, pivots = rng.random(60), np.zeros(2)
+    for _ in range(50):
+        upper[rng.integers(60)] *= rng.random() > 0.5
+        cold.forget()
+        pivots += warm.solve(upper=upper).iterations, cold.solve(upper=upper).iterations
+    assert pivots[0] < 0.5 * pivots[1]
+
+
+def test_a_basis_that_still_holds_costs_no_pivot():
+    lp = PersistentLP(*program(0), 0.0, 1.0)
+    first, again = lp.solve(), lp.solve()
+    assert (first.warm, again.warm) == (False, True)
+    assert first.iterations > again.iterations == 0
+    assert again.x.tolist() == first.x.tolist()
+
+
+def test_the_signs_of_the_multipliers_are_the_house_s():
+    at_least = PersistentLP([3.0], [[1.0]], 2.0, np.inf, -10.0, 10.0).solve()
+    assert (at_least.objective, at_least.duals.tolist()) == (6.0, [-3.0])
+    at_most = PersistentLP([-3.0], [[1.0]], -np.inf, 2.0, -10.0, 10.0).solve()
+    assert (at_most.objective, at_most.duals.tolist()) == (-6.0, [3.0])
+    # d(minimum)/dr = -nu of an equation.
+    equal = PersistentLP([3.0], [[2.0]], 4.0, 4.0, -10.0, 10.0).solve()
+    assert (equal.objective, equal.duals.tolist()) == (6.0, [-1.5])
+
+
+def test_bounds_not_given_stay():
+    lp = PersistentLP([-1.0, -1.0], [[1.0, 1.0]], -np.inf, 10.0, 0.0, 1.0)
+    assert lp.solve(upper=[2.0, 3.0]).objective == -5.0
+    assert lp.solve(lower=[1.0, 0.0]).objective == -5.0
+    assert lp.solve().x.tolist() == [2.0, 3.0]
+
+
+def test_pickled_it_is_built_anew():
+    lp = PersistentLP(*program(1), 0.0, 1.0)
+    here = lp.solve(upper=0.7)
+    other = pickle.loads(pickle.dumps(lp))
+    there = other.solve()
+    assert not there.warm
+    assert there.objective == pytest.approx(here.objective, rel=1e-12)
+    assert lp.solve().warm
+
+
+def test_a_time_limit_is_told_and_ends_with_the_next_solve():
+    rng = np.random.default_rng(0)
+    lp = PersistentLP(rng.normal(size=600), rng.normal(size=(100, 600)), 0.0, 0.0, 0.0, 1.0)
+    stopped = lp.solve(time_limit=1e-9)
+    assert stopped.status is Status.TIME_LIMIT
+    assert np.isfinite(stopped.x).all()
+    free = lp.solve()
+    assert free.status is Status.OPTIMAL
+    # HiGHS's clock does not stop between solves; the limit is of the one it is given for.
+    assert lp.solve(upper=0.9, time_limit=60.0).status is Status.OPTIMAL
+
+
+def test_what_has_no_answer_is_told_and_forgotten():
+    lp = PersistentLP([-1.0, 0.0], [[1.0, -1.0]], 1.0, 1.0, 0.0, 5.0)
+    assert lp.solve(upper=[0.5, 5.0]).status is Status.INFEASIBLE
+    assert lp.solve(lower=[2.0, 0.0], upper=[1.0, 5.0]).status is Status.INFEASIBLE  # no bounds at all
+    unbounded = lp.solve(lower=0.0, upper=np.inf)
+    assert unbounded.status is Status.UNBOUNDED
+    assert np.isnan(unbounded.x).all()
+    assert np.isnan(unbounded.objective)
+    again = lp.solve(upper=5.0)
+    assert (again.status, again.objective) == (Status.OPTIMAL, -5.0)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_failure_is_solved_once_more_from_nothing(times):
+    lp = PersistentLP(*program(2), 0.0, 1.0)
+    expected = lp.solve().objective
+    run, left = lp._highs.run, [times]
+
+    def fails():
+        left[0] -= 1
+        return highspy.HighsStatus.kError if left[0] >= 0 else run()
+
+    lp._highs.run = fails
+    found = lp.solve()
+    assert found.restarted
+    assert not found.warm
+    assert lp.restarts == 1
+    if times == 1:
+        assert found.status is Status.OPTIMAL
+        assert found.objective == pytest.approx(expected, rel=1e-12)
+    else:
+        assert found.status is Status.FAILED
+        assert np.isnan(found.duals).all()
+    after = lp.solve()
+    assert after.status is Status.OPTIMAL
+    assert not after.restarted
+
+
+def test_it_lives_beside_a_highs_of_more_threads():
+    ends = []
+
+    def both():  # HiGHS keeps the number of threads that it began with in each thread of ours
+        other = highspy.Highs()
+        other.setOptionValue("output_flag", False)
+        other.setOptionValue("threads", 2)
+        other.run()
+        lp = PersistentLP(*program(0), 0.0, 1.0)
+        ends.append((lp.solve().status, lp.restarts))
+
+    thread = Thread(target=both)
+    thread.start()
+    thread.join()
+    assert ends == [(Status.OPTIMAL, 0)]
+
+
+def test_two_threads_may_share_it():
+    arguments = program(0)
+    lp, rng = PersistentLP(*arguments, 0.0, 1.0), np.random.default_rng(0)
+    boxes = [bounds(rng, len(arguments[0])) for _ in range(40)]
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda box: lp.solve(*box).objective, boxes))
+    expected = [PersistentLP(*arguments, *box).solve().objective for box in boxes]
+    assert found == pytest.approx(expected, rel=1e-8, abs=1e-8)
+
+
+def test_wrong_numbers_are_named():
+    cost, A, low, high = program(0)
+    with pytest.raises(ValueError, match=r"cost must be a number or of shape \(60,\), not of shape \(59,\)"):
+        PersistentLP(cost[1:], A, low, high, 0.0, 1.0)
+    lp = PersistentLP(cost, A, low, high, 0.0, 1.0)
+    with pytest.raises(ValueError, match="upper must not be nan; it is at 3"):
+        lp.solve(upper=np.where(np.arange(60) == 3, np.nan, 1.0))
+    with pytest.raises(ValueError, match="lower must be a number"):
+        lp.solve(lower=[0.0, 1.0])
+    with pytest.raises(ValueError, match="cost and A must be finite"):
+        PersistentLP(np.full(60, np.inf), A, low, high, 0.0, 1.0)
+    with pytest.raises(ValueError, match="HiGHS refuses"):
+        PersistentLP(cost, 1e20 * A, low, high, 0.0, 1.0)
