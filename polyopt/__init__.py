@@ -19,11 +19,16 @@ if TYPE_CHECKING:
     from polyopt.certificates import certify_program as certify_program
     from polyopt.certificates import certify_rmm as certify_rmm
     from polyopt.certificates import certify_sigma_svm as certify_sigma_svm
+    from polyopt.certificates import certify_spla1 as certify_spla1
     from polyopt.certificates import certify_svm as certify_svm
     from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
     from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
+    from polyopt.estimators.pc_slp import PCSLP as PCSLP
+    from polyopt.estimators.plume import PLUME as PLUME
+    from polyopt.estimators.polyceptron import Polyceptron as Polyceptron
     from polyopt.estimators.rmm import RelativeMarginMachine as RelativeMarginMachine
     from polyopt.estimators.sigma_svm import SigmaSVM as SigmaSVM
+    from polyopt.estimators.spla1 import SPLA1 as SPLA1
     from polyopt.estimators.svm import SVM as SVM
     from polyopt.kernels import Kernel as Kernel
     from polyopt.outer.path import PathPoint as PathPoint
@@ -36,6 +41,10 @@ _HOMES = {
     "RelativeMarginMachine": "polyopt.estimators.rmm",
     "SigmaSVM": "polyopt.estimators.sigma_svm",
     "ConvexPolytopeMachine": "polyopt.estimators.cpm",
+    "PLUME": "polyopt.estimators.plume",
+    "PCSLP": "polyopt.estimators.pc_slp",
+    "SPLA1": "polyopt.estimators.spla1",
+    "Polyceptron": "polyopt.estimators.polyceptron",
     "PolytopeSearch": "polyopt.estimators.cpm_search",
     "Certificate": "polyopt.certificates",
     "Claim": "polyopt.certificates",
@@ -46,6 +55,7 @@ _HOMES = {
     "certify_program": "polyopt.certificates",
     "certify_rmm": "polyopt.certificates",
     "certify_sigma_svm": "polyopt.certificates",
+    "certify_spla1": "polyopt.certificates",
     "certify_svm": "polyopt.certificates",
     "Kernel": "polyopt.kernels",
     "PathPoint": "polyopt.outer.path",

@@ -6,6 +6,7 @@ from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.kkt import certify_program
 from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.certificates.polyhedral_lp import certify_pc_slp, certify_polyceptron
+from polyopt.certificates.spla1 import certify_spla1
 
 __all__ = [
     "Certificate",
@@ -18,5 +19,6 @@ __all__ = [
     "certify_program",
     "certify_rmm",
     "certify_sigma_svm",
+    "certify_spla1",
     "certify_svm",
 ]

@@ -30,10 +30,10 @@ _EMPTY = "A face without samples in its cell is left out; it is where it was."
 def certify_spla1(
     X: Any,
     y: ArrayLike,
-    C: ArrayLike = 1.0,
-    *,
     W: ArrayLike,
+    *,
     ridge: float,
+    C: ArrayLike = 1.0,
     positives: Positives = "cell",
     assignment: ArrayLike | None = None,
     tol: float = 1e-6,
@@ -46,12 +46,12 @@ def certify_spla1(
         The training data.
     y : array_like of shape (n,)
         Labels: +1 inside, -1 outside.
-    C : float or array_like of shape (n,)
-        Weight of each sample.
     W : array_like of shape (K, m+1)
         Faces, the bias last.
     ridge : float
         ρ, positive.
+    C : float or array_like of shape (n,)
+        Weight of each sample.
     positives : {"cell", "all"}
         Whether the positives are in the program of their cell, or in those of all faces.
     assignment : array_like of int, shape (n,), optional

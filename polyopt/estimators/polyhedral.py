@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from formulations.polyhedral import cells, scores
+from formulations.polyhedral import scores
 from formulations.solution import Status
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.votes import couple_pairs
@@ -75,7 +75,7 @@ class PolyhedralClassifier(FaceClassifier):
         self._X, self._y, self._rows, self._costs = X, self._side * y, rows, weights
         _advise_scaling(X, type(self).__name__)
         self._show(self._solve(X, self._y, weights, self._seed()))
-        self.assignment_ = cells(X, self.solution_["W"])
+        self.assignment_ = self._scores_of_faces(X).argmin(axis=1)
         status = self.solution_.status
         if status not in _FINE:
             warnings.warn(f"{type(self).__name__}: {status}", ConvergenceWarning, stacklevel=3)
@@ -89,6 +89,11 @@ class PolyhedralClassifier(FaceClassifier):
         self.solution_ = solution
         self.n_iter_ = max(solution.iterations, 1)
         self.W_, self.b_ = solution["W"][:, :-1], solution["W"][:, -1]
+
+    @property
+    def _faces(self) -> Array:
+        """The faces (K, m+1), bias last, which a copy without data has as well."""
+        return np.column_stack([self.W_, self.b_])
 
     def _binary_scores(self, X: Any) -> Array:
         return self._side * self._scores_of_faces(X).min(axis=1)

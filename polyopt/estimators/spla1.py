@@ -166,7 +166,7 @@ class SPLA1(Probabilities, PolyhedralClassifier):
 
     def _certify(self, W: Array, tol: float) -> Certificate:
         return certify_spla1(
-            self._X, self._y, self._costs, W=W, ridge=self.ridge, positives=self.positives, tol=tol
+            self._X, self._y, W, ridge=self.ridge, C=self._costs, positives=self.positives, tol=tol
         )
 
     def _multipliers(self) -> dict[str, Any]:

@@ -1,0 +1,196 @@
+"""PLUME: polyhedral learning by a mixture of experts."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from formulations import mixture
+from polyopt.certificates.plume import certify_plume
+from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.solution import Solution
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.outer.plume import Init, Method
+
+    Array = NDArray[np.float64]
+
+__all__ = ["PLUME"]
+
+
+class PLUME(Probabilities, PolyhedralClassifier):
+    """Polyhedral learning by mixture of experts, of Shah, Sastry & Manwani [1]_.
+
+    With scores ``s_k = W_k'x + b_k``, every face is a logistic expert and the gate prefers the face with the
+    least score: ``P(inside | x) = Σ_k g_k(x) / (1 + exp(-s_k))``, ``g_k`` proportional to ``exp(-γ s_k)``.
+    Minimises the negative log-likelihood plus ``ridge/2 (||W||² + ||b||²)`` by expectation and maximisation,
+    of which no step raises it; the end is polished to a stationary point. The problem is not convex for more
+    than one face. As γ grows the model becomes SPLA1's, ``P = σ(min_k s_k)``.
+
+    Parameters
+    ----------
+    n_faces : int, default=3
+        K, the faces; one is logistic regression.
+    gamma : float, default=1.0
+        γ, the sharpness of the gate, at least 0. At a sharp gate samples hardly change faces while
+        learning; `anneal` helps.
+    ridge : float, default=0.1
+        ρ, at least 0; without it nothing can be proven, and separable data have no optimum.
+    solver : {"auto", "newton", "bfgs", "gradient", "exact"}, default="auto"
+        The M-step: some steps of Newton's method on all faces together, of L-BFGS, or up the gradient with
+        backtracking, or ("exact") the explicit program of ``formulations.plume`` to its end. "auto" is
+        Newton's up to some hundred unknowns, else L-BFGS.
+    inner : int, optional
+        Steps of the M-step at most; by default 1, 5 with "bfgs".
+    init : {"random", "kmeans"}, default="random"
+        Starts: random faces, or faces between the inside and clusters of the outside.
+    anneal : bool, default=False
+        Whether each run begins at a soft gate, γ = 1/4, and doubles it until it is what is asked.
+    decision : {"posterior", "polytope"}, default="posterior"
+        What decides: whether the probability is above one half, or whether the sample is in the polytope of
+        the faces. The two differ near the polytope's edges.
+    inside_label : label, optional
+        The class inside, of two; by default ``classes_[1]``.
+    n_init : int, default=10
+        Starts, of which the best end is kept.
+    max_iter : int, default=500
+        Steps of expectation and maximisation at most, per start.
+    tol : float, default=1e-6
+        Relative fall of the loss that counts as something.
+    time_limit : float, optional
+        Seconds at most, per pair of classes; the best point is kept.
+    class_weight : dict or "balanced", optional
+        Weights of the classes; they multiply the samples' weights.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts.
+    n_jobs : int, optional
+        Starts, or with more than two classes pairs of classes, trained at once.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    W_, b_ : ndarray of shape (K, m), (K,)
+        The faces (binary problems).
+    polytope_ : Polytope
+        Where all scores are positive, as a set: redundant faces, vertices, volume, rules (binary problems).
+    assignment_ : ndarray of int, shape (n,)
+        The face with the least score for each sample (binary problems; samples of zero weight left out).
+    inside_label_, outer_label_ : label
+        The class inside, and the one outside (binary problems).
+    solution_ : Solution or list of Solution
+        The solver's answer (one per pair of classes).
+    solver_ : str
+        The solver that was used (binary problems).
+    duals_ : pandas.DataFrame
+        One row per sample and face: how far the face is responsible for the sample, and what the sample
+        pulls at it, in input order.
+    history_ : pandas.DataFrame
+        One row per step of every start.
+
+    References
+    ----------
+    .. [1] Shah, Sastry & Manwani, PLUME: Polyhedral Learning Using Mixture of Experts, 2019.
+    """
+
+    _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
+    _scored_dtypes: ClassVar[Any] = _dtypes
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SHARED,
+        "gamma": [Interval(Real, 0, None, closed="left")],
+        "ridge": [Interval(Real, 0, None, closed="left")],
+        "solver": [StrOptions({"auto", "newton", "bfgs", "gradient", "exact"})],
+        "inner": [Interval(Integral, 1, None, closed="left"), None],
+        "init": [StrOptions({"random", "kmeans"})],
+        "anneal": ["boolean"],
+        "decision": [StrOptions({"posterior", "polytope"})],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_faces: int = 3,
+        *,
+        gamma: float = 1.0,
+        ridge: float = 0.1,
+        solver: Method = "auto",
+        inner: int | None = None,
+        init: Init = "random",
+        anneal: bool = False,
+        decision: str = "posterior",
+        inside_label: Any = None,
+        n_init: int = 10,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        time_limit: float | None = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.n_faces = n_faces
+        self.gamma = gamma
+        self.ridge = ridge
+        self.solver = solver
+        self.inner = inner
+        self.init = init
+        self.anneal = anneal
+        self.decision = decision
+        self.inside_label = inside_label
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
+        from polyopt.outer.plume import PlumeProblem, solve_plume
+
+        problem = PlumeProblem(
+            X, y, c, self.n_faces,
+            gamma=self.gamma, ridge=self.ridge, method=self.solver, inner=self.inner, init=self.init,
+        )  # fmt: skip
+        self.solver_ = problem.method
+        return solve_plume(
+            problem,
+            n_init=self.n_init if self.n_faces > 1 else 1,  # logistic regression has one optimum
+            max_iter=self.max_iter,
+            tol=self.tol,
+            anneal=self.anneal,
+            time_limit=self.time_limit,
+            seed=seed,
+            n_jobs=self.n_jobs,
+        )
+
+    def _binary_scores(self, X: Any) -> Array:
+        if self.decision == "polytope":
+            return super()._binary_scores(X)
+        return self._side * mixture.log_odds(X, self._faces, self.gamma)
+
+    def _certify(self, W: Array, tol: float) -> Certificate:
+        return certify_plume(self._X, self._y, W, gamma=self.gamma, ridge=self.ridge, C=self._costs, tol=tol)
+
+    def _multipliers(self) -> dict[str, Any]:
+        W, n, K = self.solution_["W"], len(self._y), self.n_faces
+        r = mixture.responsibilities(self._X, self._y, W, self.gamma).ravel()
+        wrong = expit(-self._y[:, None] * mixture.scores_in_blocks(self._X, W)).ravel()
+        place = np.repeat(np.arange(n), K)
+        states = np.array(["another face's", "shared", "its own"])
+        return {
+            "row": np.full(n * K, "score"),
+            "letter": np.full(n * K, "alpha"),
+            "place": place,
+            "face": np.tile(np.arange(K), n),
+            "multiplier": mixture.multipliers(self._X, self._y, W, None, self.gamma, self._costs).ravel(),
+            "responsibility": r,
+            "doubt": wrong,
+            "state": states[(r > 0.05).astype(int) + (r > 0.5)],
+        }
