@@ -56,8 +56,8 @@ class FacesByPrograms(ABC):
 
     A face that no negative is at costs nothing once it is beyond all positives: it is moved there in its own
     direction, where the next step may find negatives for it. Where a step brings nothing, it is offered the
-    negatives that still pay, all of them or those of the face that pays most, and takes them if that lowers
-    the objective.
+    negatives that still pay, then the half of the dearest face's that score least at it, and takes them if
+    that lowers the objective.
 
     Steps that go on from one another keep HiGHS's basis. A step from other faces begins without one, so
     that a run depends on its start alone, not on what was solved before it.
@@ -154,16 +154,20 @@ class FacesByPrograms(ABC):
         return np.where(self.y < 0, scores(self.X, W).argmin(axis=1), -1)
 
     def _offers(self, W: Vector, assignment: Assignment) -> Iterator[Assignment]:
-        """Assignments that give an unused face some of the negatives that pay."""
+        """Assignments that give an unused face some negatives of the others."""
         unused = np.setdiff1d(np.arange(self.n_faces), assignment)
-        hinge = np.maximum(0.0, 1.0 + scores(self.X, W).min(axis=1))
-        paid = np.where(self.y < 0, self.c * hinge, 0.0)
-        if unused.size == 0 or not paid.any():
+        if unused.size == 0 or unused.size == self.n_faces:
             return
-        most = np.bincount(assignment[self.y < 0], paid[self.y < 0]).argmax()
-        yield np.where(paid > 0, unused[0], assignment)
-        if (assignment[paid > 0] != most).any():
-            yield np.where((paid > 0) & (assignment == most), unused[0], assignment)
+        face, s = unused[0], scores(self.X, W)
+        paid = np.maximum(0.0, 1.0 - self.y[:, None] * s) * self.c[:, None]
+        paying = (self.y < 0) & (paid.min(axis=1) > 0)
+        if paying.any():
+            yield np.where(paying, face, assignment)
+        cost = (paid * belonging(self.y, assignment, self.n_faces, "all")).sum(axis=0)
+        cost[unused] = -np.inf
+        dearest = assignment == cost.argmax()
+        near = s[:, face] <= np.median(s[dearest, face])
+        yield np.where(dearest & near, face, assignment)
 
     def _attempt(self, W: Vector, before: float, assignment: Assignment, clock: Clock) -> Solution:
         """The program's answer for an assignment; the faces W themselves where it is no better."""
@@ -192,7 +196,7 @@ class FacesByPrograms(ABC):
         nearest = scores(self.X, moved)[self.y > 0].min(axis=0, initial=np.inf)
         moved[:, -1] += np.maximum(0.0, _ROOM - nearest)
         fits = np.abs(moved).max(axis=1, initial=0.0) <= self.radius
-        faces = faces.copy()
+        faces = np.clip(faces, -self.radius, self.radius)  # by rounding alone
         faces[unused[fits]] = moved[fits]
         margins = np.where(members, self.y[:, None] * scores(self.X, faces), np.inf).min(axis=0)
         factor = np.where((margins > 0.0) & (margins < 1.0), _ROOM / np.maximum(margins, 1e-300), 1.0)
