@@ -42,12 +42,13 @@ from formulations.polyhedral import pull, scores
 from formulations.polytope import lift
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Array = NDArray[np.float64]
 
 __all__ = [
     "check_model",
+    "check_responsibilities",
     "expected",
     "gate",
     "hessian",
@@ -56,6 +57,7 @@ __all__ = [
     "multipliers",
     "posterior",
     "responsibilities",
+    "scores_in_blocks",
     "turnover",
     "value_and_gradient",
 ]
@@ -70,6 +72,33 @@ def check_model(gamma: float, ridge: float) -> None:
             raise ValueError(f"{name} must be at least 0 and finite, not {value!r}")
 
 
+def check_responsibilities(R: ArrayLike, shape: tuple[int, int | None]) -> Array:
+    """Responsibilities as an array, refused unless its rows are distributions.
+
+    Parameters
+    ----------
+    R : array_like of shape (n, K)
+        Responsibilities.
+    shape : tuple of int
+        n and K; None where any K will do.
+    """
+    R = np.asarray(R, dtype=float)
+    n, K = shape
+    if R.ndim != 2 or len(R) != n or R.shape[1] != (K or max(R.shape[1], 1)):
+        raise ValueError(f"responsibilities must be of shape ({n}, {K or 'K'}), not {R.shape}")
+    if not (R >= 0).all() or np.abs(R.sum(axis=1) - 1.0).max() > 1e-8:
+        raise ValueError("responsibilities must not be negative, and each row must add up to 1")
+    return R
+
+
+def scores_in_blocks(X: Any, W: Array) -> Array:
+    """The scores s_ik = W_k·x̃_i, an array of shape (n, K), without a copy of X in float64.
+
+    Arguments as in :func:`formulations.polyhedral.scores`.
+    """
+    return np.concatenate([scores(block, W) for _, block in _blocks(X)])
+
+
 def gate(X: Any, W: Array, gamma: float) -> Array:
     """The gate g_k(x) of eq. (4), an array of shape (n, K) whose rows add up to 1.
 
@@ -82,7 +111,7 @@ def gate(X: Any, W: Array, gamma: float) -> Array:
     gamma : float
         Sharpness γ of the gate, at least 0.
     """
-    return _shares(_exponents(_scores(X, W), gamma))
+    return _shares(_exponents(scores_in_blocks(X, W), gamma))
 
 
 def posterior(X: Any, W: Array, gamma: float) -> Array:
@@ -92,7 +121,7 @@ def posterior(X: Any, W: Array, gamma: float) -> Array:
 
 def log_odds(X: Any, W: Array, gamma: float) -> Array:
     """The logarithm of P(+1|x) / P(−1|x), an array of shape (n,). Arguments as in :func:`gate`."""
-    s = _scores(X, W)
+    s = scores_in_blocks(X, W)
     a = _exponents(s, gamma)
     return _log_sum(a - np.logaddexp(0.0, -s)) - _log_sum(a - np.logaddexp(0.0, s))
 
@@ -111,7 +140,7 @@ def responsibilities(X: Any, y: Array, W: Array, gamma: float) -> Array:
     gamma : float
         Sharpness of the gate.
     """
-    s = _scores(X, W)
+    s = scores_in_blocks(X, W)
     return _shares(_exponents(s, gamma) - np.logaddexp(0.0, -y[:, None] * s))
 
 
@@ -187,7 +216,7 @@ def multipliers(X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Ar
 
     At a stationary point ρ W_k = Σ_i α_ik x̃_i. Arguments as in :func:`value_and_gradient`.
     """
-    return -np.asarray(c)[..., None] * _terms(_scores(X, W), y, R, gamma)[1]
+    return -np.asarray(c)[..., None] * _terms(scores_in_blocks(X, W), y, R, gamma)[1]
 
 
 def turnover(
@@ -213,10 +242,6 @@ def _blocks(X: Any, always: bool = False) -> Iterator[tuple[slice, Any]]:
     for first in range(0, X.shape[0], _BLOCK):
         rows = slice(first, first + _BLOCK)
         yield rows, X[rows].astype(np.float64)
-
-
-def _scores(X: Any, W: Array) -> Array:
-    return np.concatenate([scores(block, W) for _, block in _blocks(X)])
 
 
 def _evaluate(

@@ -76,7 +76,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.mixture import check_model, responsibilities
+from formulations.mixture import check_model, check_responsibilities, responsibilities
 from formulations.polyhedral import pull, scores
 from formulations.polytope import lift
 from formulations.program import Duality, Program, Row
@@ -87,27 +87,9 @@ from formulations.svm import cost_parameter
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["check_responsibilities", "m_step", "m_step_dual", "pairs", "recover"]
+__all__ = ["m_step", "m_step_dual", "pairs", "recover"]
 
 _PAPER = "Shah, Sastry & Manwani (2019)"
-
-
-def check_responsibilities(R: ArrayLike, n: int) -> NDArray[np.float64]:
-    """Responsibilities as an array, refused unless its rows are distributions.
-
-    Parameters
-    ----------
-    R : array_like of shape (n, K)
-        Responsibilities.
-    n : int
-        Samples.
-    """
-    R = np.asarray(R, dtype=float)
-    if R.ndim != 2 or R.shape[0] != n or R.shape[1] == 0:
-        raise ValueError(f"R must be of shape ({n}, K), not {R.shape}")
-    if not (R >= 0).all() or np.abs(R.sum(axis=1) - 1.0).max() > 1e-8:
-        raise ValueError("R must not be negative, and each of its rows must add up to 1")
-    return R
 
 
 def _parameters(
@@ -117,7 +99,7 @@ def _parameters(
     check_model(gamma, ridge)
     if ridge == 0.0:
         raise ValueError("ridge must be positive: without it the optimum need not be attained")
-    R = check_responsibilities(R, len(y))
+    R = check_responsibilities(R, (len(y), None))
     per_sample = cost_parameter(C, len(y))
     own = cp.Parameter(R.shape, nonneg=True, name="R", value=R)
     weights = cp.CallbackParam(lambda: per_sample.value[:, None] * own.value, shape=R.shape, nonneg=True)

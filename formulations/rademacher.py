@@ -54,9 +54,48 @@ reported, at no further price, for each had δ/2.
 
 The samples must not have been used to choose the features, or to standardise them.
 
+PLUME
+-----
+The machine is the log-odds f(x) = Λ(s) of its mixture of experts at the scores s_k = W_k·x̃
+(:func:`formulations.mixture.log_odds`), for a sharpness γ of the gate that was chosen beforehand. Its paper
+bounds the error in this form as well; again the constants are proved here.
+
+Theorem. With the same probability, for all W at once, P(y f(x) ≤ 0) is at most what the theorem above has
+at the margin 1, with √2 L Σ_k ρ^(j_k) for A in "faces" and √(2K) L ρ^j in "contraction", where
+
+    L = 1 + √2 γ τ,
+    τ = 0 for K = 1, else 1 for γ < 1, (K−1)/K for γ = 1, and a/(γ−1) for γ > 1,
+
+a being the one root of a = (K−1) (1 − (1+a)/γ)^γ between 0 and γ−1. However sharp the gate,
+a e^(a+1) ≤ K−1: L grows like ln K at most.
+
+Proof. With σ_k = σ(s_k), P = Σ_k g_k σ_k, the responsibilities r⁺_k = g_k σ_k/P of a label +1 and
+r⁻_k = g_k (1−σ_k)/(1−P) of −1,
+
+    ∂Λ/∂s_k = γ (r⁻_k − r⁺_k) + g_k σ_k (1−σ_k) / (P (1−P)).
+
+1. The second terms are not negative and add up to at most 1, as
+   Σ_k g_k σ_k (1−σ_k) = P − Σ_k g_k σ_k² ≤ P − P².
+
+2. r⁺_k = r⁻_k e^(s_k − Λ), where e^Λ = P/(1−P) = Σ_k r⁻_k e^(s_k) ≥ e^h for h = min_k s_k. So the positive
+   parts of r⁻ − r⁺ add up to Σ_k r⁻_k [1 − e^(s_k − Λ)]_+ ≤ 1 − e^(h − Λ), and the negative ones to as
+   much.
+
+3. r⁻ is as 1 for a face of least score to b_k ≤ e^(−γ (s_k − h)) for the others, as 1 − σ falls. Hence
+   e^(Λ − h) ≤ (1 + Σ_k b_k^(1 − 1/γ)) / (1 + Σ_k b_k), over the K−1 others. For γ ≥ 1 that is concave above
+   the bar: for equal sums below it, equal b_k are worst. With b = e^(−γδ) there remains the largest value
+   over δ of (1 + (K−1) e^((1−γ)δ)) / (1 + (K−1) e^(−γδ)). Its derivative is zero where e^δ = γ/(γ−1−a) for
+   a = (K−1) e^(−γδ), and there it is (γ−1)/(γ−1−a). So both parts add up to at most τ; to 1 in any case.
+
+4. Hence the gradient has a Euclidean length of at most 1 + γ √(τ² + τ²) = L. Maurer's contraction, as in
+   step 3 above, gives R̂ ≤ (√2 L/n) E sup_W Σ_k W_k·(Σ_i σ_ik x̃_i), which is at most √2 L Σ_k Λ_k T over
+   ‖W_k‖ ≤ Λ_k and √2 L Λ √K T over ‖W‖_F ≤ Λ. The rest is as above, but for step 6, as Λ(s)/γ is no such
+   machine. ∎
+
 Reference
 ---------
-Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Theorem 1. Maurer, A vector-contraction
+Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Theorem 1. Shah, Sastry & Manwani, PLUME:
+Polyhedral Learning Using Mixture of Experts (2019). Maurer, A vector-contraction
 inequality for Rademacher complexities (2016). Bartlett & Mendelson, Rademacher and Gaussian Complexities
 (2002). Mohri, Rostamizadeh & Talwalkar, Foundations of Machine Learning, 2nd ed. (2018).
 """
@@ -69,7 +108,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import brentq
+from scipy.special import xlog1py
 
+from formulations.mixture import check_model, log_odds
 from formulations.polytope import lift
 from formulations.recovery import as_data
 
@@ -78,7 +120,14 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["PolytopeBound", "contraction_complexity", "faces_complexity", "polytope_bound"]
+__all__ = [
+    "PolytopeBound",
+    "contraction_complexity",
+    "faces_complexity",
+    "log_odds_lipschitz",
+    "plume_bound",
+    "polytope_bound",
+]
 
 _RATIO = 1.1  # ρ
 _LOWEST = -60  # j of the smallest radius: a face of smaller norm lies in its class as well
@@ -188,14 +237,7 @@ def polytope_bound(
     ValueError
         Shapes that do not fit, or numbers out of range.
     """
-    X, y = as_data(X, y)
-    W = np.asarray(W, dtype=float)
-    if W.ndim != 2 or W.shape[0] == 0 or W.shape[1] != X.shape[1] + 1:
-        raise ValueError(f"W must be of shape (K, {X.shape[1] + 1}), the bias last, not {W.shape}")
-    if not np.isfinite(W).all():
-        raise ValueError("W must be finite; it has NaN or infinite values")
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must be between 0 and 1, not {delta!r}")
+    X, y, W = _checked(X, y, W, delta)
     margins = y * (lift(X) @ W.T).max(axis=1)
     if isinstance(gamma, str):
         if gamma != "best":
@@ -206,14 +248,86 @@ def polytope_bound(
     else:
         raise ValueError(f"gamma must be positive and finite, or 'best', not {gamma!r}")
     spread, norms = _trace_term(X), np.linalg.norm(W, axis=1)
-    bounds = [bound for value in candidates for bound in _bounds(margins, norms, spread, delta, float(value))]
+    factors = 1.0, sqrt(2 * len(W))
+    bounds = [
+        b for value in candidates for b in _bounds(margins, norms, spread, delta, float(value), factors)
+    ]
     return min(bounds, key=lambda bound: bound.total)
 
 
+def log_odds_lipschitz(gamma: float, n_faces: int) -> float:
+    """L of PLUME's theorem: by how much the log-odds may change, next to the Euclidean change of the scores.
+
+    Parameters
+    ----------
+    gamma : float
+        Sharpness of the gate, at least 0.
+    n_faces : int
+        K.
+    """
+    if gamma < 1.0:
+        return 1.0 + sqrt(2.0) * gamma * (n_faces > 1)
+    if n_faces == 1:
+        return 1.0
+    if gamma == 1.0:
+        return 1.0 + sqrt(2.0) * (n_faces - 1) / n_faces
+
+    def excess(a: float) -> float:
+        return a - (n_faces - 1) * float(np.exp(xlog1py(gamma, -min((1.0 + a) / gamma, 1.0))))
+
+    return 1.0 + sqrt(2.0) * gamma / (gamma - 1.0) * brentq(excess, 0.0, gamma - 1.0, xtol=1e-14)
+
+
+def plume_bound(X: Any, y: ArrayLike, W: ArrayLike, gamma: float, delta: float = 0.05) -> PolytopeBound:
+    """The theorem for PLUME, for a fitted mixture of experts and the sample it was fitted to.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        The training samples, in the units that W is for.
+    y : array_like of shape (n,)
+        Labels: +1 inside, -1 outside.
+    W : array_like of shape (K, m+1)
+        Faces, the bias last.
+    gamma : float
+        Sharpness of the gate, chosen before the sample was seen.
+    delta : float
+        Probability that the bound fails, between 0 and 1.
+
+    Returns
+    -------
+    PolytopeBound
+        On P(y f(x) ≤ 0) for the log-odds f; its ``gamma`` is the margin, 1.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, or numbers out of range.
+    """
+    X, y, W = _checked(X, y, W, delta)
+    check_model(gamma, 0.0)
+    slope = sqrt(2.0) * log_odds_lipschitz(gamma, len(W))
+    margins, norms = y * log_odds(X, W, gamma), np.linalg.norm(W, axis=1)
+    bounds = _bounds(margins, norms, _trace_term(X), delta, 1.0, (slope, slope * sqrt(len(W))))
+    return min(bounds, key=lambda bound: bound.total)
+
+
+def _checked(X: Any, y: ArrayLike, W: ArrayLike, delta: float) -> tuple[Any, Array, Array]:
+    X, y = as_data(X, y)
+    W = np.asarray(W, dtype=float)
+    if W.ndim != 2 or W.shape[0] == 0 or W.shape[1] != X.shape[1] + 1:
+        raise ValueError(f"W must be of shape (K, {X.shape[1] + 1}), the bias last, not {W.shape}")
+    if not np.isfinite(W).all():
+        raise ValueError("W must be finite; it has NaN or infinite values")
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta must be between 0 and 1, not {delta!r}")
+    return X, y, W
+
+
 def _bounds(
-    margins: Array, norms: Array, spread: float, delta: float, gamma: float
+    margins: Array, norms: Array, spread: float, delta: float, gamma: float, factors: tuple[float, float]
 ) -> tuple[PolytopeBound, PolytopeBound]:
-    """The theorem in its two forms, for one margin."""
+    """The theorem in its two forms, for one margin; A is the factor of each times its radii."""
     n = len(margins)
     hinge = np.maximum(0.0, 1.0 - margins / gamma)
     single = 3.0 * sqrt(log(2.0 / delta) / (2 * n))
@@ -234,7 +348,7 @@ def _bounds(
         )
 
     whole = np.array([np.linalg.norm(norms)])
-    return of("faces", 1.0, norms / gamma), of("contraction", sqrt(2 * len(norms)), whole / gamma)
+    return of("faces", factors[0], norms / gamma), of("contraction", factors[1], whole / gamma)
 
 
 def _trace_term(X: Any) -> float:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from polyopt.certificates import certify_cpm as certify_cpm
     from polyopt.certificates import certify_one_norm as certify_one_norm
     from polyopt.certificates import certify_pc_slp as certify_pc_slp
+    from polyopt.certificates import certify_plume as certify_plume
     from polyopt.certificates import certify_polyceptron as certify_polyceptron
     from polyopt.certificates import certify_program as certify_program
     from polyopt.certificates import certify_rmm as certify_rmm
@@ -51,6 +52,7 @@ _HOMES = {
     "certify_cpm": "polyopt.certificates",
     "certify_one_norm": "polyopt.certificates",
     "certify_pc_slp": "polyopt.certificates",
+    "certify_plume": "polyopt.certificates",
     "certify_polyceptron": "polyopt.certificates",
     "certify_program": "polyopt.certificates",
     "certify_rmm": "polyopt.certificates",

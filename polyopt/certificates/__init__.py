@@ -5,6 +5,7 @@ from polyopt.certificates.classifiers import certify_rmm, certify_sigma_svm, cer
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.kkt import certify_program
 from polyopt.certificates.one_norm import certify_one_norm
+from polyopt.certificates.plume import certify_plume
 from polyopt.certificates.polyhedral_lp import certify_pc_slp, certify_polyceptron
 from polyopt.certificates.spla1 import certify_spla1
 
@@ -15,6 +16,7 @@ __all__ = [
     "certify_cpm",
     "certify_one_norm",
     "certify_pc_slp",
+    "certify_plume",
     "certify_polyceptron",
     "certify_program",
     "certify_rmm",

@@ -1,0 +1,306 @@
+"""PLUME by expectation and maximisation, as a problem of descent.
+
+A step takes the responsibilities of the faces for each sample, and then lowers the M-step's convex program at
+them, to its optimum or some way: either lowers the penalised negative log-likelihood L, and no step that does
+not is taken. Some way is enough, and often better: a full M-step follows responsibilities that the next step
+revises anyway. Two things help EM. It is slow at its end, where the likelihood itself is to be minimised
+(:func:`polyopt.solvers.plume.polish`). And at a sharp gate the samples hardly change faces any more, so that
+it is better to begin with a soft one, and to sharpen it on the way.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.preprocessing import StandardScaler
+
+from formulations import mixture
+from formulations.polytope import perplexity
+from formulations.program import Program
+from formulations.solution import Solution, Status
+from polyopt.outer.descent import descend
+from polyopt.outer.random_faces import random_faces
+from polyopt.outer.starts import TIE, best_of
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.plume import maximise, polish
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    Climber = Literal["newton", "bfgs", "gradient"]
+    Method = Climber | Literal["auto", "exact"]
+    Init = Literal["random", "kmeans"]
+
+__all__ = ["PlumeProblem", "solve_plume"]
+
+_CLOSER = 0.1  # share of the tolerance to which the polish goes, to be clear of it
+_METHODS = ("auto", "exact", "newton", "bfgs", "gradient")
+_NEWTON_BELOW = 600  # entries of W up to which Newton is quicker than L-BFGS
+_INNER = {"newton": 1, "bfgs": 5, "gradient": 1}  # iterations of an M-step, where none are asked
+_SOFTEST, _SHARPEN, _STEPS_AT_RUNG = 0.25, 2.0, 5  # annealing: the first γ, the ratio, the steps at each
+_JITTER = 0.1  # of faces from clusters, next to their length, as equal faces would stay equal for ever
+_SLOW = 1e-2  # relative decrease of a step under which EM is at its tail, and minimising L quicker
+
+
+class PlumeProblem:
+    """Steps of expectation and maximisation for PLUME.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y : ndarray of shape (n,)
+        Labels: +1 inside, -1 outside.
+    c : ndarray of shape (n,)
+        Weights of the samples, positive; in the mean, scale and clusters of the starts as well.
+    n_faces : int
+        K, at least 1.
+    gamma : float
+        Sharpness of the gate, at least 0.
+    ridge : float
+        ρ, on the biases as well; positive for method="exact".
+    method : {"auto", "exact", "newton", "bfgs", "gradient"}
+        Of the M-step: the explicit program, or :func:`polyopt.solvers.plume.maximise` by a method. "auto" is
+        Newton's up to some hundred entries of W, else "bfgs".
+    inner : int, optional
+        Iterations of an M-step at most; by default 1, 5 with "bfgs". The explicit program is always solved.
+    init : {"random", "kmeans"}
+        Starts: random faces, or faces halfway between the mean of the positives and the centres of clusters
+        of the negatives.
+
+    Raises
+    ------
+    ValueError
+        A parameter is not what it may be.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Array,
+        c: Array,
+        n_faces: int,
+        *,
+        gamma: float = 1.0,
+        ridge: float = 1e-3,
+        method: Method = "auto",
+        inner: int | None = None,
+        init: Init = "random",
+    ):
+        mixture.check_model(gamma, ridge)
+        if method not in _METHODS:
+            raise ValueError(f"method must be one of {', '.join(map(repr, _METHODS))}, not {method!r}")
+        if method == "exact" and ridge == 0.0:
+            raise ValueError("ridge must be positive with method='exact': its program needs an optimum")
+        if init not in ("random", "kmeans"):
+            raise ValueError(f"init must be 'random' or 'kmeans', not {init!r}")
+        if inner is not None and inner < 1:
+            raise ValueError(f"inner must be at least 1, not {inner!r}")
+        self.X, self.y, self.c, self.n_faces = X, y, c, n_faces
+        self.gamma, self.ridge, self.init = gamma, ridge, init
+        small = n_faces * (X.shape[1] + 1) <= _NEWTON_BELOW
+        self.polisher: Climber = "newton" if small else "bfgs"
+        self.climber: Climber = self.polisher if method == "auto" or method == "exact" else method
+        self.method = self.climber if method == "auto" else method
+        self.inner = inner or _INNER[self.climber]
+        self._program: Program | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the built program, which each process makes for itself."""
+        return {**self.__dict__, "_program": None}
+
+    def at(self, gamma: float) -> PlumeProblem:
+        """The same problem with another sharpness of the gate."""
+        other = copy.copy(self)
+        other.gamma, other._program = gamma, None
+        return other
+
+    def start(self, rng: np.random.Generator) -> Array:
+        """Faces to begin from, no two alike."""
+        W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
+        return self._around_clusters(W, rng) if self.init == "kmeans" and (self.y < 0).any() else W
+
+    def _around_clusters(self, W: Array, rng: np.random.Generator) -> Array:
+        """Faces with a score of 1 at the mean of the positives and of -1 at a centre of negatives; some of W."""
+        inside, outside = np.flatnonzero(self.y > 0), np.flatnonzero(self.y < 0)
+        scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.c)
+        mean = np.asarray(self.X[inside].T @ self.c[inside]) / self.c[inside].sum()
+        clusters = KMeans(min(self.n_faces, len(outside)), n_init=1, random_state=int(rng.integers(2**31)))
+        clusters.fit(scaler.transform(self.X[outside]), sample_weight=self.c[outside])
+        ways = mean / scaler.scale_ - clusters.cluster_centers_
+        lengths = np.linalg.norm(ways, axis=1)
+        # Of no length where a centre is at the mean; a random face alone is better there.
+        apart = np.flatnonzero(lengths > 0)
+        normals = 2.0 * ways[apart] / lengths[apart, None] ** 2 / scaler.scale_
+        W[apart] = _JITTER * W[apart] + np.column_stack([normals, 1.0 - normals @ mean])
+        return W
+
+    def value(self, W: Array) -> float:
+        """The penalised negative log-likelihood L(W)."""
+        return mixture.loss(self.X, self.y, W, self.gamma, self.c, self.ridge)
+
+    def step(self, W: Array, time_limit: float | None = None) -> Solution:
+        """An E-step and an M-step, or the same point, as STALLED, where they would not lower L."""
+        R = mixture.responsibilities(self.X, self.y, W, self.gamma)
+        found = self._explicit(R, time_limit) if self.method == "exact" else self._climb(R, W, time_limit)
+        if found.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        before = self.value(W)
+        after = self.value(found["W"]) if found.primal else np.inf
+        over = found.status is Status.TIME_LIMIT
+        if after <= before:
+            status = Status.TIME_LIMIT if over else Status.OPTIMAL
+            return replace(found, status=status, primal={"W": found["W"]}, objective=after, bound=None)
+        # A solver of cones ends at its own accuracy, which at a fixed point may be above where it began.
+        fixed = Status.OPTIMAL if after <= before + TIE * abs(before) else Status.STALLED
+        status = Status.TIME_LIMIT if over else fixed
+        return replace(found, status=status, primal={"W": W}, duals={}, objective=before, bound=None)
+
+    def record(self, W: Array) -> dict[str, float]:
+        """Gate, log-likelihood without the ridge, and the faces that have the least score somewhere."""
+        used = np.argmin(mixture.scores_in_blocks(self.X, W), axis=1)
+        return {
+            "gamma": self.gamma,
+            "log_likelihood": 0.5 * self.ridge * float(np.sum(W**2)) - self.value(W),
+            "faces": float(len(np.unique(used))),
+            "perplexity": perplexity(used, self.c),
+        }
+
+    def polish(self, W: Array, max_iter: int, tol: float, time_limit: float | None = None) -> Solution:
+        """Minimise L itself from W, as :func:`polyopt.solvers.plume.polish` does."""
+        return polish(
+            self.X, self.y, self.c, W,
+            gamma=self.gamma, ridge=self.ridge, method=self.polisher, max_iter=max_iter, tol=tol,
+            time_limit=time_limit,
+        )  # fmt: skip
+
+    def _climb(self, R: Array, W: Array, time_limit: float | None) -> Solution:
+        return maximise(
+            self.X, self.y, self.c, R, W,
+            gamma=self.gamma, ridge=self.ridge, method=self.climber, max_iter=self.inner,
+            time_limit=time_limit,
+        )  # fmt: skip
+
+    def _explicit(self, R: Array, time_limit: float | None) -> Solution:
+        if self._program is None:
+            from formulations import plume
+
+            self._program = plume.m_step(self.X, self.y, R, self.gamma, self.c, self.ridge)
+        return self._program.set(R=R).solve(time_limit=time_limit)
+
+
+def solve_plume(
+    problem: PlumeProblem,
+    *,
+    n_init: int = 10,
+    max_iter: int = 500,
+    tol: float = 1e-6,
+    anneal: bool = True,
+    time_limit: float | None = None,
+    seed: int = 0,
+    n_jobs: int | None = None,
+) -> Solution:
+    """Expectation and maximisation from many starts; the best end is polished to a stationary point.
+
+    Parameters
+    ----------
+    problem : PlumeProblem
+        The problem.
+    n_init : int
+        Number of starts.
+    max_iter : int
+        Steps of each run at most, at the sharpness that is asked, and iterations of the polish.
+    tol : float
+        Relative tolerance of the certificate that the polish is to reach. A run ends where its steps lower
+        the objective by less than a hundredth (or `tol`, if that is more): the polish is quicker from there.
+    anneal : bool
+        Begin each run at γ = 1/4, and double it every few steps until it is what is asked.
+    time_limit : float, optional
+        Seconds, for everything together.
+    seed : int
+        Of the starts.
+    n_jobs : int, optional
+        Starts run at once, as joblib counts.
+
+    Returns
+    -------
+    Solution
+        ``primal`` has ``W``; ``duals`` has ``score``, what each sample pulls at each face
+        (:func:`formulations.mixture.multipliers`). ``history`` has a record per step with its ``gamma``, of
+        which only those of one γ compare; the last is of the polish. The status is CONVERGED where that ended
+        at a stationary point. A limit, or Ctrl-C, keeps the best point.
+    """
+    clock = Clock(time_limit)
+    rng = np.random.default_rng(seed)
+    starts = [problem.start(rng) for _ in range(n_init)]
+    rungs = _rungs(problem.gamma) if anneal else []
+
+    def run(number: int, time_left: float | None) -> Solution:
+        return _one_run(problem, starts[number], rungs, max_iter, max(tol, _SLOW), time_left)
+
+    best = best_of(run, n_init, time_limit=clock.left, n_jobs=n_jobs)
+    return _polished(problem, best, max_iter, _CLOSER * tol, clock)
+
+
+def _rungs(gamma: float) -> list[float]:
+    """The γ below the one asked, in rising order."""
+    count = int(np.ceil(np.log(gamma / _SOFTEST) / np.log(_SHARPEN))) if gamma > _SOFTEST else 0
+    return [_SOFTEST * _SHARPEN**i for i in range(count)]
+
+
+def _one_run(
+    problem: PlumeProblem, W: Array, rungs: list[float], max_iter: int, tol: float, time_limit: float | None
+) -> Solution:
+    clock, stopped = Clock(time_limit), None
+    history: list[dict[str, float]] = []
+    for number, gamma in enumerate([*rungs, problem.gamma], start=1):
+        last = number > len(rungs)
+        steps = max_iter if last else _STEPS_AT_RUNG
+        begun = clock.seconds
+        # After a limit the point is still to be judged at the sharpness that was asked.
+        found = descend(
+            problem if last else problem.at(gamma),
+            W,
+            max_iter=0 if stopped else steps,
+            tol=tol,
+            time_limit=clock.left,
+        )
+        W, done = found["W"], len(history)
+        history += [{**r, "step": r["step"] + done, "seconds": r["seconds"] + begun} for r in found.history]
+        if stopped is None and found.status in (Status.TIME_LIMIT, Status.INTERRUPTED):
+            stopped = found.status
+    return replace(
+        found,
+        status=stopped or found.status,
+        iterations=len(history) - 1 - len(rungs),
+        solve_time=clock.seconds,
+        history=tuple(history),
+    )
+
+
+def _polished(problem: PlumeProblem, best: Solution, max_iter: int, tol: float, clock: Clock) -> Solution:
+    W, status, objective, history = best["W"], best.status, best.objective, best.history
+    if status not in (Status.TIME_LIMIT, Status.INTERRUPTED):
+        found = problem.polish(W, max_iter, tol, clock.left)
+        W, objective = found["W"], found.objective
+        status = Status.CONVERGED if found.status is Status.OPTIMAL else found.status
+        start = next(i for i, run in enumerate(best.runs) if run.objective == best.objective)
+        record = {"start": float(start), "step": float(best.runs[start].history[-1]["step"] + 1)}
+        record |= {"seconds": clock.seconds, "objective": objective, **problem.record(W)}
+        history = (*history, record)
+    alpha = mixture.multipliers(problem.X, problem.y, W, None, problem.gamma, problem.c)
+    return replace(
+        best,
+        status=status,
+        primal={"W": W},
+        duals={"score": alpha},
+        objective=objective,
+        solver=f"em ({problem.method})",
+        solve_time=clock.seconds,
+        history=history,
+    )

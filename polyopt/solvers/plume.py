@@ -1,0 +1,273 @@
+"""PLUME's M-step, and its likelihood itself, climbed by Newton, by L-BFGS or along the gradient.
+
+Both objectives are of :mod:`formulations.mixture`, and are minimised: F(W; R), convex, and L(W), which is
+not. No method ends above where it began. Newton takes the full Hessian of all faces, as without the blocks
+between faces its convergence is not quadratic; where it is not positive definite, as L's need not be, its
+diagonal is lifted until it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.optimize import minimize
+
+from formulations import mixture
+from formulations.solution import Solution, Status
+from polyopt.solvers.clock import Clock
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    Method = Literal["newton", "bfgs", "gradient"]
+
+__all__ = ["MOST_FOR_NEWTON", "maximise", "polish"]
+
+MOST_FOR_NEWTON = 5000  # entries of W: a Hessian of 200 MB
+_ARMIJO = 1e-4  # share of the decrease that the slope promises which a step must bring
+_ROUNDING = 1e-14  # relative, within which two values count as equal
+_MEMORY = 20  # pairs of steps and changes of the gradient that L-BFGS keeps
+
+
+def maximise(
+    X: Any,
+    y: Array,
+    c: Array,
+    R: Array,
+    W: Array,
+    *,
+    gamma: float,
+    ridge: float,
+    method: Method = "newton",
+    max_iter: int = 200,
+    tol: float = 1e-9,
+    time_limit: float | None = None,
+) -> Solution:
+    """The M-step: the faces that maximise the expected log-likelihood, less the ridge.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples; of float32 no copy is made.
+    y : ndarray of shape (n,)
+        Labels: +1 inside, -1 outside.
+    c : ndarray of shape (n,)
+        Weights of the samples.
+    R : ndarray of shape (n, K)
+        Responsibilities; rows add up to 1.
+    W : ndarray of shape (K, m+1)
+        Where to begin.
+    gamma, ridge : float
+        Sharpness of the gate, and ρ.
+    method : {"newton", "bfgs", "gradient"}
+        Newton with the full Hessian, for K (m+1) up to 5000; L-BFGS; or steps along the gradient, of the
+        length that Barzilai and Borwein give. Each backtracks until the objective falls.
+    max_iter : int
+        Iterations.
+    tol : float
+        Relative tolerance: of the proven gap ‖∇F‖²/(2ρ), if there is a ridge, and of the gradient next to
+        what it adds up before anything cancels (:func:`formulations.mixture.turnover`).
+    time_limit : float, optional
+        Seconds.
+
+    Returns
+    -------
+    Solution
+        ``primal`` has ``W``, ``objective`` is F(W; R), and ``bound`` the proven one where there is a ridge.
+        The status is OPTIMAL within `tol`. A limit, or Ctrl-C, keeps the best point.
+
+    Raises
+    ------
+    ValueError
+        The method does not exist, or is Newton's and the faces are too many for it.
+    """
+    return _minimise(_Objective(X, y, c, R, gamma, ridge), W, method, max_iter, tol, time_limit)
+
+
+def polish(
+    X: Any,
+    y: Array,
+    c: Array,
+    W: Array,
+    *,
+    gamma: float,
+    ridge: float,
+    method: Method = "newton",
+    max_iter: int = 200,
+    tol: float = 1e-9,
+    time_limit: float | None = None,
+) -> Solution:
+    """Minimise the penalised negative log-likelihood L itself, for the tail on which EM is slow.
+
+    By Fisher's identity L has the gradient of the M-step at its own responsibilities, so a point without one
+    is a fixed point of EM. Arguments and answer as in :func:`maximise`, but that L has no bound.
+    """
+    return _minimise(_Objective(X, y, c, None, gamma, ridge), W, method, max_iter, tol, time_limit)
+
+
+@dataclass(frozen=True)
+class _Objective:
+    """F(W; R), or L(W) where R is None."""
+
+    X: Any
+    y: Array
+    c: Array
+    R: Array | None
+    gamma: float
+    ridge: float
+
+    def __call__(self, W: Array) -> tuple[float, Array]:
+        return mixture.value_and_gradient(self.X, self.y, W, self.R, self.gamma, self.c, self.ridge)
+
+    def hessian(self, W: Array) -> Array:
+        return mixture.hessian(self.X, self.y, W, self.R, self.gamma, self.c, self.ridge)
+
+    def is_flat(self, W: Array, value: float, gradient: Array, tol: float) -> bool:
+        gap = self.gap(gradient)
+        if gap > tol * abs(value) and np.isfinite(gap):
+            return False
+        scale = mixture.turnover(self.X, self.y, W, self.R, self.gamma, self.c, self.ridge)
+        return float(np.abs(gradient).max()) <= tol * scale
+
+    def gap(self, gradient: Array) -> float:
+        return float(np.sum(gradient**2)) / (2.0 * self.ridge) if self.ridge > 0 else np.inf
+
+
+class _Run:
+    """The point at which a method stands, and why it is to stop."""
+
+    def __init__(
+        self, objective: _Objective, W: Array, max_iter: int, tol: float, time_limit: float | None
+    ) -> None:
+        self.objective, self.max_iter, self.tol, self.clock = objective, max_iter, tol, Clock(time_limit)
+        self.W, self.iterations, self.status = W, 0, Status.STALLED
+        self.value, self.gradient = objective(W)
+
+    def is_over(self) -> bool:
+        """Whether to stop here, which the status then tells."""
+        if self.objective.is_flat(self.W, self.value, self.gradient, self.tol):
+            self.status = Status.OPTIMAL
+        elif self.iterations >= self.max_iter:
+            self.status = Status.ITERATION_LIMIT
+        elif self.clock.is_over:
+            self.status = Status.TIME_LIMIT
+        else:
+            return False
+        return True
+
+    def move(self, W: Array, value: float, gradient: Array) -> None:
+        self.W, self.value, self.gradient = W, value, gradient
+        self.iterations += 1
+
+    def descend(self, direction: Array, step: float = 1.0) -> bool:
+        """Backtrack along the direction; False where nothing on it is better."""
+        slope = float(np.sum(direction * self.gradient))
+        steepest, rounding = float(np.abs(self.gradient).max()), _ROUNDING * abs(self.value)
+        while True:
+            W = self.W + step * direction
+            value, gradient = self.objective(W)
+            visible = -step * slope > rounding
+            if value <= self.value + (_ARMIJO * step * slope if visible else rounding) and (
+                # Where values differ by rounding alone, the gradient tells what is better.
+                visible or float(np.abs(gradient).max()) < 0.5 * steepest
+            ):
+                self.move(W, value, gradient)
+                return True
+            if not visible:
+                return False
+            step *= 0.5
+
+
+def _minimise(
+    objective: _Objective, W: Array, method: str, max_iter: int, tol: float, time_limit: float | None
+) -> Solution:
+    methods = {"newton": _newton, "bfgs": _bfgs, "gradient": _gradient}
+    if method not in methods:
+        raise ValueError(f"method must be 'newton', 'bfgs' or 'gradient', not {method!r}")
+    if method == "newton" and W.size > MOST_FOR_NEWTON:
+        raise ValueError(
+            f"method='newton' is for W of at most {MOST_FOR_NEWTON} entries, not {W.size}: its Hessian has "
+            "the square of that; method='bfgs' has no such limit"
+        )
+    run = _Run(objective, np.array(W, dtype=float), max_iter, tol, time_limit)
+    start = run.W, run.value, run.gradient
+    try:
+        methods[method](run)
+    except KeyboardInterrupt:
+        run.status = Status.INTERRUPTED
+    if run.value > start[1]:  # by rounding
+        run.W, run.value, run.gradient = start
+    bounded = objective.R is not None and objective.ridge > 0
+    return Solution(
+        status=run.status,
+        primal={"W": run.W},
+        duals={},
+        objective=run.value,
+        bound=run.value - objective.gap(run.gradient) if bounded else None,
+        solver=method,
+        iterations=run.iterations,
+        solve_time=run.clock.seconds,
+    )
+
+
+def _newton(run: _Run) -> None:
+    while not run.is_over():
+        factor = _positive_factor(run.objective.hessian(run.W))
+        direction = cho_solve(factor, -run.gradient.ravel()).reshape(run.W.shape)
+        if not run.descend(direction):
+            return
+
+
+def _positive_factor(H: Array) -> tuple[Array, bool]:
+    """The Cholesky factor of H, its diagonal lifted as far as it has to be."""
+    size = float(np.abs(H).max()) or 1.0
+    lift = 0.0
+    while True:
+        try:
+            return cho_factor(H, lower=True)
+        except LinAlgError:
+            more = max(10.0 * lift, 1e-10 * size)
+            H.flat[:: len(H) + 1] += more - lift
+            lift = more
+
+
+def _gradient(run: _Run) -> None:
+    step = 1.0 / (float(np.linalg.norm(run.gradient)) or 1.0)
+    while not run.is_over():
+        before, slope = run.W, run.gradient
+        if not run.descend(-run.gradient, step):
+            return
+        moved, turned = run.W - before, run.gradient - slope
+        bend = float(np.sum(moved * turned))
+        lengths = float(np.sum(moved**2)), float(np.sum(turned**2))
+        straight = bend <= _ROUNDING * np.sqrt(lengths[0] * lengths[1])
+        step = 2.0 * step if straight else lengths[0] / bend
+
+
+def _bfgs(run: _Run) -> None:
+    shape = run.W.shape
+    latest: dict[str, Any] = {}
+
+    def evaluate(w: Array) -> tuple[float, Array]:
+        W = w.reshape(shape).copy()
+        value, gradient = run.objective(W)
+        latest["point"] = W, value, gradient
+        return value, gradient.ravel()
+
+    def accepted(w: Array) -> None:
+        if np.array_equal(latest["point"][0].ravel(), w):
+            run.move(*latest["point"])
+        else:  # the last trial of the line search was not the one it took
+            W = w.reshape(shape).copy()
+            run.move(W, *run.objective(W))
+        if run.is_over():
+            raise StopIteration
+
+    if run.is_over():
+        return
+    options = {"maxiter": run.max_iter + 1, "maxfun": 1 << 30, "ftol": 0.0, "gtol": 0.0, "maxcor": _MEMORY}
+    minimize(evaluate, run.W.ravel(), jac=True, method="L-BFGS-B", callback=accepted, options=options)
