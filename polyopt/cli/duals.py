@@ -27,6 +27,7 @@ def duals(
     B: options.B = None,
     D: options.D = None,
     faces: options.Faces = None,
+    ridge: options.Ridge = None,
     kernel: options.Kernel = None,
     gamma: options.Gamma = None,
     target: options.Target = None,
@@ -45,7 +46,9 @@ def duals(
     from polyopt.compare.run import settings_text
 
     entry = find_method(method)
-    given = options.check_settings(entry, C=C, B=B, D=D, n_faces=faces, kernel=kernel, gamma=gamma)
+    given = options.check_settings(
+        entry, C=C, B=B, D=D, n_faces=faces, ridge=ridge, kernel=kernel, gamma=gamma
+    )
     found = load_data(data, target)
     check_dataset(found)
     X = scaler_for(found.X).transform(found.X)

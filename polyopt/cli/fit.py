@@ -27,6 +27,7 @@ def fit(
     faces: options.Faces = None,
     perplexity: options.Perplexity = None,
     double_sided: options.DoubleSided = None,
+    ridge: options.Ridge = None,
     kernel: options.Kernel = None,
     gamma: options.Gamma = None,
     target: options.Target = None,
@@ -47,7 +48,7 @@ def fit(
     entry = find_method(method)
     given = options.check_settings(
         entry, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
-        kernel=kernel, gamma=gamma,
+        ridge=ridge, kernel=kernel, gamma=gamma,
     )  # fmt: skip
     if double_sided:
         given["outer_label"] = None  # each class in turn

@@ -16,20 +16,23 @@ def rules(
 ) -> None:
     """Print the faces of a learnt polytope as rules, in the units of the data they were learnt from."""
     from polyopt.cli.model import load_model
+    from polyopt.compare import METHODS
     from polyopt.polytope import Polytope
 
     found = load_model(model)
     machine = found.estimator
-    if found.method != "cpm":
-        raise ValueError(f"{model} is a model of {found.method}; rules are of a polytope, --method cpm")
+    if METHODS[found.method].counts != "faces":
+        having = ", ".join(method.name for method in METHODS.values() if method.counts == "faces")
+        raise ValueError(f"{model} is a model of {found.method}; rules are of a polytope, --method {having}")
     if not hasattr(machine, "W_") and not hasattr(machine, "sides_"):
         raise ValueError(f"{model} has {len(machine.classes_)} classes, and so no polytope of its own")
     for one in getattr(machine, "sides_", (machine,)):
         names = None if found.feature_names is None else tuple(found.feature_names)
+        W, b = one.polytope_.W, one.polytope_.b
         if found.scaler is None:
-            polytope = Polytope(one.W_, one.b_, names)
+            polytope = Polytope(W, b, names)
         else:
-            polytope = Polytope.from_scaler(one.W_, one.b_, found.scaler, names)
+            polytope = Polytope.from_scaler(W, b, found.scaler, names)
         if csv:
             typer.echo(polytope.to_frame().to_csv(lineterminator="\n"), nl=False)
             continue

@@ -20,6 +20,7 @@ __all__ = [
     "Kernel",
     "MethodName",
     "Perplexity",
+    "Ridge",
     "Seed",
     "Solver",
     "Target",
@@ -27,21 +28,33 @@ __all__ = [
     "check_settings",
 ]
 
-MethodName = Annotated[str, typer.Option("--method", help="svm, sigma-svm, rmm, cpm, or one with -rbf.")]
+MethodName = Annotated[
+    str,
+    typer.Option(
+        "--method", help="svm, sigma-svm, rmm (also with -rbf), cpm, polyceptron, spla1, pc-slp or plume."
+    ),
+]
 C = Annotated[float | None, typer.Option("--C", help="Cost of a unit of slack.")]
 B = Annotated[
     float | None, typer.Option("--B", help="Bound on the outputs (rmm); by default half-way to the SVM.")
 ]
 D = Annotated[float | None, typer.Option("--D", help="Share of the output variance (sigma-svm), 0 to 1.")]
 Kernel = Annotated[str | None, typer.Option(help="linear, rbf, poly or sigmoid.")]
-Gamma = Annotated[str | None, typer.Option(help="Coefficient of the kernel: scale, auto or a number.")]
-Faces = Annotated[int | None, typer.Option("--faces", help="Faces of the polytope (cpm).")]
+Gamma = Annotated[
+    str | None,
+    typer.Option(help="Kernel coefficient: scale, auto or a number; sharpness of the gate (plume)."),
+]
+Faces = Annotated[
+    int | None,
+    typer.Option("--faces", help="Faces of the polytope (cpm, polyceptron, spla1, pc-slp, plume)."),
+]
 Perplexity = Annotated[
     float | None, typer.Option(help="Least effective number of faces in use (cpm), 1 to the faces.")
 ]
 DoubleSided = Annotated[
     bool | None, typer.Option("--double-sided", help="A polytope with each class outside (cpm).")
 ]
+Ridge = Annotated[float | None, typer.Option(help="Penalty on the faces (spla1, plume).")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds at most.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of a stochastic solver.")]
 Target = Annotated[str | None, typer.Option(help="Label column of a CSV file: name, or place from 0.")]

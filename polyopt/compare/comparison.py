@@ -155,25 +155,32 @@ class Comparison:
             "a solver's word counts for nothing. Gap and worst residual are relative. Seconds are of the fit "
             "alone, compilation apart.",
         ]
-        for rule in dict.fromkeys(METHODS[row.method].rule for row in self.rows):
-            where = dict.fromkeys(
-                f"{_tuned_value(row)} ({row.method} on {row.data})"
-                for row in self.rows
-                if METHODS[row.method].rule == rule and _tuned_value(row)
-            )
-            if where:
-                notes.append(f"{rule[0].upper()}{rule[1:]}: {', '.join(where)}.")
+        notes += [
+            f"{rule[0].upper()}{rule[1:]}: {', '.join(where)}." for rule, where in self._tuned().items()
+        ]
         solvers = {row.solver for row in self.rows if row.counts == "faces"}
         if solvers:
             notes.append(
-                "The polytope machine is not convex: its bound is on the optimum for the assignment reached, "
-                "which another assignment may beat."
+                "Methods with faces are not convex: their bounds are on the optimum for the assignment "
+                "reached, which another assignment may beat."
             )
         if "global" in solvers:
-            notes[-1] += " The bound of its global solver is on the optimum over all assignments."
+            notes[-1] += " The bound of the global solver is on the optimum over all assignments."
         if self.interrupted:
             notes.append("The run was interrupted; what was done by then is shown.")
         return notes
+
+    def _tuned(self) -> dict[str, list[str]]:
+        """What was chosen for the data, by the rule that chose it: ``B=8.47 (rmm on wbc)``."""
+        found: dict[str, dict[tuple[str, str], dict[str, None]]] = {}
+        for row in self.rows:
+            if value := _tuned_value(row):
+                places = found.setdefault(METHODS[row.method].rule, {})
+                places.setdefault((value, row.data), {})[row.method] = None
+        return {
+            rule: [f"{value} ({', '.join(methods)} on {data})" for (value, data), methods in places.items()]
+            for rule, places in found.items()
+        }
 
     def table(self, width: int = 120) -> Group:
         """The comparison as rich tables, one per data set, laid out for a width in characters."""

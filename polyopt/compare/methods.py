@@ -60,6 +60,15 @@ def wider_class(X: Any, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
     return max(classes, key=lambda label: _total_variance(X[y == label]))
 
 
+def narrower_class(X: Any, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
+    """The class of two whose samples spread less widely, which is better kept inside of a polytope.
+
+    None for more than two classes, as in :func:`wider_class`.
+    """
+    wider = wider_class(X, y, settings)
+    return None if wider is None else next(label for label in np.unique(y) if label != wider)
+
+
 def _total_variance(X: Any) -> float:
     """Sum of the variances of the columns, without a dense copy of a sparse X."""
     squares = X.multiply(X) if sp.issparse(X) else X * X
@@ -191,6 +200,21 @@ _BOUND: dict[str, Any] = {
     "tuning": relative_bound,
 }
 
+
+def _polyhedral(name: str, title: str, programs: tuple[str, str], home: str, **rest: Any) -> Method:
+    return Method(
+        name=name,
+        title=title,
+        programs=programs,
+        home=f"polyopt.estimators.{home}",
+        counts="faces",
+        tuned="inside_label",
+        rule="the class inside of the polytope is the one whose samples spread less widely",
+        tuning=narrower_class,
+        **rest,
+    )
+
+
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -219,6 +243,42 @@ METHODS: dict[str, Method] = {
             rule="the class outside of the polytope is the one whose samples spread more widely",
             tuning=wider_class,
             proving="global",
+        ),
+        _polyhedral(
+            "polyceptron",
+            "Polyceptron",
+            ("polyceptron.fixed_assignment", "polyceptron.fixed_assignment_dual"),
+            "polyceptron.Polyceptron",
+            fast="batch",
+            unit="iterations",
+            settings={"n_faces": 3},
+        ),
+        _polyhedral(
+            "spla1",
+            "SPLA1",
+            ("spla1.cell", "spla1.cell_dual"),
+            "spla1.SPLA1",
+            fast="newton",
+            unit="alternations",
+            settings={"n_faces": 3, "ridge": 0.1, "positives": "all", "n_init": 2},
+        ),
+        _polyhedral(
+            "pc-slp",
+            "PC-SLP",
+            ("pc_slp.step", "pc_slp.step_dual"),
+            "pc_slp.PCSLP",
+            fast="highs",
+            unit="programs",
+            settings={"n_faces": 3},
+        ),
+        _polyhedral(
+            "plume",
+            "PLUME",
+            ("plume.m_step", "plume.m_step_dual"),
+            "plume.PLUME",
+            fast="newton",
+            unit="EM steps",
+            settings={"n_faces": 3, "gamma": 1.0, "ridge": 0.1, "n_init": 2},
         ),
     )
 }

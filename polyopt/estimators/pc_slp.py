@@ -39,8 +39,8 @@ class PCSLP(PolyhedralClassifier):
         K, the faces.
     radius : float, default=1e4
         Largest absolute value of an entry of W and b.
-    solver : {"highs", "exact"}, default="highs"
-        "highs" keeps the dual program in HiGHS and goes on from its last basis; "exact" solves the explicit
+    solver : {"auto", "highs", "exact"}, default="auto"
+        "highs" (and "auto") keeps the dual program in HiGHS and goes on from its last basis; "exact" solves the explicit
         program of ``formulations.pc_slp`` anew. Both solve each program to the end.
     inside_label : label, optional
         The class inside, of two; by default ``classes_[1]``.
@@ -85,7 +85,7 @@ class PCSLP(PolyhedralClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: allowed for name, allowed in SHARED.items() if name != "class_weight"},
         "radius": [Interval(Real, 0, None, closed="neither")],
-        "solver": [StrOptions({"highs", "exact"})],
+        "solver": [StrOptions({"auto", "highs", "exact"})],
     }
 
     def __init__(
@@ -93,7 +93,7 @@ class PCSLP(PolyhedralClassifier):
         n_faces: int = 3,
         *,
         radius: float = 1e4,
-        solver: str = "highs",
+        solver: str = "auto",
         inside_label: Any = None,
         n_init: int = 10,
         max_iter: int = 100,
@@ -110,6 +110,9 @@ class PCSLP(PolyhedralClassifier):
         self.time_limit = time_limit
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    def _pick_solver(self, X: Any) -> str:
+        return "highs" if self.solver == "auto" else self.solver
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         from polyopt.outer.descent import descend_from_many_starts

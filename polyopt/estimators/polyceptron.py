@@ -42,8 +42,8 @@ class Polyceptron(PolyhedralClassifier):
     ----------
     n_faces : int, default=3
         K, the faces; one is a perceptron.
-    solver : {"batch", "online", "exact", "program"}, default="batch"
-        "batch" is Algorithm 1, "online" Algorithm 2; "exact" alternates between cells and linear programs
+    solver : {"auto", "batch", "online", "exact", "program"}, default="auto"
+        "batch" is Algorithm 1 (and "auto"), "online" Algorithm 2; "exact" alternates between cells and linear programs
         in HiGHS, each from its last basis, and "program" does the same through the explicit programs of
         ``formulations.polyceptron``.
     step : float, default=0.1
@@ -104,7 +104,7 @@ class Polyceptron(PolyhedralClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
-        "solver": [StrOptions({"batch", "online", "exact", "program"})],
+        "solver": [StrOptions({"auto", "batch", "online", "exact", "program"})],
         "step": [Interval(Real, 0, None, closed="neither")],
         "threshold": [Interval(Real, 0, None, closed="left")],
         "rule": [StrOptions({"corrected", "cells", "printed"})],
@@ -117,7 +117,7 @@ class Polyceptron(PolyhedralClassifier):
         self,
         n_faces: int = 3,
         *,
-        solver: str = "batch",
+        solver: str = "auto",
         step: float = 0.1,
         threshold: float = 0.0,
         rule: Rule = "corrected",
@@ -149,6 +149,9 @@ class Polyceptron(PolyhedralClassifier):
         self.n_jobs = n_jobs
 
     # -- fitting -----------------------------------------------------------------------------
+
+    def _pick_solver(self, X: Any) -> str:
+        return "batch" if self.solver == "auto" else self.solver
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
