@@ -27,6 +27,10 @@ from polyopt.kernels import Kernel
 BASELINES = [ObliqueTree, AdaptiveMultiHyperplaneMachine, KernelLDA]
 
 
+def cosine(u, v):
+    return u @ v / np.sqrt((u @ u) * (v @ v))
+
+
 @pytest.mark.parametrize(
     "machine",
     [*(baseline() for baseline in BASELINES), KernelLDA(kernel="linear", regularization="mika")],
@@ -139,6 +143,20 @@ def test_the_climb_ends_where_no_coefficient_improves(seed):
     assert all(best_step(a @ columns, x, *rest)[0] >= reached - 1e-12 for x in columns)
     jumped = climb(columns, *rest, a, 200, state)
     assert jumped <= reached + 1e-12
+    assert all(best_step(a @ columns, x, *rest)[0] >= jumped - 1e-12 for x in columns)
+
+
+def test_the_lot_decides_about_moves_that_change_nothing():
+    columns, codes, weights, a = split_data(0, n=60)
+    rest, state = (codes, weights, 3, CRITERIA["gini"]), np.array([0], dtype=np.uint64)
+    current = climb(columns, *rest, a, 0, state)
+    steps = {
+        patience: [move(a @ columns, x, current, patience, *rest, state) for x in columns]
+        for patience in (0.0, 1.0)
+    }
+    assert all(step == (0.0, current) for step in steps[0.0])
+    assert [value for _, value in steps[1.0]] == pytest.approx([current] * 4, abs=1e-12)
+    assert max(abs(alpha) for alpha, _ in steps[1.0]) > 1e-3
 
 
 def test_jumps_lead_out_of_some_local_minima():
@@ -204,6 +222,16 @@ def test_without_starts_and_coefficients_to_gain_the_split_is_cart_s():
     assert ours.n_nodes_ == theirs.tree_.node_count
     assert (ours.predict(T) == theirs.predict(T)).all()
     assert -ours.tree_.W[0, -1] / ours.tree_.W[0, 0] == pytest.approx(theirs.tree_.threshold[0])
+
+
+@pytest.mark.parametrize("n_restarts", [0, 3])
+def test_the_units_of_the_features_do_not_matter(n_restarts):
+    X, y = noisy_line()
+    machine = ObliqueTree(prune=0.0, n_restarts=n_restarts, random_state=0)
+    tree, other = machine.fit(X, y).tree_, machine.fit(X * [1, 1024], y).tree_
+    assert (other.children == tree.children).all()
+    for w, v in zip(tree.W[~tree.is_leaf], other.W[~tree.is_leaf] * [1, 1024, 1], strict=True):
+        assert cosine(w, v) == pytest.approx(1.0, abs=1e-14)
 
 
 def test_neighbouring_numbers_are_told_apart():
@@ -275,12 +303,24 @@ def test_pruning_finds_the_best_of_the_cost_complexity_sequence(seed):
     assert len(optimal) > 2
 
 
+def test_what_is_under_a_node_made_leaf_is_gone():
+    # The root is a weaker link, (4 − 2)/2, than the node under it, (2 − 0)/1.
+    W = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, -1.0], [0.0, 0.0], [0.0, 0.0]])
+    children = np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]])
+    counts = np.array([[6.0, 4.0], [3.0, 2.0], [3.0, 2.0], [3.0, 0.0], [0.0, 2.0]])
+    answer = pruned(Tree(W, children, counts), np.array([[2.0]]), np.array([0]), np.ones(1))
+    assert answer.counts.tolist() == [[6.0, 4.0]]
+    assert answer.is_leaf.tolist() == [True]
+
+
 def test_pruning_helps_on_noise():
     X, y = noisy_line(n=600, share=0.25)
     T, z = noisy_line(n=2000, seed=1, share=0.0)
     full = ObliqueTree(prune=0.0, random_state=0).fit(X, y)
     short = ObliqueTree(prune=0.3, random_state=0).fit(X, y)
     assert short.n_leaves_ < full.n_leaves_ / 4
+    below = short.tree_.children[~short.tree_.is_leaf].ravel()
+    assert sorted(below) == list(range(1, short.n_nodes_))
     assert short.score(T, z) > full.score(T, z) + 0.05
 
 
@@ -356,12 +396,24 @@ def literal_amm(X, codes, machine):
     return [np.array(mine) for mine in W], gone
 
 
-@pytest.mark.parametrize(("limit", "c"), [(50, 0.0), (50, 3.0), (3, 3.0), (1, 10.0), (50, 100.0)])
-def test_the_running_sums_are_the_algorithm_as_written(limit, c, rng):
+@pytest.mark.parametrize(
+    ("limit", "c", "every"),
+    [
+        (50, 0.0, 40),
+        (50, 3.0, 40),
+        (3, 3.0, 40),
+        (1, 9.0, 40),
+        (50, 99.0, 40),
+        (50, 2.5, 2),
+        (50, 4.0, 1),
+        (50, 5.0, 4),
+    ],
+)
+def test_the_running_sums_are_the_algorithm_as_written(limit, c, every, rng):
     X = rng.normal(size=(150, 3))
     codes = (np.abs(X[:, 0]) > 0.7).astype(int) + (X[:, 1] > 1)
     machine = AdaptiveMultiHyperplaneMachine(
-        lam=0.01, epochs=3, limit=limit, prune_every=40, c=c, random_state=5
+        lam=0.01, epochs=3, limit=limit, prune_every=every, c=c, random_state=5
     ).fit(X, codes)
     expected, gone = literal_amm(X, codes, machine)
     assert machine.n_pruned_ == gone
@@ -429,10 +481,6 @@ def kernel_scatter(K, y):
         N += Kc @ (np.eye(n) - np.ones((n, n)) / n) @ Kc.T
         means.append(Kc.mean(axis=1))
     return N, means
-
-
-def cosine(u, v):
-    return u @ v / np.sqrt((u @ u) * (v @ v))
 
 
 def test_the_linear_kernel_gives_the_ridge_discriminant(blobs):

@@ -135,7 +135,7 @@ class ObliqueTree(ClassifierMixin, BaseEstimator):
         random = np.random.default_rng(seed)
         order = random.permutation(len(X))
         held = np.cumsum(weights[order]) <= self.prune * weights.sum()
-        grown = np.sort(order[~held])
+        grown = order[~held]
         how = Growth(self.criterion, self.n_restarts, self.n_jumps, self.min_samples_split, self.max_depth)
         tree = grow(X[grown], codes[grown], weights[grown], n_classes, how, random)
         if held.any():

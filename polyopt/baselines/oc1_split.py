@@ -173,7 +173,7 @@ def move(
         State of the random numbers; changed.
     """
     value, alpha = best_step(V, r, codes, weights, n_classes, criterion)
-    if value > current + SAME or (value >= current - SAME and _uniform(state) >= patience):
+    if value >= current - SAME and _uniform(state) >= patience:
         return 0.0, current
     moved = np.empty(len(V))
     for j in range(len(V)):

@@ -153,7 +153,7 @@ def _split(
     columns[:-1] = ((X - centre) / half).T
     starts = 2.0 * random.random((how.n_restarts + 1, m + 1)) - 1.0
     if best is not None:
-        starts[0] = np.append(best[:-1] * half, best[-1] + best[:-1] @ centre)
+        starts[0] = np.append(best[:-1], (best[-1] + best[:-1] @ centre) / (best[:-1] @ half))
     state = random.integers(np.iinfo(np.int64).max, size=1).astype(np.uint64)
     for a in starts:
         if least <= SAME:
