@@ -40,8 +40,8 @@ class PCSLP(PolyhedralClassifier):
     radius : float, default=1e4
         Largest absolute value of an entry of W and b.
     solver : {"auto", "highs", "exact"}, default="auto"
-        "highs" (and "auto") keeps the dual program in HiGHS and goes on from its last basis; "exact" solves the explicit
-        program of ``formulations.pc_slp`` anew. Both solve each program to the end.
+        "highs" (and "auto") keeps the dual program in HiGHS and goes on from its last basis; "exact" solves
+        the explicit program of ``formulations.pc_slp`` anew. Both solve each program to the end.
     inside_label : label, optional
         The class inside, of two; by default ``classes_[1]``.
     n_init : int, default=10

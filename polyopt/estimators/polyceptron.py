@@ -43,9 +43,9 @@ class Polyceptron(PolyhedralClassifier):
     n_faces : int, default=3
         K, the faces; one is a perceptron.
     solver : {"auto", "batch", "online", "exact", "program"}, default="auto"
-        "batch" is Algorithm 1 (and "auto"), "online" Algorithm 2; "exact" alternates between cells and linear programs
-        in HiGHS, each from its last basis, and "program" does the same through the explicit programs of
-        ``formulations.polyceptron``.
+        "batch" (and "auto") is Algorithm 1, "online" Algorithm 2; "exact" alternates between cells and
+        linear programs in HiGHS, each from its last basis, and "program" does the same through the explicit
+        programs of ``formulations.polyceptron``.
     step : float, default=0.1
         η, the step; positive ("batch", "online").
     threshold : float, default=0.0
