@@ -7,11 +7,12 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_breast_cancer
 
 from formulations import cpm, polyceptron
 from formulations.polyhedral import criterion, margin_error, scores
 from formulations.solution import Status
-from polyopt.certificates import Claim, certify_polyceptron
+from polyopt.certificates import Claim, certify_pc_slp, certify_polyceptron
 from polyopt.outer.descent import descend, descend_from_many_starts
 from polyopt.outer.pc_slp import SuccessiveLP
 from polyopt.outer.polyceptron import ExactPolyceptron
@@ -167,25 +168,53 @@ def test_no_step_raises_the_objective(method):
     assert falls > 50
 
 
+def proven(problem, end):
+    """The certificate of where a descent ended, by its own multipliers."""
+    data = problem.X, problem.y, end["W"]
+    if isinstance(problem, ExactPolyceptron):
+        return certify_polyceptron(*data, C=problem.c, u=end.duals["margin"], radius=problem.radius)
+    u, q = end.duals["inside"], end.duals["outside"]
+    return certify_pc_slp(*data, C=problem.c, u=u, q=q, radius=problem.radius)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_where_it_settles_is_stationary_or_optimal(method):
-    from polyopt.certificates import certify_pc_slp
-
     claims = []
     for seed in range(50):
         X, y, c = hard_data(seed)
         problem = method(X, y, c, 1 + seed % 4)
         found = descend(problem, problem.start(np.random.default_rng(seed)))
-        if method is ExactPolyceptron:
-            proof = certify_polyceptron(X, y, found["W"], C=c, u=found.duals["margin"])
-        else:
-            u, q = found.duals["inside"], found.duals["outside"]
-            proof = certify_pc_slp(X, y, found["W"], C=c, u=u, q=q)
+        proof = proven(problem, found)
         assert proof.primal_value == pytest.approx(found.objective, rel=1e-12)
         one = problem.n_faces == 1 or found.objective == 0.0
         assert proof.claim is (Claim.OPTIMAL if one else Claim.STATIONARY), (seed, proof.worst)
         claims.append(proof.claim)
     assert len(set(claims)) == 2
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_features_of_thousands_are_proven_as_well(method):
+    found = load_breast_cancer()
+    flipped = np.random.default_rng(0).random(len(found.target)) < 0.1
+    y = np.where((found.target == 1) != flipped, 1.0, -1.0)
+    assert found.data.max() > 4000
+    for K, seed in ((1, 0), (3, 0), (3, 1)):
+        problem = method(found.data, y, np.ones(len(y)), K)
+        proof = proven(problem, descend(problem, problem.start(np.random.default_rng(seed))))
+        assert proof.claim is (Claim.OPTIMAL if K == 1 else Claim.STATIONARY)
+        assert proof.relative_gap < 3e-7
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_units_of_the_features_make_no_difference_without_a_box(method):
+    X, y, c = ring(seed=5)
+    units = np.array([1e5, 1e-5])
+    ends = []
+    for data in (X, X * units):
+        problem = method(data, y, c, 2, radius=np.inf)
+        ends.append(problem.step(problem.start(np.random.default_rng(1)), None))
+    assert ends[1].objective == pytest.approx(ends[0].objective, rel=1e-7)
+    assert ends[1]["W"][:, :-1] * units == pytest.approx(ends[0]["W"][:, :-1], rel=1e-5, abs=1e-7)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -264,6 +293,25 @@ def test_a_time_limit_keeps_a_point_that_is_no_worse(method):
     end = descend(problem, W, time_limit=1e-9)
     assert end.status is Status.TIME_LIMIT
     assert problem.value(end["W"]) == end.objective <= problem.value(W)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_limit_does_not_cost_the_multipliers(method):
+    X, y, c = ring(n=100, seed=2)
+    problem = method(X, y, c, 3)
+    end = descend(problem, problem.start(np.random.default_rng(0)))
+    W, solved, solve = end["W"], problem._last, problem._solve
+
+    def cut(*arguments):
+        _, faces, duals, iterations = solve(*arguments)
+        return Status.TIME_LIMIT, 0 * faces, {k: 0 * v for k, v in duals.items()}, iterations
+
+    problem._solve = cut
+    stopped = problem.step(W, 1.0)
+    assert stopped.status is Status.TIME_LIMIT
+    assert stopped["W"] is W is solved["W"]
+    assert stopped.duals is solved.duals
+    assert proven(problem, stopped).claim is Claim.STATIONARY
 
 
 @pytest.mark.parametrize("method", METHODS)

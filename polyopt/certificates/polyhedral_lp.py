@@ -7,7 +7,8 @@ they lack in balance, no faces in the box cost less than
     Σ_ik M_ik − R Σ_k ‖r_k‖_1.
 
 The gap of faces W to it is Σ M (y W·x̃ − 1 + ξ) + Σ (cap − M) ξ + Σ (R |r| − r W), all of it terms that
-are never negative: complementarity of the rows margin, slack and box.
+are never negative: complementarity of the rows margin, slack and box. Where the box does not hold a face,
+r is to be 0; what a solver's tolerance leaves of it costs R times as much, and is balanced away first.
 
 Over the assignments neither program is convex, and nothing here bounds that but 0, which bounds them all.
 """
@@ -18,15 +19,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from formulations.polyhedral import belonging, class_shares, pull, scores
+from formulations.polytope import lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     Vector = NDArray[np.float64]
+    _Clip = Callable[[Vector], Vector]
     Assignment = NDArray[np.int64]
 
 __all__ = ["certify_pc_slp", "certify_polyceptron"]
@@ -98,7 +104,7 @@ def certify_polyceptron(
 
     value = float((caps * hinge).sum())
     M = given if given is not None else solve() if value > 0 else np.zeros_like(caps)
-    bound = _bound(X, y, np.clip(M, 0.0, caps), box)
+    bound = _bound(X, y, M, (M > 0) & (caps - M > 0), lambda u: np.clip(u, 0.0, caps), box)
     residuals = [*box.residuals(), *_assignment_residual(y, hinge, chosen)]
     if given is not None:
         scale = max(value, bound) or float(caps.sum())
@@ -172,10 +178,12 @@ def certify_pc_slp(
         M = at_faces(_multipliers("u", u, (n, K)), _multipliers("q", q, (n,)))
     else:
         M = solve() if value > 0 else np.zeros((n, K))
-    feasible = np.maximum(M, 0.0)
-    total = feasible.sum(axis=1)
-    feasible *= np.divide(shares, total, out=np.ones(n), where=total > shares)[:, None]
-    bound = _bound(X, y, feasible, box)
+
+    def clip(M: Vector) -> Vector:
+        total = np.maximum(M, 0.0).sum(axis=1)
+        return np.maximum(M, 0.0) * np.divide(shares, total, out=np.ones(n), where=total > shares)[:, None]
+
+    bound = _bound(X, y, M, (M > 0) & (M.sum(axis=1) < shares)[:, None], clip, box)
     residuals = [*box.residuals(), *_assignment_residual(y, hinge, chosen)]
     if u is not None:
         unused = (shares - M.sum(axis=1))[:, None]
@@ -258,10 +266,30 @@ def _assignment_residual(y: Vector, hinge: Vector, chosen: Assignment) -> list[R
     return [residual("stationarity", "assignment", gain, 1.0)]
 
 
-def _bound(X: Any, y: Vector, feasible: Vector, box: _Box) -> float:
-    """The dual value at multipliers within their caps, or 0 where that is more."""
-    off = pull(X, y[:, None] * feasible)
-    return max(float(feasible.sum() - box.radius * np.abs(off).sum()), 0.0)
+def _bound(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], clip: _Clip, box: _Box) -> float:
+    """The dual value at the multipliers made feasible, as they are or balanced; or 0 where that is more."""
+    best, feasible = 0.0, clip(M)
+    for candidate in (feasible, clip(_balanced(X, y, feasible, free, box))):
+        off = pull(X, y[:, None] * candidate)
+        best = max(best, float(candidate.sum() - box.radius * np.abs(off).sum()))
+    return best
+
+
+def _balanced(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], box: _Box) -> Vector:
+    """The multipliers nearest to M in balance where the box does not hold a face, if those free allow it.
+
+    A solver balances to its tolerance, and R makes a price of that; with large features it is a high one.
+    """
+    M, off = M.copy(), pull(X, y[:, None] * M)
+    for k, side in enumerate(box.side):
+        at, rows = np.flatnonzero(free[:, k]), side == 0
+        if at.size and rows.any():
+            chosen = lift(X[at])
+            terms = ((chosen.toarray() if sp.issparse(chosen) else chosen) * y[at, None]).T[rows]
+            size = np.abs(terms).max(axis=1)
+            size[size == 0] = 1.0
+            M[at, k] -= np.linalg.lstsq(terms / size[:, None], off[k, rows] / size, rcond=None)[0]
+    return M
 
 
 def _conditions(
@@ -285,7 +313,7 @@ def _conditions(
         residual("complementarity", "slack", np.abs(unused * xi).max(axis=1), scale),
     ]
     if box.beyond is not None:
-        lost = box.radius * np.abs(off) - off * box.W
+        lost = np.where(side == 0, 0.0, np.abs(off) * (box.radius - np.abs(box.W)))
         found.append(residual("complementarity", "box", lost.max(axis=1), scale))
     return found
 

@@ -58,10 +58,10 @@ class SuccessiveLP(FacesByPrograms):
 
     def _build(self) -> PersistentLP:
         """Columns u and q, face by face, s⁺ and s⁻; rows of balance, face by face, and Σ_k u_ik ≤ a_i."""
-        lifted, each, inside = lift(self.X), sp.eye_array(self.n_faces), self.y > 0
+        lifted, each, inside = lift(self.X) * self._units, sp.eye_array(self.n_faces), self.y > 0
         shares = self._shares[inside] / self._unit
         pushes, pulls = sp.csc_array(lifted[inside].T), sp.csc_array(-lifted[~inside].T)
-        price, box = box_columns(self.n_faces * pushes.shape[0], self.radius)
+        price, box = box_columns(np.tile(self._units, self.n_faces), self.radius)
         balance = sp.hstack([sp.kron(each, pushes), sp.kron(each, pulls), box])
         totals = sp.hstack([sp.eye_array(len(shares))] * self.n_faces)
         rest = sp.csc_array((len(shares), balance.shape[1] - totals.shape[1]))
@@ -86,7 +86,7 @@ class SuccessiveLP(FacesByPrograms):
         upper[: K * m] = np.tile(shares[inside], K)
         upper[K * m : K * n] = (own * shares[~inside]).ravel()
         found = model.solve(upper=upper, time_limit=clock.left)
-        faces = found.duals[: model.shape[0] - m].reshape(K, -1)
+        faces = found.duals[: model.shape[0] - m].reshape(K, -1) * self._units
         x = np.clip(found.x[: K * n], 0.0, upper[: K * n]) * self._unit
         u, q = x[: K * m].reshape(K, m).T, x[K * m :].reshape(K, n - m).sum(axis=0)
         return found.status, faces, u, q, found.iterations

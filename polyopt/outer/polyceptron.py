@@ -92,6 +92,8 @@ class FacesByPrograms(ABC):
             raise ValueError(f"radius must be positive, or inf for no box, not {radius!r}")
         self.X, self.y, self.c, self.n_faces = X, y, c, n_faces
         self.radius, self.engine = float(radius), engine
+        # HiGHS's tolerances are absolute: each feature's row counts in the unit of its largest entry.
+        self._units = 1.0 / np.append(largest_entries(X), 1.0)
         self._drop()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -103,7 +105,7 @@ class FacesByPrograms(ABC):
         self._drop()
 
     def _drop(self) -> None:
-        self._last: Vector | None = None
+        self._last: Solution | None = None
         self._models: list[PersistentLP] = []
         self._program: Program | None = None
 
@@ -131,7 +133,9 @@ class FacesByPrograms(ABC):
             Seconds.
         """
         clock, before = Clock(time_limit), self.value(W)
-        if W is not self._last:  # the same object goes on where the last step ended
+        # The same object: this step goes on where the last one ended.
+        last = self._last if self._last is not None and W is self._last["W"] else None
+        if last is None:
             for model in self._models:
                 model.forget()
         assignment = self._assign(W)
@@ -146,8 +150,10 @@ class FacesByPrograms(ABC):
                 if other.objective < (1.0 - _WORTH) * before:
                     found = other
                     break
-        self._last = found["W"]
-        return replace(found, iterations=iterations, solve_time=clock.seconds)
+        if last is not None and found["W"] is W and found.status is not Status.OPTIMAL:
+            found = replace(last, status=found.status)  # its multipliers are those of solved programs
+        self._last = replace(found, iterations=iterations, solve_time=clock.seconds)
+        return self._last
 
     def _assign(self, W: Vector) -> Assignment:
         """The face with the least score for each negative; -1 at positives."""
@@ -237,8 +243,9 @@ class ExactPolyceptron(FacesByPrograms):
 
         One for each face, since the faces' bases differ more than a face's from step to step.
         """
-        price, box = box_columns(self.X.shape[1] + 1, self.radius)
-        A = sp.csc_array(sp.hstack([sp.csc_array((lift(self.X) * self.y[:, None]).T), box]))
+        pull = sp.csc_array((lift(self.X) * self.y[:, None]).T) * self._units[:, None]
+        price, box = box_columns(self._units, self.radius)
+        A = sp.csc_array(sp.hstack([pull, box]))
         cost = np.concatenate([-np.ones(len(self.y)), price])
         return [PersistentLP(cost, A, 0.0, 0.0, 0.0, np.inf) for _ in range(self.n_faces)]
 
@@ -247,7 +254,8 @@ class ExactPolyceptron(FacesByPrograms):
         upper = np.full(model.shape[1], np.inf)
         upper[:n] = costs / unit
         found = model.solve(upper=upper, time_limit=clock.left)
-        return found.status, found.duals, np.clip(found.x[:n], 0.0, upper[:n]) * unit, found.iterations
+        u = np.clip(found.x[:n], 0.0, upper[:n]) * unit
+        return found.status, found.duals * self._units, u, found.iterations
 
     def _solve_program(self, k: int, costs: Vector, clock: Clock) -> tuple[Status, Vector, Vector, int]:
         from formulations.polyceptron import cell
@@ -261,20 +269,34 @@ class ExactPolyceptron(FacesByPrograms):
         return found.status, found["w"], found.duals["margin"], found.iterations
 
 
-def box_columns(rows: int, radius: float) -> tuple[Vector, Any]:
+def largest_entries(X: Any) -> Vector:
+    """The largest absolute value of each feature as a power of 2, so that nothing is rounded; 1 for none.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    """
+    size = abs(X).max(axis=0)
+    size = size.toarray().ravel() if sp.issparse(size) else np.asarray(size)
+    return np.exp2(np.ceil(np.log2(np.where(size > 0, size, 1.0))))
+
+
+def box_columns(units: Vector, radius: float) -> tuple[Vector, Any]:
     """Costs and columns of s⁺ and s⁻, which let balance fail at the price R; none for an infinite R.
 
     Parameters
     ----------
-    rows : int
-        Rows of balance.
+    units : ndarray of shape (number of rows,)
+        What each row of balance is multiplied with.
     radius : float
         R.
     """
+    rows = len(units)
     if np.isinf(radius):
         return np.zeros(0), sp.csc_array((rows, 0))
     one = sp.eye_array(rows, format="csc")
-    return np.full(2 * rows, radius), sp.hstack([-one, one])
+    return np.tile(radius / units, 2), sp.hstack([-one, one])
 
 
 def worse(*ends: Status) -> Status:
