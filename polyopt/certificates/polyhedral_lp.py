@@ -321,7 +321,7 @@ def _conditions(
 def _certificate(
     name: str, value: float, bound: float, residuals: list[Residual], box: _Box, tol: float
 ) -> Certificate:
-    single, zero = len(box.W) == 1, value == 0.0
+    single, zero = len(box.W) == 1, value == 0.0 and not box.broken
     proven = relative_gap(value, bound) <= tol and all(r.relative <= tol for r in residuals)
     if box.broken:
         claim = Claim.NONE
@@ -329,7 +329,7 @@ def _certificate(
         claim = Claim.OPTIMAL
     else:
         claim = Claim.STATIONARY if proven else Claim.SUBOPTIMAL_BY
-    notes = [_ZERO] if zero else [] if single else [_OTHERS]
+    notes = [_ZERO] if zero else [*([] if single else [_OTHERS]), *box.notes]
     return Certificate(
         program=name,
         claim=claim,
@@ -338,5 +338,5 @@ def _certificate(
         residuals=tuple(residuals),
         tol=tol,
         scope=name if single or zero else "the fixed-assignment program",
-        note=" ".join(notes + box.notes),
+        note=" ".join(notes),
     )
