@@ -123,6 +123,9 @@ def _newton(
             size *= 0.5
             if size < _LEAST_STEP:  # no lower point in double precision
                 return w, value, gradient, steps
+        # Where neither the loss nor its slope falls any more, rounding has the last word.
+        if found[0] >= value and found[1] @ found[1] >= gradient @ gradient:
+            return w, value, gradient, steps
         w, (value, gradient, away) = trial, found
     return w, value, gradient, max_iter
 
@@ -173,11 +176,16 @@ def _bfgs(
         if best[2] @ best[2] <= 2 * ridge * tol * best[1] or clock.is_over:
             raise StopIteration
 
-    if gradient @ gradient > 2 * ridge * tol * value:
-        small = len(w) <= _MOST_DENSE
-        tightest = {"gtol": 0.0} if small else {"gtol": 0.0, "ftol": 0.0}  # the gap says when it is enough
+    small = len(w) <= _MOST_DENSE
+    tightest = {"gtol": 0.0} if small else {"gtol": 0.0, "ftol": 0.0}  # the gap says when it is enough
+    before = np.inf
+    # Its line search gives up in narrow valleys, from where a fresh start goes on.
+    while best[2] @ best[2] > 2 * ridge * tol * best[1] and best[1] < before and steps < max_iter:
+        before = best[1]
         minimize(
-            evaluate, w, jac=True, method="BFGS" if small else "L-BFGS-B",
-            callback=after_step, options={"maxiter": max_iter, **tightest},
+            evaluate, best[0], jac=True, method="BFGS" if small else "L-BFGS-B",
+            callback=after_step, options={"maxiter": max_iter - steps, **tightest},
         )  # fmt: skip
+        if clock.is_over:
+            break
     return *best, steps

@@ -1,0 +1,302 @@
+"""SPLA1 and what the polyhedral family shares: criteria, cells, logistic regressions, certificates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from formulations import polyhedral, polytope, spla1
+from formulations.samples import two_blobs
+from formulations.solution import Status
+from polyopt.certificates import Claim, certify_spla1
+from polyopt.datasets import make_polytope
+from polyopt.outer.descent import descend, descend_from_many_starts
+from polyopt.outer.random_faces import random_faces
+from polyopt.outer.spla1 import LogisticCells
+from polyopt.solvers.logistic import solve_logistic
+
+RIDGE = 0.05
+
+
+def square(n=80, seed=0):
+    """Points of the plane, those in a square inside."""
+    rng = np.random.default_rng(seed)
+    X = 1.2 * rng.normal(size=(n, 2))
+    return X, np.where(np.abs(X).max(axis=1) < 1, 1.0, -1.0), rng
+
+
+def slope(function, W, h=1e-6):
+    """Gradient by central differences."""
+    found = np.zeros_like(W)
+    for place in np.ndindex(W.shape):
+        step = np.zeros_like(W)
+        step[place] = h
+        found[place] = (function(W + step) - function(W - step)) / (2 * h)
+    return found
+
+
+# -- criteria --------------------------------------------------------------------------------
+
+
+def test_pull_is_the_way_back_from_scores(rng):
+    X, W, R = rng.normal(size=(7, 3)), rng.normal(size=(2, 4)), rng.normal(size=(7, 2))
+    assert np.sum(polyhedral.scores(X, W) * R) == pytest.approx(np.sum(W * polyhedral.pull(X, R)))
+    assert polyhedral.scores(sp.csr_array(X), W) == pytest.approx(polyhedral.scores(X, W))
+    assert polyhedral.pull(sp.csr_array(X), R) == pytest.approx(polyhedral.pull(X, R))
+
+
+def test_the_criterion_s_gradient_is_of_the_misclassified_alone():
+    X, y, rng = square()
+    W, c = rng.normal(size=(4, 3)), rng.uniform(0.5, 2.0, len(y))
+    gradient = polyhedral.criterion_gradient(X, y, W, c)
+    assert gradient == pytest.approx(slope(lambda V: polyhedral.criterion(X, y, V, c), W), abs=1e-6)
+    own = np.eye(4)[polyhedral.cells(X, W)]
+    printed = -polyhedral.pull(X, (c * y)[:, None] * own)  # the paper's sum, over all of each cell
+    assert np.abs(printed - gradient).max() > 1.0
+
+
+def test_the_criterion_is_homogeneous_and_zero_at_nothing():
+    X, y, rng = square()
+    W = rng.normal(size=(3, 3))
+    assert polyhedral.criterion(X, y, 3 * W) == pytest.approx(3 * polyhedral.criterion(X, y, W))
+    assert polyhedral.criterion(X, y, 0 * W) == 0.0
+    assert np.abs(polyhedral.criterion_gradient(X, y, 0 * W)).max() > 0  # but no place to stay at
+
+
+def test_the_family_is_the_polytope_machine_turned_around():
+    X, y, rng = square()
+    W = rng.normal(size=(4, 3))
+    assert polyhedral.margin_error(X, y, W) == pytest.approx(
+        polytope.objective(X, -y, -W, C=1.0) - (W**2).sum()
+    )
+
+
+def test_the_best_scale_is_the_best():
+    for seed in range(30):
+        X, y, rng = square(30, seed)
+        W, c = rng.normal(size=(3, 3)), rng.uniform(0.5, 2.0, 30)
+        best = polyhedral.margin_error(X, y, polyhedral.best_scale(X, y, W, c) * W, c)
+        tried = [polyhedral.margin_error(X, y, t * W, c) for t in np.geomspace(1e-3, 1e3, 300)]
+        nothing = polyhedral.margin_error(X, y, 0 * W, c)
+        assert best <= min(tried) + 1e-9 or min(tried) >= 0.99 * nothing
+
+
+def test_separated_classes_scale_to_no_error_at_all():
+    X, y, W, b = make_polytope(60, 2, 4, margin=0.05, random_state=3)
+    faces = np.column_stack([W, b])
+    assert polyhedral.margin_error(X, y.astype(float), polyhedral.best_scale(X, y, faces) * faces) == 0.0
+
+
+# -- one cell --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["newton", "bfgs"])
+def test_a_cell_is_scikit_learn_s_logistic_regression(method):
+    X, y = two_blobs(100, seed=2)
+    c = np.where(y > 0, 1.0, 0.4)
+    found = solve_logistic(X, y, c, np.zeros(4), ridge=RIDGE, method=method, tol=1e-13)
+    lifted = np.column_stack([X, np.ones(100)])
+    theirs = LogisticRegression(C=1 / RIDGE, fit_intercept=False, tol=1e-12, max_iter=10_000)
+    theirs.fit(lifted, y, sample_weight=c)
+    assert found["w"] == pytest.approx(theirs.coef_[0], abs=1e-5)
+    program = spla1.cell(X, y, c, RIDGE).solve()
+    assert found.objective == pytest.approx(program.objective, rel=1e-9)
+    assert found["w"] == pytest.approx(program["w"], abs=1e-5)
+    assert found.bound <= program.objective * (1 + 1e-12)
+    assert found.status is Status.OPTIMAL
+    sparse = solve_logistic(sp.csr_array(X), y, c, np.zeros(4), ridge=RIDGE, method=method, tol=1e-13)
+    assert sparse["w"] == pytest.approx(found["w"], abs=1e-8)
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["newton", "bfgs"]))
+@settings(max_examples=40, deadline=None)
+def test_a_cell_s_bound_is_below_every_value(seed, method):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(12, 2)), 1) * rng.choice([0.0, 1e-4, 1.0, 1e4], size=2)
+    y, c = rng.choice([-1.0, 1.0], 12), rng.uniform(0.1, 3.0, 12)
+    start = rng.normal(size=3)
+    best = solve_logistic(X, y, c, start, ridge=RIDGE, method="newton", tol=1e-12)
+    few = solve_logistic(X, y, c, start, ridge=RIDGE, method=method, max_iter=2)
+    if best.status is Status.OPTIMAL:
+        assert best.objective - best.bound <= 1e-11 * best.objective
+    else:  # at a scale of 1e4 the slope cannot be known well enough, which is said
+        assert best.status is Status.STALLED
+        assert np.abs(X).max() > 1e3
+    assert few.bound <= best.objective * (1 + 1e-12) <= few.objective * (1 + 1e-9)
+
+
+def test_without_penalty_a_separable_cell_has_no_end(rng):
+    X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
+    sizes = [
+        np.linalg.norm(solve_logistic(X, y, np.ones(4), np.zeros(2), ridge=ridge)["w"])
+        for ridge in (1e-2, 1e-5, 1e-8)
+    ]
+    assert sizes[0] < sizes[1] - 3 < sizes[2] - 6
+    with pytest.raises(ValueError, match="ridge must be positive"):
+        spla1.cell(X, y, ridge=0.0)
+
+
+# -- the alternation -------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["random", "ties", "copies", "one point", "flat"]))
+@settings(max_examples=40, deadline=None)
+def test_with_all_positives_in_every_program_no_step_raises_the_loss(seed, kind):
+    X, y, rng = square(40, seed)
+    if kind == "ties":
+        X = np.round(X)
+    elif kind == "copies":
+        X[20:] = X[:20]  # with labels that may contradict
+    elif kind == "one point":
+        y = np.where(np.arange(40) == 7, 1.0, -1.0)
+    elif kind == "flat":
+        X[:, 1] = 0.0
+    y[:2] = 1.0, -1.0
+    c = rng.uniform(0.5, 2.0, 40)
+    problem = LogisticCells(X, y, c, 3, ridge=RIDGE, positives="all")
+    found = descend(problem, problem.start(rng), max_iter=30)
+    values = [record["objective"] for record in found.history]
+    assert (np.diff(values) <= 1e-9 * values[0]).all()
+    assert found.objective == pytest.approx(
+        polyhedral.hard_loss(X, y, found["W"], c, RIDGE, "all"), rel=1e-12
+    )
+
+
+def test_the_paper_s_alternation_rises_and_its_best_point_is_kept():
+    rose = 0
+    for seed in range(12):
+        X, y, rng = square(80, seed)
+        problem = LogisticCells(X, y, np.ones(80), 4, ridge=1e-3)
+        found = descend(problem, problem.start(rng), max_iter=30, patience=30)
+        values = np.array([record["objective"] for record in found.history])
+        rose += (np.diff(values) > 1e-3).any()
+        assert found.objective == pytest.approx(values.min(), rel=1e-8)
+        assert found.objective == pytest.approx(polyhedral.hard_loss(X, y, found["W"], ridge=1e-3))
+    assert rose >= 6
+
+
+@pytest.mark.parametrize("positives", ["cell", "all"])
+def test_the_engines_agree(positives):
+    X, y, rng = square(60, 5)
+    c = rng.uniform(0.5, 2.0, 60)
+    W = random_faces(X, y, c, 3, rng)
+    steps = [
+        LogisticCells(X, y, c, 3, ridge=RIDGE, positives=positives, engine=engine).step(W, None)
+        for engine in ("newton", "bfgs", "program")
+    ]
+    for other in steps[1:]:  # of the faces; their loss is in new cells, where it is not flat
+        assert other["W"] == pytest.approx(steps[0]["W"], abs=2e-6)
+
+
+def test_a_weight_is_a_repetition():
+    X, y, rng = square(40, 1)
+    counts = rng.integers(1, 4, 40)
+    rows = np.repeat(np.arange(40), counts)
+    weighted = LogisticCells(X, y, counts.astype(float), 3, ridge=RIDGE)
+    repeated = LogisticCells(X[rows], y[rows], np.ones(len(rows)), 3, ridge=RIDGE)
+    one, two = (descend_from_many_starts(p, n_init=3, seed=4) for p in (weighted, repeated))
+    assert one["W"] == pytest.approx(two["W"], abs=1e-6)
+
+
+def test_an_unused_face_stays_where_it_is_and_is_said():
+    X, y, _ = square(60, 0)
+    W = np.array([[1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], [0.0, 0.0, 1e6]])
+    problem = LogisticCells(X, y, np.ones(60), 3, ridge=RIDGE)
+    step = problem.step(W, None)
+    assert (step["W"][2] == W[2]).all()
+    assert problem.record(W) == {"occupied": 2.0}
+
+
+def test_random_faces_know_neither_units_nor_order(rng):
+    X, y, _ = square(50, 2)
+    c = rng.uniform(0.5, 2.0, 50)
+    W = random_faces(X, y, c, 3, np.random.default_rng(1))
+    order, units = rng.permutation(50), np.array([1e-3, 50.0])
+    moved = random_faces((X * units + 5.0)[order], y[order], c[order], 3, np.random.default_rng(1))
+    assert polyhedral.scores(X * units + 5.0, moved) == pytest.approx(polyhedral.scores(X, W), abs=1e-9)
+
+
+def test_limits_keep_the_best_point(monkeypatch):
+    X, y, rng = square(80, 3)
+    problem = LogisticCells(X, y, np.ones(80), 4, ridge=1e-3)
+    W = problem.start(rng)
+    timed = descend(problem, W, time_limit=1e-9)
+    assert timed.status is Status.TIME_LIMIT
+    assert timed.objective <= problem.value(W)
+    calls = []
+
+    def interrupted(W, time_limit):
+        calls.append(1)
+        if len(calls) > 3:
+            raise KeyboardInterrupt
+        return LogisticCells.step(problem, W, time_limit)
+
+    monkeypatch.setattr(problem, "step", interrupted)
+    stopped = descend_from_many_starts(problem, n_init=2)
+    assert stopped.status is Status.INTERRUPTED
+    assert stopped.objective == pytest.approx(problem.value(stopped["W"]))
+    assert stopped.objective < stopped.history[0]["objective"]
+
+
+# -- certificates ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fixed_point():
+    X, y, rng = square(80, 0)
+    c = rng.uniform(0.5, 2.0, 80)
+    problem = LogisticCells(X, y, c, 3, ridge=RIDGE, positives="all")
+    return X, y, c, descend_from_many_starts(problem, n_init=3)["W"]
+
+
+def test_a_fixed_point_is_stationary_and_its_bound_that_of_the_programs(fixed_point):
+    X, y, c, W = fixed_point
+    certificate = certify_spla1(X, y, W, ridge=RIDGE, C=c, positives="all")
+    assert certificate.claim is Claim.STATIONARY
+    members = polyhedral.belonging(y, polyhedral.cells(X, W), 3, "all")
+    optimum = sum(spla1.cell(X, y, c * members[:, k], RIDGE).solve().objective for k in range(3))
+    assert certificate.dual_value == pytest.approx(optimum, rel=1e-7)
+    assert certificate.primal_value == pytest.approx(polyhedral.hard_loss(X, y, W, c, RIDGE, "all"))
+
+
+def test_a_perturbed_point_fails(fixed_point):
+    X, y, c, W = fixed_point
+    off = W.copy()
+    off[1, 0] += 1e-2
+    certificate = certify_spla1(X, y, off, ridge=RIDGE, C=c, positives="all")
+    assert certificate.claim is Claim.SUBOPTIMAL_BY
+    assert certificate.dual_value < certificate.primal_value
+    assert certificate.worst.row == "W"
+    natural = polyhedral.cells(X, W)
+    other = np.where(np.arange(80) == np.flatnonzero(y < 0)[0], (natural + 1) % 3, natural)
+    moved = certify_spla1(X, y, W, ridge=RIDGE, C=c, positives="all", assignment=other)
+    assert moved.claim is Claim.SUBOPTIMAL_BY
+
+
+def test_one_face_is_optimal():
+    X, y = two_blobs(60)
+    w = solve_logistic(X, y, np.ones(60), np.zeros(4), ridge=RIDGE, tol=1e-13)["w"]
+    certificate = certify_spla1(X, y, w[None, :], ridge=RIDGE)
+    assert certificate.claim is Claim.OPTIMAL
+    assert certificate.relative_gap < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ridge": 0.0}, "ridge must be positive"),
+        ({"W": np.zeros((2, 2))}, "W must be finite, of shape K x 4"),
+        ({"W": np.full((2, 4), np.nan)}, "W must be finite"),
+        ({"positives": "some"}, "positives must be"),
+        ({"assignment": np.full(60, 2)}, "assignment must have shape"),
+    ],
+)
+def test_nonsense_is_refused(change, message):
+    X, y = two_blobs(60)
+    given_ = {"W": np.ones((2, 4)), "ridge": 1.0, **change}
+    with pytest.raises(ValueError, match=message):
+        certify_spla1(X, y, given_.pop("W"), **given_)
