@@ -11,8 +11,15 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from formulations.mixture import log_odds
 from formulations.polytope import lift
-from formulations.rademacher import contraction_complexity, faces_complexity, polytope_bound
+from formulations.rademacher import (
+    contraction_complexity,
+    faces_complexity,
+    log_odds_lipschitz,
+    plume_bound,
+    polytope_bound,
+)
 
 
 def sample(n, m=2, seed=0):
@@ -203,3 +210,88 @@ def test_wrong_input_is_named(change, message):
     arguments = {"X": sample(5), "y": np.ones(5), "W": np.ones((1, 3)), **change}
     with pytest.raises(ValueError, match=message):
         polytope_bound(**arguments)
+
+
+# -- PLUME ---------------------------------------------------------------------------------
+
+
+def odds(s, gamma):
+    """Log-odds at scores, by faces that are the coordinates."""
+    K = s.shape[1]
+    return log_odds(s, np.column_stack([np.eye(K), np.zeros(K)]), gamma)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    K=st.integers(1, 12),
+    gamma=st.sampled_from([0.0, 0.3, 0.9999, 1.0, 1.0001, 2.0, 10.0, 1e3]),
+)
+def test_log_odds_change_by_no_more_than_the_lipschitz_constant(seed, K, gamma):
+    rng = np.random.default_rng(seed)
+    spread = 10.0 ** rng.uniform(-2, 1, (500, 1)) / max(gamma, 1.0)
+    one = rng.uniform(-6, 6, (500, 1)) + spread * np.abs(rng.normal(size=(500, K)))
+    other = one + 10.0 ** rng.uniform(-4, 1, (500, 1)) * spread * rng.normal(size=(500, K))
+    change, distance = np.abs(odds(one, gamma) - odds(other, gamma)), np.linalg.norm(one - other, axis=1)
+    assert (change <= log_odds_lipschitz(gamma, K) * distance * (1 + 1e-6) + 1e-9).all()
+
+
+def test_the_lipschitz_constant_is_not_idle():
+    assert log_odds_lipschitz(0.0, 5) == log_odds_lipschitz(7.0, 1) == 1.0
+    # Continuous where its form changes, and of the order of ln K however sharp the gate is.
+    assert log_odds_lipschitz(1.0 + 1e-9, 4) == pytest.approx(log_odds_lipschitz(1.0, 4), abs=1e-6)
+    assert log_odds_lipschitz(1e9, 4) < log_odds_lipschitz(1e9, 100) < 1 + np.sqrt(2) * np.log(100)
+    # The steepest that was found: one face below K − 1 others, at a distance of about 1/γ.
+    for gamma, K, share in ((3.0, 2, 0.7), (100.0, 2, 0.75), (100.0, 6, 0.55), (0.3, 6, 0.75)):
+        distances = np.linspace(0, 8, 800)[:, None] / gamma
+        steepest = 0.0
+        for level in np.linspace(-8, 8, 65):
+            s = level + distances * np.r_[0.0, np.ones(K - 1)]
+            slopes = [(odds(s + 1e-5 * e, gamma) - odds(s - 1e-5 * e, gamma)) / 2e-5 for e in np.eye(K)]
+            steepest = max(steepest, np.linalg.norm(slopes, axis=0).max())
+        assert share * log_odds_lipschitz(gamma, K) < steepest <= log_odds_lipschitz(gamma, K) + 1e-6
+
+
+def test_the_bound_of_plume_by_hand():
+    X = np.array([[0.0], [sqrt(3.0)], [0.0]])
+    bound = plume_bound(X, [1, -1, 1], [[1.0, 0.0]], gamma=5.0, delta=0.1)
+    # One face: the log-odds are the score, L = 1, and the factor √2 is Maurer's.
+    assert bound.empirical == pytest.approx((1 + 1 + 1) / 3)
+    assert bound.hinge == pytest.approx((1 + 1 + sqrt(3) + 1) / 3)
+    assert bound.capacity == pytest.approx(2 * sqrt(2) * sqrt(6) / 3)
+    assert bound.confidence + bound.price == pytest.approx(3 * sqrt(log(2 / (0.1 / 2 / 3)) / 6))
+    assert bound.gamma == 1.0
+    # More faces: L times the polytope's, for the same norms.
+    X, W = sample(50, seed=3), np.random.default_rng(0).normal(size=(4, 3))
+    y = np.where(np.arange(50) % 2, 1.0, -1.0)
+    polytope, mixture = polytope_bound(X, y, W), plume_bound(X, y, W, gamma=2.0)
+    assert (polytope.form, mixture.form) == ("faces", "faces")
+    assert mixture.capacity == pytest.approx(sqrt(2) * log_odds_lipschitz(2.0, 4) * polytope.capacity)
+    assert mixture.price == pytest.approx(polytope.price)
+    margins = y * log_odds(X, W, 2.0)
+    assert mixture.empirical == pytest.approx(np.clip(1 - margins, 0, 1).mean())
+    with pytest.raises(ValueError, match="gamma must be at least 0"):
+        plume_bound(X, y, W, gamma=-1.0)
+    with pytest.raises(ValueError, match=r"W must be of shape \(K, 3\)"):
+        plume_bound(X, y, W[:, :2], gamma=1.0)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 5.0])
+def test_the_bound_of_plume_holds_in_the_worst_case_and_says_something(gamma):
+    # Labels of noise, and faces that fit them: the ramp's risk is known.
+    rng = np.random.default_rng(5)
+    X_new = rng.normal(size=(20_000, 2))
+    largest = 0.0
+    for _ in range(20):
+        X, y = rng.normal(size=(60, 2)), rng.choice([-1.0, 1.0], 60)
+        candidates = 2.0 * rng.normal(size=(300, 3, 3))
+        ramps = [np.clip(1 - y * log_odds(X, W, gamma), 0, 1).mean() for W in candidates]
+        W = candidates[int(np.argmin(ramps))]
+        bound, f = plume_bound(X, y, W, gamma), log_odds(X_new, W, gamma)
+        deviation = 0.5 * (np.clip(1 - f, 0, 1) + np.clip(1 + f, 0, 1)).mean() - bound.empirical
+        largest = max(largest, deviation)
+        assert deviation <= bound.capacity + bound.confidence + bound.price
+    assert largest > 0.1
+    X = rng.uniform(-2, 2, size=(200_000, 2))
+    square = 4.0 * np.array([[1.0, 0, 1], [-1, 0, 1], [0, 1, 1], [0, -1, 1]])
+    y = np.where(log_odds(X, square, gamma) > 0, 1.0, -1.0)
+    assert not plume_bound(X, y, square, gamma).vacuous

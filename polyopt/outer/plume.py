@@ -11,11 +11,13 @@ it is better to begin with a soft one, and to sharpen it on the way.
 from __future__ import annotations
 
 import copy
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from formulations import mixture
@@ -109,6 +111,7 @@ class PlumeProblem:
         self.method = self.climber if method == "auto" else method
         self.inner = inner or _INNER[self.climber]
         self._program: Program | None = None
+        self._known: tuple[Array, float] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the built program, which each process makes for itself."""
@@ -117,7 +120,7 @@ class PlumeProblem:
     def at(self, gamma: float) -> PlumeProblem:
         """The same problem with another sharpness of the gate."""
         other = copy.copy(self)
-        other.gamma, other._program = gamma, None
+        other.gamma, other._program, other._known = gamma, None, None
         return other
 
     def start(self, rng: np.random.Generator) -> Array:
@@ -126,12 +129,15 @@ class PlumeProblem:
         return self._around_clusters(W, rng) if self.init == "kmeans" and (self.y < 0).any() else W
 
     def _around_clusters(self, W: Array, rng: np.random.Generator) -> Array:
-        """Faces with a score of 1 at the mean of the positives and of -1 at a centre of negatives; some of W."""
+        """Faces that score 1 at the mean of the positives and -1 at a centre of negatives, and some of W."""
         inside, outside = np.flatnonzero(self.y > 0), np.flatnonzero(self.y < 0)
         scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.c)
         mean = np.asarray(self.X[inside].T @ self.c[inside]) / self.c[inside].sum()
         clusters = KMeans(min(self.n_faces, len(outside)), n_init=1, random_state=int(rng.integers(2**31)))
-        clusters.fit(scaler.transform(self.X[outside]), sample_weight=self.c[outside])
+        with warnings.catch_warnings():
+            # Fewer distinct negatives than faces: centres that coincide, of faces that do not.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            clusters.fit(scaler.transform(self.X[outside]), sample_weight=self.c[outside])
         ways = mean / scaler.scale_ - clusters.cluster_centers_
         lengths = np.linalg.norm(ways, axis=1)
         # Of no length where a centre is at the mean; a random face alone is better there.
@@ -142,7 +148,10 @@ class PlumeProblem:
 
     def value(self, W: Array) -> float:
         """The penalised negative log-likelihood L(W)."""
-        return mixture.loss(self.X, self.y, W, self.gamma, self.c, self.ridge)
+        # A step, its record and the next step ask for the same one.
+        if self._known is None or self._known[0] is not W:
+            self._known = W, mixture.loss(self.X, self.y, W, self.gamma, self.c, self.ridge)
+        return self._known[1]
 
     def step(self, W: Array, time_limit: float | None = None) -> Solution:
         """An E-step and an M-step, or the same point, as STALLED, where they would not lower L."""

@@ -1,0 +1,589 @@
+"""PLUME: its probabilities and objectives, programs, solvers, expectation and maximisation, certificates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import entr, expit
+from sklearn.linear_model import LogisticRegression
+
+from formulations import mixture, plume
+from formulations.polyhedral import hard_loss, scores
+from formulations.polytope import lift
+from formulations.solution import Solution, Status
+from polyopt.certificates import Claim, certify_plume, certify_program
+from polyopt.outer.descent import descend
+from polyopt.outer.plume import PlumeProblem, solve_plume
+from polyopt.solvers.plume import MOST_FOR_NEWTON, maximise, polish
+
+GAMMAS = [0.5, 2.0, 5.0]
+METHODS = ["newton", "bfgs", "gradient"]
+RIDGE = 1e-2
+
+
+def square(n=60, seed=0):
+    """Positives inside a square, with weights; faces that have nothing to do with it."""
+    rng = np.random.default_rng(seed)
+    X = 1.2 * rng.normal(size=(n, 2))
+    y = np.where(np.abs(X).max(axis=1) < 1, 1.0, -1.0)
+    return X, y, rng.uniform(0.5, 2.0, n), rng.normal(size=(3, 3))
+
+
+def differences(f, W, step=1e-6):
+    """Central differences of f by each entry of W, in the last axis."""
+    found = []
+    for place in np.ndindex(W.shape):
+        up, down = W.copy(), W.copy()
+        up[place] += step
+        down[place] -= step
+        found.append((np.asarray(f(up)) - np.asarray(f(down))) / (2 * step))
+    return np.stack(found, axis=-1)
+
+
+# -- the model -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gamma", [0.0, *GAMMAS])
+def test_the_probabilities_are_those_of_the_definition(gamma):
+    X, y, _, W = square()
+    s = X @ W[:, :-1].T + W[:, -1]
+    g = np.exp(-gamma * s) / np.exp(-gamma * s).sum(axis=1, keepdims=True)
+    P = (g / (1 + np.exp(-s))).sum(axis=1)
+    assert mixture.gate(X, W, gamma) == pytest.approx(g, abs=1e-12)
+    assert mixture.posterior(X, W, gamma) == pytest.approx(P, abs=1e-12)
+    assert mixture.log_odds(X, W, gamma) == pytest.approx(np.log(P / (1 - P)), abs=1e-9)
+    joint = g / (1 + np.exp(-y[:, None] * s))
+    R = mixture.responsibilities(X, y, W, gamma)
+    assert pytest.approx(joint / joint.sum(axis=1, keepdims=True), abs=1e-12) == R
+    assert mixture.loss(X, y, W, gamma) == pytest.approx(-np.log(joint.sum(axis=1)).sum())
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_gradients_and_hessians_agree_with_finite_differences(gamma):
+    X, y, c, W = square()
+    R = mixture.responsibilities(X, y, W[::-1] + 0.3, gamma)
+    for held in (R, None):
+        rest = (held, gamma, c, RIDGE)
+        value, gradient = mixture.value_and_gradient(X, y, W, *rest)
+        numeric = differences(lambda V, rest=rest: mixture.value_and_gradient(X, y, V, *rest)[0], W)
+        assert gradient.ravel() == pytest.approx(numeric, rel=1e-6, abs=1e-6)
+        H = mixture.hessian(X, y, W, *rest)
+        numeric = differences(lambda V, rest=rest: mixture.value_and_gradient(X, y, V, *rest)[1].ravel(), W)
+        assert pytest.approx(numeric, rel=1e-6, abs=1e-5) == H
+        alpha = mixture.multipliers(X, y, W, held, gamma, c)
+        assert gradient == pytest.approx(RIDGE * W - alpha.T @ lift(X))
+        terms = np.abs(alpha)[:, :, None] * np.abs(lift(X))[:, None]
+        largest = max(terms.sum(axis=0).max(), RIDGE * np.abs(W).max())
+        assert mixture.turnover(X, y, W, *rest) == pytest.approx(largest)
+    assert mixture.expected(X, y, W, R, gamma, c, RIDGE) == pytest.approx(
+        mixture.value_and_gradient(X, y, W, R, gamma, c, RIDGE)[0], rel=1e-14
+    )
+    assert mixture.loss(X, y, W, gamma, c, RIDGE) == value
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_the_m_step_is_convex_and_the_likelihood_is_not(gamma, rng):
+    X, y, c, _ = square()
+    least = []
+    for _ in range(10):
+        W, other = rng.normal(size=(2, 3, 3)) * 2.0
+        R = mixture.responsibilities(X, y, other, gamma)
+        H = mixture.hessian(X, y, W, R, gamma, c)
+        assert np.linalg.eigvalsh(H)[0] >= -1e-9 * np.abs(H).max()
+        least.append(np.linalg.eigvalsh(mixture.hessian(X, y, W, None, gamma, c))[0])
+    assert min(least) < -1e-2
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_the_m_step_touches_the_likelihood_from_above(gamma, rng):
+    X, y, c, W = square()
+    R = mixture.responsibilities(X, y, W, gamma)
+    entropy = c @ entr(R).sum(axis=1)
+    value, slope = mixture.value_and_gradient(X, y, W, R, gamma, c, RIDGE)
+    own, likewise = mixture.value_and_gradient(X, y, W, None, gamma, c, RIDGE)
+    assert value - entropy == pytest.approx(own, rel=1e-12)
+    assert slope == pytest.approx(likewise, abs=1e-10)  # Fisher's identity
+    for size in (1e-3, 0.1, 3.0):
+        V = W + size * rng.normal(size=W.shape)
+        above = mixture.expected(X, y, V, R, gamma, c, RIDGE) - entropy
+        assert above >= mixture.loss(X, y, V, gamma, c, RIDGE) - 1e-10
+
+
+def test_a_sharp_gate_is_spla1_and_no_gate_the_mean_of_the_experts(rng):
+    X, y, c, _ = square(200)
+    W = rng.normal(size=(4, 3))
+    s = scores(X, W)
+    h, distance = s.min(axis=1), np.diff(np.sort(s, axis=1)[:, :2])[:, 0]
+    assert mixture.loss(X, y, W, 1e7, c, RIDGE) == pytest.approx(hard_loss(X, y, W, c, RIDGE), rel=1e-6)
+    for gamma in (0.0, 1.0, 5.0, 50.0):
+        off = np.abs(mixture.posterior(X, W, gamma) - expit(h))
+        assert (off <= 3 * np.exp(-gamma * distance) + 1e-12).all()
+    assert off.max() > 1e-6
+    assert mixture.posterior(X, W, 0.0) == pytest.approx(expit(s).mean(axis=1), abs=1e-12)
+    assert mixture.log_odds(X, W[:1], 7.0) == pytest.approx(s[:, 0], abs=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0, 1e6])
+def test_scores_of_a_hundred_million_do_not_overflow(gamma):
+    X, y, c, W = square()
+    W = 1e8 * W
+    with np.errstate(all="raise", under="ignore"):
+        odds = mixture.log_odds(X, W, gamma)
+        value, gradient = mixture.value_and_gradient(X, y, W, None, gamma, c, RIDGE)
+        R = mixture.responsibilities(X, y, W, gamma)
+        H = mixture.hessian(X, y, W, R, gamma, c, RIDGE)
+    assert all(np.isfinite(found).all() for found in (odds, value, gradient, R, H))
+    if gamma > 0:
+        h = scores(X, W).min(axis=1)
+        assert np.sign(odds).tolist() == np.sign(h).tolist()
+        assert odds == pytest.approx(h, abs=np.log(3) + 1e-6)  # at γ = 1 a face far away still counts
+        assert value == pytest.approx(hard_loss(X, y, W, c, RIDGE), rel=1e-7)
+
+
+@pytest.mark.parametrize("form", [sp.csr_array, sp.csr_matrix, lambda X: X.astype(np.float32)])
+def test_sparse_and_single_precision_are_the_same_model(form):
+    X, y, c, W = square(700)  # of more than one block
+    X = X.astype(np.float32).astype(float)
+    other, R = form(X), mixture.responsibilities(X, y, W[::-1], 2.0)
+    for held in (R, None):
+        rest = (held, 2.0, c, RIDGE)
+        one, same = (mixture.value_and_gradient(A, y, W, *rest) for A in (X, other))
+        assert same[0] == pytest.approx(one[0], rel=1e-13)
+        assert same[1] == pytest.approx(one[1], rel=1e-10, abs=1e-10)
+        one, same = (mixture.hessian(A, y, W, *rest) for A in (X, other))
+        assert same == pytest.approx(one, rel=1e-10, abs=1e-9)
+        assert mixture.turnover(other, y, W, *rest) == pytest.approx(mixture.turnover(X, y, W, *rest))
+    assert mixture.log_odds(other, W, 2.0) == pytest.approx(mixture.log_odds(X, W, 2.0), abs=1e-12)
+
+
+# -- the programs --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_every_way_to_the_m_step_ends_at_one_point(gamma):
+    X, y, c, W = square()
+    R = mixture.responsibilities(X, y, W, gamma)
+    exact = plume.m_step(X, y, R, gamma, c, RIDGE).solve()
+    dual = plume.m_step_dual(X, y, R, gamma, c, RIDGE).solve()
+    assert dual.objective == pytest.approx(exact.objective, rel=1e-9)
+    for method in METHODS:
+        # The gradient is at the limits of double precision before the others are.
+        found = maximise(X, y, c, R, W, gamma=gamma, ridge=RIDGE, method=method, max_iter=5000, tol=1e-9)
+        loose = 1e3 if method == "gradient" else 1.0
+        assert found.objective == pytest.approx(exact.objective, rel=1e-8)
+        assert found["W"] == pytest.approx(exact["W"], abs=1e-5 * loose)
+        assert found.bound <= exact.objective * (1 + 1e-9)
+        assert found.bound == pytest.approx(found.objective, rel=1e-9)
+        assert found.objective == mixture.expected(X, y, found["W"], R, gamma, c, RIDGE)
+    newton = maximise(X, y, c, R, W, gamma=gamma, ridge=RIDGE, method="newton")
+    assert newton.status is Status.OPTIMAL
+    assert newton.iterations <= 12
+    recovered = plume.recover(X, y, R, dual["p"], dual["u"], gamma, c, RIDGE)["W"]
+    assert recovered == pytest.approx(newton["W"], abs=1e-3)
+
+
+def test_the_multipliers_of_the_program_are_what_the_docstring_says():
+    X, y, c, W = square(30)
+    gamma, ridge = 1.0, 0.5
+    R = mixture.responsibilities(X, y, W, gamma)
+    primal = plume.m_step(X, y, R, gamma, c, ridge).solve()
+    dual = plume.m_step_dual(X, y, R, gamma, c, ridge).solve()
+    alpha = mixture.multipliers(X, y, primal["W"], R, gamma, c)
+    assert primal.duals["score"] == pytest.approx(alpha, abs=1e-5)
+    assert primal["W"] == pytest.approx(alpha.T @ lift(X) / ridge, abs=1e-5)
+    assert dual["p"] == pytest.approx(mixture.gate(X, primal["W"], gamma), abs=1e-5)
+    assert dual["u"] == pytest.approx(expit(-y[:, None] * primal["S"]), abs=1e-3)
+    normaliser = np.log(np.exp(-gamma * primal["S"]).sum(axis=1))
+    assert dual.duals["gate"] == pytest.approx(c * (normaliser - 1.0), abs=1e-4)
+    assert max(np.abs(dual.duals[name]).max() for name in ("share", "mistake", "certainty")) < 1e-5
+
+
+def test_new_responsibilities_need_no_new_program():
+    X, y, c, W = square(30)
+    program = plume.m_step(X, y, mixture.responsibilities(X, y, W, 2.0), 2.0, c, 0.1)
+    program.solve()
+    assert program.problem.is_dpp()
+    assert plume.m_step_dual(X, y, program.parameters["R"].value, 2.0, c, 0.1).problem.is_dpp()
+    R = mixture.responsibilities(X, y, -W, 2.0)
+    again, fresh = program.set(R=R, C=2 * c).solve(), plume.m_step(X, y, R, 2.0, 2 * c, 0.1).solve()
+    assert again.objective == pytest.approx(fresh.objective, rel=1e-9)
+    assert again["W"] == pytest.approx(fresh["W"], abs=1e-5)
+
+
+def test_a_point_that_is_not_optimal_fails_the_program_s_conditions():
+    X, y, c, W = square(30)
+    program = plume.m_step(X, y, mixture.responsibilities(X, y, W, 1.0), 1.0, c, 0.5)
+    found = program.solve()
+    assert certify_program(program, found.primal, found.duals).claim is Claim.OPTIMAL
+    moved = {"W": found["W"] + 1e-3, "S": scores(X, found["W"] + 1e-3)}
+    assert certify_program(program, moved, found.duals).claim is Claim.NONE
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"R": np.ones((2, 2))}, r"responsibilities must be of shape \(3, K\), not \(2, 2\)"),
+        ({"R": np.ones((3, 2))}, "each row must add up to 1"),
+        ({"gamma": -1.0}, "gamma must be at least 0 and finite, not -1.0"),
+        ({"gamma": np.inf}, "gamma must be at least 0 and finite"),
+        ({"ridge": 0.0}, "ridge must be positive"),
+        ({"y": [0, 1, 1]}, "y must hold only"),
+    ],
+)
+def test_wrong_input_of_the_programs_is_named(change, message):
+    arguments = {"X": np.eye(3), "y": [1, -1, 1], "R": np.full((3, 2), 0.5), "gamma": 1.0, **change}
+    with pytest.raises(ValueError, match=message):
+        plume.m_step(**arguments)
+
+
+# -- solvers -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_likelihood_itself_never_rises_and_ends_flat(method):
+    for gamma in GAMMAS:
+        X, y, c, W = square()
+        found = polish(X, y, c, W, gamma=gamma, ridge=RIDGE, method=method, max_iter=3000, tol=1e-8)
+        assert found.objective < mixture.loss(X, y, W, gamma, c, RIDGE)
+        assert found.objective == mixture.loss(X, y, found["W"], gamma, c, RIDGE)
+        assert found.bound is None
+        certificate = certify_plume(X, y, found["W"], gamma=gamma, ridge=RIDGE, C=c)
+        assert certificate.claim is Claim.STATIONARY
+        again = polish(X, y, c, found["W"], gamma=gamma, ridge=RIDGE, method=method, max_iter=100, tol=1e-15)
+        assert again.objective <= found.objective
+
+
+def test_a_limit_keeps_the_best_point():
+    X, y, c, W = square()
+    R = mixture.responsibilities(X, y, W, 2.0)
+    start = mixture.expected(X, y, W, R, 2.0, c, RIDGE)
+    for method in METHODS:
+        model = {"gamma": 2.0, "ridge": RIDGE, "method": method}
+        one = maximise(X, y, c, R, W, max_iter=1, **model)
+        assert (one.status, one.iterations) == (Status.ITERATION_LIMIT, 1)
+        assert one.objective < start
+        none = maximise(X, y, c, R, W, time_limit=0.0, **model)
+        assert none.status is Status.TIME_LIMIT
+        assert none.objective <= start
+
+
+def interrupted(monkeypatch, after):
+    """Ctrl-C at the given evaluation of an objective with its gradient."""
+    original, calls = mixture.value_and_gradient, []
+
+    def counted(*arguments):
+        calls.append(1)
+        if len(calls) == after:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(mixture, "value_and_gradient", counted)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_interrupted_solver_keeps_its_point(method, monkeypatch):
+    X, y, c, W = square()
+    R = mixture.responsibilities(X, y, W, 2.0)
+    start = mixture.expected(X, y, W, R, 2.0, c, RIDGE)
+    interrupted(monkeypatch, after=3 if method == "newton" else 8)
+    found = maximise(X, y, c, R, W, gamma=2.0, ridge=RIDGE, method=method, max_iter=500)
+    assert found.status is Status.INTERRUPTED
+    assert found.objective < start
+    assert found.objective == mixture.expected(X, y, found["W"], R, 2.0, c, RIDGE)
+
+
+def test_newton_says_when_the_faces_are_too_many():
+    X, y, c = np.zeros((2, MOST_FOR_NEWTON)), np.array([1.0, -1.0]), np.ones(2)
+    R, W = np.ones((2, 1)), np.zeros((1, MOST_FOR_NEWTON + 1))
+    with pytest.raises(ValueError, match=r"at most 5000 entries, not 5001.*method='bfgs'"):
+        maximise(X, y, c, R, W, gamma=1.0, ridge=1.0)
+    with pytest.raises(ValueError, match="'newton', 'bfgs' or 'gradient', not 'adam'"):
+        maximise(X, y, c, R, W, gamma=1.0, ridge=1.0, method="adam")
+    assert maximise(X, y, c, R, W, gamma=1.0, ridge=1.0, method="bfgs").status is Status.OPTIMAL
+
+
+def test_separable_data_without_a_ridge_have_no_optimum():
+    X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
+    R, c = np.full((4, 2), 0.5), np.ones(4)
+    # Along a common shift the objective falls for ever towards n ln K.
+    values = [mixture.expected(X, y, np.tile([t, 0.0], (2, 1)), R, 1.0) for t in (1.0, 10.0, 100.0)]
+    assert values[0] > values[1] > values[2] == pytest.approx(4 * np.log(2), abs=1e-12)
+    found = maximise(X, y, c, R, np.array([[1.0, 0.0], [0.9, 0.1]]), gamma=1.0, ridge=0.0, max_iter=50)
+    assert found.bound is None
+    assert found.objective == pytest.approx(4 * np.log(2), abs=1e-3)
+
+
+# -- expectation and maximisation ----------------------------------------------------------
+
+
+def steps_of(problem, W, count):
+    values = [problem.value(W)]
+    for _ in range(count):
+        found = problem.step(W)
+        W = found["W"]
+        assert found.objective == problem.value(W)
+        assert found.objective == pytest.approx(
+            mixture.loss(problem.X, problem.y, W, problem.gamma, problem.c, problem.ridge), rel=1e-14
+        )
+        values.append(found.objective)
+    return np.array(values)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+@pytest.mark.parametrize(("method", "inner"), [("exact", None), ("newton", 1), ("newton", 50), ("bfgs", 5),
+                                               ("gradient", 1)])  # fmt: skip
+def test_no_step_raises_the_loss(method, inner, gamma):
+    X, y, c, W = square()
+    problem = PlumeProblem(X, y, c, 3, gamma=gamma, ridge=RIDGE, method=method, inner=inner)
+    values = steps_of(problem, W, 6 if method == "exact" else 25)
+    assert (np.diff(values) <= 0).all()
+    assert values[-1] < 0.9 * values[0]
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(["ties", "duplicates", "zero", "single", "plain"]),
+    method=st.sampled_from(METHODS),
+    gamma=st.sampled_from([0.0, 1.0, 20.0, 1e4]),
+    init=st.sampled_from(["random", "kmeans"]),
+)
+@settings(max_examples=40)
+def test_no_step_raises_the_loss_on_awkward_data(seed, kind, method, gamma, init):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(25, 2))
+    y = np.where(rng.random(25) < 0.5, 1.0, -1.0)
+    if kind == "ties":
+        X = np.round(X)
+    elif kind == "duplicates":
+        X = X[rng.integers(0, 4, 25)]
+    elif kind == "zero":
+        X[:, 1] = 0.0
+    elif kind == "single":
+        y = np.where(np.arange(25) == 3, 1.0, -1.0) * rng.choice([-1.0, 1.0])
+    y[:2] = y[0], -y[0] if kind != "single" else y[1]
+    problem = PlumeProblem(X, y, rng.uniform(0.5, 2.0, 25), 3, gamma=gamma, method=method, init=init)
+    W = problem.start(rng)
+    assert np.isfinite(W).all()
+    assert len(np.unique(W.round(9), axis=0)) == 3
+    values = steps_of(problem, W, 12)
+    assert (np.diff(values) <= 0).all()
+
+
+@pytest.mark.parametrize("method", ["newton", "bfgs", "gradient"])
+def test_equal_faces_would_stay_equal_for_ever(method):
+    X, y, c, W = square()
+    problem = PlumeProblem(X, y, c, 3, gamma=2.0, ridge=RIDGE, method=method)
+    alike = descend(problem, np.tile(W[0], (3, 1)), max_iter=20)["W"]
+    assert np.ptp(alike, axis=0).max() < 1e-6
+    for init in ("random", "kmeans"):
+        starting = PlumeProblem(X, y, c, 3, gamma=2.0, ridge=RIDGE, init=init)
+        start = starting.start(np.random.default_rng(0))
+        assert min(np.linalg.norm(start[i] - start[j]) for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-2
+        assert solve_plume(starting, n_init=3).objective < 0.8 * problem.value(alike)
+
+
+def test_more_faces_than_negatives_can_begin_at_clusters():
+    X, y = np.array([[0.0, 0.0], [0.1, 0.0], [0.0, 0.1], [3.0, 0.0], [3.0, 0.0]]), np.r_[1.0, 1, 1, -1, -1]
+    for K in (1, 2, 4):
+        problem = PlumeProblem(X, y, np.ones(5), K, init="kmeans")
+        start = problem.start(np.random.default_rng(0))
+        assert len(np.unique(start.round(9), axis=0)) == K
+    assert scores(X, start[:1])[3] < 0 < scores(X, start[:1])[0]
+
+
+def test_one_face_is_logistic_regression_with_a_ridge():
+    X, y, c, _ = square()
+    theirs = LogisticRegression(C=1 / RIDGE, fit_intercept=False, tol=1e-12, max_iter=10_000)
+    theirs.fit(lift(X), y, sample_weight=c)
+    for gamma in (0.0, 3.0):
+        ours = solve_plume(PlumeProblem(X, y, c, 1, gamma=gamma, ridge=RIDGE), n_init=1)
+        assert ours["W"] == pytest.approx(theirs.coef_, abs=1e-6)
+        assert ours.objective == pytest.approx(hard_loss(X, y, theirs.coef_, c, RIDGE), rel=1e-10)
+        certificate = certify_plume(X, y, ours["W"], gamma=gamma, ridge=RIDGE, C=c)
+        assert certificate.claim is Claim.OPTIMAL
+        moved = certify_plume(X, y, 1.01 * ours["W"], gamma=gamma, ridge=RIDGE, C=c)
+        assert moved.claim is Claim.SUBOPTIMAL_BY
+        assert moved.dual_value <= ours.objective * (1 + 1e-12)
+
+
+def test_a_weight_of_two_is_a_repetition():
+    X, y, _, _ = square(40)
+    c = np.where(np.arange(40) % 3 == 0, 2.0, 1.0)
+    places = np.repeat(np.arange(40), c.astype(int))
+    rng = np.random.default_rng(5)
+    rng.shuffle(places)
+    weighted = solve_plume(PlumeProblem(X, y, c, 3, ridge=0.1), n_init=3)
+    repeated = solve_plume(PlumeProblem(X[places], y[places], np.ones(len(places)), 3, ridge=0.1), n_init=3)
+    assert repeated["W"] == pytest.approx(weighted["W"], abs=1e-4)
+    assert repeated.objective == pytest.approx(weighted.objective, rel=1e-9)
+
+
+def test_the_answer_tells_its_way_and_its_multipliers():
+    X, y, c, _ = square(100)
+    problem = PlumeProblem(X, y, c, 4, gamma=4.0, ridge=RIDGE)
+    found = solve_plume(problem, n_init=3, seed=1)
+    assert found.status is Status.CONVERGED
+    assert found.objective == problem.value(found["W"])
+    assert certify_plume(X, y, found["W"], gamma=4.0, ridge=RIDGE, C=c).claim is Claim.STATIONARY
+    assert found["W"] == pytest.approx(found.duals["score"].T @ lift(X) / RIDGE, rel=1e-4, abs=1e-4)
+    last = found.history[-1]
+    assert last["objective"] == found.objective
+    penalty = 0.5 * RIDGE * np.sum(found["W"] ** 2)
+    assert last["log_likelihood"] == pytest.approx(penalty - found.objective)
+    used = scores(X, found["W"]).argmin(axis=1)
+    assert last["faces"] == len(set(used))
+    assert 1 <= last["perplexity"] <= last["faces"] + 1e-12
+    # Each run sharpens its gate, and descends at each sharpness.
+    for number in range(3):
+        run = [r for r in found.history if r["start"] == number]
+        gammas = [r["gamma"] for r in run]
+        assert gammas == sorted(gammas)
+        assert set(gammas) == {0.25, 0.5, 1.0, 2.0, 4.0}
+        assert np.diff([r["step"] for r in run]).min() == 1
+        for gamma in set(gammas):
+            assert (np.diff([r["objective"] for r in run if r["gamma"] == gamma]) <= 0).all()
+    assert found.objective <= min(run.objective for run in found.runs)
+    soft = solve_plume(problem, n_init=1, anneal=False)
+    assert {r["gamma"] for r in soft.history} == {4.0}
+
+
+def test_a_gate_that_is_sharpened_on_the_way_ends_lower():
+    X, y, c, _ = square(150, seed=3)
+    for gamma in (10.0, 50.0):
+        problem = PlumeProblem(X, y, c, 4, gamma=gamma)
+        hard, soft = (
+            [solve_plume(problem, n_init=1, anneal=anneal, seed=seed).objective for seed in range(6)]
+            for anneal in (False, True)
+        )
+        assert np.median(soft) < np.median(hard)
+
+
+def test_limits_and_interruptions_of_a_run_keep_its_best_point(monkeypatch):
+    X, y, c, _ = square()
+    problem = PlumeProblem(X, y, c, 3, gamma=4.0, ridge=RIDGE)
+    over = solve_plume(problem, n_init=4, time_limit=0.0)
+    assert over.status is Status.TIME_LIMIT
+    assert len(over.runs) == 1
+    assert over.objective == problem.value(over["W"])
+    start = problem.value(problem.start(np.random.default_rng(0)))
+    assert over.objective <= start
+    few = solve_plume(problem, n_init=1, max_iter=2, anneal=False)
+    assert few.status is Status.ITERATION_LIMIT
+    assert few.objective < start
+    interrupted(monkeypatch, after=9)
+    stopped = solve_plume(problem, n_init=4, anneal=False)
+    assert stopped.status is Status.INTERRUPTED
+    assert stopped.objective < start
+    assert stopped.objective == problem.value(stopped["W"])
+
+
+def test_a_step_that_would_rise_is_not_taken(monkeypatch):
+    X, y, c, W = square()
+    problem = PlumeProblem(X, y, c, 3, ridge=RIDGE)
+    worse = Solution(Status.OPTIMAL, {"W": W + 10.0}, {}, 0.0, None, "a bad one")
+    monkeypatch.setattr(problem, "_climb", lambda R, V, limit: worse)
+    assert problem.step(W).status is Status.STALLED
+    assert problem.step(W)["W"] is W
+    monkeypatch.setattr(problem, "_climb", lambda R, V, limit: replace(worse, status=Status.TIME_LIMIT))
+    assert problem.step(W).status is Status.TIME_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "sgd"}, r"method must be one of 'auto', 'exact'.*, not 'sgd'"),
+        ({"init": "zeros"}, "init must be 'random' or 'kmeans', not 'zeros'"),
+        ({"inner": 0}, "inner must be at least 1, not 0"),
+        ({"gamma": np.nan}, "gamma must be at least 0 and finite"),
+        ({"method": "exact", "ridge": 0.0}, "ridge must be positive with method='exact'"),
+    ],
+)
+def test_wrong_settings_are_named(change, message):
+    X, y, c, _ = square()
+    with pytest.raises(ValueError, match=message):
+        PlumeProblem(X, y, c, 3, **change)
+
+
+# -- certificates --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stationary():
+    X, y, c, _ = square()
+    W = solve_plume(PlumeProblem(X, y, c, 3, gamma=2.0, ridge=RIDGE), n_init=2)["W"]
+    return (X, y, W), {"gamma": 2.0, "ridge": RIDGE, "C": c}
+
+
+def test_a_stationary_point_is_certified_and_a_moved_one_is_not(stationary):
+    (X, y, W), model = stationary
+    certificate = certify_plume(X, y, W, **model)
+    assert certificate.claim is Claim.STATIONARY
+    assert certificate.relative_gap < 1e-6
+    assert certificate.primal_value == pytest.approx(mixture.loss(X, y, W, 2.0, model["C"], RIDGE))
+    assert "Other responsibilities may have a lower optimum" in certificate.sentence
+    assert {r.row for r in certificate.residuals} == {f"w(face {k})" for k in range(3)}
+    moved = W.copy()
+    moved[1, 0] += 0.02 * np.abs(W).max()
+    failed = certify_plume(X, y, moved, **model)
+    assert failed.claim is Claim.SUBOPTIMAL_BY
+    assert failed.worst.relative > 1e-4
+    assert failed.gap > 1e-4
+
+
+def test_the_bound_is_that_of_the_m_step(rng):
+    X, y, c, _ = square()
+    for gamma in GAMMAS:
+        W = 0.5 * rng.normal(size=(3, 3))
+        R = mixture.responsibilities(X, y, W, gamma)
+        start = maximise(X, y, c, R, W, gamma=gamma, ridge=1.0, max_iter=1)["W"]
+        optimum = maximise(X, y, c, R, W, gamma=gamma, ridge=1.0).objective - c @ entr(R).sum(axis=1)
+        certificate = certify_plume(X, y, start, gamma=gamma, ridge=1.0, C=c, responsibilities=R)
+        assert certificate.dual_value <= optimum <= certificate.primal_value
+        assert certificate.dual_value > 0.5 * optimum
+        gradient = mixture.value_and_gradient(X, y, start, R, gamma, c, 1.0)[1]
+        assert certificate.gap == pytest.approx(np.sum(gradient**2) / 2)
+        # The dual program agrees: its value at the gate and the doubts of W is this bound.
+        point = {"p": mixture.gate(X, start, gamma), "u": expit(-y[:, None] * scores(X, start))}
+        dual = plume.m_step_dual(X, y, R, gamma, c, 1.0)
+        assert max(dual.violations(point).values()) < 1e-12
+        assert dual.value(point) - c @ entr(R).sum(axis=1) == pytest.approx(certificate.dual_value)
+        assert certify_plume(X, y, 50 * W, gamma=gamma, ridge=1e-3, C=c).dual_value == 0.0
+
+
+def test_responsibilities_of_another_point_are_not_stationary(stationary):
+    (X, y, W), model = stationary
+    own = mixture.responsibilities(X, y, W, 2.0)
+    assert certify_plume(X, y, W, **model, responsibilities=own).claim is Claim.STATIONARY
+    R = mixture.responsibilities(X, y, 0.5 * W, 2.0)
+    V = maximise(X, y, model["C"], R, W, gamma=2.0, ridge=RIDGE, tol=1e-10)["W"]
+    certificate = certify_plume(X, y, V, **model, responsibilities=R)
+    assert certificate.relative_gap < 1e-6
+    assert certificate.claim is Claim.SUBOPTIMAL_BY
+    assert certificate.worst.row == "responsibilities"
+    off = np.abs(R - mixture.responsibilities(X, y, V, 2.0)).max(axis=1)
+    assert (certificate.worst.worst, certificate.worst.value) == (off.argmax(), pytest.approx(off.max()))
+
+
+def test_nothing_is_claimed_without_a_ridge(stationary):
+    (X, y, W), model = stationary
+    certificate = certify_plume(X, y, W, **{**model, "ridge": 0.0})
+    assert certificate.claim is Claim.NONE
+    assert "needs a ridge" in certificate.sentence
+    assert certificate.dual_value == 0.0
+
+
+def test_a_certificate_refuses_what_it_cannot_read(stationary):
+    (X, y, W), model = stationary
+    with pytest.raises(ValueError, match=r"W must be finite, of shape \(K, 3\)"):
+        certify_plume(X, y, W[:, :2], **model)
+    with pytest.raises(ValueError, match=r"responsibilities must be of shape \(60, 3\), not \(60, 2\)"):
+        certify_plume(X, y, W, **model, responsibilities=np.full((60, 2), 0.5))
+    with pytest.raises(ValueError, match="ridge must be at least 0"):
+        certify_plume(X, y, W, gamma=1.0, ridge=-1.0)
+    sparse = certify_plume(sp.csr_matrix(X), y, W, **model)
+    assert sparse.claim is Claim.STATIONARY
