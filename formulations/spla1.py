@@ -44,7 +44,8 @@ Never. Without the penalty (ρ = 0) separable cells have no minimiser: w grows w
 
 Reference
 ---------
-Manwani & Sastry, Learning Polyhedral Classifiers Using Logistic Function (2010), reconstructed.
+Manwani & Sastry, Learning Polyhedral Classifiers Using Logistic Function (2010), reconstructed. The model
+is the one of PLUME, Shah, Sastry & Manwani (2019), eq. (3), as its gate becomes sharp.
 
 Example
 -------

@@ -1,0 +1,214 @@
+"""The Polyceptron, batch and online: against its formulas, its paper's figures and its invariances."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from formulations import polyhedral
+from formulations.solution import Status
+from polyopt.datasets import make_polyceptron1, make_polytope
+from polyopt.rows import as_rows
+from polyopt.solvers import polyceptron
+from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch, solve_online
+
+
+@pytest.fixture
+def plane():
+    """Samples in and around a square, weights, and three random faces."""
+    rng = np.random.default_rng(3)
+    X = 1.2 * rng.normal(size=(90, 2))
+    y = np.where(np.abs(X).max(axis=1) < 1, 1.0, -1.0)
+    return X, y, rng.uniform(0.5, 2.0, 90), rng.normal(size=(3, 3))
+
+
+def mistakes(X, y, c, W):
+    return float(np.sum(c * (y * polyhedral.scores(X, W).min(axis=1) <= 0)))
+
+
+# -- batch -----------------------------------------------------------------------------------
+
+
+def test_an_iteration_is_a_step_against_the_gradient(plane):
+    X, y, c, W = plane
+    for count in range(4):
+        found = solve_batch(X, y, c, W, step=0.03, max_iter=count, pocket=False)
+        expected = W
+        for _ in range(count):
+            expected = expected - 0.03 * polyhedral.criterion_gradient(X, y, expected, c)
+        assert found["W"] == pytest.approx(expected, abs=1e-12)
+        last = found.history[-1]
+        assert last["criterion"] == pytest.approx(polyhedral.criterion(X, y, expected, c))
+        assert last["mistakes"] == pytest.approx(mistakes(X, y, c, expected))
+        gradient = polyhedral.criterion_gradient(X, y, expected, c)
+        assert last["norm"] == pytest.approx(np.linalg.norm(gradient, axis=1).sum())
+        assert found.objective == pytest.approx(last["criterion"])
+
+
+def test_the_cells_rule_sums_over_all_of_a_cell(plane):
+    X, y, c, W = plane
+    found = solve_batch(X, y, c, W, step=0.01, rule="cells", max_iter=1, pocket=False)
+    own = np.eye(3)[polyhedral.cells(X, W)]
+    assert found["W"] == pytest.approx(W + 0.01 * polyhedral.pull(X, (c * y)[:, None] * own), abs=1e-12)
+
+
+def test_as_printed_it_ends_at_once_and_corrected_it_learns():
+    X, y = make_polyceptron1(random_state=0)
+    y, c = y.astype(float), np.ones(1000)
+    W = np.random.default_rng(0).normal(size=(3, 11))
+    printed = solve_batch(X, y, c, W, rule="printed", threshold=50.0)
+    assert (printed["W"] == W).all()
+    assert printed.status is Status.CONVERGED
+    assert printed.iterations == 1
+    cells = solve_batch(X, y, c, W, rule="cells", threshold=50.0, max_iter=300)
+    assert cells.status is Status.ITERATION_LIMIT
+    shares = []
+    for seed in range(10):
+        W = np.random.default_rng(seed).normal(size=(3, 11))
+        corrected = solve_batch(X, y, c, W, threshold=50.0, max_iter=2000, pocket=False)
+        assert corrected.status is Status.CONVERGED
+        assert corrected.iterations < 100  # the reference implementation took 13 to 19
+        assert corrected.history[-1]["norm"] < 50.0 <= corrected.history[-2]["norm"]
+        shares.append(mistakes(X, y, c, corrected["W"]) / 1000)
+    assert 0.05 < np.mean(shares) < 0.15  # its errors at this threshold were 8 to 10 %
+    kept = solve_batch(X, y, c, W)
+    assert mistakes(X, y, c, kept["W"]) <= 20
+
+
+def test_one_face_is_the_perceptron_and_separates_what_a_plane_can():
+    X, y, _, _ = make_polytope(80, 3, 1, margin=0.3, random_state=2)
+    found = solve_batch(X, y.astype(float), np.ones(80), np.random.default_rng(0).normal(size=(1, 4)))
+    assert found.status is Status.CONVERGED
+    assert found.objective == 0.0
+    assert (np.sign(polyhedral.scores(X, found["W"])[:, 0]) == y).all()
+
+
+def test_the_pocket_holds_the_fewest_mistakes(plane):
+    X, y, c, W = plane
+    kept = solve_batch(X, y, c, W, step=0.5, max_iter=60)
+    least = min(record["mistakes"] for record in kept.history)
+    assert mistakes(X, y, c, kept["W"]) == pytest.approx(least)
+    last = solve_batch(X, y, c, W, step=0.5, max_iter=60, pocket=False)
+    assert mistakes(X, y, c, last["W"]) == pytest.approx(last.history[-1]["mistakes"])
+    assert last.history[-1]["mistakes"] > least
+
+
+def test_patience_ends_a_run_that_no_longer_learns(plane):
+    X, y, c, W = plane
+    found = solve_batch(X, y, c, W, step=0.5, patience=20, max_iter=10_000)
+    assert found.status is Status.CONVERGED
+    course = [record["mistakes"] for record in found.history]
+    assert min(course[:-20]) <= min(course[-20:])
+
+
+def test_the_size_of_faces_and_step_is_no_matter(plane):
+    X, y, c, W = plane
+    one = solve_batch(X, y, c, W, step=0.1, max_iter=30, pocket=False)
+    eight = solve_batch(X, y, c, 8 * W, step=0.8, max_iter=30, pocket=False)
+    assert eight["W"] == pytest.approx(8 * one["W"], rel=1e-12)
+
+
+def test_batch_knows_neither_order_nor_repetition_nor_form(plane):
+    X, y, _, W = plane
+    counts = np.random.default_rng(1).integers(1, 4, 90)
+    weighted = solve_batch(X, y, counts.astype(float), W, max_iter=40)["W"]
+    rows = np.random.default_rng(2).permutation(np.repeat(np.arange(90), counts))
+    repeated = solve_batch(X[rows], y[rows], np.ones(len(rows)), W, max_iter=40)["W"]
+    assert repeated == pytest.approx(weighted, abs=1e-10)
+    thin = np.where(np.abs(X) < 0.7, 0.0, X)
+    dense = solve_batch(thin, y, np.ones(90), W, max_iter=40)["W"]
+    sparse = solve_batch(sp.csr_array(thin), y, np.ones(90), W, max_iter=40)["W"]
+    assert sparse == pytest.approx(dense, abs=1e-12)
+
+
+def test_nothing_to_begin_with_is_enough_to_begin(plane):
+    X, y, c, W = plane
+    found = solve_batch(X, y, c, 0 * W, max_iter=50, pocket=False)
+    assert np.abs(found["W"]).max() > 0
+    assert found.history[-1]["mistakes"] < found.history[0]["mistakes"]
+
+
+# -- online ----------------------------------------------------------------------------------
+
+
+def test_a_step_lowers_the_sample_s_own_loss_by_its_length(rng):
+    for _ in range(20):
+        X, y, W = rng.normal(size=(1, 4)), rng.choice([-1.0, 1.0], 1), rng.normal(size=(3, 5))
+        face = polyhedral.cells(X, W)[0]
+        before = polyhedral.scores(X, W)[0]
+        machine = OnlinePolyceptron(W, step=0.5)
+        made = machine.show(as_rows(X), y, np.ones(1))
+        after = polyhedral.scores(X, machine.faces)[0]
+        wrong = y[0] * before.min() <= 0
+        assert made == wrong
+        length = np.sum(X**2) + 1.0
+        assert y[0] * (after - before)[face] == pytest.approx(0.5 * length * wrong)
+        assert np.delete(after - before, face) == pytest.approx(0.0)
+
+
+def test_a_pass_is_algorithm_2_sample_by_sample(plane):
+    X, y, c, W = plane
+    machine = OnlinePolyceptron(W, step=0.2, seed=5)
+    made = machine.show(as_rows(X), y, c)
+    expected, count = W.copy(), 0.0
+    for i in np.random.default_rng(5).permutation(90):
+        s = expected[:, :2] @ X[i] + expected[:, 2]
+        if y[i] * s.min() <= 0:
+            expected[s.argmin()] += 0.2 * c[i] * y[i] * np.append(X[i], 1.0)
+            count += c[i]
+    assert machine.faces == pytest.approx(expected, abs=1e-12)
+    assert made == pytest.approx(count)
+
+
+def test_online_separates_the_paper_s_first_data_set():
+    X, y = make_polyceptron1(random_state=0)
+    W = np.random.default_rng(1).normal(size=(3, 11))
+    found = solve_online(X, y.astype(float), np.ones(1000), W, max_iter=300)
+    assert mistakes(X, y, np.ones(1000), found["W"]) <= 5
+    again = solve_online(X, y.astype(float), np.ones(1000), W, max_iter=300)
+    assert (again["W"] == found["W"]).all()
+    assert found.history[-1]["made"] >= 0
+
+
+def test_samples_without_weight_are_not_shown(plane):
+    X, y, c, W = plane
+    c[::2] = 0.0
+    machine = OnlinePolyceptron(W, seed=1)
+    machine.show(as_rows(X), y, c)
+    spoilt = X.copy()
+    spoilt[::2] = 1e6
+    other = OnlinePolyceptron(W, seed=1)
+    other.show(as_rows(spoilt), y, c)
+    assert (other.faces == machine.faces).all()
+
+
+# -- limits ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solve", [solve_batch, solve_online])
+def test_time_and_ctrl_c_keep_the_best_faces(solve, plane, monkeypatch):
+    X, y, c, W = plane
+    timed = solve(X, y, c, W, time_limit=1e-9)
+    assert timed.status is Status.TIME_LIMIT
+    assert np.isfinite(timed["W"]).all()
+    original, calls = polyceptron._Sweeps.sweep, []
+
+    def interrupted(self, *arguments):
+        calls.append(1)
+        if len(calls) > 9:
+            raise KeyboardInterrupt
+        return original(self, *arguments)
+
+    monkeypatch.setattr(polyceptron._Sweeps, "sweep", interrupted)
+    stopped = solve(X, y, c, W)
+    assert stopped.status is Status.INTERRUPTED
+    assert mistakes(X, y, c, stopped["W"]) == pytest.approx(
+        min(record["mistakes"] for record in stopped.history)
+    )
+
+
+def test_an_unknown_rule_is_refused(plane):
+    X, y, c, W = plane
+    with pytest.raises(ValueError, match="rule must be one of corrected, cells, printed"):
+        solve_batch(X, y, c, W, rule="literal")
