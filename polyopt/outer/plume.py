@@ -214,7 +214,7 @@ def solve_plume(
     seed: int = 0,
     n_jobs: int | None = None,
 ) -> Solution:
-    """Expectation and maximisation from many starts; the best end is polished to a stationary point.
+    """Expectation and maximisation from many starts, each polished to a stationary point; the best is kept.
 
     Parameters
     ----------
@@ -241,19 +241,18 @@ def solve_plume(
     Solution
         ``primal`` has ``W``; ``duals`` has ``score``, what each sample pulls at each face
         (:func:`formulations.mixture.multipliers`). ``history`` has a record per step with its ``gamma``, of
-        which only those of one γ compare; the last is of the polish. The status is CONVERGED where that ended
-        at a stationary point. A limit, or Ctrl-C, keeps the best point.
+        which only those of one γ compare; the last of a run is its polish. The status is CONVERGED where that
+        ended at a stationary point. A limit, or Ctrl-C, keeps the best point.
     """
-    clock = Clock(time_limit)
-    rng = np.random.default_rng(seed)
-    starts = [problem.start(rng) for _ in range(n_init)]
+    seeds = np.random.SeedSequence(seed).spawn(n_init)
     rungs = _rungs(problem.gamma) if anneal else []
 
     def run(number: int, time_left: float | None) -> Solution:
-        return _one_run(problem, starts[number], rungs, max_iter, max(tol, _SLOW), time_left)
+        return _one_run(problem, np.random.default_rng(seeds[number]), rungs, max_iter, tol, time_left)
 
-    best = best_of(run, n_init, time_limit=clock.left, n_jobs=n_jobs)
-    return _polished(problem, best, max_iter, _CLOSER * tol, clock)
+    best = best_of(run, n_init, time_limit=time_limit, n_jobs=n_jobs)
+    alpha = mixture.multipliers(problem.X, problem.y, best["W"], None, problem.gamma, problem.c)
+    return replace(best, duals={"score": alpha}, solver=f"em ({problem.method})")
 
 
 def _rungs(gamma: float) -> list[float]:
@@ -263,53 +262,42 @@ def _rungs(gamma: float) -> list[float]:
 
 
 def _one_run(
-    problem: PlumeProblem, W: Array, rungs: list[float], max_iter: int, tol: float, time_limit: float | None
+    problem: PlumeProblem,
+    rng: np.random.Generator,
+    rungs: list[float],
+    max_iter: int,
+    tol: float,
+    time_limit: float | None,
 ) -> Solution:
-    clock, stopped = Clock(time_limit), None
+    clock = Clock(time_limit)
+    stopped: Status | None = None
     history: list[dict[str, float]] = []
+    W = problem.start(rng)
     for number, gamma in enumerate([*rungs, problem.gamma], start=1):
         last = number > len(rungs)
         steps = max_iter if last else _STEPS_AT_RUNG
-        begun = clock.seconds
-        # After a limit the point is still to be judged at the sharpness that was asked.
+        begun, done = clock.seconds, len(history)
         found = descend(
             problem if last else problem.at(gamma),
             W,
+            # After a limit the point is still to be judged at the sharpness that was asked.
             max_iter=0 if stopped else steps,
-            tol=tol,
+            tol=max(tol, _SLOW),
             time_limit=clock.left,
         )
-        W, done = found["W"], len(history)
+        W = found["W"]
         history += [{**r, "step": r["step"] + done, "seconds": r["seconds"] + begun} for r in found.history]
-        if stopped is None and found.status in (Status.TIME_LIMIT, Status.INTERRUPTED):
+        if found.status in (Status.TIME_LIMIT, Status.INTERRUPTED):
             stopped = found.status
+    if stopped is None:
+        found = problem.polish(W, max_iter, _CLOSER * tol, clock.left)
+        stopped = Status.CONVERGED if found.status is Status.OPTIMAL else found.status
+        reached = {"seconds": clock.seconds, "objective": found.objective, **problem.record(found["W"])}
+        history.append({"step": float(len(history)), **reached})
     return replace(
         found,
-        status=stopped or found.status,
+        status=stopped,
         iterations=len(history) - 1 - len(rungs),
         solve_time=clock.seconds,
         history=tuple(history),
-    )
-
-
-def _polished(problem: PlumeProblem, best: Solution, max_iter: int, tol: float, clock: Clock) -> Solution:
-    W, status, objective, history = best["W"], best.status, best.objective, best.history
-    if status not in (Status.TIME_LIMIT, Status.INTERRUPTED):
-        found = problem.polish(W, max_iter, tol, clock.left)
-        W, objective = found["W"], found.objective
-        status = Status.CONVERGED if found.status is Status.OPTIMAL else found.status
-        start = next(i for i, run in enumerate(best.runs) if run.objective == best.objective)
-        record = {"start": float(start), "step": float(best.runs[start].history[-1]["step"] + 1)}
-        record |= {"seconds": clock.seconds, "objective": objective, **problem.record(W)}
-        history = (*history, record)
-    alpha = mixture.multipliers(problem.X, problem.y, W, None, problem.gamma, problem.c)
-    return replace(
-        best,
-        status=status,
-        primal={"W": W},
-        duals={"score": alpha},
-        objective=objective,
-        solver=f"em ({problem.method})",
-        solve_time=clock.seconds,
-        history=history,
     )

@@ -127,6 +127,8 @@ class _Objective:
         return mixture.hessian(self.X, self.y, W, self.R, self.gamma, self.c, self.ridge)
 
     def is_flat(self, W: Array, value: float, gradient: Array, tol: float) -> bool:
+        if self.R is None and self.ridge == 0.0 and value <= tol * float(self.c.sum()):
+            return True  # hardly any loss is left, and without a ridge it may have no least value
         gap = self.gap(gradient)
         if gap > tol * abs(value) and np.isfinite(gap):
             return False
@@ -169,7 +171,8 @@ class _Run:
         steepest, rounding = float(np.abs(self.gradient).max()), _ROUNDING * abs(self.value)
         while True:
             W = self.W + step * direction
-            value, gradient = self.objective(W)
+            with np.errstate(over="ignore", invalid="ignore"):
+                value, gradient = self.objective(W)
             visible = -step * slope > rounding
             if value <= self.value + (_ARMIJO * step * slope if visible else rounding) and (
                 # Where values differ by rounding alone, the gradient tells what is better.
