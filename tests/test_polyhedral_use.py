@@ -1,0 +1,386 @@
+"""The polyhedral classifiers as a user has them: conventions, agreement, certificates, hard cases."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.estimator_checks import check_estimator
+
+from formulations import mixture, polyhedral
+from polyopt import PCSLP, PLUME, SPLA1, Claim, ConvexPolytopeMachine, Polyceptron, datasets
+from polyopt.datasets import make_polytope
+from polyopt.estimators.votes import couple_pairs
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+FEW = 2  # starts
+MACHINES = {
+    "batch": Polyceptron(n_init=FEW, random_state=0),
+    "online": Polyceptron(solver="online", n_init=FEW, max_iter=100, random_state=0),
+    "exact": Polyceptron(solver="exact", n_init=FEW, random_state=0),
+    "spla1": SPLA1(n_init=FEW, random_state=0),
+    "spla1-all": SPLA1(positives="all", n_init=FEW, random_state=0),
+    "pc-slp": PCSLP(n_init=FEW, random_state=0),
+    "plume": PLUME(n_init=FEW, random_state=0),
+    "plume-bfgs": PLUME(solver="bfgs", init="kmeans", anneal=True, gamma=4.0, n_init=FEW, random_state=0),
+}
+every_machine = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+
+
+@pytest.fixture(scope="module")
+def square():
+    """Samples in a square of the plane, and around it; three in a hundred have the wrong label."""
+    X, y, _, _ = make_polytope(200, 2, 4, margin=0.05, noise=0.03, random_state=1)
+    return X, np.where(y > 0, "in", "out")
+
+
+# -- conventions -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["batch", "exact", "spla1", "pc-slp", "plume"])
+def test_check_estimator_has_no_failure(name):
+    results = check_estimator(clone(MACHINES[name]).set_params(n_init=1), on_fail=None, on_skip=None)
+    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
+    assert sum(r["status"] == "passed" for r in results) >= 50
+
+
+def test_check_estimator_of_the_online_variant_but_for_weights():
+    results = check_estimator(clone(MACHINES["online"]).set_params(n_init=1), on_fail=None, on_skip=None)
+    failed = {r["check_name"] for r in results if r["status"] not in ("passed", "skipped")}
+    # A weight multiplies a step and is no second visit.
+    assert failed <= {
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weight_equivalence_on_sparse_data",
+    }
+
+
+@every_machine
+def test_learns_the_square_and_says_which_side_is_inside(machine, square):
+    X, names = square
+    fitted = clone(machine).set_params(n_faces=4, n_init=5, inside_label="in").fit(X, names)
+    perceptron = getattr(machine, "solver", "") in ("auto", "online") and isinstance(machine, Polyceptron)
+    assert fitted.score(X, names) > (0.87 if perceptron else 0.93)  # at most 0.97 of the labels are right
+    assert (fitted.inside_label_, fitted.outer_label_) == ("in", "out")
+    scores = fitted.face_scores(X)
+    assert (fitted.active_face(X) == scores.argmin(axis=1)).all()
+    assert (fitted.assignment_ == scores.argmin(axis=1)).all()
+    assert (fitted.polytope_.contains(X) == (scores.min(axis=1) >= 0)).all()
+    if not isinstance(machine, PLUME):
+        assert fitted.decision_function(X) == pytest.approx(-scores.min(axis=1))  # "out" is the second
+        assert ((fitted.predict(X) == "in") == (scores.min(axis=1) >= 0)).all()
+    other = clone(fitted).set_params(inside_label=None).fit(X, np.where(names == "in", "z", "a"))
+    assert other.inside_label_ == "z"
+    assert other.decision_function(X) == pytest.approx(-fitted.decision_function(X))
+
+
+@every_machine
+def test_three_classes_vote_in_pairs(machine):
+    X, y = load_iris(return_X_y=True)
+    fitted = clone(machine).fit(X, y)
+    assert fitted.score(X, y) > 0.9
+    assert fitted.pairs_ == [(0, 1), (0, 2), (1, 2)]
+    certificate = fitted.certificate()
+    assert certificate.primal_value == pytest.approx(
+        sum(part.certificate().primal_value for part in fitted.estimators_)
+    )
+    assert set(fitted.duals_["sample"]) == set(range(150))
+    with pytest.raises(AttributeError, match="of one polytope"):
+        _ = fitted.polytope_
+    with pytest.raises(ValueError, match="inside_label=1 needs two classes"):
+        clone(machine).set_params(inside_label=1).fit(X, y)
+
+
+@every_machine
+def test_sparse_data_give_the_dense_answer(machine, square):
+    X, names = square
+    thin = np.where(np.abs(X) < 0.5, 0.0, X)
+    dense, sparse = clone(machine).fit(thin, names), clone(machine).fit(sp.csr_matrix(thin), names)
+    assert sparse.decision_function(sp.csr_matrix(thin)) == pytest.approx(
+        dense.decision_function(thin), rel=1e-5, abs=1e-6
+    )
+
+
+@every_machine
+def test_a_copy_without_data_predicts_and_a_pickle_is_the_same(machine, square):
+    X, names = square
+    fitted = clone(machine).fit(X, names)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert (again.decision_function(X) == fitted.decision_function(X)).all()
+    assert again.certificate() == fitted.certificate()
+    lean = fitted.without_data()
+    assert (lean.decision_function(X) == fitted.decision_function(X)).all()
+    assert (lean.polytope_.W == fitted.polytope_.W).all()
+    for ask in (lean.certificate, lambda: lean.duals_):
+        with pytest.raises(ValueError, match="needs the training data"):
+            ask()
+
+
+@every_machine
+def test_the_same_seed_is_the_same_machine_on_one_worker_and_on_two(machine, square):
+    X, names = square
+    one = clone(machine).fit(X, names)
+    two = clone(machine).set_params(n_jobs=2).fit(X, names)
+    assert two.decision_function(X) == pytest.approx(one.decision_function(X), rel=1e-6, abs=1e-8)
+
+
+# -- probabilities ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["spla1", "plume"])
+def test_probabilities_are_the_model_s(name, square):
+    X, names = square
+    fitted = clone(MACHINES[name]).set_params(inside_label="in").fit(X, names)
+    W = np.column_stack([fitted.W_, fitted.b_])
+    if name == "plume":
+        inside = mixture.posterior(X, W, fitted.gamma)
+    else:
+        inside = 1.0 / (1.0 + np.exp(-polyhedral.scores(X, W).min(axis=1)))
+    assert fitted.predict_proba(X) == pytest.approx(np.column_stack([inside, 1.0 - inside]))
+    assert (fitted.predict(X) == np.where(inside > 0.5, "in", "out")).all()
+    iris, y = load_iris(return_X_y=True)
+    many = clone(MACHINES[name]).fit(iris, y)
+    probabilities = many.predict_proba(iris)
+    assert probabilities.sum(axis=1) == pytest.approx(np.ones(150))
+    assert (probabilities.argmax(axis=1) == many.predict(iris)).all()
+
+
+def test_pairs_that_agree_are_coupled_to_what_they_agree_on(rng):
+    p = rng.dirichlet(np.ones(4), size=20)
+    pairs = np.column_stack([p[:, j] / (p[:, i] + p[:, j]) for i in range(4) for j in range(i + 1, 4)])
+    assert couple_pairs(pairs, 4) == pytest.approx(p, abs=1e-9)
+
+
+def test_plume_decides_by_its_polytope_where_asked(square):
+    X, names = square
+    fitted = PLUME(4, decision="polytope", inside_label="in", random_state=0).fit(X, names)
+    assert ((fitted.predict(X) == "in") == fitted.polytope_.contains(X)).all()
+    posterior = clone(fitted).set_params(decision="posterior").fit(X, names)
+    assert (posterior.W_ == fitted.W_).all()
+
+
+def test_one_face_of_either_model_is_logistic_regression(square):
+    X, names = square
+    lifted = np.column_stack([X, np.ones(len(X))])
+    theirs = LogisticRegression(C=10.0, fit_intercept=False, tol=1e-10).fit(lifted, names)
+    for machine in (SPLA1(1, ridge=0.1), PLUME(1, ridge=0.1, gamma=3.0)):
+        fitted = machine.fit(X, names)
+        assert fitted.decision_function(X) == pytest.approx(theirs.decision_function(lifted), abs=1e-4)
+        assert fitted.certificate().claim is Claim.OPTIMAL
+
+
+# -- what is proven --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fast", "exact"),
+    [
+        (SPLA1(ridge=0.2, solver="newton"), "exact"),
+        (SPLA1(ridge=0.2, positives="all", solver="bfgs"), "exact"),
+        (PLUME(ridge=0.2, solver="newton", tol=1e-9), "exact"),
+        (PLUME(ridge=0.2, solver="bfgs", tol=1e-9), "exact"),
+        (PCSLP(1), "exact"),
+        (Polyceptron(1, solver="exact"), "program"),
+    ],
+)
+def test_the_fast_solver_reaches_the_explicit_program_s_answer(fast, exact, square):
+    X, names = square
+    fast = clone(fast).set_params(n_init=1, random_state=1).fit(X[:120], names[:120])
+    slow = clone(fast).set_params(solver=exact).fit(X[:120], names[:120])
+    assert fast.certificate().primal_value == pytest.approx(slow.certificate().primal_value, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["exact", "spla1-all", "pc-slp", "plume", "plume-bfgs"])
+def test_a_descent_ends_at_a_fixed_point_that_is_proven(name, square):
+    X, names = square
+    fitted = clone(MACHINES[name]).fit(X, names)
+    certificate = fitted.certificate()
+    assert certificate.claim in (Claim.STATIONARY, Claim.OPTIMAL)
+    assert certificate.relative_gap <= 1e-6
+    assert certificate.primal_value == pytest.approx(fitted.solution_.objective, rel=1e-9)
+    fitted.solution_.primal["W"] = fitted.solution_["W"] + 0.05
+    assert fitted.certificate().claim in (Claim.SUBOPTIMAL_BY, Claim.NONE)
+
+
+def test_what_the_perceptron_learnt_is_held_to_the_exact_program(square):
+    X, names = square
+    batch, exact = (clone(MACHINES[name]).set_params(n_init=5).fit(X, names) for name in ("batch", "exact"))
+    certificate = batch.certificate()
+    assert certificate.claim is Claim.SUBOPTIMAL_BY
+    assert certificate.primal_value == pytest.approx(batch.solution_.objective)
+    assert certificate.dual_value < certificate.primal_value
+    assert exact.certificate().primal_value < certificate.primal_value
+    assert (batch.history_["criterion"] >= 0).all()
+    assert batch.duals_["multiplier"].isna().all()
+
+
+def test_multipliers_hold_the_faces(square):
+    X, names = square
+    lifted = np.column_stack([X, np.ones(len(X))])
+    y = np.where(names == "in", 1.0, -1.0)
+
+    def balance(fitted):
+        pulls = np.zeros((3, 3))
+        for row in fitted.duals_.itertuples():
+            sign = 1.0 if row.letter == "alpha" else y[row.sample]
+            pulls[row.face] += row.multiplier * sign * lifted[row.sample]
+        return pulls
+
+    def faces(fitted):
+        return np.column_stack([fitted.W_, fitted.b_])
+
+    spla1 = SPLA1(positives="all", ridge=0.3, inside_label="in", random_state=0).fit(X, names)
+    assert balance(spla1) == pytest.approx(0.3 * faces(spla1), abs=1e-5)
+    plume = PLUME(ridge=0.3, inside_label="in", random_state=0).fit(X, names)
+    assert balance(plume) == pytest.approx(0.3 * faces(plume), abs=1e-5)
+    exact = Polyceptron(solver="exact", inside_label="in", random_state=0).fit(X, names)
+    pcslp = PCSLP(inside_label="in", random_state=0).fit(X, names)
+    for fitted in (exact, pcslp):
+        assert balance(fitted) == pytest.approx(np.zeros((3, 3)), abs=1e-7)
+        frame = fitted.duals_
+        assert (frame["multiplier"] * frame["slack"]).abs().max() < 1e-6
+        assert frame["multiplier"].max() > 0
+
+
+def test_a_mirrored_polytope_machine_without_norm_is_the_exact_polyceptron(square):
+    X, names = square
+    machine = ConvexPolytopeMachine(4, C=1e4, outer_label="out", random_state=0).fit(X, names)
+    W = -np.column_stack([machine.W_, machine.b_])
+    y = np.where(names == "in", 1.0, -1.0)
+    best = Polyceptron(4, solver="exact", inside_label="in", n_init=20, random_state=0).fit(X, names)
+    ours, theirs = best.solution_.objective, polyhedral.margin_error(X, y, W)
+    assert ours <= 1.02 * theirs
+    assert machine.score(X, names) == pytest.approx(best.score(X, names), abs=0.03)
+
+
+# -- streams ---------------------------------------------------------------------------------
+
+
+def test_a_stream_learns_what_online_learns():
+    X, y = datasets.make_polyceptron1(n_samples=3000, random_state=0)
+    machine = Polyceptron(step=1.0, random_state=0)
+    for _ in range(30):
+        for first in range(0, 2000, 500):
+            machine.partial_fit(X[first : first + 500], y[first : first + 500])
+    assert machine.score(X[2000:], y[2000:]) > 0.95
+    assert len(machine.history_) == 120
+    assert machine.history_["made"].iloc[-4:].sum() < 0.25 * machine.history_["made"].iloc[:4].sum()
+    with pytest.raises(ValueError, match="needs the training data"):
+        machine.certificate()
+    machine.partial_fit(X[:1], y[:1])  # one sample, of one class
+    with pytest.raises(ValueError, match="must be of the classes"):
+        machine.partial_fit(X[:2], [3, 4])
+
+
+def test_a_stream_of_three_classes():
+    X, y = load_iris(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    machine = Polyceptron(2, step=0.5, random_state=0)
+    for _ in range(60):
+        machine.partial_fit(X, y)
+    assert machine.score(X, y) > 0.9
+
+
+# -- hard cases ------------------------------------------------------------------------------
+
+
+@every_machine
+@pytest.mark.parametrize("kind", ["one point", "copies", "contradictions", "many faces", "dead", "no help"])
+def test_degenerate_data_give_finite_faces_and_true_certificates(machine, kind):
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(40, 3)), rng.choice([0, 1], 40)
+    faces = 3
+    if kind == "one point":
+        y = (np.arange(40) == 11).astype(int)
+    elif kind == "copies":
+        X, y = np.repeat(X[:10], 4, axis=0), np.repeat(np.arange(10) % 2, 4)
+    elif kind == "contradictions":
+        X, y = np.repeat(X[:20], 2, axis=0), np.tile([0, 1], 20)
+    elif kind == "many faces":
+        X, y, faces = X[:6], np.array([0, 1, 1, 1, 1, 0]), 12
+    elif kind == "dead":
+        X[:, 1] = 7.0
+        X[:, 2] = 0.0
+    else:
+        X[:] = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = clone(machine).set_params(n_faces=faces).fit(X, y)
+    assert np.isfinite(fitted.W_).all()
+    assert np.isfinite(fitted.b_).all()
+    assert set(fitted.predict(X)) <= {0, 1}
+    certificate = fitted.certificate()
+    assert certificate.dual_value <= certificate.primal_value * (1 + 1e-9) + 1e-9
+    used = fitted.history_.filter(regex="occupied|faces")
+    assert len(used.columns) == 1
+    assert used.iloc[-1, 0] <= min(faces, len(X))
+
+
+@every_machine
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+def test_features_of_odd_scale_are_answered_with_advice(machine, scale, square):
+    X, names = square
+    with pytest.warns(UserWarning, match="scale them to unit variance"):
+        fitted = clone(machine).fit(X * np.array([scale, 1.0]), names)
+    assert np.isfinite(fitted.decision_function(X * np.array([scale, 1.0]))).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clone(machine).fit(X, names)
+
+
+@every_machine
+def test_a_time_limit_keeps_the_best_point(machine, square):
+    X, names = square
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        fitted = clone(machine).set_params(time_limit=1e-6, n_init=50).fit(X, names)
+    assert np.isfinite(fitted.decision_function(X)).all()
+    certificate = fitted.certificate()
+    assert certificate.dual_value <= certificate.primal_value
+
+
+@every_machine
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_faces": 0}, "n_faces"),
+        ({"n_init": 0}, "n_init"),
+        ({"time_limit": -1.0}, "time_limit"),
+        ({"solver": "magic"}, "solver"),
+        ({"inside_label": "nowhere"}, "inside_label must be one of"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(machine, change, message, square):
+    with pytest.raises(ValueError, match=message):
+        clone(machine).set_params(**change).fit(*square)
+
+
+@every_machine
+def test_bad_data_are_refused(machine, square):
+    X, names = square
+    for spoilt in (np.nan, np.inf):
+        bad = X.copy()
+        bad[3, 1] = spoilt
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            clone(machine).fit(bad, names)
+    with pytest.raises(ValueError, match="one class"):
+        clone(machine).fit(X, np.full(len(X), "in"))
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        clone(machine).fit(X, names[:-1])
+    with pytest.raises(ValueError, match="0 sample"):
+        clone(machine).fit(X[:0], names[:0])
+
+
+def test_feature_names_reach_the_rules(square):
+    X, names = square
+    fitted = SPLA1(inside_label="in", random_state=0).fit(pd.DataFrame(X, columns=["width", "height"]), names)
+    text = str(fitted.polytope_.rules())
+    assert "width" in text
+    assert "height" in text
