@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from polyopt.certificates import certify_svm as certify_svm
     from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
     from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
+    from polyopt.estimators.face_search import FaceSearch as FaceSearch
     from polyopt.estimators.pc_slp import PCSLP as PCSLP
     from polyopt.estimators.plume import PLUME as PLUME
     from polyopt.estimators.polyceptron import Polyceptron as Polyceptron
@@ -47,6 +48,7 @@ _HOMES = {
     "SPLA1": "polyopt.estimators.spla1",
     "Polyceptron": "polyopt.estimators.polyceptron",
     "PolytopeSearch": "polyopt.estimators.cpm_search",
+    "FaceSearch": "polyopt.estimators.face_search",
     "Certificate": "polyopt.certificates",
     "Claim": "polyopt.certificates",
     "certify_cpm": "polyopt.certificates",

@@ -1,0 +1,162 @@
+"""How many faces: by cross-validation, or by leaving out those that do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.validation import check_is_fitted
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["FaceSearch"]
+
+_HOW = ("cv", "prune")
+
+
+class FaceSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Choose the number of faces of a polyhedral classifier, and fit it with that many.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier with ``n_faces``: :class:`Polyceptron`, :class:`SPLA1`, :class:`PCSLP`, :class:`PLUME` or
+        :class:`ConvexPolytopeMachine`, with all other settings.
+    n_faces : sequence of int, default=(1, 2, 3, 4, 6, 8)
+        Candidates.
+    how : {"cv", "prune"}, default="cv"
+        "cv" takes the smallest number whose mean score in cross-validation is within one standard error of
+        the best. "prune" fits the largest number, counts the faces that bound the polytope and answer for
+        a training sample outside, fits as many, and again until all are needed (two classes, one polytope).
+    cv : int, splitter or iterable, default=5
+        As in :class:`sklearn.model_selection.GridSearchCV` ("cv").
+    n_jobs : int, optional
+        Fits made at once, as joblib counts ("cv").
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The classifier with the chosen number of faces, fitted to all data.
+    n_faces_ : int
+        That number.
+    results_ : pandas.DataFrame
+        "cv": one row per candidate, with the mean score, its standard error, and seconds of a fit.
+        "prune": one row per fit, with the faces it had and those it needed.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        n_faces: Sequence[int] = (1, 2, 3, 4, 6, 8),
+        *,
+        how: str = "cv",
+        cv: Any = 5,
+        n_jobs: int | None = None,
+    ):
+        self.estimator = estimator
+        self.n_faces = n_faces
+        self.how = how
+        self.cv = cv
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Search, and fit the classifier with the chosen number of faces.
+
+        Parameters
+        ----------
+        X : array_like or CSR matrix of shape (n, m)
+            Training samples.
+        y : array_like of shape (n,)
+            Labels.
+        sample_weight : array_like of shape (n,), optional
+            Weights of the samples in training.
+
+        Returns
+        -------
+        self
+            The fitted search.
+
+        Raises
+        ------
+        ValueError
+            No candidates, an unknown way to choose, or an estimator without faces.
+        """
+        candidates = sorted({int(number) for number in self.n_faces})
+        if not candidates or candidates[0] < 1:
+            raise ValueError(f"n_faces must name numbers of at least 1, not {self.n_faces!r}")
+        if self.how not in _HOW:
+            raise ValueError(f"how must be 'cv' or 'prune', not {self.how!r}")
+        if "n_faces" not in self.estimator.get_params():
+            raise ValueError(f"estimator must have a parameter n_faces, which {self.estimator!r} has not")
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        search = self._by_scores if self.how == "cv" else self._by_pruning
+        self.best_estimator_, self.results_ = search(candidates, X, y, weights)
+        self.n_faces_ = int(self.best_estimator_.n_faces)
+        self.classes_ = self.best_estimator_.classes_
+        self.n_features_in_ = self.best_estimator_.n_features_in_
+        return self
+
+    def _by_scores(
+        self, candidates: list[int], X: Any, y: Any, weights: dict[str, Any]
+    ) -> tuple[Any, pd.DataFrame]:
+        import pandas as pd
+
+        machine = clone(self.estimator)
+        search = GridSearchCV(
+            machine, {"n_faces": candidates}, cv=self.cv, n_jobs=self.n_jobs, refit=False, error_score="raise"
+        )
+        found = search.fit(X, y, **weights).cv_results_
+        mean, error = found["mean_test_score"], found["std_test_score"] / np.sqrt(search.n_splits_)
+        best = int(mean.argmax())
+        chosen = candidates[int(np.argmax(mean >= mean[best] - error[best]))]
+        table = pd.DataFrame(
+            {"n_faces": candidates, "score": mean, "error": error, "seconds": found["mean_fit_time"]}
+        )
+        return machine.set_params(n_faces=chosen).fit(X, y, **weights), table
+
+    def _by_pruning(
+        self, candidates: list[int], X: Any, y: Any, weights: dict[str, Any]
+    ) -> tuple[Any, pd.DataFrame]:
+        import pandas as pd
+
+        rows: list[dict[str, int]] = []
+        needed = candidates[-1]
+        while True:
+            machine = clone(self.estimator).set_params(n_faces=needed).fit(X, y, **weights)
+            rows.append({"n_faces": needed, "needed": len(needed_faces(machine))})
+            if rows[-1]["needed"] == needed:
+                return machine, pd.DataFrame(rows)
+            needed = max(rows[-1]["needed"], 1)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels, by the chosen classifier."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Scores, of the chosen classifier."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def needed_faces(machine: Any) -> NDArray[np.int64]:
+    """The faces that bound the polytope and answer for a training sample outside.
+
+    Parameters
+    ----------
+    machine : FaceClassifier
+        Fitted, with one polytope and its training data.
+    """
+    outside = machine._outward * machine._y > 0
+    used = np.unique(machine.assignment_[outside])
+    return np.setdiff1d(used, np.flatnonzero(machine.polytope_.redundant))
