@@ -16,7 +16,7 @@ NAMES = (
     "imports", "kernel_solvers", "large_kernels", "relative_margins", "general_qp", "linear_machines",
     "growth", "memory",
     "cpm_speed", "cpm_dual", "cpm_global", "cpm_errors", "cpm_rivals", "cpm_figure2", "cpm_stream",
-    "polyhedral_table", "plume_newton",
+    "polyhedral_table", "polyhedral_speed", "plume_newton",
     "main_job", "pictures",
 )  # fmt: skip
 

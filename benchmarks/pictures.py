@@ -1,4 +1,4 @@
-"""The README's pictures: an RMM and a polytope machine in two dimensions, as files beside this one."""
+"""The README's pictures: an RMM, a polytope machine and the polyhedral family, as files beside this one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from sklearn.preprocessing import StandardScaler
 
-from polyopt import ConvexPolytopeMachine, RelativeMarginMachine, datasets
-from polyopt.plots import decision_boundary
+from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, Polyceptron, RelativeMarginMachine, datasets
+from polyopt.plots import decision_boundaries, decision_boundary
 
 FOLDER = Path(__file__).parent / "results"
 
@@ -42,4 +42,30 @@ def run(smoke: bool = False) -> pd.DataFrame:
             figure.savefig(path, dpi=110)
         rows.append({"picture": path.name, "claim": machine.certificate().claim.name.lower(),
                      "seconds": time.perf_counter() - started})  # fmt: skip
+    rows.append(_family(polytope, labels, smoke))
     return pd.DataFrame(rows)
+
+
+def _family(X: np.ndarray, y: np.ndarray, smoke: bool) -> dict[str, object]:
+    """Six machines with four faces on the same samples."""
+    started = time.perf_counter()
+    inside = {"inside_label": 1, "random_state": 0}
+    machines = {
+        "Polyceptron, batch": Polyceptron(4, **inside),
+        "Polyceptron, exact": Polyceptron(4, solver="exact", **inside),
+        "SPLA1": SPLA1(4, **inside),
+        "PC-SLP": PCSLP(4, **inside),
+        "PLUME": PLUME(4, **inside),
+        "Convex Polytope Machine": ConvexPolytopeMachine(4, C=10.0, outer_label=-1, random_state=0),
+    }
+    for machine in machines.values():
+        machine.fit(X, y)
+    figure = decision_boundaries(
+        machines, X, y,
+        axis_names=["first feature", "second feature"], class_names=("outside", "inside"),
+    )  # fmt: skip
+    path = FOLDER / "polyhedral.png"
+    if not smoke:
+        figure.savefig(path, dpi=110)
+    claims = dict.fromkeys(machine.certificate().claim.name.lower() for machine in machines.values())
+    return {"picture": path.name, "claim": ", ".join(claims), "seconds": time.perf_counter() - started}

@@ -80,7 +80,7 @@ METHODS: dict[str, tuple[Callable[[int, Any, Any, int], Any], dict[str, list[Any
 def run(smoke: bool = False) -> pd.DataFrame:
     """One row per data set and method; the kept table, where it is complete, is only shown."""
     if smoke:
-        data = {name: entry for name, entry in _data().items() if name == "wbc"}
+        data = {name: entry for name, entry in table_data().items() if name == "wbc"}
         few = {name: METHODS[name] for name in ("Polyceptron, batch", "PLUME")}
         rows = [
             _cell(name, *entry, method, *few[method], 1, 2) for name, entry in data.items() for method in few
@@ -88,7 +88,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
         return _shown(pd.DataFrame(rows))
     rows = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
     done = {(row["data"], row["method"]) for row in rows}
-    for name, entry in _data().items():
+    for name, entry in table_data().items():
         for method, (make, grid) in METHODS.items():
             if (name, method) not in done:
                 rows.append(_cell(name, *entry, method, make, grid, _REPETITIONS, _FOLDS))
@@ -97,7 +97,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
     return _shown(pd.DataFrame(rows))
 
 
-def _data() -> dict[str, tuple[Any, Any, int]]:
+def table_data() -> dict[str, tuple[Any, Any, int]]:
     """Samples, labels and K of each data set."""
     found: dict[str, tuple[Any, Any, int]] = {
         "data set 1": (*datasets.make_polyceptron1(random_state=0), 3),
@@ -117,7 +117,7 @@ def _cell(
     one = partial(_repetition, X, y, partial(make, K, inside, outside), grid, folds)
     found = np.array(Parallel(n_jobs=-1)(delayed(one)(seed) for seed in range(repetitions)))
     accuracy, seconds, faces = found[..., 0], found[..., 1], found[..., 2]
-    number = list(_data()).index(data)
+    number = list(table_data()).index(data)
     return {
         "data": data,
         "method": method,

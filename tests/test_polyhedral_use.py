@@ -166,6 +166,19 @@ def test_plume_decides_by_its_polytope_where_asked(square):
     assert (posterior.W_ == fitted.W_).all()
 
 
+def test_plume_s_bound_is_above_its_error_and_falls_with_the_data():
+    totals = []
+    for n in (300, 30_000):
+        X, y = make_polytope(n, 2, 2, margin=0.5, random_state=0)[:2]
+        machine = PLUME(2, gamma=0.5, ridge=1.0, n_init=1, random_state=0).fit(X, y)
+        bound = machine.generalization_bound()
+        assert bound.total > np.mean(machine.predict(X) != y)
+        totals.append(bound.total)
+    assert totals[1] < min(0.5 * totals[0], 1.0)  # here it says something
+    with pytest.raises(ValueError, match="needs the training data"):
+        machine.without_data().generalization_bound()
+
+
 def test_one_face_of_either_model_is_logistic_regression(square):
     X, names = square
     lifted = np.column_stack([X, np.ones(len(X))])

@@ -16,6 +16,7 @@ from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabil
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.rademacher import PolytopeBound
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.outer.plume import Init, Method
@@ -194,3 +195,18 @@ class PLUME(Probabilities, PolyhedralClassifier):
             "doubt": wrong,
             "state": states[(r > 0.05).astype(int) + (r > 0.5)],
         }
+
+    def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
+        """A bound on the error, by Rademacher complexity, from the training data (two classes).
+
+        Parameters
+        ----------
+        delta : float
+            The bound holds with a probability of 1 - delta over the draw of the training data, for a γ that
+            was chosen without them.
+        """
+        from formulations.rademacher import plume_bound
+
+        self._need_one_polytope("the bound")
+        self._need_data("generalization_bound()")
+        return plume_bound(self._X, self._y, self.solution_["W"], self.gamma, delta)

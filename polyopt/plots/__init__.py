@@ -3,9 +3,16 @@
 Each function returns a :class:`matplotlib.figure.Figure`; save it with ``figure.savefig``.
 """
 
-from polyopt.plots.boundary import decision_boundary
+from polyopt.plots.boundary import decision_boundaries, decision_boundary
 from polyopt.plots.convergence import convergence
 from polyopt.plots.multipliers import multipliers
 from polyopt.plots.polytope import polytope_plane, polytope_slices
 
-__all__ = ["convergence", "decision_boundary", "multipliers", "polytope_plane", "polytope_slices"]
+__all__ = [
+    "convergence",
+    "decision_boundaries",
+    "decision_boundary",
+    "multipliers",
+    "polytope_plane",
+    "polytope_slices",
+]

@@ -9,13 +9,13 @@ import numpy as np
 from polyopt.plots.style import CLASSES, FACES, GREEN, INK, new_figure, styled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["decision_boundary"]
+__all__ = ["decision_boundaries", "decision_boundary"]
 
 _GRID = 240
 
@@ -54,51 +54,106 @@ def decision_boundary(
     ValueError
         Data that are not of two features, or not of two classes.
     """
-    X, y = np.asarray(X, dtype=float), np.asarray(y)
-    classes = estimator.classes_
-    if X.ndim != 2 or X.shape[1] != 2:
-        raise ValueError(f"a picture of the boundary needs two features; X has shape {X.shape}")
-    if len(classes) != 2:
-        raise ValueError(f"a picture of the boundary needs two classes, not {len(classes)}")
-    names = [str(label) for label in classes] if class_names is None else list(class_names)
+    X, y = _checked(X, y, estimator)
     with styled():
         figure = new_figure(5.0, 4.6)
         axes = figure.add_subplot()
-        low, high = X.min(axis=0), X.max(axis=0)
-        pad = 0.06 * np.maximum(high - low, 1e-9)
-        limits = np.column_stack([low - pad, high + pad])
-        _levels(axes, estimator, limits)
-        if len(_faces(estimator)) > 1:
-            _draw_faces(axes, _faces(estimator), limits)
-        for label, name, (colour, marker) in zip(classes, names, CLASSES, strict=True):
-            mine = X[y == label]
-            axes.scatter(
-                mine[:, 0],
-                mine[:, 1],
-                s=20,
-                c=colour,
-                marker=marker,
-                lw=0.3,
-                ec="white",
-                label=name,
-                zorder=3,
-            )
-        support = getattr(estimator, "support_", np.empty(0, dtype=int))
-        if len(support):
-            axes.scatter(
-                X[support, 0],
-                X[support, 1],
-                s=42,
-                facecolor="none",
-                ec=INK,
-                lw=0.6,
-                alpha=0.8,
-                label="support vector",
-                zorder=4,
-            )
-        axes.set(xlim=limits[0], ylim=limits[1], xlabel=axis_names[0], ylabel=axis_names[1], title=title)
+        _draw(axes, estimator, X, y, _names(estimator, class_names))
+        axes.set(xlabel=axis_names[0], ylabel=axis_names[1], title=title)
         figure.legend(loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=1.4)
     return figure
+
+
+def decision_boundaries(
+    estimators: Mapping[str, Any],
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    axis_names: Sequence[str] = ("x₁", "x₂"),
+    class_names: Sequence[str] | None = None,
+    columns: int = 3,
+) -> Figure:
+    """Pictures of several binary classifiers of the same two features, side by side.
+
+    Parameters
+    ----------
+    estimators : mapping of str to estimator
+        Each with its title, fitted to X and y.
+    X : array_like of shape (n, 2)
+        The training samples.
+    y : array_like of shape (n,)
+        Their labels.
+    axis_names : sequence of str
+        Names of the two features.
+    class_names : sequence of str, optional
+        Names of the two classes; their labels by default.
+    columns : int
+        Panels in a row.
+
+    Raises
+    ------
+    ValueError
+        No estimator; data that are not of two features, or not of two classes.
+    """
+    if not estimators:
+        raise ValueError("estimators must have at least one entry")
+    rows, columns = -(-len(estimators) // columns), min(columns, len(estimators))
+    with styled():
+        figure = new_figure(3.2 * columns, 3.1 * rows + 0.3)
+        panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        for axes, (title, estimator) in zip(panels.ravel(), estimators.items(), strict=False):
+            data, labels = _checked(X, y, estimator)
+            _draw(axes, estimator, data, labels, _names(estimator, class_names))
+            axes.set(title=title)
+        for axes in panels.ravel()[len(estimators) :]:
+            axes.set_visible(False)
+        for axes in panels[:, 0]:
+            axes.set(ylabel=axis_names[1])
+        for axes in panels[-1]:
+            axes.set(xlabel=axis_names[0])
+        handles = {
+            label: handle
+            for axes in figure.axes
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(
+            handles.values(), handles.keys(), loc="outside lower center",
+            ncols=5, handletextpad=0.4, columnspacing=1.4,
+        )  # fmt: skip
+    return figure
+
+
+def _checked(X: ArrayLike, y: ArrayLike, estimator: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    data, labels = np.asarray(X, dtype=float), np.asarray(y)
+    if data.ndim != 2 or data.shape[1] != 2:
+        raise ValueError(f"a picture of the boundary needs two features; X has shape {data.shape}")
+    if len(estimator.classes_) != 2:
+        raise ValueError(f"a picture of the boundary needs two classes, not {len(estimator.classes_)}")
+    return data, labels
+
+
+def _names(estimator: Any, class_names: Sequence[str] | None) -> list[str]:
+    return [str(label) for label in estimator.classes_] if class_names is None else list(class_names)
+
+
+def _draw(axes: Axes, estimator: Any, X: NDArray[Any], y: NDArray[Any], names: list[str]) -> None:
+    """Boundary, levels, faces and samples of one classifier."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    pad = 0.06 * np.maximum(high - low, 1e-9)
+    limits = np.column_stack([low - pad, high + pad])
+    _levels(axes, estimator, limits)
+    if len(_faces(estimator)) > 1:
+        _draw_faces(axes, _faces(estimator), limits)
+    for label, name, (colour, marker) in zip(estimator.classes_, names, CLASSES, strict=True):
+        u, v = X[y == label].T
+        axes.scatter(u, v, s=20, c=colour, marker=marker, lw=0.3, ec="white", label=name, zorder=3)
+    support = getattr(estimator, "support_", np.empty(0, dtype=int))
+    if len(support):
+        u, v = X[support].T
+        axes.scatter(
+            u, v, s=42, facecolor="none", ec=INK, lw=0.6, alpha=0.8, label="support vector", zorder=4
+        )
+    axes.set(xlim=limits[0], ylim=limits[1])
 
 
 def _levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
