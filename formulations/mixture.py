@@ -66,7 +66,13 @@ _BLOCK = 1 << 9  # rows converted, or lifted, at once: few enough to stay in the
 
 
 def check_model(gamma: float, ridge: float) -> None:
-    """Refuse a sharpness γ or a ridge ρ that is negative or not finite."""
+    """Refuse a sharpness γ or a ridge ρ that is negative or not finite.
+
+    Parameters
+    ----------
+    gamma, ridge : float
+        γ and ρ.
+    """
     for name, value in (("gamma", gamma), ("ridge", ridge)):
         if not 0.0 <= value < np.inf:
             raise ValueError(f"{name} must be at least 0 and finite, not {value!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -161,6 +162,20 @@ def test_sparse_and_single_precision_are_the_same_model(form):
     assert mixture.log_odds(other, W, 2.0) == pytest.approx(mixture.log_odds(X, W, 2.0), abs=1e-12)
 
 
+def test_single_precision_is_not_copied():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 100)).astype(np.float32)
+    y, c, W = np.where(X[:, 0] > 0, 1.0, -1.0), np.ones(20_000), 0.1 * rng.normal(size=(2, 101))
+    problem = PlumeProblem(X, y, c, 2, method="bfgs")
+    problem.step(W)
+    tracemalloc.start()
+    found = problem.step(W)
+    problem.record(found["W"])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.6 * X.nbytes
+
+
 # -- the programs --------------------------------------------------------------------------
 
 
@@ -316,6 +331,10 @@ def test_separable_data_without_a_ridge_have_no_optimum():
     found = maximise(X, y, c, R, np.array([[1.0, 0.0], [0.9, 0.1]]), gamma=1.0, ridge=0.0, max_iter=50)
     assert found.bound is None
     assert found.objective == pytest.approx(4 * np.log(2), abs=1e-3)
+    # The likelihood falls towards 0, and is let alone once hardly any is left.
+    found = solve_plume(PlumeProblem(X, y, c, 2, ridge=0.0), n_init=1)
+    assert found.status is Status.CONVERGED
+    assert 0.0 <= found.objective <= 1e-6
 
 
 # -- expectation and maximisation ----------------------------------------------------------
@@ -489,6 +508,15 @@ def test_limits_and_interruptions_of_a_run_keep_its_best_point(monkeypatch):
     assert stopped.status is Status.INTERRUPTED
     assert stopped.objective < stopped.history[0]["objective"]
     assert stopped.objective == problem.value(stopped["W"])
+    monkeypatch.undo()
+    # While the gate was soft still: the point is judged at the sharpness that was asked, and left alone.
+    interrupted(monkeypatch, after=5)
+    stopped = solve_plume(problem, n_init=4)
+    assert stopped.status is Status.INTERRUPTED
+    assert [r["gamma"] for r in stopped.history].count(0.25) > 1
+    assert [r["gamma"] for r in stopped.history][-4:] == [0.5, 1.0, 2.0, 4.0]
+    assert stopped.history[-5]["gamma"] == 0.25
+    assert stopped.objective == problem.value(stopped["W"]) == stopped.history[-1]["objective"]
 
 
 def test_a_step_that_would_rise_is_not_taken(monkeypatch):

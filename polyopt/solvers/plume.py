@@ -104,7 +104,8 @@ def polish(
     """Minimise the penalised negative log-likelihood L itself, for the tail on which EM is slow.
 
     By Fisher's identity L has the gradient of the M-step at its own responsibilities, so a point without one
-    is a fixed point of EM. Arguments and answer as in :func:`maximise`, but that L has no bound.
+    is a fixed point of EM. Arguments as in :func:`maximise`, and so the answer, but that L has no bound.
+    Without a ridge, on separable data, it ends where the mean loss of a sample is `tol`.
     """
     return _minimise(_Objective(X, y, c, None, gamma, ridge), W, method, max_iter, tol, time_limit)
 
