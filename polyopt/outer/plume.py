@@ -22,7 +22,6 @@ from sklearn.preprocessing import StandardScaler
 
 from formulations import mixture
 from formulations.polytope import perplexity
-from formulations.program import Program
 from formulations.solution import Solution, Status
 from polyopt.outer.descent import descend
 from polyopt.outer.random_faces import random_faces
@@ -32,6 +31,8 @@ from polyopt.solvers.plume import maximise, polish
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from formulations.program import Program
 
     Array = NDArray[np.float64]
     Climber = Literal["newton", "bfgs", "gradient"]
@@ -43,9 +44,10 @@ __all__ = ["PlumeProblem", "solve_plume"]
 _CLOSER = 0.1  # share of the tolerance to which the polish goes, to be clear of it
 _METHODS = ("auto", "exact", "newton", "bfgs", "gradient")
 _NEWTON_BELOW = 600  # entries of W up to which Newton is quicker than L-BFGS
+_CHEAPER = 10  # iterations of L-BFGS allowed for one of Newton's
 _INNER = {"newton": 1, "bfgs": 5, "gradient": 1}  # iterations of an M-step, where none are asked
 _SOFTEST, _SHARPEN, _STEPS_AT_RUNG = 0.25, 2.0, 5  # annealing: the first γ, the ratio, the steps at each
-_JITTER = 0.1  # of faces from clusters, next to their length, as equal faces would stay equal for ever
+_JITTER = 0.1  # share of a random face in one from a cluster, as equal faces would stay equal for ever
 _SLOW = 1e-2  # relative decrease of a step under which EM is at its tail, and minimising L quicker
 
 
@@ -181,11 +183,11 @@ class PlumeProblem:
         }
 
     def polish(self, W: Array, max_iter: int, tol: float, time_limit: float | None = None) -> Solution:
-        """Minimise L itself from W, as :func:`polyopt.solvers.plume.polish` does."""
+        """Minimise L itself from W (:func:`polyopt.solvers.plume.polish`); by L-BFGS with more iterations."""
         return polish(
             self.X, self.y, self.c, W,
-            gamma=self.gamma, ridge=self.ridge, method=self.polisher, max_iter=max_iter, tol=tol,
-            time_limit=time_limit,
+            gamma=self.gamma, ridge=self.ridge, method=self.polisher,
+            max_iter=max_iter * (_CHEAPER if self.polisher == "bfgs" else 1), tol=tol, time_limit=time_limit,
         )  # fmt: skip
 
     def _climb(self, R: Array, W: Array, time_limit: float | None) -> Solution:
@@ -223,7 +225,8 @@ def solve_plume(
     n_init : int
         Number of starts.
     max_iter : int
-        Steps of each run at most, at the sharpness that is asked, and iterations of the polish.
+        Steps of each run at most, at the sharpness that is asked, and Newton's iterations in its polish; ten
+        times as many of L-BFGS.
     tol : float
         Relative tolerance of the certificate that the polish is to reach. A run ends where its steps lower
         the objective by less than a hundredth (or `tol`, if that is more): the polish is quicker from there.
