@@ -41,7 +41,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
         K, the faces; one is logistic regression.
     gamma : float, default=1.0
         γ, the sharpness of the gate, at least 0. At a sharp gate samples hardly change faces while
-        learning; `anneal` helps.
+        learning, for which there is `anneal`.
     ridge : float, default=0.1
         ρ, at least 0; without it nothing can be proven, and separable data have no optimum.
     solver : {"auto", "newton", "bfgs", "gradient", "exact"}, default="auto"
@@ -52,7 +52,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
         Steps of the M-step at most; by default 1, 5 with "bfgs".
     init : {"random", "kmeans"}, default="random"
         Starts: random faces, or faces between the inside and clusters of the outside.
-    anneal : bool, default=False
+    anneal : bool, default=True
         Whether each run begins at a soft gate, γ = 1/4, and doubles it until it is what is asked.
     decision : {"posterior", "polytope"}, default="posterior"
         What decides: whether the probability is above one half, or whether the sample is in the polytope of
@@ -64,7 +64,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
     max_iter : int, default=500
         Steps of expectation and maximisation at most, per start.
     tol : float, default=1e-6
-        Relative fall of the loss that counts as something.
+        Relative tolerance of the certificate that the end of a run is to reach.
     time_limit : float, optional
         Seconds at most, per pair of classes; the best point is kept.
     class_weight : dict or "balanced", optional
@@ -124,7 +124,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
         solver: Method = "auto",
         inner: int | None = None,
         init: Init = "random",
-        anneal: bool = False,
+        anneal: bool = True,
         decision: str = "posterior",
         inside_label: Any = None,
         n_init: int = 10,
