@@ -13,12 +13,12 @@ import scipy.sparse as sp
 
 from formulations.polyhedral import class_shares, separation_error
 from formulations.polytope import lift
-from polyopt.outer.polyceptron import FacesByPrograms, box_columns, worse
+from polyopt.outer.faces_by_programs import FacesByPrograms, box_columns, worse
 from polyopt.solvers.persistent_lp import PersistentLP
 
 if TYPE_CHECKING:
     from formulations.solution import Status
-    from polyopt.outer.polyceptron import Assignment, Engine, Vector
+    from polyopt.outer.faces_by_programs import Assignment, Engine, Vector
     from polyopt.solvers.clock import Clock
 
 __all__ = ["SuccessiveLP"]
@@ -29,7 +29,7 @@ class SuccessiveLP(FacesByPrograms):
 
     The objective is :func:`formulations.polyhedral.separation_error`; the multipliers of a step are
     ``inside``, of shape (n, K), 0 at negatives, and ``outside``, of shape (n,), 0 at positives. Arguments
-    as in :class:`polyopt.outer.polyceptron.FacesByPrograms`; both classes are needed.
+    as in :class:`polyopt.outer.faces_by_programs.FacesByPrograms`; both classes are needed.
     """
 
     def __init__(

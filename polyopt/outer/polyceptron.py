@@ -3,211 +3,26 @@
 The programs are those of :mod:`formulations.polyceptron`. What is solved is their duals, which have no more
 rows than a sample has features, and in which a new assignment changes nothing but the upper bounds of
 columns: each face's program stays in HiGHS and goes on from its last basis.
-
-What every method of linear programs does between two solves is here as well (:class:`FacesByPrograms`);
-PC-SLP (:mod:`polyopt.outer.pc_slp`) shares it.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.polyhedral import belonging, margin_error, scores
+from formulations.polyhedral import belonging, margin_error
 from formulations.polytope import lift
-from formulations.solution import Solution, Status
-from polyopt.outer.random_faces import random_faces
-from polyopt.outer.starts import TIE
-from polyopt.solvers.clock import Clock
+from formulations.solution import Status
+from polyopt.outer.faces_by_programs import FacesByPrograms, box_columns, worse
 from polyopt.solvers.persistent_lp import PersistentLP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from polyopt.outer.faces_by_programs import Assignment, Vector
+    from polyopt.solvers.clock import Clock
 
-    from numpy.typing import NDArray
-
-    from formulations.program import Program
-
-    Vector = NDArray[np.float64]
-    Assignment = NDArray[np.int64]
-    Engine = Literal["highs", "program"]
-
-__all__ = ["ExactPolyceptron", "FacesByPrograms", "box_columns", "worse"]
-
-_WORTH = 1e-6  # of the objective, which an unused face must save to be taken up
-_ROOM = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
-_LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
-
-
-class FacesByPrograms(ABC):
-    """Descent by linear programs that bound the objective for a fixed assignment of the negatives.
-
-    A step gives each negative the face with the least score, where it pays least, and solves the linear
-    program of that assignment. The program's value is at least the objective everywhere and equals it at
-    the faces before the step, so no step raises the objective. The faces change for a strict gain only:
-    where there is none, they are kept, and the step has the multipliers that hold them.
-
-    Many negatives pay nothing at several faces. That each is at the one it is farthest beyond matters: kept
-    at another, it would hold that face back for nothing, and the descent would end earlier and higher.
-
-    A face that no negative is at costs nothing once it is beyond all positives: it is moved there in its own
-    direction, where the next step may find negatives for it. Where a step brings nothing, it is offered the
-    negatives that still pay, then the half of the dearest face's that score least at it, and takes them if
-    that lowers the objective.
-
-    Steps that go on from one another keep HiGHS's basis. A step from other faces begins without one, so
-    that a run depends on its start alone, not on what was solved before it.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    c : ndarray of shape (n,)
-        Costs, positive.
-    n_faces : int
-        K, at least 1.
-    radius : float
-        R, the largest absolute value of an entry of W, or inf.
-    engine : {"highs", "program"}
-        The duals, kept in HiGHS, or the explicit programs.
-
-    Raises
-    ------
-    ValueError
-        The engine or the radius is not of those allowed.
-    """
-
-    def __init__(
-        self, X: Any, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
-    ):
-        if engine not in ("highs", "program"):
-            raise ValueError(f"engine must be 'highs' or 'program', not {engine!r}")
-        if not radius > 0:
-            raise ValueError(f"radius must be positive, or inf for no box, not {radius!r}")
-        self.X, self.y, self.c, self.n_faces = X, y, c, n_faces
-        self.radius, self.engine = float(radius), engine
-        # HiGHS's tolerances are absolute: each feature's row counts in the unit of its largest entry.
-        self._units = 1.0 / np.append(largest_entries(X), 1.0)
-        self._drop()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the built programs, which each process makes for itself."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_last", "_models", "_program")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._drop()
-
-    def _drop(self) -> None:
-        self._last: Solution | None = None
-        self._models: list[PersistentLP] = []
-        self._program: Program | None = None
-
-    def start(self, rng: np.random.Generator) -> Vector:
-        """Random faces around the mean of the positives, inside the box."""
-        W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
-        return W * np.minimum(1.0, self.radius / np.abs(W).max(axis=1, keepdims=True))
-
-    @abstractmethod
-    def value(self, W: Vector) -> float:
-        """The objective at W, each negative at its best face."""
-
-    def record(self, W: Vector) -> dict[str, float]:
-        """The number of faces that some negative is at."""
-        return {"occupied": float(len(np.unique(scores(self.X, W).argmin(axis=1)[self.y < 0])))}
-
-    def step(self, W: Vector, time_limit: float | None) -> Solution:
-        """The next faces, with the multipliers of the programs that found them.
-
-        Parameters
-        ----------
-        W : ndarray of shape (K, m+1)
-            The faces to step from.
-        time_limit : float or None
-            Seconds.
-        """
-        clock, before = Clock(time_limit), self.value(W)
-        # The same object: this step goes on where the last one ended.
-        last = self._last if self._last is not None and W is self._last["W"] else None
-        if last is None:
-            for model in self._models:
-                model.forget()
-        assignment = self._assign(W)
-        found = self._attempt(W, before, assignment, clock)
-        iterations = found.iterations
-        if found["W"] is W and found.status is Status.OPTIMAL:
-            for offered in self._offers(W, assignment):
-                if clock.is_over:
-                    break
-                other = self._attempt(W, before, offered, clock)
-                iterations += other.iterations
-                if other.objective < (1.0 - _WORTH) * before:
-                    found = other
-                    break
-        if last is not None and found["W"] is W and found.status is not Status.OPTIMAL:
-            found = replace(last, status=found.status)  # its multipliers are those of solved programs
-        self._last = replace(found, iterations=iterations, solve_time=clock.seconds)
-        return self._last
-
-    def _assign(self, W: Vector) -> Assignment:
-        """The face with the least score for each negative; -1 at positives."""
-        return np.where(self.y < 0, scores(self.X, W).argmin(axis=1), -1)
-
-    def _offers(self, W: Vector, assignment: Assignment) -> Iterator[Assignment]:
-        """Assignments that give an unused face some negatives of the others."""
-        unused = np.setdiff1d(np.arange(self.n_faces), assignment)
-        if unused.size == 0 or unused.size == self.n_faces:
-            return
-        face, s = unused[0], scores(self.X, W)
-        paid = np.maximum(0.0, 1.0 - self.y[:, None] * s) * self.c[:, None]
-        paying = (self.y < 0) & (paid.min(axis=1) > 0)
-        if paying.any():
-            yield np.where(paying, face, assignment)
-        cost = (paid * belonging(self.y, assignment, self.n_faces, "all")).sum(axis=0)
-        cost[unused] = -np.inf
-        dearest = assignment == cost.argmax()
-        near = s[:, face] <= np.median(s[dearest, face])
-        yield np.where(dearest & near, face, assignment)
-
-    def _attempt(self, W: Vector, before: float, assignment: Assignment, clock: Clock) -> Solution:
-        """The program's answer for an assignment; the faces W themselves where it is no better."""
-        status, faces, duals, iterations = self._solve(W, assignment, clock)
-        faces = self._finish(W, faces, assignment)
-        value = self.value(faces)
-        if not value < (1.0 - TIE) * before:
-            faces, value = W, before
-        name = f"{type(self).__name__}, {self.engine}"
-        return Solution(status, {"W": faces}, duals, value, None, name, iterations)
-
-    @abstractmethod
-    def _solve(
-        self, W: Vector, assignment: Assignment, clock: Clock
-    ) -> tuple[Status, Vector, dict[str, Vector], int]:
-        """Status, faces, multipliers and iterations of the program for an assignment.
-
-        A program without an answer leaves its faces as in W, with the status STALLED.
-        """
-
-    def _finish(self, W: Vector, faces: Vector, assignment: Assignment) -> Vector:
-        """Faces that are no worse for the assignment: unused ones, and what rounding left of zero."""
-        members = belonging(self.y, assignment, self.n_faces, "all") > 0
-        unused = np.setdiff1d(np.arange(self.n_faces), assignment)
-        moved = W[unused]
-        nearest = scores(self.X, moved)[self.y > 0].min(axis=0, initial=np.inf)
-        moved[:, -1] += np.maximum(0.0, _ROOM - nearest)
-        fits = np.abs(moved).max(axis=1, initial=0.0) <= self.radius
-        faces = np.clip(faces, -self.radius, self.radius)  # by rounding alone
-        faces[unused[fits]] = moved[fits]
-        margins = np.where(members, self.y[:, None] * scores(self.X, faces), np.inf).min(axis=0)
-        factor = np.where((margins > 0.0) & (margins < 1.0), _ROOM / np.maximum(margins, 1e-300), 1.0)
-        fits = factor * np.abs(faces).max(axis=1) <= self.radius
-        return faces * np.where(fits, factor, 1.0)[:, None]
+__all__ = ["ExactPolyceptron"]
 
 
 class ExactPolyceptron(FacesByPrograms):
@@ -215,7 +30,7 @@ class ExactPolyceptron(FacesByPrograms):
 
     The objective is :func:`formulations.polyhedral.margin_error`; the multipliers of a step are ``margin``,
     of shape (n, K), 0 where a sample is not in the face's program. Arguments as in
-    :class:`FacesByPrograms`.
+    :class:`polyopt.outer.faces_by_programs.FacesByPrograms`.
     """
 
     def value(self, W: Vector) -> float:
@@ -267,41 +82,3 @@ class ExactPolyceptron(FacesByPrograms):
         if not found.primal:
             return found.status, nothing, nothing, found.iterations
         return found.status, found["w"], found.duals["margin"], found.iterations
-
-
-def largest_entries(X: Any) -> Vector:
-    """The largest absolute value of each feature as a power of 2, so that nothing is rounded; 1 for none.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    """
-    size = abs(X).max(axis=0)
-    size = size.toarray().ravel() if sp.issparse(size) else np.asarray(size)
-    return np.exp2(np.ceil(np.log2(np.where(size > 0, size, 1.0))))
-
-
-def box_columns(units: Vector, radius: float) -> tuple[Vector, Any]:
-    """Costs and columns of s⁺ and s⁻, which let balance fail at the price R; none for an infinite R.
-
-    Parameters
-    ----------
-    units : ndarray of shape (number of rows,)
-        What each row of balance is multiplied with.
-    radius : float
-        R.
-    """
-    rows = len(units)
-    if np.isinf(radius):
-        return np.zeros(0), sp.csc_array((rows, 0))
-    one = sp.eye_array(rows, format="csc")
-    return np.tile(radius / units, 2), sp.hstack([-one, one])
-
-
-def worse(*ends: Status) -> Status:
-    """What to say of several solves: a limit before a failure, a failure before success."""
-    for limit in _LIMITS:
-        if limit in ends:
-            return limit
-    return Status.OPTIMAL if all(end is Status.OPTIMAL for end in ends) else Status.STALLED
