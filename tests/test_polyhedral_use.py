@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 import warnings
 
 import numpy as np
@@ -355,6 +356,29 @@ def test_a_time_limit_keeps_the_best_point(machine, square):
     with pytest.warns(ConvergenceWarning, match="time limit"):
         fitted = clone(machine).set_params(time_limit=1e-6, n_init=50).fit(X, names)
     assert np.isfinite(fitted.decision_function(X)).all()
+    certificate = fitted.certificate()
+    assert certificate.dual_value <= certificate.primal_value
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no timer to interrupt with")
+@every_machine
+def test_ctrl_c_keeps_the_best_point(machine, square):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    X, names = square
+    endless = clone(machine).set_params(n_init=100_000, inside_label="in")
+    clone(machine).fit(X[:20], names[:20])  # compiles what is to be interrupted
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1.5)
+        with pytest.warns(ConvergenceWarning, match="interrupted"):
+            fitted = endless.fit(X, names)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert 1 <= fitted.history_["start"].nunique() < 100_000
+    assert fitted.score(X, names) > 0.7
     certificate = fitted.certificate()
     assert certificate.dual_value <= certificate.primal_value
 

@@ -175,21 +175,20 @@ class Polyceptron(PolyhedralClassifier):
         from polyopt.outer.starts import best_of
         from polyopt.solvers.polyceptron import solve_batch, solve_online
 
-        rng = np.random.default_rng(seed)
-        starts = [random_faces(X, y, c, self.n_faces, rng) for _ in range(self.n_init)]
-        seeds = rng.integers(np.iinfo(np.int32).max, size=self.n_init)
         shared: dict[str, Any] = {
             "step": self.step, "pocket": self.pocket, "patience": self.patience, "max_iter": self.max_iter,
         }  # fmt: skip
 
         def run(number: int, time_left: float | None) -> Solution:
-            W = starts[number]
+            rng = np.random.default_rng([seed, number])
+            W = random_faces(X, y, c, self.n_faces, rng)
             if self.solver_ == "batch":
                 found = solve_batch(
                     X, y, c, W, threshold=self.threshold, rule=self.rule, time_limit=time_left, **shared
                 )
             else:
-                found = solve_online(X, y, c, W, seed=int(seeds[number]), time_limit=time_left, **shared)
+                order = int(rng.integers(np.iinfo(np.int32).max))
+                found = solve_online(X, y, c, W, seed=order, time_limit=time_left, **shared)
             W = found["W"] * best_scale(X, y, found["W"], c)
             return replace(found, primal={"W": W}, objective=margin_error(X, y, W, c))
 

@@ -150,12 +150,9 @@ def descend_from_many_starts(
     Solution
         The best of the runs, as :func:`polyopt.outer.starts.best_of` keeps it; ``runs`` has them all.
     """
-    rng = np.random.default_rng(seed)
-    starts = [problem.start(rng) for _ in range(n_init)]
 
     def run(number: int, time_left: float | None) -> Solution:
-        return descend(
-            problem, starts[number], max_iter=max_iter, tol=tol, patience=patience, time_limit=time_left
-        )
+        W = problem.start(np.random.default_rng([seed, number]))
+        return descend(problem, W, max_iter=max_iter, tol=tol, patience=patience, time_limit=time_left)
 
     return best_of(run, n_init, time_limit=time_limit, n_jobs=n_jobs)
