@@ -58,7 +58,7 @@ METHODS: dict[str, tuple[Callable[[int, Any, Any, int], Any], dict[str, list[Any
     "Polyceptron, exact": (_family(Polyceptron, solver="exact"), {"radius": [3.0, 1e4]}),
     "SPLA1": (_family(SPLA1), {"ridge": [1.0, 0.1, 0.01]}),
     "PC-SLP": (_family(PCSLP), {"radius": [1.0, 3.0, 1e4]}),
-    "PLUME": (_family(PLUME, anneal=True), {"ridge": [1.0, 0.1, 0.01], "gamma": [1.0, 5.0]}),
+    "PLUME": (_family(PLUME), {"ridge": [1.0, 0.1, 0.01]}),
     "CPM": (
         lambda K, inside, outside, seed: ConvexPolytopeMachine(
             K, solver="dual", outer_label=outside, random_state=seed, n_init=_STARTS
