@@ -456,8 +456,8 @@ def test_the_answer_tells_its_way_and_its_multipliers():
     penalty = 0.5 * RIDGE * np.sum(found["W"] ** 2)
     assert last["log_likelihood"] == pytest.approx(penalty - found.objective)
     used = scores(X, found["W"]).argmin(axis=1)
-    assert last["faces"] == len(set(used))
-    assert 1 <= last["perplexity"] <= last["faces"] + 1e-12
+    assert last["occupied"] == len(set(used))
+    assert 1 <= last["perplexity"] <= last["occupied"] + 1e-12
     # Each run sharpens its gate, and descends at each sharpness.
     for number in range(3):
         run = [r for r in found.history if r["start"] == number]

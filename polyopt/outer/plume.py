@@ -178,7 +178,7 @@ class PlumeProblem:
         return {
             "gamma": self.gamma,
             "log_likelihood": 0.5 * self.ridge * float(np.sum(W**2)) - self.value(W),
-            "faces": float(len(np.unique(used))),
+            "occupied": float(len(np.unique(used))),
             "perplexity": perplexity(used, self.c),
         }
 
