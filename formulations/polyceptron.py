@@ -89,7 +89,7 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.polyhedral import belonging
-from formulations.polytope import lift
+from formulations.polytope import check_assignment, lift
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
@@ -134,14 +134,8 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
     """
     if not (isinstance(n_faces, int | np.integer) and n_faces >= 1):
         raise ValueError(f"n_faces must be an integer of at least 1, not {n_faces!r}")
-    y, z = np.asarray(y, dtype=float), np.asarray(assignment)
-    if z.shape != y.shape:
-        raise ValueError(f"assignment must have shape {y.shape} to match y, not {z.shape}")
-    own = z[y < 0]
-    if not ((own >= 0) & (own < n_faces)).all():
-        raise ValueError(
-            f"assignment must be from 0 to {n_faces - 1} at every negative, not {own.min()} to {own.max()}"
-        )
+    y = np.asarray(y, dtype=float)
+    z = check_assignment(-y, n_faces, assignment, "negative")
     return belonging(y, z, n_faces, "all")
 
 

@@ -63,13 +63,17 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
     return Z
 
 
-def check_assignment(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.int64]:
+def check_assignment(
+    y: ArrayLike, n_faces: int, assignment: ArrayLike, who: str = "positive"
+) -> NDArray[np.int64]:
     """The assignment as integers, -1 at negatives; one that leaves a positive without a face is refused.
 
     Parameters
     ----------
     y, n_faces, assignment
         As in :func:`answers`.
+    who : str
+        What to call those that need a face; "negative" where the labels are turned around.
 
     Raises
     ------
@@ -85,7 +89,7 @@ def check_assignment(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArr
     least, largest = chosen[positive].min(initial=0), chosen[positive].max(initial=0)
     if not (least >= 0 and largest < n_faces):
         raise ValueError(
-            f"assignment must be from 0 to {n_faces - 1} at every positive, not {least} to {largest}"
+            f"assignment must be from 0 to {n_faces - 1} at every {who}, not {least} to {largest}"
         )
     return chosen
 

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.polyhedral import belonging, class_shares, pull, scores
-from formulations.polytope import lift
+from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
 
@@ -250,11 +250,7 @@ def _assignment(
     if assignment is None:
         best = s.argmin(axis=1)
         return best if u is None else np.where(u.max(axis=1) > least, u.argmax(axis=1), best)
-    chosen, K = np.asarray(assignment), s.shape[1]
-    own = chosen[y < 0] if chosen.shape == y.shape else np.array([-1])
-    if not ((own >= 0) & (own < K)).all():
-        raise ValueError(f"assignment must have shape {y.shape}, and be from 0 to {K - 1} at every negative")
-    return chosen.astype(np.int64)
+    return check_assignment(-y, s.shape[1], assignment, "negative")
 
 
 def _assignment_residual(y: Vector, hinge: Vector, chosen: Assignment) -> list[Residual]:
