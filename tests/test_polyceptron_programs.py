@@ -13,6 +13,7 @@ from formulations import cpm, polyceptron
 from formulations.polyhedral import criterion, margin_error, scores
 from formulations.solution import Status
 from polyopt.certificates import Claim, certify_pc_slp, certify_polyceptron
+from polyopt.datasets import make_polytope
 from polyopt.outer.descent import descend, descend_from_many_starts
 from polyopt.outer.pc_slp import SuccessiveLP
 from polyopt.outer.polyceptron import ExactPolyceptron
@@ -440,3 +441,15 @@ def test_a_certificate_names_what_does_not_fit(settled):
         certify_polyceptron(X, y, W, C=c, assignment=np.full(len(y), 3))
     with pytest.raises(ValueError, match="radius must be positive"):
         certify_polyceptron(X, y, W, C=c, radius=0.0)
+
+
+def test_large_data_are_not_solved_for_a_bound(monkeypatch):
+    X, y, _, _ = make_polytope(60, 2, 3, margin=0.1, noise=0.1, random_state=0)
+    W = np.random.default_rng(0).normal(size=(2, 3))
+    small = certify_polyceptron(X, y, W)
+    assert 0 < small.dual_value < small.primal_value
+    monkeypatch.setattr("polyopt.certificates.polyhedral_lp._LARGE", 100)
+    large = certify_polyceptron(X, y, W)
+    assert large.primal_value == small.primal_value
+    assert (large.claim, large.dual_value) == (Claim.SUBOPTIMAL_BY, 0.0)
+    assert "too large" in large.note

@@ -42,6 +42,10 @@ _BOX_HOLDS = "The box holds a face: raise radius or scale the features."
 _BROKEN = "The faces break their box; the value is of the faces clipped to it."
 _OTHERS = "Another assignment may have a lower optimum."
 _ZERO = "The value is 0, which bounds every assignment."
+_TRIVIAL = "The data are too large to solve the programs for a bound: it is 0, and multipliers give a better one."
+    "The data are too large to solve the programs for a bound, which is 0; multipliers give a better one."
+)
+_LARGE = 2_000_000  # entries of X, times faces, beyond that
 
 
 def certify_polyceptron(
@@ -68,8 +72,8 @@ def certify_polyceptron(
     C : float or array_like of shape (n,)
         Cost of slack, per sample.
     u : array_like of shape (n, K), optional
-        Multipliers of the margin rows. By default the dual programs are solved for them; only their
-        dual value, evaluated here, enters the certificate.
+        Multipliers of the margin rows. By default the dual programs are solved for them, unless the data are
+        large; only their dual value, evaluated here, enters the certificate.
     assignment : array_like of int, shape (n,), optional
         The face of each negative; the entries of positives are ignored. By default the one whose
         multiplier holds it or, where none does, the best for W.
@@ -103,13 +107,15 @@ def certify_polyceptron(
         return np.stack([f["u"] if f.primal else np.zeros(len(y)) for f in found], axis=1)
 
     value = float((caps * hinge).sum())
-    M = given if given is not None else solve() if value > 0 else np.zeros_like(caps)
+    large = given is None and X.shape[0] * X.shape[1] * K > _LARGE
+    M = given if given is not None else solve() if value > 0 and not large else np.zeros_like(caps)
     bound = _bound(X, y, M, (M > 0) & (caps - M > 0), lambda u: np.clip(u, 0.0, caps), box)
     residuals = [*box.residuals(), *_assignment_residual(y, hinge, chosen)]
     if given is not None:
         scale = max(value, bound) or float(caps.sum())
         residuals += _conditions(X, y, M, caps - M, hinge, box, scale)
-    return _certificate("the exact Polyceptron", value, bound, residuals, box, tol)
+    notes = [_TRIVIAL] if large else []
+    return _certificate("the exact Polyceptron", value, bound, residuals, box, tol, notes)
 
 
 def certify_pc_slp(
@@ -174,10 +180,11 @@ def certify_pc_slp(
     # A sample pays once: a positive for its worst face, a negative for its own.
     paid = (hinge * own).max(axis=1)
     value = float(shares @ paid)
+    large = u is None and X.shape[0] * X.shape[1] * K > _LARGE
     if u is not None and q is not None:
         M = at_faces(_multipliers("u", u, (n, K)), _multipliers("q", q, (n,)))
     else:
-        M = solve() if value > 0 else np.zeros((n, K))
+        M = solve() if value > 0 and not large else np.zeros((n, K))
 
     def clip(M: Vector) -> Vector:
         total = np.maximum(M, 0.0).sum(axis=1)
@@ -188,7 +195,7 @@ def certify_pc_slp(
     if u is not None:
         unused = (shares - M.sum(axis=1))[:, None]
         residuals += _conditions(X, y, M, unused, paid[:, None], box, max(value, bound) or 2.0)
-    return _certificate("PC-SLP", value, bound, residuals, box, tol)
+    return _certificate("PC-SLP", value, bound, residuals, box, tol, [_TRIVIAL] if large else [])
 
 
 @dataclass(frozen=True)
@@ -315,7 +322,13 @@ def _conditions(
 
 
 def _certificate(
-    name: str, value: float, bound: float, residuals: list[Residual], box: _Box, tol: float
+    name: str,
+    value: float,
+    bound: float,
+    residuals: list[Residual],
+    box: _Box,
+    tol: float,
+    notes: list[str],
 ) -> Certificate:
     single, zero = len(box.W) == 1, value == 0.0 and not box.broken
     proven = relative_gap(value, bound) <= tol and all(r.relative <= tol for r in residuals)
@@ -325,7 +338,7 @@ def _certificate(
         claim = Claim.OPTIMAL
     else:
         claim = Claim.STATIONARY if proven else Claim.SUBOPTIMAL_BY
-    notes = [_ZERO] if zero else [*([] if single else [_OTHERS]), *box.notes]
+    notes = [_ZERO] if zero else [*([] if single else [_OTHERS]), *box.notes, *notes]
     return Certificate(
         program=name,
         claim=claim,
