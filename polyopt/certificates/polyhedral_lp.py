@@ -42,9 +42,7 @@ _BOX_HOLDS = "The box holds a face: raise radius or scale the features."
 _BROKEN = "The faces break their box; the value is of the faces clipped to it."
 _OTHERS = "Another assignment may have a lower optimum."
 _ZERO = "The value is 0, which bounds every assignment."
-_TRIVIAL = "The data are too large to solve the programs for a bound: it is 0, and multipliers give a better one."
-    "The data are too large to solve the programs for a bound, which is 0; multipliers give a better one."
-)
+_TRIVIAL = "The data are too large to solve the programs for a bound; it is 0 without multipliers."
 _LARGE = 2_000_000  # entries of X, times faces, beyond that
 
 
