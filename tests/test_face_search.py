@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import check_estimator
 
 from polyopt import PLUME, SPLA1, ConvexPolytopeMachine, FaceSearch, Polyceptron
 from polyopt.datasets import make_polytope
@@ -79,3 +80,9 @@ def test_a_face_counts_if_it_bounds_and_cuts(triangle):
 def test_nonsense_is_refused(arguments, message, triangle):
     with pytest.raises(ValueError, match=message):
         FaceSearch(**{"estimator": SPLA1(), **arguments}).fit(*triangle)
+
+
+def test_check_estimator_has_no_failure():
+    search = FaceSearch(SPLA1(n_init=1, random_state=0), (1, 2), cv=2)
+    results = check_estimator(search, on_fail=None, on_skip=None)
+    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []

@@ -93,6 +93,8 @@ class FaceSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(f"how must be 'cv' or 'prune', not {self.how!r}")
         if "n_faces" not in self.estimator.get_params():
             raise ValueError(f"estimator must have a parameter n_faces, which {self.estimator!r} has not")
+        if y is None:
+            raise ValueError("FaceSearch requires y to be passed, but the target y is None")
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         search = self._by_scores if self.how == "cv" else self._by_pruning
         self.best_estimator_, self.results_ = search(candidates, X, y, weights)
