@@ -1,8 +1,8 @@
 """The mathematics: every program in the notation of its paper, primal and dual side by side.
 
 One module per family: ``svm``, ``sigma_svm``, ``rmm``, ``cpm``, ``cpm_worst``, ``spla1``, ``plume``,
-``polyceptron``, ``pc_slp``. Each runs by itself (``python -m formulations.rmm``) and prints its programs
-and their demonstration.
+``polyceptron``, ``pc_slp``, ``l0_svm``. Each runs by itself (``python -m formulations.rmm``) and prints its
+programs and their demonstration.
 """
 
 from __future__ import annotations
@@ -12,7 +12,18 @@ from types import ModuleType
 
 __all__ = ["FAMILIES", "family"]
 
-FAMILIES = ("svm", "sigma_svm", "rmm", "cpm", "cpm_worst", "spla1", "plume", "polyceptron", "pc_slp")
+FAMILIES = (
+    "svm",
+    "sigma_svm",
+    "rmm",
+    "cpm",
+    "cpm_worst",
+    "spla1",
+    "plume",
+    "polyceptron",
+    "pc_slp",
+    "l0_svm",
+)
 
 
 def family(name: str) -> ModuleType:

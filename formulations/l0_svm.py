@@ -1,0 +1,392 @@
+"""The L0 support vector machine: the program of one pattern, the exact integer program, its relaxation.
+
+Problem
+-------
+Separate two classes by f(x) = Σ_j t_j α_j k(t_j, x) + b with as few centres as can be: each α_j that is not
+zero costs 1, each unit of loss costs C,
+(1)  S* = min  ‖α‖₀ + C Σ_i w_i ξ_i   s.t.  y_i f(x_i) ≥ 1 − ξ_i,  ξ ≥ 0,  0 ≤ α ≤ C.
+The same C caps α and prices the loss. A pattern σ of zeros and ones says which centres may be used. For a
+fixed pattern what is left is a linear program of value L(σ), and S* is the least of S(σ) = 1'σ + C L(σ).
+Nothing is asked of the kernel: K may be asymmetric, indefinite, or rectangular.
+
+Variables and shapes
+--------------------
+alpha (p,), b scalar, xi (n,), sigma (p,) of 0 and 1; u (n,) and s (p,) in the duals. K is (n, p), samples
+by centres; y (n,) and t (p,) are the labels -1 and +1 of samples and centres; the centres are the samples,
+and t is y, unless told otherwise. C is a number, the weights w are (n,), 1 by default.
+
+Primal
+------
+(2)  L(σ) = min  Σ_i w_i ξ_i
+     margin:  y_i (Σ_j K_ij t_j α_j + b) ≥ 1 − ξ_i   [u]
+     slack:   ξ_i ≥ 0                                [v]
+     sign:    α_j ≥ 0                                [r]
+     cap:     α_j ≤ C σ_j                            [s]
+
+(3)  S* = min  Σ_j σ_j + C Σ_i w_i ξ_i   over the rows of (2) and σ in {0, 1}: C is its own big M
+
+(4)  S* ≥ min  Σ_j α_j / C + C Σ_i w_i ξ_i   over the rows of (2) at σ = 1, the relaxation: with σ in [0, 1]
+     the best σ is α/C
+
+Dual
+----
+(5)  L(σ) = max  Σ_i u_i − C Σ_j s_j
+     b:       Σ_i y_i u_i = 0                        [b]
+     alpha:   σ_j t_j Σ_i K_ij y_i u_i ≤ s_j         [α]
+     cap:     s_j ≥ 0                                [C − α]
+     margin:  u_i ≥ 0                                [surplus of the primal row margin]
+     xi:      u_i ≤ w_i                              [ξ]
+
+(6)  of (4): max  Σ_i u_i − C Σ_j s_j   over the rows of (5) with  t_j Σ_i K_ij y_i u_i − s_j ≤ 1/C
+     in the row alpha and  u_i ≤ C w_i  in the row xi
+
+It is K' in (5), the transpose. What u may be does not depend on σ, so any u of any pattern gives a cut,
+L(σ') ≥ Σ u − C Σ_j σ'_j [t_j (K'Yu)_j]_+ for every σ', tight where u is optimal.
+
+Recovery
+--------
+alpha are the multipliers of the dual's row alpha, where σ_j = 1; b minimises the loss for them and is the
+multiplier of the row b where that is unique; ξ_i = [1 − y_i f_i]_+.
+
+Multipliers
+-----------
+u_i is the price of sample i's margin: 0 beyond it, between 0 and w_i on it, w_i inside it. s_j is the loss
+saved per unit of a larger cap on α_j; for a centre that is off, [t_j (K'Yu)_j]_+ is what switching it on
+saves at first.
+
+Infeasible when
+---------------
+Never: α = 0, ξ = 1 + |b| is feasible. L(0) = 2 min(Σ_pos w, Σ_neg w); L never rises as σ grows; and replacing
+σ by the support of its α keeps L, so that S can only fall: score the pruned support.
+
+Reference
+---------
+Mannor, Peleg & Rubinstein, slides on the cross-entropy method for classification: eq. (1) and (2), as they
+are numbered here; eq. (3) to (6) are derived. Their one-norm machine is :func:`formulations.svm.one_norm`.
+Its objective is no bound on the 0-norm, as the slides say it is, for ‖α‖₁ ≤ C‖α‖₀ is all that holds; with
+the price 1/C on α it is the relaxation (4). The paper: Mannor, Peleg & Rubinstein, The cross entropy method
+for classification (2005).
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations import l0_svm
+>>> X, y = np.array([-3.0, -1.0, 1.0, 2.0]), np.array([-1, -1, 1, 1])
+>>> K = np.outer(X, X)
+>>> [l0_svm.pattern(K, y, sigma, C=2.0).solve().objective for sigma in ([0, 0, 0, 0], [0, 0, 1, 0])]
+[4.0, 0.0]
+>>> exact = l0_svm.mixed_integer(K, y, C=2.0).solve()
+>>> round(exact.objective, 6), int(exact["sigma"].round().sum())
+(1.0, 1)
+>>> round(l0_svm.relaxation(K, y, C=2.0).solve().objective, 6)  # a bound, from below
+0.166667
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.l0 import L0Data, as_l0_data, as_patterns
+from formulations.program import Duality, Program, Row
+from formulations.recovery import best_intercept, slacks
+from formulations.samples import two_blobs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["mixed_integer", "pairs", "pattern", "pattern_dual", "relaxation", "relaxation_dual"]
+
+_SLIDES = "Mannor, Peleg & Rubinstein, slides"
+_SAVED = "loss saved per unit of a larger cap on αⱼ"
+
+
+def pattern(
+    K: Any,
+    y: ArrayLike,
+    sigma: ArrayLike,
+    C: float = 1.0,
+    weights: ArrayLike | None = None,
+    centres: ArrayLike | None = None,
+) -> Program:
+    """The linear program of one pattern, eq. (2).
+
+    Parameters
+    ----------
+    K : array_like of shape (n, p)
+        ``K[i, j] = k(x_i, t_j)``; any matrix.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    sigma : array_like of shape (p,)
+        The pattern, 1 where a centre may be used.
+    C : float
+        Cap of the coefficients.
+    weights : array_like of shape (n,), optional
+        What each sample counts in the loss.
+    centres : array_like of shape (p,), optional
+        Labels of the centres; by default they are the samples.
+
+    Returns
+    -------
+    Program
+        With the parameters C and sigma, so that ``program.set(sigma=...)`` changes the pattern.
+    """
+    data = as_l0_data(K, y, C, weights, centres)
+    parameters = _pattern_parameters(data, sigma)
+    caps = cp.CallbackParam(
+        lambda: parameters["C"].value * parameters["sigma"].value, shape=data.centres.shape, nonneg=True
+    )
+    alpha, b, xi = _unknowns(data)
+    cap = Row("cap", alpha <= caps, "αⱼ ≤ C σⱼ", r"\alpha_j \le C \sigma_j", "s", _SAVED)
+    return Program(
+        name="l0_svm.pattern",
+        title="L0 support vector machine, the program of one pattern",
+        source=f"{_SLIDES}, eq. (2)",
+        objective=cp.Minimize(data.weights @ xi),
+        objective_text="Σᵢ wᵢ ξᵢ",
+        objective_latex=r"\sum_i w_i \xi_i",
+        variables={"alpha": alpha, "b": b, "xi": xi},
+        rows=(*_rows(data, alpha, b, xi), cap),
+        parameters=parameters,
+    )
+
+
+def pattern_dual(
+    K: Any,
+    y: ArrayLike,
+    sigma: ArrayLike,
+    C: float = 1.0,
+    weights: ArrayLike | None = None,
+    centres: ArrayLike | None = None,
+) -> Program:
+    """Dual of :func:`pattern`, eq. (5), with the same parameters; arguments as in there."""
+    data = as_l0_data(K, y, C, weights, centres)
+    parameters = _pattern_parameters(data, sigma)
+    u, s = cp.Variable(len(data.y), name="u"), cp.Variable(len(data.centres), name="s")
+    used = Row(
+        "alpha",
+        cp.multiply(parameters["sigma"], _rates(data, u)) - s <= 0,
+        "σⱼ tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ ≤ sⱼ",
+        r"\sigma_j t_j \sum_i K_{ij} y_i u_i \le s_j",
+        "alpha",
+        "the coefficient αⱼ where σⱼ = 1",
+    )
+    return Program(
+        name="l0_svm.pattern_dual",
+        title="L0 support vector machine, the program of one pattern, dual",
+        source=f"{_SLIDES}, eq. (5) (derived)",
+        objective=cp.Maximize(cp.sum(u) - parameters["C"] * cp.sum(s)),
+        objective_text="Σᵢ uᵢ − C Σⱼ sⱼ",
+        objective_latex=r"\sum_i u_i - C \sum_j s_j",
+        variables={"u": u, "s": s},
+        rows=_dual_rows(data, u, s, used, data.weights, ("wᵢ", "w_i")),
+        parameters=parameters,
+    )
+
+
+def relaxation(
+    K: Any,
+    y: ArrayLike,
+    C: float = 1.0,
+    weights: ArrayLike | None = None,
+    centres: ArrayLike | None = None,
+) -> Program:
+    """The relaxation of the exact program, eq. (4): its value bounds every score from below.
+
+    Parameters
+    ----------
+    K, y, weights, centres
+        As in :func:`pattern`.
+    C : float
+        Price of loss, and cap of the coefficients.
+    """
+    data = as_l0_data(K, y, C, weights, centres)
+    price, inverse = _price_and_inverse(data)
+    alpha, b, xi = _unknowns(data)
+    cap = Row("cap", alpha <= price, "αⱼ ≤ C", r"\alpha_j \le C", "s", _SAVED)
+    return Program(
+        name="l0_svm.relaxation",
+        title="L0 support vector machine, relaxed",
+        source=f"{_SLIDES}, eq. (4) (derived)",
+        objective=cp.Minimize(inverse * cp.sum(alpha) + price * (data.weights @ xi)),
+        objective_text="Σⱼ αⱼ / C + C Σᵢ wᵢ ξᵢ",
+        objective_latex=r"\tfrac1C \sum_j \alpha_j + C \sum_i w_i \xi_i",
+        variables={"alpha": alpha, "b": b, "xi": xi},
+        rows=(*_rows(data, alpha, b, xi), cap),
+        parameters={"C": price},
+    )
+
+
+def relaxation_dual(
+    K: Any,
+    y: ArrayLike,
+    C: float = 1.0,
+    weights: ArrayLike | None = None,
+    centres: ArrayLike | None = None,
+) -> Program:
+    """Dual of :func:`relaxation`, eq. (6); arguments as in there."""
+    data = as_l0_data(K, y, C, weights, centres)
+    price, inverse = _price_and_inverse(data)
+    u, s = cp.Variable(len(data.y), name="u"), cp.Variable(len(data.centres), name="s")
+    used = Row(
+        "alpha",
+        _rates(data, u) - s <= inverse,
+        "tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1/C",
+        r"t_j \sum_i K_{ij} y_i u_i - s_j \le 1/C",
+        "alpha",
+        "the coefficient αⱼ",
+    )
+    return Program(
+        name="l0_svm.relaxation_dual",
+        title="L0 support vector machine, relaxed, dual",
+        source=f"{_SLIDES}, eq. (6) (derived)",
+        objective=cp.Maximize(cp.sum(u) - price * cp.sum(s)),
+        objective_text="Σᵢ uᵢ − C Σⱼ sⱼ",
+        objective_latex=r"\sum_i u_i - C \sum_j s_j",
+        variables={"u": u, "s": s},
+        rows=_dual_rows(data, u, s, used, price * data.weights, ("C wᵢ", "C w_i")),
+        parameters={"C": price},
+    )
+
+
+def mixed_integer(
+    K: Any,
+    y: ArrayLike,
+    C: float = 1.0,
+    weights: ArrayLike | None = None,
+    centres: ArrayLike | None = None,
+) -> Program:
+    """The exact program, eq. (3), over all patterns; HiGHS solves it, to ``mip_rel_gap`` (1e-4 by default).
+
+    Parameters
+    ----------
+    K, y, weights, centres
+        As in :func:`pattern`.
+    C : float
+        Price of loss, and cap of the coefficients.
+    """
+    data = as_l0_data(K, y, C, weights, centres)
+    price, _ = _price_and_inverse(data)
+    alpha, b, xi = _unknowns(data)
+    sigma = cp.Variable(len(data.centres), boolean=True, name="sigma")
+    cap = Row("cap", alpha <= price * sigma, "αⱼ ≤ C σⱼ", r"\alpha_j \le C \sigma_j", "s", _SAVED)
+    none = "none: an integer program has no multipliers"
+    rows = (replace(row, multiplier="–", meaning=none) for row in (*_rows(data, alpha, b, xi), cap))
+    return Program(
+        name="l0_svm.mixed_integer",
+        title="L0 support vector machine over all patterns",
+        source=f"{_SLIDES}, eq. (3) (derived)",
+        objective=cp.Minimize(cp.sum(sigma) + price * (data.weights @ xi)),
+        objective_text="Σⱼ σⱼ + C Σᵢ wᵢ ξᵢ",
+        objective_latex=r"\sum_j \sigma_j + C \sum_i w_i \xi_i",
+        variables={"alpha": alpha, "b": b, "xi": xi, "sigma": sigma},
+        rows=tuple(rows),
+        parameters={"C": price},
+    )
+
+
+def _pattern_parameters(data: L0Data, sigma: ArrayLike) -> dict[str, cp.Parameter]:
+    p = len(data.centres)
+    return {
+        "C": cp.Parameter(nonneg=True, name="C", value=data.C),
+        "sigma": cp.Parameter(p, nonneg=True, name="sigma", value=as_patterns(sigma, p)),
+    }
+
+
+def _price_and_inverse(data: L0Data) -> tuple[cp.Parameter, cp.Parameter]:
+    price = cp.Parameter(nonneg=True, name="C", value=data.C)
+    return price, cp.CallbackParam(lambda: 1.0 / price.value, shape=(), nonneg=True)
+
+
+def _unknowns(data: L0Data) -> tuple[cp.Variable, cp.Variable, cp.Variable]:
+    return (
+        cp.Variable(len(data.centres), name="alpha"),
+        cp.Variable(name="b"),
+        cp.Variable(len(data.y), name="xi"),
+    )
+
+
+def _rates(data: L0Data, u: cp.Variable) -> cp.Expression:
+    return cp.multiply(data.centres, data.K.T @ cp.multiply(data.y, u))
+
+
+def _rows(data: L0Data, alpha: cp.Variable, b: cp.Variable, xi: cp.Variable) -> tuple[Row, Row, Row]:
+    """What every primal here begins with."""
+    margin = Row(
+        "margin",
+        cp.multiply(data.y, data.K @ cp.multiply(data.centres, alpha) + b) >= 1 - xi,
+        "yᵢ(Σⱼ Kᵢⱼ tⱼ αⱼ + b) ≥ 1 − ξᵢ",
+        r"y_i\Big(\sum_j K_{ij} t_j \alpha_j + b\Big) \ge 1 - \xi_i",
+        "u",
+        "price of sample i's margin: 0 beyond it, its price of slack inside it",
+    )
+    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", r"\xi_i \ge 0", "v", "what uᵢ leaves of the price of slack")
+    sign = Row(
+        "sign", alpha >= 0, "αⱼ ≥ 0", r"\alpha_j \ge 0", "r", "what coefficient j lacks to be worth using"
+    )
+    return margin, slack, sign
+
+
+def _dual_rows(
+    data: L0Data, u: cp.Variable, s: cp.Variable, used: Row, most: Any, names: tuple[str, str]
+) -> tuple[Row, ...]:
+    balance = Row(
+        "b", data.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", r"\sum_i y_i u_i = 0", "b", "the intercept b, sign included"
+    )
+    return (
+        balance,
+        used,
+        Row("cap", s >= 0, "sⱼ ≥ 0", r"s_j \ge 0", "room", "room left under the cap: C − αⱼ"),
+        Row("margin", u >= 0, "uᵢ ≥ 0", r"u_i \ge 0", "surplus", "how far sample i is beyond its margin row"),
+        Row("xi", u <= most, f"uᵢ ≤ {names[0]}", rf"u_i \le {names[1]}", "xi", "the slack ξᵢ of sample i"),
+    )
+
+
+def _sample(seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """An asymmetric indefinite kernel matrix (40, 40), labels and weights (40,)."""
+    X, y = two_blobs(seed=seed)
+    noise = np.random.default_rng(seed).normal(size=(len(y), len(y)))
+    return np.tanh(0.5 * X @ X.T - 0.3) + 0.1 * noise, y, np.where(y > 0, 1.0, 0.7)
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """The linear programs of this module on random data, as primal-dual pairs."""
+    K, y, weights = _sample(seed)
+    data = as_l0_data(K, y, 2.0, weights)
+    sigma = np.arange(len(y)) % 3 == 0
+
+    def recovery(dual: Program, on: Any) -> Any:
+        def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            # A linear program's primal is read off the multipliers of its dual.
+            row = next(row for row in dual.rows if row.name == "alpha")
+            alpha = np.array(row.constraint.dual_value, dtype=float) * on
+            b = best_intercept(data.outputs(alpha, 0.0), y, weights)
+            return {"alpha": alpha, "b": np.array(b), "xi": slacks(data.outputs(alpha, b), y)}
+
+        return recover
+
+    one = pattern_dual(K, y, sigma, data.C, weights)
+    relaxed = relaxation_dual(K, y, data.C, weights)
+    return [
+        Duality(pattern(K, y, sigma, data.C, weights), one, recovery(one, sigma)),
+        Duality(relaxation(K, y, data.C, weights), relaxed, recovery(relaxed, 1.0)),
+    ]
+
+
+def _demonstrate() -> None:
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")
+    K, y, weights = _sample(0)
+    program = mixed_integer(K, y, 2.0, weights)
+    solution = program.solve(mip_rel_gap=1e-9, time_limit=60.0)
+    print(program, end="\n\n")
+    print(f"optimal value {solution.objective:.8g}, {int(solution['sigma'].round().sum())} centres")
+
+
+if __name__ == "__main__":
+    _demonstrate()
