@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.spla1 import SPLA1 as SPLA1
     from polyopt.estimators.svm import SVM as SVM
     from polyopt.kernels import Kernel as Kernel
+    from polyopt.outer.cross_entropy import cross_entropy_minimize as cross_entropy_minimize
     from polyopt.outer.path import PathPoint as PathPoint
     from polyopt.outer.path import rmm_path as rmm_path
 
@@ -62,6 +63,7 @@ _HOMES = {
     "certify_spla1": "polyopt.certificates",
     "certify_svm": "polyopt.certificates",
     "Kernel": "polyopt.kernels",
+    "cross_entropy_minimize": "polyopt.outer.cross_entropy",
     "PathPoint": "polyopt.outer.path",
     "rmm_path": "polyopt.outer.path",
 }
