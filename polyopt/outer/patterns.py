@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -181,8 +182,14 @@ class PatternScores:
             return
         run = delayed(_evaluate)
         tasks = (run(self._score, self._improve, self._errors, pattern) for pattern in patterns)
-        with closing(Parallel(n_jobs=self._n_jobs, return_as="generator")(tasks)) as outcomes:
-            yield from outcomes
+        outcomes = Parallel(n_jobs=self._n_jobs, return_as="generator")(tasks)
+        try:
+            for outcome in outcomes:  # noqa: UP028 - `yield from` would close them before the filter is set
+                yield outcome
+        finally:
+            with catch_warnings():  # that patterns are left when time is up is as it should be
+                simplefilter("ignore", UserWarning)
+                outcomes.close()
 
     def _outcomes_of_batch(self, patterns: Bits, threshold: float) -> Generator[_Outcome]:
         try:
