@@ -1,0 +1,372 @@
+"""The linear programs of the L0 machine, one pattern after the other, and the bounds that they leave behind.
+
+L(σ) = min Σ w_i ξ_i  s.t.  y_i (Σ_j K_ij t_j α_j + b) + ξ_i ≥ 1,  ξ ≥ 0,  0 ≤ α_j ≤ C σ_j   (eq. (2) of
+:mod:`formulations.l0_svm`). This primal form is the one kept in HiGHS: σ is the upper bound of the columns α,
+both bounds finite, so any basis stays dual feasible under any other σ, and the dual simplex method goes on
+from it. The dual form, where σ_j = 0 opens a column of free slack in row j, took 1.5 to 2 times as long
+(ionosphere, RBF, patterns as late in a cross-entropy run).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.l0 import as_l0_data, as_patterns
+from formulations.recovery import best_intercept
+from formulations.solution import Status
+from polyopt.certificates.l0 import cut_of
+from polyopt.solvers.persistent_lp import PersistentLP
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.l0 import L0Data
+    from polyopt.solvers.persistent_lp import LinearSolution
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["CutPool", "PatternLP", "PatternSolution", "visiting_order"]
+
+# An optimum whose own multipliers leave more than this share of the total weight unproven is solved again.
+_UNPROVEN = 1e-7
+_LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
+
+
+@dataclass(frozen=True)
+class PatternSolution:
+    """What the program of one pattern came to.
+
+    Attributes
+    ----------
+    status : Status
+        OPTIMAL; INACCURATE where the bound stays short of the value; a limit; or FAILED.
+    value : float
+        The loss at alpha and b, evaluated from the data: L(σ), or more where a limit was reached; inf where
+        HiGHS failed.
+    bound : float
+        What u proves, evaluated from the data: L(σ) or less; 0 where HiGHS failed.
+    alpha : ndarray of shape (p,)
+        Coefficients, 0 where σ is 0; nan where HiGHS failed.
+    b : float
+        The best intercept for alpha, in the middle where there are several.
+    u : ndarray of shape (n,)
+        Multipliers of the margin rows; zeros where HiGHS failed.
+    cut : (float, ndarray of shape (p,))
+        The constant and the slopes of L(σ') ≥ constant − slopes·σ', valid for every σ', whatever the status.
+    iterations : int
+        Simplex iterations.
+    warm : bool
+        Whether the answer comes from a basis of another pattern.
+    restarted : bool
+        Whether HiGHS failed from that basis and the program was solved once more from nothing.
+    """
+
+    status: Status
+    value: float
+    bound: float
+    alpha: Vector
+    b: float
+    u: Vector
+    cut: tuple[float, Vector]
+    iterations: int
+    warm: bool
+    restarted: bool
+
+
+class PatternLP:
+    """The program of a pattern, kept in HiGHS, of which a new pattern changes column bounds only.
+
+    Parameters
+    ----------
+    K : array_like of shape (n, p)
+        ``K[i, j] = k(x_i, t_j)``; any matrix.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C : float
+        Cap of the coefficients.
+    weights : array_like of shape (n,), optional
+        What each sample counts in the loss.
+    centres : array_like of shape (p,), optional
+        Labels of the centres; by default they are the samples.
+
+    Attributes
+    ----------
+    data : L0Data
+        The numbers.
+    solves, restarts, limits, failures : int
+        Programs solved; those begun anew, since from another's basis HiGHS failed or proved too little; those
+        stopped by a limit; those without an answer.
+
+    Notes
+    -----
+    Each solve goes on from the last one's basis. Where an optimum is not unique, which one is found then
+    depends on what was solved before. After :meth:`prepare` each begins from the basis of the batch's middle,
+    and the answers depend, to the last bit, on the batch alone: not on the order within it, nor on what was
+    solved before, nor on which worker solves what.
+
+    Pickled, it carries its numbers and no model.
+    """
+
+    def __init__(
+        self,
+        K: Any,
+        y: ArrayLike,
+        C: float = 1.0,
+        weights: ArrayLike | None = None,
+        centres: ArrayLike | None = None,
+    ):
+        self.data = as_l0_data(K, y, C, weights, centres)
+        self.solves = self.restarts = self.limits = self.failures = 0
+        self._lp: _AnchoredLP | None = None
+        self._columns = np.arange(len(self.data.centres))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_lp": None, "_columns": np.arange(len(self.data.centres))}
+
+    def prepare(self, Sigma: ArrayLike, *, time_limit: float | None = None) -> None:
+        """Get ready for a batch of patterns: keep the columns that it uses, begin each solve from its middle.
+
+        The middle is the pattern of what more than half of the batch use: about half as far from each as they
+        are from each other, when they are draws from one distribution.
+
+        Parameters
+        ----------
+        Sigma : array_like of shape (m, p)
+            The patterns, all of them even where a worker solves only some.
+        time_limit : float, optional
+            Seconds for the middle's program.
+        """
+        patterns = np.atleast_2d(as_patterns(Sigma, len(self.data.centres)))
+        self._build(np.flatnonzero(patterns.any(axis=0)))
+        assert self._lp is not None
+        middle = patterns.mean(axis=0) > 0.5 if len(patterns) else np.zeros(patterns.shape[1], dtype=bool)
+        self._lp.solve(upper=self._upper(middle), time_limit=time_limit)
+        self._lp.drop_anchor()
+
+    def solve(self, sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
+        """Solve the program of one pattern.
+
+        Parameters
+        ----------
+        sigma : array_like of shape (p,)
+            The pattern, 1 where a centre may be used. One outside the columns of the last :meth:`prepare`
+            ends what that arranged.
+        time_limit : float, optional
+            Seconds.
+
+        Returns
+        -------
+        PatternSolution
+            Whatever HiGHS does, its status says it; nothing is raised.
+
+        Raises
+        ------
+        ValueError
+            sigma is not a pattern.
+        """
+        on = as_patterns(sigma, len(self.data.centres)) > 0
+        if on.ndim != 1:
+            raise ValueError(f"sigma must be one pattern, of shape ({len(self.data.centres)},)")
+        if self._lp is None or np.delete(on, self._columns).any():
+            self._build(np.arange(len(on)))
+        assert self._lp is not None
+        self.solves += 1
+        found = self._read(on, self._lp.solve_from_anchor(self._upper(on), time_limit))
+        if found.status is Status.INACCURATE and found.warm:
+            self._lp.forget()
+            again = self._read(on, self._lp.solve(time_limit=time_limit), restarted=True)
+            found = again if again.status is not Status.FAILED else found
+        self.restarts += found.restarted
+        self.limits += found.status in _LIMITS
+        self.failures += found.status is Status.FAILED
+        return found
+
+    def _build(self, columns: NDArray[np.intp]) -> None:
+        """The model of the given columns of K: α of these, b, ξ."""
+        data, n, p = self.data, len(self.data.y), len(columns)
+        signed = data.y[:, None] * data.K[:, columns] * data.centres[columns]
+        self._columns = columns
+        self._lp = _AnchoredLP(
+            np.concatenate([np.zeros(p + 1), data.weights]),
+            np.column_stack([signed, data.y, np.eye(n)]),
+            1.0,
+            np.inf,
+            np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)]),
+            np.concatenate([np.zeros(p), np.full(n + 1, np.inf)]),
+        )
+
+    def _upper(self, on: NDArray[np.bool_]) -> Vector:
+        n = len(self.data.y)
+        return np.concatenate([self.data.C * on[self._columns], np.full(n + 1, np.inf)])
+
+    def _read(self, on: NDArray[np.bool_], found: LinearSolution, restarted: bool = False) -> PatternSolution:
+        """The point and its bound, evaluated from the data."""
+        data, restarted = self.data, restarted or found.restarted
+        if np.isnan(found.x).any():
+            nothing = np.full(len(on), np.nan), np.nan, np.zeros(len(data.y)), (0.0, np.zeros(len(on)))
+            return PatternSolution(Status.FAILED, np.inf, 0.0, *nothing, 0, warm=False, restarted=restarted)
+        alpha = np.zeros(len(on))
+        alpha[self._columns] = found.x[: len(self._columns)]
+        alpha = np.clip(alpha, 0.0, data.C * on)
+        b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
+        u = -found.duals
+        constant, slopes = cut_of(data, u)
+        value, bound = data.loss(alpha, b), max(constant - float(slopes @ on), 0.0)
+        status = found.status
+        if status not in _LIMITS:
+            proven = value - bound <= _UNPROVEN * float(data.weights.sum())
+            status = Status.OPTIMAL if proven else Status.INACCURATE
+        return PatternSolution(
+            status,
+            value,
+            bound,
+            alpha,
+            b,
+            u,
+            (constant, slopes),
+            found.iterations,
+            warm=found.warm and not restarted,
+            restarted=restarted,
+        )
+
+
+class CutPool:
+    """Bounds on L(σ), and on the scores within σ, for patterns that are not solved yet.
+
+    Every cut L(σ) ≥ constant − slopes·σ is valid for every σ (:func:`polyopt.certificates.l0.cut_of`), so the
+    largest counts. When the pool is full, a new cut takes the place of the one that was last the largest, or
+    was last added, longest ago.
+
+    Parameters
+    ----------
+    data : L0Data
+        The problem.
+    capacity : int
+        Cuts kept at most; each takes 8 p bytes.
+
+    Attributes
+    ----------
+    constants : ndarray of shape (number of cuts,)
+        The constants.
+    slopes : ndarray of shape (number of cuts, p)
+        The slopes, never negative.
+    """
+
+    def __init__(self, data: L0Data, capacity: int = 256):
+        if not (isinstance(capacity, int | np.integer) and capacity >= 1):
+            raise ValueError(f"capacity must be an integer of at least 1, not {capacity!r}")
+        self._C, self._capacity = data.C, int(capacity)
+        self.constants, self.slopes = np.empty(0), np.empty((0, len(data.centres)))
+        self._last_of_use, self._now = np.empty(0, dtype=np.int64), 0
+
+    def add(self, constant: float, slopes: Vector) -> None:
+        """Add a cut.
+
+        Parameters
+        ----------
+        constant : float
+            The constant.
+        slopes : ndarray of shape (p,)
+            The slopes; ``pool.add(*solution.cut)`` adds what a :class:`PatternSolution` proves.
+        """
+        self._now += 1
+        same = np.flatnonzero(np.abs(self.constants - constant) <= 1e-12 * abs(constant))
+        if same.size and (self.slopes[same] == slopes).all(axis=1).any():
+            return
+        if len(self.constants) < self._capacity:
+            self.constants = np.append(self.constants, constant)
+            self.slopes = np.vstack([self.slopes, slopes])
+            self._last_of_use = np.append(self._last_of_use, self._now)
+            return
+        at = int(self._last_of_use.argmin())
+        self.constants[at], self.slopes[at], self._last_of_use[at] = constant, slopes, self._now
+
+    def bounds(self, Sigma: ArrayLike) -> Vector:
+        """Bounds from below on L(σ) of each pattern, at least 0.
+
+        Parameters
+        ----------
+        Sigma : array_like of shape (m, p)
+            The patterns.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        return self._largest(self.constants, self.slopes, Sigma)
+
+    def score_bounds(self, Sigma: ArrayLike) -> Vector:
+        """Bounds from below on S(σ') for every σ' within each σ: on the score of its pruned support.
+
+        Arguments as in :meth:`bounds`. A centre costs 1 and lowers the cut by C slope: σ' is at best to use it
+        where that is more.
+        """
+        return self._largest(self._C * self.constants, np.maximum(self._C * self.slopes - 1.0, 0.0), Sigma)
+
+    def _largest(self, constants: Vector, slopes: Vector, Sigma: ArrayLike) -> Vector:
+        patterns = np.atleast_2d(as_patterns(Sigma, slopes.shape[1]))
+        if not len(constants):
+            return np.zeros(len(patterns))
+        values = constants - patterns @ slopes.T
+        best = values.argmax(axis=1)
+        self._now += 1
+        self._last_of_use[best] = self._now
+        return np.maximum(values[np.arange(len(best)), best], 0.0)
+
+
+def visiting_order(Sigma: ArrayLike, start: ArrayLike | None = None) -> NDArray[np.intp]:
+    """An order of patterns in which neighbours are close: after each, the nearest of those not yet visited.
+
+    Parameters
+    ----------
+    Sigma : array_like of shape (m, p)
+        The patterns; their distance is the number of places in which they differ.
+    start : array_like of shape (p,), optional
+        Where to begin, such as the pattern solved last; by default the first of `Sigma`.
+
+    Returns
+    -------
+    ndarray of int, shape (m,)
+        A permutation; ties go to the lower index.
+    """
+    patterns = np.atleast_2d(np.asarray(Sigma, dtype=float))
+    m, p = patterns.shape
+    if m == 0:
+        return np.empty(0, dtype=np.intp)
+    patterns = as_patterns(patterns, p)
+    sizes = patterns.sum(axis=1)
+    apart = sizes[:, None] + sizes - 2.0 * (patterns @ patterns.T)  # whole numbers, and exact as such
+    away = apart[0] if start is None else np.abs(patterns - as_patterns(start, p)).sum(axis=1)
+    order, rest = np.empty(m, dtype=np.intp), np.ones(m, dtype=bool)
+    for place in range(m):
+        order[place] = at = int(np.where(rest, away, np.inf).argmin())
+        rest[at] = False
+        away = apart[at]
+    return order
+
+
+class _AnchoredLP(PersistentLP):
+    """A persistent program that may begin every solve from one kept basis."""
+
+    _anchor: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_anchor": None}
+
+    def drop_anchor(self) -> None:
+        """Keep the basis of the last solve, if it left one."""
+        with self._lock:
+            self._anchor = self._highs.getBasis() if self._has_basis else None
+
+    def solve_from_anchor(self, upper: Vector, time_limit: float | None) -> LinearSolution:
+        """Solve with new upper bounds from the kept basis, or from the last one where none is kept."""
+        if self._anchor is not None:
+            with self._lock:
+                # What HiGHS keeps besides a basis goes as well: the answer shall depend on the basis alone.
+                self._highs.clearSolver()
+                self._highs.setBasis(self._anchor)
+                self._has_basis = True
+        return self.solve(upper=upper, time_limit=time_limit)
