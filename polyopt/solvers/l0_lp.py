@@ -301,8 +301,8 @@ class CutPool:
     def score_bounds(self, Sigma: ArrayLike) -> Vector:
         """Bounds from below on S(σ') for every σ' within each σ: on the score of its pruned support.
 
-        Arguments as in :meth:`bounds`. A centre costs 1 and lowers the cut by C slope: σ' is at best to use it
-        where that is more.
+        Arguments as in :meth:`bounds`. A centre costs 1 and lowers the cut by C slope: at best σ' uses those
+        of which that is more.
         """
         return self._largest(self._C * self.constants, np.maximum(self._C * self.slopes - 1.0, 0.0), Sigma)
 
