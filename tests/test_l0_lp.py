@@ -1,0 +1,385 @@
+"""The engine of the L0 machine: one program for all patterns, and the bounds it leaves behind."""
+
+from __future__ import annotations
+
+import pickle
+
+import highspy
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from formulations import l0_svm
+from formulations.l0 import as_l0_data
+from formulations.samples import two_blobs
+from formulations.solution import Status
+from polyopt.certificates import Claim
+from polyopt.certificates.l0 import certify_l0
+from polyopt.solvers.l0_lp import CutPool, PatternLP, visiting_order
+
+KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
+
+
+def problem(kernel, seed=0, n=40):
+    """The arguments of PatternLP: K, y, C, weights, centres."""
+    X, y = two_blobs(n=n, m=2, seed=seed)
+    rng = np.random.default_rng(100 + seed)
+    weights = rng.uniform(0.5, 2.0, n)
+    if kernel == "linear":
+        return X @ X.T, y, 0.5, weights, None
+    if kernel == "rbf":
+        return np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2)), y, 3.0, weights, None
+    if kernel == "indefinite":
+        return np.tanh(0.5 * X @ X.T - 0.3) + 0.1 * rng.normal(size=(n, n)), y, 2.0, weights, None
+    landmarks = rng.normal(size=(15, 2))
+    return np.tanh(X @ landmarks.T), y, 2.0, weights, rng.choice([-1.0, 1.0], 15)
+
+
+def degenerate(kind):
+    """Data on which programs have many optima, or none worth having: K, y, C, weights, centres."""
+    rng = np.random.default_rng(3)
+    X, y = rng.integers(-1, 2, size=(24, 2)).astype(float), np.resize([1.0, -1.0, -1.0], 24)
+    K = X @ X.T
+    if kind == "duplicates":  # each sample twice, some with both labels
+        K, y = np.tile(K, (2, 2)), np.concatenate([y, np.where(np.arange(24) % 4 == 0, -y, y)])
+    if kind == "lonely":
+        y = np.where(np.arange(24) == 5, 1.0, -1.0)
+    if kind == "one class":
+        y = np.ones(24)
+    if kind == "zero kernel":
+        K = np.zeros((24, 24))
+    weights = np.where(np.arange(len(y)) % 5 == 0, 0.0, 1.0) if kind == "weightless" else np.ones(len(y))
+    return K, y, 1.5, weights, None
+
+
+def patterns(p, count, seed=0):
+    rng = np.random.default_rng(seed)
+    return (rng.random((count, p)) < rng.random((count, 1))).astype(float)
+
+
+def late(p, count, seed=0):
+    """Patterns as a cross-entropy run draws them when it knows most of what it wants."""
+    rng = np.random.default_rng(seed)
+    chances = np.where(rng.random(p) < 0.3, 0.9, 0.03)
+    return (rng.random((count, p)) < chances).astype(float)
+
+
+def scipy_value(K, y, C, weights, centres, sigma):
+    t = y if centres is None else centres
+    on = np.flatnonzero(sigma)
+    rows = np.c_[-(y[:, None] * K[:, on] * t[on]), -y, -np.eye(len(y))]
+    bounds = [(0, C)] * len(on) + [(None, None)] + [(0, None)] * len(y)
+    found = linprog(np.r_[np.zeros(len(on) + 1), weights], rows, -np.ones(len(y)), bounds=bounds)
+    assert found.status == 0
+    return found.fun
+
+
+# -- the program of a pattern --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_it_equals_scipy_on_hundreds_of_patterns(kernel):
+    arguments = problem(kernel)
+    p = arguments[0].shape[1]
+    lp, prepared = PatternLP(*arguments), PatternLP(*arguments)
+    for batch in (patterns(p, 60, seed=1), late(p, 60, seed=2)):
+        prepared.prepare(batch)
+        for sigma in batch:
+            expected = scipy_value(*arguments, sigma)
+            for found in (lp.solve(sigma), prepared.solve(sigma)):
+                assert found.status is Status.OPTIMAL
+                assert found.value == pytest.approx(expected, rel=1e-8, abs=1e-8)
+                assert found.bound == pytest.approx(expected, rel=1e-8, abs=1e-8)
+                assert (found.alpha >= 0).all()
+                assert (found.alpha <= lp.data.C * sigma).all()
+                assert lp.data.loss(found.alpha, found.b) == found.value
+    assert (lp.solves, lp.restarts, lp.limits, lp.failures) == (120, 0, 0, 0)
+    assert (prepared.solves, prepared.restarts, prepared.failures) == (120, 0, 0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_it_equals_the_modelling_language_and_passes_the_certificate(kernel):
+    K, y, C, w, t = arguments = problem(kernel)
+    lp = PatternLP(*arguments)
+    program = l0_svm.pattern(K, y, np.zeros(K.shape[1]), C, w, t)
+    for sigma in patterns(K.shape[1], 15, seed=4):
+        found = lp.solve(sigma)
+        assert found.value == pytest.approx(program.set(sigma=sigma).solve().objective, rel=1e-8, abs=1e-8)
+        proof = certify_l0(K, y, C, alpha=found.alpha, b=found.b, weights=w, centres=t, u=found.u)
+        assert proof.claim is Claim.STATIONARY
+
+
+@pytest.mark.parametrize("kind", ["ties", "duplicates", "lonely", "one class", "zero kernel", "weightless"])
+def test_degenerate_data_are_no_trouble(kind):
+    arguments = degenerate(kind)
+    p = arguments[0].shape[1]
+    lp, batch = PatternLP(*arguments), patterns(p, 40, seed=3)
+    lp.prepare(batch[:30])
+    for sigma in batch:
+        found = lp.solve(sigma)
+        assert found.status is Status.OPTIMAL
+        assert found.value == pytest.approx(scipy_value(*arguments, sigma), rel=1e-8, abs=1e-8)
+        assert found.value - found.bound == pytest.approx(0.0, abs=1e-8)
+    assert lp.restarts == lp.failures == 0
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_without_centres_the_lighter_class_is_lost_twice(kernel):
+    K, y, C, w, t = problem(kernel)
+    found = PatternLP(K, y, C, w, t).solve(np.zeros(K.shape[1]))
+    assert found.value == pytest.approx(2 * min(w[y > 0].sum(), w[y < 0].sum()), rel=1e-12)
+    assert not found.alpha.any()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_pruning_keeps_the_loss_and_more_centres_never_raise_it(kernel):
+    arguments = problem(kernel)
+    p = arguments[0].shape[1]
+    lp, rng, dropped = PatternLP(*arguments), np.random.default_rng(6), 0
+    for sigma in patterns(p, 60, seed=6):
+        whole = lp.solve(sigma)
+        kept = lp.data.support(whole.alpha)
+        pruned = lp.solve(kept)
+        assert pruned.value == pytest.approx(whole.value, rel=1e-8, abs=1e-8)
+        score = lp.data.score(whole.alpha, whole.b)
+        assert score <= lp.data.pattern_score(sigma, whole.value) + 1e-6
+        assert score == pytest.approx(lp.data.pattern_score(kept, whole.value), abs=1e-6)
+        dropped += int(sigma.sum() - kept.sum())
+        more = lp.solve(np.maximum(sigma, rng.random(p) < 0.1))
+        assert more.value <= whole.value + 1e-8
+    assert dropped > 0
+
+
+def test_where_few_places_change_the_basis_saves_most_pivots():
+    arguments = problem("rbf", n=120)
+    warm, cold, prepared = (PatternLP(*arguments) for _ in range(3))
+    batch = late(120, 30)
+    prepared.prepare(batch)
+    warm.solve(batch[-1])
+    pivots = np.zeros(3)
+    for sigma in batch:
+        fresh = PatternLP(*arguments).solve(sigma)
+        found = fresh, warm.solve(sigma), prepared.solve(sigma)
+        assert [f.warm for f in found] == [False, True, True]
+        pivots += [f.iterations for f in found]
+    assert pivots[1] < 0.7 * pivots[0]
+    assert pivots[2] < 0.6 * pivots[0]
+    assert cold.solves == 0
+
+
+def test_prepared_the_answers_depend_on_the_batch_alone():
+    # Duplicated centres: which of two is used is up to the path.
+    K, y, C, w, t = degenerate("duplicates")
+    batch = late(len(y), 40, seed=1)
+    here, there = PatternLP(K, y, C, w, t), PatternLP(K, y, C, w, t)
+    for sigma in patterns(len(y), 10):
+        there.solve(sigma)  # another past
+    here.prepare(batch)
+    there.prepare(batch)
+    first = [here.solve(sigma) for sigma in batch]
+    order = np.random.default_rng(0).permutation(40)[:25]  # another order, and not all of them
+    for i, again in zip(order, [there.solve(batch[i]) for i in order], strict=True):
+        assert again.alpha.tolist() == first[i].alpha.tolist()
+        assert again.u.tolist() == first[i].u.tolist()
+        assert again.b == first[i].b
+
+
+def test_a_pattern_outside_what_was_prepared_is_solved_all_the_same():
+    arguments = problem("rbf")
+    lp, batch = PatternLP(*arguments), late(40, 10)
+    lp.prepare(batch)
+    everything = np.ones(40)
+    assert not batch.any(axis=0).all()
+    assert lp.solve(everything).value == pytest.approx(scipy_value(*arguments, everything), rel=1e-8)
+    lp.prepare(np.empty((0, 40)))
+    assert lp.solve(batch[0]).value == pytest.approx(scipy_value(*arguments, batch[0]), rel=1e-8)
+
+
+def test_pickled_it_answers_as_before():
+    arguments = problem("indefinite")
+    lp, batch = PatternLP(*arguments), late(40, 10)
+    lp.prepare(batch)
+    here = lp.solve(batch[0])
+    other = pickle.loads(pickle.dumps(lp))
+    other.prepare(batch)
+    there = other.solve(batch[0])
+    assert there.alpha.tolist() == here.alpha.tolist()
+    assert lp.solve(batch[1]).warm
+
+
+# -- when things go wrong ------------------------------------------------------------------
+
+
+def test_a_time_limit_leaves_a_point_and_a_bound():
+    arguments = problem("rbf", n=150)
+    lp, sigma = PatternLP(*arguments), np.ones(150)
+    expected = lp.solve(sigma).value
+    stopped = PatternLP(*arguments)
+    found = stopped.solve(sigma, time_limit=0.0)
+    assert found.status is Status.TIME_LIMIT
+    assert stopped.limits == 1
+    assert found.bound <= expected <= found.value < np.inf
+    assert stopped.data.loss(found.alpha, found.b) == found.value
+    assert stopped.solve(sigma).value == pytest.approx(expected, rel=1e-8)
+    stopped.prepare(late(150, 5), time_limit=0.0)  # no basis to begin from is no reason to fail
+    assert stopped.solve(late(150, 5)[0]).status is Status.OPTIMAL
+
+
+def broken(lp, times):
+    """Let the model fail the next times that it is run."""
+    run, left = lp._lp._highs.run, [times]
+
+    def fails():
+        left[0] -= 1
+        return highspy.HighsStatus.kError if left[0] >= 0 else run()
+
+    lp._lp._highs.run = fails
+
+
+def test_a_failure_is_counted_not_raised():
+    lp, batch = PatternLP(*problem("rbf")), late(40, 4)
+    expected = [lp.solve(sigma).value for sigma in batch]
+    lp.prepare(batch)
+    broken(lp, 1)
+    once = lp.solve(batch[0])
+    assert (once.status, once.restarted, once.warm) == (Status.OPTIMAL, True, False)
+    assert once.value == pytest.approx(expected[0], rel=1e-8)
+    broken(lp, 2)
+    twice = lp.solve(batch[1])
+    assert twice.status is Status.FAILED
+    assert (twice.value, twice.bound) == (np.inf, 0.0)
+    assert np.isnan(twice.alpha).all()
+    assert (lp.restarts, lp.failures) == (2, 1)
+    pool = CutPool(lp.data)
+    pool.add(*twice.cut)  # proves nothing, and does no harm
+    assert pool.bounds(batch).tolist() == [0.0] * 4
+    after = lp.solve(batch[2])
+    assert (after.status, after.restarted) == (Status.OPTIMAL, False)
+    assert after.value == pytest.approx(expected[2], rel=1e-8)
+
+
+def test_an_optimum_that_its_multipliers_do_not_prove_is_solved_again():
+    lp, batch = PatternLP(*problem("rbf")), late(40, 3)
+    expected = lp.solve(batch[0]).value
+    solution, left = lp._lp._highs.getSolution, [1]
+
+    def lies():
+        found = solution()
+        left[0] -= 1
+        if left[0] >= 0:
+            found.row_dual = [0.5 * u for u in found.row_dual]
+        return found
+
+    lp._lp._highs.getSolution = lies
+    found = lp.solve(batch[0])
+    assert (found.status, found.restarted, lp.restarts) == (Status.OPTIMAL, True, 1)
+    assert found.value == pytest.approx(expected, rel=1e-8)
+    left[0] = 2
+    stuck = lp.solve(batch[0])
+    assert stuck.status is Status.INACCURATE
+    assert stuck.bound < expected <= stuck.value + 1e-9
+
+
+def test_what_is_no_pattern_is_named():
+    lp = PatternLP(*problem("rbf"))
+    with pytest.raises(ValueError, match="sigma must hold only 0 and 1"):
+        lp.solve(np.full(40, 0.5))
+    with pytest.raises(ValueError, match=r"sigma must be one pattern, of shape \(40,\)"):
+        lp.solve(np.zeros((2, 40)))
+    with pytest.raises(ValueError, match="capacity must be an integer of at least 1, not 0"):
+        CutPool(lp.data, 0)
+
+
+# -- bounds --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_cut_is_valid_everywhere_and_tight_at_home(kernel):
+    arguments = problem(kernel)
+    p = arguments[0].shape[1]
+    lp, pool = PatternLP(*arguments), CutPool(as_l0_data(*arguments))
+    seen, new = patterns(p, 40, seed=7), patterns(p, 60, seed=8)
+    for sigma in seen:
+        found = lp.solve(sigma)
+        pool.add(*found.cut)
+        constant, slopes = found.cut
+        assert constant - slopes @ sigma == pytest.approx(found.value, abs=1e-8)
+    # Evaluated at a point, so never under L(σ); scipy's are, by its tolerance.
+    values = np.array([lp.solve(sigma).value for sigma in new])
+    assert values == pytest.approx([scipy_value(*arguments, sigma) for sigma in new], rel=1e-8)
+    bounds = pool.bounds(new)
+    assert (bounds <= values + 1e-9).all()
+    assert (bounds >= 0).all()
+    assert bounds.mean() > 0.3 * values.mean()
+    assert pool.bounds(seen) == pytest.approx([lp.solve(sigma).value for sigma in seen], abs=1e-8)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_score_bounds_are_under_the_score_of_every_part(kernel):
+    arguments = problem(kernel)
+    p = arguments[0].shape[1]
+    lp, pool, rng = PatternLP(*arguments), CutPool(as_l0_data(*arguments)), np.random.default_rng(9)
+    for sigma in patterns(p, 30, seed=7):
+        pool.add(*lp.solve(sigma).cut)
+    new = patterns(p, 40, seed=8)
+    bounds = pool.score_bounds(new)
+    assert bounds.mean() > 0
+    for sigma, bound in zip(new, bounds, strict=True):
+        found = lp.solve(sigma)
+        assert bound <= lp.data.score(found.alpha, found.b) + 1e-9
+        part = sigma * (rng.random(p) < 0.7)
+        assert bound <= lp.data.pattern_score(part, lp.solve(part).value) + 1e-9
+        assert bound <= lp.data.pattern_score(sigma, found.value) + 1e-9
+
+
+def test_at_the_relaxation_s_multipliers_all_patterns_have_its_bound():
+    arguments = problem("rbf")
+    K, y, C, w, t = arguments
+    relaxed = l0_svm.relaxation(K, y, C, w, t).solve()
+    data = as_l0_data(*arguments)
+    from polyopt.certificates.l0 import cut_of
+
+    pool = CutPool(data)
+    pool.add(*cut_of(data, relaxed.duals["margin"] / C))
+    assert pool.score_bounds(np.ones(40))[0] == pytest.approx(relaxed.objective, rel=1e-7)
+
+
+def test_a_full_pool_keeps_what_is_of_use_and_what_is_new():
+    data = as_l0_data(np.eye(3), [1, -1, 1])
+    pool = CutPool(data, capacity=2)
+    assert pool.bounds(np.zeros((2, 3))).tolist() == [0.0, 0.0]
+    pool.add(1.0, np.array([1.0, 0.0, 0.0]))
+    pool.add(0.5, np.zeros(3))
+    pool.add(0.5, np.zeros(3))  # the same again takes no place
+    assert pool.constants.tolist() == [1.0, 0.5]
+    assert pool.bounds(np.array([[0, 1, 1], [1, 0, 0]])).tolist() == [1.0, 0.5]
+    assert pool.bounds([[0, 0, 0]]).tolist() == [1.0]  # of the two, the first was of use last
+    pool.add(2.0, np.full(3, 1.5))
+    assert pool.constants.tolist() == [1.0, 2.0]
+    pool.add(0.1, np.zeros(3))
+    assert pool.constants.tolist() == [0.1, 2.0]
+    assert pool.slopes.shape == (2, 3)
+    assert pool.bounds([[1, 0, 0], [1, 1, 1]]).tolist() == [0.5, 0.1]
+
+
+# -- the order -----------------------------------------------------------------------------
+
+
+def test_neighbours_are_near():
+    batch = late(60, 80, seed=5)
+    order = visiting_order(batch)
+    assert order[0] == 0
+    assert sorted(order) == list(range(80))
+
+    def way(patterns):
+        return np.abs(np.diff(patterns, axis=0)).sum()
+
+    assert way(batch[order]) < 0.85 * way(batch)
+    for place in range(79):
+        rest = order[place + 1 :]
+        away = np.abs(batch[rest] - batch[order[place]]).sum(axis=1)
+        assert away[0] == away.min()
+    assert visiting_order(batch, start=batch[17])[0] == 17
+    assert visiting_order(np.empty((0, 5))).tolist() == []
+    with pytest.raises(ValueError, match="sigma must hold only 0 and 1"):
+        visiting_order([[0, 2]])
