@@ -163,6 +163,15 @@ def test_p_moves_to_the_elite_s_share_ties_included(n_samples, rho):
         assert len(elite) > 5  # ties there are
 
 
+@pytest.mark.parametrize(
+    ("n_samples", "rho", "elite"), [(100, 0.07, 7), (100, 0.071, 8), (20, 0.01, 1), (9, 1, 9)]
+)
+def test_the_elite_are_the_lowest_share_rounded_up(n_samples, rho, elite):
+    values = np.random.default_rng(0).permutation(n_samples)[None]
+    found = cross_entropy_minimize(scripted(values), 60, n_samples=n_samples, rho=rho, batch=True, max_iter=1)
+    assert found.history[0]["elite_threshold"] == elite - 1
+
+
 class Mirrored(np.random.Generator):
     """Draws as seen in a mirror, for some coordinates. Of U on [0, 1) it makes 1 - U, which is exact."""
 
@@ -279,18 +288,26 @@ def test_a_small_cache_costs_evaluations_and_nothing_else(cache_size):
     assert small.evaluations + small.cache_hits == large.evaluations + large.cache_hits
 
 
+class Dictated(np.random.Generator):
+    """Draws, where p is about a half, the patterns it was made with: one array of patterns at a time."""
+
+    def __init__(self, *drawn):
+        super().__init__(np.random.PCG64(0))
+        self.drawn = iter(drawn)
+
+    def __new__(cls, *drawn):
+        return super().__new__(cls, np.random.PCG64(0))
+
+    def random(self, size):
+        return np.where(next(self.drawn), 0.0, 0.9).reshape(size)
+
+
 def test_the_cache_forgets_the_longest_unused():
+    a, b, c, d, e = np.array(list(product((0, 1), repeat=3)))[:5]
     seen = Recorder(lambda pattern: float(pattern.sum()))
-    batches = iter([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1]])
-
-    class Script(np.random.Generator):
-        def random(self, size):
-            return np.array([[u] * size[1] for u in next(batches)])
-
-    cross_entropy_minimize(
-        seen, 3, n_samples=2, cache_size=2, max_iter=3, beta=0.0, random_state=Script(np.random.PCG64(0))
-    )
-    assert len(seen.asked) == 2
+    draws = Dictated([a, b], [a, c], [a, d], [b, a], [e, a])
+    cross_entropy_minimize(seen, 3, n_samples=2, cache_size=3, max_iter=5, beta=0.9, random_state=draws)
+    assert seen.asked == [tuple(map(bool, p)) for p in (a, b, c, d, b, e)]
 
 
 def test_patterns_are_safe_from_the_score():
@@ -517,6 +534,15 @@ def test_the_threshold_is_the_last_iteration_s_until_it_proves_too_low():
     assert course(found, "evaluations", "screened", "failures") == [(4, 0, 0), (2, 2, 0), (4, 0, 1)]
 
 
+def test_scores_known_from_an_earlier_run_lower_the_threshold():
+    score = AsBatch(rugged(9, 0))
+    found = cross_entropy_minimize(score, 9, batch=True, restarts=1)
+    again = next(record for record in found.history if record["restart"] == 1)
+    assert again["evaluations"] + again["screened"] > 10
+    assert [number for number, threshold in enumerate(score.thresholds) if threshold == inf] == [0]
+    assert course(found) == course(cross_entropy_minimize(score.score, 9, restarts=1))
+
+
 def test_a_batch_that_fails_is_a_failure_of_each_of_its_patterns():
     score = AsBatch(rugged(30, 0))
 
@@ -549,6 +575,10 @@ def test_patience_waits_for_the_best_and_for_the_threshold():
     assert "3 iterations in a row lowered neither" in found.reason
     found = cross_entropy_minimize(scripted([flat] * 9), 60, n_samples=4, batch=True, patience=5)
     assert found.iterations == 1 + 5
+    rounding = [flat * (1 - 1e-14 * t) for t in range(9)]
+    found = cross_entropy_minimize(scripted(rounding), 60, n_samples=4, batch=True, patience=5)
+    assert found.iterations == 1 + 5
+    assert found.value == rounding[5][0]
 
 
 def test_an_iteration_that_draws_nothing_new_is_the_last():
@@ -556,6 +586,18 @@ def test_an_iteration_that_draws_nothing_new_is_the_last():
     assert found.reason == "an iteration drew no new pattern"
     assert found.evaluations == 8
     assert found.iterations == 2
+    # A pattern that was met as the improvement of another is new when it is drawn itself, and only then.
+    draws = Dictated([[1, 1, 1]], [[0, 1, 1]], [[0, 1, 1]], [[0, 0, 0]])
+    found = cross_entropy_minimize(
+        lambda pattern: float(pattern.sum()),
+        3,
+        n_samples=1,
+        beta=0.9,
+        improve=lambda pattern, value: ([0, 1, 1], 2.0) if value == 3 else None,
+        random_state=draws,
+    )
+    assert found.reason == "an iteration drew no new pattern"
+    assert (found.iterations, found.evaluations, found.cache_hits) == (3, 1, 2)
 
 
 def test_probabilities_at_their_ends_are_the_end():
