@@ -163,6 +163,24 @@ def test_p_moves_to_the_elite_s_share_ties_included(n_samples, rho):
         assert len(elite) > 5  # ties there are
 
 
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_scores_that_differ_by_rounding_tie(sign):
+    noise = np.random.default_rng(0)
+
+    def sizes(pattern):
+        return sign * (7.0 + pattern.sum())
+
+    def noisy(pattern):  # as a solver's values are, that depend on where it started from
+        return sizes(pattern) * (1 + 1e-13 * noise.normal())
+
+    exact, rough = (cross_entropy_minimize(score, 30, random_state=1) for score in (sizes, noisy))
+    screened = cross_entropy_minimize(AsBatch(noisy), 30, batch=True, random_state=1)
+    for found in (rough, screened):
+        assert (found.p == exact.p).all()
+        assert found.iterations == exact.iterations
+    assert screened.screened > 100
+
+
 @pytest.mark.parametrize(
     ("n_samples", "rho", "elite"), [(100, 0.07, 7), (100, 0.071, 8), (20, 0.01, 1), (9, 1, 9)]
 )
@@ -230,21 +248,25 @@ def test_only_the_ranks_of_scores_matter(transformation):
 # -- seeds and workers -----------------------------------------------------------------------
 
 
-def troubled(pattern):
-    """Of 30 bits, the first 20 should be three; and fails now and then."""
-    if pattern[:3].all():
-        raise ZeroDivisionError
-    return nan if pattern[3:7].all() else abs(pattern[:20].sum() - 3.0) + 0.01 * pattern[20:].sum()
+def troubled_and_shorter():
+    """A score and what improves it; within a function, so that no worker has to import this file."""
 
+    def troubled(pattern):  # of 30 bits, the first 20 should be three; and fails now and then
+        if pattern[:3].all():
+            raise ZeroDivisionError
+        return nan if pattern[3:7].all() else abs(pattern[:20].sum() - 3.0) + 0.01 * pattern[20:].sum()
 
-def shorter(pattern, value):
-    """The last five bits are better not there."""
-    kept = np.arange(30) < 25
-    return pattern & kept, value - 0.01 * pattern[~kept].sum()
+    def shorter(pattern, value):  # the last five bits are better not there
+        other = pattern.copy()
+        other[25:] = False
+        return other, value - 0.01 * pattern[25:].sum()
+
+    return troubled, shorter
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_one_worker_is_as_good_as_two(backend):
+    troubled, shorter = troubled_and_shorter()
     settings = {"n_samples": 40, "max_iter": 8, "restarts": 1, "random_state": 4}
     options = {"improve": shorter, "errors": (ZeroDivisionError,), **settings}
     one = cross_entropy_minimize(troubled, 30, **options)
@@ -483,7 +505,7 @@ def test_a_failed_improvement_leaves_the_score():
 
 
 @given(st.integers(0, 10_000), st.booleans(), st.sampled_from([0.05, 0.1, 0.3]))
-@settings(max_examples=15)
+@settings(max_examples=12)
 def test_screening_changes_nothing_but_the_evaluations(seed, improves, rho):
     n = 14 + seed % 10
     raw, mask = rugged(n, seed, digits=0 if seed % 2 else None), np.arange(n) < 10
@@ -529,7 +551,9 @@ def test_the_threshold_is_the_last_iteration_s_until_it_proves_too_low():
 
     found = cross_entropy_minimize(score, 60, n_samples=4, rho=0.5, batch=True, max_iter=3)
     # The third iteration hoped for two scores up to 1, and has one score in all, 5: anything may be elite.
-    assert asked == [(4, inf), (4, 7.0), (4, 1.0), (3, inf)]
+    assert [number for number, _ in asked] == [4, 4, 4, 3]
+    assert [threshold for _, threshold in asked] == pytest.approx([inf, 7.0, 1.0, inf], rel=2e-9)
+    assert asked[1][1] > 7.0  # what ties with it is not to be screened
     assert course(found, "elite_threshold") == [(7.0,), (1.0,), (3.0,)]
     assert course(found, "evaluations", "screened", "failures") == [(4, 0, 0), (2, 2, 0), (4, 0, 1)]
 

@@ -19,13 +19,14 @@ import numpy as np
 
 from formulations.solution import Status
 from polyopt.outer.cross_entropy_run import Rules, Run, require, require_whole
+from polyopt.outer.evaluation import Evaluator
 from polyopt.outer.patterns import OutOfTime, PatternScores, Scored
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from polyopt.outer.patterns import Bits, Improve
+    from polyopt.outer.evaluation import Bits, Improve
 
 __all__ = ["CrossEntropyResult", "cross_entropy_minimize"]
 
@@ -121,9 +122,9 @@ def cross_entropy_minimize(
     n_samples : int
         Patterns drawn in an iteration, N.
     rho : float
-        Share of them that is elite, the lowest scores, over 0 and up to 1; ties with the last are elite too.
-        (A slide that takes the "1 − ρ percentile" of a minimisation keeps nearly all: rho=0.9 is that
-        rule, and does not concentrate.)
+        Share of them that is elite, the lowest scores, over 0 and up to 1; ties with the last, up to 1e-9
+        relative, are elite too. (A slide that takes the "1 − ρ percentile" of a minimisation keeps nearly
+        all: rho=0.9 is that rule, and does not concentrate.)
     beta : float
         Smoothing, from 0 (p is the elite's share) to under 1.
     patience : int
@@ -154,7 +155,8 @@ def cross_entropy_minimize(
     cache_size : int
         Patterns whose scores are remembered, at most; those longest unused are forgotten.
     time_limit : float, optional
-        Seconds for the whole search; checked after each pattern (with `batch`, after each iteration).
+        Seconds for the whole search; checked after each pattern. A batch is taken whole: a batch scorer that
+        is to stop earlier returns nan for what it leaves out.
     random_state : int, Generator or None, default=0
         Of the patterns drawn. The result depends on it alone, not on `n_jobs`.
     n_jobs : int, optional
@@ -197,16 +199,8 @@ def cross_entropy_minimize(
     rules = Rules(n_samples, rho, beta, patience, max_iter, tol)
     start, given = _probabilities(p0, n), _patterns(incumbents, n)
     clock, rng = Clock(time_limit), np.random.default_rng(random_state)
-    scores = PatternScores(
-        score,
-        n,
-        batch=batch,
-        improve=improve,
-        errors=errors,
-        n_jobs=n_jobs,
-        cache_size=cache_size,
-        clock=clock,
-    )
+    evaluator = Evaluator(score, batch=batch, improve=improve, errors=errors, n_jobs=n_jobs)
+    scores = PatternScores(evaluator, n, cache_size=cache_size, clock=clock)
     runs: list[tuple[Run, float]] = []  # each with the best value before it
     history: list[dict[str, float]] = []
     stopped: tuple[Status, str] | None = None

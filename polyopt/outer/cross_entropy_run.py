@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.solution import Status
-from polyopt.outer.patterns import PatternScores, Scored, kth_least
+from polyopt.outer.patterns import PatternScores, Scored, kth_least, with_ties
 from polyopt.outer.starts import TIE
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Run:
         self._threshold = kth_least(found.values, rules.elite)
         if self._threshold == np.inf:  # so many failed; whatever has a score is elite
             self._threshold = max(found.values[found.values < np.inf], default=np.inf)
-        elite = np.concatenate([_up_to(self._threshold, found), _up_to(self._threshold, standing)])
+        elite = np.concatenate([_elite_of(group, self._threshold) for group in (found, standing)])
         if len(elite):
             self.p = rules.beta * self.p + (1 - rules.beta) * elite.mean(axis=0)
         self._iterations += 1
@@ -147,9 +147,9 @@ class Run:
             self.status, self.reason = Status.ITERATION_LIMIT, f"{rules.max_iter} iterations were made"
 
 
-def _up_to(threshold: float, found: Scored) -> NDArray[np.bool_]:
-    """The patterns with finite values up to the threshold."""
-    return found.patterns[(found.values <= threshold) & (found.values < np.inf)]
+def _elite_of(group: Scored, threshold: float) -> NDArray[np.bool_]:
+    """The patterns that have a score up to the threshold, ties included."""
+    return group.patterns[(group.values <= with_ties(threshold)) & (group.values < np.inf)]
 
 
 def _counts(scores: PatternScores) -> dict[str, int]:
