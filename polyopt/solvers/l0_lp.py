@@ -185,9 +185,10 @@ class PatternLP:
         return found
 
     def _build(self, columns: NDArray[np.intp]) -> None:
-        """The model of the given columns of K: α of these, b, ξ."""
+        """The model of the given columns of K: α / C of these, b, ξ."""
         data, n, p = self.data, len(self.data.y), len(columns)
-        signed = data.y[:, None] * data.K[:, columns] * data.centres[columns]
+        # In units of C: HiGHS's tolerance on a column's price is then one on what its cap saves in all.
+        signed = data.y[:, None] * data.K[:, columns] * (data.C * data.centres[columns])
         self._columns = columns
         self._lp = _AnchoredLP(
             np.concatenate([np.zeros(p + 1), data.weights]),
@@ -200,7 +201,7 @@ class PatternLP:
 
     def _upper(self, on: NDArray[np.bool_]) -> Vector:
         n = len(self.data.y)
-        return np.concatenate([self.data.C * on[self._columns], np.full(n + 1, np.inf)])
+        return np.concatenate([on[self._columns], np.full(n + 1, np.inf)])
 
     def _read(self, on: NDArray[np.bool_], found: LinearSolution, restarted: bool = False) -> PatternSolution:
         """The point and its bound, evaluated from the data."""
@@ -209,7 +210,7 @@ class PatternLP:
             nothing = np.full(len(on), np.nan), np.nan, np.zeros(len(data.y)), (0.0, np.zeros(len(on)))
             return PatternSolution(Status.FAILED, np.inf, 0.0, *nothing, 0, warm=False, restarted=restarted)
         alpha = np.zeros(len(on))
-        alpha[self._columns] = found.x[: len(self._columns)]
+        alpha[self._columns] = data.C * found.x[: len(self._columns)]
         alpha = np.clip(alpha, 0.0, data.C * on)
         b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
         u = -found.duals
