@@ -15,7 +15,7 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.l0 import certify_l0
-from polyopt.solvers.l0_lp import CutPool, PatternLP, visiting_order
+from polyopt.solvers.l0_lp import CutPool, PatternLP
 
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 
@@ -184,6 +184,22 @@ def test_prepared_the_answers_depend_on_the_batch_alone():
         assert again.b == first[i].b
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_mean_of_a_batch_is_below_it_and_its_cut_holds(kernel):
+    arguments = problem(kernel)
+    p = arguments[0].shape[1]
+    lp, batch = PatternLP(*arguments), late(p, 30)
+    mean = lp.prepare(batch)
+    assert mean.status is Status.OPTIMAL
+    assert (mean.alpha <= lp.data.C * batch.mean(axis=0)).all()
+    values = np.array([lp.solve(sigma).value for sigma in batch])
+    assert mean.value <= values.mean() + 1e-9  # L is convex in the caps
+    constant, slopes = mean.cut
+    assert (constant - batch @ slopes <= values + 1e-9).all()
+    assert (constant - batch @ slopes).mean() == pytest.approx(mean.value, abs=1e-8)
+    assert lp.solves == len(batch)
+
+
 def test_a_pattern_outside_what_was_prepared_is_solved_all_the_same():
     arguments = problem("rbf")
     lp, batch = PatternLP(*arguments), late(40, 10)
@@ -191,7 +207,7 @@ def test_a_pattern_outside_what_was_prepared_is_solved_all_the_same():
     everything = np.ones(40)
     assert not batch.any(axis=0).all()
     assert lp.solve(everything).value == pytest.approx(scipy_value(*arguments, everything), rel=1e-8)
-    lp.prepare(np.empty((0, 40)))
+    lp.prepare(np.empty((0, 40)))  # nothing is arranged for
     assert lp.solve(batch[0]).value == pytest.approx(scipy_value(*arguments, batch[0]), rel=1e-8)
 
 
@@ -360,26 +376,3 @@ def test_a_full_pool_keeps_what_is_of_use_and_what_is_new():
     assert pool.constants.tolist() == [0.1, 2.0]
     assert pool.slopes.shape == (2, 3)
     assert pool.bounds([[1, 0, 0], [1, 1, 1]]).tolist() == [0.5, 0.1]
-
-
-# -- the order -----------------------------------------------------------------------------
-
-
-def test_neighbours_are_near():
-    batch = late(60, 80, seed=5)
-    order = visiting_order(batch)
-    assert order[0] == 0
-    assert sorted(order) == list(range(80))
-
-    def way(patterns):
-        return np.abs(np.diff(patterns, axis=0)).sum()
-
-    assert way(batch[order]) < 0.85 * way(batch)
-    for place in range(79):
-        rest = order[place + 1 :]
-        away = np.abs(batch[rest] - batch[order[place]]).sum(axis=1)
-        assert away[0] == away.min()
-    assert visiting_order(batch, start=batch[17])[0] == 17
-    assert visiting_order(np.empty((0, 5))).tolist() == []
-    with pytest.raises(ValueError, match="sigma must hold only 0 and 1"):
-        visiting_order([[0, 2]])

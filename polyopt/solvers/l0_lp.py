@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["CutPool", "PatternLP", "PatternSolution", "visiting_order"]
+__all__ = ["CutPool", "PatternLP", "PatternSolution"]
 
 # An optimum whose own multipliers leave more than this share of the total weight unproven is solved again.
 _UNPROVEN = 1e-7
@@ -103,7 +103,7 @@ class PatternLP:
     Notes
     -----
     Each solve goes on from the last one's basis. Where an optimum is not unique, which one is found then
-    depends on what was solved before. After :meth:`prepare` each begins from the basis of the batch's middle,
+    depends on what was solved before. After :meth:`prepare` each begins from the basis of the batch's mean,
     and the answers depend, to the last bit, on the batch alone: not on the order within it, nor on what was
     solved before, nor on which worker solves what.
 
@@ -126,25 +126,30 @@ class PatternLP:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_lp": None, "_columns": np.arange(len(self.data.centres))}
 
-    def prepare(self, Sigma: ArrayLike, *, time_limit: float | None = None) -> None:
-        """Get ready for a batch of patterns: keep the columns that it uses, begin each solve from its middle.
+    def prepare(self, Sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
+        """Get ready for a batch of patterns: keep the columns that it uses, begin each solve from its mean.
 
-        The middle is the pattern of what more than half of the batch use: about half as far from each as they
-        are from each other, when they are draws from one distribution.
+        The mean is nearer to each than they are to each other: going from neighbour to neighbour takes more
+        pivots, even in the best of orders, and makes each answer depend on the others.
 
         Parameters
         ----------
         Sigma : array_like of shape (m, p)
             The patterns, all of them even where a worker solves only some.
         time_limit : float, optional
-            Seconds for the middle's program.
+            Seconds, for the program of the mean.
+
+        Returns
+        -------
+        PatternSolution
+            Of the mean pattern, whose entries are between 0 and 1. Its cut is near all of the batch.
         """
         patterns = np.atleast_2d(as_patterns(Sigma, len(self.data.centres)))
-        self._build(np.flatnonzero(patterns.any(axis=0)))
-        assert self._lp is not None
-        middle = patterns.mean(axis=0) > 0.5 if len(patterns) else np.zeros(patterns.shape[1], dtype=bool)
-        self._lp.solve(upper=self._upper(middle), time_limit=time_limit)
-        self._lp.drop_anchor()
+        mean = patterns.mean(axis=0) if len(patterns) else np.zeros(patterns.shape[1])
+        lp = self._build(np.flatnonzero(mean))
+        found = self._read(mean, lp.solve(upper=self._upper(mean), time_limit=time_limit))
+        lp.drop_anchor()
+        return found
 
     def solve(self, sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
         """Solve the program of one pattern.
@@ -167,24 +172,24 @@ class PatternLP:
         ValueError
             sigma is not a pattern.
         """
-        on = as_patterns(sigma, len(self.data.centres)) > 0
-        if on.ndim != 1:
+        pattern = as_patterns(sigma, len(self.data.centres))
+        if pattern.ndim != 1:
             raise ValueError(f"sigma must be one pattern, of shape ({len(self.data.centres)},)")
-        if self._lp is None or np.delete(on, self._columns).any():
-            self._build(np.arange(len(on)))
-        assert self._lp is not None
+        lp = self._lp
+        if lp is None or np.delete(pattern, self._columns).any():
+            lp = self._build(np.arange(len(pattern)))
         self.solves += 1
-        found = self._read(on, self._lp.solve_from_anchor(self._upper(on), time_limit))
+        found = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit))
         if found.status is Status.INACCURATE and found.warm:
-            self._lp.forget()
-            again = self._read(on, self._lp.solve(time_limit=time_limit), restarted=True)
+            lp.forget()
+            again = self._read(pattern, lp.solve(time_limit=time_limit), restarted=True)
             found = again if again.status is not Status.FAILED else found
         self.restarts += found.restarted
         self.limits += found.status in _LIMITS
         self.failures += found.status is Status.FAILED
         return found
 
-    def _build(self, columns: NDArray[np.intp]) -> None:
+    def _build(self, columns: NDArray[np.intp]) -> _AnchoredLP:
         """The model of the given columns of K: α / C of these, b, ξ."""
         data, n, p = self.data, len(self.data.y), len(columns)
         # In units of C: HiGHS's tolerance on a column's price is then one on what its cap saves in all.
@@ -198,24 +203,24 @@ class PatternLP:
             np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)]),
             np.concatenate([np.zeros(p), np.full(n + 1, np.inf)]),
         )
+        return self._lp
 
-    def _upper(self, on: NDArray[np.bool_]) -> Vector:
-        n = len(self.data.y)
-        return np.concatenate([on[self._columns], np.full(n + 1, np.inf)])
+    def _upper(self, sigma: Vector) -> Vector:
+        return np.concatenate([sigma[self._columns], np.full(len(self.data.y) + 1, np.inf)])
 
-    def _read(self, on: NDArray[np.bool_], found: LinearSolution, restarted: bool = False) -> PatternSolution:
+    def _read(self, sigma: Vector, found: LinearSolution, restarted: bool = False) -> PatternSolution:
         """The point and its bound, evaluated from the data."""
         data, restarted = self.data, restarted or found.restarted
         if np.isnan(found.x).any():
-            nothing = np.full(len(on), np.nan), np.nan, np.zeros(len(data.y)), (0.0, np.zeros(len(on)))
+            nothing = np.full(len(sigma), np.nan), np.nan, np.zeros(len(data.y)), (0.0, np.zeros(len(sigma)))
             return PatternSolution(Status.FAILED, np.inf, 0.0, *nothing, 0, warm=False, restarted=restarted)
-        alpha = np.zeros(len(on))
+        alpha = np.zeros(len(sigma))
         alpha[self._columns] = data.C * found.x[: len(self._columns)]
-        alpha = np.clip(alpha, 0.0, data.C * on)
+        alpha = np.clip(alpha, 0.0, data.C * sigma)
         b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
         u = -found.duals
         constant, slopes = cut_of(data, u)
-        value, bound = data.loss(alpha, b), max(constant - float(slopes @ on), 0.0)
+        value, bound = data.loss(alpha, b), max(constant - float(slopes @ sigma), 0.0)
         status = found.status
         if status not in _LIMITS:
             proven = value - bound <= _UNPROVEN * float(data.weights.sum())
@@ -238,7 +243,8 @@ class CutPool:
     """Bounds on L(σ), and on the scores within σ, for patterns that are not solved yet.
 
     Every cut L(σ) ≥ constant − slopes·σ is valid for every σ (:func:`polyopt.certificates.l0.cut_of`), so the
-    largest counts. When the pool is full, a new cut takes the place of the one that was last the largest, or
+    largest counts. 1'σ + C L(σ) is bounded closely, the score of the pruned support much less so: what centres
+    are worth to a program that does not price them is often under 1. When the pool is full, a new cut takes the place of the one that was last the largest, or
     was last added, longest ago.
 
     Parameters
@@ -316,37 +322,6 @@ class CutPool:
         self._now += 1
         self._last_of_use[best] = self._now
         return np.maximum(values[np.arange(len(best)), best], 0.0)
-
-
-def visiting_order(Sigma: ArrayLike, start: ArrayLike | None = None) -> NDArray[np.intp]:
-    """An order of patterns in which neighbours are close: after each, the nearest of those not yet visited.
-
-    Parameters
-    ----------
-    Sigma : array_like of shape (m, p)
-        The patterns; their distance is the number of places in which they differ.
-    start : array_like of shape (p,), optional
-        Where to begin, such as the pattern solved last; by default the first of `Sigma`.
-
-    Returns
-    -------
-    ndarray of int, shape (m,)
-        A permutation; ties go to the lower index.
-    """
-    patterns = np.atleast_2d(np.asarray(Sigma, dtype=float))
-    m, p = patterns.shape
-    if m == 0:
-        return np.empty(0, dtype=np.intp)
-    patterns = as_patterns(patterns, p)
-    sizes = patterns.sum(axis=1)
-    apart = sizes[:, None] + sizes - 2.0 * (patterns @ patterns.T)  # whole numbers, and exact as such
-    away = apart[0] if start is None else np.abs(patterns - as_patterns(start, p)).sum(axis=1)
-    order, rest = np.empty(m, dtype=np.intp), np.ones(m, dtype=bool)
-    for place in range(m):
-        order[place] = at = int(np.where(rest, away, np.inf).argmin())
-        rest[at] = False
-        away = apart[at]
-    return order
 
 
 class _AnchoredLP(PersistentLP):
