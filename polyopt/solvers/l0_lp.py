@@ -243,9 +243,11 @@ class CutPool:
     """Bounds on L(σ), and on the scores within σ, for patterns that are not solved yet.
 
     Every cut L(σ) ≥ constant − slopes·σ is valid for every σ (:func:`polyopt.certificates.l0.cut_of`), so the
-    largest counts. 1'σ + C L(σ) is bounded closely, the score of the pruned support much less so: what centres
-    are worth to a program that does not price them is often under 1. When the pool is full, a new cut takes the place of the one that was last the largest, or
+    largest counts. When the pool is full, a new cut takes the place of the one that was last the largest, or
     was last added, longest ago.
+
+    The slides' score 1'σ + C L(σ) is bounded closely, the score of the pruned support much less so: to a
+    program that does not price centres most are worth less than 1 each.
 
     Parameters
     ----------
