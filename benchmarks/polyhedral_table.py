@@ -56,9 +56,9 @@ METHODS: dict[str, tuple[Callable[[int, Any, Any, int], Any], dict[str, list[Any
     "Polyceptron, batch": (_family(Polyceptron), {"step": [0.1, 0.01]}),
     "Polyceptron, online": (_family(Polyceptron, solver="online"), {"step": [1.0, 0.1]}),
     "Polyceptron, exact": (_family(Polyceptron, solver="exact"), {"radius": [3.0, 1e4]}),
-    "SPLA1": (_family(SPLA1), {"ridge": [1.0, 0.1, 0.01]}),
+    "SPLA1": (_family(SPLA1), {"ridge": [3.0, 0.3, 0.1, 0.03]}),
     "PC-SLP": (_family(PCSLP), {"radius": [1.0, 3.0, 1e4]}),
-    "PLUME": (_family(PLUME), {"ridge": [1.0, 0.1, 0.01]}),
+    "PLUME": (_family(PLUME), {"ridge": [3.0, 0.3, 0.1, 0.03]}),
     "CPM": (
         lambda K, inside, outside, seed: ConvexPolytopeMachine(
             K, solver="dual", outer_label=outside, random_state=seed, n_init=_STARTS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import signal
 import warnings
 
 import numpy as np
@@ -358,27 +357,29 @@ def test_a_time_limit_keeps_the_best_point(machine, square):
     assert certificate.dual_value <= certificate.primal_value
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no timer to interrupt with")
 @every_machine
-def test_ctrl_c_keeps_the_best_point(machine, square):
-    def interrupt(*_):
-        raise KeyboardInterrupt
+def test_ctrl_c_keeps_the_best_point(machine, square, monkeypatch):
+    from polyopt.outer import starts
 
+    original = starts.delayed
+
+    def interrupted(run):
+        def until_the_fourth(number):
+            if number == 3:
+                raise KeyboardInterrupt
+            return run(number)
+
+        return original(until_the_fourth)
+
+    monkeypatch.setattr(starts, "delayed", interrupted)
     X, names = square
-    endless = clone(machine).set_params(n_init=100_000, inside_label="in")
-    clone(machine).fit(X[:20], names[:20])  # compiles what is to be interrupted
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 1.5)
-        with pytest.warns(ConvergenceWarning, match="interrupted"):
-            fitted = endless.fit(X, names)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
-    assert 1 <= fitted.history_["start"].nunique() < 100_000
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        fitted = clone(machine).set_params(n_init=10, inside_label="in").fit(X, names)
+    assert fitted.history_["start"].nunique() == 3
     assert fitted.score(X, names) > 0.7
-    certificate = fitted.certificate()
-    assert certificate.dual_value <= certificate.primal_value
+    monkeypatch.undo()
+    three = clone(machine).set_params(n_init=3, inside_label="in").fit(X, names)
+    assert (three.W_ == fitted.W_).all()
 
 
 @every_machine
