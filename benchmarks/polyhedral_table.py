@@ -56,9 +56,9 @@ METHODS: dict[str, tuple[Callable[[int, Any, Any, int], Any], dict[str, list[Any
     "Polyceptron, batch": (_family(Polyceptron), {"step": [0.1, 0.01]}),
     "Polyceptron, online": (_family(Polyceptron, solver="online"), {"step": [1.0, 0.1]}),
     "Polyceptron, exact": (_family(Polyceptron, solver="exact"), {"radius": [3.0, 1e4]}),
-    "SPLA1": (_family(SPLA1), {"ridge": [3.0, 0.3, 0.1, 0.03]}),
+    "SPLA1": (_family(SPLA1), {"ridge": [1.0, 0.1, 0.01]}),
     "PC-SLP": (_family(PCSLP), {"radius": [1.0, 3.0, 1e4]}),
-    "PLUME": (_family(PLUME), {"ridge": [3.0, 0.3, 0.1, 0.03]}),
+    "PLUME": (_family(PLUME), {"ridge": [1.0, 0.1, 0.01]}),
     "CPM": (
         lambda K, inside, outside, seed: ConvexPolytopeMachine(
             K, solver="dual", outer_label=outside, random_state=seed, n_init=_STARTS
@@ -92,9 +92,9 @@ def run(smoke: bool = False) -> pd.DataFrame:
         for method, (make, grid) in METHODS.items():
             if (name, method) not in done:
                 rows.append(_cell(name, *entry, method, make, grid, _REPETITIONS, _FOLDS))
-                pd.DataFrame(rows).to_csv(KEPT, index=False, float_format="%.5g")
+                _in_order(pd.DataFrame(rows)).to_csv(KEPT, index=False, float_format="%.5g")
                 print(f"  {name}, {method}: {rows[-1]['accuracy']:.2f} %", flush=True)
-    return _shown(pd.DataFrame(rows))
+    return _shown(_in_order(pd.DataFrame(rows)))
 
 
 def table_data() -> dict[str, tuple[Any, Any, int]]:
@@ -157,6 +157,14 @@ def _size(machine: Any) -> float:
     if hasattr(machine, "support_"):
         return float(len(machine.support_))
     return float(machine.get_n_leaves() if hasattr(machine, "get_n_leaves") else machine.n_leaves_)
+
+
+def _in_order(table: pd.DataFrame) -> pd.DataFrame:
+    """By data and method as they are listed here, in whatever order they were computed."""
+    data, methods = [*table_data()], [*METHODS]
+    pairs = zip(table["data"], table["method"], strict=True)
+    order = [(data.index(name), methods.index(method)) for name, method in pairs]
+    return table.iloc[sorted(range(len(table)), key=order.__getitem__)]
 
 
 def _shown(table: pd.DataFrame) -> pd.DataFrame:
