@@ -88,7 +88,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.polyhedral import belonging
+from formulations.polyhedral import belonging, check_radius
 from formulations.polytope import check_assignment, lift
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
@@ -106,7 +106,6 @@ __all__ = [
     "box_rows",
     "cell",
     "cell_dual",
-    "check_radius",
     "fixed_assignment",
     "fixed_assignment_dual",
     "pairs",
@@ -137,13 +136,6 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
     y = np.asarray(y, dtype=float)
     z = check_assignment(-y, n_faces, assignment, "negative")
     return belonging(y, z, n_faces, "all")
-
-
-def check_radius(radius: float) -> float:
-    """The radius of the box, a positive number or inf; anything else is refused."""
-    if not radius > 0:
-        raise ValueError(f"radius must be positive, or inf for no box, not {radius!r}")
-    return float(radius)
 
 
 def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4) -> Program:

@@ -41,6 +41,7 @@ __all__ = [
     "best_scale",
     "cells",
     "check_positives",
+    "check_radius",
     "class_shares",
     "criterion",
     "criterion_gradient",
@@ -204,3 +205,10 @@ def check_positives(positives: str) -> None:
     """Refuse anything but "cell" and "all"."""
     if positives not in ("cell", "all"):
         raise ValueError(f"positives must be 'cell' or 'all', not {positives!r}")
+
+
+def check_radius(radius: float) -> float:
+    """The radius of the box, a positive number or inf; anything else is refused."""
+    if not radius > 0:
+        raise ValueError(f"radius must be positive, or inf for no box, not {radius!r}")
+    return float(radius)

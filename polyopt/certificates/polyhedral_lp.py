@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.polyhedral import belonging, class_shares, pull, scores
+from formulations.polyhedral import belonging, check_radius, class_shares, pull, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
@@ -207,8 +207,7 @@ class _Box:
 
     @classmethod
     def around(cls, W: Vector, radius: float, tol: float) -> _Box:
-        if not radius > 0:
-            raise ValueError(f"radius must be positive, or inf for no box, not {radius!r}")
+        check_radius(radius)
         if np.isinf(radius):
             return cls(W, 10.0 * float(np.abs(W).max()) or 1.0, None, False)
         beyond = np.abs(W) - radius

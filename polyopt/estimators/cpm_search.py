@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
-from sklearn.utils.validation import check_is_fitted
 
 from polyopt.estimators.cpm import ConvexPolytopeMachine
+from polyopt.estimators.search import ClassifierSearch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
 __all__ = ["PolytopeSearch"]
 
@@ -22,7 +22,7 @@ _COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)
 _SHARES = np.arange(1, 10) / 10  # of K: the paper's floors h = ln(jK/10)
 
 
-class PolytopeSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class PolytopeSearch(ClassifierSearch):
     """Choose the cost first, without an entropy floor, then the floor at that cost; refit on everything.
 
     As in section 4 of [1]_: a grid of λ (here of C = 2/(nλ)) with Algorithm 2 switched off, then the
@@ -134,18 +134,3 @@ class PolytopeSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             }
         )
         return search.best_params_, table
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Labels, by the chosen machine."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict(X)
-
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Scores, of the chosen machine."""
-        check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

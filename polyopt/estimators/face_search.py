@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.validation import check_is_fitted
+
+from polyopt.estimators.search import ClassifierSearch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +20,7 @@ __all__ = ["FaceSearch"]
 _HOW = ("cv", "prune")
 
 
-class FaceSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class FaceSearch(ClassifierSearch):
     """Choose the number of faces of a polyhedral classifier, and fit it with that many.
 
     Parameters
@@ -134,21 +135,6 @@ class FaceSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             if rows[-1]["needed"] == needed:
                 return machine, pd.DataFrame(rows)
             needed = max(rows[-1]["needed"], 1)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Labels, by the chosen classifier."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict(X)
-
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Scores, of the chosen classifier."""
-        check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def needed_faces(machine: Any) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.polyhedral import belonging, scores
+from formulations.polyhedral import belonging, check_radius, scores
 from formulations.solution import Solution, Status
 from polyopt.outer.random_faces import random_faces
 from polyopt.outer.starts import TIE
@@ -83,10 +83,8 @@ class FacesByPrograms(ABC):
     ):
         if engine not in ("highs", "program"):
             raise ValueError(f"engine must be 'highs' or 'program', not {engine!r}")
-        if not radius > 0:
-            raise ValueError(f"radius must be positive, or inf for no box, not {radius!r}")
         self.X, self.y, self.c, self.n_faces = X, y, c, n_faces
-        self.radius, self.engine = float(radius), engine
+        self.radius, self.engine = check_radius(radius), engine
         # HiGHS's tolerances are absolute: each feature's row counts in the unit of its largest entry.
         self._units = 1.0 / np.append(largest_entries(X), 1.0)
         self._drop()
