@@ -113,6 +113,7 @@ __all__ = [
     "objective",
     "pairs",
     "recover",
+    "singles",
     "slack_places",
 ]
 
@@ -331,6 +332,14 @@ def pairs(seed: int = 0) -> list[Duality]:
         of("max"),
         Duality(face(X, y, one), face_dual(X, y, one), lambda v: recover_face(v["alpha"])),
     ]
+
+
+def singles(seed: int = 0) -> list[Program]:
+    """The machine over all assignments, which has no dual, on random data."""
+    from formulations.cpm_global import mixed_integer  # which is made of the programs above
+
+    X, y = two_blobs(n=16, m=2, seed=seed)
+    return [mixed_integer(X, y, 2)]
 
 
 if __name__ == "__main__":

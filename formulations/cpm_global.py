@@ -158,7 +158,7 @@ def mixed_integer(
     )  # fmt: skip
     paid = cp.sum(cp.multiply(costs[y < 0][:, None], xi)) + costs[y > 0] @ eta
     return Program(
-        name="cpm_global.mixed_integer",
+        name="cpm.mixed_integer",
         title="Convex polytope machine over all assignments",
         source="Kantchelian et al. (2014), unconstrained form of eq. (6), as a mixed-integer program",
         objective=cp.Minimize(cp.sum_squares(W) + paid),

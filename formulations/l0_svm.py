@@ -100,7 +100,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["mixed_integer", "pairs", "pattern", "pattern_dual", "relaxation", "relaxation_dual"]
+__all__ = [
+    "mixed_integer",
+    "pairs",
+    "pattern",
+    "pattern_dual",
+    "relaxation",
+    "relaxation_dual",
+    "singles",
+]
 
 _SLIDES = "Mannor, Peleg & Rubinstein, slides"
 _SAVED = "loss saved per unit of a larger cap on αⱼ"
@@ -347,9 +355,9 @@ def _dual_rows(
     )
 
 
-def _sample(seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """An asymmetric indefinite kernel matrix (40, 40), labels and weights (40,)."""
-    X, y = two_blobs(seed=seed)
+def _sample(seed: int, n: int = 40) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """An asymmetric indefinite kernel matrix (n, n), labels and weights (n,)."""
+    X, y = two_blobs(n=n, seed=seed)
     noise = np.random.default_rng(seed).normal(size=(len(y), len(y)))
     return np.tanh(0.5 * X @ X.T - 0.3) + 0.1 * noise, y, np.where(y > 0, 1.0, 0.7)
 
@@ -376,6 +384,12 @@ def pairs(seed: int = 0) -> list[Duality]:
         Duality(pattern(K, y, sigma, data.C, weights), one, recovery(one, sigma)),
         Duality(relaxation(K, y, data.C, weights), relaxed, recovery(relaxed, 1.0)),
     ]
+
+
+def singles(seed: int = 0) -> list[Program]:
+    """The exact program, which has no dual, on random data."""
+    K, y, weights = _sample(seed, n=20)
+    return [mixed_integer(K, y, 2.0, weights)]
 
 
 def _demonstrate() -> None:
