@@ -24,6 +24,7 @@ class Status(Enum):
     ITERATION_LIMIT = "The iteration limit was reached; the best point so far is kept."
     TIME_LIMIT = "The time limit was reached; the best point so far is kept."
     INTERRUPTED = "The run was interrupted; the best point so far is kept."
+    CUT_OFF = "The optimum is proven to be above the cutoff given; no point is kept."
     FAILED = "The solver failed and left no point."
 
     def __str__(self) -> str:

@@ -223,6 +223,111 @@ def test_pickled_it_answers_as_before():
     assert lp.solve(batch[1]).warm
 
 
+# -- stopped by a cutoff -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_cut_off_is_a_proof_and_any_other_answer_is_the_optimum(kernel):
+    arguments = problem(kernel)
+    p = arguments[0].shape[1]
+    rng, pool = np.random.default_rng(11), CutPool(as_l0_data(*arguments))
+    whole, lp, prepared = PatternLP(*arguments), PatternLP(*arguments), PatternLP(*arguments)
+    batches, cut_off, above = (patterns(p, 80, seed=12), late(p, 80, seed=13)), 0, 0
+    values = {}
+    for batch in batches:
+        prepared.prepare(batch)
+        for sigma in batch:
+            expected = scipy_value(*arguments, sigma)
+            values[sigma.tobytes()] = value = whole.solve(sigma).value
+            assert value == pytest.approx(expected, rel=1e-8, abs=1e-8)
+            cutoff = expected * (1.0 + rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-6, 0))
+            above += cutoff < expected
+            for found in (lp.solve(sigma, cutoff=cutoff), prepared.solve(sigma, cutoff=cutoff)):
+                if found.status is Status.CUT_OFF:
+                    cut_off += 1
+                    assert cutoff < found.bound <= value + 1e-9
+                    assert found.bound == max(found.cut[0] - found.cut[1] @ sigma, 0.0)
+                    assert found.value == np.inf
+                    assert np.isnan(found.alpha).all()
+                    assert np.isnan(found.b)
+                    pool.add(*found.cut)
+                else:
+                    assert found.status is Status.OPTIMAL
+                    assert found.value == pytest.approx(expected, rel=1e-8, abs=1e-8)
+    # HiGHS looks every few pivots; programs as small as these are often solved by then.
+    assert 15 < lp.cut_off + prepared.cut_off == cut_off <= 2 * above
+    assert (lp.solves, lp.restarts, lp.limits, lp.failures) == (160, 0, 0, 0)
+    for batch in batches:
+        bounds = pool.bounds(batch)
+        assert (bounds <= np.array([values[sigma.tobytes()] for sigma in batch]) + 1e-9).all()
+        assert bounds.mean() > 0
+
+
+def test_prepared_a_cutoff_changes_no_other_answer():
+    # Duplicated centres: which of two is used is up to the path.
+    K, y, C, w, _ = problem("rbf", n=80)
+    batch = late(160, 40, seed=1)
+    lp = PatternLP(np.hstack([K, K]), y, C, w, np.concatenate([y, y]))
+    lp.prepare(batch)
+    whole, ends = [lp.solve(sigma) for sigma in batch], []
+    median = float(np.median([found.value for found in whole]))
+    for cutoffs in (
+        [median] * 40,
+        [found.value for found in whole],
+        [found.value * (1.0 + 1e-12) for found in whole],
+        [np.inf] * 40,
+    ):
+        for sigma, cutoff, expected in zip(batch, cutoffs, whole, strict=True):
+            found = lp.solve(sigma, cutoff=cutoff)
+            ends.append(found.status)
+            if found.status is Status.OPTIMAL:
+                assert found.alpha.tolist() == expected.alpha.tolist()
+                assert found.u.tolist() == expected.u.tolist()
+                assert (found.b, found.warm) == (expected.b, True)
+            else:
+                assert cutoff < found.bound <= expected.value * (1.0 + 1e-12)
+    assert 10 < ends.count(Status.CUT_OFF) == lp.cut_off <= 20 + 40
+    assert ends.count(Status.CUT_OFF) + ends.count(Status.OPTIMAL) == 160
+
+
+@pytest.mark.parametrize("kind", ["ties", "duplicates", "lonely", "one class", "zero kernel", "weightless"])
+@pytest.mark.parametrize("shift", [-1e-3, -1e-9, -1e-12, 0.0, 1e-12, 1e-3])
+def test_a_cutoff_at_the_optimum_of_degenerate_data(kind, shift):
+    arguments = degenerate(kind)
+    lp, full = PatternLP(*arguments), PatternLP(*arguments)
+    for sigma in patterns(arguments[0].shape[1], 25, seed=3):
+        value = full.solve(sigma).value
+        found = lp.solve(sigma, cutoff=value * (1.0 + shift))
+        if found.status is Status.CUT_OFF:
+            assert shift <= 0
+            assert value * (1.0 + shift) < found.bound <= value * (1.0 + 1e-12)
+        else:
+            assert found.status is Status.OPTIMAL
+            assert found.value == pytest.approx(value, rel=1e-8, abs=1e-8)
+    assert lp.restarts == lp.failures == 0
+
+
+@pytest.mark.parametrize("batch_is_prepared", [False, True])
+def test_a_cutoff_leaves_a_basis_to_go_on_from_and_nothing_else(batch_is_prepared):
+    arguments = problem("rbf", n=150)
+    lp, batch = PatternLP(*arguments), late(150, 20)
+    if batch_is_prepared:
+        lp.prepare(batch)
+    values = [lp.solve(sigma).value for sigma in batch]
+    pivots = np.zeros(2)
+    for sigma, value in zip(batch, values, strict=True):
+        stopped = lp.solve(sigma, cutoff=0.5 * value)
+        assert stopped.status is Status.CUT_OFF
+        on = lp.solve(sigma)
+        assert (on.status, on.warm) == (Status.OPTIMAL, True)
+        assert on.value == pytest.approx(value, rel=1e-8)
+        pivots += stopped.iterations, on.iterations
+    assert pivots[0] < 0.5 * pivots[1]
+    assert lp.cut_off == 20
+    # Every loss is above it.
+    assert lp.solve(batch[0], cutoff=-1.0).status is Status.CUT_OFF
+
+
 # -- when things go wrong ------------------------------------------------------------------
 
 
@@ -296,12 +401,40 @@ def test_an_optimum_that_its_multipliers_do_not_prove_is_solved_again():
     assert stuck.bound < expected <= stuck.value + 1e-9
 
 
+def test_a_cutoff_that_its_multipliers_do_not_prove_is_not_believed():
+    lp, batch = PatternLP(*problem("rbf")), late(40, 3)
+    expected = [lp.solve(sigma).value for sigma in batch]
+    lp.prepare(batch)
+    solution, left = lp._lp._highs.getSolution, [1]
+
+    def lies():
+        found = solution()
+        left[0] -= 1
+        if left[0] >= 0:
+            found.row_dual = [0.1 * u for u in found.row_dual]
+        return found
+
+    lp._lp._highs.getSolution = lies
+    found = lp.solve(batch[0], cutoff=0.9 * expected[0])
+    assert (found.status, found.warm, found.restarted) == (Status.OPTIMAL, True, False)
+    assert found.value == pytest.approx(expected[0], rel=1e-8)
+    assert (lp.solves, lp.cut_off, lp.restarts) == (4, 0, 0)
+    assert lp.solve(batch[0], cutoff=0.9 * expected[0]).status is Status.CUT_OFF
+    broken(lp, 1)  # what is begun anew goes on to the optimum
+    assert lp.solve(batch[1], cutoff=0.5 * expected[1]).value == pytest.approx(expected[1], rel=1e-8)
+    broken(lp, 2)
+    assert lp.solve(batch[2], cutoff=0.5 * expected[2]).status is Status.FAILED
+    assert (lp.solves, lp.cut_off, lp.restarts, lp.failures) == (7, 1, 2, 1)
+
+
 def test_what_is_no_pattern_is_named():
     lp = PatternLP(*problem("rbf"))
     with pytest.raises(ValueError, match="sigma must hold only 0 and 1"):
         lp.solve(np.full(40, 0.5))
     with pytest.raises(ValueError, match=r"sigma must be one pattern, of shape \(40,\)"):
         lp.solve(np.zeros((2, 40)))
+    with pytest.raises(ValueError, match="cutoff must be a number or None, not nan"):
+        lp.solve(np.zeros(40), cutoff=np.nan)
     with pytest.raises(ValueError, match="capacity must be an integer of at least 1, not 0"):
         CutPool(lp.data, 0)
 

@@ -133,6 +133,64 @@ def test_a_time_limit_is_told_and_ends_with_the_next_solve():
     assert lp.solve(upper=0.9, time_limit=60.0).status is Status.OPTIMAL
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_cut_off_is_said_only_where_it_is_true_and_its_multipliers_prove_it(seed):
+    arguments = program(seed)
+    rng = np.random.default_rng(200 + seed)
+    lp, ends = PersistentLP(*arguments, 0.0, 1.0), []
+    for number in range(120):
+        box = bounds(rng, len(arguments[0]))
+        expected = scipy_value(*arguments, *box)
+        cutoff = expected + rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-7, 1)
+        if number % 10 == 0:
+            lp.forget()
+        found = lp.solve(*box, cutoff=cutoff)
+        ends.append((found.status, cutoff < expected))
+        if found.status is Status.CUT_OFF:
+            assert cutoff < expected
+            bound = lagrangian_bound(*arguments, *box, found.duals)
+            assert cutoff - 1e-7 * abs(cutoff) <= bound <= expected + 1e-7
+            assert np.isnan(found.x).all()
+            assert np.isnan(found.objective)
+            assert found.warm == (number % 10 > 0)
+            on = lp.solve()  # from the basis where it stopped, and to the end
+            assert (on.status, on.warm) == (Status.OPTIMAL, True)
+        else:
+            on = found
+        assert on.status is Status.OPTIMAL
+        assert on.objective == pytest.approx(expected, rel=1e-8, abs=1e-8)
+    # HiGHS looks every few pivots; programs as small as these are often solved by then.
+    assert ends.count((Status.CUT_OFF, True)) > 10
+    assert lp.restarts == 0
+
+
+def test_a_cutoff_saves_pivots_and_is_of_one_solve_alone():
+    arguments = program(0, q=40, p=300)
+    whole, cut = (PersistentLP(*arguments, 0.0, 1.0) for _ in range(2))
+    full = whole.solve()
+    found = cut.solve(cutoff=2.0 * full.objective)
+    assert found.status is Status.CUT_OFF
+    assert 0 <= found.iterations < 0.8 * full.iterations
+    assert cut.solve().objective == pytest.approx(full.objective, rel=1e-10)
+    again = pickle.loads(pickle.dumps(cut))
+    assert again.solve().status is Status.OPTIMAL
+    # Not reached, it changes nothing, to the last bit.
+    for cutoff in (full.objective + 1e-9, 0.5 * full.objective, np.inf):
+        whole.forget()
+        assert whole.solve(cutoff=cutoff).x.tolist() == full.x.tolist()
+
+
+def test_what_has_no_point_is_above_every_cutoff():
+    lp = PersistentLP([-1.0, 0.0], [[1.0, -1.0]], 1.0, 1.0, 0.0, 5.0)
+    ends = {lp.solve(upper=[0.5, 5.0], cutoff=cutoff).status for cutoff in (-100.0, -0.1, 100.0)}
+    assert ends <= {Status.INFEASIBLE, Status.CUT_OFF}
+    assert lp.solve(lower=0.0, upper=np.inf, cutoff=-1e6).status is Status.UNBOUNDED
+    again = lp.solve(upper=5.0, cutoff=0.0)
+    assert (again.status, again.objective) == (Status.OPTIMAL, -5.0)
+    with pytest.raises(ValueError, match="cutoff must be a number or None, not nan"):
+        lp.solve(cutoff=np.nan)
+
+
 def test_what_has_no_answer_is_told_and_forgotten():
     lp = PersistentLP([-1.0, 0.0], [[1.0, -1.0]], 1.0, 1.0, 0.0, 5.0)
     assert lp.solve(upper=[0.5, 5.0]).status is Status.INFEASIBLE
@@ -169,6 +227,22 @@ def test_a_failure_is_solved_once_more_from_nothing(times):
     after = lp.solve()
     assert after.status is Status.OPTIMAL
     assert not after.restarted
+
+
+def test_after_a_failure_no_cutoff_counts():
+    lp = PersistentLP(*program(2), 0.0, 1.0)
+    expected = lp.solve().objective
+    run, left = lp._highs.run, [1]
+
+    def fails():
+        left[0] -= 1
+        return highspy.HighsStatus.kError if left[0] >= 0 else run()
+
+    lp._highs.run = fails
+    found = lp.solve(cutoff=expected - 100.0)
+    assert (found.status, found.restarted) == (Status.OPTIMAL, True)
+    assert found.objective == pytest.approx(expected, rel=1e-12)
+    assert lp.restarts == 1
 
 
 def test_it_lives_beside_a_highs_of_more_threads():

@@ -42,16 +42,18 @@ class PatternSolution:
     Attributes
     ----------
     status : Status
-        OPTIMAL; INACCURATE where the bound stays short of the value; a limit; or FAILED.
+        OPTIMAL; INACCURATE where the bound stays short of the value; a limit; CUT_OFF where the bound is
+        above the cutoff given; or FAILED.
     value : float
         The loss at alpha and b, evaluated from the data: L(σ), or more where a limit was reached; inf where
-        HiGHS failed.
+        the program was cut off or HiGHS failed.
     bound : float
-        What u proves, evaluated from the data: L(σ) or less; 0 where HiGHS failed.
+        What u proves, evaluated from the data: L(σ) or less, above the cutoff where one cut the program off;
+        0 where HiGHS failed.
     alpha : ndarray of shape (p,)
-        Coefficients, 0 where σ is 0; nan where HiGHS failed.
+        Coefficients, 0 where σ is 0; nan where the program was cut off or HiGHS failed.
     b : float
-        The best intercept for alpha, in the middle where there are several.
+        The best intercept for alpha, in the middle where there are several; nan where alpha is.
     u : ndarray of shape (n,)
         Multipliers of the margin rows; zeros where HiGHS failed.
     cut : (float, ndarray of shape (p,))
@@ -96,9 +98,9 @@ class PatternLP:
     ----------
     data : L0Data
         The numbers.
-    solves, restarts, limits, failures : int
+    solves, restarts, limits, cut_off, failures : int
         Programs solved; those begun anew, since from another's basis HiGHS failed or proved too little; those
-        stopped by a limit; those without an answer.
+        stopped by a limit; those cut off by a cutoff; those without an answer.
 
     Notes
     -----
@@ -119,7 +121,7 @@ class PatternLP:
         centres: ArrayLike | None = None,
     ):
         self.data = as_l0_data(K, y, C, weights, centres)
-        self.solves = self.restarts = self.limits = self.failures = 0
+        self.solves = self.restarts = self.limits = self.cut_off = self.failures = 0
         self._lp: _AnchoredLP | None = None
         self._columns = np.arange(len(self.data.centres))
 
@@ -151,7 +153,9 @@ class PatternLP:
         lp.drop_anchor()
         return found
 
-    def solve(self, sigma: ArrayLike, *, time_limit: float | None = None) -> PatternSolution:
+    def solve(
+        self, sigma: ArrayLike, *, time_limit: float | None = None, cutoff: float | None = None
+    ) -> PatternSolution:
         """Solve the program of one pattern.
 
         Parameters
@@ -161,6 +165,11 @@ class PatternLP:
             ends what that arranged.
         time_limit : float, optional
             Seconds.
+        cutoff : float, optional
+            Stop as soon as L(σ) is proven to be above it: (γ − 1'σ) / C for patterns whose score S(σ) may be
+            γ at most. HiGHS looks every few pivots, and may reach an optimum above it all the same. Where it
+            stops and the bound, evaluated from the data, is not above the cutoff, the program is solved once
+            more without: CUT_OFF is a proof, and any other answer is the one without a cutoff.
 
         Returns
         -------
@@ -170,7 +179,7 @@ class PatternLP:
         Raises
         ------
         ValueError
-            sigma is not a pattern.
+            sigma is not a pattern, or cutoff is nan.
         """
         pattern = as_patterns(sigma, len(self.data.centres))
         if pattern.ndim != 1:
@@ -179,13 +188,16 @@ class PatternLP:
         if lp is None or np.delete(pattern, self._columns).any():
             lp = self._build(np.arange(len(pattern)))
         self.solves += 1
-        found = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit))
+        found = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit, cutoff))
+        if cutoff is not None and found.status is Status.CUT_OFF and found.bound <= cutoff:
+            found = self._read(pattern, lp.solve_from_anchor(self._upper(pattern), time_limit))
         if found.status is Status.INACCURATE and found.warm:
             lp.forget()
             again = self._read(pattern, lp.solve(time_limit=time_limit), restarted=True)
             found = again if again.status is not Status.FAILED else found
         self.restarts += found.restarted
         self.limits += found.status in _LIMITS
+        self.cut_off += found.status is Status.CUT_OFF
         self.failures += found.status is Status.FAILED
         return found
 
@@ -211,18 +223,21 @@ class PatternLP:
     def _read(self, sigma: Vector, found: LinearSolution, restarted: bool = False) -> PatternSolution:
         """The point and its bound, evaluated from the data."""
         data, restarted = self.data, restarted or found.restarted
-        if np.isnan(found.x).any():
+        if np.isnan(found.duals).any():
             nothing = np.full(len(sigma), np.nan), np.nan, np.zeros(len(data.y)), (0.0, np.zeros(len(sigma)))
             return PatternSolution(Status.FAILED, np.inf, 0.0, *nothing, 0, warm=False, restarted=restarted)
-        alpha = np.zeros(len(sigma))
-        alpha[self._columns] = data.C * found.x[: len(self._columns)]
-        alpha = np.clip(alpha, 0.0, data.C * sigma)
-        b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
-        u = -found.duals
+        status, u = found.status, -found.duals
         constant, slopes = cut_of(data, u)
-        value, bound = data.loss(alpha, b), max(constant - float(slopes @ sigma), 0.0)
-        status = found.status
-        if status not in _LIMITS:
+        bound = max(constant - float(slopes @ sigma), 0.0)
+        if status is Status.CUT_OFF:
+            alpha, b, value = np.full(len(sigma), np.nan), np.nan, np.inf
+        else:
+            alpha = np.zeros(len(sigma))
+            alpha[self._columns] = data.C * found.x[: len(self._columns)]
+            alpha = np.clip(alpha, 0.0, data.C * sigma)
+            b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
+            value = data.loss(alpha, b)
+        if status not in (*_LIMITS, Status.CUT_OFF):
             proven = value - bound <= _UNPROVEN * float(data.weights.sum())
             status = Status.OPTIMAL if proven else Status.INACCURATE
         return PatternSolution(
@@ -339,7 +354,9 @@ class _AnchoredLP(PersistentLP):
         with self._lock:
             self._anchor = self._highs.getBasis() if self._has_basis else None
 
-    def solve_from_anchor(self, upper: Vector, time_limit: float | None) -> LinearSolution:
+    def solve_from_anchor(
+        self, upper: Vector, time_limit: float | None, cutoff: float | None = None
+    ) -> LinearSolution:
         """Solve with new upper bounds from the kept basis, or from the last one where none is kept."""
         if self._anchor is not None:
             with self._lock:
@@ -347,4 +364,4 @@ class _AnchoredLP(PersistentLP):
                 self._highs.clearSolver()
                 self._highs.setBasis(self._anchor)
                 self._has_basis = True
-        return self.solve(upper=upper, time_limit=time_limit)
+        return self.solve(upper=upper, time_limit=time_limit, cutoff=cutoff)

@@ -3,8 +3,10 @@
 min  c·x   s.t.   row_lower ≤ A x ≤ row_upper,   lower ≤ x ≤ upper
 
 New column bounds leave the basis dual feasible wherever a column has two finite bounds, so the dual simplex
-method goes on from the last basis instead of beginning anew: a few pivots in place of thousands. The basis
-is thrown away where HiGHS reports an error or no verdict, and the program is solved once more from nothing.
+method goes on from the last basis instead of beginning anew: a few pivots in place of thousands. Its dual
+value only rises on the way, so that it can stop as soon as the minimum is known to be above a given cutoff.
+The basis is thrown away where HiGHS reports an error or no verdict, and the program is solved once more from
+nothing.
 """
 
 from __future__ import annotations
@@ -46,12 +48,13 @@ class LinearSolution:
     ----------
     status : Status
         How it ended. OPTIMAL, or a limit or STALLED with a point that need be neither feasible nor optimal;
-        INFEASIBLE, UNBOUNDED or FAILED without a point.
+        CUT_OFF without a point, but with multipliers; INFEASIBLE, UNBOUNDED or FAILED without either.
     x : ndarray of shape (number of columns,)
         The point; nan where there is none.
     duals : ndarray of shape (number of rows,)
         Multipliers ν of A x == r in the house's convention, d(minimum)/dr = −ν: at least 0 where a row
-        holds its upper bound, at most 0 where its lower one. nan where there is no point.
+        holds its upper bound, at most 0 where its lower one. Those of CUT_OFF prove a minimum above the
+        cutoff, to HiGHS's tolerance; nan where there are none.
     objective : float
         c·x; nan where there is no point.
     iterations : int
@@ -167,6 +170,7 @@ class PersistentLP:
         upper: ArrayLike | None = None,
         *,
         time_limit: float | None = None,
+        cutoff: float | None = None,
     ) -> LinearSolution:
         """Solve with the given column bounds, from the last basis if there is one.
 
@@ -176,12 +180,23 @@ class PersistentLP:
             New bounds of the columns, which stay; those not given are as they were.
         time_limit : float, optional
             Seconds.
+        cutoff : float, optional
+            End with CUT_OFF once the minimum is found to be above it, or that there is none. HiGHS looks
+            every few pivots (the denser the rows, the more often), so that an optimum above the cutoff may be
+            reached all the same. For this solve alone; one begun anew after a failure has none.
 
         Returns
         -------
         LinearSolution
             Whatever HiGHS does, its status says it.
+
+        Raises
+        ------
+        ValueError
+            Bounds of another shape, or nan among the numbers given.
         """
+        if cutoff is not None and np.isnan(cutoff):
+            raise ValueError("cutoff must be a number or None, not nan")
         p = len(self._cost)
         with self._lock:
             if lower is not None:
@@ -192,27 +207,29 @@ class PersistentLP:
             if (self._lower > self._upper).any():
                 return self._nothing(Status.INFEASIBLE)
             self._highs.changeColsBounds(p, self._columns, self._lower, self._upper)
-            found = self._run(time_limit, restarted=False)
+            found = self._run(time_limit, cutoff, restarted=False)
             if found.status in (Status.FAILED, Status.STALLED):
                 self.restarts += 1
                 self._highs.clearSolver()
                 self._has_basis = False
-                found = self._run(time_limit, restarted=True)
+                found = self._run(time_limit, None, restarted=True)
             return found
 
-    def _run(self, time_limit: float | None, *, restarted: bool) -> LinearSolution:
+    def _run(self, time_limit: float | None, cutoff: float | None, *, restarted: bool) -> LinearSolution:
         highs, warm = self._highs, self._has_basis
         # HiGHS's clock runs on from solve to solve.
         highs.setOptionValue("time_limit", np.inf if time_limit is None else highs.getRunTime() + time_limit)
+        highs.setOptionValue("objective_bound", np.inf if cutoff is None else float(cutoff))
         returned, verdict = highs.run(), highs.getModelStatus()
         status = _STATUSES.get(verdict.name, Status.FAILED)
         if returned.name == "kError":
             status = Status.FAILED
         solution, info = highs.getSolution(), highs.getInfo()
         self._has_basis = bool(info.basis_validity)
-        if status not in _WITH_POINT or not (solution.value_valid and solution.dual_valid):
-            return self._nothing(Status.FAILED if status in _WITH_POINT else status, restarted)
-        x = np.array(solution.col_value)
+        if status not in _WITH_DUALS or not (solution.value_valid and solution.dual_valid):
+            return self._nothing(Status.FAILED if status in _WITH_DUALS else status, restarted)
+        # Where it was cut off the basis is not primal feasible yet.
+        x = np.full(len(self._cost), np.nan) if status is Status.CUT_OFF else np.array(solution.col_value)
         return LinearSolution(
             status=status,
             x=x,
@@ -236,9 +253,12 @@ _STATUSES = {
     "kUnbounded": Status.UNBOUNDED,
     "kTimeLimit": Status.TIME_LIMIT,
     "kIterationLimit": Status.ITERATION_LIMIT,
+    "kObjectiveBound": Status.CUT_OFF,
     "kUnknown": Status.STALLED,
 }
-_WITH_POINT = (Status.OPTIMAL, Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.STALLED)
+_WITH_DUALS = (
+    Status.OPTIMAL, Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.STALLED, Status.CUT_OFF,
+)  # fmt: skip
 
 
 def _vector(name: str, values: ArrayLike, size: int) -> Vector:
