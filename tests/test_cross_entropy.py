@@ -481,6 +481,48 @@ def test_improved_incumbents_stand_in_their_better_form():
     assert (found.pattern == optimum).all()
 
 
+def test_ranked_as_drawn_the_elite_alone_are_improved():
+    n, keep = 12, np.arange(12) < 6
+    improved = []
+
+    def score(pattern):
+        return float(pattern[~keep].sum()) - 0.01 * pattern[keep] @ np.arange(6)
+
+    def improve(pattern, value):
+        improved.append((tuple(pattern.tolist()), value))
+        return pattern & keep, score(pattern & keep)
+
+    drawn = Recorder(score)
+    found = cross_entropy_minimize(drawn, n, improve=improve, rank="drawn", max_iter=1, beta=0.0)
+    values = sorted(score(np.array(pattern)) for pattern in drawn.asked)
+    assert len(set(improved)) == len(improved) < 30
+    assert {value for _, value in improved} == {v for v in values if v <= values[9] + 1e-9}
+    # p is the mean of what the elite became, and the best of that is the answer.
+    assert found.p[~keep].max() == 0
+    assert found.value == min(score(np.array(pattern) & keep) for pattern, _ in improved)
+
+
+def test_ranked_as_drawn_incumbents_stand_in_their_better_form():
+    n, keep = 12, np.arange(12) < 6
+
+    def score(pattern):
+        return 1.0 + pattern[~keep].sum() + np.abs(pattern[keep] - 1.0).sum()
+
+    found = cross_entropy_minimize(
+        score,
+        n,
+        improve=pruning(keep, score),
+        rank="drawn",
+        incumbents=np.ones((1, n)),
+        p0=0.02,
+        max_iter=1,
+        beta=0.0,
+    )
+    assert found.value == 1.0
+    assert (found.pattern == keep).all()
+    assert found.p[keep].min() > 0.05  # the incumbent is among the elite
+
+
 @pytest.mark.parametrize("worse", [lambda v: v + 1.0, lambda v: nan, lambda v: -inf])
 def test_what_is_no_improvement_is_left_alone(worse):
     score = rugged(15, 0)
@@ -504,24 +546,27 @@ def test_a_failed_improvement_leaves_the_score():
 # -- batches and screening -------------------------------------------------------------------
 
 
-@given(st.integers(0, 10_000), st.booleans(), st.sampled_from([0.05, 0.1, 0.3]))
-@settings(max_examples=12)
-def test_screening_changes_nothing_but_the_evaluations(seed, improves, rho):
+@given(
+    st.integers(0, 10_000), st.sampled_from([None, "improved", "drawn"]), st.sampled_from([0.05, 0.1, 0.3])
+)
+@settings(max_examples=16)
+def test_screening_changes_nothing_but_the_evaluations(seed, rank, rho):
     n = 14 + seed % 10
     raw, mask = rugged(n, seed, digits=0 if seed % 2 else None), np.arange(n) < 10
 
     def score(pattern):
         return raw(pattern & mask) + pattern[~mask].sum()
 
-    improve = pruning(mask, score) if improves else None
-    # What screens must know what `improve` would make of a pattern.
-    bound = (lambda pattern: score(pattern & mask)) if improves else score
+    improve = pruning(mask, score) if rank else None
+    # What screens must know what `improve` would make of a pattern, where that decides.
+    bound = (lambda pattern: score(pattern & mask)) if rank == "improved" else score
 
     def screened(patterns, threshold):
         return np.array([score(p) if bound(p) <= threshold else inf for p in patterns])
 
     options = {
         "improve": improve,
+        "rank": rank or "improved",
         "rho": rho,
         "restarts": 1,
         "incumbents": np.eye(n)[:2],

@@ -26,7 +26,7 @@ from polyopt.solvers.clock import Clock
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from polyopt.outer.evaluation import Bits, Improve
+    from polyopt.outer.evaluation import Bits, Improve, Rank
 
 __all__ = ["CrossEntropyResult", "cross_entropy_minimize"]
 
@@ -96,6 +96,7 @@ def cross_entropy_minimize(
     incumbents: ArrayLike | None = None,
     batch: bool = False,
     improve: Improve | None = None,
+    rank: Rank = "improved",
     errors: tuple[type[Exception], ...] = (),
     cache_size: int = 100_000,
     time_limit: float | None = None,
@@ -141,15 +142,18 @@ def cross_entropy_minimize(
         of every iteration whose threshold they meet.
     batch : bool, default=False
         Whether `score` takes many patterns at once, shape (s, n), and a threshold, and returns s scores.
-        It may then return infinity for a pattern if it can prove that neither the pattern nor what
-        `improve` would make of it has a score at or below a finite threshold. The threshold is the last
-        iteration's; patterns are passed again, with a higher one, where that turns out too low, so that the
-        search is the same as without such proofs. A failure is nan, or infinity when the threshold is
-        infinite.
+        It may then return infinity for a pattern if it can prove that neither the pattern nor (unless the
+        rank is "drawn") what `improve` would make of it has a score at or below a finite threshold. The
+        threshold is the last iteration's; patterns are passed again, with a higher one, where that turns out
+        too low, so that the search is the same as without such proofs. A failure is nan, or infinity when
+        the threshold is infinite.
     improve : callable, optional
-        Takes a pattern and its score, once for each pattern scored, and returns None, or a pattern that is
-        no worse and its score. That takes the place of the first in the cache, in the elite and among the
-        incumbents. A worse one is left alone.
+        Takes a pattern and its score, once for each pattern (but see `rank`), and returns None, or a pattern
+        that is no worse and its score. That takes the place of the first in the cache, in the elite and
+        among the incumbents. A worse one is left alone.
+    rank : {"improved", "drawn"}, default="improved"
+        What makes a pattern elite: the score of what `improve` makes of it, or its own, as it was drawn. With
+        "drawn" the elite and the incumbents alone are improved: p moves towards what they have become.
     errors : tuple of exception classes
         Exceptions of `score` and `improve` that count as failures; all others pass.
     cache_size : int
@@ -196,16 +200,21 @@ def cross_entropy_minimize(
         isinstance(e, type) and issubclass(e, Exception) for e in errors
     )
     require(known, "errors", errors, "a tuple of exception classes")
+    require(rank in ("improved", "drawn"), "rank", rank, '"improved" or "drawn"')
     rules = Rules(n_samples, rho, beta, patience, max_iter, tol)
     start, given = _probabilities(p0, n), _patterns(incumbents, n)
     clock, rng = Clock(time_limit), np.random.default_rng(random_state)
-    evaluator = Evaluator(score, batch=batch, improve=improve, errors=errors, n_jobs=n_jobs)
+    evaluator = Evaluator(score, batch=batch, improve=improve, rank=rank, errors=errors, n_jobs=n_jobs)
     scores = PatternScores(evaluator, n, cache_size=cache_size, clock=clock)
     runs: list[tuple[Run, float]] = []  # each with the best value before it
     history: list[dict[str, float]] = []
     stopped: tuple[Status, str] | None = None
     try:
-        standing = scores.of(given) if len(given) else Scored(np.empty(0), given, True)
+        standing = Scored(np.empty(0), given, True)
+        if len(given):
+            scored = scores.of(given)
+            has_score = scored.values < np.inf
+            standing = scores.improved(Scored(scored.values[has_score], scored.patterns[has_score], True))
         for number in range(restarts + 1):
             run = Run(rules, start)
             runs.append((run, scores.best_value))

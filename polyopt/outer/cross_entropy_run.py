@@ -112,7 +112,12 @@ class Run:
         self._threshold = kth_least(found.values, rules.elite)
         if self._threshold == np.inf:  # so many failed; whatever has a score is elite
             self._threshold = max(found.values[found.values < np.inf], default=np.inf)
-        elite = np.concatenate([_elite_of(group, self._threshold) for group in (found, standing)])
+        elite = np.concatenate(
+            [
+                scores.improved(_elite_of(found, self._threshold)).patterns,
+                _elite_of(standing, self._threshold).patterns,
+            ]
+        )
         if len(elite):
             self.p = rules.beta * self.p + (1 - rules.beta) * elite.mean(axis=0)
         self._iterations += 1
@@ -147,9 +152,10 @@ class Run:
             self.status, self.reason = Status.ITERATION_LIMIT, f"{rules.max_iter} iterations were made"
 
 
-def _elite_of(group: Scored, threshold: float) -> NDArray[np.bool_]:
+def _elite_of(group: Scored, threshold: float) -> Scored:
     """The patterns that have a score up to the threshold, ties included."""
-    return group.patterns[(group.values <= with_ties(threshold)) & (group.values < np.inf)]
+    elite = (group.values <= with_ties(threshold)) & (group.values < np.inf)
+    return Scored(group.values[elite], group.patterns[elite], group.asked_before)
 
 
 def _counts(scores: PatternScores) -> dict[str, int]:

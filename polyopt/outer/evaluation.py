@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
     Bits = NDArray[np.bool_]
 
-__all__ = ["Evaluator", "Improve", "Outcome"]
+__all__ = ["Evaluator", "Improve", "Outcome", "Rank"]
 
 Improve = Callable[["Bits", float], "tuple[Any, float] | None"]
+Rank = Literal["improved", "drawn"]
 
 
 class Outcome(NamedTuple):
@@ -39,11 +40,18 @@ class Evaluator:
         *,
         batch: bool,
         improve: Improve | None,
+        rank: Rank,
         errors: tuple[type[Exception], ...],
         n_jobs: int | None,
     ):
         self.batch = batch
-        self._score, self._improve, self._errors, self._n_jobs = score, improve, errors, n_jobs
+        self._score, self._errors, self._n_jobs = score, errors, n_jobs
+        self._at_once = improve if rank == "improved" else None
+        self._of_elite = improve if rank == "drawn" else None
+
+    def improved(self, pattern: Bits, value: float) -> Outcome:
+        """Of one of the elite: what `improve` makes of it, if the elite alone are improved."""
+        return _finished(self._of_elite, self._errors, pattern, value)
 
     def outcomes(self, patterns: Bits, threshold: float) -> Generator[Outcome]:
         """Outcomes of some patterns, in their order, as they come.
@@ -60,7 +68,7 @@ class Evaluator:
             yield from self._of_batch(patterns, threshold)
             return
         run = delayed(_evaluate)
-        tasks = (run(self._score, self._improve, self._errors, pattern) for pattern in patterns)
+        tasks = (run(self._score, self._at_once, self._errors, pattern) for pattern in patterns)
         outcomes = Parallel(n_jobs=self._n_jobs, return_as="generator")(tasks)
         try:
             for outcome in outcomes:  # noqa: UP028 - `yield from` would close them before the filter is set
@@ -86,7 +94,7 @@ class Evaluator:
             if value == np.inf and threshold < np.inf:
                 yield Outcome(np.inf, pattern)
             else:
-                yield _finished(self._improve, self._errors, pattern, value)
+                yield _finished(self._at_once, self._errors, pattern, value)
 
 
 def _evaluate(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from polyopt.outer.evaluation import Evaluator
+from polyopt.outer.evaluation import Evaluator, Outcome
 from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
 
@@ -88,6 +88,7 @@ class PatternScores:
     def __init__(self, evaluator: Evaluator, n: int, *, cache_size: int, clock: Clock):
         self._evaluator, self._n, self._cache_size, self._clock = evaluator, n, cache_size, clock
         self._cache: dict[bytes, _Known] = {}  # the longest unused first
+        self._improved: dict[bytes, _Known] = {}  # what was made of patterns of the elite; likewise
         self.evaluations = self.cache_hits = self.screened = 0
         self.failures: Counter[str] = Counter()
         self.best_value = np.inf
@@ -137,9 +138,44 @@ class PatternScores:
         self.screened += sum(known[key].value == np.inf and known[key].floor < np.inf for key in passed)
         for key in dict.fromkeys(keys):
             self._keep(key, known[key]._replace(asked=True))
-        packed = np.frombuffer(b"".join(known[key].packed for key in keys), np.uint8)
-        standing = np.unpackbits(packed.reshape(len(keys), -1), axis=1, count=self._n).astype(bool)
-        return Scored(values, standing, asked_before)
+        return Scored(values, self._unpacked([known[key] for key in keys]), asked_before)
+
+    def improved(self, elite: Scored) -> Scored:
+        """The elite as `improve` leaves them, where it is for the elite alone; else as they are.
+
+        Parameters
+        ----------
+        elite : Scored
+            Patterns that have been scored, with finite values.
+        """
+        made = [
+            self._made_of(pattern, value)
+            for pattern, value in zip(elite.patterns, elite.values.tolist(), strict=True)
+        ]
+        values = np.array([entry.value for entry in made])
+        return Scored(values, self._unpacked(made), elite.asked_before)
+
+    def _made_of(self, pattern: Bits, value: float) -> _Known:
+        key = np.packbits(pattern).tobytes()
+        entry = self._improved.get(key)
+        if entry is None:
+            outcome = self._evaluator.improved(pattern, value)
+            self.failures.update([outcome.cause] if outcome.cause else [])
+            entry = _Known(outcome.value, np.packbits(outcome.pattern).tobytes(), asked=False)
+            if entry.packed not in self._cache:
+                self._keep(entry.packed, entry)
+            self._note(outcome)
+        _store(self._improved, key, entry, self._cache_size)
+        return entry
+
+    def _unpacked(self, entries: list[_Known]) -> Bits:
+        packed = np.frombuffer(b"".join(entry.packed for entry in entries), np.uint8)
+        rows = packed.reshape(len(entries), -(-self._n // 8))
+        return np.unpackbits(rows, axis=1, count=self._n).astype(bool)
+
+    def _note(self, outcome: Outcome) -> None:
+        if outcome.value < self.best_value:
+            self.best_value, self.best = outcome.value, outcome.pattern.copy()
 
     def _learn(
         self, rows: dict[bytes, int], patterns: Bits, threshold: float, known: dict[bytes, _Known]
@@ -158,17 +194,21 @@ class PatternScores:
                 self.evaluations += outcome.value < np.inf or outcome.cause is not None
                 if packed not in known and packed not in self._cache:
                     self._keep(packed, _Known(outcome.value, packed, asked=False))
-                if outcome.value < self.best_value:
-                    self.best_value, self.best = outcome.value, outcome.pattern.copy()
+                self._note(outcome)
                 # A batch has been paid for when its first outcome comes: it is taken whole.
                 if self._clock.is_over and not self._evaluator.batch:
                     raise OutOfTime
 
     def _keep(self, key: bytes, entry: _Known) -> None:
-        self._cache.pop(key, None)
-        self._cache[key] = entry
-        if len(self._cache) > self._cache_size:
-            del self._cache[next(iter(self._cache))]
+        _store(self._cache, key, entry, self._cache_size)
+
+
+def _store(cache: dict[bytes, _Known], key: bytes, entry: _Known, size: int) -> None:
+    """Enter it as the last used; the longest unused makes room."""
+    cache.pop(key, None)
+    cache[key] = entry
+    if len(cache) > size:
+        del cache[next(iter(cache))]
 
 
 def kth_least(values: NDArray[np.float64], k: int) -> float:
