@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,10 @@ from polyopt.solvers.l0_lp import PatternLP, PatternSolution
 
 SETS, PRICES = ("ionosphere", "wdbc"), (1.0, 10.0)
 ITERATIONS, DRAWN, ELITE, TIE = 15, 30, 0.1, 1e-9
-TOLERANCES = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}  # PatternLP's own
+TOLERANCES: dict[str, Any] = {
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+}  # PatternLP's own
 PREPARED, CUT, SCIPY, CVXPY = "PatternLP, prepared", "the same, with a cutoff", "scipy, cold", "cvxpy"
 
 
@@ -78,9 +82,7 @@ def _rows(name: str, data: L0Data, rounds: int) -> list[dict[str, Any]]:
     def calls(method: str) -> None:
         answers[method] = methods[method]()
 
-    seconds = race(
-        {method: lambda method=method: calls(method) for method in methods}, rounds, clock=time.process_time
-    )
+    seconds = race({method: partial(calls, method) for method in methods}, rounds, clock=time.process_time)
     _compare(answers, values, cutoffs)
     cut_off = np.mean([found.status is Status.CUT_OFF for found in answers[CUT]])
     return [
