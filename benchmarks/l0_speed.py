@@ -105,7 +105,7 @@ def _late_batch(data: L0Data) -> np.ndarray:
     """Patterns that a cross-entropy run draws after 15 iterations, none of them twice."""
     lp = PatternLP(data.K, data.y, data.C)
 
-    def scores(patterns: np.ndarray, threshold: float) -> list[float]:
+    def scores(patterns: np.ndarray, threshold: float, wanted: int) -> list[float]:
         lp.prepare(patterns)
         cutoffs = (threshold * (1.0 + TIE) - patterns.sum(axis=1)) / data.C
         solved = [lp.solve(sigma, cutoff=at) for sigma, at in zip(patterns, cutoffs, strict=True)]

@@ -64,7 +64,7 @@ class AsBatch:
     def __init__(self, score, screens=True):
         self.score, self.screens, self.thresholds, self.asked = score, screens, [], 0
 
-    def __call__(self, patterns, threshold):
+    def __call__(self, patterns, threshold, wanted):
         self.thresholds.append(threshold)
         self.asked += len(patterns)
         values = np.array([self.score(pattern) for pattern in patterns])
@@ -74,7 +74,7 @@ class AsBatch:
 def scripted(values):
     """A batch scorer that has its own scores for each iteration: values (iterations, samples)."""
     rows = iter(values)
-    return lambda patterns, threshold: np.asarray(next(rows), dtype=float)
+    return lambda patterns, threshold, wanted: np.asarray(next(rows), dtype=float)
 
 
 # -- what it finds ---------------------------------------------------------------------------
@@ -561,8 +561,11 @@ def test_screening_changes_nothing_but_the_evaluations(seed, rank, rho):
     # What screens must know what `improve` would make of a pattern, where that decides.
     bound = (lambda pattern: score(pattern & mask)) if rank == "improved" else score
 
-    def screened(patterns, threshold):
-        return np.array([score(p) if bound(p) <= threshold else inf for p in patterns])
+    def screened(patterns, threshold, wanted):
+        values = np.array([score(p) for p in patterns])
+        if len(values) >= wanted:
+            threshold = min(threshold, np.sort(values)[wanted - 1])
+        return np.where([bound(p) <= threshold for p in patterns], values, inf)
 
     options = {
         "improve": improve,
@@ -586,11 +589,11 @@ def test_screening_changes_nothing_but_the_evaluations(seed, rank, rho):
 
 
 def test_the_threshold_is_the_last_iteration_s_until_it_proves_too_low():
-    values = [[9, 8, 7, 6], [1, 1, inf, inf], [inf, inf, inf, 5], [2, 3, inf], [inf, 5, 6, inf], [inf, 6]]
+    values = [[9, 8, 7, 6], [1, 1, inf, inf], [inf, inf, inf, 5], [2, 3, nan], [inf, 5, 6, inf], [inf, 6]]
     asked = []
     rows = iter(values)
 
-    def score(patterns, threshold):
+    def score(patterns, threshold, wanted):
         asked.append((len(patterns), threshold))
         return np.array(next(rows), dtype=float)
 
@@ -619,17 +622,17 @@ def test_scores_known_from_an_earlier_run_lower_the_threshold():
 def test_a_batch_that_fails_is_a_failure_of_each_of_its_patterns():
     score = AsBatch(rugged(30, 0))
 
-    def sometimes(patterns, threshold):
+    def sometimes(patterns, threshold, wanted):
         if len(score.thresholds) == 2:
             score.thresholds.append(nan)
             raise RuntimeError
-        return score(patterns, threshold)
+        return score(patterns, threshold, wanted)
 
     found = cross_entropy_minimize(sometimes, 30, batch=True, errors=(RuntimeError,), max_iter=6)
     assert found.failures["RuntimeError"] > 50
     assert found.iterations == 6
     with pytest.raises(ValueError, match="score must return 100 scores for as many patterns"):
-        cross_entropy_minimize(lambda patterns, threshold: np.zeros(3), 30, batch=True)
+        cross_entropy_minimize(lambda patterns, threshold, wanted: np.zeros(3), 30, batch=True)
 
 
 # -- how it ends -----------------------------------------------------------------------------

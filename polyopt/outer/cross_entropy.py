@@ -141,12 +141,13 @@ def cross_entropy_minimize(
         Patterns scored before all others. They stand beside the patterns drawn, and belong to the elite
         of every iteration whose threshold they meet.
     batch : bool, default=False
-        Whether `score` takes many patterns at once, shape (s, n), and a threshold, and returns s scores.
-        It may then return infinity for a pattern if it can prove that neither the pattern nor (unless the
-        rank is "drawn") what `improve` would make of it has a score at or below a finite threshold. The
-        threshold is the last iteration's; patterns are passed again, with a higher one, where that turns out
-        too low, so that the search is the same as without such proofs. A failure is nan, or infinity when
-        the threshold is infinite.
+        Whether `score` takes many patterns at once, shape (s, n), a threshold, and how many of their scores
+        are wanted, and returns s scores. It may then return infinity for a pattern if it can prove that its
+        score is above a finite threshold, or above the wanted-th least of the scores that it returns; and so
+        is, unless the rank is "drawn", the score of what `improve` would make of it. The threshold is the
+        last iteration's; patterns are passed again, with a higher one, where that turns out too low, so that
+        the search is the same as without such proofs. A failure is nan; infinity, where there is nothing to
+        prove, is one as well.
     improve : callable, optional
         Takes a pattern and its score, once for each pattern (but see `rank`), and returns None, or a pattern
         that is no worse and its score. That takes the place of the first in the cache, in the elite and
@@ -212,7 +213,7 @@ def cross_entropy_minimize(
     try:
         standing = Scored(np.empty(0), given, True)
         if len(given):
-            scored = scores.of(given)
+            scored = scores.of(given, elite=len(given))
             has_score = scored.values < np.inf
             standing = scores.improved(Scored(scored.values[has_score], scored.patterns[has_score], True))
         for number in range(restarts + 1):

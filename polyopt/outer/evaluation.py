@@ -53,7 +53,7 @@ class Evaluator:
         """Of one of the elite: what `improve` makes of it, if the elite alone are improved."""
         return _finished(self._of_elite, self._errors, pattern, value)
 
-    def outcomes(self, patterns: Bits, threshold: float) -> Generator[Outcome]:
+    def outcomes(self, patterns: Bits, threshold: float, elite: int) -> Generator[Outcome]:
         """Outcomes of some patterns, in their order, as they come.
 
         Parameters
@@ -61,11 +61,13 @@ class Evaluator:
         patterns : ndarray of shape (s, n)
             The patterns.
         threshold : float
-            Scores above it need not be known (a batch scorer). An outcome with an infinite value and no
-            cause is one that is above it.
+            Scores above it need not be known (a batch scorer).
+        elite : int
+            Nor those above the `elite`-th least of these patterns. An outcome with an infinite value and no
+            cause is one that is above the lower of the two.
         """
         if self.batch:
-            yield from self._of_batch(patterns, threshold)
+            yield from self._of_batch(patterns, threshold, elite)
             return
         run = delayed(_evaluate)
         tasks = (run(self._score, self._at_once, self._errors, pattern) for pattern in patterns)
@@ -78,9 +80,9 @@ class Evaluator:
                 simplefilter("ignore", UserWarning)
                 outcomes.close()
 
-    def _of_batch(self, patterns: Bits, threshold: float) -> Generator[Outcome]:
+    def _of_batch(self, patterns: Bits, threshold: float, elite: int) -> Generator[Outcome]:
         try:
-            values = np.asarray(self._score(patterns, threshold), dtype=np.float64)
+            values = np.asarray(self._score(patterns, threshold, elite), dtype=np.float64)
         except self._errors as error:
             for pattern in patterns:
                 yield Outcome(np.inf, pattern, type(error).__name__)
@@ -90,8 +92,10 @@ class Evaluator:
                 f"score must return {len(patterns)} scores for as many patterns; "
                 f"what it returned has shape {values.shape}"
             )
+        # Infinite is above the threshold, or above the elite: no proof of that without so many others.
+        proven = threshold < np.inf or np.isfinite(values).sum() >= elite
         for pattern, value in zip(patterns, values.tolist(), strict=True):
-            if value == np.inf and threshold < np.inf:
+            if value == np.inf and proven:
                 yield Outcome(np.inf, pattern)
             else:
                 yield _finished(self._at_once, self._errors, pattern, value)

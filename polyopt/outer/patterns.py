@@ -128,7 +128,7 @@ class PatternScores:
         while True:
             rows = {key: row for row, key in enumerate(keys) if not _is_settled(known.get(key), threshold)}
             passed |= rows.keys()
-            self._learn(rows, patterns, threshold, known)
+            self._learn(rows, patterns, threshold, elite, known)
             values = _values(known, keys)
             certain = with_ties(kth_least(values, elite))
             if certain <= threshold:
@@ -178,19 +178,26 @@ class PatternScores:
             self.best_value, self.best = outcome.value, outcome.pattern.copy()
 
     def _learn(
-        self, rows: dict[bytes, int], patterns: Bits, threshold: float, known: dict[bytes, _Known]
+        self,
+        rows: dict[bytes, int],
+        patterns: Bits,
+        threshold: float,
+        elite: int,
+        known: dict[bytes, _Known],
     ) -> None:
         """Score the patterns of these rows, and enter them among the `known`."""
         if not rows:
             return
+        ruled_out: list[bytes] = []
         wanted = patterns[list(rows.values())]
         wanted.setflags(write=False)
-        with closing(self._evaluator.outcomes(wanted, threshold)) as outcomes:
+        with closing(self._evaluator.outcomes(wanted, threshold, elite)) as outcomes:
             for key, outcome in zip(rows, outcomes, strict=True):
                 self.failures.update([outcome.cause] if outcome.cause else [])
                 packed = np.packbits(outcome.pattern).tobytes()
-                floor = threshold if outcome.value == np.inf and not outcome.cause else np.inf
-                known[key] = _Known(outcome.value, packed, floor)
+                known[key] = _Known(outcome.value, packed)
+                if outcome.value == np.inf and not outcome.cause:
+                    ruled_out.append(key)
                 self.evaluations += outcome.value < np.inf or outcome.cause is not None
                 if packed not in known and packed not in self._cache:
                     self._keep(packed, _Known(outcome.value, packed, asked=False))
@@ -198,6 +205,10 @@ class PatternScores:
                 # A batch has been paid for when its first outcome comes: it is taken whole.
                 if self._clock.is_over and not self._evaluator.batch:
                     raise OutOfTime
+        if ruled_out:
+            of_these = np.array([known[key].value for key in rows])
+            floor = min(threshold, with_ties(kth_least(of_these, min(elite, len(of_these)))))
+            known.update({key: known[key]._replace(floor=floor) for key in ruled_out})
 
     def _keep(self, key: bytes, entry: _Known) -> None:
         _store(self._cache, key, entry, self._cache_size)
