@@ -1,8 +1,8 @@
 """The mathematics: every program in the notation of its paper, primal and dual side by side.
 
-One module per family: ``svm``, ``sigma_svm``, ``rmm``, ``cpm``, ``cpm_worst``, ``spla1``, ``plume``,
-``polyceptron``, ``pc_slp``, ``l0_svm``. Each runs by itself (``python -m formulations.rmm``) and prints its
-programs and their demonstration.
+One module per family: ``svm``, ``sigma_svm``, ``rmm``, ``rmm_bounds``, ``cpm``, ``cpm_worst``,
+``spla1``, ``plume``, ``polyceptron``, ``pc_slp``, ``l0_svm``. Each runs by itself (``python -m
+formulations.rmm``) and prints its programs and their demonstration.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ FAMILIES = (
     "svm",
     "sigma_svm",
     "rmm",
+    "rmm_bounds",
     "cpm",
     "cpm_worst",
     "spla1",

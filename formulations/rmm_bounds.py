@@ -1,0 +1,292 @@
+"""Complexities behind the Relative Margin Machine's bound on its error: in closed form, and as a program.
+
+Problem
+-------
+How much can the outputs w·x_i of a class of functions follow random signs? The more a class is held back,
+the less it can, and the closer training error and error are. Three classes, each within the one before, for
+U of further samples whose labels are not used, an energy E > 0 and a D ≥ 0:
+(1)  F:  ½‖w‖² ≤ E                                     the SVM's
+(2)  G:  ½‖w‖² + D/(2 n_u) Σ_i (w·u_i)² ≤ E            the Sigma-SVM's: outputs small on the average
+(3)  H:  ½‖w‖² + D/2 (w·u_i)² ≤ E for every i          the RMM's: every output small
+
+Bounds on E_σ sup_w |(2/n) Σ_i σ_i w·x_i|, the empirical Rademacher complexity:
+     U_F = (2√(2E)/n) √(Σ x_i·x_i)
+     U_G = (2√(2E)/n) √(Σ x_i'Σ_D^{-1} x_i),   Σ_D = I + (D/n_u) U'U
+     U_H = the value of the program below
+so that U_H ≤ U_G ≤ U_F. All grow as √E; for D = 0, or a single u where U_H = U_G, they are equal.
+
+Variables and shapes
+--------------------
+lam (n_u,), Z (r, r) symmetric; V (m, r) in the dual. X is (n, m), U is (n_u, m); X'X = LL' with L (m, r).
+
+Primal
+------
+     min  (1/n) tr Z + (2E/n) Σ λ_i,       equal to (1/n) Σ x_i'Σ_λ^{-1} x_i + (2E/n) Σ λ_i
+     block:   [Σ_λ L; L' Z] ⪰ 0                        [P]
+     sign:    λ_i ≥ 0                                  [room]
+     where Σ_λ = (Σ λ_i) I + D Σ λ_i u_i u_i'
+
+Dual
+----
+     max  (2/n) tr(L'V)
+     lam:     (2√(2E)/n) √(‖V‖² + D‖V'u_i‖²) ≤ 4E/n   [lam]
+
+It is H once more: V is a column of weights w for each column of L, held together as one w is in H.
+
+Recovery
+--------
+λ are the multipliers of the row lam; Z = L'Σ_λ^{-1}L. Back: V = Σ_λ^{-1}L.
+
+Multipliers
+-----------
+lam_i > 0 marks the u_i that hold the class back; the sum of all prices the energy: dU_H/dE = (2/n) Σ λ_i.
+The off-diagonal part of P is −V/n.
+
+Infeasible when
+---------------
+Never: λ = 1 and a large Z are feasible. λ = 0 is, if X is 0 alone.
+
+Reference
+---------
+Shivaswamy & Jebara, Relative Margin Machines (2008), appendix; eq. (1) to (3) as they are numbered here. Its
+complexity has the factor 2/n. The classes have no intercept.
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations import rmm_bounds
+>>> from formulations.samples import two_blobs
+>>> (X, _), (U, _) = two_blobs(seed=0), two_blobs(n=10, seed=1)
+>>> h = rmm_bounds.h_complexity(X, U, E=1.0, D=2.0).solve().objective
+>>> h < rmm_bounds.g_complexity(X, U, E=1.0, D=2.0) < rmm_bounds.f_complexity(X, E=1.0)
+True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.program import Duality, Program, Row
+from formulations.recovery import gram_factor
+from formulations.samples import two_blobs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Matrix = NDArray[np.float64]
+
+__all__ = [
+    "f_complexity",
+    "g_complexity",
+    "h_complexity",
+    "h_complexity_at",
+    "h_complexity_dual",
+    "pairs",
+    "recover",
+]
+
+_PAPER = "Shivaswamy & Jebara (2008), appendix"
+
+
+def f_complexity(X: Any, E: float = 1.0) -> float:
+    """U_F, of the class (1).
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    E : float
+        Energy, positive.
+    """
+    X = _dense("X", X)
+    return float(2.0 * np.sqrt(2.0 * _energy(E)) / len(X) * np.linalg.norm(X))
+
+
+def g_complexity(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> float:
+    """U_G, of the class (2).
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples.
+    U : array_like or CSR matrix of shape (n_u, m)
+        Samples whose outputs are kept small.
+    E : float
+        Energy, positive.
+    D : float
+        Weight of the outputs, at least 0.
+    """
+    X, U = _both(X, U)
+    spread = np.eye(X.shape[1]) + _weight(D) / len(U) * U.T @ U
+    trace = float(np.sum(X * np.linalg.solve(spread, X.T).T))
+    return float(2.0 * np.sqrt(2.0 * _energy(E) * trace) / len(X))
+
+
+def h_complexity_at(X: Any, U: Any, lam: ArrayLike, E: float = 1.0, D: float = 1.0) -> float:
+    """The objective of :func:`h_complexity` at λ and the best Z: no less than U_H.
+
+    Parameters
+    ----------
+    X, U, E, D
+        As in :func:`g_complexity`.
+    lam : array_like of shape (n_u,)
+        λ, not negative and not all zero.
+    """
+    X, U = _both(X, U)
+    lam = np.asarray(lam, dtype=float)
+    if lam.shape != (len(U),) or not (lam >= 0).all() or not 0.0 < lam.sum() < np.inf:
+        raise ValueError(
+            f"lam must be of shape ({len(U)},), finite, not negative and not all zero, not {lam}"
+        )
+    trace = float(np.sum(X * np.linalg.solve(_spread(U, lam, _weight(D)), X.T).T))
+    return trace / len(X) + 2.0 * _energy(E) / len(X) * float(lam.sum())
+
+
+def h_complexity(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program:
+    """U_H, of the class (3), as a semidefinite program of size m + r.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        Samples, not all zero.
+    U : array_like or CSR matrix of shape (n_u, m)
+        Samples whose outputs are kept small.
+    E : float
+        Energy, positive.
+    D : float
+        Weight of the outputs, at least 0.
+
+    Returns
+    -------
+    Program
+        With the parameters E and D.
+    """
+    X, U = _both(X, U)
+    n, L, parameters = len(X), _factor(X), _parameters(E, D)
+    lam, Z = cp.Variable(len(U), name="lam"), cp.Variable((L.shape[1], L.shape[1]), name="Z", symmetric=True)
+    spread = cp.sum(lam) * np.eye(X.shape[1]) + parameters["D"] * (U.T @ cp.diag(lam) @ U)
+    block = Row(
+        "block",
+        cp.bmat([[spread, L], [L.T, Z]]) >> 0,
+        "[Σ_λ L; L' Z] ⪰ 0",
+        r"\begin{bmatrix} \Sigma_\lambda & L \\ L^\top & Z\end{bmatrix} \succeq 0",
+        "P",
+        "its off-diagonal part is −V/n, the weights that the bound has in mind",
+    )
+    sign = Row("sign", lam >= 0, "λᵢ ≥ 0", r"\lambda_i \ge 0", "room", "room of the class at uᵢ")
+    return Program(
+        name="rmm_bounds.h_complexity",
+        title="Complexity of the Relative Margin Machine's class",
+        source=f"{_PAPER}, eq. (3)",
+        objective=cp.Minimize(cp.trace(Z) / n + 2.0 / n * parameters["E"] * cp.sum(lam)),
+        objective_text="(1/n) tr Z + (2E/n) Σᵢ λᵢ",
+        objective_latex=r"\tfrac1n \mathrm{tr} Z + \tfrac{2E}n \sum_i \lambda_i",
+        variables={"lam": lam, "Z": Z},
+        rows=(block, sign),
+        parameters=parameters,
+    )
+
+
+def h_complexity_dual(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program:
+    """Dual of :func:`h_complexity`, with the same parameters; arguments as in there."""
+    X, U = _both(X, U)
+    n, L, parameters = len(X), _factor(X), _parameters(E, D)
+    V = cp.Variable(L.shape, name="V")
+    # As a norm, in a unit that makes its multiplier λ: solvers of cones lose digits on the square.
+    unit = cp.CallbackParam(lambda: 2.0 / n * np.sqrt(2.0 * parameters["E"].value), shape=(), nonneg=True)
+    root = cp.CallbackParam(lambda: unit.value * np.sqrt(parameters["D"].value), shape=(), nonneg=True)
+    weights = np.ones((len(U), 1)) @ cp.reshape(V, (1, V.size), order="C")
+    energy = Row(
+        "lam",
+        cp.norm(cp.hstack([unit * weights, root * (U @ V)]), axis=1) <= 4.0 / n * parameters["E"],
+        "(2√(2E)/n) √(‖V‖² + D‖V'uᵢ‖²) ≤ 4E/n",
+        r"\tfrac{2\sqrt{2E}}n \sqrt{\|V\|^2 + D\|V^\top u_i\|^2} \le \tfrac{4E}n",
+        "lam",
+        "how hard uᵢ holds the class back: 0 where its output is small anyway",
+    )
+    return Program(
+        name="rmm_bounds.h_complexity_dual",
+        title="Complexity of the Relative Margin Machine's class, dual",
+        source=f"{_PAPER}, eq. (3) (derived)",
+        objective=cp.Maximize(2.0 / n * cp.sum(cp.multiply(L, V))),
+        objective_text="(2/n) tr(L'V)",
+        objective_latex=r"\tfrac2n \mathrm{tr}(L^\top V)",
+        variables={"V": V},
+        rows=(energy,),
+        parameters=parameters,
+    )
+
+
+def recover(X: Any, U: Any, D: float, lam: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Primal variables λ and Z of :func:`h_complexity` from the multipliers of its dual's row."""
+    X, U = _both(X, U)
+    L, lam = _factor(X), np.maximum(lam, 0.0)
+    Z = L.T @ np.linalg.solve(_spread(U, lam, D), L)
+    return {"lam": lam, "Z": (Z + Z.T) / 2.0}
+
+
+def _spread(U: Matrix, lam: Matrix, D: float) -> Matrix:
+    """Σ_λ."""
+    return lam.sum() * np.eye(U.shape[1]) + D * (U * lam[:, None]).T @ U
+
+
+def _factor(X: Matrix) -> Matrix:
+    if not X.any():
+        raise ValueError("X must not be zero throughout: the complexity is then 0, and attained by no lam")
+    return gram_factor(X.T @ X)
+
+
+def _parameters(E: float, D: float) -> dict[str, cp.Parameter]:
+    values = {"E": _energy(E), "D": _weight(D)}
+    return {name: cp.Parameter(nonneg=True, name=name, value=value) for name, value in values.items()}
+
+
+def _energy(E: float) -> float:
+    if not 0.0 < E < np.inf:
+        raise ValueError(f"E must be positive and finite, not {E!r}")
+    return float(E)
+
+
+def _weight(D: float) -> float:
+    if not 0.0 <= D < np.inf:
+        raise ValueError(f"D must be at least 0 and finite, not {D!r}")
+    return float(D)
+
+
+def _both(X: Any, U: Any) -> tuple[Matrix, Matrix]:
+    X, U = _dense("X", X), _dense("U", U)
+    if X.shape[1] != U.shape[1]:
+        raise ValueError(f"U must have the {X.shape[1]} features of X, not {U.shape[1]}")
+    return X, U
+
+
+def _dense(name: str, X: Any) -> Matrix:
+    X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float)
+    if X.ndim != 2 or not X.size or not np.isfinite(X).all():
+        raise ValueError(
+            f"{name} must have two dimensions, not be empty, and be finite; its shape is {X.shape}"
+        )
+    return X
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """The program of this module on random data, with its dual."""
+    (X, _), (U, _) = two_blobs(seed=seed), two_blobs(n=20, seed=seed + 1)
+    E, D = 0.5, 3.0
+    dual = h_complexity_dual(X, U, E, D)
+
+    def from_multipliers(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return recover(X, U, D, np.asarray(dual.rows[0].constraint.dual_value))
+
+    return [Duality(h_complexity(X, U, E, D), dual, from_multipliers)]
+
+
+if __name__ == "__main__":
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

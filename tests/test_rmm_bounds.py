@@ -1,0 +1,120 @@
+"""The complexities of the three classes: by hand, by the suprema they bound, and what each refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from formulations import rmm_bounds
+from formulations.rmm_bounds import (
+    f_complexity,
+    g_complexity,
+    h_complexity,
+    h_complexity_at,
+    h_complexity_dual,
+)
+
+E, D = 2.0, 3.0
+
+
+def sample(seed=0, n=12, n_u=6, m=3):
+    rng = np.random.default_rng(seed)
+    scales = [3.0, 1.0, 0.5]
+    return rng.normal(size=(n, m)) * scales, rng.normal(size=(n_u, m)) * scales
+
+
+def test_one_sample_by_hand():
+    """x = u = 2: F is |w| ≤ 2, G and H are w² (1 + 4 D)/2 ≤ E; each bound is twice the largest output."""
+    x = np.array([[2.0]])
+    assert f_complexity(x, E) == pytest.approx(2 * 2 * 2)
+    largest = 2.0 * np.sqrt(2 * E / (1 + 4 * D))
+    assert g_complexity(x, x, E, D) == pytest.approx(2 * largest)
+    assert h_complexity(x, x, E, D).solve().objective == pytest.approx(2 * largest, rel=1e-6)
+
+
+def supremum(X, U, signs, class_):
+    """sup |(2/n) Σ σ_i w·x_i| over a class, by an explicit program (H) or in closed form."""
+    s = 2.0 * signs @ X / len(X)
+    if class_ == "f":
+        return np.sqrt(2 * E) * np.linalg.norm(s)
+    if class_ == "g":
+        return np.sqrt(2 * E * s @ np.linalg.solve(np.eye(len(s)) + D / len(U) * U.T @ U, s))
+    import cvxpy as cp
+
+    w = cp.Variable(len(s))
+    held = [cp.norm(cp.hstack([w, np.sqrt(D) * (u @ w)])) <= np.sqrt(2 * E) for u in U]
+    return cp.Problem(cp.Maximize(s @ w), held).solve(solver="CLARABEL")
+
+
+def test_each_bounds_the_complexity_of_its_class_over_many_signs():
+    X, U = sample()
+    bounds = {"f": f_complexity(X, E), "g": g_complexity(X, U, E, D)}
+    bounds["h"] = h_complexity(X, U, E, D).solve().objective
+    rng, means = np.random.default_rng(1), {}
+    for name, bound in bounds.items():
+        draws = [supremum(X, U, rng.choice([-1.0, 1.0], len(X)), name) for _ in range(150)]
+        means[name] = np.mean(draws)
+        error = np.std(draws) / np.sqrt(len(draws))
+        assert means[name] - 4 * error <= bound
+        assert means[name] > 0.6 * bound  # and not by far
+    assert means["h"] < means["g"] < means["f"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_multipliers_and_any_weights_bound_it_from_both_sides(seed):
+    X, U = sample(seed)
+    optimum = h_complexity(X, U, E, D).solve()
+    rng = np.random.default_rng(seed)
+    for scale in (1e-3, 0.1, 1.0):
+        lam = np.maximum(optimum["lam"] + scale * rng.random(len(U)), 0.0)
+        assert h_complexity_at(X, U, lam, E, D) >= optimum.objective * (1 - 1e-9)
+    best = h_complexity_at(X, U, np.maximum(optimum["lam"], 0.0), E, D)
+    assert best == pytest.approx(optimum.objective, rel=1e-6)
+    dual = h_complexity_dual(X, U, E, D)
+    V = dual.solve()["V"]
+    assert dual.value({"V": 0.9 * V}) == pytest.approx(0.9 * optimum.objective, rel=1e-6)
+    assert max(dual.violations({"V": 0.9 * V}).values()) == 0.0
+
+
+def test_the_binding_samples_are_those_with_multipliers():
+    X, U = sample()
+    solution = h_complexity_dual(X, U, E, D).solve()
+    V, lam = solution["V"], solution.duals["lam"]
+    energy = (V**2).sum() + D * ((U @ V) ** 2).sum(axis=1)
+    room = 2 * E - energy
+    assert room.min() > -1e-6
+    assert np.abs(lam * room).max() < 1e-5
+    assert 0 < (lam > 1e-4).sum() < len(U)
+
+
+def test_a_new_energy_re_uses_the_program_and_sparse_data_are_the_same():
+    X, U = sample()
+    program, dual = h_complexity(X, U, E, D), h_complexity_dual(sp.csr_array(X), sp.csr_array(U), E, D)
+    for energy, weight in ((E, D), (0.5, 20.0)):
+        here = program.set(E=energy, D=weight).solve().objective
+        assert here == pytest.approx(h_complexity(X, U, energy, weight).solve().objective, rel=1e-8)
+        assert dual.set(E=energy, D=weight).solve().objective == pytest.approx(here, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda X, U: f_complexity(X, 0.0), "E must be positive"),
+        (lambda X, U: g_complexity(X, U, 1.0, -1.0), "D must be at least 0"),
+        (lambda X, U: h_complexity(X, U[:, :2]), "U must have the 3 features"),
+        (lambda X, U: h_complexity(0.0 * X, U), "must not be zero throughout"),
+        (lambda X, U: g_complexity(X, np.full_like(U, np.nan)), "U must have two dimensions"),
+        (lambda X, U: h_complexity_at(X, U, np.zeros(len(U))), "not all zero"),
+        (lambda X, U: h_complexity_at(X, U, -np.ones(len(U))), "not negative"),
+    ],
+)
+def test_what_makes_no_program_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(*sample())
+
+
+def test_the_off_diagonal_part_of_the_multiplier_is_the_weights():
+    primal, dual = rmm_bounds.pairs()[0].primal, rmm_bounds.pairs()[0].dual
+    P, V = primal.solve().duals["block"], dual.solve()["V"]
+    np.testing.assert_allclose(P[: len(V), len(V) :], -V / 40, atol=1e-5 * np.abs(V).max())
