@@ -29,7 +29,7 @@ FLOORS = [
     ("polyopt.solvers",),
     ("polyopt.outer",),
     ("polyopt.baselines", "polyopt.estimators"),
-    ("polyopt.compare", "polyopt.plots", "polyopt.verify"),
+    ("polyopt.compare", "polyopt.crosschecks", "polyopt.plots", "polyopt.verify"),
     ("polyopt.cli", "polyopt.report", "polyopt.__main__"),
 ]
 

@@ -1,0 +1,150 @@
+"""The bounds on the error of fitted machines, and the complexities in them."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations import rmm_bounds
+from formulations.mixture import log_odds
+from formulations.polytope import lift
+from formulations.rademacher import faces_complexity, log_odds_lipschitz, polytope_bound
+from polyopt.crosschecks.registry import Registry
+from polyopt.crosschecks.samples import blobs, clusters, generator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.crosschecks.registry import Pair
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["CHECKS"]
+
+_REGISTRY = Registry("bounds")
+CHECKS = _REGISTRY.checks
+
+
+def _sample(seed: int) -> tuple[Vector, Vector, float, float]:
+    """Samples (40, 3), ten more of other values, the energy E, and the weight D."""
+    X, _, _ = blobs(seed)
+    return X, generator(seed).normal(size=(10, 3)) * [1.0, 3.0, 0.5], 2.0, 3.0
+
+
+@_REGISTRY.add("T23", 1e-8, "≤")
+def classes_in_order(seed: int) -> Pair:
+    """Complexities: U_H ≤ U_G ≤ U_F.
+
+    Source: Shivaswamy & Jebara (2008), appendix.
+    """
+    X, U, E, D = _sample(seed)
+    g = rmm_bounds.g_complexity(X, U, E, D)
+    return [rmm_bounds.h_complexity(X, U, E, D).solve().objective, g], [g, rmm_bounds.f_complexity(X, E)]
+
+
+@_REGISTRY.add("T24", 1e-6)
+def semidefinite_and_conic(seed: int) -> Pair:
+    """Complexities: U_H as a semidefinite program = its dual, a second-order cone program.
+
+    Source: Shivaswamy & Jebara (2008), appendix; the dual is derived.
+    """
+    data = _sample(seed)
+    return rmm_bounds.h_complexity(*data).solve().objective, rmm_bounds.h_complexity_dual(
+        *data
+    ).solve().objective
+
+
+@_REGISTRY.add("T25", 1e-9)
+def uniform_multipliers(seed: int) -> Pair:
+    """Complexities: the objective of U_H at uniform λ = √(T_G/2E)/n_u = U_G, where T_G = Σ x_i'Σ_D⁻¹x_i.
+
+    Source: Shivaswamy & Jebara (2008), appendix; derived.
+    """
+    X, U, E, D = _sample(seed)
+    trace = np.sum(X * np.linalg.solve(np.eye(3) + D / len(U) * U.T @ U, X.T).T)
+    lam = np.full(len(U), np.sqrt(trace / (2.0 * E)) / len(U))
+    return rmm_bounds.h_complexity_at(X, U, lam, E, D), rmm_bounds.g_complexity(X, U, E, D)
+
+
+@_REGISTRY.add("X33", 1e-6)
+def energy_and_complexity(seed: int) -> Pair:
+    """Complexities: U_F, U_G and U_H grow as √E.
+
+    Source: Shivaswamy & Jebara (2008), appendix.
+    """
+    X, U, E, D = _sample(seed)
+
+    def all_three(energy: float) -> Vector:
+        h = rmm_bounds.h_complexity(X, U, energy, D).solve().objective
+        return np.array([rmm_bounds.f_complexity(X, energy), rmm_bounds.g_complexity(X, U, energy, D), h])
+
+    return all_three(5.0 * E), np.sqrt(5.0) * all_three(E)
+
+
+@_REGISTRY.add("X34", 1e-6)
+def equal_classes(seed: int) -> Pair:
+    """Complexities: U_H = U_G for a single u, and U_H = U_F for D = 0.
+
+    Source: Shivaswamy & Jebara (2008), appendix.
+    """
+    X, U, E, D = _sample(seed)
+    programs = rmm_bounds.h_complexity(X, U[:1], E, D), rmm_bounds.h_complexity(X, U, E, 0.0)
+    closed = rmm_bounds.g_complexity(X, U[:1], E, D), rmm_bounds.f_complexity(X, E)
+    return [program.solve().objective for program in programs], closed
+
+
+@_REGISTRY.add("X35", 1e-5)
+def price_of_the_energy(seed: int) -> Pair:
+    """Complexities: at the optimum the two terms of U_H are equal, and each is E dU_H/dE.
+
+    Source: Shivaswamy & Jebara (2008), appendix; derived.
+    """
+    X, U, E, D = _sample(seed)
+    found = rmm_bounds.h_complexity(X, U, E, D).solve()
+    terms = [np.trace(found["Z"]) / len(X), 2.0 * E / len(X) * found["lam"].sum()]
+    return terms, found.objective / 2.0
+
+
+@_REGISTRY.add("X30", 1e-12, "≤")
+def complexity_of_a_face(seed: int) -> Pair:
+    """One face, ‖w‖ ≤ 1: its Rademacher complexity, over all signs, ≤ T = √(Σ‖x̃_i‖²)/n ≤ √2 times it.
+
+    The second part is the inequality of Khintchine and Kahane with its best constant.
+
+    Source: the theorem of :mod:`formulations.rademacher`, step 1; Latała & Oleszkiewicz (1994).
+    """
+    X = generator(seed).normal(size=(10, 2))
+    lengths = [np.linalg.norm(np.array(signs) @ lift(X)) for signs in product((-1.0, 1.0), repeat=len(X))]
+    exact, bound = np.mean(lengths) / len(X), faces_complexity(X, [1.0])
+    return [exact, bound], [bound, np.sqrt(2.0) * exact]
+
+
+@_REGISTRY.add("X31", 1e-12, "≤")
+def slope_of_the_log_odds(seed: int) -> Pair:
+    """PLUME: the log-odds change by at most L times the Euclidean change of the scores.
+
+    Source: PLUME's theorem of :mod:`formulations.rademacher`.
+    """
+    drawn, gamma, K = generator(seed), 3.0, 3
+    # With samples of one feature at 0, the biases are the scores.
+    nothing, changes, limits = np.zeros((1, 1)), [], []
+    for scale in np.geomspace(1e-3, 3.0, 40):
+        here = 2.0 * drawn.normal(size=K)
+        there = here + scale * drawn.normal(size=K)
+        values = [log_odds(nothing, np.column_stack([np.zeros(K), s]), gamma)[0] for s in (here, there)]
+        changes.append(abs(values[1] - values[0]))
+        limits.append(log_odds_lipschitz(gamma, K) * np.linalg.norm(there - here))
+    return changes, limits
+
+
+@_REGISTRY.add("X32", 1e-12)
+def bound_is_free_of_scale(seed: int) -> Pair:
+    """CPM: the bound at the margin γ for the faces W = the bound at 1 for W/γ.
+
+    Source: the theorem of :mod:`formulations.rademacher`, step 6; Kantchelian et al. (2014), Theorem 1.
+    """
+    X, y = clusters(seed)
+    W = generator(seed).normal(size=(3, 3))
+    return polytope_bound(X, y, W, gamma=0.3).total, polytope_bound(X, y, W / 0.3, gamma=1.0).total

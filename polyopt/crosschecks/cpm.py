@@ -1,0 +1,313 @@
+"""The Convex Polytope Machine: its two losses, its faces, its assignments, its global optimum."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.svm import LinearSVC
+
+from formulations import cpm, cpm_worst, svm
+from formulations.cpm_global import big_m, mixed_integer
+from formulations.polytope import perplexity
+from polyopt.crosschecks.registry import NotRun, Registry
+from polyopt.crosschecks.samples import blobs, clusters, generator
+from polyopt.outer.alternating import alternate
+from polyopt.outer.cpm import PolytopeProblem
+from polyopt.outer.cpm_global import solve_cpm_global
+from polyopt.solvers.cpm_kernels import assign
+from polyopt.solvers.cpm_sgd import solve_cpm_sgd
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.solution import Solution
+    from polyopt.crosschecks.registry import Pair
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["CHECKS"]
+
+_REGISTRY = Registry("cpm")
+CHECKS = _REGISTRY.checks
+
+
+@_REGISTRY.add("T27", 1e-6)
+def one_face_is_an_svm(seed: int) -> Pair:
+    """CPM, K = 1: its value = 2 · SVM of cost C/2 on x̃ = (x, 1), the bias penalised (by liblinear).
+
+    Source: Kantchelian et al. (2014), eq. (6).
+    """
+    X, y, C = blobs(seed)
+    lifted = cpm.lift(X)
+    machine = LinearSVC(loss="hinge", C=C / 2.0, fit_intercept=False, tol=1e-10, max_iter=1_000_000)
+    w = machine.fit(lifted, y).coef_.ravel()
+    hinge = np.maximum(0.0, 1.0 - y * (lifted @ w))
+    twice = 2.0 * (0.5 * w @ w + C / 2.0 * hinge.sum())
+    return cpm.fixed_assignment(X, y, 1, np.zeros(len(y), dtype=int), C).solve().objective, twice
+
+
+def _rounds(seed: int, loss: Any) -> Pair:
+    """The objective after and before each round of alternating minimisation, from some random starts."""
+    X, y = clusters(seed, spread=0.8)
+    problem, drawn = PolytopeProblem(X, y, np.ones(len(y)), 3, loss), generator(seed)
+    after: list[float] = []
+    before: list[float] = []
+    for _ in range(4):
+        start = np.where(y > 0, np.argmax(X @ drawn.normal(size=(2, 3)), axis=1), -1)
+        values = [record["objective"] for record in alternate(problem, start).history]
+        after, before = after + values[1:], before + values[:-1]
+    return after, before
+
+
+@_REGISTRY.add("T28a", 1e-7, "≤")
+def alternation_descends(seed: int) -> Pair:
+    """CPM: no round of alternating minimisation raises the sum form of (6).
+
+    Source: Kantchelian et al. (2014), the unconstrained form after eq. (6).
+    """
+    return _rounds(seed, "sum")
+
+
+@_REGISTRY.add("T28b", 1e-7, "≤")
+def alternation_descends_with_the_worst_face(seed: int) -> Pair:
+    """CPM: no round of alternating minimisation raises (6) as printed.
+
+    Source: Kantchelian et al. (2014), eq. (6).
+    """
+    return _rounds(seed, "max")
+
+
+@_REGISTRY.add("T29", 1e-7)
+def faces_are_independent(seed: int) -> Pair:
+    """CPM, sum form: its value for a fixed assignment = Σ_k of the values of the faces.
+
+    Source: Kantchelian et al. (2014), the unconstrained form after eq. (6).
+    """
+    X, y = clusters(seed, spread=0.8)
+    z = generator(seed).integers(3, size=len(y))
+    faces = [cpm.face(X, y, costs).solve().objective for costs in cpm.answers(y, 3, z).T]
+    return cpm.fixed_assignment(X, y, 3, z).solve().objective, sum(faces)
+
+
+@_REGISTRY.add("T30", 1e-12, "≤")
+def losses_in_order(seed: int) -> Pair:
+    """CPM: J_max(W) ≤ J_sum(W) for any faces W.
+
+    Source: Kantchelian et al. (2014), eq. (6) and the form after it, which the paper takes for one.
+    """
+    X, y = clusters(seed, spread=0.8)
+    many = generator(seed).normal(size=(50, 3, 3))
+    worst, total = ([cpm.objective(X, y, W, 1.0, loss) for W in many] for loss in ("max", "sum"))
+    return worst, total
+
+
+@_REGISTRY.add("T31a", 1e-6)
+def branch_and_bound(seed: int) -> Pair:
+    """CPM: branch and bound = the least over all assignments, one by one.
+
+    Source: Kantchelian et al. (2014), the unconstrained form after eq. (6).
+    """
+    X, y = clusters(seed, n=14, spread=0.8)
+    positives, program = np.flatnonzero(y > 0), cpm.fixed_assignment(X, y, 2, np.zeros(14, dtype=int))
+    values = []
+    # The faces are alike: the first positive may stay at the first.
+    for rest in product(range(2), repeat=len(positives) - 1):
+        z = np.zeros(len(y), dtype=int)
+        z[positives[1:]] = rest
+        values.append(program.set(Z=cpm.answers(y, 2, z)).solve().objective)
+    return solve_cpm_global(X, y, 1.0, 2, tol=1e-9).objective, min(values)
+
+
+@_REGISTRY.add("T31b", 1e-6)
+def mixed_integer_program(seed: int) -> Pair:
+    """CPM: the mixed-integer program, solved by SCIP, = branch and bound.
+
+    Source: Kantchelian et al. (2014), the unconstrained form after eq. (6); the program is derived.
+    """
+    X, y = clusters(seed, n=14, spread=0.8)
+    program = mixed_integer(X, y, 2)
+    try:
+        found = program.solve()
+    except ModuleNotFoundError as missing:
+        raise NotRun(str(missing)) from missing
+    return found.objective, solve_cpm_global(X, y, 1.0, 2, tol=1e-9).objective
+
+
+@_REGISTRY.add("T32", 1e-8, "≥")
+def more_positives_cost_more(seed: int) -> Pair:
+    """CPM: V(P ∪ {i}) ≥ V(P): a face that answers for one positive more costs no less.
+
+    Source: Kantchelian et al. (2014), eq. (6), for one face.
+    """
+    X, y = clusters(seed, spread=0.8)
+    positives, program = np.flatnonzero(y > 0), cpm.face(X, y)
+    values = []
+    for count in range(7):
+        costs = np.where(y < 0, 1.0, 0.0)
+        costs[positives[:count]] = 1.0
+        values.append(program.set(C=costs).solve().objective)
+    return values[1:], values[:-1]
+
+
+def _entropy(faces: NDArray[Any]) -> float:
+    return float(np.log(perplexity(faces))) if len(faces) else 0.0
+
+
+def _literal(kept: dict[int, int], key: int, scores: Vector, floor: float) -> int:
+    """Algorithm 2 with its dictionary UNADJ, to the letter but for its silence on an empty K_inc."""
+    before, natural = dict(kept), int(scores.argmax())
+    kept[key] = natural
+    if _entropy(np.array(list(kept.values()))) >= floor - 1e-12:
+        return natural
+    least = _entropy(np.array(list(before.values()), dtype=np.int64))
+    raising = [
+        k
+        for k in range(len(scores))
+        if before and _entropy(np.array(list({**before, key: k}.values()))) > least + 1e-12
+    ]
+    return max(raising, key=lambda k: scores[k]) if raising else natural
+
+
+@_REGISTRY.add("T33", 0.0)
+def assignment_by_counts(seed: int) -> Pair:
+    """CPM: ASSIGN by counts of the faces = ASSIGN with its dictionary, in 300 calls.
+
+    Where no face would raise the entropy, the natural one answers.
+
+    Source: Kantchelian et al. (2014), Algorithm 2.
+    """
+    drawn, n, K, floor = generator(seed), 30, 4, float(np.log(3.3))
+    kept: dict[int, int] = {}
+    unadjusted, counts, tally = np.full(n, -1), np.zeros(K, dtype=np.int64), np.zeros(5)
+    phi = np.append(0.0, np.arange(1.0, n + 2) * np.log(np.arange(1.0, n + 2)))
+    by_counts, literal = [], []
+    for _ in range(300):
+        i, scores = int(drawn.integers(n)), drawn.normal(size=K) + np.array([2.0, 0.0, 0.0, 0.0])
+        by_counts.append(assign(scores, int(scores.argmax()), i, floor, unadjusted, counts, phi, tally))
+        literal.append(_literal(kept, i, scores, floor))
+    return by_counts, literal
+
+
+@_REGISTRY.add("X09", 0.0)
+def entropy_rises(seed: int) -> Pair:
+    """CPM: moving a sample from face a to face k raises the entropy exactly when c_k ≤ c_a − 2.
+
+    Source: Kantchelian et al. (2014), Algorithm 2; derived.
+    """
+    drawn = generator(seed)
+    raised, predicted = [], []
+    for _ in range(200):
+        faces = drawn.integers(4, size=int(drawn.integers(5, 25)))
+        counts, k = np.bincount(faces, minlength=4), int(drawn.integers(4))
+        moved = np.append(k, faces[1:])
+        raised.append(perplexity(moved) > perplexity(faces) * (1.0 + 1e-12))
+        predicted.append(k != faces[0] and counts[k] <= counts[faces[0]] - 2)
+    return raised, predicted
+
+
+@_REGISTRY.add("X10", 1e-9, "≤")
+def any_multipliers_bound(seed: int) -> Pair:
+    """CPM, one face: 1'α − ‖w‖² with w = ½ Σ α_i y_i x̃_i bounds the optimum at any α in its box.
+
+    Source: the dual of Kantchelian et al. (2014), eq. (6), for one face; derived.
+    """
+    X, y = clusters(seed)
+    dual, drawn = cpm.face_dual(X, y), generator(seed)
+    best = dual.solve()["alpha"]
+    points = [best + scale * drawn.normal(size=len(y)) for scale in np.geomspace(1e-6, 1.0, 30)]
+    values = [dual.value({"alpha": np.clip(point, 0.0, 1.0)}) for point in points]
+    return values, cpm.face(X, y).solve().objective
+
+
+def _worst_case(seed: int) -> tuple[Vector, Vector, Solution]:
+    X, y = clusters(seed)
+    z = cpm.natural_assignment(X, y, generator(seed).normal(size=(3, 3)))
+    return X, y, cpm_worst.fixed_assignment(X, y, 3, z).solve()
+
+
+@_REGISTRY.add("X11", 1e-6)
+def shares_of_the_margin(seed: int) -> Pair:
+    """CPM, worst-case margin: Σ θ_k = 1.
+
+    Source: Kantchelian et al. (2014), the worst-case margin beside eq. (6); its dual is derived.
+    """
+    return _worst_case(seed)[2].duals["norm"].sum(), 1.0
+
+
+@_REGISTRY.add("X12", 1e-5)
+def faces_of_the_worst_margin(seed: int) -> Pair:
+    """CPM, worst-case margin: 2θ_k W_k = v_k = Σ α_ik y_i x̃_i.
+
+    Source: Kantchelian et al. (2014), the worst-case margin beside eq. (6); its dual is derived.
+    """
+    X, y, found = _worst_case(seed)
+    pulls = (cpm.lift(X).T @ (found.duals["margin"] * y[:, None])).T
+    return 2.0 * found.duals["norm"][:, None] * found["W"], pulls
+
+
+@_REGISTRY.add("X13", 1e-9, "≤")
+def margins_off_the_face(seed: int) -> Pair:
+    """CPM: at the global optimum 1 − W_k·x̃_i ≤ M_i for every positive and face, so M is large enough.
+
+    Source: Kantchelian et al. (2014), the unconstrained form after eq. (6); the bound is derived.
+    """
+    X, y = clusters(seed, n=14, spread=0.8)
+    found = solve_cpm_global(X, y, 1.0, 2, tol=1e-9)
+    M = big_m(X, y, 2, 1.0, found.objective)
+    return 1.0 - cpm.lift(X)[y > 0] @ found["W"].T, M[:, None] * np.ones(2)
+
+
+@_REGISTRY.add("X29", 1e-2)
+def cost_of_the_stochastic_method(seed: int) -> Pair:
+    """CPM, K = 1: Algorithm 1 with λ ends at the optimum of the sum form with C = 2/(nλ).
+
+    Its λ is not the 1/C of the unconstrained form.
+
+    Source: Kantchelian et al. (2014), Algorithm 1.
+    """
+    X, y = clusters(seed)
+    C = np.full(len(y), 0.5)
+    found = solve_cpm_sgd(X, y, C, 1, max_iter=2000, tol=1e-6, seed=seed)
+    return found.objective, cpm.face(X, y, C).solve().objective
+
+
+@_REGISTRY.add("X14", 1e-12)
+def all_inside(seed: int) -> Pair:
+    """CPM, sum form: with every face at (0, …, 0, −1), all samples are inside and J = K + 2 C n₊.
+
+    With overlap, single starts end there: hence many starts.
+
+    Source: Kantchelian et al. (2014), the unconstrained form after eq. (6).
+    """
+    X, y = clusters(seed)
+    W = np.tile([0.0, 0.0, -1.0], (3, 1))
+    return cpm.objective(X, y, W, 0.7), 3.0 + 2.0 * 0.7 * (y > 0).sum()
+
+
+@_REGISTRY.add("N06", 1e-3, "<")
+def two_programs_behind_one_number(seed: int) -> Pair:
+    """CPM, K = 3, overlapping classes: the value of (6) as printed is below that of the sum form.
+
+    The paper says that the one can be expressed as the other.
+
+    Source: Kantchelian et al. (2014), eq. (6) and the form after it.
+    """
+    X, y = clusters(seed, spread=1.2)
+    z = np.arange(len(y)) % 3
+    literal, total = (
+        cpm.fixed_assignment(X, y, 3, z, 1.0, loss).solve().objective for loss in ("max", "sum")
+    )
+    return literal, total
+
+
+@_REGISTRY.add("N07", 1e-6, ">")
+def not_the_free_bias(seed: int) -> Pair:
+    """CPM, K = 1: its value is above that of twice the SVM with a bias that is not penalised.
+
+    Source: Kantchelian et al. (2014), eq. (6).
+    """
+    X, y, C = blobs(seed)
+    one = cpm.fixed_assignment(X, y, 1, np.zeros(len(y), dtype=int), C).solve().objective
+    return one, 2.0 * svm.primal(X, y, C / 2.0).solve().objective

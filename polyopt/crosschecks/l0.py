@@ -1,0 +1,208 @@
+"""The L0 support vector machine: one pattern, the cuts it proves, the exact program, the search."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations import l0_svm, svm
+from polyopt.crosschecks.registry import Registry
+from polyopt.crosschecks.samples import blobs, generator, rbf
+from polyopt.outer.cross_entropy import cross_entropy_minimize
+from polyopt.solvers.l0_lp import PatternLP
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.solution import Solution
+    from polyopt.crosschecks.registry import Pair
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["CHECKS"]
+
+_REGISTRY = Registry("l0_svm")
+CHECKS = _REGISTRY.checks
+
+_SMALL = 20
+
+
+def _sample(seed: int) -> tuple[Vector, Vector, float, Vector]:
+    """A kernel that is neither symmetric nor semidefinite, labels, C, and a pattern of some centres."""
+    X, y, _ = blobs(seed)
+    C = (2.0, 1.0, 5.0)[seed % 3]
+    drawn = generator(seed)
+    K = rbf(X) + 0.1 * drawn.normal(size=(len(y), len(y)))
+    return K, y, C, (drawn.random(len(y)) < 0.3).astype(float)
+
+
+def _patterns(seed: int, count: int, p: int) -> Vector:
+    drawn = generator(seed + 1000)
+    return np.array([(drawn.random(p) < drawn.random()).astype(float) for _ in range(count)])
+
+
+@_REGISTRY.add("T37a", 1e-7)
+def duality_of_a_pattern(seed: int) -> Pair:
+    """L0-SVM: value of a pattern's linear program = value of its dual.
+
+    Source: Mannor, Peleg & Rubinstein, slides; the dual is derived.
+    """
+    K, y, C, sigma = _sample(seed)
+    dual = l0_svm.pattern_dual(K, y, sigma, C).solve()
+    return dual.objective, l0_svm.pattern(K, y, sigma, C).solve().objective
+
+
+@_REGISTRY.add("T37b", 1e-7)
+def persistent_program(seed: int) -> Pair:
+    """L0-SVM: the program kept in HiGHS = the explicit one, pattern after pattern.
+
+    Source: Mannor, Peleg & Rubinstein, slides.
+    """
+    K, y, C, sigma = _sample(seed)
+    explicit, kept = l0_svm.pattern(K, y, sigma, C), PatternLP(K, y, C)
+    patterns = _patterns(seed, 5, len(y))
+    return (
+        [kept.solve(pattern).value for pattern in patterns],
+        [explicit.set(sigma=pattern).solve().objective for pattern in patterns],
+    )
+
+
+@_REGISTRY.add("T38", 1e-7)
+def loss_of_nothing(seed: int) -> Pair:
+    """L0-SVM: L(0) = 2 min(n₊, n₋).
+
+    Source: Mannor, Peleg & Rubinstein, slides; derived.
+    """
+    K, y, C, _ = _sample(seed)
+    K, y = K[:-5, :-5], y[:-5]  # unequal classes
+    value = l0_svm.pattern(K, y, np.zeros(len(y)), C).solve().objective
+    return value, 2.0 * min((y > 0).sum(), (y < 0).sum())
+
+
+@_REGISTRY.add("T39", 1e-6, "≤")
+def cut_of_one_pattern(seed: int) -> Pair:
+    """L0-SVM: 1'u − C Σ σ'_j [y_j(K'Yu)_j]_+ ≤ L(σ') for every σ', whatever pattern u is from.
+
+    Source: Mannor, Peleg & Rubinstein, slides; derived from the dual.
+    """
+    K, y, C, sigma = _sample(seed)
+    kept = PatternLP(K, y, C)
+    constant, slopes = kept.solve(sigma).cut
+    patterns = _patterns(seed, 15, len(y))
+    return [constant - slopes @ pattern for pattern in patterns], [kept.solve(p).value for p in patterns]
+
+
+@_REGISTRY.add("X22", 1e-6)
+def cut_where_it_is_from(seed: int) -> Pair:
+    """L0-SVM: the cut of a pattern is tight at that pattern.
+
+    Source: Mannor, Peleg & Rubinstein, slides; derived from the dual.
+    """
+    K, y, C, sigma = _sample(seed)
+    found = PatternLP(K, y, C).solve(sigma)
+    return found.cut[0] - found.cut[1] @ sigma, l0_svm.pattern(K, y, sigma, C).solve().objective
+
+
+@_REGISTRY.add("T40", 1e-6)
+def pruned_pattern(seed: int) -> Pair:
+    """L0-SVM: replacing σ by the support of its α keeps L.
+
+    Source: Mannor, Peleg & Rubinstein, slides; derived.
+    """
+    K, y, C, sigma = _sample(seed)
+    kept = PatternLP(K, y, C)
+    found = kept.solve(sigma)
+    return kept.solve(kept.data.support(found.alpha)).value, found.value
+
+
+@_REGISTRY.add("T41", 1e-7, "≤")
+def more_centres_lose_less(seed: int) -> Pair:
+    """L0-SVM: L never rises as the pattern grows.
+
+    Source: Mannor, Peleg & Rubinstein, slides; derived.
+    """
+    K, y, C, _ = _sample(seed)
+    kept, order = PatternLP(K, y, C), generator(seed).permutation(len(y))
+    grown = [np.isin(np.arange(len(y)), order[:count]) for count in range(0, len(y) + 1, 5)]
+    values = [kept.solve(pattern).value for pattern in grown]
+    return values[1:], values[:-1]
+
+
+@cache
+def _exact(seed: int) -> Solution:
+    K, y, C, _ = _small(seed)
+    return l0_svm.mixed_integer(K, y, C).solve(mip_rel_gap=1e-9)
+
+
+def _small(seed: int) -> tuple[Vector, Vector, float, Vector]:
+    K, y, C, sigma = _sample(seed)
+    return K[:_SMALL, :_SMALL], y[:_SMALL], C, sigma[:_SMALL]
+
+
+@_REGISTRY.add("T42a", 1e-6, "≤")
+def relaxed_program(seed: int) -> Pair:
+    """L0-SVM: min 1'α/C + C 1'ξ, a linear program, ≤ the optimum over all patterns.
+
+    It is the relaxation; the one-norm machine of the slides has 1'α in its place.
+
+    Source: Mannor, Peleg & Rubinstein, slides; derived.
+    """
+    K, y, C, _ = _small(seed)
+    return l0_svm.relaxation(K, y, C).solve().objective, _exact(seed).objective
+
+
+@_REGISTRY.add("T42b", 1e-6, "≤")
+def no_pattern_is_better(seed: int) -> Pair:
+    """L0-SVM: the optimum of the integer program ≤ S(σ) = 1'σ + C L(σ) for any σ.
+
+    Source: Mannor, Peleg & Rubinstein, slides.
+    """
+    K, y, C, _ = _small(seed)
+    kept = PatternLP(K, y, C)
+    patterns = [np.zeros(len(y)), np.ones(len(y)), *_patterns(seed, 15, len(y))]
+    scores = [kept.data.pattern_score(pattern, kept.solve(pattern).value) for pattern in patterns]
+    return _exact(seed).objective, scores
+
+
+@_REGISTRY.add("X23", 1e-6)
+def score_of_the_optimal_pattern(seed: int) -> Pair:
+    """L0-SVM: the optimum of the integer program = 1'σ + C L(σ) at its own σ, by the linear program.
+
+    Source: Mannor, Peleg & Rubinstein, slides.
+    """
+    K, y, C, _ = _small(seed)
+    exact, kept = _exact(seed), PatternLP(K, y, C)
+    pattern = exact["sigma"].round()
+    return exact.objective, kept.data.pattern_score(pattern, kept.solve(pattern).value)
+
+
+@_REGISTRY.add("N11", 1e-3, "<")
+def no_bound_on_the_norm(seed: int) -> Pair:
+    """One-norm SVM: ‖α‖₁ may be below ‖α‖₀, so it is no upper bound on it, as the slides say it is.
+
+    Source: Mannor, Peleg & Rubinstein, slides.
+    """
+    X, y, _ = blobs(seed)
+    alpha = svm.one_norm(rbf(X), y, 1.0).solve()["alpha"]
+    return alpha.sum(), (alpha > 1e-9).sum()
+
+
+@_REGISTRY.add("N12", 0.1, ">")
+def elite_of_nine_tenths(seed: int) -> Pair:
+    """Cross-entropy: with nine tenths of the patterns as elite the search stays diffuse (entropy, nats).
+
+    The slides' “1 − ρ percentile” of a minimisation keeps these; the ρ-quantile concentrates. Source:
+    Mannor, Peleg & Rubinstein, slides.
+    """
+    best = generator(seed).random(20) < 0.5
+
+    def score(pattern: NDArray[np.bool_]) -> float:
+        return float((pattern != best).sum())
+
+    def entropy(rho: float) -> float:
+        found = cross_entropy_minimize(score, 20, rho=rho, max_iter=20, patience=20, random_state=seed)
+        return found.history[-1]["entropy"]
+
+    return entropy(0.9), entropy(0.1)

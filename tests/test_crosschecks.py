@@ -1,0 +1,259 @@
+"""Every cross-check holds, and would not if what it looks at were wrong."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from rich.console import Console
+
+from formulations import l0, polyhedral, rmm, svm
+from formulations.centred_kernel import CentredKernel
+from polyopt.crosschecks import CROSSCHECKS, crosscheck_table, run
+from polyopt.crosschecks.registry import Crosscheck, NotRun, Outcome, Registry, deviation
+
+BY_NAME = {check.name: check for check in CROSSCHECKS}
+
+
+@cache
+def numbers(name, seed=0):
+    return BY_NAME[name].evaluate(seed)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_check_holds(name, seed):
+    check = BY_NAME[name]
+    try:
+        difference, computed, expected = deviation(check.relation, *numbers(name, seed))
+    except NotRun as reason:
+        pytest.skip(str(reason))
+    assert check.holds(difference), f"{computed!r} {check.relation} {expected!r}: off by {difference:.2e}"
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_number_that_is_off_by_ten_tolerances_is_caught(name):
+    check = BY_NAME[name]
+    try:
+        computed, expected = (np.asarray(values, dtype=float) for values in numbers(name))
+    except NotRun as reason:
+        pytest.skip(str(reason))
+    scale = np.abs(expected).max() or 1.0
+    off = 10.0 * max(check.tolerance, 1e-9) * scale
+    if check.relation == "=":
+        wrong = [computed + off, computed - off]
+    elif check.relation in ("≤", "≥"):
+        wrong = [expected + (off if check.relation == "≤" else -off)]
+    else:  # too little room, and none at all
+        wrong = [expected + (0.1 if check.relation == ">" else -0.1) * check.tolerance * scale, expected]
+    for values in wrong:
+        assert not check.holds(deviation(check.relation, values, expected)[0])
+
+
+def test_the_list_is_whole_and_says_where_each_is_from():
+    assert len(BY_NAME) == len(CROSSCHECKS) >= 45
+    identities = {int(found[1]) for name in BY_NAME if (found := re.fullmatch(r"T(\d\d)[a-c]?", name))}
+    assert identities == set(range(1, 49))
+    assert sum(name.startswith("N") for name in BY_NAME) >= 5
+    for check in CROSSCHECKS:
+        assert re.search(r"\(\d{4}\)|slides|formulations\.", check.source), check.name
+        assert "Source" not in check.identity
+        assert not check.identity.endswith(".")
+        assert check.source != check.identity
+
+
+# -- the checks see what they are about -----------------------------------------------------------
+
+
+def caught(*names):
+    """The verdicts of some checks, evaluated now."""
+    return {name: run(BY_NAME[name]).verdict for name in names}
+
+
+def test_a_dual_of_another_program_is_caught(monkeypatch):
+    right = svm.dual
+    monkeypatch.setattr(svm, "dual", lambda X, y, C=1.0: right(X, y, 1.001 * C))
+    assert caught("T01", "T02") == {"T01": "FAILS", "T02": "FAILS"}
+
+
+def test_a_kernel_that_is_not_averaged_is_caught(monkeypatch):
+    monkeypatch.setattr(CentredKernel, "shrinkage", lambda self, D: 1.0 / ((1.0 - D) + D * self.eigenvalues))
+    assert set(caught("T08", "T11a", "T11b").values()) == {"FAILS"}
+
+
+def test_the_printed_dual_6_is_caught(monkeypatch):
+    """Whoever mends the code to match the print, where (6) lacks a term, fails T12c, T15 and N03."""
+    right = rmm.qcqp_dual
+
+    def printed(X, y, C, B):
+        program = right(X, y, C, B)
+        # A free last coordinate of q pays nothing for y'alpha: what is left is the printed objective.
+        alpha, lam, t = program.variables.values()
+        lifted, free = np.column_stack([X, np.ones(len(y))]), cp.Variable(name="free")
+        M = np.diag(np.append(np.ones(X.shape[1]), 0.0)) + lifted.T @ cp.diag(lam) @ lifted
+        q = cp.reshape(cp.hstack([X.T @ cp.multiply(y, alpha), free]), (X.shape[1] + 1, 1), order="C")
+        block = cp.bmat([[M, q], [q.T, cp.reshape(t, (1, 1), order="C")]]) >> 0
+        program.problem = cp.Problem(program.objective, [block, alpha >= 0, alpha <= C, lam >= 0])
+        return program
+
+    monkeypatch.setattr(rmm, "qcqp_dual", printed)
+    assert caught("T12c") == {"T12c": "FAILS"}
+
+
+def test_a_dual_6_whose_value_lacks_the_term_is_caught(monkeypatch):
+    right = rmm.qcqp_dual
+
+    def printed(X, y, C, B):
+        program = right(X, y, C, B)
+        value = program.value
+        program.value = lambda v: value(v) + (v["alpha"] @ y) ** 2 / (2.0 * v["lam"].sum())
+        return program
+
+    monkeypatch.setattr(rmm, "qcqp_dual", printed)
+    assert caught("T15") == {"T15": "FAILS"}
+
+
+def test_the_printed_update_of_the_polyceptron_is_caught(monkeypatch):
+    def printed(X, y, W):
+        own = polyhedral.cells(X, W)[:, None] == np.arange(len(W))
+        return -polyhedral.pull(X, y[:, None] * own)
+
+    monkeypatch.setattr(polyhedral, "criterion_gradient", printed)
+    assert caught("X16") == {"X16": "FAILS"}
+
+
+def test_a_loop_as_printed_is_caught(monkeypatch):
+    from polyopt.crosschecks import polyhedral as module
+
+    right = module.solve_batch
+    monkeypatch.setattr(module, "solve_batch", lambda *a, rule, **kw: right(*a, rule="corrected", **kw))
+    assert caught("N09") == {"N09": "FAILS"}
+
+
+def test_a_kernel_that_is_not_transposed_is_caught(monkeypatch):
+    monkeypatch.setattr(l0.L0Data, "rates", lambda self, u: self.centres * (self.K @ (self.y * u)))
+    assert "FAILS" in caught("T39", "X22").values()
+
+
+def test_an_assignment_that_never_adjusts_is_caught(monkeypatch):
+    from polyopt.crosschecks import cpm as module
+
+    monkeypatch.setattr(module, "assign", lambda scores, natural, *rest: natural)
+    assert caught("T33") == {"T33": "FAILS"}
+
+
+def test_an_elite_of_a_tenth_called_nine_tenths_is_caught(monkeypatch):
+    from polyopt.crosschecks import l0 as module
+
+    right = module.cross_entropy_minimize
+    monkeypatch.setattr(
+        module, "cross_entropy_minimize", lambda *a, rho, **kw: right(*a, rho=min(rho, 0.1), **kw)
+    )
+    assert caught("N12") == {"N12": "FAILS"}
+
+
+def test_one_loss_for_both_programs_of_the_polytope_machine_is_caught(monkeypatch):
+    from formulations import cpm
+
+    right = cpm.fixed_assignment
+    monkeypatch.setattr(cpm, "fixed_assignment", lambda *a, **kw: right(*a[:5]))
+    assert caught("N06") == {"N06": "FAILS"}
+
+
+# -- how a check is decided -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("relation", "computed", "expected", "difference", "pair"),
+    [
+        ("=", [1.0, 4.4], [1.0, 4.0], 0.1, (4.4, 4.0)),
+        ("=", [0.0, 0.3], 0.0, 0.3, (0.3, 0.0)),  # absolute, where nothing is expected
+        ("≤", [1.0, 3.0], [2.0, 4.0], 0.0, (1.0, 2.0)),
+        ("≤", [1.0, 5.0], [2.0, 4.0], 0.25, (5.0, 4.0)),
+        ("≥", [1.0, 5.0], [2.0, 4.0], 0.25, (1.0, 2.0)),
+        (">", [3.0, 6.0], [2.0, 4.0], 0.25, (3.0, 2.0)),  # the least room
+        ("<", [3.0, 1.0], [2.0, 4.0], -0.25, (3.0, 2.0)),
+        ("=", np.nan, 1.0, np.inf, None),
+        ("≤", -np.inf, 1.0, np.inf, None),
+        (">", np.inf, 1.0, -np.inf, None),
+    ],
+)
+def test_the_difference_is_measured_at_the_worst_place(relation, computed, expected, difference, pair):
+    found, *place = deviation(relation, computed, expected)
+    assert found == pytest.approx(difference)
+    assert pair is None or tuple(place) == pair
+
+
+def registered(evaluate, relation="=", tolerance=1e-6):
+    registry = Registry("toy")
+    registry.add("T99", tolerance, relation)(evaluate)
+    (check,) = registry.checks
+    return check
+
+
+def test_the_tolerance_is_held_to_from_the_right_side():
+    assert run(registered(lambda seed: (1.0 + 9e-7, 1.0))).verdict == "ok"
+    assert run(registered(lambda seed: (1.0 + 2e-6, 1.0))).verdict == "FAILS"
+    assert run(registered(lambda seed: (1.0 + 2e-6, 1.0), ">")).verdict == "ok"
+    assert run(registered(lambda seed: (1.0 + 9e-7, 1.0), ">")).verdict == "FAILS"
+
+
+def test_what_a_check_raises_is_a_failure_or_the_reason_why_it_was_not_run():
+    def broken(seed):
+        raise ArithmeticError("no\nsuch number")
+
+    def without(seed):
+        raise NotRun("needs a solver")
+
+    outcome = run(registered(broken))
+    assert (outcome.verdict, outcome.note) == ("FAILS", "ArithmeticError: no such number")
+    assert (run(registered(without)).verdict, run(registered(without)).note) == ("not run", "needs a solver")
+    assert run(registered(lambda seed: ([], []))).verdict == "FAILS"
+
+
+def test_the_docstring_is_what_the_table_prints():
+    def check(seed):
+        """A sum is
+        itself.
+
+        It always was.
+
+        Source: Author (2001),
+        eq. (1).
+        """
+        return float(seed), 3.0
+
+    registry = registered(check)
+    assert (registry.identity, registry.source) == ("A sum is itself", "Author (2001), eq. (1)")
+    assert [run(registry, seed).verdict for seed in (2, 3)] == ["FAILS", "ok"]
+
+
+def test_the_table_shows_every_outcome_and_names_what_fails():
+    check = Crosscheck("T98", "toy", "=", 1e-6, lambda seed: (1.0, 1.0))
+    outcomes = [
+        Outcome(BY_NAME["T01"], 1.5, 1.5, 1e-12, 0.1, "ok"),
+        Outcome(check, 2.0, 3.0, 0.5, 0.1, "FAILS"),
+        Outcome(BY_NAME["T31b"], np.nan, np.nan, np.nan, 0.1, "not run", "needs SCIP"),
+        Outcome(BY_NAME["N03"], 1.5, 1.0, 0.5, 0.1, "ok"),
+    ]
+    console = Console(width=120, color_system=None)
+    with console.capture() as capture:
+        console.print(crosscheck_table(outcomes))
+    text = capture.get()
+    assert "2 of 4 cross-checks hold" in text
+    assert "FAILING: T98" in text
+    assert "not run: T31b" in text
+    assert "needs SCIP" in text
+    assert "> 1e-04" in text
+    assert "≤ 1e-06" in text
+    assert BY_NAME["T01"].identity in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_the_package_lists_the_checks_of_its_files():
+    assert {check.family for check in CROSSCHECKS} == {
+        "svm", "sigma_svm", "rmm", "bounds", "klda", "cpm", "polyhedral", "l0_svm", "plume"
+    }  # fmt: skip
