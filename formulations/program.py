@@ -235,7 +235,7 @@ class Program:
         -------
         Solution
             With status ``FAILED`` and no point if no solver succeeded; limits keep their point. Integer
-            programs have no multipliers: their ``duals`` is empty, and SCIP states its ``bound``.
+            programs have no multipliers: their ``duals`` is empty, and HiGHS and SCIP state their ``bound``.
 
         Raises
         ------
@@ -293,9 +293,14 @@ class Program:
         stats = self.problem.solver_stats if status is not Status.FAILED else None
         solve_time = float(getattr(stats, "solve_time", None) or 0.0)
         objective, bound = float(self.objective.value) if has_point else float("nan"), None
+        distance = np.nan
         if has_point and scip is not None:
+            distance = scip.getObjVal() - scip.getDualbound()
+        elif has_point and solver == "HIGHS" and self.problem.is_mixed_integer():
+            distance = extra.objective_function_value - extra.mip_dual_bound if extra is not None else np.nan
+        if np.isfinite(distance):
             # cvxpy minimises, up to a constant: the distance to the bound is what can be carried over.
-            distance = max(scip.getObjVal() - scip.getDualbound(), 0.0)
+            distance = max(distance, 0.0)
             bound = objective - distance if self.sense == "minimise" else objective + distance
         return Solution(
             status=status,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from polyopt.certificates import Certificate as Certificate
     from polyopt.certificates import Claim as Claim
     from polyopt.certificates import certify_cpm as certify_cpm
+    from polyopt.certificates import certify_l0 as certify_l0
     from polyopt.certificates import certify_one_norm as certify_one_norm
     from polyopt.certificates import certify_pc_slp as certify_pc_slp
     from polyopt.certificates import certify_plume as certify_plume
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
     from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
     from polyopt.estimators.face_search import FaceSearch as FaceSearch
+    from polyopt.estimators.l0_svm import CrossEntropySVM as CrossEntropySVM
+    from polyopt.estimators.one_norm import OneNormSVM as OneNormSVM
     from polyopt.estimators.pc_slp import PCSLP as PCSLP
     from polyopt.estimators.plume import PLUME as PLUME
     from polyopt.estimators.polyceptron import Polyceptron as Polyceptron
@@ -50,9 +53,12 @@ _HOMES = {
     "Polyceptron": "polyopt.estimators.polyceptron",
     "PolytopeSearch": "polyopt.estimators.cpm_search",
     "FaceSearch": "polyopt.estimators.face_search",
+    "CrossEntropySVM": "polyopt.estimators.l0_svm",
+    "OneNormSVM": "polyopt.estimators.one_norm",
     "Certificate": "polyopt.certificates",
     "Claim": "polyopt.certificates",
     "certify_cpm": "polyopt.certificates",
+    "certify_l0": "polyopt.certificates",
     "certify_one_norm": "polyopt.certificates",
     "certify_pc_slp": "polyopt.certificates",
     "certify_plume": "polyopt.certificates",

@@ -4,6 +4,7 @@ from polyopt.certificates.certificate import Certificate, Claim, Residual
 from polyopt.certificates.classifiers import certify_rmm, certify_sigma_svm, certify_svm
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.kkt import certify_program
+from polyopt.certificates.l0 import certify_l0
 from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.certificates.plume import certify_plume
 from polyopt.certificates.polyhedral_lp import certify_pc_slp, certify_polyceptron
@@ -14,6 +15,7 @@ __all__ = [
     "Claim",
     "Residual",
     "certify_cpm",
+    "certify_l0",
     "certify_one_norm",
     "certify_pc_slp",
     "certify_plume",

@@ -9,17 +9,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.recovery import slacks
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
-from polyopt.estimators.base import PairwiseClassifier
-from polyopt.kernels import Kernel, MatrixGram, SampleGram, chunks, require_psd
+from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
+from polyopt.kernels import MatrixGram, SampleGram, chunks, require_psd
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,15 +44,12 @@ _FEATURES = 2_000
 _WHOLE_MATRIX = 20_000
 
 
-class HingeClassifier(PairwiseClassifier):
+class HingeClassifier(KernelClassifier):
     """Base of the kernel classifiers; its parameters are documented where they are used."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="neither")],
-        "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **KERNEL_PARAMETERS,
         "solver": [StrOptions({"auto", "exact", "decomposition", "interior-point"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
@@ -125,9 +121,6 @@ class HingeClassifier(PairwiseClassifier):
     _is_pairwise = True
 
     # -- fitting -----------------------------------------------------------------------------
-
-    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
-        return super()._for_pairs(X, weights).set_params(gamma=self._gamma_of(X, weights))
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         start = self._warm_point(y, weights, rows)
@@ -275,41 +268,6 @@ class HingeClassifier(PairwiseClassifier):
                 f"{'another solver' if self._is_pairwise else 'a linear kernel'} or fewer samples"
             )
         return solver
-
-    # -- kernels -----------------------------------------------------------------------------
-
-    def _gamma_of(self, X: Any, weights: NDArray[Any]) -> float:
-        """Gamma as a number, by scikit-learn's rules for "scale" (here with weights) and "auto"."""
-        if self.gamma not in ("scale", "auto"):
-            return float(self.gamma)
-        if self.kernel in ("linear", "precomputed") or callable(self.kernel):
-            return 1.0
-        m = X.shape[1]
-        if self.gamma == "auto":
-            return 1.0 / m
-        first = second = 0.0
-        for part in chunks(np.arange(X.shape[0])):
-            block = X[part].astype(float)
-            squares = block.multiply(block) if sp.issparse(X) else block * block
-            first += float(weights[part] @ np.asarray(block.sum(axis=1)).ravel())
-            second += float(weights[part] @ np.asarray(squares.sum(axis=1)).ravel())
-        total = m * float(weights.sum())
-        variance = second / total - (first / total) ** 2
-        return 1.0 / (m * variance) if variance > 0 else 1.0
-
-    @property
-    def _kernel(self) -> Kernel:
-        return Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
-
-    @property
-    def _kernel_is_mercer(self) -> bool:
-        return self.kernel != "precomputed" and self._kernel.is_mercer
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
 
     # -- answering ---------------------------------------------------------------------------
 

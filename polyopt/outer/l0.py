@@ -18,6 +18,7 @@ from formulations.solution import Solution, Status
 from polyopt.outer.cross_entropy import cross_entropy_minimize
 from polyopt.outer.l0_flips import descend_by_flips
 from polyopt.outer.l0_scores import PatternScorer, Work
+from polyopt.outer.patterns import with_ties
 from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0_lp import PatternLP
@@ -234,7 +235,7 @@ class _Search:
         return f"{self._scorer.work}; {self._moves} flips"
 
     def _keep(self, pattern: Bits, score: float, is_local_optimum: bool = False) -> None:
-        if score <= self._score:
+        if score <= with_ties(self._score):  # a support's own program may differ in the last digit
             self._is_local_optimum = is_local_optimum
             self.pattern, self._score = pattern, score
 

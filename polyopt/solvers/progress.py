@@ -32,11 +32,13 @@ def printer(title: str, every: float = 1.0) -> Callable[[dict[str, float]], None
 
 def describe(record: dict[str, float]) -> str:
     """One record of a history as a phrase."""
-    parts = [f"{record['seconds']:.1f} s", f"iteration {record['iteration']:.0f}"]
-    parts.append(f"violation {record['violation']:.2e}")
+    parts = [f"{record['seconds']:.1f} s"]
+    parts += [f"iteration {record['iteration']:.0f}"] if "iteration" in record else []
+    parts += [f"violation {record['violation']:.2e}"] if "violation" in record else []
     gap = record.get("objective", float("nan")) - record.get("bound", float("nan"))
-    if gap == gap:
-        parts.append(f"gap {gap:.2e}")
-    if "rows" in record:
-        parts.append(f"{record['rows']:,.0f} kernel rows")
+    parts += [f"gap {gap:.2e}"] if gap == gap else []
+    parts += [f"{record['rows']:,.0f} kernel rows"] if "rows" in record else []
+    parts += [f"best {record['best']:.6g}"] if "best" in record else []
+    parts += [f"elite up to {record['elite_threshold']:.6g}"] if "elite_threshold" in record else []
+    parts += [f"{record['nodes']:,.0f} nodes"] if "nodes" in record else []
     return ", ".join(parts)

@@ -1,0 +1,146 @@
+"""Classifiers that are sparse expansions: f(x) = Σ_j y_j α_j k(x_j, x) + b with linear programs behind them.
+
+Nothing is asked of the kernel: it may be indefinite or asymmetric.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from formulations.recovery import slacks
+from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
+from polyopt.kernels import chunks
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from formulations.solution import Solution
+
+    Array = NDArray[np.float64]
+
+__all__ = ["EXPANSION_PARAMETERS", "ExpansionClassifier"]
+
+EXPANSION_PARAMETERS: dict[str, list[Any]] = {
+    "C": [Interval(Real, 0, None, closed="neither")],
+    **KERNEL_PARAMETERS,
+    "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "n_jobs": [Integral, None],
+}
+"""Constraints of the parameters that both have."""
+
+# The linear programs hold the kernel matrix whole, in HiGHS as well.
+_LARGEST = 5_000
+
+
+class ExpansionClassifier(KernelClassifier):
+    """Base of the one-norm machine and of the L0 machine.
+
+    A subclass solves the binary problem in :meth:`_solve` and says in :meth:`_caps` and :meth:`_price` how
+    large a coefficient may be and what it costs in the linear program whose multipliers it keeps.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = dict(EXPANSION_PARAMETERS)
+
+    C: float
+    solver: str
+
+    @abstractmethod
+    def _solve(self, K: Array, y: Array, weights: Array) -> Solution:
+        """Solve the binary problem: ``alpha`` (n,), ``b``, and the multipliers ``margin`` (n,)."""
+
+    @abstractmethod
+    def _caps(self) -> Array:
+        """Largest coefficients (n,) in the program of the multipliers."""
+
+    @abstractmethod
+    def _price(self) -> float:
+        """What a unit of a coefficient costs in that program."""
+
+    @abstractmethod
+    def _prices_of_slack(self) -> Array:
+        """What a unit of slack costs in that program, shape (n,)."""
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.intp]) -> None:
+        if X.shape[0] > _LARGEST:
+            raise ValueError(
+                f"{type(self).__name__} holds the kernel matrix of all samples in its linear programs and "
+                f"takes at most {_LARGEST} of them, not {X.shape[0]}: choose fewer, or the SVM"
+            )
+        self._X, self._y, self._weights, self._rows = X, y, weights, rows
+        self.gamma_ = self._gamma_of(X, weights)
+        K = self._training_kernel()
+        self.solution_ = self._solve(K, y, weights)
+        self.n_iter_ = max(self.solution_.iterations, 1)
+        expansion = y * self.solution_["alpha"]
+        self._used = np.flatnonzero(expansion)
+        self.support_ = rows[self._used]
+        self.dual_coef_ = expansion[None, self._used]
+        self.intercept_ = np.array([float(self.solution_["b"])])
+        if self.kernel == "linear":
+            self.coef_ = np.asarray(X[self._used].T @ expansion[self._used]).reshape(1, -1)
+        self._warn_if_short(lambda: self._binary_certificate(1e-6))
+
+    def _training_kernel(self) -> Array:
+        if self.kernel == "precomputed":
+            return np.asarray(self._X)
+        K = self._kernel(self._X)
+        if not np.isfinite(K).all():
+            raise ValueError(
+                f"the kernel has values that are not finite on these samples: scale the features, or choose "
+                f"another gamma than {self.gamma_:g}"
+            )
+        return K
+
+    # -- answering ---------------------------------------------------------------------------
+
+    def _binary_scores(self, X: Any) -> Array:
+        if self.kernel == "linear":
+            return np.asarray(X @ self.coef_[0]).ravel() + self.intercept_[0]
+        scores = np.full(X.shape[0], self.intercept_[0])
+        for part in chunks(np.arange(X.shape[0])) if len(self._used) else ():
+            if self.kernel == "precomputed":
+                K = X[np.ix_(part, self.support_)]
+            else:
+                K = self._kernel(X[part], self._X[self._used])
+            scores[part] += K @ self.dual_coef_[0]
+        return scores
+
+    def _binary_duals(self) -> pd.DataFrame:
+        import pandas as pd
+
+        K, y, found = self._training_kernel(), self._y, self.solution_
+        alpha, u, caps, prices = found["alpha"], found["margin"], self._caps(), self._prices_of_slack()
+        f = K @ (y * alpha) + self.intercept_[0]
+        xi = slacks(f, y)
+        rate = y * (K.T @ (y * u)) - self._price()  # at which the loss falls as α_j rises, less its price
+        small = 1e-6
+        room = caps - alpha
+        families = [
+            ("margin", "u", u, y * f - 1.0 + xi,
+             np.select([xi > small, y * f - 1.0 <= small], ["inside the margin", "on the margin"],
+                       "beyond the margin")),
+            ("slack", "v", prices - u, xi, np.where(xi > small, "slack in use", "no slack")),
+            ("sign", "r", np.maximum(-rate, 0.0), alpha, np.where(alpha > 0, "support vector", "not used")),
+            ("cap", "s", np.maximum(rate, 0.0), room,
+             np.select([caps == 0, room <= small * self.C], ["held at 0", "at the cap"], "under the cap")),
+        ]  # fmt: skip
+        label = np.where(y > 0, self.classes_[1], self.classes_[0])
+        frames = [
+            pd.DataFrame(
+                {
+                    "row": row, "letter": letter, "sample": self._rows, "label": label,
+                    "multiplier": multiplier, "slack": slack, "output": f, "state": state,
+                }
+            )
+            for row, letter, multiplier, slack, state in families
+        ]  # fmt: skip
+        return pd.concat(frames, ignore_index=True)

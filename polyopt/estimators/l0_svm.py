@@ -1,0 +1,353 @@
+"""The support vector machine that pays for support vectors: cross-entropy method and exact program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from formulations.l0 import L0Data, as_l0_data
+from formulations.solution import Status
+from polyopt.certificates.l0 import certify_l0
+from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.solution import Solution
+    from polyopt.certificates.certificate import Certificate
+
+    Array = NDArray[np.float64]
+
+__all__ = ["CrossEntropySVM"]
+
+_GAP = 1e-9  # relative, that the explicit program is solved to
+_SHARE = 0.25  # of the time limit, that the search for a start of the integer program may take
+
+
+class CrossEntropySVM(ExpansionClassifier):
+    """Support vector machine that pays for the number of its support vectors.
+
+    Minimises ``‖α‖₀ + C Σ ξ_i`` subject to ``y_i (Σ_j y_j α_j k(x_j, x_i) + b) >= 1 - ξ_i`` and
+    ``0 <= α_j <= C``: eq. (1) of [1]_. Which samples may be support vectors is a pattern σ of zeros and ones;
+    for a given pattern the rest is a linear program, of value L(σ), and the score is S(σ) = 1'σ + C L(σ). The
+    cross-entropy method draws patterns and learns from the best. The kernel may be any function.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a unit of slack in support vectors, and cap of the coefficients; positive.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel, as in scikit-learn; it need be neither semidefinite nor symmetric.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the polynomial, RBF and sigmoid kernels.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant of the polynomial and sigmoid kernels.
+    solver : {"ce", "milp", "tree", "one-norm", "exact"}, default="ce"
+        "ce" is the cross-entropy method. "milp" proves the optimum by the integer program in HiGHS, from the
+        cross-entropy method's answer; on more than some hundred samples it may take for ever without a
+        `time_limit`. "one-norm" is the support of the relaxation, the one-norm machine with the price 1/C,
+        fitted once more: two linear programs. "exact" is the explicit program of
+        ``formulations.l0_svm.mixed_integer`` by a general solver, for comparison.
+    prior : {"relaxation"} or float, default="relaxation"
+        Probabilities that the cross-entropy method starts from: the relaxation's α_j/C, or one number for
+        all. Under 0.1 a search may end at once where most good patterns need more.
+    rank : {"drawn", "improved"}, default="drawn"
+        Whose score makes a pattern elite: its own, as the slides have it, or that of its pruned support. The
+        first lets the programs' multipliers rule out most patterns unsolved.
+    svm_screen : bool, default=False
+        Whether only support vectors of the SVM with the same C and kernel may be used, as the slides have it.
+        Few of the best centres are among them: ``candidates_bound_`` tells what the screen costs.
+    screening : bool, default=True
+        Whether proofs from known multipliers may spare programs; the answer is the same.
+    flips : bool, default=True
+        Whether each run ends with flips and swaps of single centres until none lowers the score.
+    n_init : int, default=1
+        Runs of the cross-entropy method, of which the best is kept.
+    n_samples : int, default=100
+        Patterns drawn in an iteration.
+    rho : float, default=0.1
+        Share of them that is elite, over 0 and at most 1.
+    beta : float, default=0.5
+        Smoothing of the probabilities, from 0 to under 1.
+    patience : int, default=5
+        Iterations in a row that may lower neither the best score nor the elite's threshold.
+    max_iter : int, default=100
+        Iterations of a run at most.
+    time_limit : float, optional
+        Seconds at most, per pair of classes; the best point is kept.
+    class_weight : dict or "balanced", optional
+        Weights of the classes; they multiply the samples' weights.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the patterns drawn. The answer depends on it alone, not on `n_jobs`.
+    n_jobs : int, optional
+        Linear programs solved at once, in threads, or with more than two classes pairs of classes.
+    verbose : bool, default=False
+        Whether to print the progress, a line a second, on standard error.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    support_ : ndarray of int
+        Numbers of the samples with a coefficient, in input order (binary problems).
+    dual_coef_, intercept_ : ndarray of shape (1, n_support), (1,)
+        The expansion: y_j α_j of the support, and b (binary problems).
+    coef_ : ndarray of shape (1, m)
+        The hyperplane, for the linear kernel (binary problems).
+    score_ : float
+        S, the number of support vectors plus C times the loss (binary problems).
+    search_ : L0Search
+        How the cross-entropy method found it: its runs, scores, programs spared (binary problems; solvers
+        "ce" and "milp").
+    candidates_ : ndarray of int
+        Numbers of the samples that the screen let through (with `svm_screen`; binary problems).
+    candidates_bound_ : float
+        What the relaxation proves of every score within the candidates; above ``certificate().dual_value``
+        by what the screen may cost, above ``score_`` of another fit by what it certainly costs.
+    solution_ : Solution or list of Solution
+        The solver's answer (one per pair of classes where there are more than two).
+    solver_ : str
+        The solver that was used (binary problems).
+    duals_ : pandas.DataFrame
+        One row per constraint of the pattern's linear program, with its multiplier, in input order. The cap
+        of a centre that is not used has the rate at which the loss would fall if it were.
+    history_ : pandas.DataFrame
+        One row per iteration of the cross-entropy method, or per record of the integer solver.
+
+    Notes
+    -----
+    A sample's weight multiplies its loss. It is not quite a repetition, for a copy would be another centre.
+
+    ``certificate()`` bounds the distance to the best of all patterns, by the relaxation or by the integer
+    solver's own bound.
+
+    References
+    ----------
+    .. [1] Mannor, Peleg & Rubinstein, The cross entropy method for classification, 2005, and their slides.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **EXPANSION_PARAMETERS,
+        "solver": [StrOptions({"ce", "milp", "tree", "one-norm", "exact"})],
+        "prior": [StrOptions({"relaxation"}), Interval(Real, 0, 1, closed="neither")],
+        "rank": [StrOptions({"drawn", "improved"})],
+        "svm_screen": ["boolean"],
+        "screening": ["boolean"],
+        "flips": ["boolean"],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "rho": [Interval(Real, 0, 1, closed="right")],
+        "beta": [Interval(Real, 0, 1, closed="left")],
+        "patience": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: Any = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        solver: str = "ce",
+        prior: str | float = "relaxation",
+        rank: str = "drawn",
+        svm_screen: bool = False,
+        screening: bool = True,
+        flips: bool = True,
+        n_init: int = 1,
+        n_samples: int = 100,
+        rho: float = 0.1,
+        beta: float = 0.5,
+        patience: int = 5,
+        max_iter: int = 100,
+        time_limit: float | None = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.prior = prior
+        self.rank = rank
+        self.svm_screen = svm_screen
+        self.screening = screening
+        self.flips = flips
+        self.n_init = n_init
+        self.n_samples = n_samples
+        self.rho = rho
+        self.beta = beta
+        self.patience = patience
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.intp]) -> None:
+        for name in ("search_", "candidates_", "candidates_bound_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        super()._fit_binary(X, y, weights, rows)
+        self.score_ = self.solution_.objective
+
+    def _solve(self, K: Array, y: Array, weights: Array) -> Solution:
+        self.solver_ = self.solver
+        data = as_l0_data(K, y, self.C, weights)
+        if not self.svm_screen:
+            return self._find(data)
+        from polyopt.solvers.one_norm import solve_relaxation
+
+        kept = self._screen(K, y, weights)
+        self.candidates_ = self._rows[kept]
+        found = self._find(replace(data, K=data.K[:, kept], centres=data.centres[kept]))
+        self.candidates_bound_ = float(found.bound or 0.0)
+        everything = solve_relaxation(data)
+        return replace(
+            found,
+            primal={
+                **found.primal,
+                **{name: _spread(found[name], kept, len(y)) for name in ("alpha", "sigma")},
+            },
+            duals={**found.duals, "relaxation": everything["margin"]},
+            bound=everything.bound,
+        )
+
+    def _screen(self, K: Array, y: Array, weights: Array) -> NDArray[np.intp]:
+        """The support vectors of the SVM."""
+        from polyopt.estimators.svm import SVM
+
+        svm = SVM(self.C, kernel="precomputed", time_limit=self.time_limit)
+        return np.asarray(svm.fit(K, y, sample_weight=weights).support_)
+
+    def _find(self, data: L0Data) -> Solution:
+        if self.solver_ == "one-norm":
+            from polyopt.outer.l0 import round_relaxation
+
+            return round_relaxation(data, time_limit=self.time_limit)
+        if self.solver_ == "ce":
+            return self._search(data, self.time_limit)
+        if self.solver_ == "exact":
+            return self._solve_explicitly(data)
+        return self._prove(data)
+
+    def _prove(self, data: L0Data) -> Solution:
+        """The integer program, from the best point of the cross-entropy method."""
+        from polyopt.solvers.clock import Clock
+        from polyopt.solvers.l0_milp import solve_l0_exact
+        from polyopt.solvers.l0_tree import solve_l0_tree
+        from polyopt.solvers.progress import printer
+
+        clock = Clock(self.time_limit)
+        start = self._search(data, None if self.time_limit is None else _SHARE * self.time_limit)
+        if start.status in (Status.OPTIMAL, Status.INTERRUPTED):
+            return start
+        prove = solve_l0_exact if self.solver_ == "milp" else solve_l0_tree
+        found = prove(
+            data,
+            start=(start["alpha"], float(start["b"])),
+            time_limit=clock.left,
+            progress=printer(type(self).__name__) if self.verbose else None,
+        )
+        return replace(
+            found,
+            duals={**found.duals, "relaxation": start["relaxation"]},
+            bound=max(float(found.bound or 0.0), float(start.bound or 0.0)),
+        )
+
+    def _solve_explicitly(self, data: L0Data) -> Solution:
+        """The program of `formulations` as it stands, and the linear program of the pattern that it finds."""
+        from formulations import l0_svm
+        from polyopt.solvers.l0_milp import finished
+        from polyopt.solvers.one_norm import solve_relaxation
+
+        program = l0_svm.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
+        found = program.solve(time_limit=self.time_limit, mip_rel_gap=_GAP)
+        relaxation = solve_relaxation(data)
+        nothing = {"alpha": np.zeros(len(data.centres)), "b": np.zeros(())}
+        point = found.primal or nothing
+        pruned = finished(
+            data,
+            (np.clip(point["alpha"], 0.0, data.C), float(point["b"])),
+            max(float(found.bound or 0.0), float(relaxation.bound or 0.0)),
+            found.status,
+            tol=1e-6,
+            solver=found.solver,
+            iterations=found.iterations,
+            build_time=found.build_time,
+            solve_time=found.solve_time,
+        )
+        return replace(pruned, duals={**pruned.duals, "relaxation": relaxation["margin"]})
+
+    def _search(self, data: L0Data, time_limit: float | None) -> Solution:
+        from polyopt.outer.l0 import solve_l0
+        from polyopt.solvers.progress import printer
+
+        solution, self.search_ = solve_l0(
+            data,
+            prior=None if self.prior == "relaxation" else float(self.prior),
+            rank=self.rank,  # type: ignore[arg-type]
+            screening=self.screening,
+            flips=self.flips,
+            n_init=self.n_init,
+            n_samples=self.n_samples,
+            rho=self.rho,
+            beta=self.beta,
+            patience=self.patience,
+            max_iter=self.max_iter,
+            time_limit=time_limit,
+            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
+            n_jobs=self.n_jobs,
+            progress=printer(type(self).__name__) if self.verbose else None,
+        )
+        return solution
+
+    # -- answering ---------------------------------------------------------------------------
+
+    def _caps(self) -> Array:
+        return self.C * np.asarray(self.solution_["sigma"])
+
+    def _price(self) -> float:
+        return 0.0
+
+    def _prices_of_slack(self) -> Array:
+        return self._weights
+
+    def _binary_certificate(self, tol: float) -> Certificate:
+        integer = self.solver_ in ("milp", "exact", "tree")
+        return certify_l0(
+            self._training_kernel(),
+            self._y,
+            self.C,
+            alpha=self.solution_["alpha"],
+            b=float(self.intercept_[0]),
+            weights=self._weights,
+            u=self.solution_["margin"],
+            v=self.solution_["relaxation"],
+            bound=self.solution_.bound if integer else None,
+            tol=tol,
+        )
+
+
+def _spread(values: Array, places: NDArray[np.intp], n: int) -> Array:
+    """The values at their places among n, and zeros elsewhere."""
+    spread = np.zeros(n)
+    spread[places] = values
+    return spread
