@@ -95,6 +95,8 @@ class NodeLP:
         n, p = data.K.shape
         self._signed = np.asfortranarray(data.y[:, None] * data.K * (data.C * data.centres))
         self._cost = data.C * data.weights
+        # What K makes of a small error in u is large where K is: HiGHS gets all costs times this.
+        self._scale = max(1.0, float(np.abs(self._signed).max(initial=0.0)))
         self.solves = 0
         self._rows, self._columns = np.arange(n), np.arange(p)
         self._whole = True
@@ -154,7 +156,7 @@ class NodeLP:
             return False
         rows, columns = np.zeros(len(short), dtype=bool), np.zeros(len(over), dtype=bool)
         rows[self._rows], columns[self._columns] = True, True
-        self._set(rows | (y_f < 1.0 + _SOON), columns | (found.rates > 1.0 - _SOON))
+        self._set(rows | (y_f < 1.0 + _SOON), columns | (over > 0.0) | (found.rates > 1.0 - _SOON))
         return True
 
     def _margins(self, found: NodeSolution) -> Vector:
@@ -171,7 +173,7 @@ class NodeLP:
         self._by_rows = np.ascontiguousarray(self._signed[rows])
         self._by_columns = np.asfortranarray(self._signed[:, columns])
         self._model = _Model(
-            np.concatenate([np.ones(p), [0.0], self._cost[rows]]),
+            self._scale * np.concatenate([np.ones(p), [0.0], self._cost[rows]]),
             np.column_stack([self._by_columns[rows], self.data.y[rows], np.eye(n)]),
             1.0,
             np.inf,
@@ -188,12 +190,12 @@ class NodeLP:
     ) -> NodeSolution:
         marks = fixed[self._columns]
         changed = np.flatnonzero(marks != self._at).astype(np.int32)
-        self._model.change(changed, marks[changed] != ON, marks[changed] != OFF)
+        self._model.change(changed, self._scale * (marks[changed] != ON), marks[changed] != OFF)
         self._at = marks
         if basis is not None:
             self._model.begin_at(basis[self._places])
         constant = float((fixed == ON).sum())
-        optimal = self._model.run(cutoff - constant, most, clock.left)
+        optimal = self._model.run(self._scale * (cutoff - constant), most, clock.left)
         self.solves += 1
         return self._read(fixed, constant, optimal)
 
@@ -202,7 +204,7 @@ class NodeLP:
         values, prices = self._model.point()
         u, a, b = np.zeros(len(data.y)), np.zeros(len(data.centres)), 0.0
         if np.isfinite(prices).all():
-            u[self._rows] = np.clip(prices, 0.0, self._cost[self._rows])
+            u[self._rows] = np.clip(prices / self._scale, 0.0, self._cost[self._rows])
             s_plus, s_minus = balancing(u[data.y > 0].sum(), u[data.y < 0].sum())
             u *= np.where(data.y > 0, s_plus, s_minus)
         rates = u[self._rows] @ self._by_rows

@@ -212,7 +212,7 @@ class _Search:
                 self.progress(self.history[-1])
         return self.bound
 
-    def _opened(self, fixed: Marks, found: NodeSolution, least: float) -> list[_Open]:
+    def _opened(self, fixed: Marks, found: NodeSolution, least: float, *, whole: bool = False) -> list[_Open]:
         """The open node of a solved program, if there is anything left to decide in it."""
         bound = max(found.bound, least)
         if found.solved:
@@ -230,6 +230,8 @@ class _Search:
         if not found.solved:  # HiGHS failed: any centre will do
             part = fixed == FREE
         at = np.flatnonzero(part)
+        if not (at.size or whole):  # a leaf, but for what rows and columns left out may say
+            return self._opened(fixed, self._exact(fixed, found), bound, whole=True)
         if not at.size:
             self.closed = min(self.closed, bound)
             return []
@@ -277,6 +279,12 @@ class _Search:
             if since >= _PATIENCE:
                 break
         return chosen, (0, 1)
+
+    def _exact(self, fixed: Marks, found: NodeSolution) -> NodeSolution:
+        again = self.lp.solve(fixed, found.basis, self.enough, self.clock)
+        if self.clock.is_over:
+            raise _OutOfTime
+        return again
 
     def _learn(self, one: _Open, j: int, on: int, rise: float) -> None:
         """Remember by how much deciding a centre raises the bound, for each unit that it moves."""
