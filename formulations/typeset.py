@@ -67,30 +67,43 @@ def text_of(program: Program) -> str:
 def latex_of(program: Program) -> str:
     """The program as a LaTeX display."""
     verb = r"\min" if program.sense == "minimise" else r"\max"
-    over = ",\\,".join(_latex_name(name) for name in program.variables)
+    over = ",\\,".join(latex_name(name) for name in program.variables)
     lines = [rf"{verb}_{{{over}}} \quad & {program.objective_latex} \\"]
     for i, row in enumerate(program.rows):
         label = r"\text{s.t.}" if i == 0 else ""
-        lines.append(rf"{label} \quad & {row.latex} && [{_latex_name(row.multiplier)}] \\")
+        lines.append(rf"{label} \quad & {row.latex} && [{latex_name(row.multiplier)}] \\")
     return "$$\\begin{aligned}\n" + "\n".join(lines) + "\n\\end{aligned}$$"
 
 
 def markdown_of(program: Program) -> str:
     """The program as Markdown: title, LaTeX display and the table of multipliers."""
     table = ["| row | multiplier | meaning |", "|---|---|---|"] if program.rows else []
-    table += [f"| {row.name} | ${_latex_name(row.multiplier)}$ | {row.meaning} |" for row in program.rows]
+    table += [f"| {row.name} | ${latex_name(row.multiplier)}$ | {row.meaning} |" for row in program.rows]
     head = f"**{program.title}** ({program.source}; {size_of(program)})"
     return "\n\n".join([head, latex_of(program), "\n".join(table)])
 
 
-_GREEK = {"xi", "alpha", "beta", "lambda", "zeta", "theta", "sigma"}
+_GREEK = {
+    "alpha", "beta", "eta", "lambda", "mu", "nu", "phi", "pi", "psi", "rho", "sigma", "tau", "theta", "xi",
+    "zeta",
+}  # fmt: skip
+_MARKS = {"star": "*", "plus": "+", "minus": "-"}
 
 
-def _latex_name(name: str) -> str:
-    """A variable's or multiplier's name as LaTeX; ``lam_star`` is the paper's lambda-star."""
-    base, _, star = name.partition("_")
+def latex_name(name: str) -> str:
+    """A variable's or multiplier's name as LaTeX; ``lam_star`` is the paper's lambda-star.
+
+    Parameters
+    ----------
+    name : str
+        A letter, one of the Greek letters spelt out, or a word, with what follows an underscore as its mark.
+    """
+    base, _, mark = name.partition("_")
     base = "lambda" if base == "lam" else base
-    letter = "\\" + base if base in _GREEK else base
-    if not star:
+    word = len(base) > 1 and base.isalpha()
+    letter = "\\" + base if base in _GREEK else rf"\text{{{base}}}" if word else base
+    if not mark:
         return letter
-    return f"{letter}^*" if star == "star" else f"{letter}_{{\\text{{{star.replace('_', ' ')}}}}}"
+    return (
+        f"{letter}^{_MARKS[mark]}" if mark in _MARKS else rf"{letter}_{{\text{{{mark.replace('_', ' ')}}}}}"
+    )

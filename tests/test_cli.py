@@ -10,6 +10,7 @@ import pickle
 import re
 import subprocess
 import sys
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -20,10 +21,13 @@ from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 from formulations import FAMILIES
+from formulations.catalogue import catalogue
 from polyopt.cli import app
 from polyopt.cli.model import load_model
 from polyopt.compare import METHODS, find_method
 from polyopt.compare.programs import find_programs, programs_of
+from polyopt.crosschecks import CROSSCHECKS
+from polyopt.crosschecks.registry import Crosscheck
 from polyopt.datasets import load
 from polyopt.estimators.rmm import RelativeMarginMachine
 from polyopt.verify import Check
@@ -187,6 +191,140 @@ def test_verify_tells_by_its_exit_status(monkeypatch, verdict, status):
     assert asked == [(7, name) for name in FAMILIES]
     assert all(f"{name}.x" in done.output for name in FAMILIES)
     assert ("NOT proven" in done.output) == (status == 1)
+
+
+def test_show_writes_a_page_that_stands_alone():
+    page = run("show", "rmm.qp", "--format", "html").output
+    assert page.startswith("<!doctype html>")
+    assert page.count("<math") == 1 + 2 * 4  # the objective, and four rows with their multipliers
+    assert "http" not in page
+    assert run("show", "svm", "--format", "html").output.count("<h2>") == len(programs_of("svm"))
+    assert "rmm.kernel_dual" in run("show", "rmm-rbf", "--format", "html").output
+
+
+def test_show_prints_every_program_of_the_catalogue_in_every_format():
+    for entry in catalogue(("cpm", "l0_svm", "rmm_bounds")):
+        assert run("show", entry.name).output.strip() == str(entry.program)
+        for form in ("latex", "markdown"):
+            text = run("show", entry.name, "--format", form).output
+            assert entry.program.objective_latex in text
+            assert all(row.latex in text for row in entry.program.rows)
+        page = run("show", entry.name, "--format", "html").output
+        assert all(escape(row.meaning) in page for row in entry.program.rows)
+
+
+def test_the_catalogue_lists_every_program():
+    entries = catalogue()
+    lines = run("catalogue").output.splitlines()
+    assert max(map(len, lines)) <= 120
+    for entry in entries:
+        # Names have spaces, and one may begin with another.
+        line = next(line for line in lines if line.startswith(f"{entry.name}  "))
+        kind, variables, constraints, dual = line.split()[-4:]
+        assert (kind, int(variables), int(constraints)) == (
+            entry.program.kind, entry.n_variables, entry.n_constraints
+        )  # fmt: skip
+        assert (dual == "yes") == bool(entry.partner)
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "markdown", "html"])
+def test_the_catalogue_in_every_format(form):
+    done = run("catalogue", "l0-svm", "--format", form)
+    assert done.exit_code == 0
+    entries = catalogue(("l0_svm",))
+    wanted = [
+        [e.name, e.paper, e.equation, e.program.kind, str(e.n_variables), str(e.n_constraints), e.partner]
+        for e in entries
+    ]
+    if form == "csv":
+        found = list(csv.reader(io.StringIO(done.output)))[1:]
+    elif form == "json":
+        found = [[str(value) for value in record.values()] for record in json.loads(done.output)]
+    elif form == "markdown":
+        found = [line.strip("| ").split(" | ") for line in done.output.splitlines()[2:]]
+        found = [[*row, ""][:7] if len(row) < 7 else row for row in found]
+    else:
+        body = done.output.partition("<tbody>")[2]
+        found = [re.findall("<td[^>]*>(.*?)</td>", row) for row in body.split("<tr")[1:]]
+        wanted = [[cell.replace("&", "&amp;") for cell in row] for row in wanted]
+    assert [[cell.strip() for cell in row] for row in found] == wanted
+
+
+def test_the_catalogue_refuses_unknown_families():
+    refused(run("catalogue", "rm"), "no family is called 'rm'; there are svm, sigma_svm, rmm")
+
+
+def without_programs(monkeypatch, *verdicts):
+    """Let verify find one program, and each of some cross-checks end as told."""
+
+    def one_check(seed, families):
+        return [Check("svm", "svm.dual", "clarabel", 1.0, 0.0, 0.0, "w", "ok")] if "svm" in families else []
+
+    def toy(seed):
+        """A toy holds.
+
+        Source: Toys (2001).
+        """
+        return 1.0, 1.0
+
+    def broken(seed):
+        """A toy breaks.
+
+        Source: Toys (2001).
+        """
+        return float(seed), 1.0 + seed
+
+    checks = [
+        Crosscheck(f"T9{i}", "toys", "=", 1e-6, toy if verdict == "ok" else broken)
+        for i, verdict in enumerate(verdicts)
+    ]
+    monkeypatch.setattr("polyopt.verify.verify", one_check)
+    monkeypatch.setattr("polyopt.crosschecks.CROSSCHECKS", tuple(checks))
+
+
+def test_verify_all_tells_by_its_exit_status_whether_every_check_holds(monkeypatch):
+    without_programs(monkeypatch, "ok", "ok")
+    done = run("verify", "--all")
+    assert done.exit_code == 0
+    assert "2 of 2 cross-checks hold" in done.output
+    without_programs(monkeypatch, "ok", "FAILS")
+    done = run("verify", "--all", "--seed", 3)
+    assert done.exit_code == 1
+    assert "1 of 2 cross-checks hold" in done.output
+    assert "FAILING: T91" in done.output
+    row = next(line for line in done.output.splitlines() if line.startswith("T91"))
+    assert row.split()[1:] == ["A", "toy", "breaks", "3", "=", "4", "2.5e-01", "≤", "1e-06", "FAILS"]
+    assert "cross-checks" not in run("verify").output
+
+
+def test_verify_writes_a_page_with_programs_and_cross_checks(monkeypatch, tmp_path):
+    without_programs(monkeypatch, "ok", "FAILS")
+    path = tmp_path / "page.html"
+    done = run("verify", "--html", path)
+    assert done.exit_code == 1, "a check fails"
+    assert f"page: {path}" in done.stderr
+    page = path.read_text(encoding="utf-8")
+    assert "Failing: T91" in page
+    assert "A toy breaks" in page
+    assert "Toys (2001)" in page
+    assert "http" not in page
+    assert all(f"<b>{entry.name}</b>" in page for entry in catalogue())
+    assert page.count("badge green'>ok") == 1 + 1 + 1  # a cross-check, a program, and its one solution
+    assert page.count("<math") > 200
+
+
+def test_verify_runs_the_real_checks(monkeypatch, tmp_path):
+    without_programs(monkeypatch)
+    few = [check for check in CROSSCHECKS if check.family in ("klda", "bounds")]
+    monkeypatch.setattr("polyopt.crosschecks.CROSSCHECKS", tuple(few))
+    done = run("verify", "--all")
+    assert done.exit_code == 0
+    assert f"{len(few)} of {len(few)} cross-checks hold" in done.output
+    assert all(check.name in done.output for check in few)
+
+
+def test_verify_refuses_a_folder_that_is_not_there(tmp_path):
+    refused(run("verify", "--html", tmp_path / "no" / "p.html"), r"--html: the folder .*no does not exist")
 
 
 # -- duals ----------------------------------------------------------------------------------------
@@ -581,7 +719,7 @@ def test_help_is_quick_and_imports_nothing_heavy():
     assert out.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["compare", "show", "verify", "duals", "fit", "predict"])
+@pytest.mark.parametrize("command", ["compare", "catalogue", "show", "verify", "duals", "fit", "predict"])
 def test_every_command_explains_itself(command):
     assert command in run("--help").output
     done = run(command, "--help")

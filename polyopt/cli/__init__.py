@@ -1,4 +1,4 @@
-"""The command line: compare, show, verify, duals, fit, predict, rules.
+"""The command line: compare, catalogue, show, verify, duals, fit, predict, rules.
 
 Every command imports what it needs when it runs, so that ``polyopt --help`` answers at once. Bad input
 ends in one sentence on standard error and exit status 2, never in a traceback.
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from polyopt.cli.catalogue import catalogue
 from polyopt.cli.compare import compare
 from polyopt.cli.duals import duals
 from polyopt.cli.fit import fit
@@ -61,7 +62,7 @@ def _options(
     """Large-margin and polyhedral classifiers as mathematical programs, solved and certified."""
 
 
-for command in (compare, show, verify, duals, fit, predict, rules):
+for command in (compare, catalogue, show, verify, duals, fit, predict, rules):
     app.command()(command)
 
 

@@ -17,6 +17,7 @@ class Format(StrEnum):
     TEXT = "text"
     LATEX = "latex"
     MARKDOWN = "markdown"
+    HTML = "html"
 
 
 def show(
@@ -28,7 +29,7 @@ def show(
 ) -> None:
     """Print a program's mathematics.
 
-    Without a name, it lists what there is to show.
+    Without a name, it lists what there is to show. With --format html it is a page that needs no network.
     """
     import inspect
 
@@ -50,6 +51,11 @@ def show(
         programs = find_programs(name)
     else:
         programs = [program for part in method.programs for program in find_programs(part)]
+    if format is Format.HTML:
+        from polyopt.report.programs import programs_page
+
+        typer.echo(programs_page(programs))
+        return
     typer.echo("\n\n".join(_printed(program, format) for program in programs))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from formulations import FAMILIES, family
+from formulations import FAMILIES
+from formulations.catalogue import catalogue
 
 if TYPE_CHECKING:
     from formulations.program import Program
@@ -14,11 +15,8 @@ __all__ = ["find_programs", "programs_of"]
 
 
 def programs_of(name: str) -> dict[str, Program]:
-    """Every program of a family by its name, primal before dual."""
-    module = family(name)
-    found = [program for pair in module.pairs() for program in (pair.primal, pair.dual)]
-    found += getattr(module, "singles", lambda seed: [])(0)
-    return {program.name: program for program in found}
+    """Every program of a family by its name, each primal before its dual."""
+    return {entry.name: entry.program for entry in catalogue((name.replace("-", "_"),))}
 
 
 def find_programs(name: str) -> list[Program]:

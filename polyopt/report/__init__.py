@@ -1,5 +1,6 @@
-"""The report: one self-contained page with the tables and the pictures of a comparison."""
+"""Self-contained pages: a comparison with its pictures, programs with their mathematics, a verification."""
 
 from polyopt.report.page import write_report
+from polyopt.report.verification import write_verification
 
-__all__ = ["write_report"]
+__all__ = ["write_report", "write_verification"]

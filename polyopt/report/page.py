@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
-from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-import polyopt
 from polyopt.compare.methods import METHODS
 from polyopt.compare.programs import find_programs
 from polyopt.compare.table import CLAIMS, number
+from polyopt.report.frame import framed, part, scrolling
 from polyopt.report.pictures import Picture, pictures_of
 
 if TYPE_CHECKING:
@@ -57,8 +56,7 @@ def write_report(
     """
     sections = [_data_section(comparison, data, on_step) for data in comparison.datasets]
     methods = list(dict.fromkeys(row.method for row in comparison.rows))
-    page = Template(resources.files("polyopt.report").joinpath("page.html").read_text(encoding="utf-8"))
-    text = page.substitute(
+    body = Template(part("page.html")).substitute(
         summary=escape(_summary(comparison)),
         sections="\n".join(sections),
         notes="\n".join(f"<li>{escape(note)}</li>" for note in comparison.notes()),
@@ -66,10 +64,9 @@ def write_report(
             f"<dt>{_badge(name)}</dt><dd>{escape(c.meaning)}</dd>" for name, c in CLAIMS.items()
         ),
         programs="\n".join(_programs(name) for name in methods),
-        version=escape(polyopt.__version__),
     )
     file = Path(path)
-    file.write_text(text, encoding="utf-8")
+    file.write_text(framed("polyopt: exact and fast, side by side", body), encoding="utf-8")
     return file
 
 
@@ -127,12 +124,7 @@ def _table(rows: list[Row]) -> str:
                 f"<tr><td colspan='{len(_COLUMNS)}' class='text quiet'>{escape(row.status)}</td></tr>"
             )
         previous = row.method
-    return _scrolling(head, "".join(body))
-
-
-def _scrolling(head: str, body: str) -> str:
-    """A table that scrolls sideways where the page is too narrow for it."""
-    return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    return scrolling(head, "".join(body))
 
 
 def _cells(row: Row, first: bool) -> list[str]:
@@ -180,5 +172,5 @@ def _program(program: Program) -> str:
     )
     return (
         f"<p class='quiet'>{escape(program.title)}</p>"
-        f"<p class='formula'>{program.sense} {escape(program.objective_text)}</p>" + _scrolling(head, body)
+        f"<p class='formula'>{program.sense} {escape(program.objective_text)}</p>" + scrolling(head, body)
     )

@@ -1,0 +1,96 @@
+"""``polyopt catalogue``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from formulations.catalogue import Entry
+
+
+class Format(StrEnum):
+    """How the list is printed."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    HTML = "html"
+    CSV = "csv"
+    JSON = "json"
+
+
+def catalogue(
+    family: Annotated[
+        str | None, typer.Argument(help="A family (rmm); all by default.", show_default=False)
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
+) -> None:
+    """List every program: paper, equation, class, size, and the dual beside it.
+
+    Classes: LP, QP, QCQP (second-order cones among them), SDP, EXP (logarithms), MILP, MIQP. Sizes are
+    those on the small data on which each family states its programs. polyopt show NAME prints one.
+    """
+    from formulations import FAMILIES
+    from formulations.catalogue import catalogue as list_programs
+    from polyopt.cli.console import output
+    from polyopt.report.programs import CATALOGUE_COLUMNS, catalogue_page, catalogue_rows
+
+    wanted = FAMILIES if family is None else (family.strip().replace("-", "_"),)
+    if not set(wanted) <= set(FAMILIES):
+        raise ValueError(f"no family is called {family!r}; there are {', '.join(FAMILIES)}")
+    entries = list_programs(wanted)
+    names = [name for name, _ in CATALOGUE_COLUMNS]
+    rows = catalogue_rows(entries)
+    if format is Format.TEXT:
+        output().print(_table(entries))
+    elif format is Format.HTML:
+        typer.echo(catalogue_page(entries))
+    elif format is Format.MARKDOWN:
+        lines = [names, ["---"] * len(names), *rows]
+        typer.echo("\n".join(f"| {' | '.join(line)} |" for line in lines))
+    elif format is Format.CSV:
+        import csv
+        import sys
+
+        csv.writer(sys.stdout, lineterminator="\n").writerows([names, *rows])
+    else:
+        import json
+
+        sizes = {"variables", "constraints"}
+        records = [{k: int(v) if k in sizes else v for k, v in zip(names, row, strict=True)} for row in rows]
+        typer.echo(json.dumps(records, indent=2, ensure_ascii=False))
+
+
+def _table(entries: Sequence[Entry]) -> Table:
+    from rich.table import Table
+
+    with_dual = sum(bool(entry.partner) for entry in entries)
+    table = Table(
+        title="Programs", title_justify="left", caption_justify="left", box=None, pad_edge=False,
+        header_style="bold",
+        caption=f"{len(entries)} programs, {with_dual} of them in primal-dual pairs; sizes on small data",
+    )  # fmt: skip
+    table.add_column("name", no_wrap=True)
+    table.add_column("paper", ratio=1)
+    table.add_column("equation", ratio=1)
+    for header in ("class", "variables", "constraints"):
+        table.add_column(header, justify="left" if header == "class" else "right", no_wrap=True)
+    table.add_column("dual", no_wrap=True)
+    family = paper = ""
+    for entry in entries:
+        if family and entry.family != family:
+            table.add_row()
+            paper = ""
+        shown = "" if entry.paper == paper else entry.paper
+        family, paper = entry.family, entry.paper
+        table.add_row(
+            entry.name, shown, entry.equation, entry.program.kind, str(entry.n_variables),
+            str(entry.n_constraints), "yes" if entry.partner else "–",
+        )  # fmt: skip
+    return table

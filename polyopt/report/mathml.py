@@ -1,0 +1,173 @@
+"""Formulas for a page: the LaTeX in which the programs are written, as MathML, which every browser draws."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+__all__ = ["mathml"]
+
+_TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|[0-9]|[^\s]")
+_LETTERS = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "zeta": "ζ", "eta": "η", "theta": "θ",
+    "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ",
+    "phi": "φ", "psi": "ψ", "Sigma": "Σ", "top": "⊤", "ln": "ln", "min": "min", "max": "max",
+}  # fmt: skip
+_OPERATORS = {"le": "≤", "ge": "≥", "succeq": "⪰", "circ": "∘", "in": "∈", "|": "‖", "-": "−", "*": "∗"}
+_FENCES = "()[]|‖"
+_SPACES = {"quad": 1.0, ",": 0.17, " ": 0.35}
+_CELL_ENDS = ("&", r"\\", r"\end")
+_SIZES = {"big": 1.2, "Big": 1.8}
+
+
+def mathml(latex: str, *, display: bool = False) -> str:
+    r"""A formula as a ``<math>`` element.
+
+    Parameters
+    ----------
+    latex : str
+        What :mod:`formulations` uses of LaTeX: letters, scripts, ``\tfrac``, ``\sqrt``, ``\text``,
+        ``\mathrm``, ``\tilde``, sums, relations, fences of two sizes, and ``bmatrix``.
+    display : bool
+        Whether it stands on a line of its own.
+
+    Raises
+    ------
+    ValueError
+        A command that is none of these, or braces that do not match.
+    """
+    reader = _Reader(latex)
+    body = reader.row(())
+    block = " display='block'" if display else ""
+    return f"<math{block} displaystyle='true' alttext='{escape(latex, quote=True)}'>{body}</math>"
+
+
+class _Reader:
+    """A recursive descent over the tokens of one formula."""
+
+    def __init__(self, latex: str):
+        # The words of \text and \mathrm are one token, spaces and all.
+        self.words: list[str] = []
+        kept = re.sub(r"\\(?:text|mathrm)\{([^{}]*)\}", self._keep, latex)
+        self.latex = latex
+        self.tokens: list[str] = re.findall(r"\ue000|" + _TOKEN.pattern, kept)
+        self.place = 0
+
+    def _keep(self, found: re.Match[str]) -> str:
+        upright = found[0].startswith(r"\mathrm")
+        name = "mi" if upright else "mtext"
+        self.words.append(f"<{name}>{escape(found[1])}</{name}>")
+        return "\ue000"
+
+    def peek(self) -> str:
+        return self.tokens[self.place] if self.place < len(self.tokens) else ""
+
+    def take(self) -> str:
+        token = self.peek()
+        if not token:
+            raise ValueError(f"the formula ends too early: {self.latex}")
+        self.place += 1
+        return token
+
+    def row(self, ends: tuple[str, ...]) -> str:
+        """Atoms with their scripts up to one of `ends`, which is left to the caller."""
+        parts = []
+        while self.peek() not in ends:
+            if not self.peek():
+                if not ends:
+                    break
+                raise ValueError(f"the formula ends without {ends[0]}: {self.latex}")
+            parts.append(self.scripted())
+        return f"<mrow>{''.join(parts)}</mrow>"
+
+    def scripted(self) -> str:
+        under = self.peek() in (r"\sum", r"\min", r"\max")
+        base, below, above = self.atom(), "", ""
+        while self.peek() in ("_", "^"):
+            if self.take() == "_":
+                below = self.argument()
+            else:
+                above = self.argument()
+        tags = ("munder", "mover", "munderover") if under else ("msub", "msup", "msubsup")
+        if below and above:
+            return f"<{tags[2]}>{base}{below}{above}</{tags[2]}>"
+        if below:
+            return f"<{tags[0]}>{base}{below}</{tags[0]}>"
+        return f"<{tags[1]}>{base}{above}</{tags[1]}>" if above else base
+
+    def argument(self) -> str:
+        """A group in braces, or a single token."""
+        if self.peek() != "{":
+            return self.atom()
+        self.take()
+        inner = self.row(("}",))
+        self.take()
+        return inner
+
+    def atom(self) -> str:
+        token = self.peek()
+        if token == "{":
+            return self.argument()
+        self.take()
+        if token == "\ue000":
+            return self.words.pop(0)
+        if token.isdigit():
+            return f"<mn>{token}</mn>"
+        if not token.startswith("\\"):
+            return _letter(token) if token.isalpha() else _operator(_OPERATORS.get(token, token))
+        return self.command(token[1:])
+
+    def command(self, name: str) -> str:
+        if name in _LETTERS:
+            return _letter(_LETTERS[name])
+        if name in _OPERATORS:
+            return _operator(_OPERATORS[name])
+        if name in _SPACES:
+            return f"<mspace width='{_SPACES[name]}em'/>"
+        if name in _SIZES:
+            fence = self.take().removeprefix("\\")
+            size = f"{_SIZES[name]}em"
+            return (
+                f"<mo stretchy='true' minsize='{size}' maxsize='{size}'>{_OPERATORS.get(fence, fence)}</mo>"
+            )
+        if name == "sum":
+            return "<mo movablelimits='false'>∑</mo>"
+        if name == "tilde":
+            return f"<mover accent='true'>{self.argument()}<mo stretchy='false'>~</mo></mover>"
+        if name == "sqrt":
+            return f"<msqrt>{self.argument()}</msqrt>"
+        if name in ("tfrac", "frac"):
+            return f"<mfrac>{self.argument()}{self.argument()}</mfrac>"
+        if name == "begin":
+            return self.matrix()
+        raise ValueError(rf"\{name} is not known in {self.latex}")
+
+    def matrix(self) -> str:
+        r"""The rest of ``\begin{bmatrix} a & b \\ c & d \end{bmatrix}``."""
+        self.environment()
+        rows, cells = [], []
+        while True:
+            cells.append(f"<mtd>{self.row(_CELL_ENDS)}</mtd>")
+            end = self.take()
+            if end != "&":
+                rows.append(f"<mtr>{''.join(cells)}</mtr>")
+                cells = []
+            if end == r"\end":
+                self.environment()
+                return f"<mtable class='matrix'>{''.join(rows)}</mtable>"
+
+    def environment(self) -> None:
+        name = ""
+        while self.take() != "}":
+            name += self.tokens[self.place - 1]
+        if name != "{bmatrix":
+            raise ValueError(f"no environment but bmatrix is known, not {name[1:]} in {self.latex}")
+
+
+def _letter(text: str) -> str:
+    return f"<mi>{text}</mi>"
+
+
+def _operator(text: str) -> str:
+    fence = " stretchy='false'" if text in _FENCES else ""
+    return f"<mo{fence}>{escape(text)}</mo>"

@@ -1,0 +1,132 @@
+"""Programs on a page: one after the other with their mathematics, or all of them as a table."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from formulations.typeset import latex_name, size_of
+from polyopt.report.frame import framed, scrolling
+from polyopt.report.mathml import mathml
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from formulations.catalogue import Entry
+    from formulations.program import Program
+
+__all__ = [
+    "CATALOGUE_COLUMNS",
+    "catalogue_page",
+    "catalogue_rows",
+    "catalogue_table",
+    "program_section",
+    "programs_page",
+]
+
+_HEADINGS = ("row", "subject to", "multiplier", "what it means")
+CATALOGUE_COLUMNS = (
+    ("name", "text"), ("paper", "text"), ("equation", "text"), ("class", "text"), ("variables", ""),
+    ("constraints", ""), ("dual beside it", "text"),
+)  # fmt: skip
+
+
+def program_section(program: Program) -> str:
+    """A program's mathematics: objective, rows, and what each multiplier means.
+
+    Parameters
+    ----------
+    program : Program
+        The program.
+
+    Returns
+    -------
+    str
+        HTML, to be put into a page.
+    """
+    verb = r"\min" if program.sense == "minimise" else r"\max"
+    over = r",\, ".join(latex_name(name) for name in program.variables)
+    objective = mathml(rf"{verb}_{{{over}}} \quad {program.objective_latex}", display=True)
+    rows = "".join(
+        f"<tr><td class='text'><code>{escape(row.name)}</code></td>"
+        f"<td class='text'>{mathml(row.latex)}</td>"
+        f"<td class='text'>{mathml(latex_name(row.multiplier))}</td>"
+        f"<td class='text'>{escape(row.meaning)}</td></tr>"
+        for row in program.rows
+    )
+    table = ""
+    if program.rows:
+        head = "".join(f"<th scope='col' class='text'>{heading}</th>" for heading in _HEADINGS)
+        table = scrolling(head, rows, "prose")
+    return (
+        f"<div class='program'><p class='quiet'>{escape(program.title)} — {escape(program.source)}. "
+        f"{escape(size_of(program))}.</p>"
+        f"{objective}{table}</div>"
+    )
+
+
+def programs_page(programs: Sequence[Program]) -> str:
+    """A page that shows some programs.
+
+    Parameters
+    ----------
+    programs : sequence of Program
+        At least one.
+    """
+    names = ", ".join(dict.fromkeys(program.name for program in programs))
+    heading = names if len(programs) == 1 else "Programs"
+    sections = "".join(f"<h2>{escape(p.name)}</h2>{program_section(p)}" for p in programs)
+    body = program_section(programs[0]) if len(programs) == 1 else sections
+    return framed(f"polyopt: {names}", f"<h1>{escape(heading)}</h1>{body}")
+
+
+def catalogue_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
+    """The cells of the catalogue, a row for each program, as text.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        The programs.
+    """
+    return [
+        (
+            entry.name, entry.paper, entry.equation, entry.program.kind, str(entry.n_variables),
+            str(entry.n_constraints), entry.partner,
+        )
+        for entry in entries
+    ]  # fmt: skip
+
+
+def catalogue_table(entries: Sequence[Entry]) -> str:
+    """The catalogue as an HTML table.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        The programs.
+    """
+    head = "".join(f"<th scope='col' class='{kind}'>{name}</th>" for name, kind in CATALOGUE_COLUMNS)
+    body, family = [], ""
+    for entry, cells in zip(entries, catalogue_rows(entries), strict=True):
+        first = " class='first'" if entry.family != family else ""
+        family = entry.family
+        columns = zip(cells, CATALOGUE_COLUMNS, strict=True)
+        body.append(
+            f"<tr{first}>"
+            + "".join(f"<td class='{kind}'>{escape(cell)}</td>" for cell, (_, kind) in columns)
+            + "</tr>"
+        )
+    return scrolling(head, "".join(body), "prose")
+
+
+def catalogue_page(entries: Sequence[Entry]) -> str:
+    """A page with the catalogue.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        The programs.
+    """
+    note = "Sizes are those on each family's own small data."
+    text = f"<h1>Programs</h1><p class='quiet'>{len(entries)} programs. {note}</p>{catalogue_table(entries)}"
+    return framed("polyopt: the catalogue of programs", text)

@@ -1,0 +1,123 @@
+"""`write_verification`: every program and every cross-check on one page that needs no network."""
+
+from __future__ import annotations
+
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from polyopt.crosschecks.table import summary, tolerance_of
+from polyopt.report.frame import framed, scrolling
+from polyopt.report.programs import program_section
+from polyopt.verify import TOLERANCE, falls_short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from formulations.catalogue import Entry
+    from polyopt.crosschecks import Outcome
+    from polyopt.verify import Check
+
+__all__ = ["write_verification"]
+
+_COLOURS = {"ok": "green", "FAILS": "red", "gave up": "yellow", "not run": "yellow"}
+_CROSSCHECKS = (
+    ("", "text"), ("identity", "text"), ("computed", ""), ("", ""), ("expected", ""), ("differs", ""),
+    ("tolerance", ""), ("", "text"), ("source", "text"),
+)  # fmt: skip
+_SOLUTIONS = (
+    ("by", "text"), ("value", ""), ("differs", ""), ("residual", ""), ("worst at", "text"), ("", "text"),
+)  # fmt: skip
+_LEGEND = (
+    "T: identities. X: more of them. N: what a paper prints in error and is not so; they fail if someone "
+    "changes the code to match the print. Of vectors, the pair is shown that is farthest from what must "
+    "hold. Differences are relative to the largest expected number, absolute where that is 0."
+)
+
+
+def write_verification(
+    entries: Sequence[Entry], checks: list[Check], outcomes: list[Outcome], path: str | Path
+) -> Path:
+    """Write one self-contained page.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        The programs, from :func:`formulations.catalogue.catalogue`.
+    checks : list of Check
+        What :func:`polyopt.verify.verify` found about them.
+    outcomes : list of Outcome
+        The cross-checks, evaluated.
+    path : str or Path
+        The file to write, in UTF-8; one that is there is replaced.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be written.
+    """
+    short = falls_short(checks)
+    failing = [outcome.check.name for outcome in outcomes if outcome.verdict == "FAILS"]
+    verdict = "" if not (short or failing) else f" Failing: {escape(', '.join([*short, *failing]))}."
+    body = (
+        "<h1>Programs and cross-checks, verified</h1>"
+        f"<p>{len(entries)} programs, each solved by every solver that can, each point checked against the "
+        f"optimality conditions at {TOLERANCE:g}; {escape(summary(outcomes))}.{verdict}</p>"
+        f"<section><h2>Cross-checks</h2><p class='quiet'>{_LEGEND}</p>{_crosschecks(outcomes)}</section>"
+        "<section><h2>The programs</h2><p class='quiet'>Sizes are those on each family's own small data.</p>"
+        f"{''.join(_program(entry, checks, entry.name in short) for entry in entries)}</section>"
+    )
+    file = Path(path)
+    file.write_text(framed("polyopt: programs and cross-checks, verified", body), encoding="utf-8")
+    return file
+
+
+def _badge(verdict: str) -> str:
+    return f"<span class='badge {_COLOURS[verdict]}'>{escape(verdict)}</span>"
+
+
+def _head(columns: tuple[tuple[str, str], ...]) -> str:
+    return "".join(f"<th scope='col' class='{kind}'>{name}</th>" for name, kind in columns)
+
+
+def _row(cells: Sequence[str], columns: tuple[tuple[str, str], ...], style: str = "") -> str:
+    """A row of a table; the cells are HTML."""
+    pairs = zip(cells, columns, strict=True)
+    return (
+        f"<tr class='{style}'>" + "".join(f"<td class='{kind}'>{c}</td>" for c, (_, kind) in pairs) + "</tr>"
+    )
+
+
+def _crosschecks(outcomes: list[Outcome]) -> str:
+    rows = []
+    for _, group in groupby(outcomes, key=lambda outcome: outcome.check.family):
+        for place, o in enumerate(group):
+            note = f"<br><span class='quiet'>{escape(o.note)}</span>" if o.note else ""
+            cells = (
+                o.check.name, escape(o.check.identity) + note, f"{o.computed:.6g}", o.check.relation,
+                f"{o.expected:.6g}", f"{o.difference:.1e}", tolerance_of(o), _badge(o.verdict),
+                f"<span class='quiet'>{escape(o.check.source)}</span>",
+            )  # fmt: skip
+            rows.append(_row(cells, _CROSSCHECKS, "first" if place == 0 else ""))
+    return scrolling(_head(_CROSSCHECKS), "".join(rows), "prose checks")
+
+
+def _program(entry: Entry, checks: list[Check], short: bool) -> str:
+    """A program to be opened: its mathematics, and what each solver made of it."""
+    own = [check for check in checks if check.program == entry.name]
+    verdict = "FAILS" if short else "ok" if any(check.verdict == "ok" for check in own) else "not run"
+    cells = [
+        (
+            escape(c.solver), f"{c.value:.8g}", f"{c.difference:.1e}", f"{c.residual:.1e}",
+            escape(c.where), _badge(c.verdict),
+        )
+        for c in own
+    ]  # fmt: skip
+    rows = "".join(_row(row, _SOLUTIONS) for row in cells)
+    partner = f" · with {escape(entry.partner)}" if entry.partner else ""
+    return (
+        f"<details><summary><b>{escape(entry.name)}</b> {escape(entry.program.title)} "
+        f"<span class='quiet'>{escape(entry.program.kind)}{partner}</span> {_badge(verdict)}</summary>"
+        f"{program_section(entry.program)}{scrolling(_head(_SOLUTIONS), rows)}</details>"
+    )

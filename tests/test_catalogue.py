@@ -1,0 +1,188 @@
+"""The catalogue has every program there is, and its mathematics can be drawn."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+from html.parser import HTMLParser
+from importlib import import_module
+from xml.etree import ElementTree
+
+import pytest
+
+import formulations
+from formulations import FAMILIES
+from formulations.catalogue import catalogue
+from formulations.program import Program
+from formulations.typeset import latex_name
+from polyopt.report.mathml import mathml
+from polyopt.report.programs import program_section, programs_page
+
+ENTRIES = catalogue()
+
+
+def makers():
+    """Every public function of the package that returns a program, as (module, name)."""
+    found = []
+    for info in pkgutil.iter_modules(formulations.__path__):
+        module = import_module(f"formulations.{info.name}")
+        for name in getattr(module, "__all__", ()):
+            thing = getattr(module, name)
+            returned = inspect.signature(thing).return_annotation if inspect.isfunction(thing) else None
+            if returned == "Program" and thing.__module__ == module.__name__:
+                found.append((info.name, name))
+    return found
+
+
+@pytest.mark.parametrize(("module", "name"), makers())
+def test_every_public_function_that_makes_a_program_is_in_the_catalogue(module, name, monkeypatch):
+    made = []
+    original = getattr(import_module(f"formulations.{module}"), name)
+
+    def recorded(*arguments, **named):
+        program = original(*arguments, **named)
+        made.append(program.name)
+        return program
+
+    monkeypatch.setattr(import_module(f"formulations.{module}"), name, recorded)
+    # Its own family lists it: cpm_global has no dual, and is in the room of the cpm.
+    listed = {entry.name for entry in catalogue((module.removesuffix("_global"),))}
+    assert set(made) & listed, f"no family lists what formulations.{module}.{name} makes"
+
+
+def test_the_makers_are_found():
+    assert len(makers()) >= 30
+    assert {module for module, _ in makers()} == {*FAMILIES, "cpm_global"}
+
+
+def test_names_are_unique_and_partners_are_there():
+    by_name = {entry.name: entry for entry in ENTRIES}
+    assert len(by_name) == len(ENTRIES)
+    for entry in ENTRIES:
+        if entry.partner:
+            partner = by_name[entry.partner]
+            assert partner.partner == entry.name
+            assert {partner.program.sense, entry.program.sense} == {"minimise", "maximise"}
+    alone = {entry.name for entry in ENTRIES if not entry.partner}
+    assert alone == {"rmm.subproblem", "cpm.mixed_integer", "l0_svm.mixed_integer"}
+
+
+def test_what_it_says_of_a_program():
+    entry = next(entry for entry in ENTRIES if entry.name == "rmm.qcqp_dual")
+    assert (entry.family, entry.paper, entry.equation) == (
+        "rmm",
+        "Shivaswamy & Jebara (2008)",
+        "eq. (6), corrected",
+    )
+    assert (entry.program.kind, entry.partner) == ("SDP", "rmm.qcqp")
+    # alpha and lam of 40 samples each, and t; a matrix of size 3 + 2 and three boxes
+    assert (entry.n_variables, entry.n_constraints) == (81, 25 + 120)
+    kinds = {entry.program.kind for entry in ENTRIES}
+    assert kinds == {"LP", "QP", "QCQP", "SDP", "EXP", "MILP", "MIQP"}
+    for entry in ENTRIES:
+        assert entry.paper
+        assert re.search(r"\(\d{4}\)$|slides$", entry.paper)
+        assert entry.program.source.startswith(entry.paper)
+        assert entry.program.source.endswith(entry.equation)
+
+
+# -- mathematics on a page ------------------------------------------------------------------------
+
+
+def shown(latex):
+    """The text of a formula, in reading order."""
+    return "".join(ElementTree.fromstring(mathml(latex)).itertext())
+
+
+@pytest.mark.parametrize("program", [pytest.param(e.program, id=e.name) for e in ENTRIES])
+def test_every_formula_is_drawn(program):
+    formulas = [program.objective_latex, *(row.latex for row in program.rows)]
+    formulas += [latex_name(name) for name in (*program.variables, *(row.multiplier for row in program.rows))]
+    for formula in formulas:
+        assert "\\" not in shown(formula)
+        letters = re.findall(
+            r"(?<![\\a-zA-Z])[a-zA-Z](?![a-zA-Z])", re.sub(r"\\[a-zA-Z]+(\{[a-z]+\})?", " ", formula)
+        )
+        assert all(letter in shown(formula) for letter in letters)
+
+
+@pytest.mark.parametrize(
+    ("latex", "xml"),
+    [
+        (r"\tfrac12\|w\|^2", "<mfrac><mn>1</mn><mn>2</mn></mfrac>"),
+        (r"\sum_{ik}", "<munder><mo movablelimits='false'>∑</mo><mrow><mi>i</mi><mi>k</mi></mrow></munder>"),
+        (r"\lambda^*_i", "<msubsup><mi>λ</mi><mi>i</mi><mo>∗</mo></msubsup>"),
+        (
+            r"s_{\text{box}} \le 1",
+            "<msub><mi>s</mi><mrow><mtext>box</mtext></mrow></msub><mo>≤</mo><mn>1</mn>",
+        ),
+        (r"\tilde x_i", "<msub><mover accent='true'><mi>x</mi>"),
+        (r"a < b", "<mi>a</mi><mo>&lt;</mo><mi>b</mi>"),
+        (r"\begin{bmatrix} a & b \\ c & d\end{bmatrix}", "<mtr><mtd><mrow><mi>c</mi></mrow></mtd>"),
+        (r"\sqrt{2E}", "<msqrt><mrow><mn>2</mn><mi>E</mi></mrow></msqrt>"),
+        (r"\mathrm{Ent}(p)", "<mi>Ent</mi>"),
+    ],
+)
+def test_latex_becomes_mathml(latex, xml):
+    drawn = mathml(latex)
+    ElementTree.fromstring(drawn)
+    assert xml in drawn
+
+
+@pytest.mark.parametrize(
+    ("latex", "message"),
+    [
+        (r"\nonsense x", r"\\nonsense is not known"),
+        (r"\tfrac{1", "ends without }"),
+        (r"x^", "ends too early"),
+        (r"\begin{cases} a\end{cases}", "no environment but bmatrix"),
+    ],
+)
+def test_latex_that_is_not_known_is_refused(latex, message):
+    with pytest.raises(ValueError, match=message):
+        mathml(latex)
+
+
+class Tags(HTMLParser):
+    """The tags of a page and its text; every tag is closed in order."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.text, self.open = [], "", []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_a_page_of_programs_stands_alone_and_says_everything():
+    programs = [entry.program for entry in ENTRIES if entry.family in ("rmm", "spla1")]
+    page = Tags(programs_page(programs))
+    for program in programs:
+        assert program.title in page.text
+        assert program.source in page.text
+        assert all(row.meaning in page.text and row.name in page.text for row in program.rows)
+    assert sum(tag == "math" for tag, _ in page.tags) == sum(1 + 2 * len(p.rows) for p in programs)
+    for tag, attributes in page.tags:
+        assert tag not in ("script", "link", "img", "iframe")
+        assert not {"src", "href"} & attributes.keys()
+
+
+def test_what_a_program_says_is_escaped():
+    row = ENTRIES[0].program
+    odd = Program("a<b", "A <title> & more", "B (2001)", row.objective, "x", "x", row.variables, row.rows)
+    assert "A &lt;title&gt; &amp; more" in program_section(odd)
+    assert "<title> &" not in program_section(odd)
