@@ -193,8 +193,9 @@ def no_bound_on_the_norm(seed: int) -> Pair:
 def elite_of_nine_tenths(seed: int) -> Pair:
     """Cross-entropy: with nine tenths of the patterns as elite the search stays diffuse (entropy, nats).
 
-    The slides' “1 − ρ percentile” of a minimisation keeps these; the ρ-quantile concentrates. Source:
-    Mannor, Peleg & Rubinstein, slides.
+    The slides' “1 − ρ percentile” of a minimisation keeps these; the ρ-quantile concentrates.
+
+    Source: Mannor, Peleg & Rubinstein, slides.
     """
     best = generator(seed).random(20) < 0.5
 

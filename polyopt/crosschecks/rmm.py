@@ -310,7 +310,7 @@ def interior_point(seed: int) -> Pair:
     return [fast.objective, float(fast.bound or np.nan)], rmm.qp(*s.data).solve().objective
 
 
-@_REGISTRY.add("N03", 1e-4, ">")
+@_REGISTRY.add("N03", 1e-6, ">")
 def printed_dual(seed: int) -> Pair:
     """RMM: the printed (6), without −(Σ α_i y_i)²/(2 Σ λ_i), exceeds the primal optimum at the multipliers.
 
