@@ -93,6 +93,10 @@ class Method:
         Its fast or stochastic solver; the other is ``"exact"``.
     proving : str
         The solver that proves the optimum where the others prove less; empty where they do not.
+    is_integer : bool
+        Whether the program is an integer one, which may take for ever.
+    duals_of : str
+        The program whose multipliers the estimator keeps, where it is not the first of `programs`.
     unit : str
         What an iteration of the fast solver is.
     counts : str
@@ -119,6 +123,8 @@ class Method:
     rule: str = ""
     tuning: Tuning | None = None
     proving: str = ""
+    is_integer: bool = False
+    duals_of: str = ""
 
     def solvers(self, prove: bool = False) -> tuple[str, ...]:
         """The solvers to compare: the exact one, the fast one, and at will the proving one."""
@@ -201,6 +207,32 @@ _BOUND: dict[str, Any] = {
 }
 
 
+def _sparse(name: str, kernel: str, **rest: Any) -> Method:
+    return Method(
+        name=name if kernel == "linear" else f"{name}-rbf",
+        counts="support vectors",
+        settings={"C": 1.0, "kernel": kernel},
+        **rest,
+    )
+
+
+_ONE_NORM: dict[str, Any] = {
+    "programs": ("svm.one_norm", "svm.one_norm_dual"),
+    "home": "polyopt.estimators.one_norm.OneNormSVM",
+    "fast": "highs",
+    "unit": "pivots",
+}
+_L0: dict[str, Any] = {
+    "programs": ("l0_svm.mixed_integer", "l0_svm.relaxation"),
+    "home": "polyopt.estimators.l0_svm.CrossEntropySVM",
+    "fast": "ce",
+    "unit": "iterations",
+    "proving": "tree",
+    "is_integer": True,
+    "duals_of": "l0_svm.pattern",
+}
+
+
 def _polyhedral(name: str, title: str, programs: tuple[str, str], home: str, **rest: Any) -> Method:
     return Method(
         name=name,
@@ -230,6 +262,10 @@ METHODS: dict[str, Method] = {
         ),
         _hinge("rmm", _RMM[0], ("rmm.qp", "rmm.qp_dual"), _RMM[1], "linear", **_BOUND),
         _hinge("rmm-rbf", _RMM[0], ("rmm.qp (kernel)", "rmm.kernel_dual"), _RMM[1], "rbf", **_BOUND),
+        _sparse("one-norm-svm", "linear", title="One-norm SVM, linear", **_ONE_NORM),
+        _sparse("one-norm-svm", "rbf", title="One-norm SVM, RBF kernel", **_ONE_NORM),
+        _sparse("ce-svm", "linear", title="L0 support vector machine, linear", **_L0),
+        _sparse("ce-svm", "rbf", title="L0 support vector machine, RBF kernel", **_L0),
         Method(
             name="cpm",
             title="Convex Polytope Machine",

@@ -49,12 +49,13 @@ class CrossEntropySVM(ExpansionClassifier):
         Degree of the polynomial kernel.
     coef0 : float, default=0.0
         Constant of the polynomial and sigmoid kernels.
-    solver : {"ce", "milp", "tree", "one-norm", "exact"}, default="ce"
-        "ce" is the cross-entropy method. "milp" proves the optimum by the integer program in HiGHS, from the
-        cross-entropy method's answer; on more than some hundred samples it may take for ever without a
-        `time_limit`. "one-norm" is the support of the relaxation, the one-norm machine with the price 1/C,
-        fitted once more: two linear programs. "exact" is the explicit program of
-        ``formulations.l0_svm.mixed_integer`` by a general solver, for comparison.
+    solver : {"auto", "ce", "milp", "tree", "one-norm", "exact"}, default="auto"
+        "ce" (and "auto") is the cross-entropy method. "milp" and "tree" start from its answer and prove the
+        optimum, "milp" by the integer program in HiGHS, "tree" by branch and bound over the relaxation; on
+        more than some hundred samples they may take for ever without a `time_limit`. "one-norm" is the
+        support of the relaxation, the one-norm machine with the price 1/C, fitted once more: two linear
+        programs. "exact" is the explicit program of ``formulations.l0_svm.mixed_integer`` by a general
+        solver, for comparison.
     prior : {"relaxation"} or float, default="relaxation"
         Probabilities that the cross-entropy method starts from: the relaxation's α_j/C, or one number for
         all. Under 0.1 a search may end at once where most good patterns need more.
@@ -135,7 +136,7 @@ class CrossEntropySVM(ExpansionClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **EXPANSION_PARAMETERS,
-        "solver": [StrOptions({"ce", "milp", "tree", "one-norm", "exact"})],
+        "solver": [StrOptions({"auto", "ce", "milp", "tree", "one-norm", "exact"})],
         "prior": [StrOptions({"relaxation"}), Interval(Real, 0, 1, closed="neither")],
         "rank": [StrOptions({"drawn", "improved"})],
         "svm_screen": ["boolean"],
@@ -159,7 +160,7 @@ class CrossEntropySVM(ExpansionClassifier):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
-        solver: str = "ce",
+        solver: str = "auto",
         prior: str | float = "relaxation",
         rank: str = "drawn",
         svm_screen: bool = False,
@@ -209,7 +210,7 @@ class CrossEntropySVM(ExpansionClassifier):
         self.score_ = self.solution_.objective
 
     def _solve(self, K: Array, y: Array, weights: Array) -> Solution:
-        self.solver_ = self.solver
+        self.solver_ = "ce" if self.solver == "auto" else self.solver
         data = as_l0_data(K, y, self.C, weights)
         if not self.svm_screen:
             return self._find(data)

@@ -80,6 +80,13 @@ class CrossEntropyResult:
     failures: dict[str, int]
     seconds: float
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Plain values only, so that formats without enumerations can save it."""
+        return {**self.__dict__, "status": self.status.name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({**state, "status": Status[state["status"]]})
+
 
 def cross_entropy_minimize(
     score: Callable[..., Any],

@@ -193,6 +193,7 @@ class _Search:
     def run(self, flips: bool, **settings: Any) -> Status:
         """One run of the cross-entropy method, and its flips; how it ended."""
         scorer, clock = self._scorer, self._clock
+        scorer.begin()
         incumbents = np.stack([self._rounded, np.zeros_like(self._rounded)])
         found = cross_entropy_minimize(
             scorer, len(self._rounded), batch=True, improve=scorer.improve, incumbents=incumbents,
@@ -210,7 +211,11 @@ class _Search:
             self._moves += end.moves
             self._keep(end.pattern, end.score, end.is_local_optimum)
             score = min(score, end.score)
+            if end.interrupted:
+                found = replace(found, status=Status.INTERRUPTED)
         self._scores.append(score)
+        if found.status is Status.INTERRUPTED:
+            return found.status
         return Status.TIME_LIMIT if clock.is_over else found.status
 
     @property

@@ -11,19 +11,22 @@ some dozens of programs prove that a whole neighbourhood, thousands of patterns,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.solution import Status
+from polyopt.outer.patterns import with_ties
 from polyopt.outer.starts import TIE
+from polyopt.solvers.l0_lp import PatternLP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from polyopt.outer.l0_scores import Work
     from polyopt.solvers.clock import Clock
-    from polyopt.solvers.l0_lp import CutPool, PatternLP, PatternSolution
+    from polyopt.solvers.l0_lp import CutPool, PatternSolution
 
     Bits = NDArray[np.bool_]
 
@@ -41,13 +44,16 @@ class Flipped:
     pattern : ndarray of bool, shape (p,)
         The pattern: the support of its coefficients.
     solution : PatternSolution
-        Its program's.
+        Its program's; or that of a larger pattern, where its own came to nothing better.
     score : float
         Its score.
     moves : int
         Flips and swaps made.
     is_local_optimum : bool
-        Whether no flip and no swap lowers the score by more than 1e-9 of it; else the time was up.
+        Whether no flip and no swap lowers the score by more than 1e-9 of it, as far as the programs' own
+        optima go; else the time was up, or a neighbour's program has no answer.
+    interrupted : bool
+        Whether Ctrl-C ended it.
     """
 
     pattern: Bits
@@ -55,10 +61,14 @@ class Flipped:
     score: float
     moves: int
     is_local_optimum: bool
+    interrupted: bool = False
 
 
 def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: Clock, work: Work) -> Flipped:
     """Flip and swap centres until nothing is gained.
+
+    Where it ends depends on the pattern alone, not on the cuts known nor on what the model has solved: those
+    rule out what is no better, and each pattern moved to is solved from nothing.
 
     Parameters
     ----------
@@ -69,60 +79,73 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
     pattern : ndarray of bool, shape (p,)
         Where to begin.
     clock : Clock
-        When time is up, the best pattern so far is the answer.
+        When time is up, the best pattern so far is the answer; so it is after Ctrl-C, once there is one.
     work : Work
         Counts the programs.
     """
     data = model.data
+    apart = PatternLP(data.K, data.y, data.C, data.weights, data.centres)
 
-    def solve(pattern: Bits, cutoff: float | None = None) -> PatternSolution:
-        found = model.solve(pattern, time_limit=clock.left, cutoff=cutoff)
+    def learn(found: PatternSolution) -> PatternSolution:
         work.count(found)
         pool.add(*found.cut)
         return found
 
-    def settle(found: PatternSolution) -> tuple[Bits, PatternSolution, float]:
-        """The support, and its own program: only that one's multipliers tell of the support's neighbours."""
-        while True:
-            support = data.support(found.alpha)
-            own = solve(support)
-            if not np.isfinite(own.value):
-                return support, found, data.score(found.alpha, found.b)
-            if data.support(own.alpha).sum() == support.sum():
-                return support, own, data.score(own.alpha, own.b)
-            found = own
+    def settle(pattern: Bits, best: PatternSolution) -> Flipped:
+        """The support, and its own program: only that one's multipliers tell of the support's neighbours.
 
-    first = solve(pattern)
-    if not np.isfinite(first.value):  # HiGHS failed: what can be said of the pattern is said of none at all
-        return Flipped(pattern, first, np.inf, 0, is_local_optimum=False)
-    at, found, score = settle(first)
-    refused: set[bytes] = set()
+        Not worse than the solution given, which need not be the one that another basis leads to.
+        """
+        while True:
+            own = learn(apart.prepare(pattern, time_limit=clock.left))
+            if not data.score(own.alpha, own.b) <= with_ties(data.score(best.alpha, best.b)):
+                return Flipped(data.support(best.alpha), best, data.score(best.alpha, best.b), moves, False)
+            support = data.support(own.alpha)
+            if support.sum() == pattern.sum():
+                return Flipped(support, own, data.score(own.alpha, own.b), moves, False)
+            pattern, best = support, own
+
     moves = 0
-    while True:
-        aim = score - TIE * abs(score)
-        better = None
-        for flips in _worthwhile(at, data.C, found, aim):
-            if clock.is_over:
-                return Flipped(at, found, score, moves, is_local_optimum=False)
-            neighbours = np.repeat(at[None], len(flips), axis=0)
-            for neighbour, pair in zip(neighbours, flips, strict=True):
-                neighbour[pair[pair >= 0]] ^= True
-            bounds = neighbours.sum(axis=1) + data.C * pool.bounds(neighbours)
-            for neighbour in neighbours[bounds < aim]:
-                key = np.packbits(neighbour).tobytes()
-                if key in refused:
-                    continue
-                refused.add(key)
-                tried = solve(neighbour, cutoff=(aim - neighbour.sum()) / data.C)
-                if np.isfinite(tried.value) and data.score(tried.alpha, tried.b) < aim:
-                    better = tried
+    first = learn(apart.prepare(pattern, time_limit=clock.left))
+    if not np.isfinite(first.value):  # HiGHS failed: what can be said of the pattern is said of none at all
+        return Flipped(pattern, first, np.inf, moves, is_local_optimum=False)
+    here = settle(pattern, first)
+    refused: set[bytes] = set()
+    try:
+        while True:
+            aim = here.score - TIE * abs(here.score)
+            better, is_proven = None, True
+            for flips in _worthwhile(here.pattern, data.C, here.solution, aim):
+                if clock.is_over:
+                    return here
+                neighbours = np.repeat(here.pattern[None], len(flips), axis=0)
+                for neighbour, pair in zip(neighbours, flips, strict=True):
+                    neighbour[pair[pair >= 0]] ^= True
+                bounds = neighbours.sum(axis=1) + data.C * pool.bounds(neighbours)
+                for neighbour in neighbours[bounds < aim]:
+                    key = np.packbits(neighbour).tobytes()
+                    if key in refused:
+                        continue
+                    cutoff = (aim - neighbour.sum()) / data.C
+                    tried = learn(model.solve(neighbour, time_limit=clock.left, cutoff=cutoff))
+                    # Not the score of its support: where there are several, that is a matter of the basis.
+                    if data.pattern_score(neighbour, tried.value) < aim:
+                        moves += 1
+                        better = settle(neighbour, tried)
+                        if better.score < aim:
+                            break
+                        moves, better, is_proven = moves - 1, None, False
+                    elif tried.status in (Status.OPTIMAL, Status.CUT_OFF):
+                        refused.add(key)
+                    else:
+                        is_proven = False
+                if better is not None:
                     break
-            if better is not None:
-                break
-        if better is None:
-            return Flipped(at, found, score, moves, is_local_optimum=True)
-        at, found, score = settle(better)
-        moves += 1
+            if better is None:
+                return replace(here, is_local_optimum=is_proven)
+            here = better
+    except KeyboardInterrupt:
+        return replace(here, interrupted=True)
 
 
 def _worthwhile(at: Bits, C: float, found: PatternSolution, aim: float) -> list[NDArray[np.intp]]:

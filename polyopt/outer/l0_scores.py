@@ -111,6 +111,11 @@ class PatternScorer:
         self._batch_of: dict[bytes, int] = {}  # of what has been screened
         self._batches: list[Bits] = []
 
+    def begin(self) -> None:
+        """A new run: every pattern is new again, whether it has been solved before or ruled out."""
+        self._batch_of.clear()
+        self._batches.clear()
+
     def __call__(self, patterns: Bits, threshold: float, wanted: int) -> Vector:
         """S of each pattern; infinite where it is proven to be too high, nan where there is none.
 
