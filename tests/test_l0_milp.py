@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 from functools import cache
+from threading import Timer
 
 import highspy
 import numpy as np
@@ -208,6 +211,28 @@ def test_ctrl_c_keeps_the_best_point(solve):
     assert len(calls) == 1
     assert found.objective <= data.score(first.alpha, first.b)
     assert found.bound < found.objective
+
+
+@pytest.mark.parametrize("solve", SOLVERS)
+def test_an_error_in_progress_is_raised(solve):
+    def fail(record):
+        raise RuntimeError("of the caller's")
+
+    with pytest.raises(RuntimeError, match="of the caller's"):
+        solve(large()[0], progress=fail)
+
+
+@pytest.mark.parametrize("solve", SOLVERS)
+def test_a_real_signal_stops_it(solve):
+    data = problem("rbf", 90, seed=1)
+    timer = Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        found = solve(data, time_limit=30.0)
+    finally:
+        timer.cancel()
+    check(data, found)
+    assert found.status is Status.INTERRUPTED
 
 
 @pytest.mark.parametrize("solve", SOLVERS)

@@ -5,6 +5,7 @@
 
 is program (3) of :mod:`formulations.l0_svm` in a = α / C: the cap is 1, and the only big M. The model goes to
 HiGHS as it is: where it is easy, a modelling language takes longer to build it than HiGHS to solve it.
+:mod:`polyopt.solvers.l0_tree` solves the same program, and proves more in the same time.
 """
 
 from __future__ import annotations
@@ -254,6 +255,7 @@ class _Run:
                 interrupted = self.stop = True
             except BaseException:
                 self.stop = True
+                thread.join()
                 raise
         if self.failed:
             return Status.FAILED
