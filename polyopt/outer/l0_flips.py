@@ -91,30 +91,35 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
         pool.add(*found.cut)
         return found
 
-    def settle(pattern: Bits, best: PatternSolution) -> Flipped:
+    def score(found: PatternSolution) -> float:
+        return data.score(found.alpha, found.b) if np.isfinite(found.value) else np.inf
+
+    def settle(pattern: Bits, moves: int, best: PatternSolution | None = None) -> Flipped:
         """The support, and its own program: only that one's multipliers tell of the support's neighbours.
 
         Not worse than the solution given, which need not be the one that another basis leads to.
         """
         while True:
             own = learn(apart.prepare(pattern, time_limit=clock.left))
-            if not data.score(own.alpha, own.b) <= with_ties(data.score(best.alpha, best.b)):
-                return Flipped(data.support(best.alpha), best, data.score(best.alpha, best.b), moves, False)
-            support = data.support(own.alpha)
-            if support.sum() == pattern.sum():
-                return Flipped(support, own, data.score(own.alpha, own.b), moves, False)
-            pattern, best = support, own
+            if best is not None and not score(own) <= with_ties(score(best)):
+                break
+            if not np.isfinite(own.value):  # of what HiGHS failed in, nothing can be said
+                return Flipped(pattern, own, np.inf, moves, is_local_optimum=False)
+            best, size = own, pattern.sum()
+            pattern = data.support(own.alpha)
+            if pattern.sum() == size:
+                break
+        return Flipped(data.support(best.alpha), best, score(best), moves, is_local_optimum=False)
 
-    moves = 0
-    first = learn(apart.prepare(pattern, time_limit=clock.left))
-    if not np.isfinite(first.value):  # HiGHS failed: what can be said of the pattern is said of none at all
-        return Flipped(pattern, first, np.inf, moves, is_local_optimum=False)
-    here = settle(pattern, first)
+    here = settle(pattern, 0)
+    if not np.isfinite(here.score):
+        return here
     refused: set[bytes] = set()
     try:
         while True:
             aim = here.score - TIE * abs(here.score)
-            better, is_proven = None, True
+            better: Flipped | None = None
+            is_proven = True
             for flips in _worthwhile(here.pattern, data.C, here.solution, aim):
                 if clock.is_over:
                     return here
@@ -130,11 +135,11 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
                     tried = learn(model.solve(neighbour, time_limit=clock.left, cutoff=cutoff))
                     # Not the score of its support: where there are several, that is a matter of the basis.
                     if data.pattern_score(neighbour, tried.value) < aim:
-                        moves += 1
-                        better = settle(neighbour, tried)
-                        if better.score < aim:
+                        settled = settle(neighbour, here.moves + 1, tried)
+                        if settled.score < aim:
+                            better = settled
                             break
-                        moves, better, is_proven = moves - 1, None, False
+                        is_proven = False
                     elif tried.status in (Status.OPTIMAL, Status.CUT_OFF):
                         refused.add(key)
                     else:
