@@ -276,7 +276,7 @@ class CrossEntropySVM(ExpansionClassifier):
     def _solve_explicitly(self, data: L0Data) -> Solution:
         """The program of `formulations` as it stands, and the linear program of the pattern that it finds."""
         from formulations import l0_svm
-        from polyopt.solvers.l0_milp import finished
+        from polyopt.solvers.l0_point import finished
         from polyopt.solvers.one_norm import solve_relaxation
 
         program = l0_svm.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)

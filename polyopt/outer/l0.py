@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.recovery import best_intercept, slacks
 from formulations.solution import Solution, Status
 from polyopt.outer.cross_entropy import cross_entropy_minimize
 from polyopt.outer.l0_flips import descend_by_flips
@@ -22,6 +21,7 @@ from polyopt.outer.patterns import with_ties
 from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0_lp import PatternLP
+from polyopt.solvers.l0_point import finished
 from polyopt.solvers.one_norm import solve_relaxation
 
 if TYPE_CHECKING:
@@ -258,30 +258,14 @@ def _solution(
     data: L0Data, pattern: Bits, relaxation: Solution, status: Status, solver: str, clock: Clock
 ) -> Solution:
     """The point of a pattern's program, pruned, with all multipliers."""
-    model = PatternLP(data.K, data.y, data.C, data.weights, data.centres)
-    found = model.solve(pattern)
-    while np.isfinite(found.value) and (support := data.support(found.alpha)).sum() < pattern.sum():
-        pattern, found = support, model.solve(support)
-    alpha, b, u = np.where(pattern, found.alpha, 0.0), found.b, found.u
-    if not np.isfinite(found.value):  # HiGHS failed in the end: what is left is the constant
-        alpha = np.zeros(len(pattern))
-        b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
-        pattern, status = np.zeros_like(pattern), Status.FAILED
-    objective = data.score(alpha, b)
-    return Solution(
-        status=Status.OPTIMAL if _meets(objective, relaxation) else status,
-        primal={
-            "alpha": alpha,
-            "b": np.array(b),
-            "xi": slacks(data.outputs(alpha, b), data.y),
-            "sigma": pattern.astype(float),
-        },
-        duals={"margin": u, "relaxation": relaxation["margin"]},
-        objective=objective,
-        bound=relaxation.bound,
-        solver=solver,
-        iterations=relaxation.iterations,
-        build_time=relaxation.build_time,
+    at_the_cap = np.where(pattern, data.C, 0.0)  # any point will do that has this support
+    found = finished(
+        data, (at_the_cap, 0.0), float(relaxation.bound or 0.0), status, tol=TIE, solver=solver,
+        iterations=relaxation.iterations, build_time=relaxation.build_time,
         solve_time=clock.seconds - relaxation.build_time,
-        history=(),
+    )  # fmt: skip
+    return replace(
+        found,
+        status=Status.OPTIMAL if _meets(found.objective, relaxation) else status,
+        duals={**found.duals, "relaxation": relaxation["margin"]},
     )

@@ -18,7 +18,7 @@ import numpy as np
 from formulations.recovery import best_intercept, slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0_lp import PatternLP
+from polyopt.solvers.l0_point import as_start, check_limits, finished, idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["as_start", "check_limits", "finished", "idle", "solve_l0_exact"]
+__all__ = ["solve_l0_exact"]
 
 _OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_feasibility_tolerance": 1e-9}
 _STATUSES = {
@@ -38,82 +38,6 @@ _STATUSES = {
     "kInterrupt": Status.INTERRUPTED,
 }
 _WAIT, _RECORD = 0.05, 0.2  # seconds
-
-
-def check_limits(tol: float, time_limit: float | None) -> None:
-    """Check what every exact solver is given.
-
-    Raises
-    ------
-    ValueError
-        tol outside (0, 1), or a time limit that is not positive.
-    """
-    if not 0.0 < tol < 1.0:
-        raise ValueError(f"tol must be between 0 and 1, not {tol!r}")
-    if time_limit is not None and not time_limit > 0.0:
-        raise ValueError(f"time_limit must be a positive number of seconds, or None, not {time_limit!r}")
-
-
-def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, float]:
-    """A point to begin from: pruned, clipped to its box.
-
-    Raises
-    ------
-    ValueError
-        Another shape, or numbers that are not finite.
-    """
-    alpha, b = np.asarray(start[0], dtype=float), float(start[1])
-    if alpha.shape != data.centres.shape or not (np.isfinite(alpha).all() and np.isfinite(b)):
-        raise ValueError(
-            f"start must be (alpha, b), finite, alpha of shape {data.centres.shape}, not of {alpha.shape}"
-        )
-    alpha = np.clip(alpha, 0.0, data.C)
-    return np.where(data.support(alpha), alpha, 0.0), b
-
-
-def finished(
-    data: L0Data, point: tuple[Vector, float], bound: float, status: Status, *, tol: float, **run: Any
-) -> Solution:
-    """The solution of an exact solver: the program of the point's pattern is solved once more.
-
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    point : (ndarray of shape (p,), float)
-        The best point known.
-    bound : float
-        The bound on every score that the solver claims.
-    status : Status
-        How it ended; OPTIMAL becomes INACCURATE where the bound stays short of the score.
-    tol : float
-        Relative gap that counts as none.
-    **run
-        Of :class:`formulations.solution.Solution`: solver, iterations, solve_time and so on.
-    """
-    clock = Clock()
-    alpha, b = point
-    lp = PatternLP(data.K, data.y, data.C, data.weights, data.centres)
-    while True:
-        pattern = data.support(alpha)
-        found = lp.solve(pattern)
-        if found.status is not Status.FAILED and data.score(found.alpha, found.b) <= data.score(alpha, b):
-            alpha, b = found.alpha, found.b
-        if (data.support(alpha) == pattern).all():  # else the support shrank, and its own program counts
-            break
-    alpha = np.where(pattern, alpha, 0.0)
-    score = data.score(alpha, b)
-    bound = min(float(bound), score) if bound > 0.0 else 0.0  # and nan is none
-    if status is Status.OPTIMAL and score - bound > tol * score:
-        status = Status.INACCURATE
-    primal = {
-        "alpha": alpha,
-        "b": np.array(b),
-        "xi": slacks(data.outputs(alpha, b), data.y),
-        "sigma": pattern.astype(float),
-    }
-    run["solve_time"] += clock.seconds
-    return Solution(status, primal, {"margin": found.u}, score, bound, **run)
 
 
 def solve_l0_exact(
@@ -183,11 +107,6 @@ def solve_l0_exact(
         solve_time=clock.seconds - build_time,
         history=tuple(run.history),
     )
-
-
-def idle(data: L0Data) -> float:
-    """The best intercept without any centre."""
-    return best_intercept(np.zeros(len(data.y)), data.y, data.weights)
 
 
 def _model(data: L0Data, alpha: Vector, b: float) -> Any:

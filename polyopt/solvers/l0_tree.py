@@ -27,8 +27,8 @@ import numpy as np
 from formulations.recovery import best_intercept
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0_milp import as_start, check_limits, finished, idle
 from polyopt.solvers.l0_node import FREE, OFF, ON, NodeLP, NodeSolution
+from polyopt.solvers.l0_point import as_start, check_limits, finished, idle
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
