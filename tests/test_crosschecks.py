@@ -139,7 +139,7 @@ def test_a_kernel_that_is_not_transposed_is_caught(monkeypatch):
 
 
 def test_an_assignment_that_never_adjusts_is_caught(monkeypatch):
-    from polyopt.crosschecks import cpm as module
+    from polyopt.crosschecks import cpm_assignment as module
 
     monkeypatch.setattr(module, "assign", lambda scores, natural, *rest: natural)
     assert caught("T33") == {"T33": "FAILS"}

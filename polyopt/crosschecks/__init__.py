@@ -6,7 +6,19 @@ two parts with a letter; X are more of them; N are negative: they hold as long a
 error is not true, and fail if someone changes the code to match the print.
 """
 
-from polyopt.crosschecks import bounds, cpm, klda, l0, plume, polyhedral, rmm, sigma_svm, svm
+from polyopt.crosschecks import (
+    bounds,
+    cpm,
+    cpm_assignment,
+    klda,
+    l0,
+    plume,
+    polyhedral,
+    rmm,
+    rmm_bound,
+    sigma_svm,
+    svm,
+)
 from polyopt.crosschecks.registry import Crosscheck, Outcome, run
 from polyopt.crosschecks.table import crosscheck_table
 
@@ -14,6 +26,6 @@ __all__ = ["CROSSCHECKS", "Crosscheck", "Outcome", "crosscheck_table", "run"]
 
 CROSSCHECKS = tuple(
     check
-    for module in (svm, sigma_svm, rmm, bounds, klda, cpm, polyhedral, l0, plume)
+    for module in (svm, sigma_svm, rmm, rmm_bound, bounds, klda, cpm, cpm_assignment, polyhedral, l0, plume)
     for check in module.CHECKS
 )

@@ -1,18 +1,17 @@
-"""The Relative Margin Machine: its five programs are one, and what B does to it."""
+"""The Relative Margin Machine: its programs are one, and what the paper prints of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 
-from formulations import rmm, svm
-from formulations.program import Program, Row
+from formulations import rmm
 from formulations.recovery import intercept_interval
 from polyopt.crosschecks.registry import Registry
-from polyopt.crosschecks.samples import blobs, rbf
+from polyopt.crosschecks.samples import blobs, bounded, rbf
 from polyopt.solvers.decomposition import solve_decomposition
 from polyopt.solvers.decomposition.dual import Dual
 from polyopt.solvers.interior_point import solve_interior_point
@@ -20,8 +19,9 @@ from polyopt.solvers.interior_point import solve_interior_point
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.solution import Solution
+    from formulations.program import Program
     from polyopt.crosschecks.registry import Pair
+    from polyopt.crosschecks.samples import Bounded
 
     Vector = NDArray[np.float64]
 
@@ -31,37 +31,13 @@ _REGISTRY = Registry("rmm")
 CHECKS = _REGISTRY.checks
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """Data with a bound B that binds: three tenths of the way from 1 to the SVM's largest output."""
-
-    X: Vector
-    y: Vector
-    C: float
-    B: float
-    plain: Solution
-    reach: float
-
-    @property
-    def data(self) -> tuple[Vector, Vector, float, float]:
-        return self.X, self.y, self.C, self.B
-
-
-def _sample(seed: int, cost: float | None = None) -> _Sample:
-    X, y, C = blobs(seed)
-    C = C if cost is None else cost
-    plain = svm.primal(X, y, C).solve()
-    reach = float(np.abs(X @ plain["w"] + plain["b"]).max())
-    return _Sample(X, y, C, 1.0 + 0.3 * (reach - 1.0), plain, reach)
-
-
 @_REGISTRY.add("T12a", 1e-6)
 def qcqp_and_qp(seed: int) -> Pair:
     """RMM: value of the QCQP (5) = value of the QP (7).
 
     Source: Shivaswamy & Jebara (2008), eq. (5), (7).
     """
-    data = _sample(seed).data
+    data = bounded(seed).data
     return rmm.qcqp(*data).solve().objective, rmm.qp(*data).solve().objective
 
 
@@ -71,7 +47,7 @@ def qp_and_dual(seed: int) -> Pair:
 
     Source: Shivaswamy & Jebara (2008), eq. (7), (8).
     """
-    data = _sample(seed).data
+    data = bounded(seed).data
     return rmm.qp_dual(*data).solve().objective, rmm.qp(*data).solve().objective
 
 
@@ -81,22 +57,8 @@ def qcqp_and_semidefinite_dual(seed: int) -> Pair:
 
     Source: Shivaswamy & Jebara (2008), eq. (5), (6) with its missing term.
     """
-    data = _sample(seed).data
+    data = bounded(seed).data
     return rmm.qcqp_dual(*data).solve().objective, rmm.qcqp(*data).solve().objective
-
-
-@_REGISTRY.add("T13", 1e-5)
-def wide_bound(seed: int) -> Pair:
-    """RMM with B ≥ max|f_svm| = SVM: the same value, w and b.
-
-    Source: Shivaswamy & Jebara (2008), eq. (1), (7).
-    """
-    s = _sample(seed)
-    here = rmm.qp(s.X, s.y, s.C, 1.001 * s.reach).solve()
-    return (
-        np.concatenate([[here.objective, here["b"]], here["w"]]),
-        np.concatenate([[s.plain.objective, s.plain["b"]], s.plain["w"]]),
-    )
 
 
 @_REGISTRY.add("T14", 1e-4)
@@ -105,14 +67,14 @@ def multipliers_of_the_spread(seed: int) -> Pair:
 
     Source: Shivaswamy & Jebara (2008), eq. (5), (7); derived.
     """
-    s = _sample(seed)
+    s = bounded(seed)
     qcqp, qp = rmm.qcqp(*s.data).solve(), rmm.qp(*s.data).solve()
     return qcqp.duals["spread"], (qp.duals["bound_above"] + qp.duals["bound_below"]) / s.B
 
 
-def _at_the_optimum(seed: int) -> tuple[_Sample, Program, dict[str, Vector]]:
+def _at_the_optimum(seed: int) -> tuple[Bounded, Program, dict[str, Vector]]:
     """The dual (6), and the point of it that the multipliers of (5) are."""
-    s = _sample(seed, 1.0)
+    s = bounded(seed, 1.0)
     qcqp = rmm.qcqp(*s.data).solve()
     alpha, lam = np.clip(qcqp.duals["margin"], 0.0, s.C), np.maximum(qcqp.duals["spread"], 0.0)
     lifted = np.column_stack([s.X, np.ones(len(s.y))])
@@ -138,7 +100,7 @@ def outputs_within_the_bound(seed: int) -> Pair:
 
     Source: Shivaswamy & Jebara (2008), eq. (7).
     """
-    s = _sample(seed)
+    s = bounded(seed)
     point = rmm.qp(*s.data).solve()
     return np.abs(s.X @ point["w"] + point["b"]), s.B
 
@@ -149,69 +111,8 @@ def one_bound_at_a_time(seed: int) -> Pair:
 
     Source: Shivaswamy & Jebara (2008), eq. (8).
     """
-    point = rmm.qp_dual(*_sample(seed).data).solve()
+    point = rmm.qp_dual(*bounded(seed).data).solve()
     return np.minimum(point["lam"], point["lam_star"]), 0.0
-
-
-@_REGISTRY.add("T17", 1e-3)
-def price_of_the_bound(seed: int) -> Pair:
-    """RMM: dp*/dB = −(1'λ + 1'λ*), the left side by central differences.
-
-    Source: Shivaswamy & Jebara (2008), eq. (7), by sensitivity.
-    """
-    s, h = _sample(seed), 1e-4
-    program = rmm.qp(*s.data)
-    duals = program.solve().duals
-    up, down = (program.set(B=s.B + d).solve().objective for d in (h, -h))
-    return (up - down) / (2.0 * h), -(duals["bound_above"].sum() + duals["bound_below"].sum())
-
-
-def _values(seed: int) -> tuple[Vector, _Sample]:
-    """p* at seven evenly spaced B from 0 on."""
-    s = _sample(seed)
-    program = rmm.qp(*s.data)
-    bounds = np.linspace(0.0, 1.1 * s.reach, 7)
-    return np.array([program.set(B=B).solve().objective for B in bounds]), s
-
-
-@_REGISTRY.add("T18a", 1e-6, "≥")
-def value_convex_in_the_bound(seed: int) -> Pair:
-    """RMM: p*(B) is convex: half the sum over two neighbours is no less than the value between them.
-
-    Source: Shivaswamy & Jebara (2008), eq. (7), a program whose right-hand side is linear in B.
-    """
-    p, _ = _values(seed)
-    return (p[:-2] + p[2:]) / 2.0, p[1:-1]
-
-
-@_REGISTRY.add("T18b", 1e-6, "≤")
-def value_falls_with_the_bound(seed: int) -> Pair:
-    """RMM: p*(B) never rises with B.
-
-    Source: Shivaswamy & Jebara (2008), eq. (7).
-    """
-    p, _ = _values(seed)
-    return p[1:], p[:-1]
-
-
-@_REGISTRY.add("T18c", 1e-6)
-def value_without_room(seed: int) -> Pair:
-    """RMM: p*(0) = nC, all outputs being 0.
-
-    Source: Shivaswamy & Jebara (2008), eq. (7); the paper's B ≥ 1 is no condition of feasibility.
-    """
-    X, y, C = blobs(seed)
-    return rmm.qp(X, y, C, 0.0).solve().objective, len(y) * C
-
-
-@_REGISTRY.add("T19", 1e-5)
-def bound_below_one(seed: int) -> Pair:
-    """RMM with B < 1: every α_i = C, as no sample can reach its margin.
-
-    Source: Shivaswamy & Jebara (2008), eq. (7), complementarity.
-    """
-    X, y, C = blobs(seed)
-    return rmm.qp(X, y, C, 0.5).solve().duals["margin"], np.full(len(y), C)
 
 
 @_REGISTRY.add("T20", 1e-6)
@@ -242,61 +143,17 @@ def intercept_bracket(seed: int) -> Pair:
     return sorted(bracket), sorted(Dual(y, costs, B).violation(beta, g))
 
 
-def _with_cap(program: Program, cap: float) -> Program:
-    """Dual (8) with λ, λ* ≤ C_τ: what a slack τ on the bound, at the price C_τ, makes of it."""
-    rows = tuple(
-        Row(f"tau_{name}", program.variables[name] <= cap, "", "", "tau", "slack of the bound")
-        for name in ("lam", "lam_star")
-    )
-    return replace(program, rows=(*program.rows, *rows))
-
-
-@_REGISTRY.add("T22a", 1e-6)
-def free_slack_on_the_bound(seed: int) -> Pair:
-    """RMM with slack on the bound at the price 0 (dual (8) with λ, λ* ≤ 0) = SVM.
-
-    Source: Shivaswamy & Jebara (2008), eq. (8); the paper names the slack without pursuing it.
-    """
-    s = _sample(seed)
-    return _with_cap(rmm.qp_dual(*s.data), 0.0).solve().objective, s.plain.objective
-
-
-@_REGISTRY.add("T22b", 1e-6)
-def dear_slack_on_the_bound(seed: int) -> Pair:
-    """RMM with slack on the bound at a price above every multiplier = RMM without slack.
-
-    Source: Shivaswamy & Jebara (2008), eq. (8); exact penalty.
-    """
-    s = _sample(seed)
-    hard = rmm.qp_dual(*s.data).solve()
-    price = 1.01 * max(hard["lam"].max(), hard["lam_star"].max())
-    return _with_cap(rmm.qp_dual(*s.data), price).solve().objective, hard.objective
-
-
 @_REGISTRY.add("X04", 1e-5)
 def stationarity_of_the_qcqp(seed: int) -> Pair:
     """RMM (5): (I + Σ λ_i x_i x_i') w + b Σ λ_i x_i = Σ α_i y_i x_i.
 
     Source: the Lagrangian of Shivaswamy & Jebara (2008), eq. (5), the sign of its b corrected.
     """
-    s = _sample(seed)
+    s = bounded(seed)
     found = rmm.qcqp(*s.data).solve()
     lam, w = found.duals["spread"], found["w"]
     pulled = s.X.T @ (lam * (s.X @ w + found["b"]))
     return w + pulled, s.X.T @ (found.duals["margin"] * s.y)
-
-
-@_REGISTRY.add("X05", 1e-9, "≤")
-def warm_start(seed: int) -> Pair:
-    """RMM: (α_svm, 0, 0) violates no row of dual (8), whatever B is.
-
-    Source: Shivaswamy & Jebara (2008), eq. (2), (8).
-    """
-    X, y, C = blobs(seed)
-    alpha, zeros = svm.dual(X, y, C).solve()["alpha"], np.zeros(len(y))
-    point = {"alpha": np.clip(alpha, 0.0, C), "lam": zeros, "lam_star": zeros}
-    programs = [rmm.qp_dual(X, y, C, B) for B in (0.0, 0.5, 1.0, 1.5, 10.0)]
-    return [max(program.violations(point).values()) for program in programs], 0.0
 
 
 @_REGISTRY.add("X06", 1e-6)
@@ -305,7 +162,7 @@ def interior_point(seed: int) -> Pair:
 
     Source: Shivaswamy & Jebara (2008), eq. (7), (8).
     """
-    s = _sample(seed)
+    s = bounded(seed)
     fast = solve_interior_point(s.X, s.y, np.full(len(s.y), s.C), s.B, tol=1e-9)
     return [fast.objective, float(fast.bound or np.nan)], rmm.qp(*s.data).solve().objective
 
@@ -331,7 +188,7 @@ def printed_stationarity(seed: int) -> Pair:
 
     Source: the Lagrangian of Shivaswamy & Jebara (2008), eq. (5) as printed.
     """
-    s = _sample(seed)
+    s = bounded(seed)
     found = rmm.qcqp(*s.data).solve()
     lam, w, right = found.duals["spread"], found["w"], s.X.T @ (found.duals["margin"] * s.y)
     left = w + s.X.T @ (lam * (s.X @ w - found["b"]))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations import svm
 from formulations.samples import two_blobs
 from polyopt.kernels import Kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.solution import Solution
+
     Vector = NDArray[np.float64]
 
-__all__ = ["blobs", "clusters", "generator", "rbf", "unbalanced"]
+__all__ = ["Bounded", "blobs", "bounded", "clusters", "generator", "rbf", "unbalanced"]
 
 _COSTS = (0.3, 1.0, 5.0)
 
@@ -36,6 +40,52 @@ def blobs(seed: int, n: int = 40, m: int = 3) -> tuple[Vector, Vector, float]:
     """
     X, y = two_blobs(n=n, m=m, seed=seed)
     return X, y, _COSTS[seed % len(_COSTS)]
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """The data of :func:`blobs` with a bound B that binds.
+
+    Attributes
+    ----------
+    X, y, C
+        As from :func:`blobs`.
+    B : float
+        Three tenths of the way from 1 to ``reach``.
+    plain : Solution
+        The SVM's.
+    reach : float
+        Its largest absolute output.
+    """
+
+    X: Vector
+    y: Vector
+    C: float
+    B: float
+    plain: Solution
+    reach: float
+
+    @property
+    def data(self) -> tuple[Vector, Vector, float, float]:
+        """What every program of the Relative Margin Machine takes."""
+        return self.X, self.y, self.C, self.B
+
+
+def bounded(seed: int, cost: float | None = None) -> Bounded:
+    """The data of :func:`blobs` with a bound that binds.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the data.
+    cost : float, optional
+        The cost C; by default that of :func:`blobs`.
+    """
+    X, y, C = blobs(seed)
+    C = C if cost is None else cost
+    plain = svm.primal(X, y, C).solve()
+    reach = float(np.abs(X @ plain["w"] + plain["b"]).max())
+    return Bounded(X, y, C, 1.0 + 0.3 * (reach - 1.0), plain, reach)
 
 
 def unbalanced(seed: int) -> tuple[Vector, Vector]:
