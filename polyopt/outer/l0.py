@@ -201,7 +201,7 @@ class _Search:
         )  # fmt: skip
         self.found.append(found)
         if found.pattern is None:
-            return found.status
+            return Status.TIME_LIMIT if clock.is_over else found.status
         self._keep(found.pattern, found.value)
         score = found.value
         if flips and found.status is not Status.INTERRUPTED and not clock.is_over:
@@ -245,7 +245,16 @@ class _Search:
             self.pattern, self._score = pattern, score
 
     def _tell(self, record: dict[str, float]) -> None:
-        self.history.append({**record, "restart": float(len(self.found)), "seconds": self._clock.seconds})
+        self.history.append(
+            {
+                **record,
+                "restart": float(len(self.found)),
+                "iteration": float(len(self.history) + 1),
+                "objective": record["best"],
+                "bound": float(self._relaxation.bound or 0.0),
+                "seconds": self._clock.seconds,
+            }
+        )
         if self._progress is not None:
             self._progress(self.history[-1])
 
