@@ -22,7 +22,8 @@ from polyopt.compare.trace import trace
 from polyopt.datasets import Dataset
 from polyopt.estimators.svm import SVM
 
-CONVEX = [name for name, method in METHODS.items() if method.counts != "faces"]
+CONVEX = [name for name, method in METHODS.items() if method.counts != "faces" and not method.is_integer]
+INTEGER = [name for name, method in METHODS.items() if method.is_integer]
 
 
 def blobs(n=80, seed=0, name="blobs"):
@@ -76,6 +77,15 @@ def test_exact_and_fast_agree_within_the_gap_of_the_fast_one(comparison, name):
     assert fast.claim in ("optimal", "suboptimal_by")
     assert fast.bound - 1e-8 <= exact.objective <= fast.objective + 1e-8
     assert fast.relative_gap < 1e-2
+
+
+@pytest.mark.parametrize("name", INTEGER)
+def test_the_integer_optimum_lies_between_the_fast_bound_and_the_fast_score(comparison, name):
+    exact, fast = pairs_of(comparison)[name]
+    assert exact.claim == "optimal"
+    assert fast.claim == "suboptimal_by"
+    assert fast.bound - 1e-6 <= exact.objective <= fast.objective + 1e-8
+    assert fast.objective <= 1.02 * exact.objective
 
 
 def test_exact_and_fast_regressions_end_at_the_same_fixed_point(comparison):

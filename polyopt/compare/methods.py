@@ -223,7 +223,7 @@ _ONE_NORM: dict[str, Any] = {
     "unit": "pivots",
 }
 _L0: dict[str, Any] = {
-    "programs": ("l0_svm.mixed_integer", "l0_svm.relaxation"),
+    "programs": ("l0_svm.mixed_integer", "l0_svm.relaxation_dual"),
     "home": "polyopt.estimators.l0_svm.CrossEntropySVM",
     "fast": "ce",
     "unit": "iterations",
