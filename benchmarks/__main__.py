@@ -17,6 +17,7 @@ NAMES = (
     "growth", "memory",
     "cpm_speed", "cpm_dual", "cpm_global", "cpm_errors", "cpm_rivals", "cpm_figure2", "cpm_stream",
     "polyhedral_table", "polyhedral_speed", "plume_newton",
+    "l0_speed", "l0_screening", "l0_optimum", "l0_tables",
     "main_job", "pictures",
 )  # fmt: skip
 

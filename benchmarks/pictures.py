@@ -1,15 +1,28 @@
-"""The README's pictures: an RMM, a polytope machine and the polyhedral family, as files beside this one."""
+"""The README's pictures: an RMM, a polytope machine, the polyhedral family, few support vectors, as files."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.datasets import make_moons
 from sklearn.preprocessing import StandardScaler
 
-from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, Polyceptron, RelativeMarginMachine, datasets
+from polyopt import (
+    PCSLP,
+    PLUME,
+    SPLA1,
+    SVM,
+    ConvexPolytopeMachine,
+    CrossEntropySVM,
+    OneNormSVM,
+    Polyceptron,
+    RelativeMarginMachine,
+    datasets,
+)
 from polyopt.plots import decision_boundaries, decision_boundary
 
 FOLDER = Path(__file__).parent / "results"
@@ -42,7 +55,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
             figure.savefig(path, dpi=110)
         rows.append({"picture": path.name, "claim": machine.certificate().claim.name.lower(),
                      "seconds": time.perf_counter() - started})  # fmt: skip
-    rows.append(_family(polytope, labels, smoke))
+    rows += [_family(polytope, labels, smoke), _few_support_vectors(smoke)]
     return pd.DataFrame(rows)
 
 
@@ -64,8 +77,31 @@ def _family(X: np.ndarray, y: np.ndarray, smoke: bool) -> dict[str, object]:
         machines, X, y,
         axis_names=["first feature", "second feature"], class_names=("outside", "inside"),
     )  # fmt: skip
-    path = FOLDER / "polyhedral.png"
+    return _saved("polyhedral.png", figure, machines, started, smoke)
+
+
+def _few_support_vectors(smoke: bool) -> dict[str, object]:
+    """The SVM, the one-norm machine and the L0 machine, with the same kernel and cost."""
+    started = time.perf_counter()
+    X, y = make_moons(100, noise=0.2, random_state=0)
+    shared = {"C": 1.0, "gamma": 1.0}
+    kinds = {
+        "SVM": SVM(**shared),
+        "One-norm SVM": OneNormSVM(**shared),
+        "L0 machine": CrossEntropySVM(solver="ce" if smoke else "tree", random_state=0, **shared),
+    }
+    machines = {}
+    for name, machine in kinds.items():
+        machine.fit(X, y)
+        machines[f"{name}: {len(machine.support_)} support vectors"] = machine
+    figure = decision_boundaries(machines, X, y, axis_names=["first feature", "second feature"])
+    return _saved("l0.png", figure, machines, started, smoke)
+
+
+def _saved(
+    name: str, figure: Any, machines: dict[str, Any], started: float, smoke: bool
+) -> dict[str, object]:
     if not smoke:
-        figure.savefig(path, dpi=110)
+        figure.savefig(FOLDER / name, dpi=110)
     claims = dict.fromkeys(machine.certificate().claim.name.lower() for machine in machines.values())
-    return {"picture": path.name, "claim": ", ".join(claims), "seconds": time.perf_counter() - started}
+    return {"picture": name, "claim": ", ".join(claims), "seconds": time.perf_counter() - started}
