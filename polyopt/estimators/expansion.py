@@ -50,6 +50,7 @@ class ExpansionClassifier(KernelClassifier):
 
     C: float
     solver: str
+    _largest_entry: ClassVar[float]  # of C times the kernel matrix, for which HiGHS's tolerances are enough
 
     @abstractmethod
     def _solve(self, K: Array, y: Array, weights: Array) -> Solution:
@@ -78,6 +79,7 @@ class ExpansionClassifier(KernelClassifier):
         self._X, self._y, self._weights, self._rows = X, y, weights, rows
         self.gamma_ = self._gamma_of(X, weights)
         K = self._training_kernel()
+        self._check_size(K, weights)
         self.solution_ = self._solve(K, y, weights)
         self.n_iter_ = max(self.solution_.iterations, 1)
         expansion = y * self.solution_["alpha"]
@@ -91,6 +93,8 @@ class ExpansionClassifier(KernelClassifier):
 
     def _training_kernel(self) -> Array:
         if self.kernel == "precomputed":
+            if self._X.shape[0] != self._X.shape[1]:
+                raise ValueError(f"the Gram matrix must be square, not of shape {self._X.shape}")
             return np.asarray(self._X)
         K = self._kernel(self._X)
         if not np.isfinite(K).all():
@@ -99,6 +103,15 @@ class ExpansionClassifier(KernelClassifier):
                 f"another gamma than {self.gamma_:g}"
             )
         return K
+
+    def _check_size(self, K: Array, weights: Array) -> None:
+        largest, cap = float(np.abs(K).max()), self.C * max(float(weights.max()), 1.0)
+        if largest * cap > self._largest_entry:
+            raise ValueError(
+                f"a kernel value of {largest:.3g} with a coefficient of up to {cap:.3g} is more than the "
+                f"linear programs of {type(self).__name__} tell from rounding: the product may be "
+                f"{self._largest_entry:g}; scale the features (or the kernel), or choose a smaller C"
+            )
 
     # -- answering ---------------------------------------------------------------------------
 

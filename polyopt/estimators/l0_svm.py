@@ -152,6 +152,9 @@ class CrossEntropySVM(ExpansionClassifier):
         "verbose": ["verbose"],
     }
 
+    # What is under 1e-7 of the cap C counts as zero: it must not change an output by much more than 1.
+    _largest_entry = 1e8
+
     def __init__(
         self,
         C: float = 1.0,
@@ -236,7 +239,10 @@ class CrossEntropySVM(ExpansionClassifier):
         from polyopt.estimators.svm import SVM
 
         svm = SVM(self.C, kernel="precomputed", time_limit=self.time_limit)
-        return np.asarray(svm.fit(K, y, sample_weight=weights).support_)
+        try:
+            return np.asarray(svm.fit(K, y, sample_weight=weights).support_)
+        except ValueError as error:
+            raise ValueError(f"svm_screen=True needs a kernel that the SVM can take: {error}") from error
 
     def _find(self, data: L0Data) -> Solution:
         if self.solver_ == "one-norm":

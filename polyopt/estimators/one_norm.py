@@ -87,6 +87,8 @@ class OneNormSVM(ExpansionClassifier):
         "solver": [StrOptions({"auto", "highs", "exact"})],
     }
 
+    _largest_entry = 1e12
+
     def __init__(
         self,
         C: float = 1.0,
