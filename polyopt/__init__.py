@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from polyopt.outer.cross_entropy import cross_entropy_minimize as cross_entropy_minimize
     from polyopt.outer.path import PathPoint as PathPoint
     from polyopt.outer.path import rmm_path as rmm_path
+    from polyopt.sensitivity import binding as binding
+    from polyopt.sensitivity import centre_prices as centre_prices
+    from polyopt.sensitivity import sensitivities as sensitivities
 
 __version__ = "0.1.0"
 
@@ -72,6 +75,9 @@ _HOMES = {
     "cross_entropy_minimize": "polyopt.outer.cross_entropy",
     "PathPoint": "polyopt.outer.path",
     "rmm_path": "polyopt.outer.path",
+    "binding": "polyopt.sensitivity",
+    "centre_prices": "polyopt.sensitivity",
+    "sensitivities": "polyopt.sensitivity",
 }
 
 __all__ = [*sorted(_HOMES), "datasets"]

@@ -29,7 +29,13 @@ FLOORS = [
     ("polyopt.solvers",),
     ("polyopt.outer",),
     ("polyopt.baselines", "polyopt.estimators"),
-    ("polyopt.compare", "polyopt.crosschecks", "polyopt.plots", "polyopt.verify"),
+    (
+        "polyopt.compare",
+        "polyopt.crosschecks",
+        "polyopt.plots",
+        "polyopt.sensitivity",
+        "polyopt.verify",
+    ),
     ("polyopt.cli", "polyopt.report", "polyopt.__main__"),
 ]
 
