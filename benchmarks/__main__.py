@@ -1,10 +1,9 @@
-"""``python -m benchmarks list`` names the benchmarks, ``run [NAME ...] [--smoke]`` runs them."""
+"""``python -m benchmarks list`` names the benchmarks, ``run`` runs them, ``report`` shows what they left."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import platform
 import time
 from importlib import import_module
 
@@ -29,19 +28,27 @@ def main() -> None:
     run = commands.add_parser("run", help="run benchmarks, all of them by default")
     run.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     run.add_argument("--smoke", action="store_true", help="the least that shows that they run")
+    commands.add_parser("report", help="write all kept tables and pictures as one HTML page")
     arguments = parser.parse_args()
+    from benchmarks.report import keep, machine_facts, write_report
+
     modules = {name: import_module(f"benchmarks.{name}") for name in NAMES}
     if arguments.command == "list":
         for name, module in modules.items():
             print(f"{name:<16} {module.__doc__.splitlines()[0]}")
         return
+    if arguments.command == "report":
+        print(write_report({name: module.__doc__ for name, module in modules.items()}))
+        return
     unknown = set(arguments.names) - set(NAMES)
     if unknown:
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
-    print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} CPUs, one thread\n")
+    print(f"{machine_facts()}, one thread\n")
     for name in arguments.names or NAMES:
         started = time.perf_counter()
         table = modules[name].run(smoke=arguments.smoke)
+        if not arguments.smoke:
+            keep(name, table, time.perf_counter() - started)
         print(f"{name}: {modules[name].__doc__.splitlines()[0]}")
         print(table.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
         print(f"({time.perf_counter() - started:.1f} s)\n")
