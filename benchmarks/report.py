@@ -88,9 +88,10 @@ def _section(name: str, doc: str) -> str:
         image = RESULTS / f"{picture}.png"
         if image.is_file():
             data = base64.b64encode(image.read_bytes()).decode("ascii")
-            parts.append(
-                f"<p><img style='max-width: 100%' alt='{escape(picture)}' src='data:image/png;base64,{data}'></p>"
+            image_tag = (
+                f"<img style='max-width: 100%' alt='{escape(picture)}' src='data:image/png;base64,{data}'>"
             )
+            parts.append(f"<p>{image_tag}</p>")
     if not parts:
         return ""
     words = "".join(f"<p>{escape(text)}</p>" for text in re.split(r"\n\s*\n", rest.strip()) if text)
