@@ -23,6 +23,8 @@ from polyopt import SVM, Claim, CrossEntropySVM, OneNormSVM
 from polyopt.certificates.l0 import certify_l0
 from polyopt.solvers.l0_lp import PatternLP
 
+pytestmark = pytest.mark.filterwarnings("ignore:CrossEntropySVM. The iteration limit", "ignore:overflow")
+
 SOLVERS = ["ce", "milp", "tree", "one-norm", "exact"]
 KERNELS = ["linear", "rbf", "poly", "sigmoid"]
 EQUIVALENCE = {
@@ -57,7 +59,9 @@ def same(first, second, X, abs=1e-9):
 
 # A copy is another centre to the L0 machine; to the one-norm machine it is a weight, but of several optimal
 # points another one may be found.
-@pytest.mark.parametrize("machine", [quick(n_samples=10, max_iter=3), OneNormSVM()], ids=["ce", "one-norm"])
+@pytest.mark.parametrize(
+    "machine", [quick(n_samples=10, max_iter=2, flips=False), OneNormSVM()], ids=["ce", "one-norm"]
+)
 def test_check_estimator_has_no_other_failure(machine):
     results = check_estimator(machine, on_fail=None, on_skip=None)
     assert sum(r["status"] == "passed" for r in results) >= 50
@@ -129,14 +133,14 @@ def test_the_one_norm_machine_solves_its_program(kernel, solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_every_solver_is_between_the_bound_and_what_is_trivial(solver, kernel):
-    X, y = blobs(24)
+    X, y = blobs(18)
     machine = quick(kernel=kernel, solver=solver, C=2.0).fit(X, y)
     K = machine._training_kernel()
     optimum = l0_svm.mixed_integer(K, y, 2.0).solve(mip_rel_gap=1e-9).objective
     certificate = machine.certificate()
     assert machine.score_ == pytest.approx(certificate.primal_value, rel=1e-12)
     assert certificate.dual_value <= optimum * (1 + 1e-7)
-    assert optimum * (1 - 1e-7) <= machine.score_ <= 2.0 * 24
+    assert optimum * (1 - 1e-7) <= machine.score_ <= 2.0 * 18
     assert machine.score_ == pytest.approx(
         len(machine.support_) + 2.0 * np.maximum(0.0, 1.0 - y * machine.decision_function(X)).sum()
     )
@@ -249,8 +253,8 @@ def test_precomputed_and_callable_kernels_are_the_named_ones(machine):
 
 @pytest.mark.parametrize("solver", ["ce", "milp", "one-norm"])
 def test_an_indefinite_asymmetric_matrix_is_a_kernel(solver, rng):
-    y = blobs(20)[1]
-    K = rng.normal(size=(20, 20)) + 0.3 * np.outer(y, y)
+    y = blobs(14)[1]
+    K = rng.normal(size=(14, 14)) + 0.3 * np.outer(y, y)
     assert np.linalg.eigvalsh(K + K.T)[0] < -1
     machine = quick(solver=solver, kernel="precomputed").fit(K, y)
     scores = K[:, machine.support_] @ machine.dual_coef_[0] + machine.intercept_[0]  # rows are samples
@@ -388,8 +392,8 @@ def test_the_table_of_the_one_norm_machine(rng):
 
 @pytest.mark.parametrize("solver", ["ce", "milp", "one-norm"])
 def test_the_screens_bound_is_one_for_the_candidates(solver):
-    X, y = blobs(30)
-    weights = np.where(np.arange(30) % 7 == 0, 0.0, 1.0)
+    X, y = blobs(22)
+    weights = np.where(np.arange(22) % 7 == 0, 0.0, 1.0)
     machine = quick(solver=solver, C=2.0, svm_screen=True).fit(X, y, sample_weight=weights)
     kept = np.flatnonzero(weights)
     svm_itself = SVM(2.0).fit(X, y, sample_weight=weights)
@@ -561,7 +565,7 @@ def test_extreme_scales_are_solved_or_refused(solver, kernel, C):
     limit = 1e12 if solver == "highs" else 1e8
     machine.set_params(kernel=kernel)
     plain = honest(clone(machine), X, y)
-    for scale in (1e-12, 1e-4, 1e3, 1e6, 1e12):
+    for scale in (1e-12, 1e-4, 1e3, 1e6, 1e12) if kernel == "linear" else (1e-12, 1e12):
         here = honest(clone(machine), scale * X, y)
         largest = np.abs(X @ X.T).max() * scale**2 if kernel == "linear" else 1.0
         assert (here is None) == (largest * C > limit)
