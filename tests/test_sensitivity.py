@@ -1,0 +1,542 @@
+"""The slopes that one solution gives are those that solving again gives, and nothing else passes."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
+
+from formulations import (
+    cpm,
+    cpm_worst,
+    l0_svm,
+    mixture,
+    pc_slp,
+    plume,
+    polyceptron,
+    rmm,
+    sigma_svm,
+    spla1,
+    svm,
+)
+from formulations import sensitivity as slopes
+from formulations.polyhedral import belonging
+from polyopt import (
+    PCSLP,
+    PLUME,
+    SPLA1,
+    SVM,
+    ConvexPolytopeMachine,
+    CrossEntropySVM,
+    OneNormSVM,
+    Polyceptron,
+    PolytopeSearch,
+    RelativeMarginMachine,
+    SigmaSVM,
+    binding,
+    centre_prices,
+    sensitivities,
+)
+from polyopt.datasets import load
+
+STEP = 1e-4  # of the parameter
+AGREES = 1e-4  # relative
+
+
+@dataclass
+class Data:
+    """Samples, labels -1 and +1, and weights."""
+
+    X: np.ndarray
+    y: np.ndarray
+    w: np.ndarray
+
+
+def drawn(name, n=75):
+    """A part of a built-in data set, scaled; every sample counts once."""
+    found = load(name)
+    rows = np.random.default_rng(0).permutation(len(found.y))[:n]
+    X = found.X[rows]
+    y = np.where(found.y[rows] == np.unique(found.y)[1], 1.0, -1.0)
+    return Data((X - X.mean(axis=0)) / X.std(axis=0), y, np.ones(len(y)))
+
+
+def invented(n=60, m=4, seed=1):
+    """Overlapping classes, and weights."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    return Data(rng.normal(size=(n, m)) + 0.6 * y[:, None], y, rng.uniform(0.5, 2.0, n))
+
+
+DATA = {
+    "sonar": lambda: drawn("sonar"),
+    "wdbc": lambda: drawn("wdbc"),
+    "bupa": lambda: drawn("bupa"),
+    "random": invented,
+}
+
+
+@pytest.fixture(scope="module", params=DATA)
+def data(request):
+    return DATA[request.param]()
+
+
+def value(program, offset=0.0, unit=1.0):
+    """The optimum by a general solver, of which nothing that is tested here is part."""
+    solution = program.solve()
+    assert solution.status.name in ("OPTIMAL", "INACCURATE")  # of logarithms, to ten digits or so
+    return offset + unit * solution.objective
+
+
+# Each machine with the optimal value of its program as a function of a parameter, solved from nothing. For a
+# machine with an outer loop the program is that of the assignment, cells, responsibilities or pattern it has.
+
+
+def of_svm(data):
+    machine = SVM(0.07, kernel="linear")
+    return machine, {"C": lambda m, C: value(svm.primal(data.X, data.y, C * data.w))}
+
+
+def of_svm_rbf(data):
+    def at(m, C):
+        return value(svm.kernel_dual(rbf_kernel(data.X, gamma=m.gamma_), data.y, C * data.w))
+
+    return SVM(2.0), {"C": at}
+
+
+def of_rmm(data):
+    return RelativeMarginMachine(0.7, 1.4, kernel="linear"), {
+        "C": lambda m, C: value(rmm.qp(data.X, data.y, C * data.w, m.B)),
+        "B": lambda m, B: value(rmm.qp(data.X, data.y, m.C * data.w, B)),
+    }
+
+
+def of_rmm_rbf(data):
+    def at(m, C, B):
+        return value(rmm.kernel_dual(rbf_kernel(data.X, gamma=m.gamma_), data.y, C * data.w, B))
+
+    machine = RelativeMarginMachine(2.0, 1.1, solver="decomposition", tol=1e-9)
+    return machine, {"C": lambda m, C: at(m, C, m.B), "B": lambda m, B: at(m, m.C, B)}
+
+
+def of_sigma(data):
+    return SigmaSVM(0.7, 0.6, kernel="linear"), {
+        "C": lambda m, C: value(sigma_svm.primal(data.X, data.y, C * data.w, m.D, data.w)),
+        "D": lambda m, D: value(sigma_svm.primal(data.X, data.y, m.C * data.w, D, data.w)),
+    }
+
+
+def of_sigma_rbf(data):
+    def at(m, C, D):
+        return value(sigma_svm.kernel_dual(rbf_kernel(data.X, gamma=m.gamma_), data.y, C * data.w, D, data.w))
+
+    return SigmaSVM(0.7, 0.3), {"C": lambda m, C: at(m, C, m.D), "D": lambda m, D: at(m, m.C, D)}
+
+
+def of_one_norm(data):
+    def at(m, C):
+        return value(svm.one_norm(rbf_kernel(data.X, gamma=m.gamma_), data.y, C * data.w))
+
+    return OneNormSVM(0.8), {"C": at}
+
+
+def of_l0(data):
+    def at(m, C):
+        sigma = m.solution_["sigma"]
+        K = rbf_kernel(data.X, gamma=m.gamma_)
+        return value(l0_svm.pattern(K, data.y, sigma, C, data.w), sigma.sum(), C)
+
+    return CrossEntropySVM(3.0, solver="one-norm"), {"C": at}
+
+
+def of_cpm(data, margin="total", loss="sum"):
+    module = cpm if margin == "total" else cpm_worst
+
+    def at(m, C):
+        y = m._side * data.y
+        return value(module.fixed_assignment(data.X, y, 2, m.assignment_, C * data.w, loss))
+
+    return ConvexPolytopeMachine(
+        2, 0.3, margin=margin, loss=loss, solver="exact", n_init=1, tol=1e-8, random_state=0
+    ), {"C": at}
+
+
+def of_polyceptron(data):
+    def at(m, radius):
+        return value(polyceptron.fixed_assignment(data.X, data.y, 2, m.assignment_, data.w, radius=radius))
+
+    return Polyceptron(2, solver="exact", radius=0.15, n_init=2, random_state=0), {"radius": at}
+
+
+def of_pc_slp(data):
+    def at(m, radius):
+        return value(pc_slp.step(data.X, data.y, 2, m.assignment_, data.w, radius))
+
+    radius = 0.3 if data.X.shape[1] > 10 else 0.5  # the box holds some entries and not all
+    return PCSLP(2, radius=radius, n_init=3, random_state=1), {"radius": at}
+
+
+def of_spla1(data):
+    def at(m, rho):
+        members = belonging(data.y, m.assignment_, 2, "all")
+        return sum(value(spla1.cell(data.X, data.y, data.w * members[:, k], rho)) for k in range(2))
+
+    return SPLA1(2, ridge=0.5, positives="all", n_init=1, random_state=0), {"ridge": at}
+
+
+def of_plume(data):
+    """The M-step with the responsibilities held, less their entropy; see also the likelihood's own slopes."""
+
+    def at(m, gamma, rho):
+        R = mixture.responsibilities(data.X, data.y, m.solution_["W"], m.gamma)
+        entropy = -data.w @ np.sum(np.where(R > 0, R * np.log(np.maximum(R, 1e-300)), 0.0), axis=1)
+        return value(plume.m_step(data.X, data.y, R, gamma, data.w, rho), -entropy)
+
+    return PLUME(2, gamma=0.8, ridge=0.5, n_init=1, tol=1e-10, random_state=0), {
+        "ridge": lambda m, rho: at(m, m.gamma, rho),
+        "gamma": lambda m, gamma: at(m, gamma, m.ridge),
+    }
+
+
+MACHINES = {
+    "svm": of_svm,
+    "svm-rbf": of_svm_rbf,
+    "rmm": of_rmm,
+    "rmm-rbf": of_rmm_rbf,
+    "sigma-svm": of_sigma,
+    "sigma-svm-rbf": of_sigma_rbf,
+    "one-norm": of_one_norm,
+    "l0": of_l0,
+    "cpm": of_cpm,
+    "cpm-max": lambda data: of_cpm(data, loss="max"),
+    "cpm-worst": lambda data: of_cpm(data, margin="worst"),
+    "polyceptron": of_polyceptron,
+    "pc-slp": of_pc_slp,
+    "spla1": of_spla1,
+    "plume": of_plume,
+}
+
+
+def fitted(name, data):
+    machine, values = MACHINES[name](data)
+    return machine.fit(data.X, data.y, sample_weight=data.w), values
+
+
+def by_differences(machine, at, parameter, step=STEP):
+    theta = getattr(machine, parameter)
+    return (at(machine, theta * (1 + step)) - at(machine, theta * (1 - step))) / (2 * step * theta)
+
+
+def row(machine, parameter):
+    frame = sensitivities(machine).set_index("parameter")
+    return frame.loc[parameter]
+
+
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", MACHINES)
+def test_finite_differences_agree(name, data):
+    machine, values = fitted(name, data)
+    frame = sensitivities(machine).set_index("parameter")
+    assert list(frame.index) == list(values)
+    for parameter, at in values.items():
+        found = frame.loc[parameter]
+        theta = getattr(machine, parameter)
+        here = at(machine, theta)
+        assert found["value"] == theta
+        assert found["objective"] == pytest.approx(here, rel=1e-6)
+        assert found["elasticity"] == pytest.approx(theta * found["derivative"] / here, rel=1e-6)
+        assert found["two_sided"]
+        assert found["derivative"] != 0.0
+        assert found["derivative"] == pytest.approx(by_differences(machine, at, parameter), rel=AGREES)
+
+
+def test_the_slopes_of_the_likelihood_are_those_of_the_m_step():
+    """PLUME's stationary point moves with gamma, its responsibilities with it: the slopes stay the same."""
+    data = invented()
+    machine, _ = fitted("plume", data)
+    y, start = machine._side * data.y, machine.solution_["W"]
+
+    def at(gamma, rho):
+        def loss(flat):
+            W = flat.reshape(start.shape)
+            total, slope = mixture.value_and_gradient(data.X, y, W, None, gamma, data.w, rho)
+            return total, slope.ravel()
+
+        return minimize(loss, start.ravel(), jac=True, method="BFGS", options={"gtol": 1e-9}).fun
+
+    differences = {
+        "ridge": by_differences(machine, lambda m, rho: at(m.gamma, rho), "ridge", 1e-3),
+        "gamma": by_differences(machine, lambda m, gamma: at(gamma, m.ridge), "gamma", 1e-3),
+    }
+    for parameter, expected in differences.items():
+        assert row(machine, parameter)["derivative"] == pytest.approx(expected, rel=AGREES)
+
+
+# -- what must fail ---------------------------------------------------------------------------------
+
+
+def spoilt(machine, name):
+    """The machine with one of its vectors 0.1 % off."""
+    bad = copy.copy(machine)
+    if name in ("_lam", "_lam_star", "_outputs"):
+        setattr(bad, name, 1.001 * getattr(machine, name))
+        return bad
+    solution = machine.solution_
+    duals = {key: (1.001 if key == name else 1.0) * values for key, values in solution.duals.items()}
+    primal = {key: (1.001 if key == name else 1.0) * values for key, values in solution.primal.items()}
+    bad.solution_ = replace(solution, primal=primal, duals=duals)
+    return bad
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("name", "parameter", "vector"),
+    [
+        ("svm", "C", "_outputs"),
+        ("rmm", "B", "_lam_star"),
+        ("rmm-rbf", "B", "_lam"),
+        ("one-norm", "C", "margin"),
+        ("l0", "C", "margin"),
+        ("cpm", "C", "W"),
+        ("polyceptron", "radius", "margin"),
+        ("pc-slp", "radius", "inside"),
+        ("spla1", "ridge", "W"),
+        ("plume", "ridge", "W"),
+        ("plume", "gamma", "W"),
+    ],
+)
+def test_a_multiplier_that_is_off_does_not_agree(name, parameter, vector):
+    machine, values = fitted(name, invented())
+    expected = by_differences(machine, values[parameter], parameter)
+    assert row(machine, parameter)["derivative"] == pytest.approx(expected, rel=AGREES)
+    assert row(spoilt(machine, vector), parameter)["derivative"] != pytest.approx(expected, rel=AGREES)
+
+
+def test_the_variance_of_the_sigma_svm_is_that_of_its_outputs():
+    """The slope in D by another way: the outputs' variance, and the norm that the optimal value leaves."""
+    data = invented()
+    for name in ("sigma-svm", "sigma-svm-rbf"):
+        machine, _ = fitted(name, data)
+        found = sensitivities(machine).set_index("parameter")
+        f = machine.decision_function(data.X)
+        mean = data.w @ f / data.w.sum()
+        variance = data.w @ (f - mean) ** 2 / data.w.sum()
+        D, p = machine.D, found.loc["D", "objective"]
+        norm = 2 * (p - machine.C * found.loc["C", "derivative"] - D / 2 * variance) / (1 - D)
+        assert found.loc["D", "derivative"] == pytest.approx((variance - norm) / 2, rel=1e-6)
+
+
+# -- units, weights, sides --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [SVM, RelativeMarginMachine, SigmaSVM])
+def test_elasticities_have_no_units(kind):
+    """Features in other units, and C with them: every derivative changes and no elasticity does."""
+    data = invented()
+    more = {} if kind is not RelativeMarginMachine else {"B": 1.4}
+    more = {"D": 0.0} if kind is SigmaSVM else more
+    one = sensitivities(kind(0.5, kernel="linear", **more).fit(data.X, data.y))
+    other = sensitivities(kind(0.5 / 100, kernel="linear", **more).fit(10 * data.X, data.y))
+    slack = one["parameter"] == "C"
+    ratio = other["derivative"] / one["derivative"]
+    np.testing.assert_allclose(ratio[slack], 1.0, rtol=1e-6)  # slacks have the units of the outputs
+    np.testing.assert_allclose(other["objective"] / one["objective"], 0.01, rtol=1e-6)
+    if kind is not SigmaSVM:  # whose D weighs a norm against a variance
+        np.testing.assert_allclose(ratio[~slack], 0.01, rtol=1e-6)
+        np.testing.assert_allclose(other["elasticity"], one["elasticity"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["svm", "rmm-rbf", "sigma-svm", "one-norm", "cpm"])
+def test_a_weight_is_a_repetition_and_a_price(name):
+    data = invented(n=40)
+    double = Data(data.X, data.y, np.where(np.arange(40) < 15, 2.0, 1.0))
+    repeated = Data(np.vstack([data.X, data.X[:15]]), np.append(data.y, data.y[:15]), np.ones(55))
+    one, other = fitted(name, double)[0], fitted(name, repeated)[0]
+    if name == "cpm":
+        other.set_params(n_faces=1).fit(repeated.X, repeated.y)
+        one.set_params(n_faces=1).fit(double.X, double.y, sample_weight=double.w)
+    for column in ("objective", "derivative", "elasticity"):
+        np.testing.assert_allclose(sensitivities(one)[column], sensitivities(other)[column], rtol=1e-5)
+    # Twice the weights at half the price is the same program in other units of C.
+    cheap = copy.copy(one).set_params(C=one.C / 2).fit(double.X, double.y, sample_weight=2 * double.w)
+    np.testing.assert_allclose(
+        sensitivities(cheap).set_index("parameter").loc["C", ["derivative", "elasticity"]].astype(float),
+        sensitivities(one).set_index("parameter").loc["C", ["derivative", "elasticity"]].astype(float)
+        * [2, 1],
+        rtol=1e-5,
+    )
+
+
+def test_at_a_kink_the_slope_lies_between_those_of_the_sides():
+    """At B = 1 a margin and a bound are the same row, and what each has of the multiplier is arbitrary."""
+    data = drawn("wdbc")
+    machine = RelativeMarginMachine(0.7, 1.0, kernel="linear").fit(data.X, data.y)
+
+    def at(B):
+        return value(rmm.qp(data.X, data.y, 0.7, B))
+
+    here, step = at(1.0), 1e-5
+    left, right = (here - at(1.0 - step)) / step, (at(1.0 + step) - here) / step
+    assert left < 1.05 * right < 0  # a true kink: it falls faster before than after
+    found = row(machine, "B")
+    assert not found["two_sided"]
+    assert left * (1 + 1e-4) <= found["derivative"] <= right * (1 - 1e-4)
+
+
+def test_a_cap_that_is_just_wide_enough_is_a_kink():
+    """Two centres at their caps reach every margin just so: the loss rises as C falls, and cannot fall."""
+    X, y = np.repeat([[-1.0], [1.0]], 5, axis=0), np.repeat([-1.0, 1.0], 5)
+    machine = CrossEntropySVM(0.5, kernel="linear", solver="milp", random_state=0).fit(X, y)
+    assert machine.score_ == 2.0
+    found = row(machine, "C")
+    sigma = machine.solution_["sigma"]
+
+    def at(C):
+        return value(l0_svm.pattern(X @ X.T, y, sigma, C), 2.0, C)
+
+    assert not found["two_sided"]
+    left, right = (at(0.5) - at(0.4999)) / 1e-4, (at(0.5001) - at(0.5)) / 1e-4
+    assert left == pytest.approx(-10.0, rel=1e-3)
+    assert right == pytest.approx(0.0, abs=1e-6)
+    assert left <= found["derivative"] <= right
+
+
+def test_at_the_ends_of_its_range_a_share_has_one_side():
+    data = invented()
+    for D, two_sided in ((0.0, False), (0.5, True), (1.0, False)):
+        machine = SigmaSVM(0.7, D, kernel="linear").fit(data.X, data.y)
+        found = row(machine, "D")
+        assert found["two_sided"] == two_sided
+        inward = 1e-5 if D == 0 else -1e-5
+        near = value(sigma_svm.primal(data.X, data.y, 0.7, D + inward))
+        assert found["derivative"] == pytest.approx((near - found["objective"]) / inward, rel=1e-3)
+
+
+def test_a_bound_that_holds_nothing_back_has_no_slope():
+    data = invented()
+    for B in (50.0, np.inf):
+        found = row(RelativeMarginMachine(0.7, B, kernel="linear").fit(data.X, data.y), "B")
+        assert (found["derivative"], found["elasticity"]) == (0.0, 0.0)
+        assert found["two_sided"]
+
+
+# -- the frames -------------------------------------------------------------------------------------
+
+
+def test_each_pair_of_classes_has_its_own_rows():
+    data = invented()
+    labels = np.where(data.X[:, 0] > 0.8, "c", np.where(data.y > 0, "b", "a"))
+    machine = RelativeMarginMachine(0.7, 1.2, kernel="linear").fit(data.X, labels)
+    frame = sensitivities(machine)
+    assert frame["pair"].tolist() == [p for p in ("a vs b", "a vs c", "b vs c") for _ in range(2)]
+    for pair, part in zip(machine.pairs_, machine.estimators_, strict=True):
+        mine = frame[frame["pair"] == f"{pair[0]} vs {pair[1]}"].drop(columns="pair").reset_index(drop=True)
+        pd.testing.assert_frame_equal(mine, sensitivities(part))
+    assert set(binding(machine)["pair"]) == set(frame["pair"])
+
+
+def test_each_side_of_a_double_machine_has_its_own_row():
+    data = invented()
+    machine = ConvexPolytopeMachine(1, 0.3, double_sided=True, random_state=0).fit(data.X, data.y)
+    frame = sensitivities(machine)
+    assert frame["outside"].tolist() == ["1.0", "-1.0"]
+    for side, found in zip(machine.sides_, frame["derivative"], strict=True):
+        assert found == row(side, "C")["derivative"]
+
+
+def test_binding_counts_what_holds():
+    data = drawn("wdbc")
+    machine, _ = fitted("rmm", data)
+    frame, duals = binding(machine).set_index("letter"), machine.duals_
+    assert frame.index.tolist() == ["alpha", "beta", "lam", "lam_star"]
+    for letter, found in frame.iterrows():
+        mine = duals[duals["letter"] == letter].set_index("sample")["multiplier"]
+        held = mine[mine > 1e-6 * duals["multiplier"].max()]
+        assert (found["rows"], found["binding"]) == (len(mine), len(held))
+        assert found["total"] == pytest.approx(held.sum())
+        assert mine[list(found["samples"])].tolist() == sorted(mine)[: -len(found["samples"]) - 1 : -1]
+    # What holds the machine back, above and below, is the slope in B.
+    both = frame.loc[["lam", "lam_star"], "total"].sum()
+    assert both == pytest.approx(-row(machine, "B")["derivative"])
+
+
+def test_binding_adds_up_the_faces_of_a_sample():
+    machine, _ = fitted("plume", invented())
+    found = binding(machine).iloc[0]
+    sizes = (
+        machine.duals_.assign(size=lambda frame: frame["multiplier"].abs()).groupby("sample")["size"].sum()
+    )
+    assert found["samples"][0] == sizes.idxmax()
+    assert found["total"] == pytest.approx(sizes.sum(), rel=1e-4)
+
+
+def test_switching_a_centre_on_pays_at_its_rate_and_no_more():
+    data = invented()
+    machine = CrossEntropySVM(0.8, random_state=0, n_samples=20).fit(data.X, data.y, sample_weight=data.w)
+    prices, sigma = centre_prices(machine), machine.solution_["sigma"]
+    assert set(prices["sample"]) == set(np.flatnonzero(sigma == 0))
+    assert prices["rate"].is_monotonic_decreasing
+    program = l0_svm.pattern(rbf_kernel(data.X, gamma=machine.gamma_), data.y, sigma, 0.8, data.w)
+    L, small = program.solve().objective, 1e-4
+    for j, rate, least in prices.iloc[[0, 1, -1]].itertuples(index=False):
+        some, whole = sigma.copy(), sigma.copy()
+        some[j], whole[j] = small, 1.0
+        slope = (L - program.set(sigma=some).solve().objective) / (0.8 * small)
+        assert slope == pytest.approx(rate, rel=1e-4, abs=1e-7)
+        change = 1.0 + 0.8 * (program.set(sigma=whole).solve().objective - L)
+        assert change >= least - 1e-9
+    np.testing.assert_array_equal(slopes.switching_on(2.0, [-1.0, 0.5]), [1.0, -1.0])
+
+
+# -- refusals ---------------------------------------------------------------------------------------
+
+
+def test_what_has_no_slopes_is_refused():
+    data = invented()
+    with pytest.raises(TypeError, match="LogisticRegression is not a classifier of polyopt"):
+        sensitivities(LogisticRegression().fit(data.X, data.y))
+    with pytest.raises(TypeError, match="give best_estimator_"):
+        sensitivities(PolytopeSearch())
+    with pytest.raises(NotFittedError):
+        sensitivities(SVM())
+    with pytest.raises(TypeError, match="centre_prices is of a CrossEntropySVM"):
+        centre_prices(SVM())
+    batch = Polyceptron(2, random_state=0, n_init=1).fit(data.X, data.y)
+    for ask in (sensitivities, binding):
+        with pytest.raises(ValueError, match=r"solver='batch' of Polyceptron has no multipliers.*'exact'"):
+            ask(batch)
+    for name in ("cpm", "spla1", "plume", "pc-slp", "polyceptron"):
+        machine, _ = fitted(name, data)
+        with pytest.raises(ValueError, match="needs the training data"):
+            sensitivities(machine.without_data())
+
+
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+def test_an_optimum_of_nothing_is_an_optimum():
+    """Separable classes: a value of 0, or of rounding, from which no percents can be taken."""
+    data = invented()
+    X = data.X + 8.0 * data.y[:, None]
+    for machine in (PCSLP(1, radius=2.0, random_state=0), Polyceptron(1, solver="exact", random_state=0)):
+        found = row(machine.fit(X, data.y), "radius")
+        assert (found["derivative"], found["two_sided"]) == (0.0, True)
+        assert found["objective"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_point_short_of_the_optimum_is_told():
+    data = invented()
+    with pytest.warns(ConvergenceWarning):
+        machine = RelativeMarginMachine(0.7, 1.2, solver="decomposition", max_iter=1).fit(data.X, data.y)
+    with pytest.warns(ConvergenceWarning, match="slopes of the Lagrangian at the point reached") as found:
+        sensitivities(machine)
+    assert found[0].filename == __file__
+    rough = CrossEntropySVM(3.0, solver="one-norm").fit(data.X, data.y)
+    rough.solution_ = replace(rough.solution_, duals={"margin": 0.5 * rough.solution_["margin"]})
+    with pytest.warns(ConvergenceWarning, match="The loss of its pattern"):
+        sensitivities(rough)
