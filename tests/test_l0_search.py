@@ -172,7 +172,7 @@ def assert_same(first, second):
 def test_the_search_with_screening_is_the_search_without(name, seed, C):
     K, y, _, weights, centres = of_a_name(name, seed)
     data = as_l0_data(K, y, C, weights, centres)
-    settings = {"n_init": 2, "n_samples": 40, "max_iter": 25, "seed": seed}
+    settings = {"n_init": 2, "n_samples": 30, "max_iter": 20, "seed": seed}
     screened, plain = solve_l0(data, **settings), solve_l0(data, screening=False, **settings)
     assert_same(screened, plain)
     assert plain[1].work.screened == 0
