@@ -203,6 +203,14 @@ def test_three_classes_vote_in_pairs():
     assert one["sample"].tolist() == [*range(50), *range(100, 150)]
 
 
+@pytest.mark.parametrize("machine", [SVM(), ConvexPolytopeMachine(2, solver="exact", random_state=0)])
+def test_the_multipliers_of_pairs_carry_the_labels_of_the_data(machine):
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    frame = machine.fit(X[::3], names[::3]).duals_
+    assert (frame["label"] == names[::3][frame["sample"]]).all()
+
+
 def test_pairs_in_parallel_are_the_pairs_in_turn():
     X, y = load_iris(return_X_y=True)
     weights = np.linspace(0.5, 2.0, 150)

@@ -275,6 +275,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         for estimator, pair, places in zip(self.estimators_, self.pairs_, self._pair_places, strict=True):
             frame = estimator.duals_
             frame["sample"] = self._rows[places[frame["sample"].to_numpy()]]
+            frame["label"] = self.classes_[frame["label"].to_numpy()]  # the pairs were told apart by number
             frame.insert(0, "pair", f"{pair[0]} vs {pair[1]}")
             frames.append(frame)
         return pd.concat(frames, ignore_index=True)
