@@ -77,7 +77,7 @@ def finished(
     lp = PatternLP(data.K, data.y, data.C, data.weights, data.centres)
     while True:
         pattern = data.support(alpha)
-        found = lp.solve(pattern)
+        found = lp.prepare(pattern)  # of the columns that it uses alone
         if found.status is not Status.FAILED and data.score(found.alpha, found.b) <= data.score(alpha, b):
             alpha, b = found.alpha, found.b
         if (data.support(alpha) == pattern).all():  # else the support shrank, and its own program counts
