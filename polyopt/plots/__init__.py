@@ -1,4 +1,4 @@
-"""Pictures of classifiers: decision boundary, faces, polytopes, multipliers by sample, runs of solvers.
+"""Pictures of classifiers: boundary, faces, polytopes, multipliers by sample, metrics, runs of solvers.
 
 Each function returns a :class:`matplotlib.figure.Figure`; save it with ``figure.savefig``.
 """
@@ -7,6 +7,7 @@ from polyopt.plots.boundary import decision_boundaries, decision_boundary
 from polyopt.plots.convergence import convergence
 from polyopt.plots.multipliers import multipliers
 from polyopt.plots.polytope import polytope_plane, polytope_slices
+from polyopt.plots.whitening import whitening
 
 __all__ = [
     "convergence",
@@ -15,4 +16,5 @@ __all__ = [
     "multipliers",
     "polytope_plane",
     "polytope_slices",
+    "whitening",
 ]

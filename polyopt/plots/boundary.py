@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["decision_boundaries", "decision_boundary"]
+__all__ = ["decision_boundaries", "decision_boundary", "draw_classes", "draw_levels", "plane_limits"]
 
 _GRID = 240
 
@@ -138,15 +138,11 @@ def _names(estimator: Any, class_names: Sequence[str] | None) -> list[str]:
 
 def _draw(axes: Axes, estimator: Any, X: NDArray[Any], y: NDArray[Any], names: list[str]) -> None:
     """Boundary, levels, faces and samples of one classifier."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    pad = 0.06 * np.maximum(high - low, 1e-9)
-    limits = np.column_stack([low - pad, high + pad])
-    _levels(axes, estimator, limits)
+    limits = plane_limits(X)
+    draw_levels(axes, estimator, limits)
     if len(_faces(estimator)) > 1:
         _draw_faces(axes, _faces(estimator), limits)
-    for label, name, (colour, marker) in zip(estimator.classes_, names, CLASSES, strict=True):
-        u, v = X[y == label].T
-        axes.scatter(u, v, s=20, c=colour, marker=marker, lw=0.3, ec="white", label=name, zorder=3)
+    draw_classes(axes, X, y, estimator.classes_, names)
     support = getattr(estimator, "support_", np.empty(0, dtype=int))
     if len(support):
         u, v = X[support].T
@@ -156,7 +152,21 @@ def _draw(axes: Axes, estimator: Any, X: NDArray[Any], y: NDArray[Any], names: l
     axes.set(xlim=limits[0], ylim=limits[1])
 
 
-def _levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
+def plane_limits(X: NDArray[Any]) -> NDArray[Any]:
+    """The limits of a picture of samples in two dimensions: a row (low, high) for each axis."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    pad = 0.06 * np.maximum(high - low, 1e-9)
+    return np.column_stack([low - pad, high + pad])
+
+
+def draw_classes(axes: Axes, X: NDArray[Any], y: NDArray[Any], labels: Any, names: Sequence[str]) -> None:
+    """The samples of both classes, each with its colour and marker."""
+    for label, name, (colour, marker) in zip(labels, names, CLASSES, strict=True):
+        u, v = X[y == label].T
+        axes.scatter(u, v, s=20, c=colour, marker=marker, lw=0.3, ec="white", label=name, zorder=3)
+
+
+def draw_levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
     """The two sides as tints, and the lines f = 0, ±1, ±B."""
     u, v = (np.linspace(low, high, _GRID) for low, high in limits)
     U, V = np.meshgrid(u, v)

@@ -2,89 +2,148 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.plots.style import BLUE, GREEN, INK, MUTED, PURPLE, new_figure, styled
+from polyopt.plots.style import BLUE, FACES, GREEN, INK, MUTED, ORANGE, PURPLE, new_figure, styled
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 __all__ = ["multipliers"]
 
-_LOOKS = {"alpha": ("α", BLUE, "o"), "lam": ("λ", GREEN, "^"), "lam_star": ("λ*", PURPLE, "v")}
-
+# Letters of rows that say how far a sample is from its margin or its bound. The others (beta, v, r) are what
+# these leave of a price.
+_LOOKS = {
+    "alpha": ("α", BLUE, "o"),
+    "u": ("u", BLUE, "o"),
+    "lam": ("λ", GREEN, "^"),
+    "lam_star": ("λ*", PURPLE, "v"),
+}
+# A cap on a coefficient says nothing about the output of its sample.
+_CAPS = ("at the cap", GREEN, "s"), ("of a centre not used", ORANGE, "D")
+_MARKERS = ("o", "^", "v", "s", "D", "P", "X", "*")
+_MARGIN = ("inside the margin", "on the margin", "beyond the margin")
+_SMALL = 1e-6  # share of the largest, under which a multiplier is a solver's zero
 _MANY = 2000
+_LONG = 12  # letters of a label, of which there is no room for three in a row
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Multipliers that are drawn alike."""
+
+    label: str
+    colour: str
+    marker: str
+    rows: pd.DataFrame
+    at_outputs: bool = True
 
 
 def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> Figure:
     """Picture of the multipliers of a fitted estimator.
 
-    Above, each family from its largest multiplier down, one stem per sample, zeros left out. Below,
-    each multiplier against the sample's output, where complementarity can be seen: α between its
-    bounds only at f = ±1, λ only at f = B, λ* only at f = −B.
+    Above, each family from its largest multiplier down, one stem per row, zeros left out; a machine with
+    several faces has a family for each. Below, each multiplier against the sample's output, at its face if
+    there are several, where complementarity can be seen: α and u between their bounds only at f = ±1, λ only
+    at f = B, λ* only at f = −B. A logistic machine's fall off smoothly beyond f = 0. A multiplier that pulls
+    a score down is negative (PLUME).
 
     Parameters
     ----------
     duals : DataFrame
-        ``estimator.duals_`` of a binary problem: ``letter``, ``multiplier`` and, for the lower
-        picture, ``output``.
+        ``estimator.duals_`` of a binary problem, or of one pair of classes: ``letter``, ``multiplier``,
+        ``state`` and, for the lower picture, ``output``.
     B : float
         The bound on the outputs, to be marked; infinite for none.
     title : str
         Title of the picture.
+
+    Raises
+    ------
+    ValueError
+        Multipliers that the solver does not have, or several pairs of classes at once.
     """
-    with_outputs = "output" in duals
+    if duals["multiplier"].isna().any():
+        raise ValueError("these duals_ have no multipliers (nan): fit with solver='exact'")
+    if "pair" in duals and duals["pair"].nunique() > 1:
+        raise ValueError("a picture is of one pair of classes: give duals_[duals_['pair'] == ...]")
+    small = _SMALL * float(duals["multiplier"].abs().max())
+    families = [family for family in _families(duals) if (family.rows["multiplier"].abs() > small).any()]
+    with_outputs = "output" in duals and any(family.at_outputs for family in families)
     with styled():
         figure = new_figure(5.0, 4.6 if with_outputs else 2.6)
         axes = figure.subplots(2 if with_outputs else 1, 1, squeeze=False)[:, 0]
-        total, first = duals["sample"].nunique(), 0
-        for letter, (name, colour, marker) in _LOOKS.items():
-            mine = duals[duals["letter"] == letter]
-            small = 1e-6 * float(duals["multiplier"].max())
-            sizes = np.sort(mine["multiplier"].to_numpy())[::-1]
-            sizes = sizes[sizes > small]
-            if not len(sizes):
-                continue
-            places = first + np.arange(len(sizes))
-            many = len(sizes) > _MANY  # too many for a vector picture
-            axes[0].vlines(places, 0.0, sizes, color=colour, lw=0.8, alpha=0.55, rasterized=many)
-            axes[0].plot(
-                places,
-                sizes,
-                marker,
-                rasterized=many,
-                color=colour,
-                ms=3,
-                label=f"{name}: {len(sizes)} of {len(mine)}",
-            )
-            first += len(sizes) + max(2, total // 60)
-            if with_outputs:
-                held = mine[mine["multiplier"] > small]
+        gap, first = max(2, duals["sample"].nunique() // 60), 0
+        for family in families:
+            held = family.rows[family.rows["multiplier"].abs() > small]
+            first += _stems(axes[0], family, held, first) + gap
+            if with_outputs and family.at_outputs:
                 axes[1].plot(
-                    held["output"],
-                    held["multiplier"],
-                    marker,
-                    color=colour,
-                    ms=3.5,
-                    alpha=0.75,
-                    rasterized=many,
-                )
-        axes[0].set(
-            title=title, xlabel="samples, largest multiplier first", ylabel="multiplier", ylim=(0, None)
-        )
+                    held["output"], held["multiplier"], family.marker, color=family.colour,
+                    ms=3.5, alpha=0.75, rasterized=len(held) > _MANY,
+                )  # fmt: skip
+        axes[0].set(title=title, xlabel="samples, largest multiplier first", ylabel="multiplier")
         axes[0].set_xticks([])
-        figure.legend(loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=1.4)
+        if families:
+            columns = 3 if max(len(family.label) for family in families) < _LONG else 2
+            figure.legend(loc="outside lower center", ncols=columns, handletextpad=0.4, columnspacing=1.4)
+        else:
+            axes[0].text(
+                0.5, 0.5, "every multiplier is 0", transform=axes[0].transAxes,
+                ha="center", va="center", color=MUTED,
+            )  # fmt: skip
         if with_outputs:
-            _mark_outputs(axes[1], duals, B)
+            _mark_outputs(axes[1], duals, families, small, B)
+        for panel in axes:
+            _from_zero(panel, bool((duals["multiplier"] < -small).any()))
     return figure
 
 
-def _mark_outputs(axes: Any, duals: pd.DataFrame, B: float) -> None:
-    axes.set(xlabel="output f of the sample", ylabel="multiplier", ylim=(0, None))
-    marks = [(-1.0, "−1", INK), (1.0, "1", INK)]
+def _families(duals: pd.DataFrame) -> Iterator[_Family]:
+    """What is drawn, in order: families of letters, or of faces where there are several."""
+    shown = duals[duals["letter"].isin(list(_LOOKS))]
+    parts = [name for name in ("outside", "face") if name in shown and shown[name].nunique() > 1]
+    several = len(shown[parts].drop_duplicates()) if parts else 1
+    if 1 < several <= len(FACES):
+        looks = zip(FACES, _MARKERS, strict=True)
+        for (keys, mine), (colour, marker) in zip(shown.groupby(parts, sort=False), looks, strict=False):
+            names = [f"{key} outside" if part == "outside" else f"face {key}"
+                     for part, key in zip(parts, keys, strict=True)]  # fmt: skip
+            yield _Family(", ".join(names), colour, marker, mine)
+    else:
+        for letter, mine in shown.groupby("letter", sort=False):
+            yield _Family(_LOOKS[str(letter)][0], *_LOOKS[str(letter)][1:], mine)
+    caps = duals[duals["letter"] == "s"]
+    off = caps["state"] == "held at 0"
+    for (name, colour, marker), mine in zip(_CAPS, (caps[~off], caps[off]), strict=True):
+        yield _Family(f"s {name}", colour, marker, mine, at_outputs=False)
+
+
+def _stems(axes: Axes, family: _Family, held: pd.DataFrame, first: int) -> int:
+    """Draw one family from its largest down, beginning at a place; return how many there are."""
+    sizes: NDArray[Any] = np.sort(held["multiplier"].to_numpy())[::-1]
+    places, many = first + np.arange(len(sizes)), len(sizes) > _MANY  # too many for a vector picture
+    axes.vlines(places, 0.0, sizes, color=family.colour, lw=0.8, alpha=0.55, rasterized=many)
+    axes.plot(
+        places, sizes, family.marker, rasterized=many, color=family.colour, ms=3,
+        label=f"{family.label}: {len(sizes)} of {len(family.rows)}",
+    )  # fmt: skip
+    return len(sizes)
+
+
+def _mark_outputs(axes: Axes, duals: pd.DataFrame, families: list[_Family], small: float, B: float) -> None:
+    """The outputs at which multipliers change, and limits that hold all that is drawn."""
+    several = "face" in duals and duals["face"].nunique() > 1
+    axes.set(xlabel=f"output of the sample{' at the face' if several else ', f'}", ylabel="multiplier")
+    marks = [(-1.0, "−1", INK), (1.0, "1", INK)] if duals["state"].isin(_MARGIN).any() else [(0.0, "0", INK)]
     if np.isfinite(B):
         marks += [(-B, "−B", GREEN), (B, "B", GREEN)]
     for place, text, colour in marks:
@@ -93,9 +152,14 @@ def _mark_outputs(axes: Any, duals: pd.DataFrame, B: float) -> None:
             text, (place, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2), textcoords="offset points",
             ha="center", va="bottom", color=colour, fontsize=8,
         )  # fmt: skip
-    axes.axhline(0.0, color=MUTED, lw=0.6)
-    held = duals[(duals["multiplier"] > 0) & duals["letter"].isin(list(_LOOKS))]
-    small = 1e-6 * float(held["multiplier"].max())
-    span = float(held.loc[held["multiplier"] > small, "output"].abs().max())
-    span = 1.08 * max(span, *(place for place, _, _ in marks))
+    drawn = [family.rows for family in families if family.at_outputs]
+    span = max(float(rows.loc[rows["multiplier"].abs() > small, "output"].abs().max()) for rows in drawn)
+    span = 1.08 * max(span, *(abs(place) for place, _, _ in marks))
     axes.set_xlim(-span, span)
+
+
+def _from_zero(axes: Axes, negative: bool) -> None:
+    """A line at zero, and nothing under it unless there are negative multipliers."""
+    axes.axhline(0.0, color=MUTED, lw=0.6)
+    if not negative:
+        axes.set_ylim(0.0, None)

@@ -1,0 +1,161 @@
+"""The metric that a Relative Margin Machine implies, beside that of the support vector machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from formulations.recovery import moments
+from formulations.whitening import bounding_spread
+from polyopt.estimators.rmm import RelativeMarginMachine
+from polyopt.estimators.sigma_svm import SigmaSVM
+from polyopt.estimators.svm import SVM
+from polyopt.plots.boundary import draw_classes, draw_levels, plane_limits
+from polyopt.plots.style import GREEN, INK, MUTED, PURPLE, new_figure, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["whitening"]
+
+_RINGS = 40.0, 260.0  # areas of the ring of the least and of the largest multiplier
+
+
+def whitening(
+    estimator: Any,
+    *,
+    axis_names: Sequence[str] = ("x₁", "x₂"),
+    class_names: Sequence[str] | None = None,
+) -> Figure:
+    """Picture of the metric in which a machine's margin is large, over its samples.
+
+    On the left the support vector machine with the same C: its margin is Euclidean, and a circle lies
+    between f = −1 and f = 1. On the right the machine itself: to a Relative Margin Machine the samples at
+    its bounds give the metric I + Σ_λ (:mod:`formulations.whitening`, from eq. (5) and (6) of its paper), in
+    which it is a support vector machine, and what lies between its margins is the ellipse
+    ``d'(I + Σ_λ)^{-1} d = const``. It is long where these samples spread. They are ringed, the wider the
+    harder they hold the machine back. The ellipse of a Sigma-SVM is that of (1 − D) I + D Σ.
+
+    Both touch the lines f = ±1 of their panel: their size is the margin's, their shape the metric's.
+
+    Parameters
+    ----------
+    estimator : RelativeMarginMachine or SigmaSVM
+        With the linear kernel, fitted to two classes and two features.
+    axis_names : sequence of str
+        Names of the two features.
+    class_names : sequence of str, optional
+        Names of the two classes; their labels by default.
+
+    Raises
+    ------
+    TypeError
+        Another estimator.
+    ValueError
+        Another kernel, or data that are not of two features and two classes.
+    """
+    _check(estimator)
+    X, y = np.asarray(_dense(estimator._X), dtype=float), estimator._y
+    names = [str(label) for label in estimator.classes_] if class_names is None else list(class_names)
+    svm = SVM(estimator.C, kernel="linear").fit(X, y, sample_weight=estimator._costs / estimator.C)
+    centre, metric, words = _metric(estimator, X)
+    limits = plane_limits(X)
+    with styled():
+        figure = new_figure(7.2, 4.4)
+        left, right = figure.subplots(1, 2, sharex=True, sharey=True)
+        for axes, machine, own, title, label in (
+            (left, svm, np.eye(2), "Support vector machine", "circle: the metric $I$"),
+            (right, estimator, metric, words[0], f"ellipse: the metric {words[1]}"),
+        ):
+            draw_levels(axes, machine, limits)
+            draw_classes(axes, X, y, (-1.0, 1.0), names)
+            _draw_ball(axes, machine, centre, own, label, dotted=machine is svm)
+            axes.set(title=title, xlabel=axis_names[0])
+            axes.set_aspect("equal")
+        _draw_bounded(right, estimator, X)
+        left.set(xlim=limits[0], ylim=limits[1], ylabel=axis_names[1])
+        handles = {
+            label: handle
+            for axes in (left, right)
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(
+            handles.values(), handles.keys(), loc="outside lower center",
+            ncols=4, handletextpad=0.4, columnspacing=1.4,
+        )  # fmt: skip
+    return figure
+
+
+def _check(estimator: Any) -> None:
+    if not isinstance(estimator, RelativeMarginMachine | SigmaSVM):
+        raise TypeError(
+            "the picture is of a RelativeMarginMachine or a SigmaSVM, whose metric is their own; not of "
+            f"{type(estimator).__name__}"
+        )
+    check_is_fitted(estimator)
+    if estimator.kernel != "linear":
+        raise ValueError(f"the picture needs kernel='linear', not {estimator.kernel!r}")
+    if estimator.n_features_in_ != 2 or len(estimator.classes_) != 2:
+        raise ValueError(
+            "the picture needs two features and two classes, not "
+            f"{estimator.n_features_in_} and {len(estimator.classes_)}"
+        )
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
+def _metric(estimator: Any, X: Array) -> tuple[Array, Array, tuple[str, str]]:
+    """Where the ellipse is centred, its metric, and what machine and metric are called."""
+    if isinstance(estimator, SigmaSVM):
+        mean, Sigma = moments(X, estimator._costs)
+        D = float(estimator.D)
+        return (
+            mean,
+            (1.0 - D) * np.eye(2) + D * Sigma,
+            (f"Sigma-SVM, D = {D:.3g}", r"$(1 - D)\,I + D\,\Sigma$"),
+        )
+    mean, Sigma = bounding_spread(X, estimator._lam, estimator._lam_star, estimator.B)
+    title = f"RMM, B = {estimator.B:.3g}" + ("" if Sigma.any() else ": no sample there")
+    return mean, np.eye(2) + Sigma, (title, r"$I + \Sigma_\lambda$")
+
+
+def _draw_ball(axes: Axes, machine: Any, centre: Array, metric: Array, label: str, dotted: bool) -> None:
+    """The points whose distance from the boundary's nearest to the centre is the margin, in the metric.
+
+    Distances in x are those of the inverse metric, as that of w is the metric: the dual norm.
+    """
+    w, b = machine.coef_[0], float(machine.intercept_[0])
+    size = float(w @ metric @ w)
+    if size == 0.0:
+        return  # no hyperplane, and no margin
+    middle = centre - (w @ centre + b) / size * (metric @ w)
+    values, vectors = np.linalg.eigh(metric)
+    angles = np.linspace(0.0, 2.0 * np.pi, 200)
+    around = (vectors * np.sqrt(np.maximum(values, 0.0))) @ np.stack([np.cos(angles), np.sin(angles)])
+    u, v = middle[:, None] + around / np.sqrt(size)
+    axes.fill(u, v, color=MUTED, alpha=0.12, lw=0, zorder=1)
+    axes.plot(u, v, color=INK, lw=1.3, ls=":" if dotted else "-", label=label, zorder=4)
+    axes.plot(*middle, "+", color=INK, ms=6, zorder=4)
+
+
+def _draw_bounded(axes: Axes, estimator: Any, X: Array) -> None:
+    """Rings around the samples at the bounds."""
+    families = (estimator._lam, "λ: held at +B", GREEN), (estimator._lam_star, "λ*: held at −B", PURPLE)
+    largest = max(float(multiplier.max()) for multiplier, _, _ in families)
+    for multiplier, label, colour in families:
+        held = multiplier > 1e-6 * largest
+        if held.any():
+            areas = _RINGS[0] + (_RINGS[1] - _RINGS[0]) * multiplier[held] / largest
+            u, v = X[held].T
+            axes.scatter(u, v, s=areas, facecolor="none", ec=colour, lw=1.4, zorder=5)
+            axes.scatter([], [], s=60.0, facecolor="none", ec=colour, lw=1.4, label=label)
