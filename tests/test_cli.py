@@ -30,6 +30,7 @@ from polyopt.crosschecks import CROSSCHECKS
 from polyopt.crosschecks.registry import Crosscheck
 from polyopt.datasets import load
 from polyopt.estimators.rmm import RelativeMarginMachine
+from polyopt.sensitivity import sensitivities
 from polyopt.verify import Check
 
 
@@ -369,6 +370,49 @@ def test_duals_of_a_polytope_name_the_face(table):
     assert faces == {"0", "1"}
 
 
+@pytest.mark.parametrize(
+    ("name", "solver"),
+    [("ce-svm-rbf", "fast"), ("one-norm-svm", "fast"), ("rmm", "exact"), ("plume", "fast"), ("cpm", "exact")],
+)
+def test_duals_print_meanings_and_the_slopes_of_the_optimum(name, solver, table):
+    entry = find_method(name)
+    done = run("duals", "--method", name, "--solver", solver, "--data", table, "--top", 1)
+    assert done.exit_code == 0, done.output
+    X, y = blobs()
+    X, y = (X - X.mean(axis=0)) / X.std(axis=0), np.where(y == 1, "yes", "no")
+    machine = entry.make(entry.fast if solver == "fast" else solver, entry.settings_for(X, y)).fit(X, y)
+    rows = {row.multiplier: row for row in find_programs(entry.duals_of or entry.programs[0])[0].rows}
+    letters = set(machine.duals_["letter"])
+    for letter in letters:
+        assert f"{letter}   {rows[letter].text}\n{rows[letter].meaning}" in done.output
+    _, _, below = done.output.partition("How the optimal value p moves")
+    assert not any(f"\n{letter}   " in below for letter in letters), "the slopes come last"
+    for found in sensitivities(machine).itertuples():
+        line = next(line for line in below.splitlines() if line.startswith(f"{found.parameter} "))
+        printed = [float(cell) for cell in line.split()[1:5]]
+        assert printed == pytest.approx(
+            [found.value, found.objective, found.derivative, found.elasticity], rel=1e-4
+        )
+        assert found.formula in line
+        assert ("two sides" in line) == (not found.two_sided)
+
+
+def test_duals_show_the_largest_of_either_sign(table):
+    """PLUME's outside pulls faces down: its multipliers are negative, and count."""
+    done = run("duals", "--method", "plume", "--data", table, "--faces", 1, "--csv")
+    sizes = np.array([float(row["multiplier"]) for row in csv.DictReader(io.StringIO(done.stdout))])
+    assert (sizes < 0).any()
+    assert (np.diff(np.abs(sizes)) <= 1e-8).all()
+    text = run("duals", "--method", "plume", "--data", table, "--faces", 1, "--top", 1).output
+    assert re.search(r"^60 of 60 are not zero", text, re.M)
+
+
+def test_duals_tell_of_a_slope_with_two_sides(table):
+    text = run("duals", "--method", "rmm", "--data", table, "--B", 1).output
+    line = next(line for line in text.splitlines() if line.startswith("B "))
+    assert line.rstrip().endswith("may differ between its two sides")
+
+
 # -- fit and predict ------------------------------------------------------------------------------
 
 
@@ -406,6 +450,18 @@ def test_a_model_of_more_classes_comes_back(tmp_path):
     model = load_model(path)
     done = run("predict", path, table)
     assert [line for line in done.stdout.splitlines() if line in "xyz"] == model.predict(X).tolist()
+
+
+def test_a_search_is_saved_with_its_model(table, tmp_path):
+    """The L0 machine keeps how it was found, in types of its own."""
+    path = tmp_path / "model.skops"
+    assert run("fit", table, "--method", "ce-svm-rbf", "--out", path).exit_code == 0
+    model = load_model(path)
+    assert model.estimator.search_.work.programs > 0
+    assert len(model.estimator.search_.runs[0].history) > 0
+    done = run("predict", path, table)
+    labels = [line for line in done.stdout.splitlines() if line in ("yes", "no")]
+    assert labels == model.predict(blobs()[0]).tolist()
 
 
 def test_fit_says_how_good_the_model_is(table):
@@ -725,6 +781,13 @@ def test_every_command_explains_itself(command):
     done = run(command, "--help")
     assert done.exit_code == 0
     assert len(done.output.splitlines()) > 5
+
+
+@pytest.mark.parametrize("command", ["fit", "duals"])
+def test_the_help_names_every_method(command):
+    text = " ".join(run(command, "--help").output.replace("│", " ").split())
+    for name in METHODS:
+        assert re.search(rf"\b{name.removesuffix('-rbf')}\b", text), name
 
 
 def test_the_version_is_printed():

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from formulations.program import Row
 
+# What the others leave of a price: printed last.
+_UNUSED = ("beta", "v", "r")
 _COLUMNS = ("pair", "row", "letter", "sample", "face", "label", "multiplier", "state")
 
 
@@ -34,7 +36,7 @@ def duals(
     seed: options.Seed = 0,
     time_limit: options.TimeLimit = None,
 ) -> None:
-    """Print the multipliers, largest first, and what they mean.
+    """Print the multipliers, largest first, what they mean, and how the optimum moves with the parameters.
 
     The method is fitted to all rows of the data, with scaled features.
     """
@@ -44,6 +46,7 @@ def duals(
     from polyopt.compare.data import check_dataset, scaler_for
     from polyopt.compare.programs import find_programs
     from polyopt.compare.run import settings_text
+    from polyopt.sensitivity import sensitivities
 
     entry = find_method(method)
     given = options.check_settings(
@@ -60,7 +63,8 @@ def duals(
         raise ValueError(
             f"the solver {solver.of(entry)!r} of {entry.name} has no multipliers; take --solver exact"
         )
-    rows = {row.multiplier: row for row in find_programs(entry.programs[0])[0].rows}
+    program = find_programs(entry.duals_of or entry.programs[0])[0]
+    rows = {row.multiplier: row for row in program.rows}
     frame = _sorted(frame, list(rows))
     if csv:
         meanings = frame["letter"].map({letter: row.meaning for letter, row in rows.items()})
@@ -68,20 +72,23 @@ def duals(
         return
     console = output()
     console.print(f"{entry.title} on {found.name} ({settings_text(settings)}), all rows, features scaled.\n")
-    largest = float(frame["multiplier"].max())
+    largest = float(frame["multiplier"].abs().max())
     for letter in dict.fromkeys(frame["letter"]):
         _print_letter(console, frame[frame["letter"] == letter], rows[letter], top, 1e-6 * largest)
+    with warnings_as_sentences():
+        _print_sensitivities(console, sensitivities(estimator))
     certificate = estimator.certificate()
     say(certificate.sentence)
 
 
 def _sorted(frame: pd.DataFrame, letters: list[str]) -> pd.DataFrame:
-    """Letters in the program's order, the price of slack last; within a letter, largest first."""
-    ranks = {letter: (letter == "beta", i) for i, letter in enumerate(letters)}
+    """Letters in the program's order, unused prices last; within a letter, largest first, of either sign."""
+    ranks = {letter: (letter in _UNUSED, i) for i, letter in enumerate(letters)}
     order = {letter: i for i, letter in enumerate(sorted(letters, key=lambda letter: ranks[letter]))}
-    largest = max(float(frame["multiplier"].max()), 1e-300)
+    sizes = frame["multiplier"].abs()
     # Rounded, so that samples at the same bound stay in input order.
-    keyed = frame.assign(_letter=frame["letter"].map(order), _size=-(frame["multiplier"] / largest).round(9))
+    rounded = -(sizes / max(float(sizes.max()), 1e-300)).round(9)
+    keyed = frame.assign(_letter=frame["letter"].map(order), _size=rounded)
     return keyed.sort_values(["_letter", "_size"], kind="stable").drop(columns=["_letter", "_size"])
 
 
@@ -92,14 +99,16 @@ def _print_letter(console: Console, frame: pd.DataFrame, row: Row, top: int, sma
 
     from polyopt.compare.table import number
 
-    held = frame[frame["multiplier"] > small]
+    held = frame[frame["multiplier"].abs() > small]
+    signed = bool((held["multiplier"] < 0).any())
     console.print(Text(f"{row.multiplier}   {row.text}", style="bold"))
     console.print(Text(row.meaning))
     if not len(held):
         console.print(f"None of the {len(frame)} is above zero.")
     else:
         total = float(held["multiplier"].sum())
-        console.print(f"{len(held)} of {len(frame)} are above zero; they add up to {total:.6g}.")
+        where = "not zero" if signed else "above zero"
+        console.print(f"{len(held)} of {len(frame)} are {where}; they add up to {total:.6g}.")
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
         shown = [name for name in _COLUMNS if name in frame]
         for name in shown:
@@ -110,4 +119,26 @@ def _print_letter(console: Console, frame: pd.DataFrame, row: Row, top: int, sma
         console.print(table)
     if len(held) > top:
         console.print(f"... and {len(held) - top} more: --top {len(held)}, or --csv for all", style="dim")
+    console.print()
+
+
+def _print_sensitivities(console: Console, frame: pd.DataFrame) -> None:
+    """How the optimal value moves with each parameter, one row each."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from polyopt.compare.table import number
+
+    console.print(Text("How the optimal value p moves with its parameters", style="bold"))
+    console.print("From these multipliers; elasticity is the percent of p for one percent of the parameter.")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    keys = [name for name in ("pair", "outside") if name in frame]
+    for name in (*keys, "parameter", "value", "p", "slope", "elasticity", "from", ""):
+        numeric = name in ("value", "p", "slope", "elasticity")
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+    for row in frame.to_dict("records"):
+        numbers = (number(float(row[name])) for name in ("value", "objective", "derivative", "elasticity"))
+        side = "" if row["two_sided"] else "may differ between its two sides"
+        table.add_row(*(str(row[key]) for key in keys), row["parameter"], *numbers, row["formula"], side)
+    console.print(table)
     console.print()

@@ -12,6 +12,9 @@ import scipy.sparse as sp
 from formulations.centred_kernel import CentredKernel
 from formulations.solution import Solution
 from polyopt.compare import METHODS
+from polyopt.outer.cross_entropy import CrossEntropyResult
+from polyopt.outer.l0 import L0Search
+from polyopt.outer.l0_scores import Work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +26,13 @@ _FORMAT = "polyopt model, version 1"
 
 def _own_types() -> list[str]:
     """What a file may make besides plain containers, arrays and what skops itself trusts of scikit-learn."""
-    types = [Solution, CentredKernel, sp.csr_matrix, *(method.estimator_class for method in METHODS.values())]
+    types = [
+        Solution,
+        CentredKernel,
+        *(L0Search, CrossEntropyResult, Work),  # how the L0 machine was found
+        sp.csr_matrix,
+        *(method.estimator_class for method in METHODS.values()),
+    ]
     return sorted({f"{kind.__module__}.{kind.__qualname__}" for kind in types})
 
 

@@ -31,7 +31,9 @@ __all__ = [
 MethodName = Annotated[
     str,
     typer.Option(
-        "--method", help="svm, sigma-svm, rmm (also with -rbf), cpm, polyceptron, spla1, pc-slp or plume."
+        "--method",
+        help="svm, sigma-svm, rmm, one-norm-svm, ce-svm (also with -rbf), cpm, polyceptron, spla1, pc-slp or "
+        "plume.",
     ),
 ]
 C = Annotated[float | None, typer.Option("--C", help="Cost of a unit of slack.")]
