@@ -37,6 +37,7 @@ __all__ = ["L0Search", "round_relaxation", "solve_l0"]
 
 # Bounds of the probabilities that the relaxation gives: no centre is left out, and none is always drawn.
 _LEAST, _MOST = 0.05, 0.95
+_SHARE = 0.5  # of the time left, that a run may draw patterns for: its flips are worth the other half
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def solve_l0(
                 max_iter=max_iter, random_state=np.random.default_rng([seed, run]),
             )  # fmt: skip
             status = ended if ended is not Status.CONVERGED else status
-            if ended in (Status.INTERRUPTED, Status.TIME_LIMIT) or search.is_optimal:
+            if ended is Status.INTERRUPTED or clock.is_over or search.is_optimal:
                 break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
@@ -193,27 +194,29 @@ class _Search:
     def run(self, flips: bool, **settings: Any) -> Status:
         """One run of the cross-entropy method, and its flips; how it ended."""
         scorer, clock = self._scorer, self._clock
-        scorer.begin()
+        limit = clock.left if clock.left is None or not flips else _SHARE * clock.left
+        scorer.begin(Clock(limit))
         incumbents = np.stack([self._rounded, np.zeros_like(self._rounded)])
         found = cross_entropy_minimize(
             scorer, len(self._rounded), batch=True, improve=scorer.improve, incumbents=incumbents,
-            time_limit=clock.left, progress=self._tell, **settings,
+            time_limit=limit, progress=self._tell, **settings,
         )  # fmt: skip
         self.found.append(found)
-        if found.pattern is None:
-            return Status.TIME_LIMIT if clock.is_over else found.status
-        self._keep(found.pattern, found.value)
-        score = found.value
+        pattern, score = self._rounded, np.inf
+        if found.pattern is not None:
+            pattern, score = found.pattern, found.value
+            self._keep(pattern, score)
         if flips and found.status is not Status.INTERRUPTED and not clock.is_over:
             data = scorer.data
             model = PatternLP(data.K, data.y, data.C, data.weights, data.centres)
-            end = descend_by_flips(model, scorer.pool, found.pattern, clock=clock, work=scorer.work)
+            end = descend_by_flips(model, scorer.pool, pattern, clock=clock, work=scorer.work)
             self._moves += end.moves
             self._keep(end.pattern, end.score, end.is_local_optimum)
             score = min(score, end.score)
             if end.interrupted:
                 found = replace(found, status=Status.INTERRUPTED)
-        self._scores.append(score)
+        if np.isfinite(score):
+            self._scores.append(score)
         if found.status is Status.INTERRUPTED:
             return found.status
         return Status.TIME_LIMIT if clock.is_over else found.status

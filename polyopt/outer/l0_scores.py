@@ -111,8 +111,15 @@ class PatternScorer:
         self._batch_of: dict[bytes, int] = {}  # of what has been screened
         self._batches: list[Bits] = []
 
-    def begin(self) -> None:
-        """A new run: every pattern is new again, whether it has been solved before or ruled out."""
+    def begin(self, clock: Clock) -> None:
+        """A new run: every pattern is new again, whether it has been solved before or ruled out.
+
+        Parameters
+        ----------
+        clock : Clock
+            Of this run.
+        """
+        self._clock = clock
         self._batch_of.clear()
         self._batches.clear()
 
