@@ -191,11 +191,13 @@ def test_the_bounded_samples_are_ringed_the_wider_the_harder_they_hold():
         np.testing.assert_array_equal(np.argsort(rings.get_sizes()), np.argsort(multiplier[held]))
 
 
-def test_a_machine_that_bounds_nothing_has_a_circle():
+@pytest.mark.parametrize("solver", ["interior-point", "exact"])
+def test_a_machine_that_bounds_nothing_has_a_circle(solver):
     X, y = blobs()
-    figure = whitening(RelativeMarginMachine(1.0, 50.0, kernel="linear").fit(X, y))
+    figure = whitening(RelativeMarginMachine(1.0, 50.0, kernel="linear", solver=solver).fit(X, y))
     left, right = figure.axes
     np.testing.assert_allclose(ball(left), ball(right), atol=1e-5)
+    assert not any("held" in label for label in right.get_legend_handles_labels()[1])
     assert right.get_title(loc="left").endswith("no sample there")
 
 

@@ -124,7 +124,7 @@ def _metric(estimator: Any, X: Array) -> tuple[Array, Array, tuple[str, str]]:
             (1.0 - D) * np.eye(2) + D * Sigma,
             (f"Sigma-SVM, D = {D:.3g}", r"$(1 - D)\,I + D\,\Sigma$"),
         )
-    mean, Sigma = bounding_spread(X, estimator._lam, estimator._lam_star, estimator.B)
+    mean, Sigma = bounding_spread(X, *_bounding(estimator), estimator.B)
     title = f"RMM, B = {estimator.B:.3g}" + ("" if Sigma.any() else ": no sample there")
     return mean, np.eye(2) + Sigma, (title, r"$I + \Sigma_\lambda$")
 
@@ -148,12 +148,20 @@ def _draw_ball(axes: Axes, machine: Any, centre: Array, metric: Array, label: st
     axes.plot(*middle, "+", color=INK, ms=6, zorder=4)
 
 
+def _bounding(estimator: Any) -> tuple[Array, Array]:
+    """The multipliers λ and λ* (none for a Sigma-SVM), without what an interior point leaves of zeros."""
+    small = 1e-6 * float(estimator._costs.max())
+    lam, lam_star = (np.where(own > small, own, 0.0) for own in (estimator._lam, estimator._lam_star))
+    return lam, lam_star
+
+
 def _draw_bounded(axes: Axes, estimator: Any, X: Array) -> None:
     """Rings around the samples at the bounds."""
-    families = (estimator._lam, "λ: held at +B", GREEN), (estimator._lam_star, "λ*: held at −B", PURPLE)
-    largest = max(float(multiplier.max()) for multiplier, _, _ in families)
-    for multiplier, label, colour in families:
-        held = multiplier > 1e-6 * largest
+    lam, lam_star = _bounding(estimator)
+    largest = max(float(lam.max()), float(lam_star.max()))
+    looks = (lam, "λ: held at +B", GREEN), (lam_star, "λ*: held at −B", PURPLE)
+    for multiplier, label, colour in looks:
+        held = multiplier > 0.0
         if held.any():
             areas = _RINGS[0] + (_RINGS[1] - _RINGS[0]) * multiplier[held] / largest
             u, v = X[held].T
