@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import doctest
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +28,7 @@ from formulations import (
     svm,
 )
 from formulations import sensitivity as slopes
+from formulations import whitening as metric
 from formulations.polyhedral import belonging
 from polyopt import (
     PCSLP,
@@ -551,3 +553,10 @@ def test_a_point_short_of_the_optimum_is_told():
     rough.solution_ = replace(rough.solution_, duals={"margin": 0.5 * rough.solution_["margin"]})
     with pytest.warns(ConvergenceWarning, match="The loss of its pattern"):
         sensitivities(rough)
+
+
+@pytest.mark.parametrize("module", [slopes, metric], ids=["sensitivity", "whitening"])
+def test_the_examples_hold(module):
+    results = doctest.testmod(module)
+    assert results.attempted > 0
+    assert results.failed == 0
