@@ -258,7 +258,7 @@ def _margins(gram: Any, y: Vector, grid: Grid) -> tuple[Vector, Vector]:
         if last != C:
             svm, last = machine.solve(costs, tol=_TOL), C
             theta = float(np.abs(svm["f"]).max())
-        B = 1.0 + (theta - 1.0) * share[0] if share else np.inf
+        B = 1.0 + max(theta - 1.0, 0.0) * share[0] if share else np.inf
         found.append(machine.solve(costs, B, tol=_TOL, max_iter=_MAX_ITER) if share else svm)
     return np.column_stack([s["coef"] for s in found]), np.array([float(s["b"]) for s in found])
 
