@@ -35,7 +35,7 @@ from polyopt.verify import Check
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner(env={"COLUMNS": "120"}).invoke(app, [str(argument) for argument in arguments])
 
 
 def blobs(n=60, seed=0):
@@ -411,6 +411,14 @@ def test_duals_tell_of_a_slope_with_two_sides(table):
     text = run("duals", "--method", "rmm", "--data", table, "--B", 1).output
     line = next(line for line in text.splitlines() if line.startswith("B "))
     assert line.rstrip().endswith("may differ between its two sides")
+
+
+def test_no_number_of_the_slopes_is_cut_in_a_narrow_terminal(table):
+    arguments = ["duals", "--method", "rmm", "--data", table, "--B", "1"]
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [str(argument) for argument in arguments])
+    _, _, below = done.output.partition("How the optimal value p moves")
+    line = next(line for line in below.splitlines() if line.startswith("B "))
+    assert len([float(cell) for cell in line.split()[1:5]]) == 4
 
 
 # -- fit and predict ------------------------------------------------------------------------------

@@ -332,7 +332,7 @@ def test_little_room_makes_the_search_go_deep_and_changes_no_answer(monkeypatch)
     assert max(r["open"] for r in small.history) <= 2 * 18
 
 
-def test_ctrl_c_keeps_the_point_and_the_bound():
+def test_ctrl_c_keeps_the_point_and_the_bound(interruptible):
     X, y, _ = clusters(80, 3, 11, widen=2.2)
     solve_cpm_global(X, y, 1.0, 3, max_nodes=1)  # compiled
     timer = threading.Timer(1.5, signal.raise_signal, (signal.SIGINT,))

@@ -223,7 +223,7 @@ def test_an_error_in_progress_is_raised(solve):
 
 
 @pytest.mark.parametrize("solve", SOLVERS)
-def test_a_real_signal_stops_it(solve):
+def test_a_real_signal_stops_it(solve, interruptible):
     data = problem("rbf", 90, seed=1)
     timer = Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()

@@ -135,7 +135,8 @@ def _print_sensitivities(console: Console, frame: pd.DataFrame) -> None:
     keys = [name for name in ("pair", "outside") if name in frame]
     for name in (*keys, "parameter", "value", "p", "slope", "elasticity", "from", ""):
         numeric = name in ("value", "p", "slope", "elasticity")
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+        # In a narrow terminal words are broken, numbers are not cut.
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
     for row in frame.to_dict("records"):
         numbers = (number(float(row[name])) for name in ("value", "objective", "derivative", "elasticity"))
         side = "" if row["two_sided"] else "may differ between its two sides"
