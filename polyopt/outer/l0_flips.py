@@ -84,7 +84,7 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
         Counts the programs.
     """
     data = model.data
-    apart = PatternLP(data.K, data.y, data.C, data.weights, data.centres)
+    apart = PatternLP.of(data)
 
     def learn(found: PatternSolution) -> PatternSolution:
         work.count(found)

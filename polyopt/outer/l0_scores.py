@@ -101,10 +101,7 @@ class PatternScorer:
     def __init__(self, data: L0Data, *, screening: bool, n_jobs: int | None, clock: Clock):
         self.data, self.work, self.pool = data, Work(), CutPool(data)
         self._screening, self._clock = screening, clock
-        self._models = [
-            PatternLP(data.K, data.y, data.C, data.weights, data.centres)
-            for _ in range(min(effective_n_jobs(n_jobs), _CHUNK))
-        ]
+        self._models = [PatternLP.of(data) for _ in range(min(effective_n_jobs(n_jobs), _CHUNK))]
         self._supports: dict[bytes, tuple[bytes, float]] = {}  # of what has been solved, the oldest first
         # Each pattern is solved from the mean of the batch that it was first drawn in, whenever that is:
         # where a program has several optima, screening must not change which of them is found.

@@ -125,6 +125,17 @@ class PatternLP:
         self._lp: _AnchoredLP | None = None
         self._columns = np.arange(len(self.data.centres))
 
+    @classmethod
+    def of(cls, data: L0Data) -> PatternLP:
+        """The programs of a problem whose numbers have been checked.
+
+        Parameters
+        ----------
+        data : L0Data
+            The problem.
+        """
+        return cls(data.K, data.y, data.C, data.weights, data.centres)
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_lp": None, "_columns": np.arange(len(self.data.centres))}
 

@@ -74,7 +74,7 @@ def finished(
     """
     clock = Clock()
     alpha, b = point
-    lp = PatternLP(data.K, data.y, data.C, data.weights, data.centres)
+    lp = PatternLP.of(data)
     while True:
         pattern = data.support(alpha)
         found = lp.prepare(pattern)  # of the columns that it uses alone
