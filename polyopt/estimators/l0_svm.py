@@ -16,6 +16,8 @@ from polyopt.certificates.l0 import certify_l0
 from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from formulations.solution import Solution
@@ -260,7 +262,6 @@ class CrossEntropySVM(ExpansionClassifier):
         from polyopt.solvers.clock import Clock
         from polyopt.solvers.l0_milp import solve_l0_exact
         from polyopt.solvers.l0_tree import solve_l0_tree
-        from polyopt.solvers.progress import printer
 
         clock = Clock(self.time_limit)
         start = self._search(data, None if self.time_limit is None else _SHARE * self.time_limit)
@@ -271,7 +272,7 @@ class CrossEntropySVM(ExpansionClassifier):
             data,
             start=(start["alpha"], float(start["b"])),
             time_limit=clock.left,
-            progress=printer(type(self).__name__) if self.verbose else None,
+            progress=self._progress(),
         )
         return replace(
             found,
@@ -305,7 +306,6 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _search(self, data: L0Data, time_limit: float | None) -> Solution:
         from polyopt.outer.l0 import solve_l0
-        from polyopt.solvers.progress import printer
 
         solution, self.search_ = solve_l0(
             data,
@@ -322,9 +322,14 @@ class CrossEntropySVM(ExpansionClassifier):
             time_limit=time_limit,
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
             n_jobs=self.n_jobs,
-            progress=printer(type(self).__name__) if self.verbose else None,
+            progress=self._progress(),
         )
         return solution
+
+    def _progress(self) -> Callable[[dict[str, float]], None] | None:
+        from polyopt.solvers.progress import printer
+
+        return printer(type(self).__name__) if self.verbose else None
 
     # -- answering ---------------------------------------------------------------------------
 
