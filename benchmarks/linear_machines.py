@@ -1,4 +1,9 @@
-"""Linear machines with many more samples than features: the interior point, and LIBLINEAR beside it."""
+"""Linear machines with many more samples than features: the interior point, and LIBLINEAR beside it.
+
+LIBLINEAR penalises the intercept as well: a slightly other program, held here to ours. It makes so many passes
+over the samples at the most, and the table says where it had not reached its tolerance by then; its excess is
+that of the objective where it stands, over the proven bound.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +24,7 @@ from polyopt.certificates.hinge import HingeProgram
 from polyopt.solvers.interior_point import solve_interior_point
 
 C = 1.0
+PASSES = {"covtype": 200}  # of LIBLINEAR; 1000, its own limit, for the others. On covtype it takes minutes.
 
 
 def run(smoke: bool = False) -> pd.DataFrame:
@@ -31,8 +37,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
         costs = np.full(len(y), C)
         theta = float(np.abs(_outputs(X, solve_interior_point(X, y, costs))).max())
         B2 = 1.0 + (theta - 1.0) / 4
-        # LIBLINEAR penalises the intercept as well: a slightly other program, held here to ours.
-        peer = LinearSVC(loss="hinge", C=C, dual=True, max_iter=1000)
+        peer = LinearSVC(loss="hinge", C=C, dual=True, max_iter=PASSES.get(name, 1000))
         entrants = {
             "SVM, interior point": partial(solve_interior_point, X, y, costs),
             f"RMM at B2 = {B2:.3g}, interior point": partial(solve_interior_point, X, y, costs, B2),
@@ -46,7 +51,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
                 answers[label] = call()
 
         calls = {label: partial(keep, label, call) for label, call in entrants.items()}
-        # LIBLINEAR takes minutes on covtype; one round of it, and of everybody, has to do there.
+        # One round of everybody has to do on covtype.
         seconds = race(calls, rounds=1 if smoke or name == "covtype" else 3, clock=time.process_time)
         best = 0.0
         for label, answer in answers.items():
@@ -56,6 +61,8 @@ def run(smoke: bool = False) -> pd.DataFrame:
                 w = answer.coef_[0]
                 value = program.primal_value(w, np.asarray(X @ w) + program.best_intercept(w))
                 row |= {"iterations": answer.n_iter_, "objective": value, "excess": value / best - 1.0}
+                stopped = answer.n_iter_ >= answer.max_iter
+                row["ended"] = f"not within {answer.max_iter} passes" if stopped else "converged"
             else:
                 certificate = _certificate(X, y, answer, B2 if label.startswith("RMM") else np.inf)
                 best = best or certificate.dual_value
@@ -63,7 +70,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
                     "iterations": answer.iterations,
                     "objective": certificate.primal_value,
                     "relative gap": certificate.relative_gap,
-                    "claim": certificate.claim.name.lower(),
+                    "ended": certificate.claim.name.lower(),
                 }
             rows.append(row)
     return pd.DataFrame(rows)
