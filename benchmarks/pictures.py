@@ -53,7 +53,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
         path = FOLDER / f"{name}.png"
         if not smoke:
             figure.savefig(path, dpi=110)
-        rows.append({"picture": path.name, "claim": machine.certificate().claim.name.lower(),
+        rows.append({"picture": path.name, "claim": _claim(machine),
                      "seconds": time.perf_counter() - started})  # fmt: skip
     rows += [_family(polytope, labels, smoke), _few_support_vectors(smoke)]
     return pd.DataFrame(rows)
@@ -103,5 +103,9 @@ def _saved(
 ) -> dict[str, object]:
     if not smoke:
         figure.savefig(FOLDER / name, dpi=110)
-    claims = dict.fromkeys(machine.certificate().claim.name.lower() for machine in machines.values())
+    claims = dict.fromkeys(map(_claim, machines.values()))
     return {"picture": name, "claim": ", ".join(claims), "seconds": time.perf_counter() - started}
+
+
+def _claim(machine: Any) -> str:
+    return machine.certificate().claim.name.lower().replace("_", " ")
