@@ -28,6 +28,7 @@ def main() -> None:
     run = commands.add_parser("run", help="run benchmarks, all of them by default")
     run.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     run.add_argument("--smoke", action="store_true", help="the least that shows that they run")
+    run.add_argument("--quick", action="store_true", help="a part that takes minutes, not kept (rmm_table)")
     commands.add_parser("report", help="write all kept tables and pictures as one HTML page")
     arguments = parser.parse_args()
     from benchmarks.report import keep, machine_facts, write_report
@@ -43,11 +44,16 @@ def main() -> None:
     unknown = set(arguments.names) - set(NAMES)
     if unknown:
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    few: dict[str, bool] = {"smoke": True} if arguments.smoke else {}
+    if arguments.quick:
+        if arguments.names != ["rmm_table"]:
+            parser.error("--quick is for rmm_table alone; the others have --smoke")
+        few = {"quick": True}
     print(f"{machine_facts()}, one thread\n")
     for name in arguments.names or NAMES:
         started = time.perf_counter()
-        table = modules[name].run(smoke=arguments.smoke)
-        if not arguments.smoke:
+        table = modules[name].run(**few)
+        if not few:
             keep(name, table, time.perf_counter() - started)
         print(f"{name}: {modules[name].__doc__.splitlines()[0]}")
         print(table.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
