@@ -1,4 +1,10 @@
-"""Dual coordinate ascent for the polytope machine: against our SGD, and against the explicit program."""
+"""Dual coordinate ascent for the polytope machine: against our SGD, and against the explicit program.
+
+On MNIST, SGD makes its 60 epochs, and the alternation begins with the faces that SGD begins with. The last
+column is the time after which it is at or below SGD's final objective, as a share of SGD's time. On
+ionosphere both engines go on from the same assignment, to the same tolerance. CPU seconds, medians of three
+interleaved rounds.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +57,7 @@ def _against_sgd(smoke: bool) -> pd.DataFrame:
         pair = _raced(name, {"sgd": sgd, "dual": dual}, smoke, (X * scale, y, C))
         there = [at for at, objective in reached if objective <= pair[0]["objective"]]
         if there:  # in the last round
-            pair[1]["share to its objective"] = (there[0] - reached[0][0]) / pair[0]["seconds"]
+            pair[1]["until SGD's objective"] = (there[0] - reached[0][0]) / pair[0]["CPU seconds"]
         rows += pair
     return pd.DataFrame(rows)
 
@@ -101,8 +107,8 @@ def _raced(
             "data": name,
             "solver": solver,
             "objective": end.objective,
-            "seconds": median(seconds[solver]),
-            "share of the first's": median(seconds[solver]) / first,
+            "CPU seconds": median(seconds[solver]),
+            "share of the time of the first": median(seconds[solver]) / first,
             "certified gap": _certified_gap(problem, end),
         }
         for solver, end in ends.items()

@@ -1,4 +1,7 @@
-"""Seconds to import polyopt, and to get a first answer, in a fresh process with warm caches."""
+"""Seconds to import polyopt, and to get a first answer, in a fresh process with warm caches.
+
+By the clock, medians of five; each line is a process of its own, so that a fit contains the imports.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The exact program, decomposition and scikit-learn's SVC on built-in data: seconds, certified gaps."""
+"""The exact program, decomposition and scikit-learn's SVC on built-in data: seconds, certified gaps.
+
+RBF, C = 10, the RMM at B = 1.5; seconds by the clock, medians of three interleaved rounds. The exact program
+goes through cvxpy. SVC's gap is certified from its multipliers, as ours are. The tolerance is 1e-3; where
+Newton's method ends a decomposition, it goes far beyond.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +39,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
                     "data": f"{name} {X.shape}",
                     "solver": label,
                     "seconds": seconds[label],
-                    "over SVC": seconds[label] / seconds["SVC (LIBSVM)"],
+                    "times SVC": seconds[label] / seconds["SVC (LIBSVM)"],
                     "relative gap": certificate.relative_gap,
                 }
             )

@@ -3,6 +3,7 @@
 Of each problem: what the relaxation proves, the one-norm machine with the prices 1 and 1/C, pruned, one run
 of the cross-entropy method, as many runs as a minute holds, and a minute of each exact method from the best
 point of these: HiGHS's integer program, and branch and bound, whose multipliers are checked from the data.
+Of each method the score of its best point, and of the exact ones the bound that they proved.
 Scores are numbers of support vectors plus C times the loss. The excess is over the best score known, the open
 gap from there to the best bound. Features are scaled, C = 1; the kernels are x'z/m, (x'z/m + 1)³, and
 RBF with γ = 1/m. One thread; seconds of the processor.
@@ -110,7 +111,9 @@ def _with_excess(table: pd.DataFrame) -> pd.DataFrame:
 
 def _shown(table: pd.DataFrame) -> pd.DataFrame:
     table = table if "excess, %" in table else _with_excess(table)
-    return table[_SHOWN.split("; ")]
+    words = {"MILP": "HiGHS", "tree": "branch and bound", "rbf": "RBF"}
+    shown = table[_SHOWN.split("; ")].replace({"kernel": words})
+    return shown.rename(columns=lambda name: ", ".join(words.get(word, word) for word in name.split(", ")))
 
 
 def _draw(table: pd.DataFrame) -> None:

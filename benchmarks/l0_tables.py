@@ -137,6 +137,7 @@ def _shown(table: pd.DataFrame) -> pd.DataFrame:
         for name, of in (("error", "error"), ("support vectors", "share"))
     }
     rest = table[["paper's error", "paper's share", "median C", "seconds"]].dropna(axis=1, how="all")
+    rest = rest.rename(columns={"seconds": "CPU seconds of a fit"})
     return pd.concat(
         [table[["kernel", "data", "method"]], pd.DataFrame(text, index=table.index), rest], axis=1
     )

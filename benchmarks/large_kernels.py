@@ -1,4 +1,10 @@
-"""The SVM on MNIST 3 against 8: decomposition, LIBSVM and scikit-learn-intelex, clean and noisy labels."""
+"""The SVM on MNIST 3 against 8: decomposition, LIBSVM and scikit-learn-intelex, clean and noisy labels.
+
+All 11,982 samples, to a violation of 1e-3; seconds are medians of three interleaved rounds. The violation is
+recomputed in double precision from each machine's coefficients: above 1e-3, the tolerance that was asked for
+is not kept. LIBSVM takes a minute on each of the noisy ones, and is left out there. scikit-learn-intelex runs
+in single precision where it is installed.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +44,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
                     "task": task.name,
                     "solver": name,
                     "CPU seconds": seconds[name],
-                    "over polyopt": seconds[name] / seconds["polyopt"],
+                    "times polyopt": seconds[name] / seconds["polyopt"],
                     "violation": violation(task, X, labels, coef),
                 }
             )

@@ -1,4 +1,7 @@
-"""Seconds of ``polyopt compare`` with no arguments, start to end, in a fresh process."""
+"""Seconds of ``polyopt compare`` with no arguments, start to end, in a fresh process.
+
+Five methods, exact and fast, certified, on the built-in data; by the clock.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The README's pictures: an RMM, a polytope machine, the polyhedral family, few support vectors, as files."""
+"""The README's pictures: an RMM, a polytope machine, the polyhedral family, few support vectors, as files.
+
+The claim is what the certificates of the machines in a picture prove of them.
+"""
 
 from __future__ import annotations
 

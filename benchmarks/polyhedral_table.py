@@ -168,5 +168,11 @@ def _shown(table: pd.DataFrame) -> pd.DataFrame:
     text = [f"{a:.2f} ± {d:.2f}" for a, d in zip(table["accuracy"], table["deviation"], strict=True)]
     table = table.assign(accuracy=text, paper=[f"{p:.2f}" if p == p else "" for p in table["paper"]])
     return table.drop(columns="deviation").rename(
-        columns={"accuracy": "accuracy, %", "faces": "faces or leaves"}
+        columns={
+            "accuracy": "accuracy, %",
+            "of the means": "deviation of the means",
+            "paper": "paper, %",
+            "seconds": "CPU seconds of a fit",
+            "faces": "faces, leaves or support vectors",
+        }
     )

@@ -1,4 +1,9 @@
-"""The Relative Margin Machine on MNIST 3 against 8: B1, B2, B3 cold, as a warm path, and polished."""
+"""The Relative Margin Machine on MNIST 3 against 8: B1, B2, B3 cold, as a warm path, and polished.
+
+B1, B2 and B3 are a half, a fourth and a tenth of the way from 1 to the SVM's largest output. All go to a
+violation of 1e-3, those "to 1e-8" further, by Newton's method; the path solves the SVM and the three bounds
+one after another, each from the last. CPU seconds, medians of three interleaved rounds; the gap is certified.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +61,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
                     "task": task.name,
                     "machine": name,
                     "CPU seconds": seconds[name],
-                    "over SVM": seconds[name] / seconds["SVM"],
+                    "times the SVM": seconds[name] / seconds["SVM"],
                     "kernel rows": solution.history[-1]["rows"],
                     "violation": solution.history[-1]["violation"],
                     "relative gap": certificate.relative_gap,
