@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.symbols import symbols_of
+
 if TYPE_CHECKING:
     import cvxpy as cp
 
@@ -13,12 +15,28 @@ if TYPE_CHECKING:
 
 
 def _shape(variable: cp.Variable) -> str:
-    """``R`` for a scalar, ``R^3`` for a vector, ``R^(2×3)`` for a matrix."""
-    shape = variable.shape
+    """``R`` for a scalar, ``R^3`` for a vector, ``R^(2×3)`` for a matrix; ``{0, 1}^3`` where it is binary."""
+    shape, domain = variable.shape, "{0, 1}" if variable.boolean_idx else "R"
     if not shape:
-        return "R"
+        return domain
     size = "×".join(str(k) for k in shape)
-    return f"R^{size}" if len(shape) == 1 else f"R^({size})"
+    return f"{domain}^{size}" if len(shape) == 1 else f"{domain}^({size})"
+
+
+def conditions_of(program: Program) -> list[str]:
+    """Which of a program's variables are binary, each as LaTeX.
+
+    Parameters
+    ----------
+    program : Program
+        The program.
+    """
+    found = []
+    for name, variable in program.variables.items():
+        if variable.boolean_idx:
+            size = r" \times ".join(str(k) for k in variable.shape)
+            found.append(rf"{latex_name(name)} \in \{{0, 1\}}^{{{size}}}")
+    return found
 
 
 def _number(parameter: cp.Parameter) -> str:
@@ -49,7 +67,10 @@ def text_of(program: Program) -> str:
     ]
     for i, row in enumerate(program.rows):
         label = "subject to" if i == 0 else ""
-        lines.append(f"{label:<11} {row.name:<{name_width}}   {row.text:<{text_width}}   [{row.multiplier}]")
+        line = f"{label:<11} {row.name:<{name_width}}   {row.text:<{text_width}}   [{row.multiplier}]"
+        lines.append(line.removesuffix("[–]").rstrip())
+    for i, symbol in enumerate(symbols_of(program)):
+        lines.append(f"{'where' if i == 0 else '':<11} {symbol.text}")
     if program.parameters:
         values = ", ".join(f"{name} = {_number(p)}" for name, p in program.parameters.items())
         lines.append(f"{'with':<11} {values}")
@@ -71,14 +92,21 @@ def latex_of(program: Program) -> str:
     lines = [rf"{verb}_{{{over}}} \quad & {program.objective_latex} \\"]
     for i, row in enumerate(program.rows):
         label = r"\text{s.t.}" if i == 0 else ""
-        lines.append(rf"{label} \quad & {row.latex} && [{latex_name(row.multiplier)}] \\")
+        multiplier = "" if row.multiplier == "–" else f" && [{latex_name(row.multiplier)}]"
+        lines.append(rf"{label} \quad & {row.latex}{multiplier} \\")
+    lines += [rf" \quad & {condition} \\" for condition in conditions_of(program)]
+    for i, symbol in enumerate(symbols_of(program)):
+        label = r"\text{where}" if i == 0 else ""
+        lines.append(rf"{label} \quad & {symbol.latex} \\")
     return "$$\\begin{aligned}\n" + "\n".join(lines) + "\n\\end{aligned}$$"
 
 
 def markdown_of(program: Program) -> str:
     """The program as Markdown: title, LaTeX display and the table of multipliers."""
     table = ["| row | multiplier | meaning |", "|---|---|---|"] if program.rows else []
-    table += [f"| {row.name} | ${latex_name(row.multiplier)}$ | {row.meaning} |" for row in program.rows]
+    for row in program.rows:
+        letter = "–" if row.multiplier == "–" else f"${latex_name(row.multiplier)}$"
+        table.append(f"| {row.name} | {letter} | {row.meaning} |")
     head = f"**{program.title}** ({program.source}; {size_of(program)})"
     return "\n\n".join([head, latex_of(program), "\n".join(table)])
 

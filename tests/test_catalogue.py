@@ -15,7 +15,8 @@ import formulations
 from formulations import FAMILIES
 from formulations.catalogue import catalogue
 from formulations.program import Program
-from formulations.typeset import latex_name
+from formulations.symbols import symbols_of
+from formulations.typeset import conditions_of, latex_name
 from polyopt.report.mathml import mathml
 from polyopt.report.programs import program_section, programs_page
 
@@ -87,6 +88,100 @@ def test_what_it_says_of_a_program():
         assert entry.program.source.endswith(entry.equation)
 
 
+# -- what the letters stand for -------------------------------------------------------------------
+
+# Indices, functions, and the groups that sums are over.
+_COMMON = {
+    "i",
+    "j",
+    "k",
+    "n",
+    "I",
+    "ln",
+    "exp",
+    "tr",
+    "neg",
+    "pos",
+    "free",
+    "held",
+    "Σ",
+    "for",
+    "all",
+    "every",
+}
+_SPELT = {
+    "alpha": "α", "lam": "λ", "lam_star": "λ", "xi": "ξ", "eta": "η", "sigma": "σ", "zeta": "ζ",
+    "s_plus": "s", "s_minus": "s",
+}  # fmt: skip
+
+
+def letters(text):
+    """The letters and words of a text, without their subscripts: ``β_f'K_ff`` has β, f and K."""
+    return set(
+        re.findall(
+            r"[A-Za-zα-ωΑ-Ω]\u0303?[a-z]*",
+            re.sub(r"_([fh]+)(?![a-z])", lambda found: " " + " ".join(found[1]), text),
+        )
+    )
+
+
+@pytest.mark.parametrize("program", [pytest.param(e.program, id=e.name) for e in ENTRIES])
+def test_every_letter_of_a_program_is_a_variable_or_explained(program):
+    text = " ".join([program.objective_text, *(row.text for row in program.rows)])
+    known = {_SPELT.get(name, name) for name in program.variables} | _COMMON
+    for symbol in symbols_of(program):
+        assert symbol.text in str(program)
+        assert symbol.latex in program._repr_latex_()
+        assert symbol.latex in program._repr_markdown_()
+        known |= letters(re.split(r"[:=≥>∈]|, which", symbol.text)[0])
+    # What a row or an objective defines itself, after a comma: β = ..., v_k = ...
+    known |= {letter for found in re.findall(r",  (\S+) = ", text) for letter in letters(found)}
+    unexplained = letters(text) - known
+    assert not unexplained, f"{program.name} does not say what {sorted(unexplained)} is"
+
+
+@pytest.mark.parametrize("program", [pytest.param(e.program, id=e.name) for e in ENTRIES])
+def test_the_latex_is_what_any_latex_sets(program):
+    latex = program._repr_latex_()
+    assert latex.isascii()
+    assert set(re.findall(r"\\([a-zA-Z]+)", latex)) <= {
+        "begin", "end", "text", "mathrm", "quad", "min", "max", "sum", "ln", "tfrac", "sqrt", "tilde", "top",
+        "le", "ge", "in", "pm", "times", "circ", "succeq", "big", "Big", "alpha", "beta", "gamma", "zeta",
+        "eta", "theta", "lambda", "mu", "nu", "xi", "pi", "rho", "sigma", "Sigma", "phi", "psi",
+    }  # fmt: skip
+    depth = 0
+    for brace in re.findall(r"(?<!\\)[{}]", latex):
+        depth += 1 if brace == "{" else -1
+        assert depth >= 0
+    assert depth == 0
+    assert re.findall(r"\\begin\{(\w+)\}", latex).count("bmatrix") == latex.count(r"\end{bmatrix}")
+    # aligned has three columns at most: what, the row, its multiplier; bmatrix has its own.
+    for line in re.sub(r"\\begin\{bmatrix\}.*?\\end\{bmatrix\}", "", latex).split("\n")[1:-1]:
+        assert line.count("&") in (1, 3)
+
+
+def test_a_letter_that_nobody_explains_is_noticed(monkeypatch):
+    program = next(entry.program for entry in ENTRIES if entry.name == "rmm.qcqp_dual")
+    monkeypatch.setattr("formulations.symbols._SYMBOLS", ())
+    with pytest.raises(AssertionError, match=r"rmm.qcqp_dual does not say what \['B', 'C', 'M', 'q'\]"):
+        test_every_letter_of_a_program_is_a_variable_or_explained(program)
+
+
+def test_integer_programs_say_which_variables_are_binary():
+    by_name = {entry.name: entry.program for entry in ENTRIES}
+    for name, text, latex in (
+        ("cpm.mixed_integer", "z ∈ {0, 1}^(8×2)", r"z \in \{0, 1\}^{8 \times 2}"),
+        ("l0_svm.mixed_integer", "sigma ∈ {0, 1}^20", r"\sigma \in \{0, 1\}^{20}"),
+    ):
+        program = by_name[name]
+        assert text in str(program)
+        assert latex in program._repr_latex_()
+        assert "∈{0,1}" in "".join(ElementTree.fromstring(program_section(program)).itertext())
+        assert "–" not in program._repr_latex_()
+    for program in by_name.values():
+        assert ("{0, 1}" in str(program)) == program.problem.is_mixed_integer()
+
+
 # -- mathematics on a page ------------------------------------------------------------------------
 
 
@@ -99,6 +194,7 @@ def shown(latex):
 def test_every_formula_is_drawn(program):
     formulas = [program.objective_latex, *(row.latex for row in program.rows)]
     formulas += [latex_name(name) for name in (*program.variables, *(row.multiplier for row in program.rows))]
+    formulas += [*conditions_of(program), *(symbol.latex for symbol in symbols_of(program))]
     for formula in formulas:
         assert "\\" not in shown(formula)
         letters = re.findall(
@@ -175,7 +271,8 @@ def test_a_page_of_programs_stands_alone_and_says_everything():
         assert program.title in page.text
         assert program.source in page.text
         assert all(row.meaning in page.text and row.name in page.text for row in program.rows)
-    assert sum(tag == "math" for tag, _ in page.tags) == sum(1 + 2 * len(p.rows) for p in programs)
+    formulas = sum(1 + 2 * len(p.rows) + len(symbols_of(p)) for p in programs)
+    assert sum(tag == "math" for tag, _ in page.tags) == formulas
     for tag, attributes in page.tags:
         assert tag not in ("script", "link", "img", "iframe")
         assert not {"src", "href"} & attributes.keys()

@@ -197,7 +197,8 @@ def test_verify_tells_by_its_exit_status(monkeypatch, verdict, status):
 def test_show_writes_a_page_that_stands_alone():
     page = run("show", "rmm.qp", "--format", "html").output
     assert page.startswith("<!doctype html>")
-    assert page.count("<math") == 1 + 2 * 4  # the objective, and four rows with their multipliers
+    # the objective, four rows with their multipliers, and what B, x, y and C stand for
+    assert page.count("<math") == 1 + 2 * 4 + 4
     assert "http" not in page
     assert run("show", "svm", "--format", "html").output.count("<h2>") == len(programs_of("svm"))
     assert "rmm.kernel_dual" in run("show", "rmm-rbf", "--format", "html").output

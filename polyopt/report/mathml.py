@@ -13,8 +13,11 @@ _LETTERS = {
     "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ",
     "phi": "φ", "psi": "ψ", "Sigma": "Σ", "top": "⊤", "ln": "ln", "min": "min", "max": "max",
 }  # fmt: skip
-_OPERATORS = {"le": "≤", "ge": "≥", "succeq": "⪰", "circ": "∘", "in": "∈", "|": "‖", "-": "−", "*": "∗"}
-_FENCES = "()[]|‖"
+_OPERATORS = {
+    "le": "≤", "ge": "≥", "succeq": "⪰", "circ": "∘", "in": "∈", "|": "‖", "-": "−", "*": "∗",
+    "times": "×", "pm": "±", "{": "{", "}": "}",
+}  # fmt: skip
+_FENCES = "()[]{}|‖"
 _SPACES = {"quad": 1.0, ",": 0.17, " ": 0.35}
 _CELL_ENDS = ("&", r"\\", r"\end")
 _SIZES = {"big": 1.2, "Big": 1.8}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from formulations.typeset import latex_name, size_of
+from formulations.symbols import symbols_of
+from formulations.typeset import conditions_of, latex_name, size_of
 from polyopt.report.frame import framed, scrolling
 from polyopt.report.mathml import mathml
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from formulations.catalogue import Entry
-    from formulations.program import Program
+    from formulations.program import Program, Row
 
 __all__ = [
     "CATALOGUE_COLUMNS",
@@ -50,7 +51,7 @@ def program_section(program: Program) -> str:
     rows = "".join(
         f"<tr><td class='text'><code>{escape(row.name)}</code></td>"
         f"<td class='text'>{mathml(row.latex)}</td>"
-        f"<td class='text'>{mathml(latex_name(row.multiplier))}</td>"
+        f"<td class='text'>{_multiplier(row)}</td>"
         f"<td class='text'>{escape(row.meaning)}</td></tr>"
         for row in program.rows
     )
@@ -58,11 +59,21 @@ def program_section(program: Program) -> str:
     if program.rows:
         head = "".join(f"<th scope='col' class='text'>{heading}</th>" for heading in _HEADINGS)
         table = scrolling(head, rows, "prose")
+    told = [*conditions_of(program), *(symbol.latex for symbol in symbols_of(program))]
+    where = ""
+    if told:
+        items = "".join(f"<li>{mathml(formula)}</li>" for formula in told)
+        where = f"<div class='where'><p class='quiet'>where</p><ul>{items}</ul></div>"
     return (
         f"<div class='program'><p class='quiet'>{escape(program.title)} — {escape(program.source)}. "
         f"{escape(size_of(program))}.</p>"
-        f"{objective}{table}</div>"
+        f"{objective}{table}{where}</div>"
     )
+
+
+def _multiplier(row: Row) -> str:
+    """Its letter; a dash where it has none."""
+    return "–" if row.multiplier == "–" else mathml(latex_name(row.multiplier))
 
 
 def programs_page(programs: Sequence[Program]) -> str:
