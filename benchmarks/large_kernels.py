@@ -2,8 +2,8 @@
 
 All 11,982 samples, to a violation of 1e-3; seconds are medians of three interleaved rounds. The violation is
 recomputed in double precision from each machine's coefficients: above 1e-3, the tolerance that was asked for
-is not kept. LIBSVM takes a minute on each of the noisy ones, and is left out there. scikit-learn-intelex runs
-in single precision where it is installed.
+is not kept. LIBSVM takes a minute on each of the noisy ones, and runs once there. scikit-learn-intelex is
+raced in single precision, where it is installed.
 """
 
 from __future__ import annotations
@@ -28,10 +28,14 @@ def run(smoke: bool = False) -> pd.DataFrame:
         entrants = {"polyopt": SVM(**task.settings(), solver="decomposition", tol=1e-3)}
         if (peer := _intelex()) is not None:
             entrants["sklearn-intelex, float32"] = peer(**task.settings(), tol=1e-3)
-        if not task.noisy or smoke:  # LIBSVM takes a minute on each of the noisy ones
-            entrants["SVC (LIBSVM)"] = SVC(**task.settings(), tol=1e-3)
+        entrants["SVC (LIBSVM)"] = SVC(**task.settings(), tol=1e-3)
         calls = {name: partial(machine.fit, X, labels) for name, machine in entrants.items()}
+        once = {"SVC (LIBSVM)": calls.pop("SVC (LIBSVM)")} if task.noisy and not smoke else {}
         seconds = race(calls, rounds=1 if smoke else 3, clock=time.process_time)
+        for name, call in once.items():
+            started = time.process_time()
+            call()
+            seconds[name] = time.process_time() - started
         for name, machine in entrants.items():
             coef = np.zeros(len(y))
             if isinstance(machine, SVM):
