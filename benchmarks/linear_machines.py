@@ -24,7 +24,7 @@ from polyopt.certificates.hinge import HingeProgram
 from polyopt.solvers.interior_point import solve_interior_point
 
 C = 1.0
-PASSES = {"covtype": 200}  # of LIBLINEAR; 1000, its own limit, for the others. On covtype it takes minutes.
+PASSES = {"covtype": 100}  # of LIBLINEAR; 1000, its own limit, for the others. On covtype it takes minutes.
 
 
 def run(smoke: bool = False) -> pd.DataFrame:
