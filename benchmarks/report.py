@@ -26,12 +26,14 @@ _PICTURES = {"pictures": ("rmm", "cpm", "polyhedral", "l0")}
 _STYLE = """<style>
 main { max-width: 1180px; }
 nav ol { columns: 2; column-gap: 2.5rem; padding-left: 1.4rem; font-size: 0.9rem; }
-nav li { break-inside: avoid; }
+nav li { break-inside: avoid; margin: 0 0 0.3rem; }
 section > p { max-width: 52rem; }
 section code, nav code { font-size: 0.92em; background: var(--soft); padding: 0 0.2em; border-radius: 3px; }
 section table { width: auto; min-width: 40%; margin: 0.6rem 0; }
 section th { white-space: normal; max-width: 9rem; vertical-align: bottom; }
 section th, section td { padding-left: 0.8rem; padding-right: 0.8rem; }
+section table.wide { font-size: 0.7rem; }
+section .wide th, section .wide td { padding-left: 0.35rem; padding-right: 0.35rem; }
 section img { display: block; max-width: min(100%, 760px); margin: 1rem 0; background: #ffffff; }
 tr.first td:first-child { font-weight: inherit; }
 </style>"""
@@ -122,7 +124,9 @@ def _kept(name: str) -> tuple[pd.DataFrame, list[str]] | None:
     file = TABLES / f"{name}.csv"
     if file.is_file():
         facts = file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ").split("; ")
-        return pd.read_csv(file, comment="#"), [*facts[:-1], f"the last run took {facts[-1]}"]
+        cells = (RESULTS / f"{name}.csv").is_file()
+        took = f"its cells are kept in results/{name}.csv" if cells else f"took {facts[-1]}"
+        return pd.read_csv(file, comment="#"), [*facts[:-1], took]
     if name == "rmm_table":
         from benchmarks import rmm_table
 
@@ -166,7 +170,7 @@ def _table(table: pd.DataFrame) -> str:
         tds = "".join(f"<td{style}>{cell}</td>" for cell, style in zip(cells, styles, strict=True))
         rows.append(f"<tr{kind}>{tds}</tr>")
         last = row
-    return scrolling(head, "".join(rows))
+    return scrolling(head, "".join(rows), "wide" if len(columns) > 12 else "")
 
 
 def _groups(table: pd.DataFrame, styles: list[str]) -> int:
@@ -186,10 +190,14 @@ def _formatter(column: pd.Series) -> Callable[[object], str]:
     sizes = column.abs()[np.isfinite(column) & (column != 0)]
     if sizes.empty or (sizes % 1 == 0).all():
         form = "{:,.0f}"
+    elif str(column.name).endswith("%"):
+        form = "{:.2f}"
     elif sizes.min() < 1e-4 or sizes.max() / sizes.min() > 1e6:
         form = "{:.1e}"
     else:
-        # Three digits of the middle value, two at least of the smallest.
-        digits = max(2 - np.floor(np.log10(sizes.median())), 1 - np.floor(np.log10(sizes.min())))
+        # Three digits of the middle value and two of the smallest; four of all where they are of one size,
+        # as values of an objective are.
+        middle, least = np.floor(np.log10([sizes.median(), sizes.min()]))
+        digits = 3 - least if 10 <= sizes.min() > sizes.max() / 20 else max(2 - middle, 1 - least)
         form = f"{{:,.{int(np.clip(digits, sizes.median() < 1000, 5))}f}}"
     return lambda value: "" if pd.isna(value) else form.format(value)
