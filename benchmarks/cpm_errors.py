@@ -66,10 +66,11 @@ def _lines(task: Task, smoke: bool) -> list[dict[str, Any]]:
         chosen = {"C": float(best["C"]), "perplexity": float(best["perplexity"])}
         errors, seconds = _test(task, chosen, 2 if smoke else task.seeds)
         for ties, found in errors.items():
-            line = {"task": task.name, "machine": _describe(task, name, ties), **chosen}
-            line |= {"held-out error": best["error"], "test error": np.mean(found)}
-            line |= {"deviation": np.std(found, ddof=1), "paper": task.paper, "program": task.program}
-            line |= {"seeds": len(found), "seconds of a fit": seconds, "of the search": searched}
+            line = {"data": task.name, "machine": _describe(task, name, ties), **chosen}
+            line |= {"held-out error, %": best["error"], "test error, %": np.mean(found)}
+            line |= {"deviation": np.std(found, ddof=1), "paper, %": task.paper}
+            line |= {"authors' program, %": task.program, "seeds": len(found)}
+            line |= {"CPU seconds of a fit": seconds, "of the search": searched}
             lines.append(line)
     return lines
 
