@@ -17,7 +17,8 @@ so that U_H ≤ U_G ≤ U_F. All grow as √E; for D = 0, or a single u where U_
 
 Variables and shapes
 --------------------
-lam (n_u,), Z (r, r) symmetric; V (m, r) in the dual. X is (n, m), U is (n_u, m); X'X = LL' with L (m, r).
+lam (n_u,), Z (r, r) symmetric; V (m, r), A (m, m) symmetric in the dual. X is (n, m), U is (n_u, m);
+X'X = LL' with L (m, r).
 
 Primal
 ------
@@ -29,9 +30,12 @@ Primal
 Dual
 ----
      max  (2/n) tr(L'V)
-     lam:     (2√(2E)/n) √(‖V‖² + D‖V'u_i‖²) ≤ 4E/n   [lam]
+     block:   [A V; V' I] ⪰ 0                          [Q]
+     lam:     (1/n) (tr A + D u_i'A u_i) ≤ 2E/n        [lam]
 
-It is H once more: V is a column of weights w for each column of L, held together as one w is in H.
+The best A is VV', and then the row is ½‖V‖² + D/2 ‖V'u_i‖² ≤ E. It is H once more: V is a column of weights w
+for each column of L, held together as one w is in H. (As a cone of second order that row has the same
+value, but the direction of a cone's multiplier is only as true as the root of the gap.)
 
 Recovery
 --------
@@ -40,7 +44,12 @@ Recovery
 Multipliers
 -----------
 lam_i > 0 marks the u_i that hold the class back; the sum of all prices the energy: dU_H/dE = (2/n) Σ λ_i.
-The off-diagonal part of P is −V/n.
+The off-diagonal part of P is −V/n. Q is [Σ_λ −L; −L' Z]/n.
+
+Without E
+---------
+U_H = (2√(2E)/n) √τ, where τ is the least of tr(L'(I + D Σ p_i u_i u_i')⁻¹L) over p ≥ 0, Σ p_i = 1; λ is
+√(τ/2E) p. :mod:`formulations.landmarks` proves that and finds p, for kernels and thousands of samples too.
 
 Infeasible when
 ---------------
@@ -198,15 +207,21 @@ def h_complexity_dual(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program
     X, U = _both(X, U)
     n, L, parameters = len(X), _factor(X), _parameters(E, D)
     V = cp.Variable(L.shape, name="V")
-    # As a norm, in a unit that makes its multiplier λ: solvers of cones lose digits on the square.
-    unit = cp.CallbackParam(lambda: 2.0 / n * np.sqrt(2.0 * parameters["E"].value), shape=(), nonneg=True)
-    root = cp.CallbackParam(lambda: unit.value * np.sqrt(parameters["D"].value), shape=(), nonneg=True)
-    weights = np.ones((len(U), 1)) @ cp.reshape(V, (1, V.size), order="C")
+    A = cp.Variable((len(L), len(L)), name="A", symmetric=True)
+    block = Row(
+        "block",
+        cp.bmat([[A, V], [V.T, np.eye(L.shape[1])]]) >> 0,
+        "[A V; V' I] ⪰ 0",
+        r"\begin{bmatrix} A & V \\ V^\top & I\end{bmatrix} \succeq 0",
+        "Q",
+        "its blocks are Σ_λ/n, −L/n and Z/n",
+    )
+    outputs = cp.sum(cp.multiply(U @ A, U), axis=1)
     energy = Row(
         "lam",
-        cp.norm(cp.hstack([unit * weights, root * (U @ V)]), axis=1) <= 4.0 / n * parameters["E"],
-        "(2√(2E)/n) √(‖V‖² + D‖V'uᵢ‖²) ≤ 4E/n",
-        r"\tfrac{2\sqrt{2E}}n \sqrt{\|V\|^2 + D\|V^\top u_i\|^2} \le \tfrac{4E}n",
+        (cp.trace(A) + parameters["D"] * outputs) / n <= 2.0 / n * parameters["E"],
+        "(1/n) (tr A + D uᵢ'A uᵢ) ≤ 2E/n",
+        r"\tfrac1n (\mathrm{tr} A + D u_i^\top A u_i) \le \tfrac{2E}n",
         "lam",
         "how hard uᵢ holds the class back: 0 where its output is small anyway",
     )
@@ -217,8 +232,8 @@ def h_complexity_dual(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program
         objective=cp.Maximize(2.0 / n * cp.sum(cp.multiply(L, V))),
         objective_text="(2/n) tr(L'V)",
         objective_latex=r"\tfrac2n \mathrm{tr}(L^\top V)",
-        variables={"V": V},
-        rows=(energy,),
+        variables={"V": V, "A": A},
+        rows=(block, energy),
         parameters=parameters,
     )
 
@@ -282,7 +297,7 @@ def pairs(seed: int = 0) -> list[Duality]:
     dual = h_complexity_dual(X, U, E, D)
 
     def from_multipliers(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        return recover(X, U, D, np.asarray(dual.rows[0].constraint.dual_value))
+        return recover(X, U, D, np.asarray(dual.rows[1].constraint.dual_value))
 
     return [Duality(h_complexity(X, U, E, D), dual, from_multipliers)]
 

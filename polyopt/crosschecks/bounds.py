@@ -46,7 +46,7 @@ def classes_in_order(seed: int) -> Pair:
 
 @_REGISTRY.add("T24", 1e-6)
 def semidefinite_and_conic(seed: int) -> Pair:
-    """Complexities: U_H as a semidefinite program = its dual, a second-order cone program.
+    """Complexities: U_H as a semidefinite program = its dual, over weights held as the class is.
 
     Source: Shivaswamy & Jebara (2008), appendix; the dual is derived.
     """
