@@ -210,17 +210,18 @@ def verification_table(checks: list[Check]) -> Table:
         title="Programs, verified", caption=caption, title_justify="left", caption_justify="left",
         box=None, pad_edge=False, header_style="bold",
     )  # fmt: skip
-    for header in ("program", "by"):
-        table.add_column(header, no_wrap=True)
-    for header in ("value", "differs", "residual"):
-        table.add_column(header, justify="right", no_wrap=True, min_width=8)
+    # Where there is little room it is the last column that is cut, the label of the worst row.
+    table.add_column("program", no_wrap=True, min_width=33)
+    table.add_column("by", no_wrap=True, min_width=9)
+    for header, width in (("value", 11), ("differs", 7), ("residual", 8)):
+        table.add_column(header, justify="right", no_wrap=True, min_width=width)
+    table.add_column("", no_wrap=True, min_width=7)
     table.add_column("worst at", no_wrap=True, overflow="ellipsis")
-    table.add_column("", no_wrap=True)
     previous = ""
     for check in checks:
         table.add_row(
             "" if check.program == previous else check.program, check.solver, f"{check.value:.8g}",
-            f"{check.difference:.1e}", f"{check.residual:.1e}", check.where, check.verdict,
+            f"{check.difference:.1e}", f"{check.residual:.1e}", check.verdict, check.where,
         )  # fmt: skip
         previous = check.program
     return table

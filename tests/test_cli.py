@@ -229,6 +229,19 @@ def test_the_catalogue_lists_every_program():
         assert (dual == "yes") == bool(entry.partner)
 
 
+def test_the_catalogue_loses_nothing_in_a_narrow_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = run("catalogue", "cpm").output
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    words = " ".join(text.split())
+    for entry in catalogue(("cpm",)):
+        line = next(line for line in lines if line.startswith(f"{entry.name}  "))
+        assert line.split()[1:4] == [entry.program.kind, str(entry.n_variables), str(entry.n_constraints)]
+        assert entry.paper in words
+        assert entry.equation in words
+
+
 @pytest.mark.parametrize("form", ["csv", "json", "markdown", "html"])
 def test_the_catalogue_in_every_format(form):
     done = run("catalogue", "l0-svm", "--format", form)
@@ -327,6 +340,7 @@ def test_verify_runs_the_real_checks(monkeypatch, tmp_path):
 
 def test_verify_refuses_a_folder_that_is_not_there(tmp_path):
     refused(run("verify", "--html", tmp_path / "no" / "p.html"), r"--html: the folder .*no does not exist")
+    refused(run("verify", "--html", tmp_path), r"--html: .* is a folder; give the name of a file")
 
 
 # -- duals ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
@@ -22,8 +23,8 @@ from polyopt import (
     RelativeMarginMachine,
     SigmaSVM,
 )
-from polyopt.plots import multipliers, whitening
-from polyopt.plots.style import GREEN, PURPLE
+from polyopt.plots import decision_boundary, multipliers, whitening
+from polyopt.plots.style import FACES, GREEN, PURPLE
 
 MARKERS = ("o", "^", "v", "s", "D", "P", "X", "*")
 
@@ -95,6 +96,22 @@ def test_every_machine_has_its_multipliers_drawn(name):
     assert marks == (
         {"0"} if name in ("spla1", "plume") else {"−1", "1"} | ({"−B", "B"} if name == "rmm" else set())
     )
+
+
+def test_a_face_has_the_colour_that_it_has_in_the_plane():
+    X, y = blobs()
+    machine = SPLA1(2, n_init=1, random_state=0).fit(X, y)
+    duals = machine.duals_
+    # Whichever face comes first, and though one is left out: colours are of faces, not of places.
+    for frame in (duals, duals[::-1], pd.concat([duals.assign(face=duals["face"] + 1), duals.head(3)])):
+        by_size = multipliers(frame).axes[0]
+        colours = {line.get_label().partition(":")[0]: to_hex(line.get_color()) for line in points(by_size)}
+        assert colours == {f"face {k}": to_hex(FACES[k]) for k in sorted(frame["face"].unique())}
+        assert list(colours) == sorted(colours)
+    plane = decision_boundary(machine, X, y).axes[0]
+    lines = {line.get_label(): to_hex(line.get_color()) for line in plane.lines}
+    assert {lines["face 0"], lines["face 1"]} == {to_hex(FACES[0]), to_hex(FACES[1])}
+    assert lines["face 1"] == to_hex(FACES[1])
 
 
 def test_where_no_multiplier_holds_the_picture_says_so():
@@ -198,7 +215,7 @@ def test_a_machine_that_bounds_nothing_has_a_circle(solver):
     left, right = figure.axes
     np.testing.assert_allclose(ball(left), ball(right), atol=1e-5)
     assert not any("held" in label for label in right.get_legend_handles_labels()[1])
-    assert right.get_title(loc="left").endswith("no sample there")
+    assert right.get_title(loc="left").endswith("no sample is held")
 
 
 @pytest.mark.parametrize(

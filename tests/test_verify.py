@@ -113,6 +113,16 @@ def test_an_integer_program_with_a_wrong_point_falls_short(monkeypatch, name):
     assert falls_short(verify(0, ("l0_svm",))) == ["l0_svm.mixed_integer"]
 
 
+def test_a_narrow_table_keeps_its_verdicts_and_its_numbers():
+    name, where = "rmm_bounds.h_complexity_dual", "stationarity of lam_star[5]"
+    check = module.Check("rmm_bounds", name, "recovered", -0.25791732, 3.1e-11, 4.5e-7, where, "gave up")
+    console = Console(width=100, color_system=None)
+    with console.capture() as capture:
+        console.print(verification_table([check]))
+    text = capture.get()
+    assert all(part in text for part in (name, "recovered", "-0.25791732", "3.1e-11", "4.5e-07", "gave up"))
+
+
 def test_the_table_names_what_is_not_proven():
     checks = verify(0, ("svm",))
     console = Console(width=120, color_system=None)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from formulations.catalogue import Entry
 
 
+_LEAST, _FULL = 64, 110  # columns: for the longest name, and for the source beside it
+
+
 class Format(StrEnum):
     """How the list is printed."""
 
@@ -48,7 +51,8 @@ def catalogue(
     names = [name for name, _ in CATALOGUE_COLUMNS]
     rows = catalogue_rows(entries)
     if format is Format.TEXT:
-        output().print(_table(entries))
+        console = output(_LEAST)
+        console.print(_table(entries, compact=console.width < _FULL))
     elif format is Format.HTML:
         typer.echo(catalogue_page(entries))
     elif format is Format.MARKDOWN:
@@ -67,19 +71,24 @@ def catalogue(
         typer.echo(json.dumps(records, indent=2, ensure_ascii=False))
 
 
-def _table(entries: Sequence[Entry]) -> Table:
+def _table(entries: Sequence[Entry], compact: bool) -> Table:
+    """The list; where there is little room the source stands under the name."""
+    from rich.console import Group, RenderableType
+    from rich.padding import Padding
     from rich.table import Table
 
+    names: list[RenderableType]
     with_dual = sum(bool(entry.partner) for entry in entries)
     table = Table(
         title="Programs", title_justify="left", caption_justify="left", box=None, pad_edge=False,
         header_style="bold",
         caption=f"{len(entries)} programs, {with_dual} of them in primal-dual pairs; sizes on small data",
     )  # fmt: skip
-    table.add_column("name", no_wrap=True)
-    table.add_column("paper", ratio=1)
-    table.add_column("equation", ratio=1)
-    for header in ("class", "variables", "constraints"):
+    table.add_column("name", no_wrap=not compact, ratio=1 if compact else None)
+    if not compact:
+        table.add_column("paper", ratio=1)
+        table.add_column("equation", ratio=1)
+    for header in ("class", "vars", "rows") if compact else ("class", "variables", "constraints"):
         table.add_column(header, justify="left" if header == "class" else "right", no_wrap=True)
     table.add_column("dual", no_wrap=True)
     family = paper = ""
@@ -89,8 +98,14 @@ def _table(entries: Sequence[Entry]) -> Table:
             paper = ""
         shown = "" if entry.paper == paper else entry.paper
         family, paper = entry.family, entry.paper
+        source = (shown, entry.equation)
+        if compact:
+            place = Padding(", ".join(filter(None, source)), (0, 0, 0, 2))
+            names = [Group(entry.name, place) if any(source) else entry.name]
+        else:
+            names = [entry.name, *source]
         table.add_row(
-            entry.name, shown, entry.equation, entry.program.kind, str(entry.n_variables),
+            *names, entry.program.kind, str(entry.n_variables),
             str(entry.n_constraints), "yes" if entry.partner else "–",
         )  # fmt: skip
     return table

@@ -19,12 +19,17 @@ __all__ = ["output", "progress", "say", "warnings_as_sentences"]
 _PIPED_WIDTH = 120
 
 
-def output() -> Console:
-    """The console for results: as wide as the terminal, and 120 columns where there is none."""
+def output(at_least: int = 0) -> Console:
+    """The console for results: as wide as the terminal, and 120 columns where there is none.
+
+    A table that would lose its columns in a narrower terminal asks for a least width: there its lines are
+    broken by the terminal, but whole.
+    """
     from rich.console import Console
 
     fixed = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED_WIDTH
-    return Console(width=fixed, highlight=False)
+    console = Console(width=fixed, highlight=False)
+    return console if console.width >= at_least else Console(width=at_least, highlight=False)
 
 
 def say(sentence: str) -> None:

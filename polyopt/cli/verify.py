@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+_WIDTH = 100  # columns, below which the tables would lose some of theirs
+
 
 def verify(
     everything: Annotated[
@@ -28,6 +30,8 @@ def verify(
     from polyopt.verify import Check, falls_short, verification_table
     from polyopt.verify import verify as run
 
+    if html is not None and html.is_dir():
+        raise ValueError(f"--html: {html} is a folder; give the name of a file")
     if html is not None and not html.absolute().parent.is_dir():
         raise ValueError(f"--html: the folder {html.absolute().parent} does not exist")
     checks: list[Check] = []
@@ -36,7 +40,7 @@ def verify(
             step(name, 0)
             checks += run(seed, (name,))
             step(name, 1)
-    output().print(verification_table(checks))
+    output(_WIDTH).print(verification_table(checks))
     failed = bool(falls_short(checks))
     if everything or html is not None:
         from polyopt.crosschecks import CROSSCHECKS, Outcome, crosscheck_table
@@ -49,7 +53,7 @@ def verify(
                 outcomes.append(evaluate(check, seed))
                 step(check.name, 1)
         output().print()
-        output().print(crosscheck_table(outcomes))
+        output(_WIDTH).print(crosscheck_table(outcomes))
         failed = failed or any(outcome.verdict == "FAILS" for outcome in outcomes)
         if html is not None:
             from formulations.catalogue import catalogue

@@ -113,8 +113,10 @@ def _families(duals: pd.DataFrame) -> Iterator[_Family]:
     parts = [name for name in ("outside", "face") if name in shown and shown[name].nunique() > 1]
     several = len(shown[parts].drop_duplicates()) if parts else 1
     if 1 < several <= len(FACES):
-        looks = zip(FACES, _MARKERS, strict=True)
-        for (keys, mine), (colour, marker) in zip(shown.groupby(parts, sort=False), looks, strict=False):
+        looks = list(zip(FACES, _MARKERS, strict=True))
+        for place, (keys, mine) in enumerate(shown.groupby(parts)):
+            # The faces of one polytope have the colours that the picture of its boundary gives them.
+            colour, marker = looks[(place if len(parts) > 1 else keys[0]) % len(looks)]
             names = [f"{key} outside" if part == "outside" else f"face {key}"
                      for part, key in zip(parts, keys, strict=True)]  # fmt: skip
             yield _Family(", ".join(names), colour, marker, mine)

@@ -125,7 +125,7 @@ def _metric(estimator: Any, X: Array) -> tuple[Array, Array, tuple[str, str]]:
             (f"Sigma-SVM, D = {D:.3g}", r"$(1 - D)\,I + D\,\Sigma$"),
         )
     mean, Sigma = bounding_spread(X, *_bounding(estimator), estimator.B)
-    title = f"RMM, B = {estimator.B:.3g}" + ("" if Sigma.any() else ": no sample there")
+    title = f"RMM, B = {estimator.B:.3g}" + ("" if Sigma.any() else ": no sample is held")
     return mean, np.eye(2) + Sigma, (title, r"$I + \Sigma_\lambda$")
 
 
