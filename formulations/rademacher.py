@@ -92,6 +92,11 @@ r⁻_k = g_k (1−σ_k)/(1−P) of −1,
    ‖W_k‖ ≤ Λ_k and √2 L Λ √K T over ‖W‖_F ≤ Λ. The rest is as above, but for step 6, as Λ(s)/γ is no such
    machine. ∎
 
+The large-margin machines
+-------------------------
+The SVM, the Sigma-SVM and the Relative Margin Machine have their theorem in
+:mod:`formulations.margin_bounds`, on the same steps 4 to 6.
+
 Reference
 ---------
 Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Theorem 1. Shah, Sastry & Manwani, PLUME:
@@ -103,7 +108,7 @@ inequality for Rademacher complexities (2016). Bartlett & Mendelson, Rademacher 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, log, sqrt
+from math import log, sqrt
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -111,6 +116,14 @@ import scipy.sparse as sp
 from scipy.optimize import brentq
 from scipy.special import xlog1py
 
+from formulations.error_bounds import (
+    ErrorBound,
+    confidence,
+    log_odds_against,
+    margins_to_try,
+    ramp,
+    rounded_up,
+)
 from formulations.mixture import check_model, log_odds
 from formulations.polytope import lift
 from formulations.recovery import as_data
@@ -129,61 +142,18 @@ __all__ = [
     "polytope_bound",
 ]
 
-_RATIO = 1.1  # ρ
-_LOWEST = -60  # j of the smallest radius: a face of smaller norm lies in its class as well
-_MARGINS = np.geomspace(1e-3, 1e3, 61)  # tried beside 1, in units of the largest |f|
-
 
 @dataclass(frozen=True)
-class PolytopeBound:
-    """A bound on the error of a polytope machine, term by term.
+class PolytopeBound(ErrorBound):
+    """A bound on the error of a polytope machine, term by term: of 2 A T it is the ``capacity``.
 
     Attributes
     ----------
-    empirical : float
-        Mean over the samples of the ramp min(1, [1 − y f/γ]_+).
-    hinge : float
-        Mean of [1 − y f/γ]_+, the paper's loss, by which ``empirical`` may be replaced.
-    capacity : float
-        2 A T: twice the bound on the Rademacher complexity of the machines with such norms.
-    confidence : float
-        3 √(ln(2/δ)/2n), what a single class fixed beforehand would pay.
-    price : float
-        What the choice among the classes adds to it.
-    gamma : float
-        The margin γ.
-    delta : float
-        The probability that the bound fails.
     form : {"faces", "contraction"}
         Which of the two capacities it is.
     """
 
-    empirical: float
-    hinge: float
-    capacity: float
-    confidence: float
-    price: float
-    gamma: float
-    delta: float
     form: Literal["faces", "contraction"]
-
-    @property
-    def total(self) -> float:
-        """The bound on P(y f(x) ≤ 0)."""
-        return self.empirical + self.capacity + self.confidence + self.price
-
-    @property
-    def vacuous(self) -> bool:
-        """Whether it says nothing, being 1 or more."""
-        return self.total >= 1.0
-
-    def __str__(self) -> str:
-        verdict = "says nothing" if self.vacuous else f"holds with probability {1 - self.delta:.6g}"
-        return (
-            f"error ≤ {self.total:.4g} = {self.empirical:.4g} (ramp loss at margin {self.gamma:.4g}) + "
-            f"{self.capacity:.4g} (capacity, {self.form}) + {self.confidence:.4g} (confidence) + "
-            f"{self.price:.4g} (choice of class); {verdict}"
-        )
 
 
 def faces_complexity(X: Any, radii: ArrayLike) -> float:
@@ -237,20 +207,14 @@ def polytope_bound(
     ValueError
         Shapes that do not fit, or numbers out of range.
     """
-    X, y, W = _checked(X, y, W, delta)
+    X, y, W = _checked(X, y, W)
     margins = y * (lift(X) @ W.T).max(axis=1)
-    if isinstance(gamma, str):
-        if gamma != "best":
-            raise ValueError(f"gamma must be positive or 'best', not {gamma!r}")
-        candidates = np.append(1.0, _MARGINS * (np.abs(margins).max() or 1.0))
-    elif 0.0 < gamma < inf:
-        candidates = np.array([gamma])
-    else:
-        raise ValueError(f"gamma must be positive and finite, or 'best', not {gamma!r}")
     spread, norms = _trace_term(X), np.linalg.norm(W, axis=1)
     factors = 1.0, sqrt(2 * len(W))
     bounds = [
-        b for value in candidates for b in _bounds(margins, norms, spread, delta, float(value), factors)
+        b
+        for value in margins_to_try(margins, gamma)
+        for b in _bounds(margins, norms, spread, delta, float(value), factors)
     ]
     return min(bounds, key=lambda bound: bound.total)
 
@@ -304,7 +268,7 @@ def plume_bound(X: Any, y: ArrayLike, W: ArrayLike, gamma: float, delta: float =
     ValueError
         Shapes that do not fit, or numbers out of range.
     """
-    X, y, W = _checked(X, y, W, delta)
+    X, y, W = _checked(X, y, W)
     check_model(gamma, 0.0)
     slope = sqrt(2.0) * log_odds_lipschitz(gamma, len(W))
     margins, norms = y * log_odds(X, W, gamma), np.linalg.norm(W, axis=1)
@@ -312,15 +276,13 @@ def plume_bound(X: Any, y: ArrayLike, W: ArrayLike, gamma: float, delta: float =
     return min(bounds, key=lambda bound: bound.total)
 
 
-def _checked(X: Any, y: ArrayLike, W: ArrayLike, delta: float) -> tuple[Any, Array, Array]:
+def _checked(X: Any, y: ArrayLike, W: ArrayLike) -> tuple[Any, Array, Array]:
     X, y = as_data(X, y)
     W = np.asarray(W, dtype=float)
     if W.ndim != 2 or W.shape[0] == 0 or W.shape[1] != X.shape[1] + 1:
         raise ValueError(f"W must be of shape (K, {X.shape[1] + 1}), the bias last, not {W.shape}")
     if not np.isfinite(W).all():
         raise ValueError("W must be finite; it has NaN or infinite values")
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must be between 0 and 1, not {delta!r}")
     return X, y, W
 
 
@@ -328,20 +290,17 @@ def _bounds(
     margins: Array, norms: Array, spread: float, delta: float, gamma: float, factors: tuple[float, float]
 ) -> tuple[PolytopeBound, PolytopeBound]:
     """The theorem in its two forms, for one margin; A is the factor of each times its radii."""
-    n = len(margins)
-    hinge = np.maximum(0.0, 1.0 - margins / gamma)
-    single = 3.0 * sqrt(log(2.0 / delta) / (2 * n))
+    n, (empirical, hinge) = len(margins), ramp(margins, gamma)
+    single = float(confidence(n, delta))
 
-    def of(form: Literal["faces", "contraction"], factor: float, radii: Array) -> PolytopeBound:
-        j = np.ceil(np.log(np.maximum(radii, _RATIO**_LOWEST)) / log(_RATIO))
-        prior = float(np.log(1.5 * (np.abs(j) + 1) * (np.abs(j) + 2)).sum())
-        root = 3.0 * sqrt((log(4.0 / delta) + prior) / (2 * n))
+    def of(form: Literal["faces", "contraction"], factor: float, norms: Array) -> PolytopeBound:
+        j, radii = rounded_up(norms)
         return PolytopeBound(
-            empirical=float(np.minimum(hinge, 1.0).mean()),
-            hinge=float(hinge.mean()),
-            capacity=2.0 * factor * float((_RATIO**j).sum()) * spread,
+            empirical=empirical,
+            hinge=hinge,
+            capacity=2.0 * factor * float(radii.sum()) * spread,
             confidence=single,
-            price=root - single,
+            price=float(confidence(n, delta, log(2.0) + log_odds_against(j).sum())) - single,
             gamma=gamma,
             delta=delta,
             form=form,

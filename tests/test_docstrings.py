@@ -76,6 +76,9 @@ def public_callables():
         "formulations.recovery",
         "formulations.centred_kernel",
         "formulations.rademacher",
+        "formulations.margin_bounds",
+        "formulations.landmarks",
+        "formulations.error_bounds",
         "polyopt.verify",
     ]
     modules += [f"formulations.{name}" for name in FAMILIES]

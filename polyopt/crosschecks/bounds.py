@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from formulations import rmm_bounds
+from formulations.landmarks import Landmarks
+from formulations.margin_bounds import linear_bound, margin_bound
 from formulations.mixture import log_odds
 from formulations.polytope import lift
 from formulations.rademacher import faces_complexity, log_odds_lipschitz, polytope_bound
@@ -105,6 +107,66 @@ def price_of_the_energy(seed: int) -> Pair:
     found = rmm_bounds.h_complexity(X, U, E, D).solve()
     terms = [np.trace(found["Z"]) / len(X), 2.0 * E / len(X) * found["lam"].sum()]
     return terms, found.objective / 2.0
+
+
+@_REGISTRY.add("X36", 1e-7)
+def landmarks_and_semidefinite(seed: int) -> Pair:
+    """Complexities: U_H from the weights p of the landmarks, (2√(2E)/n)√τ(p) at the least τ, = its program.
+
+    Source: :mod:`formulations.landmarks`; Shivaswamy & Jebara (2008), appendix.
+    """
+    X, U, E, D = _sample(seed)
+    least = Landmarks.linear(X, U).least(D)
+    return 2.0 / len(X) * np.sqrt(2.0 * E * least.trace), rmm_bounds.h_complexity(
+        X, U, E, D
+    ).solve().objective
+
+
+@_REGISTRY.add("X37", 1e-8, "≤")
+def landmarks_prove_their_gap(seed: int) -> Pair:
+    """Complexities: at any weights p of the landmarks, τ(p) is above the least τ by no more than its gap.
+
+    Source: :mod:`formulations.landmarks`.
+    """
+    X, U, _, D = _sample(seed)
+    seen = Landmarks.linear(X, U)
+    least, early = seen.least(D).trace, [seen.least(D, max_iter=steps) for steps in range(6)]
+    return [(1.0 - at.gap) * at.trace for at in early] + [least] * 6, [least] * 6 + [at.trace for at in early]
+
+
+@_REGISTRY.add("X38", 1e-12, "≤")
+def complexity_of_the_average(seed: int) -> Pair:
+    """Class G: its Rademacher complexity, over all signs, ≤ U_G ≤ √2 times it.
+
+    Source: :mod:`formulations.margin_bounds`, step 1; Latała & Oleszkiewicz (1994).
+    """
+    X, U, E, D = _sample(seed)
+    X = X[:10]
+    root = np.linalg.cholesky(np.linalg.inv(np.eye(3) + D / len(U) * U.T @ U))
+    sums = np.array(list(product((-1.0, 1.0), repeat=len(X)))) @ X
+    exact = 2.0 / len(X) * np.sqrt(2.0 * E) * np.linalg.norm(sums @ root, axis=1).mean()
+    bound = rmm_bounds.g_complexity(X, U, E, D)
+    return [exact, bound], [bound, np.sqrt(2.0) * exact]
+
+
+@_REGISTRY.add("X39", 1e-9)
+def bound_of_a_kernel(seed: int) -> Pair:
+    """RMM: the bound of a fitted machine in classes F, G and H is the same by its kernel as by its features.
+
+    Source: :mod:`formulations.margin_bounds`; Shivaswamy & Jebara (2008), appendix, Theorem 1.
+    """
+    X, U, _, _ = _sample(seed)
+    w, b, y = np.array([0.5, -0.2, 0.3]), 0.1, np.where(X[:, 0] > 0, 1.0, -1.0)
+    seen = Landmarks.of(U @ U.T, np.array_split(X @ U.T, 3), np.sum(X**2))
+    forms: tuple[Literal["F", "G", "H"], ...] = ("F", "G", "H")
+    by_kernel = [
+        margin_bound(
+            X @ w + b, y, norm=np.sqrt(w @ w), b=b, trace=np.sum(X**2),
+            landmarks=seen, outputs=U @ w + b, form=form,
+        ).total
+        for form in forms
+    ]  # fmt: skip
+    return by_kernel, [linear_bound(X, y, w, b, U, form=form).total for form in forms]
 
 
 @_REGISTRY.add("X30", 1e-12, "≤")

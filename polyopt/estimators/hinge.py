@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.recovery import slacks
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from formulations.margin_bounds import MarginBound
     from formulations.program import Program
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
@@ -312,6 +314,52 @@ class HingeClassifier(KernelClassifier):
             lam_star=self._lam_star,
             tol=tol,
         )
+
+    def generalization_bound(
+        self,
+        delta: float = 0.05,
+        X_unlabelled: Any = None,
+        form: Literal["best", "F", "G", "H"] = "best",
+    ) -> MarginBound:
+        """A bound on the error, by the theorem of :mod:`formulations.margin_bounds` (two classes).
+
+        Parameters
+        ----------
+        delta : float
+            The bound holds with a probability of 1 - delta over the draw of the training data, for features
+            and a kernel that were chosen without them. Each sample counts once, whatever its weight.
+        X_unlabelled : array_like or CSR matrix of shape (t, m), optional
+            Further samples, independent of the training data; no labels are needed. Small outputs there,
+            which is what the Relative Margin Machine strives for, make the bound better.
+        form : {"best", "F", "G", "H"}
+            What holds the machine in its class: "F" its weights alone, "G" also its outputs at
+            `X_unlabelled` on the average, "H" also each of them. "best" is the least bound of all three, and
+            "F" where there is no `X_unlabelled`: the training data cannot stand in for it, as the class
+            must be fixed before they are seen.
+
+        Returns
+        -------
+        MarginBound
+            Term by term; ``print`` shows it.
+
+        Raises
+        ------
+        ValueError
+            More than two classes, samples that do not fit, or an argument out of its range.
+        """
+        from polyopt.estimators.hinge_bounds import bound_of
+
+        check_is_fitted(self)
+        if not self._is_binary:
+            raise ValueError(
+                f"the bound is of two classes, but there are {len(self.classes_)}: ask the machines in "
+                "estimators_"
+            )
+        return bound_of(self, delta, X_unlabelled, form)
+
+    def _expansion(self) -> tuple[NDArray[Any], float]:
+        """Coefficients c (n,) and intercept of ``f(t) = sum_j c_j k(x_j, t) + b``, k the kernel as given."""
+        return self._v, float(self._b)
 
     def _binary_duals(self) -> pd.DataFrame:
         import pandas as pd

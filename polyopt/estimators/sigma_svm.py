@@ -6,6 +6,7 @@ import warnings
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from polyopt.estimators.hinge import HingeClassifier
@@ -166,3 +167,11 @@ class SigmaSVM(HingeClassifier):
 
     def _cross(self, K_test: NDArray[Any]) -> NDArray[Any]:
         return self._centred.cross(K_test, self._share)
+
+    def _expansion(self) -> tuple[NDArray[Any], float]:
+        centred, v = self._centred, self._v
+        shrunk = centred.root.T @ v * centred.shrinkage(self._share) / centred.eigenvalues
+        c = centred.weights * (centred.root @ shrunk)
+        # What centring adds does not depend on the sample: it is the score of one whose kernel is zero.
+        constant = centred.cross(np.zeros((1, len(v))), self._share) @ v
+        return c - centred.weights * (c.sum() / centred.total), float(self._b + constant[0])

@@ -1,0 +1,155 @@
+"""What the bounds on the error of fitted machines share: their terms, and the families they choose from.
+
+Every bound here is that of one class of machines, fixed beforehand, at the confidence δ' that is the class's
+share of δ. The shares of a countable family add up to δ at most, so that the class may be chosen afterwards:
+:mod:`formulations.rademacher`, steps 4 to 6 of the proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["ErrorBound", "confidence", "log_odds_against", "margins_to_try", "ramp", "rounded_up"]
+
+_RATIO = 1.1  # ρ
+_LOWEST = -60  # j of the smallest radius: a machine of smaller norm lies in its class as well
+_MARGINS = np.geomspace(1e-3, 1e3, 61)  # tried beside 1, in units of the largest |f|
+
+
+@dataclass(frozen=True)
+class ErrorBound:
+    """A bound on the error of a machine, term by term.
+
+    Attributes
+    ----------
+    empirical : float
+        Mean over the samples of the ramp min(1, [1 − y f/γ]_+).
+    hinge : float
+        Mean of [1 − y f/γ]_+, the papers' loss, by which ``empirical`` may be replaced.
+    capacity : float
+        Twice the bound on the Rademacher complexity of the machines of the class.
+    confidence : float
+        3 √(ln(2/δ)/2n), what a single class fixed beforehand would pay.
+    price : float
+        What the choice among the classes adds to it.
+    gamma : float
+        The margin γ.
+    delta : float
+        The probability that the bound fails.
+    form : str
+        Which capacity it is.
+    """
+
+    empirical: float
+    hinge: float
+    capacity: float
+    confidence: float
+    price: float
+    gamma: float
+    delta: float
+    form: str
+
+    @property
+    def total(self) -> float:
+        """The bound on P(y f(x) ≤ 0)."""
+        return self.empirical + self.capacity + self.confidence + self.price
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether it says nothing, being 1 or more."""
+        return self.total >= 1.0
+
+    @property
+    def words(self) -> str:
+        """The form, in words."""
+        return self.form
+
+    def __str__(self) -> str:
+        verdict = "says nothing" if self.vacuous else f"holds with probability {1 - self.delta:.6g}"
+        return (
+            f"error ≤ {self.total:.4g} = {self.empirical:.4g} (ramp loss at margin {self.gamma:.4g}) + "
+            f"{self.capacity:.4g} (capacity, {self.words}) + {self.confidence:.4g} (confidence) + "
+            f"{self.price:.4g} (choice of class); {verdict}"
+        )
+
+
+def rounded_up(radii: ArrayLike) -> tuple[Any, Any]:
+    """The least radii ρ^j of the grid that are no less than these, ρ = 1.1: j, and ρ^j.
+
+    Parameters
+    ----------
+    radii : array_like
+        Norms, not negative.
+    """
+    j = np.ceil(np.log(np.maximum(radii, _RATIO**_LOWEST)) / log(_RATIO))
+    return j, _RATIO**j
+
+
+def log_odds_against(j: ArrayLike) -> Any:
+    """ln(1/π_j) for π_j = 2 / (3 (|j|+1)(|j|+2)), which adds up to 1 over all integers j.
+
+    Parameters
+    ----------
+    j : array_like of int
+        Numbers of classes.
+    """
+    return np.log(1.5 * (np.abs(j) + 1) * (np.abs(j) + 2))
+
+
+def confidence(n: int, delta: float, against: ArrayLike = 0.0) -> Any:
+    """3 √(ln(2/δ')/2n), where ln(δ/δ') is given.
+
+    Parameters
+    ----------
+    n : int
+        Samples.
+    delta : float
+        δ.
+    against : array_like
+        ln(δ/δ').
+    """
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta must be between 0 and 1, not {delta!r}")
+    return 3.0 * np.sqrt((log(2.0 / delta) + np.asarray(against)) / (2 * n))
+
+
+def ramp(margins: Array, gamma: float) -> tuple[float, float]:
+    """Means of the ramp and of the hinge at the margin γ.
+
+    Parameters
+    ----------
+    margins : ndarray of shape (n,)
+        y f.
+    gamma : float
+        γ.
+    """
+    hinge = np.maximum(0.0, 1.0 - margins / gamma)
+    return float(np.minimum(hinge, 1.0).mean()), float(hinge.mean())
+
+
+def margins_to_try(margins: Array, gamma: float | Literal["best"]) -> Array:
+    """The one margin that is asked for, or many from which to choose the best.
+
+    Parameters
+    ----------
+    margins : ndarray of shape (n,)
+        y f.
+    gamma : float or "best"
+        γ, positive and finite.
+    """
+    if isinstance(gamma, str):
+        if gamma != "best":
+            raise ValueError(f"gamma must be positive or 'best', not {gamma!r}")
+        return np.append(1.0, _MARGINS * (float(np.abs(margins).max()) or 1.0))
+    if not 0.0 < gamma < inf:
+        raise ValueError(f"gamma must be positive and finite, or 'best', not {gamma!r}")
+    return np.array([float(gamma)])

@@ -1,0 +1,288 @@
+r"""Generalisation bounds of the large-margin machines: SVM, Sigma-SVM and Relative Margin Machine.
+
+The machine is f(x) = w·φ(x) + b, φ being the features or those of a kernel, y = ±1. Theorem 1 of the paper's
+appendix bounds P(y f(x) ≤ 0) by the mean of [1 − y f]_+, a capacity and a confidence, for three classes of
+machines without intercept. What follows is a theorem of this form with constants that are proved here.
+
+Theorem
+-------
+Let (x_i, y_i) be n independent samples of one distribution, u_1, ..., u_nu the landmarks, which are further
+samples that are independent of them, δ in (0, 1), ρ > 1, and π_j = 2 / (3 (|j|+1)(|j|+2)) for every integer,
+so that Σ_j π_j = 1. The intercept is one more weight: for c > 0 put x̃ = (φ(x), c) and w̃ = (w, b/c), so that
+w̃·x̃ = f(x). With probability at least 1 − δ, for all w, b and γ > 0, for every class of those below, and for
+all integers a, k at once, where c = 2^a and D = 4^k n_u / Σ_j ‖ũ_j‖²,
+
+    P(y f(x) ≤ 0)  ≤  (1/n) Σ_i φ(y_i f(x_i)/γ)  +  (2/n) ρ^j √τ  +  3 √( ln(2/δ') / 2n ),
+
+where φ(t) = min(1, [1−t]_+) is the ramp, which is at most the hinge [1−t]_+, and (τ, ρ^j, δ') is any of
+
+    F   τ = Σ_i ‖x̃_i‖²,           ρ^j ≥ ‖w̃‖/γ,                                   δ' = ω δ π_a π_j
+    G   τ = τ(p), all p_j equal,  ρ^j ≥ √(‖w̃‖² + (D/n_u) Σ_j f(u_j)²)/γ,         δ' = ω δ π_a π_k π_j
+    H   τ = τ(p), any p,          ρ^j ≥ √(‖w̃‖² + D max_j f(u_j)²)/γ,             δ' = ω δ π_a π_k π_j
+
+with ω = 1/3, or 1 for a class that is named beforehand, and τ(p) = Σ_i x̃_i'(I + D Σ_j p_j ũ_j ũ_j')⁻¹ x̃_i, of
+which :mod:`formulations.landmarks` finds the least. (2/n) ρ^j √τ is U_F, U_G or U_H of
+:mod:`formulations.rmm_bounds` for the energy E = ρ^(2j)/2.
+
+Proof
+-----
+1. One class. F, G and H with the radius √(2E) have R̂ = E_σ sup (1/n) Σ_i σ_i w̃·x̃_i ≤ √(2E τ)/n, for any p;
+   for F this is :mod:`formulations.rademacher`, step 1, and for G and H it is proved in
+   :mod:`formulations.landmarks`. So p may be chosen with the samples at hand, and no solver need be trusted.
+
+2. Fixed beforehand. Given the landmarks, each class is fixed: its D, c and radius are on a grid, and the
+   landmarks have nothing to do with the samples. So step 4 in there applies: with probability 1 − δ',
+   P(y f ≤ 0) ≤ (1/n) Σ_i φ(y_i f(x_i)) + 2 R̂ + 3 √(ln(2/δ')/2n) for all machines of the class. The training
+   samples cannot be the landmarks: the class would depend on them, and then its deviation is not that of a
+   class fixed beforehand, nor does the exchange of a sample change it by 1/n at most.
+
+3. What was fitted. Over all classes of the countable family the δ' add up to δ at most. Any (w, b) lies in
+   those whose radii are its norms rounded up.
+
+4. The margin is free. The machine of (w, b)/γ has the signs of f, and its norms are those of (w, b) over γ,
+   as its outputs are. 3 holds for it whatever γ is, even one chosen after the fact. ∎
+
+The intercept is paid for with c: the least of ‖w̃‖ √τ over c in class F is ‖w‖ √(Σ_i ‖φ(x_i)‖²) + |b| √n,
+which is what the weights and the intercept need by themselves.
+
+The samples must not have been used to choose φ (a kernel's parameters are part of it), or to standardise the
+features.
+
+Reference
+---------
+Shivaswamy & Jebara, Relative Margin Machines (2008), appendix, Theorem 1: there γ is free beside slacks that
+are those of γ = 1, and the confidence is printed without its root. Bartlett & Mendelson, Rademacher and
+Gaussian Complexities (2002).
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations.samples import two_blobs
+>>> (X, y), (U, _) = two_blobs(n=4000, seed=0), two_blobs(n=40, seed=1)
+>>> w = np.array([0.4, 0.4])
+>>> alone, held = linear_bound(X, y, w, form="F"), linear_bound(X, y, w, U=U, form="H")
+>>> held.capacity < alone.capacity and not alone.vacuous
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log, sqrt
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.error_bounds import (
+    ErrorBound,
+    confidence,
+    log_odds_against,
+    rounded_up,
+)
+from formulations.landmarks import Landmarks
+from formulations.margin_classes import FORMS, Form, HeldClasses, MachineClass, Sample, class_f
+from formulations.recovery import as_data
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["MarginBound", "linear_bound", "margin_bound"]
+
+
+@dataclass(frozen=True)
+class MarginBound(ErrorBound):
+    """A bound on the error of a large-margin machine, term by term; ``capacity`` is U_F, U_G or U_H.
+
+    Attributes
+    ----------
+    form : {"F", "G", "H"}
+        Which class it is.
+    constant : float
+        c, the feature whose weight is the intercept.
+    D : float
+        Weight of the outputs at the landmarks; 0 in class F.
+    radius : float
+        The radius ρ^j of the class, for the machine over γ.
+    gap : float
+        By how much the capacity may be above the class's U_H, as a share of it; 0 in F and G.
+    """
+
+    form: Form
+    constant: float
+    D: float
+    radius: float
+    gap: float
+
+    @property
+    def words(self) -> str:
+        """The class, in words."""
+        return f"class {self.form}: {FORMS[self.form]}"
+
+
+def margin_bound(
+    f: ArrayLike,
+    y: ArrayLike,
+    *,
+    norm: float,
+    b: float,
+    trace: float,
+    landmarks: Landmarks | None = None,
+    outputs: ArrayLike | None = None,
+    delta: float = 0.05,
+    gamma: float | Literal["best"] = "best",
+    form: Form | Literal["best"] = "best",
+) -> MarginBound:
+    """The theorem of this module for a fitted machine of any kernel.
+
+    Parameters
+    ----------
+    f, y : array_like of shape (n,)
+        Outputs, with the intercept, and labels -1 and +1 of the training samples.
+    norm : float
+        ‖w‖, in the kernel's feature space.
+    b : float
+        Intercept.
+    trace : float
+        Σ_i k(x_i, x_i).
+    landmarks : Landmarks, optional
+        The landmarks and the samples as they are seen from them, without the constant. Without any there is
+        class F alone.
+    outputs : array_like of shape (n_u,), optional
+        Outputs f(u_j), with the intercept; given with the landmarks.
+    delta : float
+        Probability that the bound fails, between 0 and 1.
+    gamma : float or "best"
+        The margin, positive; "best" tries many, which costs nothing (step 4 of the proof).
+    form : {"best", "F", "G", "H"}
+        The class; "best" takes the least bound of all three, each at a third of δ.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, or numbers out of range.
+    """
+    f, y = np.asarray(f, dtype=float), np.asarray(y, dtype=float)
+    _check(f, y, norm, b, trace)
+    if form not in ("best", *FORMS):
+        raise ValueError(f"form must be 'best', 'F', 'G' or 'H', not {form!r}")
+    sample = Sample(y * f, delta, gamma)
+    if landmarks is None:
+        if form in ("G", "H"):
+            raise ValueError(f"form={form!r} needs landmarks, samples that were not used in training")
+        return _terms(sample, class_f(sample, norm, b, trace, 0.0))
+    found = np.asarray([] if outputs is None else outputs, dtype=float)
+    if found.shape != (len(landmarks.kernel),) or not np.isfinite(found).all():
+        raise ValueError(
+            f"outputs must be finite and of shape ({len(landmarks.kernel)},), one for each landmark, "
+            f"not of shape {found.shape}"
+        )
+    if landmarks.n != len(f):
+        raise ValueError(f"the landmarks must be seen from the {len(f)} samples of f, not {landmarks.n}")
+    share = log(3.0) if form == "best" else 0.0
+    plain = class_f(sample, norm, b, trace, share)
+    if form == "F":
+        return _terms(sample, plain)
+    held = HeldClasses(landmarks, norm, b, found, share)
+    average = held.best_average(sample, round(np.log2(plain.constant)))
+    if form == "G":
+        return _terms(sample, held.average(*average))
+    every = held.best_every(sample, average)
+    if form == "H":
+        return _terms(sample, every)
+    return min(
+        (_terms(sample, candidate) for candidate in (plain, held.average(*average), every)),
+        key=lambda bound: bound.total,
+    )
+
+
+def linear_bound(
+    X: Any,
+    y: ArrayLike,
+    w: ArrayLike,
+    b: float = 0.0,
+    U: Any = None,
+    delta: float = 0.05,
+    gamma: float | Literal["best"] = "best",
+    form: Form | Literal["best"] = "best",
+) -> MarginBound:
+    """The theorem for a linear machine and the sample it was fitted to.
+
+    Parameters
+    ----------
+    X : array_like or CSR matrix of shape (n, m)
+        The training samples, in the units that w is for.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    w : array_like of shape (m,)
+        Weights.
+    b : float
+        Intercept.
+    U : array_like or CSR matrix of shape (n_u, m), optional
+        Landmarks: samples that were not used in training, without labels.
+    delta, gamma, form
+        As in :func:`margin_bound`.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, or numbers out of range.
+    """
+    X, y = as_data(X, y)
+    w = np.asarray(w, dtype=float)
+    if w.shape != (X.shape[1],) or not np.isfinite(w).all():
+        raise ValueError(f"w must be finite and of shape ({X.shape[1]},), not of shape {w.shape}")
+    landmarks = outputs = None
+    if U is not None:
+        U, _ = as_data(U, np.ones(U.shape[0] if sp.issparse(U) else len(U)))
+        if U.shape[1] != X.shape[1]:
+            raise ValueError(f"U must have the {X.shape[1]} features of X, not {U.shape[1]}")
+        landmarks, outputs = Landmarks.linear(X, U), U @ w + b
+    return margin_bound(
+        X @ w + b,
+        y,
+        norm=float(np.linalg.norm(w)),
+        b=b,
+        trace=float((X.multiply(X) if sp.issparse(X) else X * X).sum()),
+        landmarks=landmarks,
+        outputs=outputs,
+        delta=delta,
+        gamma=gamma,
+        form=form,
+    )
+
+
+def _check(f: Array, y: Array, norm: float, b: float, trace: float) -> None:
+    if f.ndim != 1 or not len(f) or not np.isfinite(f).all():
+        raise ValueError(f"f must be finite and of shape (n,), not of shape {f.shape}")
+    if y.shape != f.shape or not np.isin(y, (-1.0, 1.0)).all():
+        raise ValueError(f"y must be of shape {f.shape} and hold only -1 and +1")
+    for name, value in (("norm", norm), ("trace", trace)):
+        if not 0.0 <= value < inf:
+            raise ValueError(f"{name} must be at least 0 and finite, not {value!r}")
+    if not np.isfinite(b):
+        raise ValueError(f"b must be finite, not {b!r}")
+
+
+def _terms(sample: Sample, of: MachineClass) -> MarginBound:
+    """The bound of a class at its best γ, term by term."""
+    best = int(sample.totals(of.norm, of.trace, of.against).argmin())
+    gamma = float(sample.gammas[best])
+    j, radius = rounded_up(of.norm / gamma)
+    single = float(confidence(sample.n, sample.delta))
+    return MarginBound(
+        empirical=float(sample.losses[best, 0]),
+        hinge=float(sample.losses[best, 1]),
+        capacity=2.0 / sample.n * float(radius) * sqrt(of.trace),
+        confidence=single,
+        price=float(confidence(sample.n, sample.delta, of.against + log_odds_against(j))) - single,
+        gamma=gamma,
+        delta=sample.delta,
+        form=of.form,
+        constant=of.constant,
+        D=of.D,
+        radius=float(radius),
+        gap=of.gap,
+    )

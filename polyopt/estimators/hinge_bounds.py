@@ -1,0 +1,85 @@
+"""The bound on the error of a fitted machine of the hinge family, for any kernel."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from formulations.landmarks import Landmarks
+from formulations.margin_bounds import linear_bound, margin_bound
+from polyopt.kernels import MatrixGram, SampleGram, chunks, stream
+
+if TYPE_CHECKING:
+    from formulations.margin_bounds import MarginBound
+
+__all__ = ["bound_of"]
+
+
+def bound_of(
+    machine: Any, delta: float, X_unlabelled: Any, form: Literal["best", "F", "G", "H"]
+) -> MarginBound:
+    """The theorem of :mod:`formulations.margin_bounds` for a fitted binary machine.
+
+    Parameters
+    ----------
+    machine : HingeClassifier
+        The machine.
+    delta, X_unlabelled, form
+        As in its method.
+    """
+    U = None if X_unlabelled is None else _landmarks(machine, X_unlabelled)
+    X, y = machine._X, machine._y
+    if machine.kernel == "linear":
+        w, b = machine.coef_[0], float(machine.intercept_[0])
+        return linear_bound(_floats(X), y, w, b, None if U is None else _floats(U), delta, form=form)
+    if machine.gamma == "scale" and machine.kernel in ("poly", "rbf", "sigmoid"):
+        warnings.warn(
+            "gamma='scale' was taken from the training data, and the bound is of a kernel that was chosen "
+            f"without them: it holds for gamma={machine.gamma_:.6g} if that would have been chosen anyway",
+            UserWarning,
+            stacklevel=4,
+        )
+    gram = MatrixGram(X) if machine.kernel == "precomputed" else SampleGram(X, machine._kernel)
+    coef, b = machine._expansion()
+    scores, trace = stream(gram, coef), float(gram.diagonal().sum())
+    landmarks = outputs = None
+    if U is not None:
+        kernel = machine._kernel
+        blocks = (kernel(X[part], U) for part in chunks(np.arange(X.shape[0])))
+        landmarks, outputs = Landmarks.of(kernel(U), blocks, trace), machine._binary_scores(U)
+    return margin_bound(
+        scores + b,
+        y,
+        norm=float(np.sqrt(max(coef @ scores, 0.0))),
+        b=b,
+        trace=trace,
+        landmarks=landmarks,
+        outputs=outputs,
+        delta=delta,
+        form=form,
+    )
+
+
+def _landmarks(machine: Any, X_unlabelled: Any) -> Any:
+    if machine.kernel == "precomputed":
+        raise ValueError(
+            "X_unlabelled needs a kernel that can be computed between its samples, and kernel='precomputed' "
+            "cannot be: leave it None, or give the kernel as a function"
+        )
+    try:
+        return validate_data(
+            machine,
+            X_unlabelled,
+            accept_sparse=machine._accept_sparse,
+            dtype=machine._scored_dtypes,
+            reset=False,
+        )
+    except ValueError as error:
+        raise ValueError(f"X_unlabelled: {error}") from error
+
+
+def _floats(X: Any) -> Any:
+    return X.astype(np.float64, copy=False)
