@@ -33,6 +33,7 @@ section table { width: auto; min-width: 40%; margin: 0.6rem 0; }
 section th { white-space: normal; max-width: 9rem; vertical-align: bottom; }
 section th, section td { padding-left: 0.8rem; padding-right: 0.8rem; }
 section table.wide { font-size: 0.7rem; }
+section .wide td.text { white-space: normal; }
 section .wide th, section .wide td { padding-left: 0.35rem; padding-right: 0.35rem; }
 section img { display: block; max-width: min(100%, 760px); margin: 1rem 0; background: #ffffff; }
 tr.first td:first-child { font-weight: inherit; }
@@ -145,7 +146,7 @@ def _title(doc: str) -> str:
 
 def _rich(text: str, names: Iterable[str] = ()) -> str:
     """Words of a docstring as HTML: double backticks are code, and names of other benchmarks lead there."""
-    text = re.sub(r"``(.+?)``", r"<code>\1</code>", escape(text))
+    text = re.sub(r"``([^`]+)``", r"<code>\1</code>", escape(text))
     for name in names:
         if "_" in name:  # the others are words like any other
             text = re.sub(rf"(?<![\w./]){name}(?![\w./<])", f"<a href='#{name}'>{name}</a>", text)
@@ -171,15 +172,18 @@ def _table(table: pd.DataFrame) -> str:
         tds = "".join(f"<td{style}>{cell}</td>" for cell, style in zip(cells, styles, strict=True))
         rows.append(f"<tr{kind}>{tds}</tr>")
         last = row
-    return scrolling(head, "".join(rows), "wide" if len(columns) > 12 else "")
+    return scrolling(head, "".join(rows), "wide" if len(columns) > 11 else "")
 
 
 def _groups(table: pd.DataFrame, styles: list[str]) -> int:
-    """How many columns, from the left, say what a run of rows has in common; a column of words ends them."""
+    """How many columns, from the left, say what a run of rows has in common.
+
+    A column of words comes after them, or there is but one.
+    """
     for place in range(len(styles) - 1, 0, -1):
         before = table.iloc[:, :place].astype(str)
         runs = (before != before.shift()).any(axis=1).sum()
-        if styles[place] and runs <= 0.7 * len(table):
+        if (styles[place] or place == 1) and runs <= 0.7 * len(table):
             return place
     return 0
 
