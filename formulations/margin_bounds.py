@@ -96,6 +96,8 @@ __all__ = ["MarginBound", "linear_bound", "margin_bound"]
 class MarginBound(ErrorBound):
     """A bound on the error of a large-margin machine, term by term; ``capacity`` is U_F, U_G or U_H.
 
+    Its other arguments as in :class:`formulations.error_bounds.ErrorBound`.
+
     Attributes
     ----------
     form : {"F", "G", "H"}

@@ -145,7 +145,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PolytopeBound(ErrorBound):
-    """A bound on the error of a polytope machine, term by term: of 2 A T it is the ``capacity``.
+    """A bound on the error of a polytope machine, term by term; ``capacity`` is 2 A T.
+
+    Its other arguments as in :class:`formulations.error_bounds.ErrorBound`.
 
     Attributes
     ----------
