@@ -2,7 +2,7 @@
 
 All 11,982 samples, to a violation of 1e-3; seconds are medians of three interleaved rounds. The violation is
 recomputed in double precision from each machine's coefficients: above 1e-3, the tolerance that was asked for
-is not kept. LIBSVM takes a minute on each of the noisy ones, and runs once there. scikit-learn-intelex is
+is not kept. LIBSVM takes minutes on the noisy ones, and runs once there. scikit-learn-intelex is
 raced in single precision, where it is installed.
 """
 
