@@ -30,7 +30,7 @@ Grid = tuple[Setting, ...]
 
 _SPLITS = 5
 _GAMMA = 0.5  # of the RBF kernel; on images of unit length, exp(x'z - 1)
-_WHOLE = 14_000  # samples up to which a Gram matrix is computed as a whole: 1.6 GB for each processor
+_WHOLE = 4_000  # samples up to which a Gram matrix is computed as a whole
 _TOL = 1e-3
 # Bounds that a low degree cannot keep at any bearable cost take for ever: judged by how far they got.
 _MAX_ITER = 50
@@ -125,6 +125,8 @@ def _outputs(method: str, grid: Grid, kernel: Kernel, X: Vector, y: Vector, T: V
     """Outputs at the rows of T of the machines that are trained on X, one column per setting."""
     gram = _values(kernel, X, X) if len(X) <= _WHOLE else SampleGram(X, kernel)
     coefs, intercepts = _MACHINES[method](gram, y, grid)
+    used = coefs.any(axis=1)
+    X, coefs = X[used], coefs[used]
     parts = chunks(np.arange(len(T)))
     return np.vstack([_values(kernel, T[part], X) @ coefs for part in parts]) + intercepts
 
