@@ -2,8 +2,8 @@
 
 Data: ionosphere, pima, wdbc, bupa, sonar; five random splits, 80 % to train and 20 % to validate, stratified;
 features scaled on the training part. Kernels: linear; polynomial of degree 2 or 3, (x'z/m + 1)^d; RBF. The
-parameters are tuned within each training part by threefold cross-validation on the grids in this file, by the least
-error and, among settings of the same, by the fewest support vectors. The L0 machine is tuned as
+parameters are tuned within each training part by threefold cross-validation on the grids in this file, by the
+least error and, among settings of the same, by the fewest support vectors. The L0 machine is tuned as
 ``solver="one-norm"``, two linear programs, and then fitted by the cross-entropy method, one run. Shares are
 of the training samples. Seconds are of the last fit, of the processor, on one thread, medians.
 
