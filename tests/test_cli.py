@@ -229,9 +229,8 @@ def test_the_catalogue_lists_every_program():
         assert (dual == "yes") == bool(entry.partner)
 
 
-def test_the_catalogue_loses_nothing_in_a_narrow_terminal(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    text = run("catalogue", "cpm").output
+def test_the_catalogue_loses_nothing_in_a_narrow_terminal():
+    text = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["catalogue", "cpm"]).output
     lines = text.splitlines()
     assert max(map(len, lines)) <= 80
     words = " ".join(text.split())

@@ -108,6 +108,9 @@ def test_a_face_has_the_colour_that_it_has_in_the_plane():
         colours = {line.get_label().partition(":")[0]: to_hex(line.get_color()) for line in points(by_size)}
         assert colours == {f"face {k}": to_hex(FACES[k]) for k in sorted(frame["face"].unique())}
         assert list(colours) == sorted(colours)
+    sides = pd.concat([duals[duals["face"] == 0].assign(outside=name) for name in ("red", "blue")])
+    by_size = multipliers(sides).axes[0]
+    assert [line.get_label().partition(":")[0] for line in points(by_size)] == ["blue outside", "red outside"]
     plane = decision_boundary(machine, X, y).axes[0]
     lines = {line.get_label(): to_hex(line.get_color()) for line in plane.lines}
     assert {lines["face 0"], lines["face 1"]} == {to_hex(FACES[0]), to_hex(FACES[1])}

@@ -116,7 +116,8 @@ def _families(duals: pd.DataFrame) -> Iterator[_Family]:
         looks = list(zip(FACES, _MARKERS, strict=True))
         for place, (keys, mine) in enumerate(shown.groupby(parts)):
             # The faces of one polytope have the colours that the picture of its boundary gives them.
-            colour, marker = looks[(place if len(parts) > 1 else keys[0]) % len(looks)]
+            own = int(mine["face"].iloc[0]) if parts == ["face"] else place
+            colour, marker = looks[own % len(looks)]
             names = [f"{key} outside" if part == "outside" else f"face {key}"
                      for part, key in zip(parts, keys, strict=True)]  # fmt: skip
             yield _Family(", ".join(names), colour, marker, mine)
