@@ -15,6 +15,10 @@ Bounds on E_σ sup_w |(2/n) Σ_i σ_i w·x_i|, the empirical Rademacher complexi
      U_H = the value of the program below
 so that U_H ≤ U_G ≤ U_F. All grow as √E; for D = 0, or a single u where U_H = U_G, they are equal.
 
+E may be taken out: U_H = (2√(2E)/n) √τ, where τ is the least of tr(L'(I + D Σ p_i u_i u_i')⁻¹L) over p ≥ 0,
+Σ p_i = 1, and λ is √(τ/2E) p. :mod:`formulations.landmarks` proves that and finds p, for kernels and thousands
+of samples too.
+
 Variables and shapes
 --------------------
 lam (n_u,), Z (r, r) symmetric; V (m, r), A (m, m) symmetric in the dual. X is (n, m), U is (n_u, m);
@@ -45,11 +49,6 @@ Multipliers
 -----------
 lam_i > 0 marks the u_i that hold the class back; the sum of all prices the energy: dU_H/dE = (2/n) Σ λ_i.
 The off-diagonal part of P is −V/n. Q is [Σ_λ −L; −L' Z]/n.
-
-Without E
----------
-U_H = (2√(2E)/n) √τ, where τ is the least of tr(L'(I + D Σ p_i u_i u_i')⁻¹L) over p ≥ 0, Σ p_i = 1; λ is
-√(τ/2E) p. :mod:`formulations.landmarks` proves that and finds p, for kernels and thousands of samples too.
 
 Infeasible when
 ---------------
