@@ -15,9 +15,9 @@ Bounds on E_σ sup_w |(2/n) Σ_i σ_i w·x_i|, the empirical Rademacher complexi
      U_H = the value of the program below
 so that U_H ≤ U_G ≤ U_F. All grow as √E; for D = 0, or a single u where U_H = U_G, they are equal.
 
-E may be taken out: U_H = (2√(2E)/n) √τ, where τ is the least of tr(L'(I + D Σ p_i u_i u_i')⁻¹L) over p ≥ 0,
-Σ p_i = 1, and λ is √(τ/2E) p. :mod:`formulations.landmarks` proves that and finds p, for kernels and thousands
-of samples too.
+E may be taken out: U_H = (2√(2E)/n) √τ, where τ is the least of tr(L'(I + D Σ p_i u_i u_i')⁻¹L) over
+p ≥ 0, Σ p_i = 1, and λ is √(τ/2E) p. :mod:`formulations.landmarks` proves that and finds p, for kernels and
+thousands of samples too.
 
 Variables and shapes
 --------------------
