@@ -140,6 +140,8 @@ def _dual_in_basis(
     """Dual (4) with the centred `points` (n, r) given in a basis where Sigma = diag(variances)."""
     n = len(y)
     alpha, costs, share = cp.Variable(n, name="alpha"), cost_parameter(C, n), _share(D)
+    if not points.size:  # samples that are all the same; cvxpy has no empty sum of squares
+        points, variances = np.zeros((n, 1)), np.zeros(1)
 
     def shrink() -> NDArray[Any]:
         strength = (1.0 - share.value) + share.value * variances

@@ -132,6 +132,18 @@ def test_singular_covariance_takes_the_least_norm(rng):
     assert np.abs(null @ recovered["w"]).max() < 1e-8
 
 
+@pytest.mark.parametrize("D", SHARES)
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_samples_that_are_all_the_same_pay_for_the_smaller_class(D, value):
+    X, y = np.full((4, 3), value), np.array([1.0, -1.0, 1.0, 1.0])
+    for program in (
+        sigma_svm.primal(X, y, 1.0, D),
+        sigma_svm.dual(X, y, 1.0, D),
+        sigma_svm.kernel_dual(X @ X.T, y, 1.0, D),
+    ):
+        assert program.solve().objective == pytest.approx(2.0, rel=1e-7)
+
+
 def test_at_one_a_full_rank_kernel_interpolates_the_labels(rng):
     """alpha_i = 2 n_other/n^2 and f(x_i) = y_i, whatever the data."""
     X = rng.normal(size=(30, 2))
