@@ -172,33 +172,34 @@ def _shown(rows: list[Any], absent: Sequence[str] = ()) -> pd.DataFrame:
 
 def _draw(rows: list[Any]) -> None:
     """Errors against kernels, a panel for each set of digits; the paper's as hollow marks."""
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
     from polyopt.plots.style import BLUE, GREEN, ORANGE, PURPLE, new_figure, styled
 
     looks = dict(zip(GRIDS, ((PURPLE, "s"), (GREEN, "o"), (ORANGE, "^"), (BLUE, "D")), strict=True))
-    names = [name for name in DATA if any(row["data"] == name for row in rows)]
+    errors = {(row["data"], row["method"], row["kernel"]): float(row["errors"]) for row in rows}
+    names = [name for name in DATA if any(key[0] == name for key in errors)]
     with styled():
-        figure = new_figure(3.4 * len(names), 3.2)
+        figure = new_figure(0.6 + 2.9 * len(names), 3.9)
         panels = figure.subplots(1, len(names), squeeze=False)[0]
+        marks: dict[str, Any] = {}
         for axes, name in zip(panels, names, strict=True):
             for method, (colour, marker) in looks.items():
-                found = {
-                    row["kernel"]: row["errors"]
-                    for row in rows
-                    if (row["data"], row["method"]) == (name, method)
-                }
-                heights = [found.get(kernel, np.nan) for kernel in KERNELS]
-                if found:
-                    axes.plot(KERNELS, heights, color=colour, marker=marker, markersize=4, label=method)
-                if (name, method) in PAPER:
-                    paper = [
-                        value if kernel in found else np.nan
-                        for kernel, value in zip(KERNELS, PAPER[name, method], strict=True)
-                    ]
-                    axes.plot(
-                        KERNELS, paper, color=colour, marker=marker, markersize=6, markerfacecolor="none",
-                        linestyle="none", label=f"{method}, the paper",
-                    )  # fmt: skip
-            axes.set(title=name, xlabel="degree of the polynomial, and RBF", yscale="log")
-            axes.legend()
+                ours = [errors.get((name, method, kernel), np.nan) for kernel in KERNELS]
+                paper = np.where(np.isnan(ours), np.nan, PAPER.get((name, method), np.nan))
+                degrees = range(1, len(KERNELS))
+                look = {"color": colour, "marker": marker, "markersize": 4}
+                line = axes.plot(degrees, ours[:-1], label=method, **look)
+                axes.plot([len(KERNELS)], ours[-1:], **look)  # the RBF kernel is no degree: not joined
+                marks.setdefault(method, line[0])
+                if not np.isnan(paper).all():
+                    look |= {"markersize": 7, "markerfacecolor": "none", "linestyle": "none"}
+                    marks[f"{method}, the paper"] = axes.plot([*degrees, len(KERNELS)], paper, **look)[0]
+            axes.set(title=name, xlabel="kernel (degree, or RBF)", yscale="log", xlim=(0.5, 8.5))
+            axes.set_xticks(range(1, 9), KERNELS)
+            axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+            axes.yaxis.set_major_formatter(ScalarFormatter())
+            axes.minorticks_off()
         panels[0].set_ylabel("test errors of 45 votes")
+        figure.legend(marks.values(), marks.keys(), loc="outside lower center", ncols=len(marks))
         figure.savefig(PICTURE, dpi=110)
