@@ -53,12 +53,13 @@ def _draw() -> None:
 
     drawn = (("SVM", "SVM", PURPLE, "--"), ("RMM, B = 1", "RMM, $B = 1$", GREEN, "-"))
     with styled():
-        figure = new_figure(8.4, 4.6)
+        figure = new_figure(8.4, 4.9)
         axes = figure.subplots(2, len(_DRAWN), height_ratios=(2.6, 1.0), sharey="row")
         for (above, below), s in zip(axes.T, _DRAWN, strict=True):
             X, y = make_two_lines(60, scale=s, random_state=0)
             for (colour, marker), label in zip(CLASSES, (-1, 1), strict=True):
-                above.scatter(*X[y == label].T, s=14, c=colour, marker=marker, linewidths=0)
+                sign = "class +1" if label > 0 else "class −1"
+                above.scatter(*X[y == label].T, s=14, c=colour, marker=marker, linewidths=0, label=sign)
             corners = np.array([-1.3 * s, 1.3 * s]), np.array([-1.8, 1.8])
             x1, x2 = np.meshgrid(*corners)
             for height, (name, title, colour, line) in zip((1.0, 0.0), drawn, strict=True):
@@ -71,7 +72,10 @@ def _draw() -> None:
                 for (shade, marker), label in zip(CLASSES, (-1, 1), strict=True):
                     f = machine.decision_function(X[y == label])
                     below.scatter(f, np.full(len(f), height), s=12, c=shade, marker=marker, linewidths=0)
-            above.set(title=f"first axis × {s:g}", xlabel="$x_1$")
+            # Panels show the same points: the axis is drawn in the unit that the data are stretched by.
+            above.set(
+                title=f"first axis × {s:g}", xlabel="$x_1$, drawn × 1/" + f"{s:g}" if s != 1.0 else "$x_1$"
+            )
             above.set_xticks([-s, 0.0, s], [f"{-s:g}".replace("-", "−"), "0", f"{s:g}"])
             for level in (-1.0, 1.0):
                 below.axvline(level, color=GRID, linewidth=1.0, zorder=0)
@@ -80,6 +84,7 @@ def _draw() -> None:
             below.tick_params(axis="y", length=0, labelcolor=INK)
         axes[0, 0].set_ylabel("$x_2$")
         axes[1, 0].set_yticks([0.0, 1.0], ["RMM", "SVM"])
-        axes[0, 0].legend(loc="lower right", handlelength=2.4)
+        lines, names = axes[0, 0].get_legend_handles_labels()
+        figure.legend(lines, names, loc="outside upper center", ncols=len(names), handlelength=2.4)
         PICTURE.parent.mkdir(exist_ok=True)
         figure.savefig(PICTURE, dpi=110)
