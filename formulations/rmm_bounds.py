@@ -176,6 +176,7 @@ def h_complexity(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program:
         With the parameters E and D.
     """
     X, U = _both(X, U)
+    _require_scale(X, U, D)
     n, L, parameters = len(X), _factor(X), _parameters(E, D)
     lam, Z = cp.Variable(len(U), name="lam"), cp.Variable((L.shape[1], L.shape[1]), name="Z", symmetric=True)
     spread = cp.sum(lam) * np.eye(X.shape[1]) + parameters["D"] * (U.T @ cp.diag(lam) @ U)
@@ -204,6 +205,7 @@ def h_complexity(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program:
 def h_complexity_dual(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program:
     """Dual of :func:`h_complexity`, with the same parameters; arguments as in there."""
     X, U = _both(X, U)
+    _require_scale(X, U, D)
     n, L, parameters = len(X), _factor(X), _parameters(E, D)
     V = cp.Variable(L.shape, name="V")
     A = cp.Variable((len(L), len(L)), name="A", symmetric=True)
@@ -254,6 +256,21 @@ def _factor(X: Matrix) -> Matrix:
     if not X.any():
         raise ValueError("X must not be zero throughout: the complexity is then 0, and attained by no lam")
     return gram_factor(X.T @ X)
+
+
+def _require_scale(X: Matrix, U: Matrix, D: float) -> None:
+    """Solvers of cones work to absolute tolerances, and beyond this call wrong answers optimal."""
+    largest, reach = float(np.abs(X).max()), _weight(D) * float((U * U).sum(axis=1).max())
+    if X.any() and not 1e-6 <= largest <= 1e6:
+        raise ValueError(
+            f"X must be scaled so that its largest value lies between 1e-6 and 1e6, not {largest:.3g}; "
+            "U_H is multiplied by what X is. formulations.landmarks takes any scale"
+        )
+    if reach > 1e8:
+        raise ValueError(
+            f"D max ‖uᵢ‖² must be at most 1e8 for the solvers of this program, not {reach:.3g}; "
+            "formulations.landmarks takes any scale"
+        )
 
 
 def _parameters(E: float, D: float) -> dict[str, cp.Parameter]:
