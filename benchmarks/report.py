@@ -135,7 +135,8 @@ def _kept(name: str) -> tuple[pd.DataFrame, list[str]] | None:
         if rmm_table.KEPT.is_file():
             cells = pd.read_csv(rmm_table.KEPT, dtype={"kernel": str}).to_dict("records")
             so_far = rmm_table._shown(cells).to_csv(index=False)
-            return pd.read_csv(StringIO(so_far)), [f"python -m benchmarks run {name}", "not at its end yet"]
+            command, machine = f"python -m benchmarks run {name}", cells[-1]["machine"]
+            return pd.read_csv(StringIO(so_far)), [command, machine, "not at its end yet"]
     return None
 
 
