@@ -125,16 +125,15 @@ def _kept(name: str) -> tuple[pd.DataFrame, list[str]] | None:
     file = TABLES / f"{name}.csv"
     if file.is_file():
         facts = file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ").split("; ")
-        cells = (RESULTS / f"{name}.csv").is_file()
-        took = f"its cells are kept in results/{name}.csv" if cells else f"took {facts[-1]}"
+        by_cells = (RESULTS / f"{name}.csv").is_file()
+        took = f"its cells are kept in results/{name}.csv" if by_cells else f"took {facts[-1]}"
         return pd.read_csv(file, comment="#"), [*facts[:-1], took]
     if name == "rmm_table":
         from benchmarks import rmm_table
 
         # Its table takes hours: what of it is kept so far.
-        if rmm_table.KEPT.is_file():
-            cells = pd.read_csv(rmm_table.KEPT, dtype={"kernel": str}).to_dict("records")
-            so_far = rmm_table._shown(cells).to_csv(index=False)
+        if cells := rmm_table.kept_cells():
+            so_far = rmm_table.as_printed(cells).to_csv(index=False)
             command, machine = f"python -m benchmarks run {name}", cells[-1]["machine"]
             return pd.read_csv(StringIO(so_far)), [command, machine, "not at its end yet"]
     return None

@@ -25,8 +25,6 @@ processors. For a part of the table: ``from benchmarks.rmm_table import run; run
 
 from __future__ import annotations
 
-import os
-import platform
 import sys
 import time
 from collections.abc import Sequence
@@ -48,6 +46,7 @@ from benchmarks.digit_pairs import (
     validation_errors,
     work,
 )
+from benchmarks.report import machine_facts
 from polyopt.datasets._fetch import cache_folder
 
 FOLDER = Path(__file__).parent / "results"
@@ -91,12 +90,10 @@ def run(
         cells = (
             _cell("digits", _SMOKE, kernel, method, GRIDS[method][::5], 1, False) for kernel, method in few
         )
-        return _shown([*cells])
+        return as_printed([*cells])
     if quick:
         data, kernels, methods = _QUICK["data"], _QUICK["kernels"], _QUICK["methods"]
-    rows: list[Any] = []
-    if not quick and KEPT.is_file():
-        rows = pd.read_csv(KEPT, dtype={"kernel": str}).to_dict("records")
+    rows = [] if quick else kept_cells()
     absent = [name for name in data if not is_at_hand(DATA[name].name)]
     done = {(row["data"], row["kernel"], row["method"]) for row in rows}
     # Of each data set the two machines that the paper compares come first, then those that take longest.
@@ -118,7 +115,12 @@ def run(
         print(f"  {name}, {kernel}, {method}: {cell['errors']} errors; {left / 60:.0f} min left", flush=True)
     if not quick and rows and (wanted or not PICTURE.is_file()):
         _draw(rows)
-    return _shown(rows, absent)
+    return as_printed(rows, absent)
+
+
+def kept_cells() -> list[Any]:
+    """The cells that were computed so far, as records."""
+    return pd.read_csv(KEPT, dtype={"kernel": str}).to_dict("records") if KEPT.is_file() else []
 
 
 def _cell(
@@ -150,7 +152,7 @@ def _cell(
         "errors": int((votes.argmax(axis=1) != pixels(digits)[3]).sum()),
         "median setting": " ".join(f"{value:g}" for value in np.median(chosen, axis=0)),
         "CPU seconds": sum(seconds),
-        "machine": f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} CPUs",
+        "machine": machine_facts(),
     }
 
 
@@ -158,7 +160,7 @@ def _place(row: dict[str, Any]) -> tuple[int, int, int]:
     return [*DATA].index(row["data"]), [*GRIDS].index(row["method"]), KERNELS.index(row["kernel"])
 
 
-def _shown(rows: list[Any], absent: Sequence[str] = ()) -> pd.DataFrame:
+def as_printed(rows: list[Any], absent: Sequence[str] = ()) -> pd.DataFrame:
     """As the paper prints it: a column for each kernel, and the paper's rows under ours."""
     found = {(row["data"], row["method"], row["kernel"]): str(row["errors"]) for row in rows}
     lines = []

@@ -42,7 +42,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
-from formulations.recovery import gram_factor
+from formulations.recovery import gram_factor, square_sum
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -152,8 +152,7 @@ class Landmarks:
             return np.asarray(K.toarray() if sp.issparse(K) else K)
 
         blocks = (dense(X[start : start + _ROWS] @ U.T) for start in range(0, X.shape[0], _ROWS))
-        trace = float((X.multiply(X) if sp.issparse(X) else X * X).sum())
-        return cls.of(dense(U @ U.T), blocks, trace)
+        return cls.of(dense(U @ U.T), blocks, square_sum(X))
 
     def with_constant(self, constant: float) -> Landmarks:
         """The same with one feature more, a constant: k + constant², which makes a weight of an intercept.

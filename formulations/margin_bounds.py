@@ -82,7 +82,7 @@ from formulations.error_bounds import (
 )
 from formulations.landmarks import Landmarks
 from formulations.margin_classes import FORMS, Form, HeldClasses, MachineClass, Sample, class_f
-from formulations.recovery import as_data
+from formulations.recovery import as_data, square_sum
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -247,7 +247,7 @@ def linear_bound(
         y,
         norm=float(np.linalg.norm(w)),
         b=b,
-        trace=float((X.multiply(X) if sp.issparse(X) else X * X).sum()),
+        trace=square_sum(X),
         landmarks=landmarks,
         outputs=outputs,
         delta=delta,

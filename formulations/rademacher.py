@@ -126,7 +126,7 @@ from formulations.error_bounds import (
 )
 from formulations.mixture import check_model, log_odds
 from formulations.polytope import lift
-from formulations.recovery import as_data
+from formulations.recovery import as_data, square_sum
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -315,5 +315,4 @@ def _bounds(
 def _trace_term(X: Any) -> float:
     """T = √(Σ_i ‖x̃_i‖²) / n."""
     X = X if sp.issparse(X) else np.asarray(X, dtype=float)
-    squares = (X.multiply(X) if sp.issparse(X) else X * X).sum()
-    return sqrt(float(squares) + X.shape[0]) / X.shape[0]
+    return sqrt(square_sum(X) + X.shape[0]) / X.shape[0]

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["as_costs", "as_data", "best_intercept", "gram_factor", "intercept_interval", "moments", "slacks"]
+__all__ = [
+    "as_costs",
+    "as_data",
+    "best_intercept",
+    "gram_factor",
+    "intercept_interval",
+    "moments",
+    "slacks",
+    "square_sum",
+]
 
 
 def as_data(X: Any, y: ArrayLike) -> tuple[Any, Vector]:
@@ -67,6 +76,17 @@ def as_costs(C: ArrayLike, n: int) -> Vector:
     if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
         raise ValueError(f"C must be finite and positive (per sample: not all zero), not {C!r}")
     return costs
+
+
+def square_sum(X: Any) -> float:
+    """Σ_i ‖x_i‖².
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, m)
+        Samples.
+    """
+    return float((X.multiply(X) if sp.issparse(X) else X * X).sum())
 
 
 def gram_factor(K: ArrayLike) -> Vector:

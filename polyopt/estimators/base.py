@@ -189,6 +189,12 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def _is_binary(self) -> bool:
         return len(self.classes_) == 2
 
+    def _scorable(self, X: Any) -> Any:
+        """Samples as they are scored: of the training data's features, finite."""
+        return validate_data(
+            self, X, accept_sparse=self._accept_sparse, dtype=self._scored_dtypes, reset=False
+        )
+
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Scores of samples.
 
@@ -204,7 +210,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             sum of their scores, as scikit-learn's one-vs-one wrapper does.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse=self._accept_sparse, dtype=self._scored_dtypes, reset=False)
+        X = self._scorable(X)
         if self._is_binary:
             return self._binary_scores(X)
         pairwise = self.__sklearn_tags__().input_tags.pairwise

@@ -6,7 +6,6 @@ import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from formulations.landmarks import Landmarks
 from formulations.margin_bounds import linear_bound, margin_bound
@@ -70,13 +69,7 @@ def _landmarks(machine: Any, X_unlabelled: Any) -> Any:
             "cannot be: leave it None, or give the kernel as a function"
         )
     try:
-        return validate_data(
-            machine,
-            X_unlabelled,
-            accept_sparse=machine._accept_sparse,
-            dtype=machine._scored_dtypes,
-            reset=False,
-        )
+        return machine._scorable(X_unlabelled)
     except ValueError as error:
         raise ValueError(f"X_unlabelled: {error}") from error
 
