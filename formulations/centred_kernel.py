@@ -37,7 +37,9 @@ class CentredKernel:
     total : float
         Sum of the weights.
     eigenvalues : ndarray of shape (r,)
-        Eigenvalues of ``S^(1/2) Kc S^(1/2)`` above 1e-10 of the largest, S = diag(weights).
+        Eigenvalues of ``S^(1/2) Kc S^(1/2)`` above what rounding adds to them, S = diag(weights).
+    factors : tuple of ndarray
+        All eigenvalues (n,) and the eigenvectors (n, n).
     root : ndarray of shape (n, r)
         ``S^(-1/2) V diag(sqrt(eigenvalues))``: rows are the centred points in that basis.
 
@@ -58,8 +60,15 @@ class CentredKernel:
         self._mean = float(self._mean_row @ self.weights / self.total)
         half = np.sqrt(self.weights)
         G = self._centre(K) * np.outer(half, half)
-        values, vectors = np.linalg.eigh((G + G.T) / 2)
-        keep = values > 1e-10 * max(values[-1], np.finfo(float).tiny)
+        if not np.isfinite(G).all():
+            raise ValueError(
+                "the centred kernel has values that are not finite: scale the features or the kernel"
+            )
+        size = float(np.abs(G).max(initial=0.0)) or 1.0  # LAPACK does not end on all sizes
+        values, vectors = np.linalg.eigh((G + G.T) / (2 * size))
+        values = values * size
+        self.factors = values, vectors
+        keep = values > 2 * n * np.finfo(float).eps * max(values[-1], np.finfo(float).tiny)
         self.eigenvalues: Matrix = values[keep]
         self.root: Matrix = vectors[:, keep] * np.sqrt(self.eigenvalues) / half[:, None]
 

@@ -296,13 +296,17 @@ def face_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 def recover(X: Any, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
     """Primal variables W and xi of (6) from the dual's alpha (n, K)."""
     X, y = as_data(X, y)
+    return with_slacks(X, y, 0.5 * (lift(X).T @ (alpha * y[:, None])).T, loss)
+
+
+def with_slacks(X: Any, y: ArrayLike, W: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
+    """Primal variables W and xi of (6) at the faces W (K, m+1): the least slacks that they need."""
+    X, y = as_data(X, y)
     check_loss(loss)
-    lifted = lift(X)
-    W = 0.5 * (lifted.T @ (alpha * y[:, None])).T
-    hinge = slacks(lifted @ W.T, y[:, None])
+    hinge = slacks(lift(X) @ W.T, y[:, None])
     if loss == "sum":
         return {"W": W, "xi": hinge}
-    places = slack_places(y, alpha.shape[1])
+    places = slack_places(y, len(W))
     xi = np.zeros(places.max() + 1)
     np.maximum.at(xi, places, hinge)
     return {"W": W, "xi": xi}

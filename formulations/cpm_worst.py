@@ -34,13 +34,14 @@ Recovery
 --------
 W_k = v_k/(2θ_k) = v_k S/(2‖v_k‖) with S = Σ_k ‖v_k‖, t = S²/4, the slacks as in :mod:`formulations.cpm`.
 A face with v_k = 0 needs no length to keep its margins free: any W_k with ‖W_k‖² ≤ t that violates none
-of its margins beyond its multipliers is optimal, and is not given by the multipliers.
+of its margins beyond its multipliers is optimal. alpha does not give it; the multipliers of the row norm do.
 
 Multipliers
 -----------
 theta_k is the share of face k in the margin budget: 0 for a face that could be shorter, all of it for a
 single one that is the longest. alpha and beta are as in :mod:`formulations.cpm`; radius is the sum of
-the s_k over two, the same for all faces: the norm that the longest of them has.
+the s_k over two, the same for all faces: the norm that the longest of them has. The row is a cone, and its
+multiplier (m+2, K): radius first, and under it −W, the faces themselves.
 
 Infeasible when
 ---------------
@@ -78,6 +79,8 @@ from formulations.recovery import as_data
 from formulations.samples import two_blobs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.polytope import Loss
@@ -145,11 +148,12 @@ def fixed_assignment_dual(
     alpha, s = total.variables["alpha"], cp.Variable(n_faces, name="s")
     norm = Row(
         "norm",
-        cp.norm(lift(X).T @ cp.multiply(y[:, None], alpha), axis=0) <= s,
+        # As a cone: where a face is not needed v is 0, and its norm has no gradient there.
+        cp.SOC(s, lift(X).T @ cp.multiply(y[:, None], alpha), axis=0),
         "‖vₖ‖ ≤ sₖ,  vₖ = Σᵢ αᵢₖ yᵢ x̃ᵢ",
         r"\|v_k\| \le s_k,\quad v_k = \sum_i \alpha_{ik} y_i \tilde x_i",
         "radius",
-        "the norm of the longest face",
+        "the norm of the longest face; and under it, for every k, a face −Wₖ itself",
     )
     return Program(
         name=total.name.replace("cpm.", "cpm_worst."),
@@ -164,14 +168,29 @@ def fixed_assignment_dual(
     )
 
 
-def recover(X: Any, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
-    """Primal variables W, xi and t from the dual's alpha (n, K); W_k = 0 where v_k is."""
+def recover(
+    X: Any, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum", radius: NDArray[Any] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Primal variables W, xi and t from the dual's alpha (n, K).
+
+    Parameters
+    ----------
+    X, y, loss
+        As in :func:`fixed_assignment`.
+    alpha : ndarray of shape (n, K)
+        The dual's variable.
+    radius : ndarray of shape (m+2, K), optional
+        The multipliers of the dual's row norm, which hold the faces. Without them W_k is 0 where v_k is,
+        which need not be optimal.
+    """
     X, y = as_data(X, y)
-    theta = shares((lift(X).T @ (alpha * y[:, None])).T)
-    scale = np.divide(1.0, theta, out=np.zeros_like(theta), where=theta > 0)
-    # cpm.recover makes W and its slacks from multipliers whose pulls are twice W.
-    point = cpm.recover(X, y, alpha * scale, loss)
-    return {**point, "t": np.array((point["W"] ** 2).sum(axis=1).max())}
+    if radius is not None:
+        W = -radius[1:].T
+    else:
+        pulls = (lift(X).T @ (alpha * y[:, None])).T
+        theta = shares(pulls)
+        W = pulls * np.divide(0.5, theta, out=np.zeros_like(theta), where=theta > 0)[:, None]
+    return {**cpm.with_slacks(X, y, W, loss), "t": np.array((W**2).sum(axis=1).max())}
 
 
 def pairs(seed: int = 0) -> list[Duality]:
@@ -184,11 +203,12 @@ def pairs(seed: int = 0) -> list[Duality]:
 
     def of(loss: Loss) -> Duality:
         arguments = (X, y, K, assignment, C, loss)
-        return Duality(
-            fixed_assignment(*arguments),
-            fixed_assignment_dual(*arguments),
-            lambda v: recover(X, y, v["alpha"], loss),
-        )
+        dual = fixed_assignment_dual(*arguments)
+
+        def recovered(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            return recover(X, y, v["alpha"], loss, dual.rows[-1].multipliers)  # as the last solve left them
+
+        return Duality(fixed_assignment(*arguments), dual, recovered)
 
     return [of("sum"), of("max")]
 

@@ -6,12 +6,14 @@ no modelling language.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.arguments import real_array, real_number
 from formulations.recovery import as_costs, as_data, slacks
 
 if TYPE_CHECKING:
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["L0Data", "as_l0_data", "as_patterns"]
+__all__ = ["L0Data", "as_l0_data", "as_patterns", "column_sizes"]
 
 # A coefficient under this share of its cap is a solver's rounding: it is dropped, and the loss that counts
 # is the one without it.
-_NOTHING = 1e-7
+_NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class L0Data:
         What each sample counts in the loss.
     centres : ndarray of shape (p,)
         Labels -1 and +1 of the centres.
+    entry_error : float or ndarray of shape (n, p)
+        How far the entries of K may be from those of the kernel that is meant; 0 where K itself is.
     """
 
     K: Vector
@@ -49,6 +53,28 @@ class L0Data:
     C: float
     weights: Vector
     centres: Vector
+    entry_error: float | Vector = 0.0
+
+    @cached_property
+    def column_sizes(self) -> tuple[Vector, Vector]:
+        """Largest absolute entry of each column of K, and largest error of one, each of shape (p,)."""
+        return column_sizes(self.K, self.entry_error)
+
+    def within(self, columns: NDArray[np.intp]) -> L0Data:
+        """The same problem with some of the centres only.
+
+        Parameters
+        ----------
+        columns : ndarray of int
+            The centres that are left.
+        """
+        error = self.entry_error
+        return replace(
+            self,
+            K=self.K[:, columns],
+            centres=self.centres[columns],
+            entry_error=error[:, columns] if isinstance(error, np.ndarray) else error,
+        )
 
     def outputs(self, alpha: Vector, b: float) -> Vector:
         """The outputs f_i = Σ_j K_ij t_j α_j + b, shape (n,); t_j is the label of centre j."""
@@ -106,14 +132,19 @@ def as_l0_data(
     """
     K, y = as_data(K, y)
     K = K.toarray() if sp.issparse(K) else K
-    if not (np.ndim(C) == 0 and np.isfinite(C) and C > 0):
-        raise ValueError(f"C must be a finite positive number, not {C!r}; weights are given per sample")
+    asked = f"C must be a finite positive number, not {C!r}; weights are given per sample"
+    try:
+        price = real_number("C", C)
+    except ValueError:
+        raise ValueError(asked) from None
+    if not price > 0.0:
+        raise ValueError(asked)
     if centres is None:
         if K.shape[1] != len(y):
             raise ValueError(f"K of shape {K.shape} is not square: give centres, the labels of its columns")
         labels = y
     else:
-        labels = np.asarray(centres, dtype=float)
+        labels = real_array("centres", centres)
         if labels.shape != (K.shape[1],):
             raise ValueError(
                 f"centres must have shape ({K.shape[1]},) to match the columns of K, not {labels.shape}"
@@ -126,7 +157,7 @@ def as_l0_data(
         of_samples = as_costs(1.0 if weights is None else weights, len(y))
     except ValueError as error:
         raise ValueError("weights must be finite, not negative, and not all zero") from error
-    return L0Data(K, y, float(C), of_samples, labels)
+    return L0Data(K, y, price, of_samples, labels)
 
 
 def as_patterns(sigma: ArrayLike, p: int) -> Vector:
@@ -150,3 +181,17 @@ def as_patterns(sigma: ArrayLike, p: int) -> Vector:
     if not np.isin(patterns, (0.0, 1.0)).all():
         raise ValueError("sigma must hold only 0 and 1")
     return patterns
+
+
+def column_sizes(K: Vector, entry_error: ArrayLike = 0.0) -> tuple[Vector, Vector]:
+    """Largest absolute entry of each column, and largest error of one, each of shape (p,).
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, p)
+        A matrix.
+    entry_error : float or array_like of shape (n, p)
+        How far the entries may be from those that are meant.
+    """
+    errors = np.broadcast_to(np.asarray(entry_error, dtype=float), K.shape)
+    return np.maximum(K.max(axis=0), -K.min(axis=0)), errors.max(axis=0)

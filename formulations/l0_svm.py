@@ -2,7 +2,7 @@
 
 Problem
 -------
-Separate two classes by f(x) = Σ_j t_j α_j k(t_j, x) + b with as few centres as can be: each α_j that is not
+Separate two classes by f(x) = Σ_j t_j α_j k(x, t_j) + b with as few centres as can be: each α_j that is not
 zero costs 1, each unit of loss costs C,
 (1)  S* = min  ‖α‖₀ + C Σ_i w_i ξ_i   s.t.  y_i f(x_i) ≥ 1 − ξ_i,  ξ ≥ 0,  0 ≤ α ≤ C.
 The same C caps α and prices the loss. A pattern σ of zeros and ones says which centres may be used. For a

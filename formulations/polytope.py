@@ -78,14 +78,17 @@ def check_assignment(
     Raises
     ------
     ValueError
-        A positive is assigned to no face, or the shapes differ.
+        A positive is assigned to no face, the shapes differ, or the numbers are not whole.
     """
     positive = np.asarray(y) > 0
     z = np.asarray(assignment)
     if z.shape != positive.shape:
         raise ValueError(f"assignment must have shape {positive.shape} to match y, not {z.shape}")
+    own = z[positive]
+    if not (np.issubdtype(z.dtype, np.number) and np.isrealobj(z) and (own == np.floor(own)).all()):
+        raise ValueError("assignment must hold whole numbers, those of the faces")
     chosen = np.full(len(positive), -1, dtype=np.int64)
-    chosen[positive] = z[positive].astype(int)
+    chosen[positive] = np.clip(own, -(2**31), 2**31)
     least, largest = chosen[positive].min(initial=0), chosen[positive].max(initial=0)
     if not (least >= 0 and largest < n_faces):
         raise ValueError(

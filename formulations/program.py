@@ -18,6 +18,7 @@ row             term in the Lagrangian   multiplier  rate of change of the minim
 ``g(x) >= r``   ``+ mu (r - g(x))``      mu >= 0     d p*/d r = +mu
 ``h(x) == r``   ``+ nu (h(x) - r)``      any sign    d p*/d r = -nu
 ``G(x) >> 0``   ``- <Z, G(x)>``          Z >> 0      (matrix order)
+``|v| <= s``    ``- mu s - <u, v>``      |u| <= mu   (cone order, as a row of its own)
 ==============  =======================  ==========  ==================================
 
 In a maximisation the last column changes its sign, and nothing else does: the multiplier of
@@ -27,8 +28,6 @@ table; a test holds each of them to it.
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,9 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
+from formulations.backends import PREFERRED
 from formulations.solution import Solution, Status
+from formulations.solving import solve
 from formulations.typeset import latex_of, markdown_of, text_of
 
 if TYPE_CHECKING:
@@ -70,60 +71,41 @@ class Row:
     multiplier: str
     meaning: str
 
+    @property
+    def is_equality(self) -> bool:
+        """Whether it is ``h(x) == r``."""
+        return isinstance(self.constraint, (cp.constraints.Equality, cp.constraints.Zero))
 
-# In order of preference. Clarabel is an interior-point solver: accurate to 1e-9 and above on all
-# but the worst scaled data. HiGHS has exact vertices for LPs, but its QP solver gives up on some
-# convex programs ("Non-convex"), so it never stands alone.
-_PREFERRED = {
-    "LP": ("HIGHS", "CLARABEL"),
-    "QP": ("CLARABEL", "OSQP", "HIGHS"),
-    "QCQP": ("CLARABEL", "SCS"),
-    "SDP": ("CLARABEL", "SCS"),
-    "EXP": ("CLARABEL", "SCS"),
-    "MILP": ("HIGHS",),
-    "MIQP": ("SCIP",),
-}
-_TIGHT: dict[str, dict[str, Any]] = {
-    "CLARABEL": {
-        "tol_gap_abs": 1e-11,
-        "tol_gap_rel": 1e-11,
-        "tol_feas": 1e-11,
-        "max_threads": 1,
-        # A point short of these tolerances is still a point; its status says so.
-        "accept_unknown": True,
-    },
-    # Its QP solver regularises by 1e-7, which is how far stationarity then falls short. With none at all
-    # it gives up on every other program of this package; with this little on hardly any.
-    # Nor does it always end.
-    "HIGHS": {"qp_regularization_value": 1e-10, "qp_iteration_limit": 50_000},
-    "OSQP": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 200_000, "polishing": True},
-    "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000},
-    "SCIP": {"limits/gap": 1e-7, "numerics/feastol": 1e-8},
-}
+    @property
+    def is_matrix(self) -> bool:
+        """Whether it is ``G(x) >> 0``, a matrix inequality."""
+        return isinstance(self.constraint, cp.constraints.PSD)
+
+    @property
+    def is_cone(self) -> bool:
+        """Whether it is a cone, the columns of ``v`` each no longer than their entry of ``s``.
+
+        ``‖v‖ ≤ s`` written as a norm has no gradient at ``v = 0``; as a cone it has a vector for its
+        multiplier, and that is what the gradient asks for.
+        """
+        return isinstance(self.constraint, cp.SOC)
+
+    @property
+    def multipliers(self) -> NDArray[Any]:
+        """The multipliers that the last solve left: of the row's shape, or for a cone ``mu`` above ``u``."""
+        if self.is_cone:
+            mu, u = (np.array(part, dtype=float) for part in self.constraint.dual_value)
+            return np.vstack([mu[None, :], u])
+        return np.array(self.constraint.dual_value, dtype=float)
+
+    def keep(self, multipliers: NDArray[Any]) -> None:
+        """Put multipliers in the place of those that the last solve left."""
+        parts = (multipliers[0], multipliers[1:]) if self.is_cone else (multipliers,)
+        for variable, part in zip(self.constraint.dual_variables, parts, strict=True):
+            variable.save_value(part)
+
+
 _LOGARITHMS = (cp.logistic, cp.log_sum_exp, cp.entr)
-_LIMIT_NAMES = {
-    "CLARABEL": ("time_limit", "max_iter"),
-    "HIGHS": ("time_limit", "simplex_iteration_limit"),
-    "OSQP": ("time_limit", "max_iter"),
-    "SCS": ("time_limit_secs", "max_iters"),
-    "SCIP": ("limits/time", "limits/nodes"),
-}
-# SCIP's own words for what cvxpy calls "optimal_inaccurate" throughout.
-_SCIP_ENDS = {
-    "gaplimit": Status.OPTIMAL,
-    "timelimit": Status.TIME_LIMIT,
-    "nodelimit": Status.ITERATION_LIMIT,
-    "totalnodelimit": Status.ITERATION_LIMIT,
-}
-_STATUSES = {
-    cp.OPTIMAL: Status.OPTIMAL,
-    cp.OPTIMAL_INACCURATE: Status.INACCURATE,
-    cp.INFEASIBLE: Status.INFEASIBLE,
-    cp.INFEASIBLE_INACCURATE: Status.INFEASIBLE,
-    cp.UNBOUNDED: Status.UNBOUNDED,
-    cp.UNBOUNDED_INACCURATE: Status.UNBOUNDED,
-    cp.USER_LIMIT: Status.ITERATION_LIMIT,
-}
 
 
 @dataclass(eq=False)
@@ -162,6 +144,7 @@ class Program:
 
     def __post_init__(self) -> None:
         self.problem = cp.Problem(self.objective, [row.constraint for row in self.rows])
+        self.jacobians: dict[int, Any] = {}  # of affine expressions: formulations.optimality
 
     @property
     def sense(self) -> str:
@@ -173,7 +156,7 @@ class Program:
         """The program's class: LP, QP, QCQP, SDP, EXP (logarithms), MILP or MIQP (but for integers)."""
         if self.problem.is_mixed_integer():
             return "MILP" if self.objective.args[0].is_affine() else "MIQP"
-        if any(isinstance(row.constraint, cp.constraints.PSD) for row in self.rows):
+        if any(row.is_matrix for row in self.rows):
             return "SDP"
         if any(issubclass(atom, _LOGARITHMS) for atom in self.problem.atoms()):
             return "EXP"
@@ -184,7 +167,7 @@ class Program:
     @property
     def solvers(self) -> tuple[str, ...]:
         """Names of the solvers that can solve it, preferred first."""
-        return _PREFERRED[self.kind]
+        return PREFERRED[self.kind]
 
     def set(self, **values: ArrayLike) -> Program:
         """Give parameters new values; the next solve re-uses the problem already built.
@@ -220,103 +203,35 @@ class Program:
         Parameters
         ----------
         solver : str, optional
-            One of :attr:`solvers`. By default each is tried in turn until one leaves a point; "infeasible"
-            and "unbounded" stand if no other solver refutes them.
+            One of :attr:`solvers`. By default each is tried in turn until one leaves an optimal point;
+            "infeasible" and "unbounded" stand if no other solver refutes them.
         time_limit : float, optional
-            Seconds.
+            Seconds, for everything: building, solving, and asking again.
         max_iter : int, optional
-            Iterations of the solver.
+            Iterations of the solver, each time it is asked.
         verbose : bool
             Let the solver print its log.
         **options
-            The solver's own options; they replace the tight defaults of this module.
+            The solver's own options; they replace those of :mod:`formulations.backends`. A solver with
+            options is asked once, and its answer is taken.
 
         Returns
         -------
         Solution
-            With status ``FAILED`` and no point if no solver succeeded; limits keep their point. Integer
-            programs have no multipliers: their ``duals`` is empty, and HiGHS and SCIP state their ``bound``.
+            With status ``FAILED`` and no point if no solver succeeded; limits keep their point. A solver that
+            falls short is asked again with other settings, and then the next one; the point kept is the one
+            whose own optimality conditions come nearest to holding, ``OPTIMAL`` if they do to 1e-6, and
+            ``solver`` says whose it is. Integer programs have no multipliers: their ``duals`` is empty,
+            and HiGHS and SCIP state their ``bound``.
 
         Raises
         ------
+        ValueError
+            An unknown solver, or a limit that is none.
         ModuleNotFoundError
             The program needs SCIP, and it is not installed.
         """
-        if solver is not None and solver.upper() not in _TIGHT:
-            raise ValueError(f"solver must be one of {', '.join(_TIGHT)}, not {solver!r}")
-        if "SCIP" in (self.solvers if solver is None else (solver.upper(),)):
-            _require_scip()
-        failed: list[str] = []
-        verdict = solution = None
-        for name in self.solvers if solver is None else (solver.upper(),):
-            settings = {**_TIGHT[name], **options}
-            for limit, key in zip((time_limit, max_iter), _LIMIT_NAMES[name], strict=True):
-                if limit is not None:
-                    settings[key] = limit
-            solution = self._solve_once(name, failed, verbose, settings)
-            if solution.status is Status.ITERATION_LIMIT and time_limit is not None:
-                solution = _timed_out(solution, time_limit)
-            if solution.status in (Status.OPTIMAL, Status.INACCURATE):
-                return solution
-            if solution.status in (Status.INFEASIBLE, Status.UNBOUNDED):
-                # On badly scaled data this may be wrong: it stands only if no other solver finds a point.
-                verdict = verdict or solution
-            elif solution.status is not Status.FAILED and verdict is None:
-                return solution  # a limit was reached; its point is kept
-            failed.append(name)
-        assert solution is not None
-        return verdict or solution
-
-    def _solve_once(
-        self, solver: str, failed: list[str], verbose: bool, settings: dict[str, Any]
-    ) -> Solution:
-        started = time.perf_counter()
-        try:
-            with warnings.catch_warnings():
-                # An inaccurate solution is reported by its status, which the caller reads.
-                warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-                # Without a warm start: a solver kept from the last solve would keep its limits, too.
-                self.problem.solve(solver=solver, verbose=verbose, warm_start=False, **settings)
-            status = _STATUSES.get(self.problem.status, Status.FAILED)
-        except cp.error.SolverError:
-            status = Status.FAILED
-        elapsed = time.perf_counter() - started
-        extra = getattr(self.problem.solver_stats, "extra_stats", None)
-        scip = extra.get("model") if solver == "SCIP" and isinstance(extra, dict) else None
-        if scip is not None:
-            status = _SCIP_ENDS.get(scip.getStatus(), status)
-        has_point = status not in (Status.INFEASIBLE, Status.UNBOUNDED, Status.FAILED) and all(
-            variable.value is not None for variable in self.variables.values()
-        )
-        if not has_point and status not in (Status.INFEASIBLE, Status.UNBOUNDED):
-            status = Status.FAILED
-        stats = self.problem.solver_stats if status is not Status.FAILED else None
-        solve_time = float(getattr(stats, "solve_time", None) or 0.0)
-        objective, bound = float(self.objective.value) if has_point else float("nan"), None
-        distance = np.nan
-        if has_point and scip is not None:
-            distance = scip.getObjVal() - scip.getDualbound()
-        elif has_point and solver == "HIGHS" and self.problem.is_mixed_integer():
-            distance = extra.objective_function_value - extra.mip_dual_bound if extra is not None else np.nan
-        if np.isfinite(distance):
-            # cvxpy minimises, up to a constant: the distance to the bound is what can be carried over.
-            distance = max(distance, 0.0)
-            bound = objective - distance if self.sense == "minimise" else objective + distance
-        return Solution(
-            status=status,
-            primal={k: np.array(v.value, dtype=float) for k, v in self.variables.items()}
-            if has_point
-            else {},
-            duals={r.name: np.array(r.constraint.dual_value, dtype=float) for r in self.rows}
-            if has_point and not self.problem.is_mixed_integer()
-            else {},
-            objective=objective,
-            bound=bound,
-            solver=solver.lower() + (f" (after {', '.join(failed).lower()} failed)" if failed else ""),
-            iterations=int(scip.getNTotalNodes() if scip else getattr(stats, "num_iters", None) or 0),
-            build_time=max(elapsed - solve_time, 0.0),
-            solve_time=solve_time,
-        )
+        return solve(self, solver, time_limit=time_limit, max_iter=max_iter, verbose=verbose, options=options)
 
     def assign(self, values: Mapping[str, ArrayLike]) -> Program:
         """Put a point into the variables, for :meth:`value` and :meth:`violations`.
@@ -347,20 +262,6 @@ class Program:
 
     def _repr_markdown_(self) -> str:
         return markdown_of(self)
-
-
-def _require_scip() -> None:
-    if "SCIP" not in cp.installed_solvers():
-        raise ModuleNotFoundError(
-            "this program needs SCIP, which is not installed: pip install 'polyopt[mip]'"
-        )
-
-
-def _timed_out(solution: Solution, time_limit: float) -> Solution:
-    """Of the limits, which cvxpy reports alike: the clock tells one of time from one of iterations."""
-    if solution.build_time + solution.solve_time < 0.9 * time_limit:
-        return solution
-    return Solution(**{**solution.__dict__, "status": Status.TIME_LIMIT})
 
 
 @dataclass(frozen=True)

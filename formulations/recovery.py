@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.arguments import real_array
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
@@ -44,8 +46,13 @@ def as_data(X: Any, y: ArrayLike) -> tuple[Any, Vector]:
     ValueError
         Wrong shapes, no rows, values that are not finite, or labels other than -1 and +1.
     """
-    X = sp.csr_array(X, dtype=float) if sp.issparse(X) else np.asarray(X, dtype=float)
-    y = np.asarray(y, dtype=float)
+    if sp.issparse(X):
+        if np.issubdtype(X.dtype, np.complexfloating):
+            raise ValueError("X must be real; it has complex values")
+        X = sp.csr_array(X, dtype=float)
+    else:
+        X = real_array("X", X)
+    y = real_array("y", y)
     if X.ndim != 2 or X.shape[0] == 0:
         raise ValueError(f"X must have two dimensions and at least one row, not shape {X.shape}")
     if y.shape != (X.shape[0],):
@@ -57,25 +64,33 @@ def as_data(X: Any, y: ArrayLike) -> tuple[Any, Vector]:
     return X, y
 
 
-def as_costs(C: ArrayLike, n: int) -> Vector:
+def as_costs(C: ArrayLike, n: int, *, hard: bool = False) -> Vector:
     """Cost per sample from a scalar or a vector.
 
     Parameters
     ----------
     C : float or array_like of shape (n,)
-        Costs; finite, non-negative and not all zero.
+        Costs; non-negative and not all zero.
     n : int
         Samples.
+    hard : bool
+        Whether costs may be infinite, for rows without slack.
 
     Raises
     ------
     ValueError
-        A cost that is negative or not finite, or no positive cost at all.
+        Another shape, a cost that is negative, NaN or (unless `hard`) infinite, or no positive cost at all.
     """
-    costs = np.broadcast_to(np.asarray(C, dtype=float), (n,)).copy()
-    if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
-        raise ValueError(f"C must be finite and positive (per sample: not all zero), not {C!r}")
-    return costs
+    asked = f"C must be {'' if hard else 'finite and '}positive (per sample: not all zero), not {C!r}"
+    try:
+        costs = real_array("C", C, finite=not hard)
+    except ValueError:
+        raise ValueError(asked) from None
+    if costs.shape not in ((), (1,), (n,)):
+        raise ValueError(f"C must be one number or have shape ({n},), not {costs.shape}")
+    if (costs < 0).any() or not costs.any():
+        raise ValueError(asked)
+    return np.broadcast_to(costs, (n,)).copy()
 
 
 def square_sum(X: Any) -> float:

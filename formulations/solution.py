@@ -15,7 +15,7 @@ __all__ = ["Solution", "Status"]
 class Status(Enum):
     """How a solve ended; each value is a sentence."""
 
-    OPTIMAL = "The solver reports an optimal point."
+    OPTIMAL = "The point is optimal, by its solver's word or by its own optimality conditions."
     INACCURATE = "The solver reports a nearly optimal point, short of the tolerance asked."
     STALLED = "The solver can come no closer in double precision; the best point so far is kept."
     CONVERGED = "The run settled: a fixed point, or no change beyond the tolerance."

@@ -9,11 +9,17 @@ samples the product gives the function's argument outright,
     rbf       −γ‖z − x‖²                   (√(2γ) x, 1, −γ‖x‖²)    (√(2γ) z, −γ‖z‖², 1)
 
 and what is left is an elementwise power, tanh or exp in place. Columns of zeros are left out, and
-the RBF kernel, blind to translations, sees dense samples centred.
+the RBF kernel, blind to translations, sees dense samples centred. Its exponent is a difference of terms as
+large as γ‖x‖²; where that would cost it its digits, distances are added up from the differences of the
+samples instead. It is never above 0.
+
+Training, prediction and certificates all take their kernel from here, and :meth:`SampleGram.entry_error`
+bounds how far its values are from those of real arithmetic.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
@@ -36,6 +42,7 @@ __all__ = [
     "SampleGram",
     "as_gram",
     "chunks",
+    "middle_of",
     "require_psd",
     "spread_samples",
     "stream",
@@ -45,6 +52,8 @@ _DENSE_ROWS = 64  # rows of a sparse block that are multiplied at once: their de
 _CHUNK = 2048  # rows of a product that is streamed
 # Single precision keeps an RBF exponent to 1e-5 while the exponent's terms are no larger than this.
 _SINGLE_EXPONENT = 150.0
+_EXPONENT_ERROR = 1e-9  # of an RBF kernel's exponent by products; where more may be lost, by differences
+_CAREFUL = 3e8  # multiplications up to which :meth:`SampleGram.careful` takes differences in any case
 _NAMES = ("linear", "poly", "rbf", "sigmoid")
 _SOME = 2000  # samples that stand for all where the whole matrix would cost too much
 
@@ -90,15 +99,12 @@ class Kernel:
         """Kernel between the rows of A and of Z (of A and A by default), dense float64."""
         if callable(self.name):
             return np.asarray(self.name(A, A if Z is None else Z), dtype=float)
-        from sklearn.metrics.pairwise import pairwise_kernels
-
-        settings = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        K = pairwise_kernels(A, Z, metric=self.name, filter_params=True, **settings)
-        return K.toarray() if sp.issparse(K) else np.asarray(K)
+        return SampleGram(A if Z is None else Z, self).cross(A)
 
     def finish(self, argument: NDArray[Any]) -> NDArray[Any]:
         """The kernel from its argument (the table above), in place."""
         if self.name == "rbf":
+            np.minimum(argument, 0.0, out=argument)
             np.exp(argument, out=argument)
         elif self.name == "sigmoid":
             np.tanh(argument, out=argument)
@@ -130,6 +136,9 @@ class Gram(Protocol):
 
     def is_single(self) -> bool:
         """Whether single precision is worth trying on these data."""
+
+    def entry_error(self) -> tuple[float, Vector]:
+        """Error e, sizes s (n,): ``|K_ij - its true value| <= e s_i s_j``, ``|K_ij| <= s_i s_j``; float64."""
 
 
 def stream(gram: Gram, coefficients: Vector, dtype: DTypeLike = np.float64) -> Vector:
@@ -188,7 +197,7 @@ def as_gram(K: Gram | Any) -> Gram:
     return K if hasattr(K, "panel") else MatrixGram(K)
 
 
-def require_psd(gram: Gram | Any) -> None:
+def require_psd(gram: Gram | Any) -> float:
     """Refuse a Gram matrix that is clearly not symmetric positive semidefinite.
 
     Up to 2,000 samples the matrix is tested whole. Beyond, the principal submatrix of 2,000 evenly
@@ -200,6 +209,12 @@ def require_psd(gram: Gram | Any) -> None:
     gram : Gram or array_like of shape (n, n)
         The matrix.
 
+    Returns
+    -------
+    float
+        How far below zero an eigenvalue of the matrix tested may lie; 0 for kernels that are
+        semidefinite by nature.
+
     Raises
     ------
     ValueError
@@ -207,23 +222,47 @@ def require_psd(gram: Gram | Any) -> None:
     """
     gram = as_gram(gram)
     if isinstance(gram, SampleGram) and gram.kernel.is_mercer:
-        return
+        return 0.0
     samples = spread_samples(gram.n)
     K = gram.panel(samples, np.float64).rows(samples)
     _require_symmetric(gram.K if isinstance(gram, MatrixGram) else K)
-    size = float(np.abs(K).max())
-    floor = 1e-8 * len(K) * size
-    try:
-        np.linalg.cholesky(K + floor * np.eye(len(K)))
-    except np.linalg.LinAlgError:
-        least = float(np.linalg.eigvalsh(K)[0])
-        if least < -floor:
-            part = "" if len(K) == gram.n else f" of {len(K)} of its samples"
-            raise ValueError(
-                "the Gram matrix must be positive semidefinite; "
-                f"its smallest eigenvalue{part} is {least:.3g}. "
-                "The dual is not concave for this kernel; choose a Mercer kernel"
-            ) from None
+    n, size = len(K), float(np.abs(K).max())
+    # A Cholesky factorisation that ends proves all eigenvalues above minus this (Rump 2006).
+    unit = (n + 4) * np.finfo(float).eps / 2
+    floor, lost = 1e-8 * n * size, unit * float(np.trace(K)) * (1 + 1e-6)
+    for shift in (-2 * lost, 4 * unit * size, floor):
+        try:
+            np.linalg.cholesky(K + shift * np.eye(n))
+        except np.linalg.LinAlgError:
+            continue
+        if shift <= 0.0:
+            return 0.0
+        if shift < floor:
+            return min(shift + lost + unit * n * shift, _from_factor(K))
+    least = float(np.linalg.eigvalsh(K)[0])
+    if least < -floor:
+        part = "" if n == gram.n else f" of {n} of its samples"
+        raise ValueError(
+            "the Gram matrix must be positive semidefinite; "
+            f"its smallest eigenvalue{part} is {least:.3g}. "
+            "The dual is not concave for this kernel; choose a Mercer kernel"
+        )
+    return max(-least, 0.0) + unit * n * size  # no better than its own rounding
+
+
+def _from_factor(K: Vector) -> float:
+    """How far below zero an eigenvalue of K may lie, from what a factor of low rank leaves of it.
+
+    K = LL' + E, and no eigenvalue is below -‖E‖: what is computed of E, and the rounding of LL' in it.
+    """
+    from scipy.linalg.lapack import dpstrf
+
+    n, eps = len(K), np.finfo(float).eps
+    factor, order, rank, _ = dpstrf(K, tol=n * eps * float(K.diagonal().max()), lower=1)
+    L = np.tril(factor)[:, :rank]
+    at = order - 1
+    E = K[np.ix_(at, at)] - L @ L.T
+    return float(np.linalg.norm(E) + (rank + 4) * eps / 2 * ((L**2).sum() + np.trace(K))) * (1 + 1e-6)
 
 
 def _require_symmetric(K: Vector) -> None:
@@ -265,6 +304,10 @@ class MatrixGram:
     def is_single(self) -> bool:
         return float(np.abs(self.K.diagonal()).max()) < 1e30
 
+    def entry_error(self) -> tuple[float, Vector]:
+        """The matrix is what it is: no error; sizes by its largest entry."""
+        return 0.0, np.full(self.n, float(np.sqrt(np.abs(self.K).max(initial=0.0))))
+
 
 class _MatrixPanel:
     def __init__(self, K: Vector, columns: Samples | None, dtype: np.dtype[Any]):
@@ -287,29 +330,37 @@ class SampleGram:
         Samples.
     kernel : Kernel
         The kernel.
+    centre : ndarray of shape (m,), optional
+        What to take from dense samples first. The RBF kernel takes their mean by itself.
     """
 
-    def __init__(self, X: Any, kernel: Kernel):
+    def __init__(self, X: Any, kernel: Kernel, centre: Vector | None = None):
         self.X, self.kernel = X, kernel
         self.n = X.shape[0]
         self.width = X.nnz // max(self.n, 1) + 1 if sp.issparse(X) else X.shape[1]
         self._sparse = sp.issparse(X)
-        self._used, self._centre = np.zeros(0, dtype=np.intp), np.zeros(0)
+        self._used, self._middle = np.zeros(0, dtype=np.intp), np.zeros(0)
         if not self._sparse and not callable(kernel.name):
-            low, high = X.min(axis=0), X.max(axis=0)
-            # A column that is the same everywhere tells the RBF kernel nothing; one of zeros, none of them.
-            self._used = np.flatnonzero(low < high if kernel.name == "rbf" else (low != 0) | (high != 0))
-            self._centre = np.zeros(len(self._used))
+            self._middle = np.zeros(X.shape[1]) if centre is None else centre
             if kernel.name == "rbf":
-                self._centre = X.mean(axis=0, dtype=float)[self._used]
-        self._squares = self._square_norms() if kernel.name == "rbf" else np.zeros(0)
+                self._middle = middle_of(X)
+            # A column that is at the middle for all samples adds nothing to their products.
+            self._used = np.flatnonzero((X.min(axis=0) != self._middle) | (X.max(axis=0) != self._middle))
+        self._squares = self._square_norms(X) if kernel.name == "rbf" else np.zeros(0)
+        self._careful = False
 
-    def _square_norms(self) -> Vector:
+    def careful(self, *, always: bool = False) -> SampleGram:
+        """The same, with the RBF kernel's distances by differences where that costs little, or always."""
+        twin = copy.copy(self)
+        twin._careful = always or float(self.n) ** 2 * self.X.shape[1] <= _CAREFUL
+        return twin
+
+    def _square_norms(self, X: Any) -> Vector:
         if self._sparse:
-            return np.asarray(self.X.astype(float).power(2).sum(axis=1)).ravel()
+            return np.asarray(X.astype(float).power(2).sum(axis=1)).ravel()
         from polyopt.operands import square_norms
 
-        return square_norms(self.X, self._used, self._centre)
+        return square_norms(X, np.arange(X.shape[1]), self._middle)
 
     def diagonal(self) -> Vector:
         if callable(self.kernel.name):
@@ -317,7 +368,7 @@ class SampleGram:
             return np.concatenate([self.kernel(self.X[part].astype(float)).diagonal() for part in parts])
         if self.kernel.name == "rbf":
             return np.ones(self.n)
-        argument = self._square_norms()
+        argument = self._square_norms(self.X)
         if self.kernel.name != "linear":
             argument = self.kernel.gamma * argument + self.kernel.coef0
         return self.kernel.finish(argument)
@@ -327,35 +378,136 @@ class SampleGram:
             return self.kernel.gamma * float(self._squares.max()) < _SINGLE_EXPONENT
         return float(np.abs(self.diagonal()).max()) < 1e30
 
+    def entry_error(self) -> tuple[float, Vector]:
+        """As the protocol says. What a callable gives counts as exact, with sizes by its largest value."""
+        name, unit = self.kernel.name, np.finfo(float).eps
+        terms = (self.X.shape[1] + 8) * unit
+        if callable(name):
+            return 0.0, np.full(self.n, np.inf)
+        if name == "rbf":
+            careful = self._careful or self._loses(self._squares)
+            # The exponent -t is off by its own share, and t exp(-t) is at most 1/e.
+            return (terms if careful else self._exponent_error(self._squares)) + 8 * unit, np.ones(self.n)
+        squares = self._square_norms(self.X)
+        if name == "linear":
+            return 2 * terms, np.sqrt(squares)
+        size = self.kernel.gamma * squares + abs(self.kernel.coef0)
+        if name == "sigmoid":
+            return 2 * terms + 8 * unit, np.maximum(np.sqrt(size), 1.0)
+        return (self.kernel.degree + 1) * terms, size ** (self.kernel.degree / 2)
+
+    def _exponent_error(self, squares: Vector) -> float:
+        """What the RBF kernel's exponent may lose by products, for points of these squared norms."""
+        largest = max(float(squares.max(initial=0.0)), float(self._squares.max(initial=0.0)))
+        return 4 * (self.X.shape[1] + 8) * np.finfo(float).eps * self.kernel.gamma * largest
+
+    def _loses(self, squares: Vector) -> bool:
+        return not self._exponent_error(squares) <= _EXPONENT_ERROR
+
     def panel(self, columns: Samples | None, dtype: DTypeLike) -> Panel:
         every = np.arange(self.n) if columns is None else columns
         if callable(self.kernel.name):
             return _CallPanel(self, every, np.dtype(dtype))
+        if self.kernel.name == "rbf":
+            single = np.dtype(dtype) == np.float32 and self.is_single()
+            if not single and (self._careful or self._loses(self._squares)):
+                return _DifferencePanel(self, every, np.dtype(dtype))
         return _SamplePanel(self, every, np.dtype(dtype))
 
-    def operand(self, rows: Samples, dtype: np.dtype[Any], *, left: bool) -> Any:
-        """Samples with the columns appended that make the product the kernel's argument."""
+    def cross(self, Z: Any) -> Vector:
+        """``k(z, x)`` for other points z and these samples x, float64.
+
+        Parameters
+        ----------
+        Z : ndarray or CSR of shape (t, m)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t, n)
+        """
+        if callable(self.kernel.name):
+            return self.kernel(Z, self.X)
+        if sp.issparse(Z) != self._sparse:
+            Z = sp.csr_array(Z) if self._sparse else Z.toarray()
+        every, points = np.arange(self.n), np.arange(Z.shape[0])
+        squares = self._square_norms(Z) if self.kernel.name == "rbf" else np.zeros(0)
+        if self.kernel.name == "rbf" and (self._careful or self._loses(squares)):
+            return self.kernel.finish(self.differences(Z, points, every))
+        right = self.operand(every, np.dtype(float), left=False)
+        K = np.empty((len(points), self.n))
+        for part in chunks(points, _DENSE_ROWS if self._sparse else _CHUNK):
+            left = self.operand(part, np.dtype(float), left=True, of=(Z, squares))
+            K[part] = (right @ left.toarray().T).T if self._sparse else left @ right.T
+        return self.kernel.finish(K)
+
+    def differences(self, Z: Any, points: Samples, columns: Samples) -> Vector:
+        """The RBF kernel's exponents from the differences of the samples, shape (points, columns)."""
+        from polyopt.operands import distances
+
+        if not self._sparse:
+            return distances(Z, points, self.X, columns, -self.kernel.gamma)
+        exponents = np.empty((len(points), len(columns)))
+        for start in range(0, len(columns), _DENSE_ROWS):
+            some = self.X[columns[start : start + _DENSE_ROWS]].toarray().astype(float)
+            for first in range(0, len(points), _DENSE_ROWS):
+                rows = Z[points[first : first + _DENSE_ROWS]].toarray().astype(float)
+                exponents[first : first + _DENSE_ROWS, start : start + _DENSE_ROWS] = distances(
+                    rows, np.arange(len(rows)), some, np.arange(len(some)), -self.kernel.gamma
+                )
+        return exponents
+
+    def operand(
+        self, rows: Samples, dtype: np.dtype[Any], *, left: bool, of: tuple[Any, Vector] | None = None
+    ) -> Any:
+        """Samples with the columns appended that make the product the kernel's argument.
+
+        `of` gives other points, and for the RBF kernel their squared norms, in place of the samples.
+        """
+        X, squares = (self.X, self._squares) if of is None else of
         name, gamma, coef0 = self.kernel.name, self.kernel.gamma, self.kernel.coef0
         scale = 1.0 if name == "linear" else float(np.sqrt(2.0 * gamma if name == "rbf" else gamma))
         extra: list[Any] = []
         if name == "rbf":
-            extra = [np.ones(len(rows)), -gamma * self._squares[rows]]
+            extra = [np.ones(len(rows)), -gamma * squares[rows]]
         elif name != "linear" and coef0 != 0.0:
             constant = np.sqrt(abs(coef0)) * np.ones(len(rows))
             extra = [-constant if left and coef0 < 0 else constant]
         if left:
             extra.reverse()
         if self._sparse:
-            parts = [self.X[rows].astype(float) * scale, *(sp.csr_array(column[:, None]) for column in extra)]
+            parts = [X[rows].astype(float) * scale, *(sp.csr_array(column[:, None]) for column in extra)]
             return sp.hstack(parts, format="csr", dtype=dtype)
         from polyopt.operands import fill
 
         m = len(self._used)
         operand = np.empty((len(rows), m + len(extra)), dtype=dtype)
-        fill(self.X, rows, self._used, self._centre, scale, operand)
+        fill(X, rows, self._used, self._middle[self._used], scale, operand)
         for place, column in enumerate(extra):
             operand[:, m + place] = column
         return operand
+
+
+def middle_of(X: Any) -> Vector:
+    """The mean of dense samples, exact where a column is the same everywhere."""
+    first, total = X[0].astype(float), np.zeros(X.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for part in chunks(np.arange(len(X))):
+            total += (X[part].astype(float) - first).sum(axis=0)
+        middle = first + total / len(X)
+    return np.where(np.isfinite(middle), middle, first)
+
+
+class _DifferencePanel:
+    def __init__(self, gram: SampleGram, columns: Samples, dtype: np.dtype[Any]):
+        self._gram, self._columns, self._dtype = gram, columns, dtype
+
+    def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        block = self._gram.kernel.finish(self._gram.differences(self._gram.X, samples, self._columns))
+        if out is None:
+            return block.astype(self._dtype, copy=False)
+        out[...] = block
+        return out
 
 
 class _CallPanel:

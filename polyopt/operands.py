@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
-__all__ = ["count_filled", "fill", "pack", "square_norms"]
+__all__ = ["count_filled", "distances", "fill", "pack", "square_norms"]
 
 
 @njit(cache=True)
@@ -37,6 +37,27 @@ def square_norms(X: NDArray[Any], columns: Samples, centre: Vector) -> Vector:
             d = row[columns[k]] - centre[k]
             squares[i] += d * d
     return squares
+
+
+@njit(cache=True, nogil=True)
+def distances(Z: NDArray[Any], points: Samples, X: NDArray[Any], columns: Samples, factor: float) -> Vector:
+    """``factor * ‖z_i − x_j‖²`` from the differences of the samples, shape (points, columns)."""
+    m, width = X.shape[1], len(columns)
+    turned = np.empty((m, width))  # features by samples: the innermost loop walks samples side by side
+    for j in range(width):
+        for k in range(m):
+            turned[k, j] = X[columns[j], k]
+    found = np.zeros((len(points), width))
+    for i in range(len(points)):
+        z, totals = Z[points[i]], found[i]
+        for k in range(m):
+            value, others = np.float64(z[k]), turned[k]
+            for j in range(width):
+                d = value - others[j]
+                totals[j] += d * d
+        for j in range(width):
+            totals[j] *= factor
+    return found
 
 
 @njit(cache=True)

@@ -48,6 +48,13 @@ class Rows(NamedTuple):
     shared: int
     width: int
 
+    def matrix(self) -> Any:
+        """The samples as a matrix again, dense or CSR, of the same numbers."""
+        shape = (len(self.starts) - 1, self.width)
+        if self.shared:
+            return self.values.reshape(shape)
+        return sp.csr_array((self.values, self.columns.astype(np.int32), self.starts), shape=shape)
+
 
 def as_rows(X: Any) -> Rows:
     """The rows of a matrix; its numbers are copied only where zeros are left out.

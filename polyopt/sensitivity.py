@@ -287,10 +287,9 @@ def _norm_and_variance(machine: SigmaSVM) -> tuple[float, float]:
     if machine.kernel == "linear":
         w = machine.coef_[0]
         return float(w @ w), float(w @ moments(machine._X, machine._costs)[1] @ w)
-    # In the basis of the centred kernel Σ is diagonal, and w = ((1 − D) I + D Σ)^{-1} Σ_i β_i φ(x_i).
-    centred = machine._centred
-    w = centred.shrinkage(machine.D) * (centred.root.T @ machine.dual_coef_[0])
-    return float(w @ w), float(w**2 @ centred.eigenvalues / centred.total)
+    geometry = machine._geometry()
+    f, weights = geometry.scores(machine._v), geometry.weights
+    return float(f @ machine._v), float(weights @ f**2 / weights.sum())
 
 
 @_slopes.register(OneNormSVM)
@@ -327,7 +326,7 @@ def _basis(machine: ExpansionClassifier) -> tuple[Array, bool]:
     margin = (rows["u"]["slack"].to_numpy() <= _AT) & (xi <= _AT)
     small = _AT * machine.C
     inside = (rows["r"]["slack"].to_numpy() > small) & (rows["s"]["slack"].to_numpy() > small)
-    K = machine._training_kernel()
+    K, _ = machine._training_kernel()
     matrix = np.column_stack([K[np.ix_(margin, inside)] * y[inside], np.ones(int(margin.sum()))])
     held = rows["u"]["multiplier"].to_numpy()[margin], rows["v"]["multiplier"].to_numpy()[margin]
     bound = (rows["r"]["multiplier"] + rows["s"]["multiplier"]).to_numpy()[~inside]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
 from formulations.samples import two_blobs
+from polyopt.solvers import clock
 
 # Solvers are slow next to what hypothesis expects, and a shared machine is slower still.
 settings.register_profile("polyopt", deadline=None, max_examples=25, derandomize=True)
@@ -32,3 +35,10 @@ def interruptible():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def ticking(monkeypatch):
+    """The solvers' clock goes 10 ms with every look at it, however fast or busy the machine is."""
+    looks = itertools.count()
+    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: 0.01 * next(looks)))

@@ -50,7 +50,11 @@ def solved(kind, X, y):
         return lambda **kw: certify_sigma_svm(X, y, C, D, **kw), vectors
     if kind == "sigma kernel":
         s = sigma_svm.kernel_dual(K, y, C, D).solve()
-        vectors = {"w": s["alpha"] * y, "b": float(s.duals["b"]), "alpha": s["alpha"]}
+        # Coefficients of the centred samples: ((1-D) I + D/n Kc) w = alpha y.
+        centring = np.eye(len(y)) - 1.0 / len(y)
+        shrunk = (1.0 - D) * np.eye(len(y)) + D / len(y) * centring @ K @ centring
+        w = np.linalg.solve(shrunk, s["alpha"] * y)  # adds up to 0, so that centring makes no difference
+        vectors = {"w": w, "b": float(s.duals["b"]), "alpha": s["alpha"]}
         return lambda **kw: certify_sigma_svm(K, y, C, D, precomputed=True, **kw), vectors
     if kind == "rmm":
         s = rmm.qp(X, y, C, B).solve()
@@ -138,7 +142,7 @@ def test_the_certificate_of_any_program_fails_perturbed_points(name, rng):
     for pair in family(name).pairs():
         for program in (pair.primal, pair.dual):
             solution = program.solve()
-            assert certify_program(program, solution.primal, solution.duals).claim is Claim.OPTIMAL
+            assert certify_program(program, solution.primal, solution.duals).claim is Claim.CONDITIONS
             for vectors in (solution.primal, solution.duals):
                 for key, value in vectors.items():
                     if key in ("t", "w_b", "s", "cap", "sign"):

@@ -33,7 +33,7 @@ KERNELS = {
     "linear": Kernel("linear"),
     "poly": Kernel("poly", gamma=0.4, degree=3, coef0=1.0),
     "rbf": Kernel("rbf", gamma=0.3),
-    # Positive semidefinite to within rounding: its argument is so small that tanh is all but linear.
+    # Its argument is so small that tanh is all but linear: semidefinite to 1e-10 of its size, and no nearer.
     "sigmoid": Kernel("sigmoid", gamma=1e-5),
     "callable": Kernel(cubic),
 }
@@ -56,6 +56,7 @@ class Counted:
     def __init__(self, K):
         self.inner, self.n, self.values = MatrixGram(K), len(K), 0
         self.diagonal, self.is_single = self.inner.diagonal, self.inner.is_single
+        self.entry_error = self.inner.entry_error
 
     def panel(self, columns, dtype):
         panel, width = self.inner.panel(columns, dtype), len(columns)
@@ -76,8 +77,10 @@ def optimum(K, y, C, B):
 
 def same(one, other):
     assert one.claim is other.claim
-    assert one.primal_value == pytest.approx(other.primal_value, rel=1e-12)
-    assert one.dual_value == pytest.approx(other.dual_value, rel=1e-12)
+    # Each is moved by a rounding that it states.
+    moved = one.rounding + other.rounding
+    assert one.primal_value == pytest.approx(other.primal_value, rel=1e-12, abs=moved)
+    assert one.dual_value == pytest.approx(other.dual_value, rel=1e-12, abs=moved)
     assert [r.label for r in one.residuals if r.relative > 1e-9] == [
         r.label for r in other.residuals if r.relative > 1e-9
     ]
@@ -91,7 +94,12 @@ def test_by_blocks_as_by_the_whole_matrix(kernel, store):
     C, B = 10.0 / np.abs(K).max(), 1.5
     vectors = optimum(K, y, C, B)
     whole = certify_rmm(K, y, C, B, precomputed=True, **vectors)
-    assert whole.claim is Claim.OPTIMAL
+    if kernel.name == "sigmoid":
+        assert "has an eigenvalue near -" in whole.note
+        assert 1e-6 < whole.rounding / whole.primal_value < 0.2
+    else:
+        assert whole.claim is Claim.OPTIMAL
+        assert whole.rounding <= 1e-9 * whole.primal_value
     same(certify_rmm(store(X), y, C, B, kernel=kernel, **vectors), whole)
     short = {name: vectors[name] for name in ("w", "b", "alpha")}
     same(certify_svm(store(X), y, C, kernel=kernel, **short), certify_svm(K, y, C, precomputed=True, **short))
@@ -115,7 +123,7 @@ def test_every_operation_of_the_geometry(kernel, store, rng):
     for asked in (v, other, v + other, v):
         for product in (geometry.scores, geometry.gradient, geometry.pull):
             assert product(asked) == pytest.approx(K @ asked, abs=3 * scale)
-        assert geometry.energy(asked) == pytest.approx(asked @ K @ asked, rel=1e-11)
+        assert geometry.energy(asked).mid == pytest.approx(asked @ K @ asked, rel=1e-11)
         assert geometry.pull_scale(asked) == pytest.approx((np.abs(K) @ np.abs(asked)).max(), rel=1e-12)
     samples = np.array([7, 3, 3, 1299])
     assert geometry.columns(samples) == pytest.approx(K[:, samples], rel=1e-12, abs=scale)
@@ -193,7 +201,11 @@ def test_a_sigma_svm_from_its_samples(D, blobs):
     X, y = blobs
     kernel = KERNELS["rbf"]
     s = sigma_svm.kernel_dual(kernel(X), y, 1.0, D).solve()
-    vectors = {"w": s["alpha"] * y, "b": float(s.duals["b"]), "alpha": s["alpha"]}
+    # Coefficients of the centred samples: ((1-D) I + D/n Kc) w = alpha y.
+    centring = np.eye(len(y)) - 1.0 / len(y)
+    shrunk = (1.0 - D) * np.eye(len(y)) + D / len(y) * centring @ kernel(X) @ centring
+    w = np.linalg.solve(shrunk, s["alpha"] * y)
+    vectors = {"w": w, "b": float(s.duals["b"]), "alpha": s["alpha"]}
     certificate = certify_sigma_svm(X, y, 1.0, D, kernel=kernel, **vectors)
     assert certificate.claim is Claim.OPTIMAL
     same(certificate, certify_sigma_svm(kernel(X), y, 1.0, D, precomputed=True, **vectors))

@@ -77,7 +77,7 @@ def test_compare_runs_as_a_program(tmp_path):
     command = [sys.executable, "-c", "from polyopt.cli import main; main()", "compare", "--data", "sonar"]
     done = subprocess.run(
         [*command, "--methods", "svm,rmm", "--report", str(report)],
-        capture_output=True, text=True, encoding="utf-8", timeout=120,
+        capture_output=True, text=True, encoding="utf-8",
         env={**os.environ, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

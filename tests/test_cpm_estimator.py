@@ -220,14 +220,14 @@ def test_a_fitted_machine_survives_pickling():
     assert again.certificate().claim is Claim.STATIONARY
 
 
-def test_a_limit_is_told():
+def test_a_limit_is_told(ticking):
     pima = load("pima")
     scaled = StandardScaler().fit_transform(pima.X)
     with pytest.warns(ConvergenceWarning, match="The iteration limit was reached"):
         CPM(5, solver="exact", max_iter=1, n_init=1, random_state=0).fit(scaled, pima.y)
     X, y, _ = clusters(200, 3, 0, widen=1.5)
     with pytest.warns(ConvergenceWarning, match="The time limit was reached"):
-        machine = CPM(solver="sgd", max_iter=10**7, tol=1e-12, time_limit=0.1, random_state=0).fit(X, y)
+        machine = CPM(solver="sgd", max_iter=10**7, tol=1e-12, time_limit=1.0, random_state=0).fit(X, y)
     assert machine.score(X, y) > 0.8
 
 

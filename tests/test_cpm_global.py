@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
-import threading
 import warnings
 
 import numpy as np
@@ -239,7 +237,7 @@ def test_the_additive_bound_is_below_every_completion_and_above_the_plain_one(se
     base = sum(dual_value(alpha[k], W[k]) for k in range(K))
     order = rng.permutation(free)
     total = add_up(data, caps, alpha, W, moves, allowed, order, K, np.inf)
-    on = {(p, k): cost_on(data, alpha[k], W[k], moves, order, p, k) for p in free for k in range(K)}
+    on = {(p, k): cost_on(data, alpha[k], W[k], moves, order, p, k)[0] for p in free for k in range(K)}
     positives = np.flatnonzero(y > 0)
     negatives = np.where(y < 0, C, 0.0)
 
@@ -312,11 +310,12 @@ def test_limits_keep_a_point_and_a_valid_bound():
     assert again.objective == pytest.approx(whole.objective, rel=2e-6)
 
 
-def test_the_bound_never_falls_and_the_objective_never_rises():
+def test_the_bound_never_falls_and_the_objective_never_rises(monkeypatch):
+    monkeypatch.setattr(module, "_RECORD", -1.0)  # every node is recorded
     X, y, _ = clusters(60, 3, 11, widen=1.8)
-    solution = solve_cpm_global(X, y, 1.0, 2, time_limit=2.0)
+    solution = solve_cpm_global(X, y, 1.0, 2, max_nodes=300)
     records = solution.history
-    assert len(records) > 2
+    assert len(records) > 300
     for key, sign in (("bound", 1), ("objective", -1), ("nodes", 1)):
         assert (np.diff([sign * r[key] for r in records]) >= -1e-12).all()
     assert all(r["bound"] <= r["objective"] for r in records)
@@ -332,16 +331,22 @@ def test_little_room_makes_the_search_go_deep_and_changes_no_answer(monkeypatch)
     assert max(r["open"] for r in small.history) <= 2 * 18
 
 
-def test_ctrl_c_keeps_the_point_and_the_bound(interruptible):
+def test_ctrl_c_keeps_the_point_and_the_bound(monkeypatch):
     X, y, _ = clusters(80, 3, 11, widen=2.2)
-    solve_cpm_global(X, y, 1.0, 3, max_nodes=1)  # compiled
-    timer = threading.Timer(1.5, signal.raise_signal, (signal.SIGINT,))
-    timer.start()
-    solution = solve_cpm_global(X, y, 1.0, 3, time_limit=20.0)
-    timer.join()
+    explore = module.examine
+
+    def interrupted(data, best, node, *settings):
+        found = explore(data, best, node, *settings)
+        if found[0] > 0 and len(seen) == 20:  # at a moment that no clock decides
+            raise KeyboardInterrupt
+        seen.append(found[0])
+        return found
+
+    seen = []
+    monkeypatch.setattr(module, "examine", interrupted)
+    solution = solve_cpm_global(X, y, 1.0, 3)
     assert solution.status is Status.INTERRUPTED
     assert 0 < solution.bound < solution.objective
-    assert solution.solve_time < 10.0
 
 
 def test_what_cannot_be_sought_is_refused():

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from test_cpm import clusters
 
 from formulations import cpm
+from formulations.polytope import perplexity as effective_faces
 from formulations.solution import Status
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.outer.alternating import alternate, alternate_from_many_starts
@@ -124,7 +125,11 @@ def test_the_solver_is_algorithm_1(perplexity, average):
             answers.append(np.average([iterate for _, iterate in chosen], axis=0, weights=weights))
         for ours, theirs in zip(machine.iterates, answers, strict=True):
             assert ours == pytest.approx(theirs, abs=1e-9 * np.abs(W).max())
-        least = min(cpm.objective(X, y, answer, C) for answer in answers)
+        # Of two answers the one that keeps the floor, or comes nearer to it; then the lower one.
+        at = [cpm.natural_assignment(X, y, answer)[y > 0] for answer in answers]
+        spread = [min(effective_faces(faces, C[y > 0]), perplexity) for faces in at]
+        kept = [answer for answer, own in zip(answers, spread, strict=True) if own == max(spread)]
+        least = min(cpm.objective(X, y, answer, C) for answer in kept)
         assert run.history[-1]["objective"] == pytest.approx(least, rel=1e-9)
     assert len(run.history) == epochs
 
@@ -253,11 +258,11 @@ def test_the_history_and_the_best_answer():
     assert 10 <= loose.iterations < 500
 
 
-def test_a_time_limit_keeps_a_point():
+def test_a_time_limit_keeps_a_point(ticking):
     X, y, _ = clusters(100, 3, 0)
     limited = solve_cpm_sgd(X, y, np.ones(100), 3, max_iter=10**6, tol=1e-12, time_limit=0.2)
     assert limited.status is Status.TIME_LIMIT
-    assert 0.2 <= limited.solve_time < 2.0
+    assert 0.2 <= limited.solve_time < 0.3
     assert limited.objective == pytest.approx(cpm.objective(X, y, limited["W"]))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,8 +13,9 @@ from test_cpm import LOSSES, clusters
 
 from formulations import cpm, cpm_worst
 from formulations.polytope import shares
-from polyopt.certificates import Claim
-from polyopt.certificates.cpm import certify_cpm
+from formulations.solution import Status
+from polyopt.certificates import Claim, certify_program
+from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.outer.alternating import alternate, alternate_from_many_starts
 from polyopt.outer.cpm_global import solve_cpm_global
 from polyopt.outer.cpm_worst import WorstCaseProblem
@@ -52,9 +55,33 @@ def test_primal_dual_shares_and_recovery(loss, fixed):
     assert theta.sum() == pytest.approx(1.0, abs=1e-7)
     assert 2 * theta[:, None] * p["W"] == pytest.approx(v, abs=1e-4)
     assert (theta * ((p["W"] ** 2).sum(axis=1) - p["t"])) == pytest.approx(0.0, abs=1e-5)
-    assert d.duals["norm"] == pytest.approx(np.sqrt(p["t"]), rel=1e-4)  # radius: the longest face's norm
+    radius = d.duals["norm"]
+    assert radius[0] == pytest.approx(np.sqrt(p["t"]), rel=1e-4)  # the longest face's norm
+    assert primal.value(cpm_worst.recover(X, y, d["alpha"], loss, radius)) == pytest.approx(p.objective)
     if theta.min() > 1e-3:
         assert cpm_worst.recover(X, y, d["alpha"], loss)["W"] == pytest.approx(p["W"], abs=1e-3)
+        assert -radius[1:].T == pytest.approx(p["W"], abs=1e-3)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_face_that_needs_no_length_is_in_the_multipliers_and_not_in_alpha(loss):
+    """Its two samples lie far beyond the others: v is 0 there, and 0 is not a face that is optimal."""
+    X = np.array([[-3.0], [-3.1], [0.0], [0.4], [1.0], [1.2]])
+    y, z = np.array([1, 1, -1, -1, 1, 1]), np.array([0, 0, -1, -1, 1, 1])
+    primal, dual = (
+        f(X, y, 2, z, 10.0, loss) for f in (cpm_worst.fixed_assignment, cpm_worst.fixed_assignment_dual)
+    )
+    p, d = primal.solve(), dual.solve()
+    assert (p.status, d.status) == (Status.OPTIMAL, Status.OPTIMAL)
+    assert shares((cpm.lift(X).T @ (d["alpha"] * y[:, None])).T) == pytest.approx([0.0, 1.0], abs=1e-6)
+    assert certify_program(dual, d.primal, d.duals).worst.relative < 1e-8
+    right = cpm_worst.recover(X, y, d["alpha"], loss, d.duals["norm"])
+    assert primal.value(right) == pytest.approx(p.objective, rel=1e-7)
+    assert max(primal.violations(right).values()) < 1e-7
+    without = cpm_worst.recover(X, y, np.where(d["alpha"] < 1e-6, 0.0, d["alpha"]), loss)
+    assert primal.value(without) > 2 * p.objective
+    moved = {**d.duals, "norm": d.duals["norm"] + 1e-3}
+    assert certify_program(dual, d.primal, moved).worst.relative > 1e-6
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -182,25 +209,32 @@ def searched():
     return X, y, C, solve_cpm_global(X, y, C, 3)
 
 
-def test_a_global_bound_makes_the_global_optimum_optimal(searched):
+def test_the_search_s_own_bound_makes_the_global_optimum_optimal(searched):
     X, y, C, best = searched
     point = {"W": best["W"], "alpha": best.duals["margin"], "assignment": best["assignment"]}
     alone = certify_cpm(X, y, C, **point)
     assert alone.claim is Claim.STATIONARY
-    certificate = certify_cpm(X, y, C, global_bound=best.bound, **point)
+    certificate = certify_cpm_search(X, y, C, best)
     assert certificate.claim is Claim.OPTIMAL
     assert certificate.scope == "the Convex Polytope Machine"
-    assert "a search over all assignments, not from these vectors" in certificate.sentence
+    assert "this package's own branch and bound over all assignments" in certificate.sentence
     assert certificate.dual_value == best.bound
+    # The same number from somebody else is a word.
+    stated = certify_cpm(X, y, C, global_bound=best.bound, **point)
+    assert stated.claim is Claim.SOLVERS_WORD
+    assert (stated.stated, stated.dual_value) == (best.bound, 0.0)
 
 
 def test_a_worse_fixed_point_is_suboptimal_by_its_distance(searched):
     X, y, C, best = searched
     z = np.where(y > 0, 0, -1)  # all on one face: a fixed point far from the optimum
     found = cpm.fixed_assignment(X, y, 3, z, C).solve()
-    certificate = certify_cpm(
-        X, y, C, W=found["W"], alpha=found.duals["margin"], assignment=z, global_bound=best.bound
-    )
+
+    def searched_at(W, alpha, z=best["assignment"]):
+        point = replace(best, primal={"W": W, "assignment": z}, duals={"margin": alpha})
+        return certify_cpm_search(X, y, C, point)
+
+    certificate = searched_at(found["W"], found.duals["margin"], z)
     assert certificate.claim is Claim.SUBOPTIMAL_BY
     value_ = cpm.objective(X, y, found["W"], C)
     assert certificate.eps == pytest.approx(value_ - best.bound)
@@ -209,15 +243,18 @@ def test_a_worse_fixed_point_is_suboptimal_by_its_distance(searched):
     # A point that is off by little is no optimum either, and neither is one with wrong multipliers.
     W, alpha = best["W"].copy(), best.duals["margin"]
     W[0, 0] += 1e-2
+    assert searched_at(W, alpha).claim is Claim.SUBOPTIMAL_BY
+    assert searched_at(best["W"], alpha + 0.1).claim is Claim.SUBOPTIMAL_BY
     assert certify_cpm(X, y, C, W=W, global_bound=best.bound).claim is Claim.SUBOPTIMAL_BY
-    wrong = certify_cpm(X, y, C, W=best["W"], alpha=alpha + 0.1, global_bound=best.bound)
-    assert wrong.claim is Claim.SUBOPTIMAL_BY
 
 
 def test_an_impossible_global_bound_is_refused(searched):
     X, y, C, best = searched
     point = {"W": best["W"], "alpha": best.duals["margin"]}
-    for bound in (best.objective * 1.001, np.inf, np.nan):
+    for bound in (np.nan, "much", [1.0]):
+        with pytest.raises(ValueError, match="global_bound must be"):
+            certify_cpm(X, y, C, global_bound=bound, **point)
+    for bound in (best.objective * 1.001, np.inf):
         with pytest.raises(
             ValueError, match=r"global_bound must be at most .* which a point at hand attains"
         ):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import doctest
-import time
 from itertools import product
 from math import inf, nan
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from sklearn.linear_model import LinearRegression
 from formulations.solution import Status
 from polyopt import cross_entropy_minimize
 from polyopt.outer import cross_entropy
+from polyopt.solvers import clock
 
 COUNTS = ("evaluations", "cache_hits", "screened", "failures")
 COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")
@@ -692,9 +693,13 @@ def test_the_iteration_limit_is_said():
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_time_limit_keeps_the_best():
+def test_the_time_limit_keeps_the_best(monkeypatch):
+    """By a clock that goes 2 ms with every score."""
+    hand = [0.0]
+    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: hand[0]))
+
     def slow(number):
-        time.sleep(0.002)
+        hand[0] += 0.002
 
     score = rugged(40, 0)
     for n_jobs in (None, 2):
@@ -702,14 +707,16 @@ def test_the_time_limit_keeps_the_best():
         with parallel_config(backend="threading"):
             found = cross_entropy_minimize(seen, 40, n_samples=50, time_limit=0.25, n_jobs=n_jobs)
         assert found.status is Status.TIME_LIMIT
-        assert 0.25 <= found.seconds < 1.5
+        # By many hands a round of 50 is begun as a whole.
+        assert 0.25 <= found.seconds <= 0.251 + (0.0 if n_jobs is None else 0.1)
         assert found.value == score(found.pattern)
         if n_jobs is None:
             assert found.value == min(score(np.array(pattern)) for pattern in seen.asked)
             assert len(seen.asked) == found.evaluations
-    least_time = cross_entropy_minimize(Recorder(score), 40, time_limit=1e-9)
+    least_time = cross_entropy_minimize(Recorder(score, slow), 40, time_limit=1e-9)
     assert (least_time.evaluations, least_time.iterations) == (1, 0)
     assert least_time.value == score(least_time.pattern)
+    monkeypatch.undo()
     batch = AsBatch(score)
     whole = cross_entropy_minimize(batch, 40, batch=True, time_limit=1e-9)
     assert (whole.evaluations, whole.iterations, whole.status) == (100, 1, Status.TIME_LIMIT)
@@ -760,7 +767,7 @@ def test_the_history_is_told_as_it_happens():
     entropy = -(p * np.log(p) + (1 - p) * np.log(1 - p)).sum() / 20
     assert told[-1]["entropy"] == pytest.approx(entropy)
     assert told[0]["entropy"] <= np.log(2)
-    assert (np.diff([record["seconds"] for record in told]) > 0).all()
+    assert (np.diff([record["seconds"] for record in told]) >= 0).all()
 
 
 # -- nonsense --------------------------------------------------------------------------------

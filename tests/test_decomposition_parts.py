@@ -17,6 +17,7 @@ from polyopt.kernels import Kernel, MatrixGram, SampleGram, square, stream
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.decomposition import Decomposition, driver, point, solve_decomposition
 from polyopt.solvers.decomposition.dual import Dual
+from polyopt.solvers.decomposition.newton_work import Allowance
 from polyopt.solvers.decomposition.polish import polish
 from polyopt.solvers.decomposition.rows import Rows
 from polyopt.solvers.decomposition.subproblem import solve_pairs
@@ -175,7 +176,7 @@ def test_newton_s_method_raises_the_dual_and_stays_feasible(seed, B, rank):
     beta = dual.join(rng.random(n) * C * rng.integers(0, 2, n))
     g = K @ beta
     before = dual.values(beta, g)["bound"]
-    polish(K, beta, g, dual, np.arange(n), 1e-9, Clock(), 200)
+    polish(MatrixGram(K), np.arange(n), beta, g, dual, 1e-9, Allowance(np.inf, Clock()), 200)
     assert g == pytest.approx(K @ beta, abs=1e-8 * (1 + np.abs(K).max() * np.abs(beta).sum()))
     assert abs(beta.sum()) <= 1e-9 * (1 + np.abs(beta).sum())
     assert dual.values(beta, K @ beta)["bound"] >= before - 1e-9 * (1 + abs(before))
@@ -184,15 +185,20 @@ def test_newton_s_method_raises_the_dual_and_stays_feasible(seed, B, rank):
         assert (beta <= dual.hi + 1e-12).all()
 
 
-def test_newton_s_method_alone_solves_the_whole_problem(blobs):
+@pytest.mark.parametrize("near", [1e-1, 1e-3])
+def test_newton_s_method_ends_what_working_sets_began(blobs, near):
     X, y = blobs
     K, n = RBF(X), len(y)
     for B in (np.inf, 1.2):
-        dual, beta, g = Dual(y, np.ones(n), B), np.zeros(n), np.zeros(n)
-        steps = polish(K, beta, g, dual, np.arange(n), 1e-10, Clock(), 200)
+        began = solve_decomposition(K, y, np.ones(n), B, tol=near)
+        dual, beta = Dual(y, np.ones(n), B), began["coef"].copy()
+        g = K @ beta
+        before = dual.values(beta, g)["bound"]
+        steps = polish(MatrixGram(K), np.arange(n), beta, g, dual, 1e-10, Allowance(np.inf, Clock()), 200)
         m, M = dual.violation(beta, K @ beta)
         assert m - M <= 1e-9
-        assert 0 < steps < 100
+        assert steps < 100
+        assert dual.values(beta, K @ beta)["bound"] >= before - 1e-12
 
 
 # -- the loop ----------------------------------------------------------------------------------
@@ -216,7 +222,7 @@ def test_a_cache_of_a_few_rows_gives_the_same_answer(B, overlapping):
 
 def test_samples_are_set_aside_and_taken_back(overlapping, monkeypatch):
     gram, y, C = overlapping
-    monkeypatch.setattr(driver, "_SWITCH", 0.0)  # working sets alone
+    monkeypatch.setattr(driver, "_SHARE", 0.0)  # working sets alone
     monkeypatch.setattr(driver, "_SHRINK_TO", 0.99)
     monkeypatch.setattr(driver, "_WORKING_SET", 20)
     machine = Decomposition(gram, y, cache_size=0.3)

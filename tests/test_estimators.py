@@ -252,7 +252,7 @@ def test_history_of_the_fast_solver_closes_the_gap(blobs):
     assert last["violation"] <= 1e-8
 
 
-def test_limits_keep_the_point_and_warn(blobs):
+def test_limits_keep_the_point_and_warn(blobs, ticking):
     X, y = blobs
     with pytest.warns(ConvergenceWarning, match="iteration limit"):
         machine = SVM(solver="decomposition", max_iter=1).fit(X, y)
@@ -428,7 +428,8 @@ def test_extreme_costs_give_a_right_answer_or_say_so(machine, kernel, C, blobs):
             assert C > 1e6
             return
     if not certificate.relative_gap <= 1e-6:
-        assert C > 1e6
+        # Outputs are known to 1e-13, and a huge C makes a price of that.
+        assert C > 1e6 or certificate.rounding > 2e-7 * certificate.primal_value
         assert any("Short of exact" in str(w.message) for w in caught)
     if C < 1:  # in its own units, the solution of a small C is that of C = 1 on smaller features
         alike = clone(machine).set_params(C=1.0).fit(np.sqrt(C) * X, y) if kernel == "linear" else None

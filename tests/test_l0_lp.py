@@ -246,7 +246,8 @@ def test_cut_off_is_a_proof_and_any_other_answer_is_the_optimum(kernel):
                 if found.status is Status.CUT_OFF:
                     cut_off += 1
                     assert cutoff < found.bound <= value + 1e-9
-                    assert found.bound == max(found.cut[0] - found.cut[1] @ sigma, 0.0)
+                    constant, slopes = found.cut
+                    assert found.bound == pytest.approx(max(constant - slopes @ sigma, 0.0), rel=1e-12)
                     assert found.value == np.inf
                     assert np.isnan(found.alpha).all()
                     assert np.isnan(found.b)
@@ -489,7 +490,8 @@ def test_at_the_relaxation_s_multipliers_all_patterns_have_its_bound():
     from polyopt.certificates.l0 import cut_of
 
     pool = CutPool(data)
-    pool.add(*cut_of(data, relaxed.duals["margin"] / C))
+    constant, slopes = cut_of(data, relaxed.duals["margin"] / C)
+    pool.add(float(constant.lower), slopes.upper)
     assert pool.score_bounds(np.ones(40))[0] == pytest.approx(relaxed.objective, rel=1e-7)
 
 

@@ -254,5 +254,5 @@ def test_a_certificate_names_what_does_not_fit(settled):
     X, y, c, W, u, q = settled
     with pytest.raises(ValueError, match="u and q must be given together"):
         certify_pc_slp(X, y, W, C=c, u=u)
-    with pytest.raises(ValueError, match=r"q must be finite, of shape \(80,\)"):
+    with pytest.raises(ValueError, match=r"q must have shape \(80,\)"):
         certify_pc_slp(X, y, W, C=c, u=u, q=q[1:])

@@ -435,7 +435,7 @@ def test_a_certificate_names_what_does_not_fit(settled):
     X, y, c, W, u = settled
     with pytest.raises(ValueError, match="W must be finite, of shape K x 3"):
         certify_polyceptron(X, y, W[:, :2], C=c)
-    with pytest.raises(ValueError, match=r"u must be finite, of shape \(80, 3\); its shape is \(80, 2\)"):
+    with pytest.raises(ValueError, match=r"u must have shape \(80, 3\), not \(80, 2\)"):
         certify_polyceptron(X, y, W, C=c, u=u[:, :2])
     with pytest.raises(ValueError, match="from 0 to 2 at every negative"):
         certify_polyceptron(X, y, W, C=c, assignment=np.full(len(y), 3))

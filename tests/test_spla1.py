@@ -292,7 +292,7 @@ def test_one_face_is_optimal():
         ({"W": np.zeros((2, 2))}, "W must be finite, of shape K x 4"),
         ({"W": np.full((2, 4), np.nan)}, "W must be finite"),
         ({"positives": "some"}, "positives must be"),
-        ({"assignment": np.full(60, 2)}, "assignment must have shape"),
+        ({"assignment": np.full(60, 2)}, "assignment must be from 0 to 1 at every sample"),
     ],
 )
 def test_nonsense_is_refused(change, message):

@@ -29,6 +29,7 @@ __all__ = ["ascend"]
 
 _BANDS = (1e-6, 1e-4, 1e-2)  # how near the margin or a bound an output counts as on it
 _FREE_LIMIT = 600  # least squares over more free multipliers than this would cost more than it gives
+_FAR = 1e300  # a shift beyond which there is nothing
 _CHECK_EVERY = 20  # ascent steps between two evaluations of the bound
 
 
@@ -167,9 +168,9 @@ class _Dual:
         if not self.program.intercept:
             return moved(0.0)
         low, high = -1.0, 1.0
-        while self.signs @ moved(low) < 0:
+        while self.signs @ moved(low) < 0 and low > -_FAR:
             low *= 4.0
-        while self.signs @ moved(high) > 0:
+        while self.signs @ moved(high) > 0 and high < _FAR:
             high *= 4.0
         for _ in range(60):
             middle = 0.5 * (low + high)

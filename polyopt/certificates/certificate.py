@@ -14,12 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polyopt.certificates.rounding import Ball
+
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
     from rich.table import Table
 
-__all__ = ["Certificate", "Claim", "Residual"]
+__all__ = ["Certificate", "Claim", "Residual", "conclude", "relative_gap", "residual"]
+
+_REFUTED = "The bound that the solver states is above the value of a feasible point, so it is ignored."
+_OVERFLOW = "The values overflow double precision; scale the data."
 
 
 class Claim(Enum):
@@ -28,7 +33,13 @@ class Claim(Enum):
     OPTIMAL = "The point is optimal within the tolerance."
     SUBOPTIMAL_BY = "The point is feasible and within the stated amount of the optimum."
     STATIONARY = "The point is a fixed point of its outer loop, optimal for its assignment."
+    SOLVERS_WORD = "A solver states that the point is optimal within the tolerance; that is not proven here."
+    CONDITIONS = "The optimality conditions hold within the tolerance; no bound is proven."
     INFEASIBLE = "No point is feasible: the multipliers form a ray that proves it."
+    CONTRADICTION = (
+        "The value lies below the bound by more than rounding, so one of them is not what it is said to be: "
+        "nothing is proven about the point."
+    )
     NONE = "Nothing is proven about the point."
 
     def __str__(self) -> str:
@@ -78,10 +89,12 @@ class Certificate:
     claim : Claim
         What is proven.
     primal_value : float
-        Objective at the point, with the slacks recomputed from the data. Where the point breaks a
-        hard row, it is the objective at the nearest feasible point on its ray.
+        Objective at the point, with the slacks recomputed from the data and raised by the rounding of its
+        evaluation. Where the point breaks a hard row, it is the objective at the nearest feasible point on
+        its ray.
     dual_value : float
-        A proven bound on the optimum: the dual objective at an exactly feasible dual point.
+        A proven bound on the optimum: the dual objective at an exactly feasible dual point, lowered by the
+        rounding of its evaluation.
     residuals : tuple of Residual
         Every optimality condition that the vectors given let one check.
     tol : float
@@ -92,6 +105,10 @@ class Certificate:
         Anything a reader should know, as a sentence.
     sense : str
         ``"minimise"`` or ``"maximise"``: on which side of the optimum the point's value lies.
+    rounding : float
+        By how much the two values were moved apart, in all, to be true of real numbers.
+    stated : float or None
+        A bound that only a solver states. It is shown, and nothing is proven by it.
     """
 
     program: str
@@ -103,6 +120,8 @@ class Certificate:
     scope: str = "the program"
     note: str = ""
     sense: str = "minimise"
+    rounding: float = 0.0
+    stated: float | None = None
 
     @property
     def gap(self) -> float:
@@ -154,6 +173,8 @@ class Certificate:
             "dual_value": self.dual_value,
             "gap": self.gap,
             "relative_gap": self.relative_gap,
+            "rounding": self.rounding,
+            "stated": self.stated,
             "tol": self.tol,
             "worst": None if worst is None else worst.label,
             "residuals": [vars(residual) for residual in self.residuals],
@@ -179,6 +200,9 @@ class Certificate:
             )
         table.add_row("value", "primal", f"{self.primal_value:.10g}", "", "", "")
         table.add_row("value", "dual bound", f"{self.dual_value:.10g}", "", "", "")
+        table.add_row("value", "rounding", f"{self.rounding:.2e}", "", "", "")
+        if self.stated is not None:
+            table.add_row("value", "stated", f"{self.stated:.10g}", "", "", "")
         table.add_row(
             "gap", "", f"{self.gap:.2e}", f"{self.relative_gap:.2e}", "", _mark(self.relative_gap, self.tol)
         )
@@ -212,23 +236,90 @@ def residual(condition: str, row: str, violation: NDArray[Any], scale: float) ->
         Size of the quantities compared; 0 where there is nothing to compare with.
     """
     flat = np.atleast_1d(violation).ravel()
-    at = int(np.argmax(flat))
-    value = max(float(flat[at]), 0.0) + 0.0  # never -0.0
-    worst = at if value > 0 and flat.size > 1 else None
-    return Residual(condition, row, value, value / scale if scale > 0 else value, worst)
+    at = int(np.argmax(flat))  # the first NaN, where there is one
+    value = flat[at] if np.isnan(flat[at]) else max(float(flat[at]), 0.0) + 0.0  # never -0.0
+    worst = at if not value <= 0 and flat.size > 1 else None
+    return Residual(condition, row, float(value), float(value / scale if scale > 0 else value), worst)
 
 
-def convex_claim(feasible: bool, residuals: Sequence[Residual], gap: float, tol: float) -> Claim:
-    """What a relative gap to a proven bound and the residuals prove about a point of a convex program."""
-    if not feasible:
-        return Claim.NONE
-    optimal = gap <= tol and all(r.relative <= tol for r in residuals)
-    return Claim.OPTIMAL if optimal else Claim.SUBOPTIMAL_BY
+def conclude(
+    program: str,
+    primal: Ball | float,
+    dual: Ball | float,
+    residuals: Sequence[Residual],
+    tol: float,
+    *,
+    feasible: bool = True,
+    reached: Claim = Claim.OPTIMAL,
+    scope: str = "",
+    notes: Sequence[str] = (),
+    stated: float | None = None,
+) -> Certificate:
+    """The certificate that values and residuals amount to: the one place where a claim is made.
+
+    Parameters
+    ----------
+    program : str
+        The program the point belongs to, a minimisation.
+    primal, dual : Ball or float
+        Value of the point and bound on the optimum. Of a ball the safe end is taken: the upper one of the
+        value, the lower one of the bound. A plain number counts as exact.
+    residuals : sequence of Residual
+        Every optimality condition checked.
+    tol : float
+        Relative tolerance of the gap and of every residual.
+    feasible : bool
+        Whether the point keeps its hard rows; otherwise nothing is claimed.
+    reached : Claim
+        What is proven where gap and residuals are within `tol`.
+    scope : str
+        What the bound is a bound on; the program by default.
+    notes : sequence of str
+        Sentences for the reader; those that are empty are left out.
+    stated : float, optional
+        A bound that only a solver states. Where it is attained and the proven one is not, the claim is
+        ``solvers_word``; where it lies above the value of a feasible point, it is ignored.
+    """
+    primal, dual = Ball.of(primal), Ball.of(dual)
+    p, d = float(primal.upper if primal.rad else primal.mid), float(dual.lower if dual.rad else dual.mid)
+    notes = [note for note in notes if note]
+    known = stated is not None and not np.isnan(stated)
+    if stated is not None and (not known or stated > p + tol * abs(p)):
+        notes += [_REFUTED] if known else []
+        stated = None
+    exact = all(r.relative <= tol for r in residuals)
+    if np.isnan([p, d]).any() or np.isinf(p):
+        claim = Claim.NONE
+        notes = notes or [_OVERFLOW]
+    elif not feasible:
+        claim = Claim.NONE
+    elif p < d:
+        claim = Claim.CONTRADICTION
+    elif exact and relative_gap(p, d) <= tol:
+        claim = reached
+    elif exact and stated is not None and relative_gap(p, stated) <= tol:
+        claim = Claim.SOLVERS_WORD
+    else:
+        claim = Claim.SUBOPTIMAL_BY if d > -np.inf else Claim.NONE
+    return Certificate(
+        program=program,
+        claim=claim,
+        primal_value=p,
+        dual_value=d,
+        residuals=tuple(residuals),
+        tol=tol,
+        scope=scope or program,
+        note=" ".join(notes),
+        rounding=float(np.nan_to_num(primal.rad + dual.rad, posinf=np.inf)),
+        stated=stated,
+    )
 
 
 def relative_gap(primal_value: float, dual_value: float) -> float:
-    """``|p - d| / max(|p|, |d|)``, and 0 where both are 0."""
+    """``|p - d| / max(|p|, |d|)``, 0 where both are 0, and infinite where one of them is."""
     scale = max(abs(primal_value), abs(dual_value))
+    if not np.isfinite(scale):
+        return np.inf
     difference = abs(primal_value - dual_value)
     return difference / scale if scale > 0 else difference
 

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.arguments import real_number
 from formulations.centred_kernel import CentredKernel
-from formulations.recovery import as_data
+from formulations.recovery import as_costs, as_data
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
+from polyopt.certificates.given import checked_vector
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.certificates.rounding import Ball
+from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd
 
 if TYPE_CHECKING:
@@ -71,13 +75,11 @@ def certify_svm(
         Wrong shapes or values, or a Gram matrix that :func:`polyopt.kernels.require_psd` refuses.
     """
     X, y = as_data(X, y)
-    gram = _gram(X, kernel, precomputed)
-    geometry: Geometry = LinearGeometry(X) if gram is None else KernelGeometry(gram)
-    program = HingeProgram("the SVM", geometry, y, _costs(C, len(y)))
-    n, m = len(y), X.shape[1] if gram is None else len(y)
-    return certify_hinge(
-        program, v=_vector("w", w, m), b=b, alpha=_vector("alpha", alpha, n), tol=tol, max_iter=max_iter
-    )
+    geometry = _geometry(X, kernel, precomputed)
+    program = HingeProgram("the SVM", geometry, y, as_costs(C, len(y), hard=True))
+    v = _vector_of(geometry, w)
+    its = checked_vector("alpha", alpha, y.shape)
+    return certify_hinge(program, v=v, b=_moved(geometry, v, b), alpha=its, tol=tol, max_iter=max_iter)
 
 
 def certify_sigma_svm(
@@ -104,12 +106,12 @@ def certify_sigma_svm(
     D : float
         Share of the output variance in the regulariser, within [0, 1].
     w : array_like, optional
-        Normal vector (m,); with `kernel` or `precomputed`, expansion coefficients (n,) in the Sigma
-        kernel.
+        Normal vector (m,); with `kernel` or `precomputed`, coefficients (n,) of the samples in feature
+        space, ``sum_i w_i phi(x_i)``.
     b : float, optional
         Intercept for centred inputs.
     weights : array_like of shape (n,), optional
-        Weights of the samples in mean and covariance.
+        Weights of the samples in mean and covariance, positive.
 
     Raises
     ------
@@ -117,19 +119,20 @@ def certify_sigma_svm(
         As in :func:`certify_svm`, or more than 20,000 samples with a kernel.
     """
     X, y = as_data(X, y)
-    if not 0.0 <= D <= 1.0:
-        raise ValueError(f"D must lie in [0, 1], not {D!r}")
-    gram = _gram(X, kernel, precomputed)
+    D = real_number("D", D, 0.0, 1.0)
+    s = np.ones(len(y)) if weights is None else as_costs(weights, len(y))
+    if (s == 0).any():
+        raise ValueError("weights must be positive; drop the samples whose weight is zero")
     geometry: Geometry
-    if gram is None:
-        geometry = LinearGeometry(X, D, _vector("weights", weights, X.shape[0]))
+    if kernel is None and not precomputed:
+        geometry = SigmaLinearGeometry(X, D, s)
     else:
-        geometry = KernelGeometry(CentredKernel(_whole(gram), weights).gram(D))
-    program = HingeProgram("the Sigma-SVM", geometry, y, _costs(C, len(y)))
-    n, m = len(y), X.shape[1] if gram is None else len(y)
-    return certify_hinge(
-        program, v=_vector("w", w, m), b=b, alpha=_vector("alpha", alpha, n), tol=tol, max_iter=max_iter
-    )
+        gram, short = _gram(X, kernel, precomputed)
+        geometry = SigmaKernelGeometry(gram, D, s, CentredKernel(_whole(gram), s).factors, short)
+    program = HingeProgram("the Sigma-SVM", geometry, y, as_costs(C, len(y), hard=True))
+    v = checked_vector("w", w, (X.shape[1] if isinstance(geometry, SigmaLinearGeometry) else len(y),))
+    its = checked_vector("alpha", alpha, y.shape)
+    return certify_hinge(program, v=v, b=b, alpha=its, tol=tol, max_iter=max_iter)
 
 
 def certify_rmm(
@@ -160,33 +163,47 @@ def certify_rmm(
         Multipliers of the upper and the lower bound; zero where not given.
     """
     X, y = as_data(X, y)
-    if not B >= 0:
-        raise ValueError(f"B must be at least 0, not {B!r}")
-    gram = _gram(X, kernel, precomputed)
-    geometry: Geometry = LinearGeometry(X) if gram is None else KernelGeometry(gram)
-    program = HingeProgram("the Relative Margin Machine", geometry, y, _costs(C, len(y)), float(B))
-    n, m = len(y), X.shape[1] if gram is None else len(y)
+    B = real_number("B", B, 0.0, infinite=True)
+    geometry = _geometry(X, kernel, precomputed)
+    program = HingeProgram("the Relative Margin Machine", geometry, y, as_costs(C, len(y), hard=True), B)
+    v = _vector_of(geometry, w)
     return certify_hinge(
         program,
-        v=_vector("w", w, m),
-        b=b,
-        alpha=_vector("alpha", alpha, n),
-        lam=_vector("lam", lam, n),
-        lam_star=_vector("lam_star", lam_star, n),
+        v=v,
+        b=_moved(geometry, v, b),
+        alpha=checked_vector("alpha", alpha, y.shape),
+        lam=checked_vector("lam", lam, y.shape),
+        lam_star=checked_vector("lam_star", lam_star, y.shape),
         tol=tol,
         max_iter=max_iter,
     )
 
 
-def _gram(X: Any, kernel: Kernel | None, precomputed: bool) -> Gram | None:
-    """The Gram matrix of a kernel machine, checked; None for linear features."""
+def _gram(X: Any, kernel: Kernel | None, precomputed: bool) -> tuple[Gram, float]:
+    """The Gram matrix of a kernel machine, checked, and how far it may be from semidefinite."""
     if kernel is not None and precomputed:
         raise ValueError("kernel must be None where X is a Gram matrix (precomputed=True)")
-    if kernel is None and not precomputed:
-        return None
     gram: Gram = MatrixGram(X) if kernel is None else SampleGram(X, kernel)
-    require_psd(gram)
-    return gram
+    return gram, require_psd(gram)
+
+
+def _geometry(X: Any, kernel: Kernel | None, precomputed: bool) -> LinearGeometry | KernelGeometry:
+    if kernel is None and not precomputed:
+        return LinearGeometry(X, centred=True)
+    return KernelGeometry(*_gram(X, kernel, precomputed))
+
+
+def _vector_of(geometry: LinearGeometry | KernelGeometry, w: ArrayLike | None) -> NDArray[Any] | None:
+    size = len(geometry.centre) if isinstance(geometry, LinearGeometry) else geometry.n
+    return checked_vector("w", w, (size,))
+
+
+def _moved(geometry: LinearGeometry | KernelGeometry, v: NDArray[Any] | None, b: float | None) -> Ball | None:
+    """The intercept for samples less the geometry's centre."""
+    if b is None:
+        return None
+    given = real_number("b", b)
+    return Ball(given) if v is None else geometry.moved(v, given)
 
 
 def _whole(gram: Gram) -> NDArray[Any]:
@@ -200,23 +217,3 @@ def _whole(gram: Gram) -> NDArray[Any]:
         return gram.K
     every = np.arange(gram.n)
     return gram.panel(every, np.float64).rows(every)
-
-
-def _vector(name: str, values: ArrayLike | None, size: int) -> NDArray[Any] | None:
-    """A vector the caller gave, checked; None where it was not given."""
-    if values is None:
-        return None
-    vector = np.asarray(values, dtype=float)
-    if vector.shape != (size,):
-        raise ValueError(f"{name} must have shape ({size},), not {vector.shape}")
-    if not np.isfinite(vector).all():
-        raise ValueError(f"{name} must be finite; it has NaN or infinite values")
-    return vector
-
-
-def _costs(C: ArrayLike, n: int) -> NDArray[Any]:
-    """Costs per sample; unlike a program's, they may be infinite."""
-    costs = np.broadcast_to(np.asarray(C, dtype=float), (n,)).copy()
-    if np.isnan(costs).any() or (costs < 0).any() or not costs.any():
-        raise ValueError(f"C must be positive (per sample: not all zero), not {C!r}")
-    return costs

@@ -9,7 +9,16 @@ from polyopt.certificates.certificate import Certificate, Claim, Residual
 
 __all__ = ["combine"]
 
-_WEAKEST_FIRST = (Claim.NONE, Claim.INFEASIBLE, Claim.SUBOPTIMAL_BY, Claim.STATIONARY, Claim.OPTIMAL)
+_WEAKEST_FIRST = (
+    Claim.CONTRADICTION,
+    Claim.NONE,
+    Claim.INFEASIBLE,
+    Claim.SUBOPTIMAL_BY,
+    Claim.CONDITIONS,
+    Claim.STATIONARY,
+    Claim.SOLVERS_WORD,
+    Claim.OPTIMAL,
+)
 
 
 def combine(

@@ -10,8 +10,9 @@ the SVM of cost C/2: values and violations are doubled here. With loss="max" the
 negative's slack, and its multipliers must add up to C_i at most; with margin="worst" they share the
 margin budget, and nothing else is different.
 
-A search over the assignments may supply a bound on all of them (:mod:`polyopt.outer.cpm_global`). It is
-not proven here, and the certificate says so.
+A bound on all assignments that a caller hands in is shown as a solver's word. That of this package's own
+branch and bound (:mod:`polyopt.outer.cpm_global`) is a proof, each of its bounds lowered by its rounding:
+:func:`certify_cpm_search` takes it, and the certificate says what it rests on.
 """
 
 from __future__ import annotations
@@ -21,27 +22,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.polytope import answers, check_loss, lift, natural_assignment, objective, shares
+from formulations.arguments import real_number
+from formulations.polytope import answers, check_loss, lift, natural_assignment, shares
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.ascent import ascend
-from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
+from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.cpm_point import CpmPoint, bound_of, check_coupled, check_margin, pulls
 from polyopt.certificates.geometry import LinearGeometry
+from polyopt.certificates.given import checked_faces, checked_iterations, checked_tol
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.polytope import Loss
+    from formulations.solution import Solution
     from polyopt.certificates.cpm_point import Margin
 
     Vector = NDArray[np.float64]
 
-__all__ = ["certify_cpm"]
+__all__ = ["certify_cpm", "certify_cpm_search"]
 
 _NAME = "the Convex Polytope Machine"
-_ROUNDING = 1e-9  # relative, by which a bound may exceed the value of a point
 _LARGE = 500_000  # entries of X above which the bound is sought one multiplier at a time
+_STATED = "The bound on all assignments is the word of whoever handed it in; 0 alone is proven."
+_SEARCHED = (
+    "The bound is that of this package's own branch and bound over all assignments, each of its bounds "
+    "lowered by the rounding of its evaluation; it is not computed anew here."
+)
 
 
 def certify_cpm(
@@ -81,8 +90,7 @@ def certify_cpm(
     margin : {"total", "worst"}
         Whether the squared norms of all faces are paid for, or the largest.
     global_bound : float, optional
-        A bound on the optimum over all assignments, which a search found
-        (:func:`polyopt.outer.cpm_global.solve_cpm_global`); for loss="sum" and margin="total".
+        A bound on the optimum over all assignments that somebody states; for loss="sum" and margin="total".
     tol : float
         Relative tolerance for the gap and for every residual.
     max_iter : int
@@ -93,90 +101,129 @@ def certify_cpm(
     Certificate
         ``stationary`` if the point is optimal for its assignment and its assignment for it, within
         `tol`; with one face then ``optimal``. Otherwise ``suboptimal_by``, within the fixed
-        assignment. With `global_bound` the point is held to that instead: ``optimal`` or
-        ``suboptimal_by`` among all assignments, if what searched for the bound is right.
+        assignment. With `global_bound` the point is held to that instead: ``solvers_word`` where it is
+        attained, as nothing here proves it.
 
     Raises
     ------
     ValueError
         `global_bound` is above the value of the point, or of the one that `alpha` implies: then it
-        bounds another program, or is wrong.
+        bounds another program, or is wrong. Anything given that is not finite, real and of its shape.
     """
-    X, y = as_data(X, y)
-    check_loss(loss)
-    check_margin(margin)
-    if W is None and alpha is None:
-        raise ValueError("a certificate needs a primal point (W), multipliers (alpha), or both")
-    n, m = X.shape
-    geometry = LinearGeometry(lift(X))
-    if alpha is not None:
-        alpha = _matrix("alpha", alpha, (n, None))
-    implied = W is None
-    if W is None:
-        assert alpha is not None
-        W = _implied(geometry, y, alpha, margin)
-    W = _matrix("W", W, (None if alpha is None else alpha.shape[1], m + 1))
-    costs = as_costs(C, n)
-    if assignment is None:
-        assignment = natural_assignment(X, y, W)
-        if alpha is not None:
-            assignment = np.where(alpha.max(axis=1) > tol * costs, alpha.argmax(axis=1), assignment)
-    point = CpmPoint(geometry, y, costs, answers(y, len(W), assignment), W, alpha, implied)
-    residuals: list[Residual] = []
-    primal_value = point.value(loss, margin)
-    if alpha is None:
-        bound = _bound_without_multipliers if margin == "total" else _worst_bound_without_multipliers
-        dual_value = bound(point, loss, tol, max_iter)
-    elif loss == "sum" and margin == "total":
-        dual_value, residuals = _check_sum(point, alpha, tol)
-    else:
-        dual_value, residuals = check_coupled(point, alpha, loss, margin)
-    single = len(W) == 1
-    if not single:
-        residuals.append(_assignment_residual(point))
-    proven = relative_gap(primal_value, dual_value) <= tol and all(r.relative <= tol for r in residuals)
-    reached = Claim.OPTIMAL if single else Claim.STATIONARY
-    certificate = Certificate(
-        program=f"{_NAME}, loss={loss!r}" + (", margin='worst'" if margin == "worst" else ""),
-        claim=reached if proven else Claim.SUBOPTIMAL_BY,
-        primal_value=primal_value,
-        dual_value=dual_value,
-        residuals=tuple(residuals),
-        tol=tol,
-        scope=_NAME if single else "the fixed-assignment program",
-        note="" if single else "Another assignment may have a lower optimum.",
+    point, certificate = _certified(
+        X, y, C, W=W, alpha=alpha, assignment=assignment, loss=loss, margin=margin, tol=tol, max_iter=max_iter
     )
     if global_bound is None:
         return certificate
     if (loss, margin) != ("sum", "total"):
         raise ValueError("global_bound is for loss='sum' and margin='total', which the search minimises")
-    return _among_all_assignments(certificate, point, float(global_bound))
-
-
-def _among_all_assignments(certificate: Certificate, point: CpmPoint, bound: float) -> Certificate:
-    """The certificate with the bound that a search found, refused where the vectors disprove it."""
-    X, y = point.geometry.X[:, :-1], point.y
-    value = objective(X, y, point.W, point.C)
-    least = value
-    if point.alpha is not None:
-        implied = _implied(point.geometry, y, point.alpha, "total")
-        least = min(least, objective(X, y, implied, point.C))
-    if not bound <= least + _ROUNDING * abs(least):
+    bound = real_number("global_bound", global_bound, infinite=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = point.value_of_best_assignment()
+        least = float(value.upper)
+        if point.alpha is not None:
+            W = _implied(point.geometry, point.y, point.alpha, "total")
+            other = CpmPoint(point.geometry, point.y, point.C, point.Z, W, None, True)
+            least = min(least, float(other.value_of_best_assignment().upper))
+    if bound > least:
         raise ValueError(
             f"global_bound must be at most {least:.10g}, which a point at hand attains, not {bound!r}: "
             "a bound on another program (other data, C or n_faces), or a wrong one"
         )
-    bound = min(bound, value)
-    close = relative_gap(value, bound) <= certificate.tol
-    sound = all(r.relative <= certificate.tol for r in certificate.residuals)
-    return replace(
-        certificate,
-        claim=Claim.OPTIMAL if close and sound else Claim.SUBOPTIMAL_BY,
-        primal_value=value,
-        dual_value=bound,
-        scope=_NAME,
-        note="The bound comes from a search over all assignments, not from these vectors.",
+    return conclude(
+        _NAME, value, Ball(0.0), certificate.residuals, certificate.tol, notes=[_STATED], stated=bound
     )
+
+
+def certify_cpm_search(X: Any, y: ArrayLike, C: ArrayLike, found: Solution, tol: float = 1e-6) -> Certificate:
+    """Certify what this package's own branch and bound found, among all assignments.
+
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m)
+        The training data, as the search had them.
+    y : array_like of shape (n,)
+        Labels: -1 inside, +1 outside.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    found : Solution
+        What :func:`polyopt.outer.cpm_global.solve_cpm_global` returned for these data: its point, multipliers
+        and bound, which is safe from rounding.
+    tol : float
+        Relative tolerance for the gap and for every residual.
+
+    Returns
+    -------
+    Certificate
+        ``optimal`` among all assignments if the point attains the bound, else ``suboptimal_by``.
+    """
+    point, certificate = _certified(
+        X, y, C, W=found["W"], alpha=found.duals["margin"], assignment=found["assignment"], tol=tol
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = point.value_of_best_assignment()
+    bound = 0.0 if found.bound is None else float(found.bound)
+    return conclude(_NAME, value, bound, certificate.residuals, certificate.tol, notes=[_SEARCHED])
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _certified(
+    X: Any,
+    y: ArrayLike,
+    C: ArrayLike,
+    *,
+    W: ArrayLike | None = None,
+    alpha: ArrayLike | None = None,
+    assignment: ArrayLike | None = None,
+    loss: Loss = "sum",
+    margin: Margin = "total",
+    tol: float = 1e-6,
+    max_iter: int = 2000,
+) -> tuple[CpmPoint, Certificate]:
+    """The point, and its certificate within the fixed assignment."""
+    X, y = as_data(X, y)
+    check_loss(loss)
+    check_margin(margin)
+    if W is None and alpha is None:
+        raise ValueError("a certificate needs a primal point (W), multipliers (alpha), or both")
+    tol, max_iter = checked_tol(tol), checked_iterations(max_iter)
+    n, m = X.shape
+    geometry = LinearGeometry(lift(X))
+    given = None if alpha is None else checked_faces("alpha", alpha, n, None)
+    implied = W is None
+    if W is None:
+        assert given is not None
+        W = _implied(geometry, y, given, margin)
+    W = checked_faces("W", W, None if given is None else given.shape[1], m + 1)
+    costs = as_costs(C, n)
+    if assignment is None:
+        assignment = natural_assignment(X, y, W)
+        if given is not None:
+            assignment = np.where(given.max(axis=1) > tol * costs, given.argmax(axis=1), assignment)
+    point = CpmPoint(geometry, y, costs, answers(y, len(W), assignment), W, given, implied)
+    residuals: list[Residual] = []
+    primal_value = point.value(loss, margin)
+    if given is None:
+        bound = _bound_without_multipliers if margin == "total" else _worst_bound_without_multipliers
+        dual_value = bound(point, loss, tol, max_iter)
+    elif loss == "sum" and margin == "total":
+        dual_value, residuals = _check_sum(point, given, tol)
+    else:
+        dual_value, residuals = check_coupled(point, given, loss, margin)
+    single = len(W) == 1
+    if not single:
+        residuals.append(_assignment_residual(point))
+    certificate = conclude(
+        f"{_NAME}, loss={loss!r}" + (", margin='worst'" if margin == "worst" else ""),
+        primal_value,
+        dual_value,
+        residuals,
+        tol,
+        reached=Claim.OPTIMAL if single else Claim.STATIONARY,
+        scope=_NAME if single else "the fixed-assignment program",
+        notes=[] if single else ["Another assignment may have a lower optimum."],
+    )
+    return point, certificate
 
 
 def _implied(geometry: LinearGeometry, y: Vector, alpha: Vector, margin: Margin) -> Vector:
@@ -188,17 +235,6 @@ def _implied(geometry: LinearGeometry, y: Vector, alpha: Vector, margin: Margin)
     return 0.5 * v
 
 
-def _matrix(name: str, values: ArrayLike, shape: tuple[int | None, int | None]) -> Vector:
-    matrix = np.asarray(values, dtype=float)
-    fits = matrix.ndim == 2 and all(
-        want in (None, have) for want, have in zip(shape, matrix.shape, strict=True)
-    )
-    if not fits or not np.isfinite(matrix).all():
-        wanted = " x ".join("K" if size is None else str(size) for size in shape)
-        raise ValueError(f"{name} must be finite, of shape {wanted}; its shape is {matrix.shape}")
-    return matrix
-
-
 def _assignment_residual(point: CpmPoint) -> Residual:
     """By how much a positive's hinge would fall on its best face."""
     hinge, positive = point.hinge, point.y > 0
@@ -206,21 +242,20 @@ def _assignment_residual(point: CpmPoint) -> Residual:
     return residual("stationarity", "assignment", gain, 1.0)
 
 
-def _check_sum(point: CpmPoint, alpha: Vector, tol: float) -> tuple[float, list[Residual]]:
-    """One hinge program per face; their bounds add up."""
-    bound, residuals = 0.0, []
+def _check_sum(point: CpmPoint, alpha: Vector, tol: float) -> tuple[Ball, list[Residual]]:
+    """The bound of all faces, and the conditions of one hinge program per face."""
+    residuals: list[Residual] = []
     for k, (w, costs) in enumerate(zip(point.W, point.costs.T, strict=True)):
         v = None if point.implied else w
         certificate = certify_hinge(_face(point, costs), v=v, alpha=alpha[:, k] / 2, tol=tol)
-        bound += 2 * certificate.dual_value
         residuals += [replace(r, row=f"{r.row}(face {k})", value=2 * r.value) for r in certificate.residuals]
-    return bound, residuals
+    return bound_of(point, alpha, "sum", "total"), residuals
 
 
-def _bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter: int) -> float:
-    """The sum of the faces' bounds, each by ascent on its own dual.
+def _bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter: int) -> Ball:
+    """The bound at multipliers that ascent on the dual of each face finds.
 
-    With loss="max" they are made independent: the largest hinge of a negative is at least any
+    With loss="max" the faces are made independent: the largest hinge of a negative is at least any
     weighted mean of its hinges, so its cost may be split between the faces, here between those that
     it violates most.
     """
@@ -238,19 +273,20 @@ def _bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter
             costs if loss == "max" else point.C,
             len(point.W),
             point.Z.argmax(axis=1),
-            point.value(loss),
+            float(point.value(loss).mid),
             tol,
         )
-        return float(alpha.sum() - 0.25 * (pulls(point.geometry, point.y, alpha) ** 2).sum())
-    bound = 0.0
-    for w, face_costs in zip(point.W, costs.T, strict=True):
-        program, f = _face(point, face_costs), point.geometry.scores(w)
-        dual = ascend(program, w, f, program.primal_value(w, f), tol, max_iter)
-        bound += 2 * program.dual_value(program.repair(dual))
-    return bound
+        return bound_of(point, alpha, loss, "total")
+    alpha = np.zeros_like(costs)
+    for k, (w, face_costs) in enumerate(zip(point.W, costs.T, strict=True)):
+        # Half of the face's program is a hinge program: ½‖w‖² + Σ (c/2) ξ.
+        value = 0.5 * float(w @ w + face_costs @ hinge[:, k])
+        dual = ascend(_face(point, face_costs), w, np.asarray(X @ w), value, tol, max_iter)
+        alpha[:, k] = 2.0 * dual.alpha
+    return bound_of(point, alpha, loss, "total")
 
 
-def _worst_bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter: int) -> float:
+def _worst_bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter: int) -> Ball:
     """The dual program's value, at its solution made feasible; the coupled faces leave no simpler way."""
     from formulations.cpm_worst import fixed_assignment_dual
 

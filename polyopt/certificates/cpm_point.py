@@ -7,7 +7,8 @@ dual value is
     margin="total"   Σ α − ¼ Σ_k ‖v_k‖²
     margin="worst"   Σ α − ¼ (Σ_k ‖v_k‖)²,   with the shares θ_k = ‖v_k‖ / Σ_l ‖v_l‖,
 
-at any α within its caps; stationary is 2 θ_k W_k = v_k, with θ_k = 1 for the total.
+at any α within its caps; stationary is 2 θ_k W_k = v_k, with θ_k = 1 for the total. Values and bounds are
+balls (:mod:`polyopt.certificates.rounding`), whose safe ends are true of real numbers.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from formulations.polytope import shares
-from formulations.recovery import slacks
 from polyopt.certificates.certificate import Residual, residual
-from polyopt.certificates.geometry import LinearGeometry
+from polyopt.certificates.feasible import within_shared_caps
+from polyopt.certificates.rounding import Ball, product, transposed_product
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.polytope import Loss
+    from polyopt.certificates.geometry import LinearGeometry
 
     Vector = NDArray[np.float64]
     Margin = Literal["total", "worst"]
@@ -53,23 +55,39 @@ class CpmPoint:
     implied: bool  # W is what alpha implies
 
     @cached_property
-    def hinge(self) -> Vector:
+    def hinge_ball(self) -> Ball:
         """[1 − y_i W_k·x̃_i]_+, shape (n, K)."""
-        return slacks(np.asarray(self.geometry.X @ self.W.T), self.y[:, None])
+        return (1.0 - product(self.geometry.X, self.W.T).signed(self.y[:, None])).positive()
+
+    @property
+    def hinge(self) -> Vector:
+        """[1 − y_i W_k·x̃_i]_+ as computed, shape (n, K)."""
+        return self.hinge_ball.mid
 
     @property
     def costs(self) -> Vector:
         """C_i Z_ik, shape (n, K)."""
         return self.C[:, None] * self.Z
 
-    def value(self, loss: Loss, margin: Margin = "total") -> float:
+    def value(self, loss: Loss, margin: Margin = "total") -> Ball:
         """The objective for the assignment."""
-        hinge = self.hinge * self.Z
-        paid = (
-            np.where(self.y < 0, hinge.max(axis=1), hinge.sum(axis=1)) if loss == "max" else hinge.sum(axis=1)
-        )
-        squares = (self.W**2).sum(axis=1)
-        return float((squares.sum() if margin == "total" else squares.max()) + self.C @ paid)
+        hinge = self.hinge_ball.signed(self.Z)
+        paid = hinge.sum(axis=1)
+        if loss == "max":
+            shared, worst = self.y < 0, hinge.max(axis=1)
+            paid = Ball(np.where(shared, worst.mid, paid.mid), np.where(shared, worst.rad, paid.rad))
+        return self._size(margin) + paid.dot(self.C)
+
+    def value_of_best_assignment(self) -> Ball:
+        """The objective with each positive at the face where it pays least, for loss="sum"."""
+        hinge, positive = self.hinge_ball, self.y > 0
+        least, total = -((-hinge).max(axis=1)), hinge.sum(axis=1)
+        paid = Ball(np.where(positive, least.mid, total.mid), np.where(positive, least.rad, total.rad))
+        return self._size("total") + paid.dot(self.C)
+
+    def _size(self, margin: Margin) -> Ball:
+        squares = Ball(self.W).square_sum(axis=1)
+        return squares.sum() if margin == "total" else squares.max()
 
 
 def pulls(geometry: LinearGeometry, y: Vector, alpha: Vector) -> Vector:
@@ -77,20 +95,27 @@ def pulls(geometry: LinearGeometry, y: Vector, alpha: Vector) -> Vector:
     return np.asarray(geometry.X.T @ (alpha * y[:, None])).T
 
 
-def check_coupled(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> tuple[float, list[Residual]]:
+def check_coupled(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> tuple[Ball, list[Residual]]:
     """A proven bound, from alpha (n, K) made feasible, and the optimality conditions at alpha itself."""
     return bound_of(point, alpha, loss, margin), _residuals(point, alpha, loss, margin)
 
 
-def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> float:
-    """The dual value at alpha clipped to its caps and then shrunk to a negative's shared one."""
+def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Ball:
+    """The dual value at alpha clipped to its caps and then shrunk to a negative's shared one.
+
+    No value is below 0, which is the bound where the multipliers prove less.
+    """
     feasible = np.clip(alpha, 0.0, point.costs)
     if loss == "max":
-        total = feasible.sum(axis=1)
-        feasible *= np.divide(point.C, total, out=np.ones_like(total), where=total > point.C)[:, None]
-    lengths = np.linalg.norm(pulls(point.geometry, point.y, feasible), axis=1)
-    square = (lengths**2).sum() if margin == "total" else lengths.sum() ** 2
-    return float(feasible.sum() - 0.25 * square)
+        feasible = np.where((point.y < 0)[:, None], within_shared_caps(feasible, point.C), feasible)
+    pulled = transposed_product(point.geometry.X, feasible * point.y[:, None])
+    if margin == "total":
+        square = pulled.square_sum()
+    else:
+        length = pulled.norm(axis=0).sum()
+        square = length * length
+    found = Ball(feasible).sum() - 0.25 * square
+    return found if found.lower > 0.0 else Ball(0.0)
 
 
 def _residuals(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> list[Residual]:

@@ -3,6 +3,9 @@
 A hinge program needs a few operations of its feature space, whatever the space is. `v` stands for
 the vector that represents ``w``: ``w`` itself for linear features, expansion coefficients for a
 kernel. `beta` is a vector over the samples.
+
+What a value or a bound rests on comes as a :class:`~polyopt.certificates.rounding.Ball`: ``outputs``,
+``energy`` and ``price``. The rest guides ascents and measures residuals, in plain numbers.
 """
 
 from __future__ import annotations
@@ -13,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.recovery import moments
 from polyopt.certificates.products import Products
-from polyopt.kernels import as_gram, spread_samples
+from polyopt.certificates.rounding import Ball, product, transposed_product
+from polyopt.kernels import SampleGram, as_gram, middle_of, spread_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Geometry", "KernelGeometry", "LinearGeometry"]
+__all__ = ["Geometry", "KernelGeometry", "LinearGeometry", "largest_eigenvalue", "middle"]
 
 
 class Geometry(Protocol):
@@ -34,12 +37,20 @@ class Geometry(Protocol):
 
     n: int
     unit: float  # the size of the gradient of half the energy where the energy is 1
+    short: float  # how far the quadratic may be from convex: outputs(v) are off by short ‖v‖ in all besides
+    note: str  # what a reader should know about the bounds, as a sentence
 
     def prepare(self, *vectors: Vector) -> None:
         """Be told which v and beta will be asked about, so that one pass over the data may do."""
 
     def scores(self, v: Vector) -> Vector:
         """``w'phi(x_i)`` for every sample, shape (n,)."""
+
+    def outputs(self, v: Vector) -> Ball:
+        """:meth:`scores`, with their rounding, for the matrix as it is given."""
+
+    def moved(self, v: Vector, intercept: float) -> Ball:
+        """The intercept for samples as :meth:`scores` has them, from the one for samples as they are."""
 
     def gradient(self, v: Vector) -> Vector:
         """Gradient of half the energy."""
@@ -56,70 +67,116 @@ class Geometry(Protocol):
     def represent(self, beta: Vector) -> Vector:
         """The v whose gradient is ``pull(beta)``: the minimiser of the Lagrangian."""
 
-    def energy(self, v: Vector) -> float:
+    def energy(self, v: Vector) -> Ball:
         """Twice the regulariser: ``||w||^2``, or its like in another metric."""
+
+    def price(self, beta: Vector) -> Ball:
+        """The energy of ``represent(beta)``, or more: what a dual objective pays, twice."""
+
+    def sizes(self) -> Vector:
+        """Norms of the samples in the metric that :meth:`price` is taken in, or more; shape (n,)."""
 
     def curvature(self) -> float:
         """Estimate of the largest eigenvalue of ``beta -> scores(represent(beta))``."""
 
 
-class LinearGeometry:
-    """Linear features in the metric ``(1-D) I + D Sigma``; the plain norm at D = 0.
+def middle(X: Any) -> Vector | None:
+    """A point amid dense samples to take them from, or None: sparse ones stay where they are.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n, m)
         Samples.
-    D : float, optional
-        The Sigma-SVM's share. Given (even 0), scores are of centred samples, as in its eq. (3).
-    weights : ndarray of shape (n,), optional
-        Weights of the samples in mean and covariance.
+    """
+    if sp.issparse(X):
+        return None
+    return middle_of(X)
+
+
+class LinearGeometry:
+    """Linear features in the plain norm.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    centred : bool
+        Whether scores are of the samples less a point amid them (dense ones only). A program with a free
+        intercept is the same for both, and far from the origin only this one keeps its digits.
     """
 
-    def __init__(self, X: Any, D: float | None = None, weights: Vector | None = None):
+    note, short = "", 0.0
+
+    def __init__(self, X: Any, *, centred: bool = False):
         self.X = sp.csr_array(X, dtype=float) if sp.issparse(X) else np.asarray(X, dtype=float)
         self.n, m = self.X.shape
-        self.mean = np.zeros(m)
-        self.metric: Vector | None = None
-        if D is not None:
-            self.mean, Sigma = moments(self.X, weights)
-            self.metric = (1.0 - D) * np.eye(m) + D * Sigma
-        self.unit = 1.0 if self.metric is None else float(np.sqrt(self.metric.diagonal().max()))
+        self._shift = middle(self.X) if centred else None
+        self.centre = np.zeros(m) if self._shift is None else self._shift
+        self.unit = 1.0
 
     def prepare(self, *vectors: Vector) -> None:
         pass  # its products are cheap
 
     def scores(self, v: Vector) -> Vector:
-        return np.asarray(self.X @ v) - self.mean @ v
+        return (
+            np.asarray(self.X @ v) if self._shift is None else np.concatenate([r @ v for r in self._rows()])
+        )
+
+    def _rows(self) -> Iterator[Vector]:
+        """The samples less the point amid them, some at a time."""
+        for start in range(0, self.n, 4096):
+            yield self.X[start : start + 4096] - self.centre
+
+    def outputs(self, v: Vector) -> Ball:
+        return product(self.X, v, self._shift)
+
+    def moved(self, v: Vector, intercept: float) -> Ball:
+        return Ball(intercept) if self._shift is None else Ball(v).dot(self._shift) + intercept
 
     def gradient(self, v: Vector) -> Vector:
-        return v if self.metric is None else self.metric @ v
+        return v
 
     def pull(self, beta: Vector) -> Vector:
-        return np.asarray(self.X.T @ beta) - self.mean * beta.sum()
+        if self._shift is None:
+            return np.asarray(self.X.T @ beta)
+        parts = (rows.T @ beta[4096 * k : 4096 * (k + 1)] for k, rows in enumerate(self._rows()))
+        return np.add.reduce(list(parts))
 
     def columns(self, samples: NDArray[np.intp]) -> Vector:
         rows: Any = self.X[samples]
-        return (rows.toarray() if sp.issparse(rows) else rows).T - self.mean[:, None]
+        return (rows.toarray() if sp.issparse(rows) else rows - self.centre).T
 
     def pull_scale(self, beta: Vector) -> float:
-        size = np.abs(beta)
-        return float(np.max(abs(self.X).T @ size + np.abs(self.mean) * size.sum(), initial=0.0))
-
-    @cached_property
-    def _inverse(self) -> NDArray[Any]:
-        assert self.metric is not None
-        return np.linalg.pinv(self.metric, rcond=1e-12, hermitian=True)
+        size, found = np.abs(beta), np.zeros(self.X.shape[1])
+        for start in range(0, self.n, 4096):
+            rows = self.X[start : start + 4096]
+            found += abs(rows if sp.issparse(rows) else rows - self.centre).T @ size[start : start + 4096]
+        return float(np.max(found, initial=0.0))
 
     def represent(self, beta: Vector) -> Vector:
-        pulled = self.pull(beta)
-        return pulled if self.metric is None else self._inverse @ pulled
+        return self.pull(beta)
 
-    def energy(self, v: Vector) -> float:
-        return float(v @ self.gradient(v))
+    def energy(self, v: Vector) -> Ball:
+        return Ball(v).square_sum()
+
+    def price(self, beta: Vector) -> Ball:
+        return transposed_product(self.X, beta, self._shift).square_sum()
+
+    def sizes(self) -> Vector:
+        return self._norms
+
+    @cached_property
+    def _norms(self) -> Vector:
+        found = np.empty(self.n)
+        for start in range(0, self.n, 4096):
+            rows = self.X[start : start + 4096]
+            rows = abs(rows) if sp.issparse(rows) else rows - self.centre
+            squares = rows.multiply(rows) if sp.issparse(rows) else rows * rows
+            found[start : start + 4096] = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+        return found * (1.0 + 1e-12)
 
     def curvature(self) -> float:
-        return _largest_eigenvalue(lambda beta: self.scores(self.represent(beta)), self.n)
+        return largest_eigenvalue(lambda beta: self.scores(self.represent(beta)), self.n)
 
 
 class KernelGeometry:
@@ -130,19 +187,42 @@ class KernelGeometry:
     gram : Gram or array_like of shape (n, n)
         Symmetric positive semidefinite Gram matrix, whole or served by blocks: no more of it is
         computed than the columns of the samples in use, and no more kept than half a gigabyte.
+    short : float
+        How far below zero an eigenvalue of the matrix may lie, as :func:`polyopt.kernels.require_psd`
+        tells. Values and bounds then hold for every semidefinite matrix this near to it.
     """
 
-    def __init__(self, gram: Gram | Any):
-        self.gram = as_gram(gram)
+    def __init__(self, gram: Gram | Any, short: float = 0.0):
+        gram = as_gram(gram)
+        self.gram = gram.careful() if isinstance(gram, SampleGram) else gram
         self.n = self.gram.n
         self.unit = float(np.sqrt(max(self.gram.diagonal().max(), 0.0)))
+        self.note = ""
+        self.short = short
         self._products = Products(self.gram)
+        self._error, self._sizes = self.gram.entry_error()
+        diagonal = self.gram.diagonal()
+        if short > 1e-12 * self.n * float(np.abs(diagonal).max(initial=0.0)):
+            self.note = (
+                f"The Gram matrix has an eigenvalue near {-short:.2g}: what is said holds for every "
+                "semidefinite matrix within that distance of it."
+            )
 
     def prepare(self, *vectors: Vector) -> None:
         self._products.prepare(list(vectors))
 
     def scores(self, v: Vector) -> Vector:
         return self._products.of(v)
+
+    def outputs(self, v: Vector) -> Ball:
+        found = self._products.ball(v)
+        if not self._error:
+            return found
+        off = self._error * (self._sizes * float(self._sizes @ np.abs(v)))
+        return Ball(found.mid, found.rad + off * (1 + 1e-9))
+
+    def moved(self, v: Vector, intercept: float) -> Ball:
+        return Ball(intercept)
 
     def gradient(self, v: Vector) -> Vector:
         return self._products.of(v)
@@ -154,29 +234,49 @@ class KernelGeometry:
         return self._products.columns(samples)
 
     def pull_scale(self, beta: Vector) -> float:
-        return self._products.size(beta)
+        return float(self._products.terms(beta).max(initial=0.0))
 
     def represent(self, beta: Vector) -> Vector:
         return beta
 
-    def energy(self, v: Vector) -> float:
-        return max(float(v @ self._products.of(v)), 0.0)  # rounding must not make it negative
+    def energy(self, v: Vector) -> Ball:
+        found = Ball(v).dot(self.outputs(v))
+        found = Ball(found.mid, found.rad + self.short * float(v @ v) * (1 + 1e-9))
+        # A square: rounding must not make it negative.
+        return found if found.mid >= 0.0 else Ball(0.0, float(found.size))
+
+    def price(self, beta: Vector) -> Ball:
+        return self.energy(beta)
+
+    def sizes(self) -> Vector:
+        finite = np.isfinite(self._sizes).all()
+        found = self._sizes if finite else np.full(self.n, np.sqrt(np.abs(self.gram.diagonal()).max()))
+        return np.sqrt(found**2 + self.short) * (1 + 1e-9)
 
     def curvature(self) -> float:
         # For many samples from some of them, spread evenly: the mean outer product is about the same.
         some = spread_samples(self.n)
         K = self.gram.panel(some, np.float64).rows(some)
-        return self.n / len(some) * _largest_eigenvalue(lambda beta: K @ beta, len(some))
+        return self.n / len(some) * largest_eigenvalue(lambda beta: K @ beta, len(some))
 
 
-def _largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
-    """Largest eigenvalue of a semidefinite map on n numbers, from below, by power iteration."""
+def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
+    """Largest eigenvalue of a semidefinite map on n numbers, from below, by power iteration.
+
+    Parameters
+    ----------
+    product : callable
+        The map.
+    n : int
+        Its size.
+    """
     direction = np.cos(np.arange(n) + 1.0)  # no symmetry of the data is likely to hide from it
     largest = 0.0
     for _ in range(30):
         norm = float(np.linalg.norm(direction))
-        if norm == 0:
+        if norm == 0 or not np.isfinite(norm):
             break
         largest = norm
         direction = product(direction / norm)
-    return max(largest, float(np.linalg.norm(direction)))
+    last = float(np.linalg.norm(direction))
+    return max(largest, last) if np.isfinite(last) else largest

@@ -18,19 +18,17 @@ exactly feasible, or a residual of the optimality conditions between them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 
+from formulations.arguments import real_array, real_number
 from formulations.recovery import best_intercept, slacks
-from polyopt.certificates.certificate import (
-    Certificate,
-    Claim,
-    Residual,
-    convex_claim,
-    relative_gap,
-    residual,
-)
+from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
+from polyopt.certificates.given import checked_iterations, checked_tol, checked_vector
+from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +37,14 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["HingeProgram", "Multipliers", "certify_hinge"]
+__all__ = ["HingeProgram", "Multipliers", "balancing", "certify_hinge", "is_ray"]
+
+_BROKEN = "The point breaks its bounds; the value is of the point scaled back to them."
+_NO_RAY = "No multiple of the point keeps every hard row for certain."
+_HIDES = 1e-9  # rounding of an output from which on it may hide that a row is broken
+_TOO_LONG = 1e150  # to be squared
+_EXACT_TERMS = 1_000_000  # of rational sums, at most
+_DENOMINATOR = 10**6  # of a multiplier in units of the least one
 
 
 @dataclass(frozen=True)
@@ -92,15 +97,59 @@ class HingeProgram:
 
     def primal_value(self, v: Vector, f: Vector, shrink: float = 1.0) -> float:
         """Objective with the least slacks at ``shrink * v``, where the outputs are ``shrink * f``."""
-        xi = slacks(shrink * f, self.y)
-        paid = xi > 0
-        return 0.5 * shrink**2 * self.geometry.energy(v) + float(self.C[paid] @ xi[paid])
+        return float(self.value(v, Ball(f), shrink).mid)
+
+    def value(self, v: Vector, f: Ball, scale: float = 1.0) -> Ball:
+        """:meth:`primal_value` with its rounding, at ``scale * v``."""
+        xi = (1.0 - f * (scale * self.y)).positive()
+        soft = np.isfinite(self.C)
+        paid = xi[soft].dot(self.C[soft])
+        broken = bool((xi.mid[~soft] > 0.0).any())
+        if self.geometry.short:
+            # Of a matrix this near outputs differ by so much in all, and what is paid by this, at most.
+            costs = float(np.linalg.norm(self.C[soft][(xi.mid + xi.rad)[soft] > 0.0]))
+            off = self.geometry.short * scale * float(np.linalg.norm(v)) * costs * (1 + 1e-9)
+            paid = Ball(paid.mid, paid.rad + off)
+        energy = self.geometry.energy(v) * Ball(scale) * scale * 0.5
+        return energy + (Ball(np.inf) if broken else paid)
 
     def dual_value(self, dual: Multipliers) -> float:
-        """Dual objective; a bound on the optimum wherever the multipliers are feasible."""
-        v = self.geometry.represent(dual.beta(self.y))
-        bounds = float(dual.lam.sum() + dual.lam_star.sum())
-        return float(dual.alpha.sum()) - (self.B * bounds if bounds else 0.0) - 0.5 * self.geometry.energy(v)
+        """Dual objective at multipliers that are feasible but for rounding."""
+        return float(self.bound(dual).lower)
+
+    def bound(self, dual: Multipliers) -> Ball:
+        """Dual objective at feasible multipliers next to these; its lower end bounds the optimum.
+
+        The multipliers must keep their signs and caps. What rounding leaves of the balance Σ β_i = 0, real
+        multipliers near these pay for: those of the heavier side, shrunk a little, are in balance. The
+        objective is taken at these, and what the others differ by is in the radius.
+        """
+        geometry = self.geometry
+        beta = Ball(dual.alpha * self.y)
+        if np.isfinite(self.B):
+            beta = beta - dual.lam + dual.lam_star
+        pays = geometry.price(beta.mid)
+        gain = Ball(dual.alpha).sum()
+        if np.isfinite(self.B):
+            gain = gain - (Ball(dual.lam).sum() + Ball(dual.lam_star).sum()) * self.B
+        moved = beta.rad
+        if self.intercept:
+            off = float(beta.sum().size)
+            up = self.y > 0
+            heavy = max(dual.alpha[up].sum() + dual.lam_star.sum(), dual.alpha[~up].sum() + dual.lam.sum())
+            if off >= heavy:
+                return Ball(0.0)  # of no multipliers at all, which are in balance
+            share = off / heavy * (1 + 1e-9)
+            moved = moved + share * (dual.alpha + dual.lam + dual.lam_star)
+            gain = Ball(gain.mid, gain.rad + off * (1 + 1e-9))
+        # ‖Σ β φ‖ for the multipliers in balance is at most this much more.
+        more = float(moved @ geometry.sizes()) * (1 + 1e-9)
+        length = float(np.sqrt(max(float(pays.upper), 0.0)))
+        if not length + more < _TOO_LONG:
+            return Ball(0.0)  # of no multipliers at all; these overflow
+        extra = (2.0 * length * more + more**2) * (1 + 1e-9)
+        found = gain - 0.5 * Ball(pays.mid, pays.rad + extra)
+        return found if found.lower >= 0.0 else Ball(0.0)  # no multipliers at all are feasible too
 
     def best_intercept(self, v: Vector) -> float:
         """The intercept that is optimal for v; 0 where the program has none."""
@@ -108,11 +157,13 @@ class HingeProgram:
             return 0.0
         return best_intercept(self.geometry.scores(v), self.y, self.C, self.B)
 
-    def multipliers(self, alpha: Vector, lam: Vector | None, lam_star: Vector | None) -> Multipliers:
-        """Multipliers with zeros for those that are not given."""
-        zeros = np.zeros(self.geometry.n)
-        lam, lam_star = (zeros if part is None else np.asarray(part, dtype=float) for part in (lam, lam_star))
-        return Multipliers(np.asarray(alpha, dtype=float), lam, lam_star)
+    def multipliers(
+        self, alpha: Vector, lam: Vector | None = None, lam_star: Vector | None = None
+    ) -> Multipliers:
+        """Multipliers, checked, with zeros for those that are not given."""
+        families = (("alpha", alpha), ("lam", lam), ("lam_star", lam_star))
+        found = (checked_vector(name, part, self.y.shape) for name, part in families)
+        return Multipliers(*(np.zeros(len(self.y)) if part is None else part for part in found))
 
     def split(self, beta: Vector) -> Multipliers:
         """The multipliers that give the most for this beta: alpha takes what its cap lets it."""
@@ -142,7 +193,13 @@ class HingeProgram:
 
 
 def balancing(plus: float, minus: float) -> tuple[float, float]:
-    """Factors of at most 1 that make two non-negative sums equal by shrinking the larger one."""
+    """Factors of at most 1 that make two non-negative sums equal by shrinking the larger one.
+
+    Parameters
+    ----------
+    plus, minus : float
+        The sums.
+    """
     light = min(plus, minus)
     return (light / plus if plus > 0 else 0.0, light / minus if minus > 0 else 0.0)
 
@@ -151,7 +208,7 @@ def certify_hinge(
     program: HingeProgram,
     *,
     v: Vector | None = None,
-    b: float | None = None,
+    b: Ball | float | None = None,
     alpha: Vector | None = None,
     lam: Vector | None = None,
     lam_star: Vector | None = None,
@@ -166,8 +223,8 @@ def certify_hinge(
         The program and its data.
     v : ndarray, optional
         w (m,), or expansion coefficients (n,) for a kernel. By default what `alpha` implies.
-    b : float, optional
-        Intercept. By default the best one for v.
+    b : Ball or float, optional
+        Intercept, for the samples as the geometry scores them. By default the best one for v.
     alpha, lam, lam_star : ndarray of shape (n,), optional
         Multipliers. Without `alpha` the point is merely primal, and a dual bound is built for it.
     tol : float
@@ -179,65 +236,100 @@ def certify_hinge(
     -------
     Certificate
         ``optimal`` only if the gap and every residual that can be checked are within `tol`.
+
+    Raises
+    ------
+    ValueError
+        Neither v nor alpha, numbers that are not finite, or an argument out of its range.
     """
+    tol, max_iter = checked_tol(tol), checked_iterations(max_iter)
+    geometry, y = program.geometry, program.y
     if v is None and alpha is None:
         raise ValueError("a certificate needs a primal point (w and b), multipliers (alpha), or both")
-    geometry, y = program.geometry, program.y
+    if alpha is None and (lam is not None or lam_star is not None):
+        raise ValueError("lam and lam_star are multipliers beside alpha, which is not given")
     given = None if alpha is None else program.multipliers(alpha, lam, lam_star)
     implied = v is None
     if v is None:
         assert given is not None
         v = geometry.represent(given.beta(y))
+    v = real_array("w", v)
     asked = [] if given is None else [given.beta(y), program.repair(given).beta(y)]
     geometry.prepare(v, *asked)
-    f = geometry.scores(v) + (program.best_intercept(v) if b is None else b)
+    b = program.best_intercept(v) if b is None else b
+    b = b if isinstance(b, Ball) else Ball(real_number("b", b))
+    f = geometry.outputs(v) + b
 
     residuals = _primal_residuals(program, f)
-    reach = float(np.abs(f).max())
-    shrink = program.B / reach if reach > program.B else 1.0
-    primal_value = program.primal_value(v, f, shrink)
+    near = geometry.short * float(np.linalg.norm(v)) * (1 + 1e-9)
+    scale = _to_feasible(program, Ball(f.mid, f.rad + near))
+    primal = Ball(np.inf) if np.isinf(scale) else program.value(v, f, scale)
     feasible = all(r.relative <= tol for r in residuals)
 
     if given is None:
         from polyopt.certificates.ascent import ascend
 
-        dual_value = program.dual_value(ascend(program, v, f, primal_value, tol, max_iter))
+        dual = program.bound(ascend(program, v, f.mid, float(primal.upper), tol, max_iter))
     else:
-        dual_value = program.dual_value(program.repair(given))
+        repaired = program.repair(given)
+        dual = program.bound(repaired)
         residuals += _dual_residuals(program, given)
         if not implied:
-            residuals += _stationarity(program, v, given, primal_value)
-        residuals += _complementarity(program, f, given)
-        if _is_ray(program, given):
-            return Certificate(program.name, Claim.INFEASIBLE, primal_value, np.inf, tuple(residuals), tol)
-
-    return Certificate(
-        program=program.name,
-        claim=convex_claim(feasible, residuals, relative_gap(primal_value, dual_value), tol),
-        primal_value=primal_value,
-        dual_value=dual_value,
-        residuals=tuple(residuals),
-        tol=tol,
-        scope=program.name,
-        note=""
-        if feasible
-        else "The point breaks its bounds; the value is of the point scaled back to them.",
+            residuals += _stationarity(program, v, given, float(primal.mid))
+        residuals += _complementarity(program, f.mid, given)
+        if is_ray(program, given):
+            return Certificate(
+                program.name, Claim.INFEASIBLE, float(primal.upper), np.inf, tuple(residuals), tol
+            )
+    return conclude(
+        program.name,
+        primal,
+        dual,
+        residuals,
+        tol,
+        feasible=feasible,
+        notes=["" if feasible else _BROKEN, _NO_RAY if np.isinf(scale) else "", geometry.note],
     )
 
 
-def _primal_residuals(program: HingeProgram, f: Vector) -> list[Residual]:
-    """Hard rows only: slacks are recomputed, so the margin rows hold by construction."""
+def _to_feasible(program: HingeProgram, f: Ball) -> float:
+    """What to multiply the point by so that it keeps its hard rows for certain, rounding included.
+
+    Up, where a hard margin is short; else down, where an output is beyond its bound. Infinite, where one
+    asks for more than the other allows: no point on the ray is feasible for certain.
+    """
+    hard = np.isinf(program.C)
+    reach = float(f.size.max(initial=0.0))
+    least = float((program.y * f.mid - f.rad)[hard].min(initial=np.inf))
+    if least <= 0.0:
+        return np.inf
+    if least < 1.0:
+        stretch = float(1.0 / least) * (1 + 1e-15)
+        return stretch if stretch * reach * (1 + 1e-15) <= program.B else np.inf
+    if reach <= program.B:
+        return 1.0
+    return np.inf if hard.any() else float(program.B / reach) * (1 - 1e-15)
+
+
+def _primal_residuals(program: HingeProgram, f: Ball) -> list[Residual]:
+    """Hard rows only, at what the outputs may be: slacks are recomputed, so the margin rows hold."""
     found = []
     if np.isfinite(program.B):
         scale = max(program.B, 1.0)
         found += [
-            residual("primal", "bound_above", f - program.B, scale),
-            residual("primal", "bound_below", -f - program.B, scale),
+            residual("primal", "bound_above", _certain(f.mid - program.B, f.rad), scale),
+            residual("primal", "bound_below", _certain(-f.mid - program.B, f.rad), scale),
         ]
     hard = np.isinf(program.C)
     if hard.any():
-        found.append(residual("primal", "margin", np.where(hard, slacks(f, program.y), 0.0), 1.0))
+        short = _certain(1.0 - program.y * f.mid, f.rad)
+        found.append(residual("primal", "margin", np.where(hard, short, 0.0), 1.0))
     return found
+
+
+def _certain(violation: Vector, rad: Vector) -> Vector:
+    """Violations, at their worst where rounding hides them; what rounding alone makes of a row is none."""
+    return np.where(rad > _HIDES, violation + rad, violation)
 
 
 def _dual_residuals(program: HingeProgram, dual: Multipliers) -> list[Residual]:
@@ -301,12 +393,41 @@ def _complementarity(program: HingeProgram, f: Vector, dual: Multipliers) -> lis
     return found
 
 
-def _is_ray(program: HingeProgram, dual: Multipliers) -> bool:
-    """Whether the multipliers are a ray of the dual: w = 0, a positive gain, and no cap that ends it."""
-    if np.isfinite(program.C[dual.alpha > 0]).any():
+def is_ray(program: HingeProgram, dual: Multipliers) -> bool:
+    """Whether the multipliers are a ray of the dual: w = 0, a positive gain, and no cap that ends it.
+
+    Proven in rational arithmetic, for linear features: a vector that is merely next to zero proves no more
+    than that a feasible w is long. The multipliers are taken as multiples of the least of them, as a
+    solver's are off in their last digits.
+
+    Parameters
+    ----------
+    program : HingeProgram
+        The program.
+    dual : Multipliers
+        The multipliers.
+    """
+    X = getattr(program.geometry, "X", None)
+    weight = dual.alpha + dual.lam + dual.lam_star
+    used = np.flatnonzero(weight > 1e-9 * weight.max(initial=0.0))
+    if X is None or not len(used) or np.isfinite(program.C[dual.alpha > 0]).any():
         return False
-    repaired = program.repair(dual)
-    beta = repaired.beta(program.y)
-    gain = program.dual_value(repaired)
-    pulled = float(np.abs(program.geometry.pull(beta)).max(initial=0.0))
-    return gain > 0 and pulled <= 1e-9 * program.geometry.pull_scale(beta)
+    if len(used) * X.shape[1] > _EXACT_TERMS or (weight < 0).any():
+        return False
+    parts = [part[used] for part in (dual.alpha, dual.lam, dual.lam_star)]
+    exact = [[Fraction(float(x)) for x in part] for part in parts]
+    least = float(weight[used].min())
+    rounded = [[Fraction(float(x / least)).limit_denominator(_DENOMINATOR) for x in part] for part in parts]
+    for alpha, lam, lam_star in (exact, rounded):
+        beta = [a * int(y) - u + v for a, y, u, v in zip(alpha, program.y[used], lam, lam_star, strict=True)]
+        gain = sum(alpha)
+        if np.isfinite(program.B):
+            gain -= Fraction(program.B) * (sum(lam) + sum(lam_star))
+        if gain <= 0 or (program.intercept and sum(beta) != 0):
+            continue
+        rows = X[used].toarray() if sp.issparse(X) else X[used]
+        if all(
+            sum(b * Fraction(float(x)) for b, x in zip(beta, column, strict=True)) == 0 for column in rows.T
+        ):
+            return True
+    return False

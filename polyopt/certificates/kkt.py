@@ -2,24 +2,24 @@
 
 Where a family has its own certificate (hinge, one-norm, polytope), that one is stronger: it repairs
 the multipliers and so proves a bound. This one checks the Karush-Kuhn-Tucker conditions of the
-program as it is written, whatever it is, which for a convex program is proof of optimality.
+program as it is written, whatever it is. Where they held exactly, a convex program would be solved; as they
+hold to a tolerance, the claim is ``conditions`` and no bound is proven.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import scipy.sparse as sp
-
-from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
+from formulations.arguments import real_array
+from formulations.optimality import conditions
+from polyopt.certificates.certificate import Certificate, Claim, relative_gap, residual
+from polyopt.certificates.given import checked_tol
 
 if TYPE_CHECKING:
-    import cvxpy as cp
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.program import Program, Row
+    from formulations.program import Program
 
 __all__ = ["certify_program"]
 
@@ -29,9 +29,7 @@ def certify_program(
 ) -> Certificate:
     """Check the Karush-Kuhn-Tucker conditions of a program at a point.
 
-    With the Lagrangian of ``formulations.program``, every row gives a primal residual (its
-    violation), a sign residual (of its multiplier; for a matrix row, the least eigenvalue) and a
-    complementarity residual (multiplier times slack); every variable a stationarity residual.
+    The conditions themselves, and what each is measured against, are in ``formulations.optimality``.
 
     Parameters
     ----------
@@ -47,37 +45,25 @@ def certify_program(
     Returns
     -------
     Certificate
-        ``optimal`` or ``none``. The dual value is the Lagrangian at the point, which bounds the
-        optimum once the point is stationary.
+        ``conditions`` or ``none``. The dual value is the Lagrangian at the point, which would bound the
+        optimum if the point were stationary to the last digit.
+
+    Raises
+    ------
+    ValueError
+        A variable or a row without values, values of the wrong shape or not finite, or a tolerance out of
+        its range.
     """
-    program.assign(primal)
-    multipliers = {row.name: np.asarray(duals[row.name], dtype=float) for row in program.rows}
-    size = max(float(np.max(np.abs(v.value), initial=0.0)) for v in program.variables.values()) or 1.0
-    largest = max((float(np.max(np.abs(mu), initial=0.0)) for mu in multipliers.values()), default=0.0) or 1.0
-    sign = 1.0 if program.sense == "minimise" else -1.0
-    value = sign * float(program.objective.expr.value)
-    scale = abs(value) or 1.0
-
-    residuals: list[Residual] = []
-    lagrangian = value
-    gradient = _Gradient(program)
-    for term in _summands(program.objective.expr):  # one by one: what they cancel is not their scale
-        gradient.add(term, np.array([sign]))
-    for row in program.rows:
-        mu = multipliers[row.name]
-        term, found = _row_residuals(row, mu, size, largest, scale)
-        residuals += found
-        lagrangian += term
-        gradient.add(row.constraint.expr, -mu if _is_matrix(row) else mu)
-    residuals += gradient.residuals()
-
-    values = (sign * value, sign * lagrangian)
-    proven = all(r.relative <= tol for r in residuals) and relative_gap(*values) <= tol
+    tol = checked_tol(tol)
+    point = _checked("primal", primal, program.variables)
+    found = conditions(program, point, _checked("duals", duals, [row.name for row in program.rows]))
+    residuals = [residual(part.kind, part.row, part.violation, part.scale) for part in found.parts]
+    proven = all(r.relative <= tol for r in residuals) and relative_gap(found.value, found.lagrangian) <= tol
     return Certificate(
         program=program.name,
-        claim=Claim.OPTIMAL if proven else Claim.NONE,
-        primal_value=values[0],
-        dual_value=values[1],
+        claim=Claim.CONDITIONS if proven else Claim.NONE,
+        primal_value=found.value,
+        dual_value=found.lagrangian,
         residuals=tuple(residuals),
         tol=tol,
         scope=program.name,
@@ -85,63 +71,9 @@ def certify_program(
     )
 
 
-def _summands(expression: cp.Expression) -> list[cp.Expression]:
-    """The terms that a scalar expression adds up."""
-    if type(expression).__name__ != "AddExpression":
-        return [expression]
-    return [term for argument in expression.args for term in _summands(argument)]
-
-
-def _is_matrix(row: Row) -> bool:
-    return type(row.constraint).__name__ == "PSD"
-
-
-def _row_residuals(
-    row: Row, mu: NDArray[Any], size: float, largest: float, scale: float
-) -> tuple[float, list[Residual]]:
-    """The row's term in the Lagrangian, and its residuals. Rows are g(x) <= 0, h(x) = 0 or G(x) >= 0."""
-    g = np.asarray(row.constraint.expr.value, dtype=float)
-    if _is_matrix(row):
-        g, mu = (g + g.T) / 2, (mu + mu.T) / 2
-        product = abs(float(np.sum(mu * g)))
-        return -float(np.sum(mu * g)), [
-            residual("primal", row.name, -np.linalg.eigvalsh(g)[:1], size),
-            residual("sign", row.name, -np.linalg.eigvalsh(mu)[:1], largest),
-            residual("complementarity", row.name, np.array(product), scale),
-        ]
-    extent = max(size, *(float(np.max(np.abs(side.value), initial=0.0)) for side in row.constraint.args))
-    if type(row.constraint).__name__ == "Equality":
-        return float(np.sum(mu * g)), [residual("primal", row.name, np.abs(g), extent)]
-    return float(np.sum(mu * g)), [
-        residual("primal", row.name, g, extent),
-        residual("sign", row.name, -mu, largest),
-        residual("complementarity", row.name, np.abs(mu * g), scale),
-    ]
-
-
-class _Gradient:
-    """The gradient of the Lagrangian in each variable, and the largest single term it adds up.
-
-    The largest term is the scale of the stationarity residual: it does not cancel.
-    """
-
-    def __init__(self, program: Program):
-        self.variables = program.variables
-        self.total = {name: np.zeros(v.size) for name, v in program.variables.items()}
-        self.extent = dict.fromkeys(program.variables, 0.0)
-
-    def add(self, expression: cp.Expression, multiplier: NDArray[Any]) -> None:
-        """Add the gradient of ``sum(multiplier * expression)``."""
-        flat = multiplier.ravel(order="F")
-        for variable, jacobian in expression.grad.items():
-            name = next(key for key, known in self.variables.items() if known.id == variable.id)
-            terms = sp.csr_array(np.atleast_2d(jacobian)) if np.isscalar(jacobian) else sp.csr_array(jacobian)
-            terms = terms.multiply(flat[None, :])
-            self.total[name] += np.asarray(terms.sum(axis=1)).ravel()
-            self.extent[name] = max(self.extent[name], float(abs(terms).max()))
-
-    def residuals(self) -> list[Residual]:
-        return [
-            residual("stationarity", name, np.abs(total), self.extent[name] or 1.0)
-            for name, total in self.total.items()
-        ]
+def _checked(what: str, given: Mapping[str, ArrayLike], names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """A finite array for every name."""
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise ValueError(f"{what} must hold {', '.join(missing)}; it has {', '.join(given) or 'nothing'}")
+    return {name: real_array(f"{what}[{name!r}]", given[name]) for name in names}

@@ -15,25 +15,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.arguments import real_array
 from formulations.l0 import L0Data, as_l0_data
 from formulations.recovery import best_intercept, slacks
-from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
-from polyopt.certificates.hinge import balancing
+from polyopt.certificates import expansion
+from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
+from polyopt.certificates.given import checked_number, checked_tol, checked_vector
+from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Vector = NDArray[np.float64]
 
-__all__ = ["certify_l0", "cut_of", "score_bound"]
+__all__ = ["certify_l0", "certify_l0_data", "cut_of", "score_bound"]
 
 _BROKEN = "The point breaks its box; the value is of the point clipped to it."
+_REPAIRED = "The value is of the point clipped to its box, without coefficients under 1e-9 of the cap."
 _OTHERS = "Another pattern may have a lower score."
-_WORD = "The bound is the integer solver's word."
-_REFUTED = "The bound given is above the value of a feasible point, so it is ignored."
+_LEAVES = "The bound is the least of the branch-and-bound leaves', each evaluated from the data."
 
 
-def cut_of(data: L0Data, u: Vector) -> tuple[float, Vector]:
+def cut_of(data: L0Data, u: Vector) -> tuple[Ball, Ball]:
     """The cut that multipliers prove: L(σ) ≥ constant − slopes·σ for every pattern σ.
 
     Parameters
@@ -45,24 +48,28 @@ def cut_of(data: L0Data, u: Vector) -> tuple[float, Vector]:
 
     Returns
     -------
-    constant : float
+    constant : Ball
         Σ u.
-    slopes : ndarray of shape (p,)
-        C [t_j (K'Yu)_j]_+, never negative.
+    slopes : Ball of shape (p,)
+        C [t_j (K'Yu)_j]_+, never negative. The cut holds with the constant's lower end and the upper ends of
+        the slopes.
     """
-    u = np.clip(u, 0.0, data.weights)
-    s_plus, s_minus = balancing(u[data.y > 0].sum(), u[data.y < 0].sum())
-    u = u * np.where(data.y > 0, s_plus, s_minus)
-    return float(u.sum()), data.C * np.maximum(data.rates(u), 0.0)
+    feasible = expansion.balanced(u, data.y, data.weights)
+    rates = expansion.rates(data.rates(feasible.mid), *data.column_sizes, feasible)
+    return feasible.sum(), data.C * rates.positive()
 
 
 def score_bound(data: L0Data, u: Vector) -> float:
     """A bound from below on the score of every pattern; arguments as in :func:`cut_of`.
 
-    At the multipliers of the relaxation divided by C it is the value of the relaxation.
+    At the multipliers of the relaxation divided by C it is the value of the relaxation, less its rounding.
     """
+    return float(_score_bound(data, u).lower)
+
+
+def _score_bound(data: L0Data, u: Vector) -> Ball:
     constant, slopes = cut_of(data, u)
-    return data.C * constant - float(np.maximum(data.C * slopes - 1.0, 0.0).sum())
+    return data.C * constant - (data.C * slopes - 1.0).positive().sum()
 
 
 def certify_l0(
@@ -90,7 +97,7 @@ def certify_l0(
     C : float
         Price of loss, and cap of the coefficients.
     alpha : array_like of shape (p,)
-        Coefficients. The pattern is their support; what is under 1e-7 of the cap is taken as zero.
+        Coefficients. The pattern is their support; what is under 1e-9 of the cap is taken as zero.
     b : float, optional
         Intercept; by default the best one for alpha.
     weights : array_like of shape (n,), optional
@@ -103,77 +110,103 @@ def certify_l0(
     v : array_like of shape (n,), optional
         Multipliers of the margin rows in the relaxation, which bound the score of every pattern.
     bound : float, optional
-        A bound on every score that an integer solver states; it cannot be checked here, and the note says so.
+        A bound on every score that an integer solver states. It cannot be checked here: where it is attained
+        and nothing proven is, the claim is ``solvers_word``.
     tol : float
         Relative tolerance for the gap and for every residual.
 
     Returns
     -------
     Certificate
-        With a bound on every score (`v` or `bound`): ``optimal`` if the point attains it, else
-        ``suboptimal_by``. Without: ``stationary`` if the point is optimal for its pattern, else
-        ``suboptimal_by``, for that pattern. ``none`` for coefficients outside their box.
+        With a bound on every score (`v` or `bound`): ``optimal`` if the point attains a proven one,
+        ``solvers_word`` if it attains `bound`, else ``suboptimal_by``. Without: ``stationary`` if the point
+        is optimal for its pattern, else ``suboptimal_by``, for that pattern. ``none`` for coefficients
+        outside their box.
 
     Raises
     ------
     ValueError
-        Shapes that do not fit, or numbers that are not finite.
+        Shapes that do not fit, numbers that are not finite, C not positive, centres other than -1 and +1,
+        or a tolerance outside (0, 1).
     """
     data = as_l0_data(K, y, C, weights, centres)
-    given = _vector("alpha", alpha, data.centres)
+    stated = checked_number("bound", bound, infinite=True)
+    return certify_l0_data(data, alpha, b, u=u, v=v, stated=stated, tol=tol)
+
+
+def certify_l0_data(
+    data: L0Data,
+    alpha: ArrayLike,
+    b: float | None = None,
+    *,
+    u: ArrayLike | None = None,
+    v: ArrayLike | None = None,
+    searched: float | None = None,
+    stated: float | None = None,
+    tol: float = 1e-6,
+) -> Certificate:
+    """Certify a point of a problem whose numbers have been checked, its entries' errors among them.
+
+    Parameters
+    ----------
+    data : L0Data
+        The problem.
+    alpha, b, u, v, tol
+        As of :func:`certify_l0`.
+    searched : float, optional
+        The bound on every score that :func:`polyopt.solvers.l0_tree.solve_l0_tree` proved. No caller's
+        number: each leaf of it was evaluated as the bounds here are.
+    stated : float, optional
+        A bound that an integer solver states.
+    """
+    tol = checked_tol(tol)
+    given = real_array("alpha", alpha, data.centres.shape)
+    of_pattern = checked_vector("u", u, data.y.shape)
+    of_relaxation = checked_vector("v", v, data.y.shape)
+    b = checked_number("b", b)
     at = np.clip(given, 0.0, data.C)
     pattern = data.support(at)
     at = np.where(pattern, at, 0.0)
-    g = data.outputs(at, 0.0)
-    b = best_intercept(g, data.y, data.weights) if b is None else float(b)
-    value = data.score(at, b)
+    b = best_intercept(data.outputs(at, 0.0), data.y, data.weights) if b is None else b
+    f = expansion.outputs(data.K, data.centres * at, b, data.entry_error)
+    centres = float(pattern.sum())
+    loss = expansion.loss(f, data.y, data.weights)
+    value = centres + data.C * loss if loss.mid or loss.rad else Ball(centres)  # the latter exactly
     residuals = [
         residual("primal", "sign", -given, data.C),
         residual("primal", "cap", given - data.C, data.C),
     ]
     feasible = all(r.relative <= tol for r in residuals)
+    notes = [_BROKEN] if not feasible else [_REPAIRED] if (at != given).any() else []
 
-    of_pattern = _vector("u", u, data.y) if u is not None else _solve_dual(data, pattern)
-    constant, slopes = cut_of(data, of_pattern)
-    least = float(pattern.sum()) + data.C * max(constant - float(slopes[pattern].sum()), 0.0)
-    residuals.append(residual("stationarity", "pattern", np.array(value - least), value))
-    if u is not None:
-        residuals += _conditions(data, at, g + b, of_pattern, pattern, value / data.C)
+    constant, slopes = cut_of(data, _solve_dual(data, pattern) if of_pattern is None else of_pattern)
+    least = centres + data.C * (constant - slopes[pattern].sum()).positive()
+    if float(least.lower) < centres:  # no loss is less than none
+        least = Ball(centres)
+    size = float(value.mid)
+    residuals.append(residual("stationarity", "pattern", value.mid - least.mid, size))
+    if of_pattern is not None:
+        residuals += _conditions(data, at, f.mid, of_pattern, pattern, size / data.C)
 
-    notes = [] if feasible else [_BROKEN]
-    bounds = [] if v is None else [max(score_bound(data, _vector("v", v, data.y) / data.C), 0.0)]
-    if bound is not None:
-        if bound > value + tol * abs(value):
-            notes.append(_REFUTED)
-        elif not np.isnan(bound):
-            notes += [_WORD] if bound > max(bounds, default=-np.inf) else []
-            bounds.append(float(bound))
-    proven = all(r.relative <= tol for r in residuals)
-    if not feasible:
-        claim = Claim.NONE
-    elif bounds:
-        attained = proven and relative_gap(value, max(bounds)) <= tol
-        claim = Claim.OPTIMAL if attained else Claim.SUBOPTIMAL_BY
-    else:
-        claim = Claim.STATIONARY if proven else Claim.SUBOPTIMAL_BY
-        notes.append(_OTHERS)
-    return Certificate(
-        program="the L0 support vector machine",
-        claim=claim,
-        primal_value=value,
-        dual_value=max(bounds) if bounds else least,
-        residuals=tuple(residuals),
-        tol=tol,
-        scope="the program" if bounds else "its pattern",
-        note=" ".join(notes),
+    bounds = [] if of_relaxation is None else [_score_bound(data, of_relaxation / data.C)]
+    if searched is not None:
+        bounds.append(Ball(searched))
+    every = bool(bounds) or stated is not None
+    best = max((*bounds, Ball(0.0)), key=lambda bound: float(np.nan_to_num(bound.lower, nan=-np.inf)))
+    if searched is not None and best is bounds[-1]:
+        notes.append(_LEAVES)
+    return conclude(
+        "the L0 support vector machine",
+        value,
+        best if every else least,
+        residuals,
+        tol,
+        feasible=feasible,
+        reached=Claim.OPTIMAL if every else Claim.STATIONARY,
+        scope="the program" if every else "its pattern",
+        notes=notes if every else [*notes, _OTHERS],
+        stated=stated,
     )
-
-
-def _vector(name: str, values: ArrayLike, like: Vector) -> Vector:
-    given = np.asarray(values, dtype=float)
-    if given.shape != like.shape or not np.isfinite(given).all():
-        raise ValueError(f"{name} must be finite, of shape {like.shape}; its shape is {given.shape}")
-    return given
 
 
 def _solve_dual(data: L0Data, pattern: NDArray[np.bool_]) -> Vector:

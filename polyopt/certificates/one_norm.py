@@ -9,10 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 
+from formulations.arguments import real_array
+from formulations.l0 import column_sizes
 from formulations.recovery import as_costs, as_data, best_intercept, slacks
-from polyopt.certificates.certificate import Certificate, Residual, convex_claim, relative_gap, residual
-from polyopt.certificates.hinge import balancing
+from polyopt.certificates import expansion
+from polyopt.certificates.certificate import Certificate, Residual, conclude, residual
+from polyopt.certificates.given import checked_number, checked_tol, checked_vector
+from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -20,6 +25,9 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 __all__ = ["certify_one_norm"]
+
+_BROKEN = "The point breaks its box; the value is of the point clipped to it."
+_REPAIRED = "The value is of the point clipped to its box."
 
 
 def certify_one_norm(
@@ -31,6 +39,7 @@ def certify_one_norm(
     b: float | None = None,
     u: ArrayLike | None = None,
     tol: float = 1e-6,
+    entry_error: float | Vector = 0.0,
 ) -> Certificate:
     """Certify a point of the one-norm SVM.
 
@@ -50,47 +59,57 @@ def certify_one_norm(
         Multipliers of the margin rows. By default the dual program is solved for them; only their
         dual value, evaluated here, enters the certificate.
     tol : float
-        Relative tolerance.
+        Relative tolerance, between 0 and 1.
+    entry_error : float or ndarray of shape (n, n)
+        How far the entries of K may be from those of the kernel that is meant; the certificate is then about
+        every matrix within it. By default K itself is meant.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, numbers that are not finite, costs that are negative or all zero.
     """
-    K, y = as_data(K, y)
-    K = np.asarray(K)
-    costs = as_costs(C, len(y))
-    alpha = np.asarray(alpha, dtype=float)
-    g = K @ (y * alpha)
-    b = best_intercept(g, y, costs) if b is None else float(b)
-    f = g + b
+    given, y = as_data(K, y)
+    K = np.asarray(given.toarray() if sp.issparse(given) else given)
+    if K.shape[1] != len(y):
+        raise ValueError(f"K must be square, not of shape {K.shape}")
+    costs, tol = as_costs(C, len(y)), checked_tol(tol)
+    alpha = real_array("alpha", alpha, y.shape)
+    b, u = checked_number("b", b), checked_vector("u", u, y.shape)
+    if not (np.isfinite(entry_error).all() and np.min(entry_error) >= 0.0):
+        raise ValueError(f"entry_error must be finite and not negative, not {entry_error!r}")
+    inside = np.clip(alpha, 0.0, costs)
+    b = best_intercept(K @ (y * inside), y, costs) if b is None else b
+    f = expansion.outputs(K, y * inside, b, entry_error)
+    primal = expansion.loss(f, y, costs)
+    if inside.any():
+        primal = Ball(inside).sum() + primal
     largest = float(np.abs(alpha).max()) or float(costs.max())
     residuals = [
         residual("primal", "sign", -alpha, largest),
         residual("primal", "cap", alpha - costs, largest),
     ]
     feasible = all(r.relative <= tol for r in residuals)
-    inside = np.clip(alpha, 0.0, costs)
-    primal_value = float(inside.sum() + costs @ slacks(K @ (y * inside) + b, y))
+    notes = [_BROKEN] if not feasible else [_REPAIRED] if (inside != alpha).any() else []
 
-    given = u is not None
-    if u is None:
-        from formulations.svm import one_norm_dual
-
-        u = one_norm_dual(K, y, costs).solve().primal.get("u", np.zeros(len(y)))
-    u = np.asarray(u, dtype=float)
-    repaired = np.clip(u, 0.0, costs)
-    s_plus, s_minus = balancing(repaired[y > 0].sum(), repaired[y < 0].sum())
-    repaired = repaired * np.where(y > 0, s_plus, s_minus)
-    dual_value = float(repaired.sum() - costs @ np.maximum(y * (K.T @ (y * repaired)) - 1.0, 0.0))
-    if given:
+    multipliers = _solve_dual(K, y, costs) if u is None else u
+    feasible_u = expansion.balanced(multipliers, y, costs)
+    computed = y * (K.T @ (y * feasible_u.mid))
+    rates = expansion.rates(computed, *column_sizes(K, entry_error), feasible_u)
+    dual = feasible_u.sum() - (rates - 1.0).positive().dot(costs)
+    if float(dual.lower) < 0.0:  # what u = 0 proves
+        dual = Ball(0.0)
+    if u is not None:
         residuals += _dual_residuals(y, costs, u)
-        residuals += _complementarity(K, y, costs, alpha, f, u, max(abs(primal_value), abs(dual_value)))
-    return Certificate(
-        program="svm.one_norm",
-        claim=convex_claim(feasible, residuals, relative_gap(primal_value, dual_value), tol),
-        primal_value=primal_value,
-        dual_value=dual_value,
-        residuals=tuple(residuals),
-        tol=tol,
-        scope="svm.one_norm",
-        note="" if feasible else "The point breaks its box; the value is of the point clipped to it.",
-    )
+        scale = max(abs(float(primal.mid)), abs(float(dual.mid)))
+        residuals += _complementarity(K, y, costs, inside, f.mid, u, scale)
+    return conclude("svm.one_norm", primal, dual, residuals, tol, feasible=feasible, notes=notes)
+
+
+def _solve_dual(K: Vector, y: Vector, costs: Vector) -> Vector:
+    from formulations.svm import one_norm_dual
+
+    return np.asarray(one_norm_dual(K, y, costs).solve().primal.get("u", np.zeros(len(y))))
 
 
 def _dual_residuals(y: Vector, costs: Vector, u: Vector) -> list[Residual]:

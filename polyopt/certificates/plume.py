@@ -10,6 +10,9 @@ u = σ(−y s) for any W, and there its value is G(W; R) − ‖∇F‖²/(2ρ):
 alone. −ln P is never negative, so 0 is a bound as well. A point is ``stationary`` when it is optimal for its
 own responsibilities: a fixed point of expectation and maximisation, and no more. One face alone is a logistic
 regression with a ridge, and can be ``optimal``.
+
+Value and gradient are balls (:mod:`polyopt.certificates.rounding`). The responsibilities are those given, or
+those computed at W, over their sum in each row: real numbers that add up to 1, whatever rounding did to them.
 """
 
 from __future__ import annotations
@@ -20,17 +23,31 @@ import numpy as np
 from scipy.special import entr
 
 from formulations import mixture
+from formulations.polytope import lift
 from formulations.recovery import as_costs, as_data
-from polyopt.certificates.certificate import Certificate, Claim, relative_gap, residual
+from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
+from polyopt.certificates.given import checked_faces, checked_number, checked_tol
+from polyopt.certificates.rounding import (
+    UNIT,
+    Ball,
+    product,
+    strongly_convex_bound,
+    transposed_product,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
+
+    Vector = NDArray[np.float64]
 
 __all__ = ["certify_plume"]
 
 _NAME = "PLUME"
+_OTHERS = "Other responsibilities may have a lower optimum."
+_NO_RIDGE = "A bound needs a ridge: without one the optimum need not be attained."
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def certify_plume(
     X: Any,
     y: ArrayLike,
@@ -70,38 +87,65 @@ def certify_plume(
         ``stationary`` if W is optimal for its responsibilities and they are its own, within `tol`; with one
         face then ``optimal``. Otherwise ``suboptimal_by``, within the M-step at these responsibilities.
         ``none`` without a ridge, as the gap is over it.
+
+    Raises
+    ------
+    ValueError
+        Anything given that is not finite, real and of its shape, or out of its range.
     """
     X, y = as_data(X, y)
+    for name, number in (("gamma", gamma), ("ridge", ridge)):
+        checked_number(name, number)
     mixture.check_model(gamma, ridge)
-    W = np.asarray(W, dtype=float)
-    if W.ndim != 2 or len(W) == 0 or W.shape[1] != X.shape[1] + 1 or not np.isfinite(W).all():
-        raise ValueError(f"W must be finite, of shape (K, {X.shape[1] + 1}), the bias last; it is {W.shape}")
+    tol, W = checked_tol(tol), checked_faces("W", W, None, X.shape[1] + 1)
     costs = as_costs(C, len(y))
     R = own = mixture.responsibilities(X, y, W, gamma)
     if responsibilities is not None:
-        R = mixture.check_responsibilities(responsibilities, own.shape)
-    value, gradient = mixture.value_and_gradient(X, y, W, R, gamma, costs, ridge)
-    value -= float(costs @ entr(R).sum(axis=1))
-    bound = value - float(np.sum(gradient**2)) / (2.0 * ridge) if ridge > 0 else 0.0
+        given = checked_faces("responsibilities", responsibilities, len(y), len(W))
+        R = mixture.check_responsibilities(given, own.shape)
+        R = R / R.sum(axis=1, keepdims=True)
+    value, gradient = _value_and_gradient(X, y, W, R, float(gamma), costs, float(ridge))
+    bound = strongly_convex_bound(value, gradient, float(ridge)) if ridge > 0 else Ball(0.0)
     scale = mixture.turnover(X, y, W, R, gamma, costs, ridge)
     residuals = [
-        residual("stationarity", f"w(face {k})", np.abs(slope), scale) for k, slope in enumerate(gradient)
+        residual("stationarity", f"w(face {k})", np.abs(slope), scale) for k, slope in enumerate(gradient.mid)
     ]
     if responsibilities is not None:
         residuals.append(residual("stationarity", "responsibilities", np.abs(R - own).max(axis=1), 1.0))
-    bound, single = max(bound, 0.0), len(W) == 1
-    proven = relative_gap(value, bound) <= tol and all(r.relative <= tol for r in residuals)
-    claim = (Claim.OPTIMAL if single else Claim.STATIONARY) if proven else Claim.SUBOPTIMAL_BY
-    note = "" if single else "Other responsibilities may have a lower optimum."
-    if ridge == 0.0:
-        claim, note = Claim.NONE, "A bound needs a ridge: without one the optimum need not be attained."
-    return Certificate(
-        program=_NAME,
-        claim=claim,
-        primal_value=value,
-        dual_value=bound,
-        residuals=tuple(residuals),
-        tol=tol,
+    single = len(W) == 1
+    return conclude(
+        _NAME,
+        value,
+        bound,
+        residuals,
+        tol,
+        feasible=ridge > 0,
+        reached=Claim.OPTIMAL if single else Claim.STATIONARY,
         scope=_NAME if single else "the M-step at these responsibilities",
-        note=note,
+        notes=[_NO_RIDGE if ridge == 0 else "" if single else _OTHERS],
     )
+
+
+def _value_and_gradient(
+    X: Any, y: Vector, W: Vector, R: Vector, sharpness: float, costs: Vector, ridge: float
+) -> tuple[Ball, Ball]:
+    """G(W; R) and its gradient (K, m+1) at R over the sums of its rows."""
+    lifted = lift(X)
+    s = product(lifted, W.T)
+    # The gate and, as R adds up to 1, G too stay the same when all scores of a row move alike.
+    least = s.mid.min(axis=1, keepdims=True)
+    exponents = (s - least) * -sharpness
+    against = s.signed(-y[:, None])
+    sums = Ball(R).sum(axis=1)
+    off = np.abs(sums.mid - 1.0) + sums.rad + UNIT
+    shares = Ball(R, 1.01 * R * off[:, None])
+    entropies = entr(R)
+    blurred = 1.01 * off[:, None] * (entropies + R) + 16 * UNIT * entropies
+    terms = (
+        exponents.log_sum_exp()
+        + (shares * (against.softplus() - exponents)).sum(axis=1)
+        - Ball(entropies, blurred).sum(axis=1)
+    )
+    pulls = sharpness * (shares - exponents.softmax()) - (shares * against.logistic()).signed(y[:, None])
+    value = terms.dot(costs) + (0.5 * ridge) * Ball(W).square_sum()
+    return value, ridge * Ball(W) + transposed_product(lifted, pulls * costs[:, None]).transposed()

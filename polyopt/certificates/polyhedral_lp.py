@@ -11,6 +11,9 @@ are never negative: complementarity of the rows margin, slack and box. Where the
 r is to be 0; what a solver's tolerance leaves of it costs R times as much, and is balanced away first.
 
 Over the assignments neither program is convex, and nothing here bounds that but 0, which bounds them all.
+
+Values and bounds are balls (:mod:`polyopt.certificates.rounding`), and the multipliers keep within their
+caps as real numbers: what they lack in balance is paid for in full, with what rounding may hide of it.
 """
 
 from __future__ import annotations
@@ -21,10 +24,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.polyhedral import belonging, check_radius, class_shares, pull, scores
+from formulations.arguments import real_number
+from formulations.polyhedral import belonging, check_radius, pull, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
-from polyopt.certificates.certificate import Certificate, Claim, Residual, relative_gap, residual
+from polyopt.certificates.careful import careful_transposed_product
+from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
+from polyopt.certificates.feasible import within_shared_caps
+from polyopt.certificates.given import checked_faces, checked_tol, checked_vector
+from polyopt.certificates.rounding import UNIT, Ball, gamma, product
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +54,7 @@ _TRIVIAL = "The data are too large to solve the programs for a bound; it is 0 wi
 _LARGE = 2_000_000  # entries of X, times faces, beyond that
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def certify_polyceptron(
     X: Any,
     y: ArrayLike,
@@ -87,13 +96,20 @@ def certify_polyceptron(
         ``optimal`` if the value is 0, or with one face if it attains its bound; ``stationary`` with more
         faces, if they attain that of their assignment and no negative gains by another face; else
         ``suboptimal_by``, for the fixed assignment. ``none`` for faces outside the box.
+
+    Raises
+    ------
+    ValueError
+        Anything given that is not finite, real and of its shape, or out of its range.
     """
     X, y = as_data(X, y)
-    costs, box = as_costs(C, len(y)), _Box.around(_faces(W, X), radius, tol)
+    tol, costs = checked_tol(tol), as_costs(C, len(y))
+    box = _Box.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
     K = len(box.W)
-    given = None if u is None else _multipliers("u", u, (len(y), K))
+    given = checked_vector("u", u, (len(y), K))
     s = scores(X, box.W)
-    hinge = np.maximum(0.0, 1.0 - y[:, None] * s)
+    hinges = _hinges(X, y, box.W)
+    hinge = hinges.mid
     chosen = _assignment(y, s, assignment, given, tol * costs)
     caps = costs[:, None] * belonging(y, chosen, K, "all")
 
@@ -104,18 +120,19 @@ def certify_polyceptron(
         found = [program.set(C=caps[:, k]).solve() for k in range(K)]
         return np.stack([f["u"] if f.primal else np.zeros(len(y)) for f in found], axis=1)
 
-    value = float((caps * hinge).sum())
+    value = (hinges * caps).sum() if _any(hinges.signed(caps > 0)) else Ball(0.0)
     large = given is None and X.shape[0] * X.shape[1] * K > _LARGE
-    M = given if given is not None else solve() if value > 0 and not large else np.zeros_like(caps)
+    M = given if given is not None else solve() if _any(value) and not large else np.zeros_like(caps)
     bound = _bound(X, y, M, (M > 0) & (caps - M > 0), lambda u: np.clip(u, 0.0, caps), box)
-    residuals = [*box.residuals(), *_assignment_residual(y, hinge, chosen)]
+    residuals = _assignment_residual(y, hinge, chosen)
     if given is not None:
-        scale = max(value, bound) or float(caps.sum())
+        scale = max(float(value.mid), float(bound.mid)) or float(caps.sum())
         residuals += _conditions(X, y, M, caps - M, hinge, box, scale)
     notes = [_TRIVIAL] if large else []
     return _certificate("the exact Polyceptron", value, bound, residuals, box, tol, notes)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def certify_pc_slp(
     X: Any,
     y: ArrayLike,
@@ -151,15 +168,18 @@ def certify_pc_slp(
         `u` without `q`, or `q` without `u`; shapes that do not fit; a class without samples or cost.
     """
     X, y = as_data(X, y)
-    costs, box = as_costs(C, len(y)), _Box.around(_faces(W, X), radius, tol)
+    tol, costs = checked_tol(tol), as_costs(C, len(y))
+    box = _Box.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
     K, n, positive = len(box.W), len(y), y > 0
     if not (costs[positive].any() and costs[~positive].any()):
         raise ValueError("y must hold both classes, each with a positive cost: the error is a mean over each")
     if (u is None) != (q is None):
         raise ValueError("u and q must be given together, or neither")
-    shares = class_shares(y, costs)
+    weights = _class_shares(y, costs)
+    shares = np.maximum(weights.lower, 0.0)  # what multipliers may add up to
     s = scores(X, box.W)
-    hinge = np.maximum(0.0, 1.0 - y[:, None] * s)
+    hinges = _hinges(X, y, box.W)
+    hinge = hinges.mid
     chosen = _assignment(y, s, assignment, None, shares)
     own = np.where(positive[:, None], 1.0, belonging(y, chosen, K))
 
@@ -176,23 +196,24 @@ def certify_pc_slp(
         return at_faces(inside, outside)
 
     # A sample pays once: a positive for its worst face, a negative for its own.
-    paid = (hinge * own).max(axis=1)
-    value = float(shares @ paid)
+    misses = hinges.signed(own).max(axis=1)
+    paid, value = misses.mid, misses.dot(weights) if _any(misses.signed(costs > 0)) else Ball(0.0)
     large = u is None and X.shape[0] * X.shape[1] * K > _LARGE
-    if u is not None and q is not None:
-        M = at_faces(_multipliers("u", u, (n, K)), _multipliers("q", q, (n,)))
+    inside, outside = checked_vector("u", u, (n, K)), checked_vector("q", q, (n,))
+    if inside is not None and outside is not None:
+        M = at_faces(inside, outside)
     else:
-        M = solve() if value > 0 and not large else np.zeros((n, K))
+        M = solve() if _any(value) and not large else np.zeros((n, K))
 
     def clip(M: Vector) -> Vector:
-        total = np.maximum(M, 0.0).sum(axis=1)
-        return np.maximum(M, 0.0) * np.divide(shares, total, out=np.ones(n), where=total > shares)[:, None]
+        return within_shared_caps(np.maximum(M, 0.0), shares)
 
     bound = _bound(X, y, M, (M > 0) & (M.sum(axis=1) < shares)[:, None], clip, box)
-    residuals = [*box.residuals(), *_assignment_residual(y, hinge, chosen)]
+    residuals = _assignment_residual(y, hinge, chosen)
     if u is not None:
-        unused = (shares - M.sum(axis=1))[:, None]
-        residuals += _conditions(X, y, M, unused, paid[:, None], box, max(value, bound) or 2.0)
+        unused = (weights.mid - M.sum(axis=1))[:, None]
+        scale = max(float(value.mid), float(bound.mid)) or 2.0
+        residuals += _conditions(X, y, M, unused, paid[:, None], box, scale)
     return _certificate("PC-SLP", value, bound, residuals, box, tol, [_TRIVIAL] if large else [])
 
 
@@ -207,9 +228,10 @@ class _Box:
 
     @classmethod
     def around(cls, W: Vector, radius: float, tol: float) -> _Box:
-        check_radius(radius)
+        radius = check_radius(real_number("radius", radius, infinite=True))
         if np.isinf(radius):
-            return cls(W, 10.0 * float(np.abs(W).max()) or 1.0, None, False)
+            wider = min(10.0 * float(np.abs(W).max()), float(np.finfo(float).max))
+            return cls(W, wider or 1.0, None, False)
         beyond = np.abs(W) - radius
         return cls(np.clip(W, -radius, radius), float(radius), beyond, bool(beyond.max() > tol * radius))
 
@@ -233,18 +255,24 @@ class _Box:
         return [_BOX_HOLDS] if self.side.any() else []
 
 
-def _faces(W: ArrayLike, X: Any) -> Vector:
-    faces = np.asarray(W, dtype=float)
-    if faces.ndim != 2 or faces.shape[1] != X.shape[1] + 1 or not (faces.size and np.isfinite(faces).all()):
-        raise ValueError(f"W must be finite, of shape K x {X.shape[1] + 1}; its shape is {faces.shape}")
-    return faces
+def _hinges(X: Any, y: Vector, W: Vector) -> Ball:
+    """[1 − y_i W_k·x̃_i]_+, shape (n, K)."""
+    return (1.0 - product(lift(X), W.T).signed(y[:, None])).positive()
 
 
-def _multipliers(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Vector:
-    given = np.asarray(values, dtype=float)
-    if given.shape != shape or not np.isfinite(given).all():
-        raise ValueError(f"{name} must be finite, of shape {shape}; its shape is {given.shape}")
-    return given
+def _class_shares(y: Vector, costs: Vector) -> Ball:
+    """The costs over those of their class, shape (n,), as real numbers."""
+    inside = y > 0
+    unit = float(costs.max())  # sums of the largest numbers must not overflow
+    shrunk = costs / unit
+    total = np.where(inside, shrunk[inside].sum(), shrunk[~inside].sum())
+    shares = shrunk / total
+    return Ball(shares, 1.01 * (gamma(len(y)) + 4 * UNIT) * shares + 2.0**-1000)
+
+
+def _any(misses: Ball) -> bool:
+    """Whether any of these numbers, none of them below 0, may be above."""
+    return bool(misses.mid.any() or misses.rad.any())
 
 
 def _assignment(
@@ -266,12 +294,14 @@ def _assignment_residual(y: Vector, hinge: Vector, chosen: Assignment) -> list[R
     return [residual("stationarity", "assignment", gain, 1.0)]
 
 
-def _bound(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], clip: _Clip, box: _Box) -> float:
+def _bound(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], clip: _Clip, box: _Box) -> Ball:
     """The dual value at the multipliers made feasible, as they are or balanced; or 0 where that is more."""
-    best, feasible = 0.0, clip(M)
+    best, feasible, lifted = Ball(0.0), clip(M), lift(X)
     for candidate in (feasible, clip(_balanced(X, y, feasible, free, box))):
-        off = pull(X, y[:, None] * candidate)
-        best = max(best, float(candidate.sum() - box.radius * np.abs(off).sum()))
+        off = careful_transposed_product(lifted, y[:, None] * candidate)
+        found = Ball(candidate).sum() - box.radius * off.absolute().sum()
+        if float(found.lower) > max(float(best.lower), 0.0):
+            best = found
     return best
 
 
@@ -320,29 +350,23 @@ def _conditions(
 
 def _certificate(
     name: str,
-    value: float,
-    bound: float,
+    value: Ball,
+    bound: Ball,
     residuals: list[Residual],
     box: _Box,
     tol: float,
     notes: list[str],
 ) -> Certificate:
-    single, zero = len(box.W) == 1, value == 0.0 and not box.broken
-    proven = relative_gap(value, bound) <= tol and all(r.relative <= tol for r in residuals)
-    if box.broken:
-        claim = Claim.NONE
-    elif zero or (proven and single):
-        claim = Claim.OPTIMAL
-    else:
-        claim = Claim.STATIONARY if proven else Claim.SUBOPTIMAL_BY
-    notes = [_ZERO] if zero else [*([] if single else [_OTHERS]), *box.notes, *notes]
-    return Certificate(
-        program=name,
-        claim=claim,
-        primal_value=value,
-        dual_value=0.0 if zero else bound,
-        residuals=tuple(residuals),
-        tol=tol,
+    """What the values amount to; a value of 0 is optimal whatever the multipliers and the assignment are."""
+    single, zero = len(box.W) == 1, not _any(value) and not box.broken
+    return conclude(
+        name,
+        value,
+        Ball(0.0) if zero else bound,
+        [*box.residuals(), *([] if zero else residuals)],
+        tol,
+        feasible=not box.broken,
+        reached=Claim.OPTIMAL if single or zero else Claim.STATIONARY,
         scope=name if single or zero else "the fixed-assignment program",
-        note=" ".join(notes),
+        notes=[_ZERO] if zero else ["" if single else _OTHERS, *box.notes, *notes],
     )

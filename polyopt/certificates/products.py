@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polyopt.certificates.rounding import Ball, gamma
 from polyopt.kernels import MatrixGram, chunks
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ __all__ = ["Products"]
 _KEPT_BYTES = 2**29
 _REMEMBERED = 8
 _ROWS = 512  # rows of the matrix that are multiplied at once
+_COLUMNS = 64  # terms that are added up before the sums are, for less rounding
 
 
 class Products:
@@ -45,7 +47,7 @@ class Products:
         self._kept: list[tuple[Samples, Vector]] = []
         self._is_kept = np.zeros(gram.n, dtype=bool)
         self._room = _KEPT_BYTES // (8 * gram.n)  # columns that may still be kept
-        self._known: dict[bytes, tuple[Vector, float | None]] = {}
+        self._known: dict[bytes, tuple[Vector, Vector | None]] = {}
         if isinstance(gram, MatrixGram):
             self._kept.append((self._every, gram.K))
             self._is_kept[:] = True
@@ -56,12 +58,18 @@ class Products:
             self._compute({_key(v): v}, sizes=False)
         return self._known[_key(v)][0]
 
-    def size(self, v: Vector) -> float:
-        """The largest entry of ``|K| |v|``."""
+    def terms(self, v: Vector) -> Vector:
+        """``|K| |v|``, shape (n,): the size of what :meth:`of` adds up."""
         self.prepare([v])
-        size = self._known[_key(v)][1]
-        assert size is not None
-        return size
+        terms = self._known[_key(v)][1]
+        assert terms is not None
+        return terms
+
+    def ball(self, v: Vector) -> Ball:
+        """``K v`` with the rounding of its sums, for the entries of K as they are computed."""
+        terms = self.terms(v)
+        k = _COLUMNS + len(v) // _COLUMNS + len(self._kept) + 4
+        return Ball(self.of(v), gamma(k) * terms * (1 + 1e-9))
 
     def prepare(self, vectors: list[Vector]) -> None:
         """Compute what will be asked about these vectors, in one pass over the matrix."""
@@ -80,18 +88,18 @@ class Products:
     def _compute(self, vectors: dict[bytes, Vector], *, sizes: bool) -> None:
         V = np.array(list(vectors.values())).T
         products = np.zeros(V.shape, order="F")
-        largest = np.zeros(V.shape[1])
+        size = np.zeros(V.shape)
         for part, blocks in self._by_rows(np.flatnonzero(V.any(axis=1))):
-            terms = np.zeros(products[part].shape)
             for samples, block in blocks:
-                products[part] += block @ V[samples]
+                for start in range(0, len(samples), _COLUMNS):
+                    some = slice(start, start + _COLUMNS)
+                    products[part] += block[:, some] @ V[samples[some]]
                 if sizes:
-                    terms += np.abs(block) @ np.abs(V[samples])
-            largest = np.maximum(largest, terms.max(axis=0))
+                    size[part] += np.abs(block) @ np.abs(V[samples])
         products.setflags(write=False)
-        for key, product, size in zip(vectors, products.T, largest, strict=True):
+        for key, product, terms in zip(vectors, products.T, size.T, strict=True):
             self._known.pop(key, None)
-            self._known[key] = product, float(size) if sizes else None
+            self._known[key] = product, terms if sizes else None
         while len(self._known) > _REMEMBERED:
             del self._known[next(iter(self._known))]
 

@@ -1,9 +1,14 @@
 """Certificates of SPLA1.
 
-For fixed cells it is one logistic regression for each face, convex, and its dual has a point for every w:
-u_i = c_i σ(−z_i), by which the gap is ‖∇‖²/(2ρ) to the digit. Over the cells it is not convex, and
-nothing here bounds that. Nor does a positive's cell bound its loss from above, h being a minimum; the
-certificate is of the program for the cells that the faces have.
+For fixed cells it is one logistic regression with a ridge for each face, convex, and its dual has a point
+for every w: u_i = c_i σ(−z_i), by which the optimum is at least the value less ‖∇‖²/(2ρ), as the program is
+strongly convex with modulus ρ. Value and gradient are balls (:mod:`polyopt.certificates.rounding`): the
+bound takes the least value and the longest gradient that rounding leaves room for.
+
+Every face pays its ridge. One whose cell is empty has its optimum at 0, and the same machine without it has
+a lower value. Over the cells the problem is not convex, and nothing here bounds that. Nor does a positive's
+cell bound its loss from above, h being a minimum; the certificate is of the program for the cells that the
+faces have.
 """
 
 from __future__ import annotations
@@ -11,11 +16,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit
 
+from formulations.arguments import real_number
 from formulations.polyhedral import belonging, check_positives, pull, scores
+from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
-from polyopt.certificates.certificate import Certificate, Claim, relative_gap, residual
+from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
+from polyopt.certificates.given import checked_faces, checked_tol
+from polyopt.certificates.rounding import Ball, product, strongly_convex_bound, transposed_product
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -24,9 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["certify_spla1"]
 
-_EMPTY = "A face without samples in its cell is left out; it is where it was."
+_EMPTY = "A face has no samples in its cell: without it the value is lower by its ridge."
+_OTHERS = "Other cells may have a lower optimum."
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def certify_spla1(
     X: Any,
     y: ArrayLike,
@@ -36,6 +46,7 @@ def certify_spla1(
     C: ArrayLike = 1.0,
     positives: Positives = "cell",
     assignment: ArrayLike | None = None,
+    n_faces: int | None = None,
     tol: float = 1e-6,
 ) -> Certificate:
     """Certify faces of SPLA1 (:mod:`formulations.spla1`).
@@ -56,6 +67,9 @@ def certify_spla1(
         Whether the positives are in the program of their cell, or in those of all faces.
     assignment : array_like of int, shape (n,), optional
         The cell of each sample; by default the one of W.
+    n_faces : int, optional
+        How many faces there might be, at least those of W: a machine that uses one of three is no optimum
+        among those with three. By default as many as W has.
     tol : float
         Relative tolerance for the gap and for every residual.
 
@@ -63,50 +77,49 @@ def certify_spla1(
     -------
     Certificate
         ``stationary`` if every face is optimal for its cell and every sample is in the cell that W gives
-        it; ``optimal`` for one face, which has one cell; else ``suboptimal_by``, within the fixed cells.
+        it; ``optimal`` for one face of one, which has one cell; else ``suboptimal_by``, within the fixed
+        cells.
+
+    Raises
+    ------
+    ValueError
+        Anything given that is not finite, real and of its shape, or a ridge that is not positive.
     """
     X, y = as_data(X, y)
     check_positives(positives)
-    if not 0 < ridge < np.inf:
+    tol, rho = checked_tol(tol), real_number("ridge", ridge)
+    if not rho > 0:
         raise ValueError(f"ridge must be positive and finite, not {ridge!r}: without it there is no bound")
-    W = np.asarray(W, dtype=float)
-    if W.ndim != 2 or W.shape[1] != X.shape[1] + 1 or not np.isfinite(W).all():
-        raise ValueError(f"W must be finite, of shape K x {X.shape[1] + 1}; its shape is {W.shape}")
+    W = checked_faces("W", W, None, X.shape[1] + 1)
+    least = real_number("n_faces", len(W) if n_faces is None else n_faces, low=len(W))
     costs, s = as_costs(C, len(y)), scores(X, W)
-    natural: NDArray[np.int64] = np.argmin(s, axis=1)
-    chosen = natural if assignment is None else np.asarray(assignment, dtype=np.int64)
-    if chosen.shape != y.shape or chosen.min() < 0 or chosen.max() >= len(W):
-        raise ValueError(f"assignment must have shape {y.shape} and be from 0 to {len(W) - 1}")
+    chosen: NDArray[np.int64] = np.argmin(s, axis=1)
+    if assignment is not None:
+        chosen = check_assignment(np.ones(len(y)), len(W), assignment, "sample")
     members = belonging(y, chosen, len(W), positives)
-    used = members.sum(axis=0) > 0
-    z = y[:, None] * s
-    weights = costs[:, None] * members
-    per_face = (weights * np.logaddexp(0.0, -z)).sum(axis=0) + 0.5 * ridge * (W**2).sum(axis=1)
-    value = float(per_face[used].sum())
-    pulled = pull(X, weights * y[:, None] * expit(-z))
-    gradient = np.where(used[:, None], ridge * W - pulled, 0.0)
+    lifted, weights = lift(X), costs[:, None] * members
+    against = product(lifted, W.T).signed(-y[:, None])
+    value = (against.softplus() * weights).sum() + (0.5 * rho) * Ball(W).square_sum()
+    pulls = against.logistic() * weights  # c σ(−z)
+    gradient = rho * Ball(W) - transposed_product(lifted, pulls.signed(y[:, None])).transposed()
     # The terms that cancel at the optimum, not what is left of them.
-    scale = float(pull(abs(X), weights * expit(-z)).max()) or 1.0
+    scale = float(pull(abs(X), pulls.mid).max()) or 1.0
     # A positive in every program has no cell; the others pay less at the face with the least score.
     cell = np.take_along_axis(s, chosen[:, None], axis=1)[:, 0]
     moves = np.where(members.sum(axis=1) > 1, 0.0, cell - s.min(axis=1))
     size = float(np.abs(s).max()) or 1.0
     residuals = (
-        residual("stationarity", "W", np.abs(gradient).max(axis=1), scale),
+        residual("stationarity", "W", np.abs(gradient.mid).max(axis=1), scale),
         residual("stationarity", "cells", moves, size),
     )
-    bound = value - float((gradient**2).sum()) / (2 * ridge)
-    proven = relative_gap(value, bound) <= tol and all(r.relative <= tol for r in residuals)
-    single = len(W) == 1
-    reached = Claim.OPTIMAL if single else Claim.STATIONARY
-    notes = [] if single else ["Other cells may have a lower optimum."]
-    return Certificate(
-        program=f"SPLA1, positives={positives!r}",
-        claim=reached if proven else Claim.SUBOPTIMAL_BY,
-        primal_value=value,
-        dual_value=bound,
-        residuals=residuals if not single else residuals[:1],
-        tol=tol,
+    single = least == 1
+    return conclude(
+        f"SPLA1, positives={positives!r}",
+        value,
+        strongly_convex_bound(value, gradient, rho),
+        residuals if not single else residuals[:1],
+        tol,
+        reached=Claim.OPTIMAL if single else Claim.STATIONARY,
         scope="SPLA1" if single else "the program for fixed cells",
-        note=" ".join(notes if used.all() else [*notes, _EMPTY]),
+        notes=["" if single else _OTHERS, "" if members.any(axis=0).all() else _EMPTY],
     )

@@ -11,9 +11,7 @@ _WIDTH = 100  # columns, below which the tables would lose some of theirs
 
 
 def verify(
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also evaluate every cross-check (under a minute).")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also evaluate every cross-check.")] = False,
     html: Annotated[
         Path | None, typer.Option(help="Also write everything, with the mathematics, as one page.")
     ] = None,

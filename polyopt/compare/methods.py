@@ -1,4 +1,8 @@
-"""The methods that can be compared, shown and fitted: one entry each, and nothing else to change.
+"""The methods that can be compared, shown and fitted: one entry each.
+
+A new method is its own files (program, solver, certificate, estimator), its entry here, and its names in
+the lazy imports of :mod:`polyopt`; what the command line, the comparison and the report know of it comes
+from here.
 
 An entry says which estimator, which program, which of its solvers is the fast one, and with what
 settings. Settings that depend on the data, such as the bound B of the Relative Margin Machine, are

@@ -16,7 +16,7 @@ from formulations.solution import Status
 if TYPE_CHECKING:
     from polyopt.compare.comparison import Comparison, Row
 
-__all__ = ["CLAIMS", "number", "tables"]
+__all__ = ["CLAIMS", "duration", "number", "tables"]
 
 # From these widths on: claims in words; one more digit; conditions in full.
 _WIDE, _MEDIUM, _FULL = 112, 96, 140
@@ -49,6 +49,11 @@ def number(value: float, digits: int = 8) -> str:
         return "–" if np.isnan(value) else str(value)
     text = f"{value:#.{digits}g}"
     return text.rstrip(".")
+
+
+def duration(seconds: float) -> str:
+    """Seconds to three digits or the full second, so that the column is as wide for slow runs as for fast."""
+    return f"{seconds:.{2 if seconds < 9.995 else 1 if seconds < 99.95 else 0}f}"
 
 
 def tables(comparison: Comparison, width: int) -> Group:
@@ -133,7 +138,7 @@ def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | T
         ("claim" if wide else "", claim),
         (counts, lambda row: "–" if row.complexity is None else str(row.complexity)),
         ("test error" if wide else "err %", lambda row: _percent(row.test_error, wide)),
-        ("seconds" if wide else "sec", lambda row: f"{row.seconds:.2f}"),
+        ("seconds" if wide else "sec", lambda row: duration(row.seconds)),
     ]
     if width >= _FULL:
         columns.insert(4, ("gap (abs.)", lambda row: small(row.gap)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from copy import copy
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -52,6 +53,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     solver_: str
     classes_: NDArray[Any]
     n_iter_: int
+    _asked: dict[str, Any]  # the parameters of the fit: what is set later is for the next one
     _dtypes: ClassVar[list[Any]] = [np.float64]  # of X, as the solver takes it without a conversion
     _scored_dtypes: ClassVar[Any] = np.float64  # of X, as it is scored without one
 
@@ -77,16 +79,21 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def _binary_duals(self) -> pd.DataFrame:
         """One row per constraint, in input order, with a column ``sample``."""
 
-    def _warn_if_short(self, certify: Callable[[], Certificate]) -> None:
-        """Tell of a limit that was reached, and of an exact solver that was less than exact.
+    def _warn_if_short(self, certify: Callable[[], Certificate] | None) -> None:
+        """Tell of every end short of the tolerance asked, and of an exact solver that was less than exact.
 
-        `certify` is asked for the binary solution's certificate where its word is needed.
+        `certify` is asked for the binary solution's certificate where its word is needed: of exact solvers,
+        which only say that they were exact, and where rounding ended a run, which may have been near
+        enough. None where a certificate would cost too much.
         """
         status = self.solution_.status
-        text = "" if status in (Status.OPTIMAL, Status.INACCURATE, Status.CONVERGED) else str(status)
-        if not text and self.solver_ == "exact":
+        text = "" if status in (Status.OPTIMAL, Status.CONVERGED) else str(status)
+        exact = self.solver_ == "exact" and (not text or status in (Status.INACCURATE, Status.STALLED))
+        if certify is not None and (status is Status.INACCURATE or exact):
             certificate = certify()
-            if certificate.claim is Claim.NONE or not certificate.relative_gap <= certificate.tol:
+            if certificate.claim is not Claim.NONE and certificate.relative_gap <= certificate.tol:
+                text = ""
+            elif self.solver_ == "exact":
                 text = f"Short of exact. {certificate.sentence} Scaling the features to unit variance helps."
         if text:
             warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=4)
@@ -124,6 +131,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             A parameter out of its range, data that are not finite, or fewer than two classes.
         """
         self._validate_params()
+        self._asked = self.get_params(deep=False)
         # A copy: the model and its certificate must outlive what the caller does to X.
         X, y = validate_data(self, X, y, accept_sparse=self._accept_sparse, dtype=self._dtypes, copy=True)
         check_classification_targets(y)
@@ -181,6 +189,15 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         self.n_iter_ = max(estimator.n_iter_ for estimator in self.estimators_)
         self.solution_ = [estimator.solution_ for estimator in self.estimators_]
 
+    def _as_fitted(self) -> Self:
+        """The model with the parameters that it was fitted with, whatever ``set_params`` did since."""
+        then = getattr(self, "_asked", {})
+        if all(getattr(self, name) is value for name, value in then.items()):
+            return self
+        model = copy(self)
+        model.__dict__.update(then)
+        return model
+
     @property
     def _accept_sparse(self) -> str | bool:
         return "csr" if self.__sklearn_tags__().input_tags.sparse else False
@@ -210,10 +227,11 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             sum of their scores, as scikit-learn's one-vs-one wrapper does.
         """
         check_is_fitted(self)
-        X = self._scorable(X)
+        model = self._as_fitted()
+        X = model._scorable(X)
         if self._is_binary:
-            return self._binary_scores(X)
-        pairwise = self.__sklearn_tags__().input_tags.pairwise
+            return model._binary_scores(X)
+        pairwise = model.__sklearn_tags__().input_tags.pairwise
         scores = np.column_stack(
             [
                 estimator.decision_function(X[:, self._rows[places]] if pairwise else X)
@@ -265,7 +283,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if self._is_binary:
-            return self._binary_certificate(tol)
+            return self._as_fitted()._binary_certificate(tol)
         names = [f"{first} vs {second}" for first, second in self.pairs_]
         return combine([e.certificate(tol) for e in self.estimators_], names)
 
@@ -276,7 +294,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
         check_is_fitted(self)
         if self._is_binary:
-            return self._binary_duals()
+            return self._as_fitted()._binary_duals()
         frames = []
         for estimator, pair, places in zip(self.estimators_, self.pairs_, self._pair_places, strict=True):
             frame = estimator.duals_

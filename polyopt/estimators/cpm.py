@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from formulations.polytope import natural_assignment, perplexity
 from polyopt.certificates.combine import combine
-from polyopt.certificates.cpm import certify_cpm
+from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.estimators.cpm_duals import duals_frame
 from polyopt.estimators.cpm_stream import PolytopeStream, begin_pairs, show_pairs, stream_classes
 from polyopt.estimators.faces import FaceClassifier
@@ -61,7 +63,8 @@ class ConvexPolytopeMachine(FaceClassifier):
     perplexity : float, default=1.0
         Floor of the effective number of faces in use, from 1 (off) to K, by which Algorithm 2 keeps
         faces from falling out of use: the exponential of its entropy h. It steers the stochastic
-        solver; no program states it.
+        solver by the samples inside their margin; no program states it. What the answer really has is
+        ``perplexity_``; a warning says so where that is less than asked.
     outer_label : label, optional
         The class outside, of two; by default ``classes_[1]``.
     double_sided : bool, default=False
@@ -77,7 +80,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", else 1.
     average : bool, default=True
         Whether "sgd" answers with the better of an average of its iterates and the last one, or always
-        with the last one as Algorithm 1 does.
+        with the last iterate of the run as Algorithm 1 does.
     feature_scale : float, default=1.0
         What every entry of X counts times: 1/255 takes bytes for pixels in [0, 1] without turning them
         into floats first (stochastic solver).
@@ -87,13 +90,13 @@ class ConvexPolytopeMachine(FaceClassifier):
     max_iter : int, default=300
         Rounds ("exact", "dual") or epochs ("sgd") at most, per start; the best point is kept.
     time_limit : float, optional
-        Seconds at most, per pair of classes; the best point is kept.
+        Seconds at most, per pair of classes; the best point is kept. "exact" looks at the clock between
+        its programs and their iterations alone.
     ties : {"scores", "random"}, default="scores"
         How a tie between the votes of more than two classes is broken: by the sum of the scores, or at
         random by `random_state` as in the paper.
     class_weight : dict or "balanced", optional
-        Weights of the classes; they multiply the samples' weights. The paper's cost ratio r is
-        ``{inner: r, outer: 1}``.
+        Weights of the classes; they multiply the samples' weights.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts and of the order of the samples.
     n_jobs : int, optional
@@ -227,6 +230,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         super()._fit_pairs(X, codes, weights, rows)
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
+        self._check_sizes(X, weights, self.C)
         self.__dict__.pop("_stream", None)
         if not self.double_sided:
             self._fit_side(X, y, weights, rows, self._chosen_side())
@@ -246,6 +250,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         """A machine for one side of two, with what this one knows of the labels."""
         machine = clone(self).set_params(double_sided=False, class_weight=None, n_jobs=None)
         machine.classes_, machine.n_features_in_ = self.classes_, self.n_features_in_
+        machine._asked = machine.get_params(deep=False)
         if hasattr(self, "feature_names_in_"):
             machine.feature_names_in_ = self.feature_names_in_
         return machine
@@ -269,6 +274,14 @@ class ConvexPolytopeMachine(FaceClassifier):
         outside = self._y > 0
         self.perplexity_ = perplexity(self.assignment_[outside], weights[outside])
         self._warn_if_short(lambda: self._binary_certificate(tol=1e-6))
+        if self.perplexity_ < (1.0 - 1e-9) * self.perplexity:
+            warnings.warn(
+                f"ConvexPolytopeMachine: the faces' perplexity is {self.perplexity_:.3g}, below the floor of "
+                f"{self.perplexity:.3g} that was asked: Algorithm 2 steers by samples inside their margin "
+                "alone. A smaller C brings more of them inside",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     def _show(self, solution: Any) -> None:
         """Take the faces of a solution, and bring them to the units of X."""
@@ -285,7 +298,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         return "exact" if small and self.perplexity == 1 else "sgd"
 
     def _scaled(self, X: Any) -> Any:
-        return as_floats(X, self.feature_scale)
+        return as_floats(X, self._asked["feature_scale"])
 
     # -- streams -----------------------------------------------------------------------------
 
@@ -330,6 +343,8 @@ class ConvexPolytopeMachine(FaceClassifier):
                 "partial_fit is Algorithm 1: it needs solver='sgd', loss='sum' and margin='total'"
             )
         first = not hasattr(self, "_stream")
+        if first:
+            self._asked = self.get_params(deep=False)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
         self.classes_ = stream_classes(self, y, classes, first)
         if first:
@@ -346,24 +361,25 @@ class ConvexPolytopeMachine(FaceClassifier):
     # -- answering ---------------------------------------------------------------------------
 
     def _binary_scores(self, X: Any) -> NDArray[Any]:
-        if self.double_sided:
+        if self._asked["double_sided"]:
             minus, plus = self.sides_
             return minus._binary_scores(X) + plus._binary_scores(X)
         return self._side * self._scores_of_faces(X).max(axis=1)
 
     def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
-        if self.ties == "scores":
+        if self._asked["ties"] == "scores":
             return super()._votes(scores)
-        return random_votes(scores > 0, len(self.classes_), self.random_state)
+        return random_votes(scores > 0, len(self.classes_), self._asked["random_state"])
 
     # -- what is proven ----------------------------------------------------------------------
 
     def _binary_certificate(self, tol: float) -> Certificate:
-        if self.double_sided:
+        if self._asked["double_sided"]:
             names = [f"{machine.outer_label_} outside" for machine in self.sides_]
             return combine([machine.certificate(tol) for machine in self.sides_], names, "sides")
         self._need_data("certificate()")
-        proven = self.solution_.bound if self.solver_ == "global" else None
+        if self.solver_ == "global":
+            return certify_cpm_search(self._scaled(self._X), self._y, self._costs, self.solution_, tol)
         return certify_cpm(
             self._scaled(self._X),
             self._y,
@@ -371,9 +387,8 @@ class ConvexPolytopeMachine(FaceClassifier):
             W=self.solution_["W"],
             alpha=self.solution_.duals.get("margin"),
             assignment=self.assignment_,
-            margin=self.margin,
-            loss=self.loss,
-            global_bound=proven,
+            margin=self._asked["margin"],
+            loss=self._asked["loss"],
             tol=tol,
         )
 
@@ -394,7 +409,7 @@ class ConvexPolytopeMachine(FaceClassifier):
     def _binary_duals(self) -> pd.DataFrame:
         import pandas as pd
 
-        if self.double_sided:
+        if self._asked["double_sided"]:
             frames = []
             for machine in self.sides_:
                 frame = machine.duals_
@@ -404,13 +419,13 @@ class ConvexPolytopeMachine(FaceClassifier):
         self._need_data("duals_")
         X, labels = self._scaled(self._X), self.classes_[::-1] if self._side > 0 else self.classes_
         return duals_frame(
-            X, self._y, self._costs, self.solution_, self.assignment_, self.loss, self._rows, labels
+            X, self._y, self._costs, self.solution_, self.assignment_, self._asked["loss"], self._rows, labels
         )
 
     def _binary_history(self) -> pd.DataFrame:
         import pandas as pd
 
-        if not self.double_sided:
+        if not self._asked["double_sided"]:
             return super()._binary_history()
         frames = [machine.history_.assign(outside=machine.outer_label_) for machine in self.sides_]
         return pd.concat(frames, ignore_index=True)

@@ -25,7 +25,7 @@ _SHARES = np.arange(1, 10) / 10  # of K: the paper's floors h = ln(jK/10)
 class PolytopeSearch(ClassifierSearch):
     """Choose the cost first, without an entropy floor, then the floor at that cost; refit on everything.
 
-    As in section 4 of [1]_: a grid of λ (here of C = 2/(nλ)) with Algorithm 2 switched off, then the
+    As in section 5.1 of [1]_: a grid of λ (here of C = 2/(nλ)) with Algorithm 2 switched off, then the
     floors h = ln(jK/10) at the best of them. Nine costs and nine floors take 18 fits, not 81. Of equal
     scores the smaller cost, and the lower floor, wins.
 

@@ -114,6 +114,7 @@ class PolytopeStream:
     def show(self, machine: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
         """One step for each sample, in random order; the machine's faces are then those of now."""
         weights = checked_weights(sample_weight, X)
+        machine._check_sizes(X, weights, machine.C)
         codes = (y == machine.classes_[1]).astype(int)
         weights = weights * machine._class_weights(codes, weights)[codes]
         clock, rows, n = Clock(None), as_rows(X), X.shape[0]

@@ -1,6 +1,7 @@
-"""Classifiers that are sparse expansions: f(x) = Σ_j y_j α_j k(x_j, x) + b with linear programs behind them.
+"""Classifiers that are sparse expansions: f(x) = Σ_j y_j α_j k(x, x_j) + b with linear programs behind them.
 
-Nothing is asked of the kernel: it may be indefinite or asymmetric.
+Nothing is asked of the kernel: it may be indefinite or asymmetric. The sample to be classified is its first
+argument, the support vector its second, in training (``K[i, j] = k(x_i, x_j)``) as in prediction.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.recovery import slacks
-from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
-from polyopt.kernels import chunks
+from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier, scoring_gram
+from polyopt.kernels import Kernel, SampleGram, chunks
+from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,11 +52,15 @@ class ExpansionClassifier(KernelClassifier):
 
     C: float
     solver: str
+    time_limit: float | None
     _largest_entry: ClassVar[float]  # of C times the kernel matrix, for which HiGHS's tolerances are enough
 
     @abstractmethod
-    def _solve(self, K: Array, y: Array, weights: Array) -> Solution:
-        """Solve the binary problem: ``alpha`` (n,), ``b``, and the multipliers ``margin`` (n,)."""
+    def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
+        """Solve the binary problem: ``alpha`` (n,), ``b``, and the multipliers ``margin`` (n,).
+
+        `error` is how far the entries of K may be from the kernel's true values.
+        """
 
     @abstractmethod
     def _caps(self) -> Array:
@@ -76,33 +82,62 @@ class ExpansionClassifier(KernelClassifier):
                 f"{type(self).__name__} holds the kernel matrix of all samples in its linear programs and "
                 f"takes at most {_LARGEST} of them, not {X.shape[0]}: choose fewer, or the SVM"
             )
+        clock = Clock(self.time_limit)
         self._X, self._y, self._weights, self._rows = X, y, weights, rows
+        self.__dict__.pop("coef_", None)  # of an earlier fit
         self.gamma_ = self._gamma_of(X, weights)
-        K = self._training_kernel()
+        # What is fitted keeps its own numbers: parameters may be set again before the next fit.
+        self._fitted = (self.C, self.kernel, self.gamma_, self.degree, self.coef0)
+        K, error = self._training_kernel()
         self._check_size(K, weights)
-        self.solution_ = self._solve(K, y, weights)
+        self.solution_ = self._solve(K, y, weights, error, clock)
         self.n_iter_ = max(self.solution_.iterations, 1)
         expansion = y * self.solution_["alpha"]
         self._used = np.flatnonzero(expansion)
         self.support_ = rows[self._used]
         self.dual_coef_ = expansion[None, self._used]
         self.intercept_ = np.array([float(self.solution_["b"])])
-        if self.kernel == "linear":
+        if self._fitted_kernel == "linear":
             self.coef_ = np.asarray(X[self._used].T @ expansion[self._used]).reshape(1, -1)
         self._warn_if_short(lambda: self._binary_certificate(1e-6))
 
-    def _training_kernel(self) -> Array:
-        if self.kernel == "precomputed":
+    def _coefficients(self) -> Array:
+        """α (n,), as the model uses it."""
+        alpha = np.zeros(len(self._y))
+        alpha[self._used] = self.dual_coef_[0] * self._y[self._used]
+        return alpha
+
+    @property
+    def _price_of_loss(self) -> float:
+        """C of the fit."""
+        return float(self._fitted[0])
+
+    @property
+    def _fitted_kernel(self) -> Any:
+        """The kernel of the fit, as it was given."""
+        return self._fitted[1]
+
+    @property
+    def _kernel(self) -> Kernel:
+        return Kernel(*self._fitted[1:])
+
+    def _training_kernel(self) -> tuple[Array, float | Array]:
+        """The kernel matrix of the samples, and how far its entries may be from the kernel's true values."""
+        if self._fitted_kernel == "precomputed":
             if self._X.shape[0] != self._X.shape[1]:
                 raise ValueError(f"the Gram matrix must be square, not of shape {self._X.shape}")
-            return np.asarray(self._X)
-        K = self._kernel(self._X)
+            return np.asarray(self._X), 0.0
+        gram = SampleGram(self._X, self._kernel).careful()
+        every = np.arange(gram.n)
+        with np.errstate(over="ignore", invalid="ignore"):
+            K = gram.panel(None, np.float64).rows(every)
         if not np.isfinite(K).all():
             raise ValueError(
                 f"the kernel has values that are not finite on these samples: scale the features, or choose "
                 f"another gamma than {self.gamma_:g}"
             )
-        return K
+        error, sizes = gram.entry_error()
+        return K, error * np.outer(sizes, sizes) if error else 0.0
 
     def _check_size(self, K: Array, weights: Array) -> None:
         largest, cap = float(np.abs(K).max()), self.C * max(float(weights.max()), 1.0)
@@ -116,21 +151,22 @@ class ExpansionClassifier(KernelClassifier):
     # -- answering ---------------------------------------------------------------------------
 
     def _binary_scores(self, X: Any) -> Array:
-        if self.kernel == "linear":
+        if self._fitted_kernel == "linear":
             return np.asarray(X @ self.coef_[0]).ravel() + self.intercept_[0]
         scores = np.full(X.shape[0], self.intercept_[0])
-        for part in chunks(np.arange(X.shape[0])) if len(self._used) else ():
-            if self.kernel == "precomputed":
-                K = X[np.ix_(part, self.support_)]
-            else:
-                K = self._kernel(X[part], self._X[self._used])
-            scores[part] += K @ self.dual_coef_[0]
+        if not len(self._used):
+            return scores
+        if self._fitted_kernel == "precomputed":
+            return scores + X[:, self.support_] @ self.dual_coef_[0]
+        gram = scoring_gram(self._X[self._used], self._kernel, self.dual_coef_[0])
+        for part in chunks(np.arange(X.shape[0])):
+            scores[part] += gram.cross(X[part]) @ self.dual_coef_[0]
         return scores
 
     def _binary_duals(self) -> pd.DataFrame:
         import pandas as pd
 
-        K, y, found = self._training_kernel(), self._y, self.solution_
+        (K, _), y, found = self._training_kernel(), self._y, self.solution_
         alpha, u, caps, prices = found["alpha"], found["margin"], self._caps(), self._prices_of_slack()
         f = K @ (y * alpha) + self.intercept_[0]
         xi = slacks(f, y)
@@ -144,7 +180,8 @@ class ExpansionClassifier(KernelClassifier):
             ("slack", "v", prices - u, xi, np.where(xi > small, "slack in use", "no slack")),
             ("sign", "r", np.maximum(-rate, 0.0), alpha, np.where(alpha > 0, "support vector", "not used")),
             ("cap", "s", np.maximum(rate, 0.0), room,
-             np.select([caps == 0, room <= small * self.C], ["held at 0", "at the cap"], "under the cap")),
+             np.select([caps == 0, room <= small * self._price_of_loss], ["held at 0", "at the cap"],
+                       "under the cap")),
         ]  # fmt: skip
         label = np.where(y > 0, self.classes_[1], self.classes_[0])
         frames = [

@@ -27,7 +27,8 @@ class FaceSearch(ClassifierSearch):
     ----------
     estimator : estimator
         A classifier with ``n_faces``: :class:`Polyceptron`, :class:`SPLA1`, :class:`PCSLP`, :class:`PLUME` or
-        :class:`ConvexPolytopeMachine`, with all other settings.
+        :class:`ConvexPolytopeMachine`, with all other settings. A floor ``perplexity`` is the same share of
+        the faces for every candidate as it is for the estimator's own ``n_faces``, and at least 1.
     n_faces : sequence of int, default=(1, 2, 3, 4, 6, 8)
         Candidates.
     how : {"cv", "prune"}, default="cv"
@@ -104,15 +105,22 @@ class FaceSearch(ClassifierSearch):
         self.n_features_in_ = self.best_estimator_.n_features_in_
         return self
 
+    def _settings(self, n_faces: int) -> dict[str, Any]:
+        """The number of faces, and what must follow from it."""
+        known = self.estimator.get_params()
+        floor = known.get("perplexity", 1.0)
+        if floor <= 1.0:
+            return {"n_faces": n_faces}
+        return {"n_faces": n_faces, "perplexity": max(1.0, floor * n_faces / known["n_faces"])}
+
     def _by_scores(
         self, candidates: list[int], X: Any, y: Any, weights: dict[str, Any]
     ) -> tuple[Any, pd.DataFrame]:
         import pandas as pd
 
         machine = clone(self.estimator)
-        search = GridSearchCV(
-            machine, {"n_faces": candidates}, cv=self.cv, n_jobs=self.n_jobs, refit=False, error_score="raise"
-        )
+        grid = [{name: [value] for name, value in self._settings(number).items()} for number in candidates]
+        search = GridSearchCV(machine, grid, cv=self.cv, n_jobs=self.n_jobs, refit=False, error_score="raise")
         found = search.fit(X, y, **weights).cv_results_
         mean, error = found["mean_test_score"], found["std_test_score"] / np.sqrt(search.n_splits_)
         best = int(mean.argmax())
@@ -120,7 +128,7 @@ class FaceSearch(ClassifierSearch):
         table = pd.DataFrame(
             {"n_faces": candidates, "score": mean, "error": error, "seconds": found["mean_fit_time"]}
         )
-        return machine.set_params(n_faces=chosen).fit(X, y, **weights), table
+        return machine.set_params(**self._settings(chosen)).fit(X, y, **weights), table
 
     def _by_pruning(
         self, candidates: list[int], X: Any, y: Any, weights: dict[str, Any]
@@ -130,11 +138,12 @@ class FaceSearch(ClassifierSearch):
         rows: list[dict[str, int]] = []
         needed = candidates[-1]
         while True:
-            machine = clone(self.estimator).set_params(n_faces=needed).fit(X, y, **weights)
+            machine = clone(self.estimator).set_params(**self._settings(needed)).fit(X, y, **weights)
             rows.append({"n_faces": needed, "needed": len(needed_faces(machine))})
-            if rows[-1]["needed"] == needed:
+            fewer = max(rows[-1]["needed"], 1)  # a single face may do nothing, and is the least there is
+            if fewer == needed:
                 return machine, pd.DataFrame(rows)
-            needed = max(rows[-1]["needed"], 1)
+            needed = fewer
 
 
 def needed_faces(machine: Any) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyopt.estimators.base import PairwiseClassifier
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["FaceClassifier"]
 
 _ROWS = 1 << 12  # bytes are converted so many rows at a time
+_LARGEST = 1e100  # entries of X and costs beyond which squares and products may leave double precision
 
 
 class FaceClassifier(PairwiseClassifier):
@@ -74,6 +76,54 @@ class FaceClassifier(PairwiseClassifier):
     def inside_label_(self) -> Any:
         """The class inside of the polytope (binary problems with one polytope)."""
         return self._label(outside=False)
+
+    # -- sizes ---------------------------------------------------------------------------------
+
+    def _check_sizes(self, X: Any, weights: NDArray[Any], C: float = 1.0) -> None:
+        """Refuse numbers whose squares and products may leave double precision."""
+        entries = X.data if sp.issparse(X) else X
+        largest = float(max(entries.max(initial=0), -float(entries.min(initial=0))))
+        if largest > _LARGEST:
+            raise ValueError(
+                f"X must have entries of at most {_LARGEST:g} in size, not {largest:.3g}: squares leave "
+                "double precision. Scale the features to unit variance (StandardScaler)"
+            )
+        with np.errstate(over="ignore"):
+            total = float(np.sum(C * weights))
+        if total > _LARGEST:
+            raise ValueError(
+                f"sample_weight, times the class's weight and C, must add up to at most {_LARGEST:g}, not "
+                f"{total:.3g}: products leave double precision. Divide the weights by their mean"
+            )
+
+    # -- ties ----------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predicted labels; a sample on the boundary is inside.
+
+        Parameters
+        ----------
+        X : array_like or CSR matrix of shape (t, m)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            Labels from ``classes_``.
+        """
+        check_is_fitted(self)
+        if not self._is_binary:
+            return super().predict(X)
+        return self.classes_[self._is_second(self.decision_function(X)).astype(int)]
+
+    def _is_second(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether a score is one of ``classes_[1]``, which a score of 0 is where that class is inside."""
+        # Two polytopes have no inside, and of a pair the later class is the paper's positive one.
+        inside = -self._outward * getattr(self, "_side", 1.0) > 0 and not hasattr(self, "sides_")
+        return scores >= 0 if inside else scores > 0
+
+    def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
+        return _ovr_decision_function(self._is_second(scores), scores, len(self.classes_))
 
     # -- the faces ---------------------------------------------------------------------------
 

@@ -6,19 +6,23 @@ its Sigma share D; everything else, from kernels to certificates, is here.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.recovery import slacks
-from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
+from formulations.solution import Status
+from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, middle
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
-from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
+from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier, scoring_gram
 from polyopt.kernels import MatrixGram, SampleGram, chunks, require_psd
 
 if TYPE_CHECKING:
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.geometry import Geometry
+    from polyopt.certificates.rounding import Ball
     from polyopt.kernels import Gram
 
 __all__ = ["HingeClassifier"]
@@ -42,6 +47,12 @@ _SMALL_CELLS = 1_000_000
 _TIGHTEST = 1e-11
 # Up to so many features a tall linear machine is solved in its features by ``solver="auto"``.
 _FEATURES = 2_000
+# Largest kernel value times the sum of the coefficients up to which single precision keeps the outputs.
+_CANCELS = 1e7
+_DIGITS = 1e-13  # relative rounding of an output, which large costs make a price of
+_NO_FINER, _NEARLY, _WORST_GAP = 1e-5, 1e-3, 0.1  # relative gaps of an end called optimal, or nearly so
+_VAGUE = 1e-3  # rounding of an output that a fit tells of
+_FAR = 1e3  # centre times weights from which on samples are centred before they are scored
 # What needs the whole kernel matrix stops here: 3.2 GB.
 _WHOLE_MATRIX = 20_000
 
@@ -112,12 +123,21 @@ class HingeClassifier(KernelClassifier):
         """The dual program for the Gram matrix that :meth:`_gram` gives."""
 
     def _machine_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
-        """The Gram matrix the machine sees."""
-        return MatrixGram(X) if self.kernel == "precomputed" else SampleGram(X, self._kernel)
+        """The Gram matrix the solver sees."""
+        if self.kernel == "precomputed":
+            return MatrixGram(X)
+        # b is free, so samples may be taken from any point; amid them inner products keep their digits.
+        return SampleGram(X, self._kernel, middle(X) if self.kernel == "linear" else None)
 
-    def _cross(self, K_test: NDArray[Any]) -> NDArray[Any]:
-        """The kernel between test and training samples as the machine sees it."""
-        return K_test
+    def _feature_space(self) -> Any:
+        """The geometry of the program, for certificates: the true kernel, whatever the solver saw."""
+        if self.kernel == "linear":
+            return LinearGeometry(self._X, centred=True)
+        return KernelGeometry(self._given_gram(), self._short)
+
+    def _given_gram(self) -> Gram:
+        """The Gram matrix of the training samples, by the kernel as it is given."""
+        return MatrixGram(self._X) if self.kernel == "precomputed" else SampleGram(self._X, self._kernel)
 
     # Whether the kernel as the machine sees it is a kernel of pairs alone, whatever other samples are.
     _is_pairwise = True
@@ -127,7 +147,12 @@ class HingeClassifier(KernelClassifier):
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         start = self._warm_point(y, weights, rows)
         self._X, self._y, self._sample_weights, self._rows = X, y, weights, rows
-        self._costs = self.C * weights
+        with np.errstate(over="ignore"):
+            self._costs = self.C * weights
+        if not np.isfinite(self._costs).all():
+            raise ValueError(
+                f"C={self.C:g} times a sample's weight, {weights.max():g}, is not finite: choose smaller ones"
+            )
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)
         self._geometry_of_fit: Any = None
@@ -136,7 +161,15 @@ class HingeClassifier(KernelClassifier):
         else:
             v, b = self._fit_gram(start)
         self._read_off(v, b)
-        self._warn_if_short(lambda: self._certify(self._geometry(), tol=1e-6))
+        certificate = None
+        # Rounding of an output, at the price of all costs together.
+        dear = _DIGITS * float(self._costs.sum()) > _NO_FINER * abs(self.solution_.objective)
+        if self.solver_ == "exact" or dear or (self.solver_ == "decomposition" and b is None):
+            certificate = self._certify(self._geometry(), tol=1e-6)
+            self._take_back(certificate.relative_gap)
+        # Of a kernel machine of many samples it would cost more than its word here is worth.
+        is_dear = certificate is None and self.solver_ == "decomposition" and X.shape[0] > _SMALL
+        self._warn_if_short(None if is_dear else lambda: certificate or self._certify(self._geometry(), 1e-6))
         del self._geometry_of_fit
 
     def _fit_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
@@ -165,11 +198,10 @@ class HingeClassifier(KernelClassifier):
 
     def _fit_gram(self, start: Any) -> tuple[NDArray[Any] | None, float | None]:
         """Solve for a Gram matrix; set ``solution_`` and the multipliers; return v and b if known."""
+        self._short = 0.0
+        if self.kernel == "precomputed" or not (self.kernel == "linear" or self._kernel_is_mercer):
+            self._short = require_psd(self._given_gram())
         gram = self._machine_gram(self._X, self._sample_weights)
-        if self.kernel != "linear" and not self._kernel_is_mercer:
-            require_psd(gram)
-        if isinstance(gram, MatrixGram) and self.kernel != "linear":
-            self._geometry_of_fit = KernelGeometry(gram)
         if self.solver_ == "exact":
             unit = min(1.0, float(self._costs.max()))
             K = gram.panel(None, np.float64).rows(np.arange(gram.n))
@@ -187,9 +219,19 @@ class HingeClassifier(KernelClassifier):
         self._keep(self.solution_.duals)
         # The solver's coefficients, which it keeps within the bounds, and not what alpha implies.
         coef = self.solution_["coef"]
-        if self.kernel == "linear":
+        # The solver's own outputs and intercept will do, unless values cancel more than it knows of.
+        size = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
+        dear = _DIGITS * size * float(self._costs.sum()) > _NO_FINER * abs(self.solution_.objective)
+        if self.kernel == "linear" or not self._is_pairwise or dear or not size < _CANCELS:
             return self._geometry().represent(coef), None
         return coef, float(self.solution_["b"])
+
+    def _take_back(self, gap: float) -> None:
+        """Call no end optimal whose kernel was not exact enough for that, as its certificate's gap shows."""
+        stated = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, _NO_FINER)
+        if self.solution_.status is Status.OPTIMAL and not gap <= min(stated, _WORST_GAP):
+            status = Status.INACCURATE if gap <= _NEARLY else Status.STALLED
+            self.solution_ = replace(self.solution_, status=status)
 
     def _limits(self) -> dict[str, Any]:
         from polyopt.solvers.progress import printer
@@ -234,19 +276,33 @@ class HingeClassifier(KernelClassifier):
             v = geometry.represent(beta) if v is None else v
             # Where a whole interval of intercepts is optimal, every solver's answer is its midpoint.
             b = self._program(geometry).best_intercept(v)
-            self._outputs = geometry.scores(v) + b
+            outputs = geometry.outputs(v) + b
+            self._outputs = outputs.mid
+            self._warn_if_vague(outputs)
         else:
             self._outputs = self.solution_["f"]
         assert v is not None
         self._v, self._b = v, b
         if self.kernel == "linear":
+            self._centre = self._geometry().centre
             self.coef_ = v[None, :]
-            self.intercept_ = np.array([b - self._geometry().mean @ v])
         else:
             self.dual_coef_ = v[None, :]
-            self.intercept_ = np.array([b])
+        # For samples as they are.
+        self.intercept_ = np.array([b - float(self._geometry().moved(v, 0.0).mid)])
         used = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
         self.support_ = self._rows[used]
+
+    def _warn_if_vague(self, outputs: Ball) -> None:
+        """Tell where rounding alone moves the outputs by more than anybody would let pass."""
+        vague = float(outputs.rad.max(initial=0.0))
+        if not vague <= _VAGUE:
+            warnings.warn(
+                f"{type(self).__name__}: the outputs are known to {vague:.2g} only, as their terms cancel; "
+                "centre the features, scale them, or choose a smaller C",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
 
     def _is_tall(self, X: Any) -> bool:
         """Whether the machine is linear and no larger in its features than in its samples."""
@@ -275,25 +331,30 @@ class HingeClassifier(KernelClassifier):
 
     def _binary_scores(self, X: Any) -> NDArray[Any]:
         if self.kernel == "linear":
-            return np.asarray(X @ self.coef_[0]).ravel() + self.intercept_[0]
-        used = np.flatnonzero(self._v) if self._is_pairwise else np.arange(len(self._v))
-        scores = np.full(X.shape[0], self._b)
-        for part in chunks(np.arange(X.shape[0])) if len(used) else ():
-            if self.kernel == "precomputed":
-                K = X[np.ix_(part, self._rows[used])]
-            else:
-                K = self._kernel(X[part], self._X[used])
-            scores[part] += self._cross(K) @ self._v[used]
+            w, centre = self.coef_[0], self._centre
+            if sp.issparse(X) or np.abs(centre) @ np.abs(w) < _FAR:
+                return np.asarray(X @ w).ravel() + self.intercept_[0]
+            parts = [(X[part] - centre) @ w for part in chunks(np.arange(X.shape[0]))]
+            return np.concatenate([np.zeros(0), *parts]) + self._b
+        coef = self.dual_coef_[0]
+        used = np.flatnonzero(coef)
+        scores = np.full(X.shape[0], self.intercept_[0])
+        if not len(used):
+            return scores
+        if self.kernel == "precomputed":
+            for part in chunks(np.arange(X.shape[0])):
+                scores[part] += X[np.ix_(part, self._rows[used])] @ coef[used]
+            return scores
+        gram = scoring_gram(self._X[used], self._kernel, coef[used])
+        for part in chunks(np.arange(X.shape[0])):
+            scores[part] += gram.cross(X[part]) @ coef[used]
         return scores
 
     def _geometry(self) -> Any:
         """The feature space of the training data; made once in a fit, and anew for a certificate."""
         if getattr(self, "_geometry_of_fit", None) is not None:
             return self._geometry_of_fit
-        if self.kernel == "linear":
-            geometry: Any = LinearGeometry(self._X, self._share, self._sample_weights)
-        else:
-            geometry = KernelGeometry(self._machine_gram(self._X, self._sample_weights))
+        geometry = self._feature_space()
         if hasattr(self, "_geometry_of_fit"):
             self._geometry_of_fit = geometry
         return geometry
@@ -308,7 +369,7 @@ class HingeClassifier(KernelClassifier):
         return certify_hinge(
             self._program(geometry),
             v=self._v,
-            b=self._b,
+            b=geometry.moved(self._v, float(self.intercept_[0])),  # the model as it stands, rounded
             alpha=self._alpha,
             lam=self._lam,
             lam_star=self._lam_star,
@@ -350,16 +411,17 @@ class HingeClassifier(KernelClassifier):
         from polyopt.estimators.hinge_bounds import bound_of
 
         check_is_fitted(self)
+        machine = self._as_fitted()
         if not self._is_binary:
             raise ValueError(
                 f"the bound is of two classes, but there are {len(self.classes_)}: ask the machines in "
                 "estimators_"
             )
-        return bound_of(self, delta, X_unlabelled, form)
+        return bound_of(machine, delta, X_unlabelled, form)
 
     def _expansion(self) -> tuple[NDArray[Any], float]:
         """Coefficients c (n,) and intercept of ``f(t) = sum_j c_j k(x_j, t) + b``, k the kernel as given."""
-        return self._v, float(self._b)
+        return self._v, float(self.intercept_[0])
 
     def _binary_duals(self) -> pd.DataFrame:
         import pandas as pd

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from polyopt.estimators.base import PairwiseClassifier
-from polyopt.kernels import Kernel, chunks
+from polyopt.kernels import Kernel, SampleGram, chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KERNEL_PARAMETERS", "KernelClassifier"]
+__all__ = ["KERNEL_PARAMETERS", "KernelClassifier", "scoring_gram"]
 
 KERNEL_PARAMETERS: dict[str, list[Any]] = {
     "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
@@ -24,6 +24,26 @@ KERNEL_PARAMETERS: dict[str, list[Any]] = {
     "coef0": [Interval(Real, None, None, closed="neither")],
 }
 """Constraints of the parameters that all of them have."""
+
+
+_CERTAIN = 1e-7  # of a score, that the kernel's own rounding may cost before more care is taken
+
+
+def scoring_gram(X: Any, kernel: Kernel, coef: NDArray[Any]) -> SampleGram:
+    """The kernel of a model, ready to score: with distances by differences where the coefficients need it.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (s, m)
+        Support vectors.
+    kernel : Kernel
+        The kernel.
+    coef : ndarray of shape (s,)
+        Their coefficients.
+    """
+    gram = SampleGram(X, kernel)
+    doubtful = kernel.name == "rbf" and gram.entry_error()[0] * float(np.abs(coef).sum()) > _CERTAIN
+    return gram.careful(always=True) if doubtful else gram
 
 
 class KernelClassifier(PairwiseClassifier):
@@ -47,15 +67,27 @@ class KernelClassifier(PairwiseClassifier):
         m = X.shape[1]
         if self.gamma == "auto":
             return 1.0 / m
-        first = second = 0.0
+        # The mean first: a variance as a difference of squares has no digits far from the origin.
+        total = m * float(weights.sum())
+        mean = spread = 0.0
+        for part in chunks(np.arange(X.shape[0])):
+            mean += float(weights[part] @ np.asarray(X[part].astype(float).sum(axis=1)).ravel()) / total
         for part in chunks(np.arange(X.shape[0])):
             block = X[part].astype(float)
-            squares = block.multiply(block) if sp.issparse(X) else block * block
-            first += float(weights[part] @ np.asarray(block.sum(axis=1)).ravel())
-            second += float(weights[part] @ np.asarray(squares.sum(axis=1)).ravel())
-        total = m * float(weights.sum())
-        variance = second / total - (first / total) ** 2
-        return 1.0 / (m * variance) if variance > 0 else 1.0
+            if sp.issparse(block):
+                zeros = m - np.diff(block.indptr)
+                block.data = (block.data - mean) ** 2
+                squares = np.asarray(block.sum(axis=1)).ravel() + zeros * mean**2
+            else:
+                squares = ((block - mean) ** 2).sum(axis=1)
+            spread += float(weights[part] @ squares) / total
+        gamma = 1.0 / (m * spread) if spread > 0 else 1.0
+        if not 0.0 < gamma < np.inf:
+            raise ValueError(
+                f"gamma={self.gamma!r} cannot be taken from these samples: the variance of their entries is "
+                f"{spread:g}; scale the features, or give gamma as a number"
+            )
+        return gamma
 
     @property
     def _kernel(self) -> Kernel:

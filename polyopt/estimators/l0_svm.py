@@ -12,8 +12,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.l0 import L0Data, as_l0_data
 from formulations.solution import Status
-from polyopt.certificates.l0 import certify_l0
+from polyopt.certificates.l0 import certify_l0_data
 from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
+from polyopt.outer.starts import TIE
+from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,13 +30,15 @@ if TYPE_CHECKING:
 __all__ = ["CrossEntropySVM"]
 
 _GAP = 1e-9  # relative, that the explicit program is solved to
-_SHARE = 0.25  # of the time limit, that the search for a start of the integer program may take
+_PROOF = 5e-7  # relative gap of a tree: half of a certificate's, which leaves the other half to rounding
+_SHARE = 0.75  # of the time limit, that the search for a start may take: what it finds is the answer's floor
+_NODES = 500  # of a tree that is to check an integer solver
 
 
 class CrossEntropySVM(ExpansionClassifier):
     """Support vector machine that pays for the number of its support vectors.
 
-    Minimises ``‖α‖₀ + C Σ ξ_i`` subject to ``y_i (Σ_j y_j α_j k(x_j, x_i) + b) >= 1 - ξ_i`` and
+    Minimises ``‖α‖₀ + C Σ ξ_i`` subject to ``y_i (Σ_j y_j α_j k(x_i, x_j) + b) >= 1 - ξ_i`` and
     ``0 <= α_j <= C``: eq. (1) of [1]_. Which samples may be support vectors is a pattern σ of zeros and ones;
     for a given pattern the rest is a linear program, of value L(σ), and the score is S(σ) = 1'σ + C L(σ). The
     cross-entropy method draws patterns and learns from the best. The kernel may be any function.
@@ -128,8 +132,10 @@ class CrossEntropySVM(ExpansionClassifier):
     -----
     A sample's weight multiplies its loss. It is not quite a repetition, for a copy would be another centre.
 
-    ``certificate()`` bounds the distance to the best of all patterns, by the relaxation or by the integer
-    solver's own bound.
+    ``certificate()`` bounds the distance to the best of all patterns, by the relaxation or by the leaves of a
+    branch and bound of our own. The bounds of "milp" and "exact" are an integer solver's word: a tree of 500
+    nodes looks for the proof, or for a better point, and where it finds neither the claim says whose word it
+    is.
 
     References
     ----------
@@ -154,7 +160,7 @@ class CrossEntropySVM(ExpansionClassifier):
         "verbose": ["verbose"],
     }
 
-    # What is under 1e-7 of the cap C counts as zero: it must not change an output by much more than 1.
+    # What is under 1e-9 of the cap C counts as zero: it must not change an output by much more than 0.1.
     _largest_entry = 1e8
 
     def __init__(
@@ -214,18 +220,20 @@ class CrossEntropySVM(ExpansionClassifier):
         super()._fit_binary(X, y, weights, rows)
         self.score_ = self.solution_.objective
 
-    def _solve(self, K: Array, y: Array, weights: Array) -> Solution:
+    def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
         self.solver_ = "ce" if self.solver == "auto" else self.solver
-        data = as_l0_data(K, y, self.C, weights)
+        self._searched: float | None = None  # what our own tree proves of every score
+        data = replace(as_l0_data(K, y, self.C, weights), entry_error=error)
         if not self.svm_screen:
-            return self._find(data)
+            return self._find(data, clock)
         from polyopt.solvers.one_norm import solve_relaxation
 
-        kept = self._screen(K, y, weights)
+        kept = self._screen(K, y, weights, clock)
         self.candidates_ = self._rows[kept]
-        found = self._find(replace(data, K=data.K[:, kept], centres=data.centres[kept]))
+        found = self._find(data.within(kept), clock)
         self.candidates_bound_ = float(found.bound or 0.0)
-        everything = solve_relaxation(data)
+        self._searched = None  # of the candidates alone
+        everything = solve_relaxation(data, time_limit=clock.left)
         return replace(
             found,
             primal={
@@ -236,35 +244,37 @@ class CrossEntropySVM(ExpansionClassifier):
             bound=everything.bound,
         )
 
-    def _screen(self, K: Array, y: Array, weights: Array) -> NDArray[np.intp]:
+    def _screen(self, K: Array, y: Array, weights: Array, clock: Clock) -> NDArray[np.intp]:
         """The support vectors of the SVM."""
         from polyopt.estimators.svm import SVM
 
-        svm = SVM(self.C, kernel="precomputed", time_limit=self.time_limit)
+        everybody = np.arange(len(y))
+        if clock.is_over:
+            return everybody
+        svm = SVM(self.C, kernel="precomputed", time_limit=clock.left)
         try:
-            return np.asarray(svm.fit(K, y, sample_weight=weights).support_)
+            kept = np.asarray(svm.fit(K, y, sample_weight=weights).support_)
         except ValueError as error:
             raise ValueError(f"svm_screen=True needs a kernel that the SVM can take: {error}") from error
+        return kept if kept.size else everybody  # stopped at once, it rules nobody out
 
-    def _find(self, data: L0Data) -> Solution:
+    def _find(self, data: L0Data, clock: Clock) -> Solution:
         if self.solver_ == "one-norm":
             from polyopt.outer.l0 import round_relaxation
 
-            return round_relaxation(data, time_limit=self.time_limit)
+            return round_relaxation(data, time_limit=clock.left)
         if self.solver_ == "ce":
-            return self._search(data, self.time_limit)
+            return self._search(data, clock.left)
         if self.solver_ == "exact":
-            return self._solve_explicitly(data)
-        return self._prove(data)
+            return self._checked(data, self._solve_explicitly(data, clock), clock)
+        return self._prove(data, clock)
 
-    def _prove(self, data: L0Data) -> Solution:
+    def _prove(self, data: L0Data, clock: Clock) -> Solution:
         """The integer program, from the best point of the cross-entropy method."""
-        from polyopt.solvers.clock import Clock
         from polyopt.solvers.l0_milp import solve_l0_exact
         from polyopt.solvers.l0_tree import solve_l0_tree
 
-        clock = Clock(self.time_limit)
-        start = self._search(data, None if self.time_limit is None else _SHARE * self.time_limit)
+        start = self._search(data, None if clock.left is None else _SHARE * clock.left)
         if start.status in (Status.OPTIMAL, Status.INTERRUPTED):
             return start
         prove = solve_l0_exact if self.solver_ == "milp" else solve_l0_tree
@@ -272,23 +282,54 @@ class CrossEntropySVM(ExpansionClassifier):
             data,
             start=(start["alpha"], float(start["b"])),
             time_limit=clock.left,
+            tol=_PROOF,
             progress=self._progress(),
         )
-        return replace(
+        found = replace(
             found,
             duals={**found.duals, "relaxation": start["relaxation"]},
             bound=max(float(found.bound or 0.0), float(start.bound or 0.0)),
         )
+        if self.solver_ == "milp":
+            return self._checked(data, found, clock)
+        self._searched = found.bound
+        return found
 
-    def _solve_explicitly(self, data: L0Data) -> Solution:
+    def _checked(self, data: L0Data, found: Solution, clock: Clock) -> Solution:
+        """An integer solver's answer, once a small tree has looked for the proof, or for a better point."""
+        from polyopt.solvers.l0_tree import solve_l0_tree
+
+        if clock.is_over or found.status is Status.INTERRUPTED:
+            return found
+        ours = solve_l0_tree(
+            data,
+            start=(found["alpha"], float(found["b"])),
+            time_limit=clock.left,
+            tol=_PROOF,
+            max_nodes=_NODES,
+        )
+        self._searched = ours.bound
+        if ours.objective >= found.objective * (1.0 - TIE):
+            return found
+        return replace(
+            found,
+            status=Status.CONVERGED if ours.status is not Status.OPTIMAL else ours.status,
+            primal=ours.primal,
+            duals={**found.duals, **ours.duals},
+            objective=ours.objective,
+            bound=ours.bound,
+            solver=f"{found.solver}; then a better point by {ours.solver}",
+        )
+
+    def _solve_explicitly(self, data: L0Data, clock: Clock) -> Solution:
         """The program of `formulations` as it stands, and the linear program of the pattern that it finds."""
         from formulations import l0_svm
         from polyopt.solvers.l0_point import finished
         from polyopt.solvers.one_norm import solve_relaxation
 
         program = l0_svm.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
-        found = program.solve(time_limit=self.time_limit, mip_rel_gap=_GAP)
-        relaxation = solve_relaxation(data)
+        found = program.solve(time_limit=clock.left, mip_rel_gap=_GAP)
+        relaxation = solve_relaxation(data, time_limit=clock.left)
         nothing = {"alpha": np.zeros(len(data.centres)), "b": np.zeros(())}
         point = found.primal or nothing
         pruned = finished(
@@ -297,6 +338,7 @@ class CrossEntropySVM(ExpansionClassifier):
             max(float(found.bound or 0.0), float(relaxation.bound or 0.0)),
             found.status,
             tol=1e-6,
+            left=clock.left,
             solver=found.solver,
             iterations=found.iterations,
             build_time=found.build_time,
@@ -334,7 +376,7 @@ class CrossEntropySVM(ExpansionClassifier):
     # -- answering ---------------------------------------------------------------------------
 
     def _caps(self) -> Array:
-        return self.C * np.asarray(self.solution_["sigma"])
+        return self._price_of_loss * np.asarray(self.solution_["sigma"])
 
     def _price(self) -> float:
         return 0.0
@@ -343,17 +385,16 @@ class CrossEntropySVM(ExpansionClassifier):
         return self._weights
 
     def _binary_certificate(self, tol: float) -> Certificate:
-        integer = self.solver_ in ("milp", "exact", "tree")
-        return certify_l0(
-            self._training_kernel(),
-            self._y,
-            self.C,
-            alpha=self.solution_["alpha"],
-            b=float(self.intercept_[0]),
-            weights=self._weights,
+        K, error = self._training_kernel()
+        data = replace(as_l0_data(K, self._y, self._price_of_loss, self._weights), entry_error=error)
+        return certify_l0_data(
+            data,
+            self._coefficients(),
+            float(self.intercept_[0]),
             u=self.solution_["margin"],
             v=self.solution_["relaxation"],
-            bound=self.solution_.bound if integer else None,
+            searched=self._searched,
+            stated=self.solution_.bound if self.solver_ in ("milp", "exact") else None,
             tol=tol,
         )
 

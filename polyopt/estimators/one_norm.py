@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
+    from polyopt.solvers.clock import Clock
 
     Array = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ _ADVICE = "scale the features to unit variance, or choose solver='highs'"
 class OneNormSVM(ExpansionClassifier):
     """One-norm support vector machine over the expansion coefficients.
 
-    Minimises ``Σ α_j + C Σ ξ_i`` subject to ``y_i (Σ_j y_j α_j k(x_j, x_i) + b) >= 1 - ξ_i`` and
+    Minimises ``Σ α_j + C Σ ξ_i`` subject to ``y_i (Σ_j y_j α_j k(x_i, x_j) + b) >= 1 - ξ_i`` and
     ``0 <= α_j <= C``, a linear program [1]_. Its solutions are sparse, but the one-norm is no bound on the
     number of support vectors: that is what :class:`CrossEntropySVM` minimises. The kernel may be any
     function.
@@ -112,16 +113,16 @@ class OneNormSVM(ExpansionClassifier):
         self.class_weight = class_weight
         self.n_jobs = n_jobs
 
-    def _solve(self, K: Array, y: Array, weights: Array) -> Solution:
+    def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
         self.solver_ = "highs" if self.solver == "auto" else self.solver
         costs = self.C * weights
         if self.solver_ == "highs":
             from polyopt.solvers.one_norm import solve_one_norm
 
-            return solve_one_norm(K, y, costs, costs, time_limit=self.time_limit)
+            return solve_one_norm(K, y, costs, costs, time_limit=clock.left)
         from formulations.svm import one_norm
 
-        found = one_norm(K, y, costs).solve(time_limit=self.time_limit)
+        found = one_norm(K, y, costs).solve(time_limit=clock.left)
         if not found.primal:
             raise RuntimeError(f"{type(self).__name__}: no solver found a point ({found.status}); {_ADVICE}")
         # An interior-point method leaves no coefficient at zero.
@@ -130,21 +131,23 @@ class OneNormSVM(ExpansionClassifier):
         return replace(found, primal={**found.primal, "alpha": alpha, "b": np.array(b)})
 
     def _caps(self) -> Array:
-        return self.C * self._weights
+        return self._price_of_loss * self._weights
 
     def _price(self) -> float:
         return 1.0
 
     def _prices_of_slack(self) -> Array:
-        return self.C * self._weights
+        return self._price_of_loss * self._weights
 
     def _binary_certificate(self, tol: float) -> Certificate:
+        K, error = self._training_kernel()
         return certify_one_norm(
-            self._training_kernel(),
+            K,
             self._y,
-            self.C * self._weights,
-            alpha=self.solution_["alpha"],
+            self._prices_of_slack(),
+            alpha=self._coefficients(),
             b=float(self.intercept_[0]),
             u=self.solution_["margin"],
             tol=tol,
+            entry_error=error,
         )

@@ -135,7 +135,7 @@ class PCSLP(PolyhedralClassifier):
         duals = self.solution_.duals
         return certify_pc_slp(
             self._X, self._y, W, C=self._costs,
-            u=duals.get("inside"), q=duals.get("outside"), radius=self.radius, tol=tol,
+            u=duals.get("inside"), q=duals.get("outside"), radius=self._asked["radius"], tol=tol,
         )  # fmt: skip
 
     def _multipliers(self) -> dict[str, Any]:

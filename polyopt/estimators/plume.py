@@ -32,8 +32,9 @@ class PLUME(Probabilities, PolyhedralClassifier):
     With scores ``s_k = W_k'x + b_k``, every face is a logistic expert and the gate prefers the face with the
     least score: ``P(inside | x) = Σ_k g_k(x) / (1 + exp(-s_k))``, ``g_k`` proportional to ``exp(-γ s_k)``.
     Minimises the negative log-likelihood plus ``ridge/2 (||W||² + ||b||²)`` by expectation and maximisation,
-    of which no step raises it; the end is polished to a stationary point. The problem is not convex for more
-    than one face. As γ grows the model becomes SPLA1's, ``P = σ(min_k s_k)``.
+    of which no step raises it, and, whatever `solver` made the M-steps, from where these become slow by
+    minimising the likelihood itself to a stationary point (Newton's method or L-BFGS). The problem is not
+    convex for more than one face. As γ grows the model becomes SPLA1's, ``P = σ(min_k s_k)``.
 
     Parameters
     ----------
@@ -55,8 +56,9 @@ class PLUME(Probabilities, PolyhedralClassifier):
     anneal : bool, default=True
         Whether each run begins at a soft gate, γ = 1/4, and doubles it until it is what is asked.
     decision : {"posterior", "polytope"}, default="posterior"
-        What decides: whether the probability is above one half, or whether the sample is in the polytope of
-        the faces. The two differ near the polytope's edges.
+        What decides: whether the probability is at least one half, or whether the sample is in the polytope
+        of the faces. The two differ near the polytope's edges, where ``predict_proba``, which is the model's
+        probability in either case, may be less than one half for the class that is predicted.
     inside_label : label, optional
         The class inside, of two; by default ``classes_[1]``.
     n_init : int, default=10
@@ -172,16 +174,32 @@ class PLUME(Probabilities, PolyhedralClassifier):
         )
 
     def _binary_scores(self, X: Any) -> Array:
-        if self.decision == "polytope":
+        if self._asked["decision"] == "polytope":
             return super()._binary_scores(X)
-        return self._side * mixture.log_odds(X, self._faces, self.gamma)
+        return self._log_odds(X)
+
+    def _log_odds(self, X: Any) -> Array:
+        return self._side * mixture.log_odds(X, self._faces, self._asked["gamma"])
+
+    def _votes(self, scores: Array) -> Array:
+        if self._asked["decision"] == "polytope":
+            return PolyhedralClassifier._votes(self, scores)  # of the polytopes, which know no probabilities
+        return super()._votes(scores)
 
     def _certify(self, W: Array, tol: float) -> Certificate:
-        return certify_plume(self._X, self._y, W, gamma=self.gamma, ridge=self.ridge, C=self._costs, tol=tol)
+        return certify_plume(
+            self._X,
+            self._y,
+            W,
+            gamma=self._asked["gamma"],
+            ridge=self._asked["ridge"],
+            C=self._costs,
+            tol=tol,
+        )
 
     def _multipliers(self) -> dict[str, Any]:
-        W, n, K = self.solution_["W"], len(self._y), self.n_faces
-        r = mixture.responsibilities(self._X, self._y, W, self.gamma).ravel()
+        W, n, K = self.solution_["W"], len(self._y), len(self.W_)
+        r = mixture.responsibilities(self._X, self._y, W, self._asked["gamma"]).ravel()
         wrong = expit(-self._y[:, None] * mixture.scores_in_blocks(self._X, W)).ravel()
         place = np.repeat(np.arange(n), K)
         states = np.array(["another face's", "shared", "its own"])
@@ -190,7 +208,9 @@ class PLUME(Probabilities, PolyhedralClassifier):
             "letter": np.full(n * K, "alpha"),
             "place": place,
             "face": np.tile(np.arange(K), n),
-            "multiplier": mixture.multipliers(self._X, self._y, W, None, self.gamma, self._costs).ravel(),
+            "multiplier": mixture.multipliers(
+                self._X, self._y, W, None, self._asked["gamma"], self._costs
+            ).ravel(),
             "responsibility": r,
             "doubt": wrong,
             "state": states[(r > 0.05).astype(int) + (r > 0.5)],
@@ -199,14 +219,19 @@ class PLUME(Probabilities, PolyhedralClassifier):
     def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
         """A bound on the error, by Rademacher complexity, from the training data (two classes).
 
+        It is of what `decision` decides by: the log-odds, or the polytope of the faces.
+
         Parameters
         ----------
         delta : float
             The bound holds with a probability of 1 - delta over the draw of the training data, for a γ that
             was chosen without them.
         """
-        from formulations.rademacher import plume_bound
+        from formulations.rademacher import plume_bound, polytope_bound
 
         self._need_one_polytope("the bound")
         self._need_data("generalization_bound()")
-        return plume_bound(self._X, self._y, self.solution_["W"], self.gamma, delta)
+        if self._asked["decision"] == "polytope":
+            # The polytope's theorem has its faces positive outside.
+            return polytope_bound(self._X, -self._y, -self.solution_["W"], delta)
+        return plume_bound(self._X, self._y, self.solution_["W"], self._asked["gamma"], delta)

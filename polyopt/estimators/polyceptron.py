@@ -199,7 +199,13 @@ class Polyceptron(PolyhedralClassifier):
 
         u = self.solution_.duals.get("margin")
         return certify_polyceptron(
-            self._X, self._y, W, C=self._costs, u=u, radius=max(self.radius, float(np.abs(W).max())), tol=tol
+            self._X,
+            self._y,
+            W,
+            C=self._costs,
+            u=u,
+            radius=max(self._asked["radius"], float(np.abs(W).max())),
+            tol=tol,
         )
 
     def _multipliers(self) -> dict[str, Any]:
@@ -237,6 +243,8 @@ class Polyceptron(PolyhedralClassifier):
         """
         self._validate_params()
         first = not hasattr(self, "_stream")
+        if first:
+            self._asked = self.get_params(deep=False)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
         self.classes_ = stream_classes(self, y, classes, first)
         if first:
@@ -263,6 +271,7 @@ class Polyceptron(PolyhedralClassifier):
         from polyopt.rows import as_rows
 
         weights = checked_weights(sample_weight, X)
+        self._check_sizes(X, weights)
         codes = (y == self.classes_[1]).astype(int)
         c = weights * self._class_weights(codes, weights)[codes]
         assert self._stream is not None

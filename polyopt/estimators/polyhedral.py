@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.polyhedral import scores
 from formulations.solution import Status
@@ -41,7 +42,7 @@ SHARED: dict[str, list[Any]] = {
 """Constraints of the parameters that all of them have."""
 
 _WIDE = 1e4  # ratio of the features' spreads, or distance of one from 1, at which scaling is advised
-_FINE = (Status.OPTIMAL, Status.CONVERGED, Status.INACCURATE, Status.STALLED)
+_FINE = (Status.OPTIMAL, Status.CONVERGED)  # any other end warns
 
 
 class PolyhedralClassifier(FaceClassifier):
@@ -70,6 +71,7 @@ class PolyhedralClassifier(FaceClassifier):
         return self.solver
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
+        self._check_sizes(X, weights)
         self._forget()
         self._side, self.solver_ = self._chosen_side(), self._pick_solver(X)
         self._X, self._y, self._rows, self._costs = X, self._side * y, rows, weights
@@ -137,7 +139,11 @@ def _advise_scaling(X: Any, name: str) -> None:
 
 
 class Probabilities:
-    """``predict_proba`` for classifiers whose score is the log-odds of ``classes_[1]``."""
+    """``predict_proba`` for classifiers whose model gives the log-odds of ``classes_[1]``."""
+
+    def _log_odds(self, X: Any) -> Array:
+        """The logarithm of P(classes_[1] | x) / P(classes_[0] | x), by the model: here the score."""
+        return self._binary_scores(X)  # type: ignore[attr-defined]
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, by the model.
@@ -153,12 +159,17 @@ class Probabilities:
             In the order of ``classes_``. With more than two classes, those that agree best with the
             probabilities of all pairs (the second method of Wu, Lin & Weng, 2004).
         """
-        scores = self.decision_function(X)  # type: ignore[attr-defined]
-        if scores.ndim == 2:
-            return np.exp(scores)
-        second = expit(scores)
-        return np.column_stack([1.0 - second, second])
+        check_is_fitted(self)
+        X = self._scorable(X)  # type: ignore[attr-defined]
+        if self._is_binary:  # type: ignore[attr-defined]
+            second = expit(self._log_odds(X))
+            return np.column_stack([1.0 - second, second])
+        return self._coupled(np.column_stack([pair._log_odds(X) for pair in self.estimators_]))  # type: ignore[attr-defined]
+
+    def _coupled(self, log_odds: Array) -> Array:
+        """Probabilities of the classes from the log-odds of the pairs."""
+        return couple_pairs(expit(log_odds), len(self.classes_))  # type: ignore[attr-defined]
 
     def _votes(self, scores: Array) -> Array:
         """Logarithms of the classes' probabilities, from the log-odds of the pairs."""
-        return np.log(couple_pairs(expit(scores), len(self.classes_)))  # type: ignore[attr-defined]
+        return np.log(self._coupled(scores))

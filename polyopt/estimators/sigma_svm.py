@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
 from polyopt.estimators.hinge import HingeClassifier
 from polyopt.kernels import MatrixGram
 
@@ -52,11 +53,14 @@ class SigmaSVM(HingeClassifier):
         ``solver_`` says which.
     tol : float, default=1e-3
         Largest violation of the optimality conditions that decomposition leaves, in units of the
-        outputs. "auto" leaves at most 1e-8 for up to 2,000 samples; the other solvers always do.
+        outputs; the relative duality gap is then within ten times `tol` (at most 0.1). "auto" asks for
+        1e-8 at most for up to 2,000 samples; the other solvers always do. A run that ends short warns.
     max_iter : int, optional
         Iterations of the solver at most; the point reached is kept.
     time_limit : float, optional
-        Seconds at most, per pair of classes; the point reached is kept.
+        Seconds that the solver may take, for each pair of classes; the point reached is kept. Compiling
+        on the first call counts. "exact" looks at the clock between its iterations alone, and not while it
+        builds the program: with a kernel of thousands of samples either takes minutes.
     cache_size : float, default=500.0
         Megabytes that decomposition may use for kernel rows and for Newton's method.
     warm_start : bool, default=False
@@ -154,9 +158,13 @@ class SigmaSVM(HingeClassifier):
     def _machine_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
         from formulations.centred_kernel import CentredKernel
 
-        X = X.astype(float, copy=False)
-        self._centred = CentredKernel(X if self.kernel == "precomputed" else self._kernel(X), weights)
-        if self._share == 1.0 and self._centred.is_degenerate():
+        given = super()._machine_gram(X, weights)
+        self._centred = CentredKernel(given.panel(None, np.float64).rows(np.arange(given.n)), weights)
+        if (
+            self.kernel != "linear"
+            and self._share == 1.0
+            and (self.kernel == "rbf" or self._centred.is_degenerate())
+        ):
             warnings.warn(
                 "At D=1 with a kernel of full rank the Sigma-SVM interpolates the labels whatever the data; "
                 "choose D < 1",
@@ -165,13 +173,9 @@ class SigmaSVM(HingeClassifier):
             )
         return MatrixGram(self._centred.gram(self._share))
 
-    def _cross(self, K_test: NDArray[Any]) -> NDArray[Any]:
-        return self._centred.cross(K_test, self._share)
-
-    def _expansion(self) -> tuple[NDArray[Any], float]:
-        centred, v = self._centred, self._v
-        shrunk = centred.root.T @ v * centred.shrinkage(self._share) / centred.eigenvalues
-        c = centred.weights * (centred.root @ shrunk)
-        # What centring adds does not depend on the sample: it is the score of one whose kernel is zero.
-        constant = centred.cross(np.zeros((1, len(v))), self._share) @ v
-        return c - centred.weights * (c.sum() / centred.total), float(self._b + constant[0])
+    def _feature_space(self) -> Any:
+        if self.kernel == "linear":
+            return SigmaLinearGeometry(self._X, self._share, self._sample_weights)
+        return SigmaKernelGeometry(
+            self._given_gram(), self._share, self._sample_weights, self._centred.factors, self._short
+        )

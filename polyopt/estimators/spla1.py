@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,7 +41,8 @@ class SPLA1(Probabilities, PolyhedralClassifier):
     Parameters
     ----------
     n_faces : int, default=3
-        K, the faces.
+        K, the faces at most: one that ends without samples in its cell is left out, as it changes no
+        training sample's score and would cost its ridge.
     ridge : float, default=0.1
         ρ, positive.
     positives : {"cell", "all"}, default="cell"
@@ -76,7 +78,7 @@ class SPLA1(Probabilities, PolyhedralClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     W_, b_ : ndarray of shape (K, m), (K,)
-        The faces (binary problems).
+        The faces that have samples in their cells, `n_faces` or fewer (binary problems).
     polytope_ : Polytope
         The inside as a set: redundant faces, vertices, volume, rules (binary problems).
     assignment_ : ndarray of int, shape (n,)
@@ -153,7 +155,7 @@ class SPLA1(Probabilities, PolyhedralClassifier):
             X, y, c, self.n_faces,
             ridge=self.ridge, positives=self.positives, engine=_ENGINES[self.solver_], inner=self.inner,
         )  # fmt: skip
-        return descend_from_many_starts(
+        found = descend_from_many_starts(
             problem,
             n_init=self.n_init if self.n_faces > 1 else 1,  # one face has one cell
             max_iter=self.max_iter,
@@ -163,14 +165,17 @@ class SPLA1(Probabilities, PolyhedralClassifier):
             seed=seed,
             n_jobs=self.n_jobs,
         )
+        return replace(found, primal={**found.primal, "W": problem.without_empty(found["W"])})
 
     def _certify(self, W: Array, tol: float) -> Certificate:
         return certify_spla1(
-            self._X, self._y, W, ridge=self.ridge, C=self._costs, positives=self.positives, tol=tol
-        )
+            self._X, self._y, W,
+            ridge=self._asked["ridge"], C=self._costs, positives=self._asked["positives"],
+            n_faces=self._asked["n_faces"], tol=tol,
+        )  # fmt: skip
 
     def _multipliers(self) -> dict[str, Any]:
-        members = belonging(self._y, self.assignment_, self.n_faces, self.positives)
+        members = belonging(self._y, self.assignment_, len(self.W_), self._asked["positives"])
         place, face = np.nonzero(members)
         z = self._y[place] * scores(self._X, self.solution_["W"])[place, face]
         share = expit(-z)

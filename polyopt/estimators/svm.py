@@ -40,11 +40,14 @@ class SVM(HingeClassifier):
         ``solver_`` says which.
     tol : float, default=1e-3
         Largest violation of the optimality conditions that decomposition leaves, in units of the
-        outputs. "auto" leaves at most 1e-8 for up to 2,000 samples; the other solvers always do.
+        outputs; the relative duality gap is then within ten times `tol` (at most 0.1). "auto" asks for
+        1e-8 at most for up to 2,000 samples; the other solvers always do. A run that ends short warns.
     max_iter : int, optional
         Iterations of the solver at most; the point reached is kept.
     time_limit : float, optional
-        Seconds at most, per pair of classes; the point reached is kept.
+        Seconds that the solver may take, for each pair of classes; the point reached is kept. Compiling
+        on the first call counts. "exact" looks at the clock between its iterations alone, and not while it
+        builds the program: with a kernel of thousands of samples either takes minutes.
     cache_size : float, default=500.0
         Megabytes that decomposition may use for kernel rows and for Newton's method.
     warm_start : bool, default=False

@@ -153,7 +153,8 @@ class PolytopeProblem:
         if self.loss == "max":
             part = self._solve_together(assignment, Z, time_limit)
             return self._at(part["W"], part.duals["margin"], Z, [part])
-        parts = [self._solve_face(mask, time_limit) for mask in Z.T]
+        clock = Clock(time_limit)
+        parts = [self._solve_face(mask, clock.left) for mask in Z.T]
         W, alpha = (
             np.array([part["w"] for part in parts]),
             np.stack([part.duals["margin"] for part in parts], 1),
@@ -195,6 +196,8 @@ class PolytopeProblem:
             return certify_cpm(self.X, self.y, costs, W=W, alpha=alpha).relative_gap
 
         solution = _solve_well(self._program.set(C=costs), gap, time_limit)
+        if solution is None:
+            return _nothing({"w": np.zeros(self.X.shape[1] + 1)}, np.zeros(len(self.y)))
         if solution.status is Status.OPTIMAL:
             if len(self._solved) >= _MOST_KEPT:
                 self._solved.clear()
@@ -211,7 +214,9 @@ class PolytopeProblem:
                 self.X, self.y, self.C, W=W, alpha=alpha, assignment=assignment, loss=self.loss
             ).relative_gap
 
-        return _solve_well(self._program.set(Z=Z), gap, time_limit)
+        found = _solve_well(self._program.set(Z=Z), gap, time_limit)
+        W = np.zeros((self.n_faces, self.X.shape[1] + 1))
+        return found or _nothing({"W": W}, np.zeros((len(self.y), self.n_faces)))
 
     def _at(self, W: Vector, alpha: Vector, Z: Vector, parts: list[Solution]) -> Solution:
         """The parts put together, the objective evaluated anew from the point."""
@@ -230,10 +235,18 @@ class PolytopeProblem:
         )
 
 
-def _solve_well(program: Program, gap: Callable[[Solution], float], time_limit: float | None) -> Solution:
+def _nothing(faces: dict[str, Vector], alpha: Vector) -> Solution:
+    """Faces of zeros, which are feasible: what there is where the time was over at once."""
+    return Solution(Status.TIME_LIMIT, faces, {"margin": alpha}, np.inf, None, "none, for lack of time")
+
+
+def _solve_well(
+    program: Program, gap: Callable[[Solution], float], time_limit: float | None
+) -> Solution | None:
     """The point with the least proven gap: of the first solver that is near enough, or of them all.
 
-    The status is of the proof, not of the solver: ``OPTIMAL`` if the gap is small.
+    The status is of the proof, not of the solver: ``OPTIMAL`` if the gap is small. None where the time
+    was over before any left a point.
 
     Raises
     ------
@@ -243,9 +256,10 @@ def _solve_well(program: Program, gap: Callable[[Solution], float], time_limit: 
     clock = Clock(time_limit)
     best, least = None, np.inf
     for solver in _SOLVERS:
-        left = None if time_limit is None else max(time_limit - clock.seconds, 0.0)
-        found = program.solve(solver, time_limit=left)
+        found = program.solve(solver, time_limit=clock.left)
         if not found.primal:
+            if clock.is_over:
+                return None
             continue
         distance = gap(found)
         if best is None or distance < least:

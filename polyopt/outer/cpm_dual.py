@@ -39,6 +39,7 @@ _FALLS = 1e-6  # relative fall of the objective for which a round may end early
 _LOOSE_ROUNDS = 10  # of loosening
 _LOOSE_GAP, _LOOSE_SLOPE = 0.05, 0.1  # how well the faces are solved in between
 _LOOSE_PASSES = 3
+_ROUNDS = 1000  # of a climb and a scan at most, for one assignment
 _OWN_SHARE = 0.1  # of what a positive's multiplier adds to its own score, taken off there
 _FEW = 2e-3  # share of the positives; where fewer move, loosening ends
 
@@ -103,7 +104,11 @@ class DualEngine:
         return assignment
 
     def solve(self, assignment: Assignment, time_limit: float | None) -> Solution:
-        """The fixed-assignment optimum; or, where a positive is to move anyway, a better point."""
+        """The fixed-assignment optimum; or, where a positive is to move anyway, a better point.
+
+        On data out of scale with the costs the climb may take for ever: it ends after a thousand rounds,
+        whatever the time limit.
+        """
         clock = Clock(time_limit)
         if self._expected is None or not np.array_equal(assignment, self._expected):
             self._begin(assignment)
@@ -111,7 +116,7 @@ class DualEngine:
         assert machine is not None
         machine.reassign(assignment)
         status, tol, progress = Status.INACCURATE, self._tol, Progress()
-        while True:
+        for number in range(1, _ROUNDS + 1):
             machine.climb(tol)
             machine.scan()
             value = self._take_the_better(machine)
@@ -132,6 +137,8 @@ class DualEngine:
             if clock.is_over:
                 status = Status.TIME_LIMIT
                 break
+            if number == _ROUNDS:
+                status = Status.ITERATION_LIMIT
         assert self._answer is not None
         self._value, self._expected = value, assignment
         return Solution(

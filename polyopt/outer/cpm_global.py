@@ -19,6 +19,7 @@ from formulations import cpm
 from formulations.polytope import lift, natural_assignment, objective
 from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
+from polyopt.certificates.rounding import gamma
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm_bound import Moves, add_up, moves_for, try_move
 from polyopt.solvers.cpm_face import Samples, caps_of, climb, dual_value, hyperplane, settle
@@ -37,6 +38,7 @@ _SHUFFLES, _ORDERS = 12, 100  # of the negatives, and of the moves for each, tri
 _BYTES = 256 * 2**20  # for open nodes
 _RECORD = 0.2  # seconds between records of the history
 _POLISH = 100_000  # sweeps per face of the solution
+_GRACE = 0.5  # seconds past a limit that the faces of the answer may take together
 _LOSS = 1e-9  # of the bound, relative, that is given for multipliers which fit their hyperplane
 
 
@@ -85,7 +87,8 @@ def solve_cpm_global(
     -------
     Solution
         ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for
-        that assignment; ``objective`` at the point; ``bound``, which no assignment's optimum is below.
+        that assignment; ``objective`` at the point; ``bound``, which no assignment's optimum is below:
+        it is lowered by running error bounds of all that was computed for it.
         ``OPTIMAL`` if the two are within `tol`; a limit, or Ctrl-C, keeps the best point and the bound
         reached. ``iterations`` counts nodes; ``history`` has one record for each fifth of a second:
         nodes, open, bound, objective, seconds.
@@ -161,13 +164,13 @@ class _Search:
         n, d = self.data.A.shape
         self.npos = n - self.data.inside
         K = self.n_faces
-        self.best = Best(np.zeros((K, d)), np.array([np.inf, np.inf]))
+        self.best = Best(np.zeros((K, d)), np.array([np.inf, np.inf, 0.0]))
         self.moves: Moves = moves_for(self.npos, n, d, K)
         self.room = _BYTES // (8 * K * n + K * self.npos + 400)
         root = _Open(0.0, 0, 0, np.ones((self.npos, K), dtype=bool), np.zeros((K, n)))
         self.heap: list[_Open] = [root]
         self.stack: list[_Open] = []  # begun where there is no more room
-        self.nodes, self.made, self.at_hand = 0, 0, np.inf
+        self.nodes, self.made, self.at_hand, self.proven = 0, 0, np.inf, 0.0
 
     def run(self, first: Vector | None, max_nodes: int | None, additive: bool) -> Status:
         """Search until the gap is closed or a limit is reached."""
@@ -239,9 +242,14 @@ class _Search:
         return status
 
     def _bound(self) -> float:
-        """The least of the open nodes' bounds and of those of what was cut or finished."""
+        """The least of the open nodes' bounds and of those of what was cut or finished, less all rounding."""
         first = self.heap[0].bound if self.heap else np.inf
-        return float(min([first, self.at_hand, *self.best.limits, *(one.bound for one in self.stack)]))
+        cost, cut, error = self.best.limits
+        least = float(min([first, self.at_hand, cost, cut, *(one.bound for one in self.stack)]))
+        # Costs of equal samples were added up, which scales them, and the optimum, by no more than this.
+        scaled = 2.0 * gamma(len(self.y) + 4) * abs(least)
+        self.proven = max(self.proven, float(np.nextafter(least - error - scaled, -np.inf)))
+        return self.proven
 
     def _start(self, first: Vector | None) -> None:
         """An incumbent: from the faces given, or from random ones, each by alternating."""
@@ -349,7 +357,9 @@ class _Search:
             # Badly scaled data, on which coordinates are slow and an interior point is not. Its multipliers
             # come with its hyperplane, as each must fit the other, unless they prove less.
             signs = np.where(np.arange(len(a)) < data.inside, -1.0, 1.0)
-            found = cpm.face(data.A[:, :-1] * signs[:, None], signs, caps).solve()
+            left = self.clock.left
+            limit = None if left is None else max(left, _GRACE / self.n_faces)
+            found = cpm.face(data.A[:, :-1] * signs[:, None], signs, caps).solve(time_limit=limit)
             if found.primal and _cost(data, caps, found["w"]) < value:
                 w = found["w"]
                 exact, implied = np.clip(found.duals["margin"], 0.0, caps), np.empty_like(w)

@@ -14,7 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.polyhedral import belonging, check_radius, scores
+from formulations.polytope import lift
 from formulations.solution import Solution, Status
+from polyopt.certificates.rounding import product
 from polyopt.outer.random_faces import random_faces
 from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
@@ -192,15 +194,20 @@ class FacesByPrograms(ABC):
         members = belonging(self.y, assignment, self.n_faces, "all") > 0
         unused = np.setdiff1d(np.arange(self.n_faces), assignment)
         moved = W[unused]
-        nearest = scores(self.X, moved)[self.y > 0].min(axis=0, initial=np.inf)
+        nearest = self._surely(moved)[self.y > 0].min(axis=0, initial=np.inf)
         moved[:, -1] += np.maximum(0.0, _ROOM - nearest)
         fits = np.abs(moved).max(axis=1, initial=0.0) <= self.radius
         faces = np.clip(faces, -self.radius, self.radius)  # by rounding alone
         faces[unused[fits]] = moved[fits]
-        margins = np.where(members, self.y[:, None] * scores(self.X, faces), np.inf).min(axis=0)
+        margins = np.where(members, self._surely(faces), np.inf).min(axis=0)
         factor = np.where((margins > 0.0) & (margins < 1.0), _ROOM / np.maximum(margins, 1e-300), 1.0)
         fits = factor * np.abs(faces).max(axis=1) <= self.radius
         return faces * np.where(fits, factor, 1.0)[:, None]
+
+    def _surely(self, W: Vector) -> Vector:
+        """Margins y_i W_k·x̃_i (n, K) less twice their rounding, so that one of 1 can be certified."""
+        found = product(lift(self.X), W.T)
+        return self.y[:, None] * found.mid - 2.0 * found.rad
 
 
 def box_columns(units: Vector, radius: float) -> tuple[Vector, Any]:

@@ -272,8 +272,8 @@ def _solution(
     """The point of a pattern's program, pruned, with all multipliers."""
     at_the_cap = np.where(pattern, data.C, 0.0)  # any point will do that has this support
     found = finished(
-        data, (at_the_cap, 0.0), float(relaxation.bound or 0.0), status, tol=TIE, solver=solver,
-        iterations=relaxation.iterations, build_time=relaxation.build_time,
+        data, (at_the_cap, 0.0), float(relaxation.bound or 0.0), status, tol=TIE, left=clock.left,
+        solver=solver, iterations=relaxation.iterations, build_time=relaxation.build_time,
         solve_time=clock.seconds - relaxation.build_time,
     )  # fmt: skip
     return replace(

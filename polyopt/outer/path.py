@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.arguments import real_number
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
+from polyopt.certificates.given import checked_tol
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd
 from polyopt.solvers.clock import Clock
@@ -115,14 +117,18 @@ def rmm_path(
     costs = as_costs(C, len(labels))
     if bounds is not None and not all(B >= 1 for B in bounds):
         raise ValueError(f"every bound must be at least 1, not {list(bounds)!r}")
+    if not real_number("tol", tol, 0.0) > 0.0:
+        raise ValueError(f"tol must be positive, not {tol!r}")
+    certificate_tol = checked_tol(certificate_tol)
     clock = Clock(time_limit)
     kernel = Kernel("linear") if kernel is None else kernel
     solve = _solver(X, labels, kernel, precomputed, cache_size, progress)
     geometry: Any
     if precomputed or kernel.name != "linear":
-        geometry = KernelGeometry(MatrixGram(X) if precomputed else SampleGram(X, kernel))
+        gram = MatrixGram(X) if precomputed else SampleGram(X, kernel)
+        geometry = KernelGeometry(gram, require_psd(gram))
     else:
-        geometry = LinearGeometry(X)
+        geometry = LinearGeometry(X, centred=True)
     path: list[PathPoint] = []
 
     def add(B: float) -> PathPoint:
@@ -133,7 +139,7 @@ def rmm_path(
             v = geometry.represent(solution["coef"])
         duals = solution.duals
         certificate = certify_hinge(
-            HingeProgram(title, geometry, labels, costs, B), v=v, b=float(solution["b"]),
+            HingeProgram(title, geometry, labels, costs, B), v=v, b=geometry.moved(v, float(solution["b"])),
             alpha=duals["margin"], lam=duals.get("bound_above"), lam_star=duals.get("bound_below"),
             tol=certificate_tol,
         )  # fmt: skip
@@ -166,12 +172,11 @@ def _solver(
     from polyopt.solvers.decomposition import Decomposition
 
     gram = MatrixGram(X) if precomputed else SampleGram(X, kernel)
-    if precomputed or not kernel.is_mercer:
-        require_psd(gram)
     return Decomposition(gram, y, cache_size=cache_size, progress=progress).solve
 
 
 def _largest_output(solution: Solution, geometry: Any) -> float:
     if "f" in solution.primal:
         return float(np.abs(solution["f"]).max())
-    return float(np.abs(geometry.scores(solution["w"]) + float(solution["b"])).max())
+    w = solution["w"]
+    return float((geometry.outputs(w) + geometry.moved(w, float(solution["b"]))).size.max())

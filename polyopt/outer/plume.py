@@ -255,7 +255,7 @@ def solve_plume(
 
     best = best_of(run, n_init, time_limit=time_limit, n_jobs=n_jobs)
     alpha = mixture.multipliers(problem.X, problem.y, best["W"], None, problem.gamma, problem.c)
-    return replace(best, duals={"score": alpha}, solver=f"em ({problem.method})")
+    return replace(best, duals={"score": alpha}, solver=f"em ({problem.method}), then L itself")
 
 
 def _rungs(gamma: float) -> list[float]:

@@ -1,4 +1,9 @@
-"""SPLA1 as a problem of descent: cells, then a logistic regression in each."""
+"""SPLA1 as a problem of descent: cells, then a logistic regression in each.
+
+A face whose cell is empty is in nobody's program, and has the least score of no sample: the loss is the same
+without it, and lower by its ridge. So it does not count. It waits, as it may have samples again when the
+others have moved; at the end of a run such faces are left out (:meth:`LogisticCells.without_empty`).
+"""
 
 from __future__ import annotations
 
@@ -85,8 +90,15 @@ class LogisticCells:
         return random_faces(self.X, self.y, self.c, self.n_faces, rng)
 
     def value(self, W: Vector) -> float:
-        """SPLA1's penalised loss."""
-        return hard_loss(self.X, self.y, W, self.c, self.ridge, self.positives)
+        """SPLA1's penalised loss, of the faces that have samples in their programs."""
+        return hard_loss(self.X, self.y, self.without_empty(W), self.c, self.ridge, self.positives)
+
+    def without_empty(self, W: Vector) -> Vector:
+        """The faces that have samples in their programs; the others change no sample's cell."""
+        return W[self._members(W).any(axis=0)]
+
+    def _members(self, W: Vector) -> NDArray[np.bool_]:
+        return belonging(self.y, cells(self.X, W), len(W), self.positives) > 0
 
     def record(self, W: Vector) -> dict[str, float]:
         """The number of faces with samples in their cells."""
@@ -95,7 +107,7 @@ class LogisticCells:
     def step(self, W: Vector, time_limit: float | None) -> Solution:
         """Each face's logistic regression in its cell; a face whose cell is empty stays as it is."""
         clock = Clock(time_limit)
-        members = belonging(self.y, cells(self.X, W), self.n_faces, self.positives) > 0
+        members = self._members(W)
         W, status = W.copy(), Status.OPTIMAL
         for k in np.flatnonzero(members.any(axis=0)):
             W[k], ended = self._solve_cell(members[:, k], W[k], clock)

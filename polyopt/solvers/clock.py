@@ -13,10 +13,17 @@ class Clock:
     Parameters
     ----------
     limit : float or None
-        Seconds; None for no limit.
+        Seconds, at least 0; None for no limit.
+
+    Raises
+    ------
+    ValueError
+        A limit below 0, or NaN.
     """
 
     def __init__(self, limit: float | None = None):
+        if limit is not None and not limit >= 0.0:
+            raise ValueError(f"time_limit must be at least 0 seconds, or None, not {limit!r}")
         self._started = time.perf_counter()
         self._limit = limit
 

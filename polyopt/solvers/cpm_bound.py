@@ -32,6 +32,11 @@ sets what it adds to the bound, and its moves on the others are shrunk to cost a
 
 The same charges, all to i, tell what i adds at least on face k when every other sample adds what it
 does: if that exceeds the cost of a known solution, no better one has i on k.
+
+Rounding. The multipliers keep within their boxes exactly: a climb sets a multiplier to the end of its box,
+and joint moves have boxes that are smaller than theirs by more than their sums may be off. What is computed
+of them is off by running error bounds, which are kept beside every value: by Cauchy and Schwarz from the
+lengths of the vectors and bounds on how far each may be from its own.
 """
 
 from __future__ import annotations
@@ -41,7 +46,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from polyopt.solvers.cpm_face import Samples, climb
+from polyopt.solvers.cpm_face import UNIT, Samples, climb, dual_error, dual_value, hyperplane, slope_blur
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,6 +57,7 @@ __all__ = ["Moves", "add_up", "cost_on", "moves_for", "try_move"]
 
 _TRIAL_SWEEPS = 100
 _SHARED_SWEEPS = 30
+_MARGIN = 1e-12  # of a cap, by which the boxes of joint moves are smaller: 500 samples' roundings are less
 
 
 class Moves(NamedTuple):
@@ -59,7 +65,9 @@ class Moves(NamedTuple):
 
     gain (npos, K), delta (npos, K, n) and pull (npos, K, d), which is e_ik, of the move by itself;
     taken (npos, K, n) and shared (npos, K, d) of the moves that keep within the boxes together; up and
-    down (K, n), what the latter leave of the boxes; added (npos,), what each adds to the bound.
+    down (K, n), what the latter leave of the boxes; added (npos,), what each adds to the bound. Length and
+    blur (npos, K): how long each shared vector is, and how far from the true one at most; error (npos,): how
+    far what each adds may be from the truth.
     """
 
     gain: Vector
@@ -70,6 +78,9 @@ class Moves(NamedTuple):
     up: Vector
     down: Vector
     added: Vector
+    length: Vector
+    blur: Vector
+    error: Vector
 
 
 def moves_for(npos: int, n: int, d: int, n_faces: int) -> Moves:
@@ -83,14 +94,23 @@ def moves_for(npos: int, n: int, d: int, n_faces: int) -> Moves:
         np.zeros((n_faces, n)),
         np.zeros((n_faces, n)),
         np.zeros(npos),
+        np.zeros((npos, n_faces)),
+        np.zeros((npos, n_faces)),
+        np.zeros(npos),
     )
 
 
 @njit(cache=True)
 def try_move(
     data: Samples, caps: Vector, a: Vector, w: Vector, p: int, k: int, moves: Moves, enough: float
-) -> float:
-    """Put positive p on face k by itself, until it costs `enough`; return what it costs at least."""
+) -> tuple[float, float]:
+    """Put positive p on face k by itself, until it costs `enough`.
+
+    Returns
+    -------
+    gain, error : float
+        What it costs at least, and how far that may be from the truth besides the error of D(a).
+    """
     n, d = data.A.shape
     i = data.inside + p
     trial, v, zero = a.copy(), w.copy(), np.zeros(n)
@@ -103,14 +123,16 @@ def try_move(
         v[j] += 0.5 * step * data.A[i, j]
     gain = step * slope - 0.25 * data.q[i] * step * step
     kept, caps[i] = caps[i], data.C[i]
-    gain += climb(data, zero, caps, trial, v, _TRIAL_SWEEPS, enough - gain, 5e-3 * min(gain, enough - gain))
+    climb(data, zero, caps, trial, v, _TRIAL_SWEEPS, enough - gain, 5e-3 * min(gain, enough - gain))
     caps[i] = kept
+    hyperplane(data, trial, v)  # anew, as many small steps were rounded
+    gain = dual_value(trial, v) - dual_value(a, w)
     moves.gain[p, k] = gain
     for j in range(n):
         moves.delta[p, k, j] = trial[j] - a[j]
     for j in range(d):
         moves.pull[p, k, j] = 2.0 * (v[j] - w[j])
-    return gain
+    return gain, dual_error(data, trial, v)
 
 
 @njit(cache=True)
@@ -125,13 +147,15 @@ def _joint_move(
     guess: Vector,
     change: Vector,
     e: Vector,
-) -> tuple[float, float]:
+) -> tuple[float, float, float, float]:
     """The best move of p to face k within what the others leave, as `change` and `e`.
 
     Returns
     -------
     worth, square : float
         g − ½ Σ_r [e_r·e]_+ and ‖e‖²: scaled by λ the move adds λ·worth − ¼λ²·square.
+    blur, error : float
+        How far e may be from the true one, and what the move adds from what it truly does, for any λ ≤ 1.
     """
     n, d = data.A.shape
     i = data.inside + p
@@ -157,7 +181,8 @@ def _joint_move(
             for s in range(d):
                 v[s] += 0.5 * step * data.A[j, s]
     climb(data, low, high, trial, v, _SHARED_SWEEPS, np.inf, 1e-2 * moves.gain[p, k])
-    worth, square = 0.0, 0.0
+    worth, square, reach, earned, blurred = 0.0, 0.0, 0.0, 0.0, 0.0
+    constant, per_length = slope_blur(data, a, w)
     for j in range(d):
         e[j] = 0.0
     for j in range(n):
@@ -169,8 +194,14 @@ def _joint_move(
                 slope -= data.A[j, s] * w[s]
                 e[s] += step * data.A[j, s]
             worth += step * slope
+            length = np.sqrt(data.q[j])
+            reach += abs(step) * length
+            earned += abs(step * slope)
+            blurred += abs(step) * (constant + per_length * length)
     for j in range(d):
         square += e[j] * e[j]
+    blur, size, charged = 1.02 * UNIT * (n + 4) * reach, np.sqrt(square), 0.0
+    error = 1.01 * blurred + 1.02 * UNIT * (n + 8) * (earned + square) + 0.5 * (1.01 * size + blur) * blur
     for r in others:
         if r == p:
             continue
@@ -179,7 +210,11 @@ def _joint_move(
             dot += moves.shared[r, k, j] * e[j]
         if dot > 0.0:
             worth -= 0.5 * dot
-    return worth, square
+            charged += dot
+        long, far = moves.length[r, k], moves.blur[r, k]
+        error += 0.51 * (far * size + (long + far) * blur + UNIT * (d + 4) * long * size)
+    error += UNIT * (len(others) + 4) * (charged + abs(worth))
+    return worth, square, blur, error
 
 
 @njit(cache=True)
@@ -218,21 +253,22 @@ def add_up(
     """
     n, d = data.A.shape
     change, e = np.empty((used, n)), np.empty((used, d))
-    worth, square = np.empty(used), np.empty(used)
+    worth, square, blur = np.empty(used), np.empty(used), np.empty(used)
     for k in range(used):
         for j in range(n):
-            moves.up[k, j] = caps[k, j] - alpha[k, j]
-            moves.down[k, j] = alpha[k, j]
+            moves.up[k, j] = max(0.0, caps[k, j] - alpha[k, j] - _MARGIN * caps[k, j])
+            moves.down[k, j] = max(0.0, alpha[k, j] - _MARGIN * caps[k, j])
     total = 0.0
     for place, p in enumerate(order):
-        amount = np.inf
+        amount, most_off = np.inf, 0.0
         for k in range(used):
             if allowed[p, k]:
-                worth[k], square[k] = _joint_move(
+                worth[k], square[k], blur[k], off = _joint_move(
                     data, alpha[k], W[k], p, k, moves, order[:place], moves.delta[p, k], change[k], e[k]
                 )
-                amount = min(amount, _most(worth[k], square[k]))
+                amount, most_off = min(amount, _most(worth[k], square[k])), max(most_off, off)
         moves.added[p] = amount
+        moves.error[p] = most_off if amount > 0.0 else 0.0  # nothing moves where nothing is added
         total += amount
         own = data.inside + p
         for k in range(used):
@@ -241,6 +277,11 @@ def add_up(
                 share = _least_share(worth[k], square[k], amount)
             for j in range(d):
                 moves.shared[p, k, j] = share * e[k, j] if share > 0.0 else 0.0
+            moves.length[p, k], moves.blur[p, k] = 0.0, 0.0
+            if share > 0.0:
+                length = share * np.sqrt(square[k])
+                moves.length[p, k] = 1.01 * length
+                moves.blur[p, k] = 1.01 * share * blur[k] + 4.0 * UNIT * length
             for j in range(n):
                 step = share * change[k, j] if share > 0.0 else 0.0
                 moves.taken[p, k, j] = step
@@ -253,8 +294,13 @@ def add_up(
 
 
 @njit(cache=True)
-def cost_on(data: Samples, a: Vector, w: Vector, moves: Moves, order: NDArray[Any], p: int, k: int) -> float:
-    """What p adds at least on face k when all the others in `order` add what :func:`add_up` found."""
+def cost_on(
+    data: Samples, a: Vector, w: Vector, moves: Moves, order: NDArray[Any], p: int, k: int
+) -> tuple[float, float]:
+    """What p adds at least on face k when all the others in `order` add what :func:`add_up` found.
+
+    The second number is how far that may be from the truth.
+    """
     n, d = data.A.shape
     own = data.inside + p
     change, e = np.empty(n), np.empty(d)
@@ -263,7 +309,7 @@ def cost_on(data: Samples, a: Vector, w: Vector, moves: Moves, order: NDArray[An
         if j != own:
             moves.up[k, j] += max(moves.taken[p, k, j], 0.0)
             moves.down[k, j] += max(-moves.taken[p, k, j], 0.0)
-    worth, square = _joint_move(data, a, w, p, k, moves, order, moves.delta[p, k], change, e)
+    worth, square, _, error = _joint_move(data, a, w, p, k, moves, order, moves.delta[p, k], change, e)
     for j in range(n):
         moves.up[k, j], moves.down[k, j] = up[j], down[j]
-    return _most(worth, square)
+    return _most(worth, square), error

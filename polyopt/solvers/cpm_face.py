@@ -22,7 +22,20 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Samples", "caps_of", "climb", "dual_value", "hyperplane", "price", "settle"]
+__all__ = [
+    "UNIT",
+    "Samples",
+    "caps_of",
+    "climb",
+    "dual_error",
+    "dual_value",
+    "hyperplane",
+    "price",
+    "settle",
+    "slope_blur",
+]
+
+UNIT = 2.0**-53  # largest relative error of one rounded operation
 
 _ROUNDS = 100  # of alternating at most
 _SWEEPS = 1000  # per face and round of alternating
@@ -56,9 +69,10 @@ def climb(
             slope = 1.0
             for j in range(d):
                 slope -= A[i, j] * w[j]
-            step = min(max(a[i] + 2.0 * slope / q[i], low[i]), high[i]) - a[i]
+            new = min(max(a[i] + 2.0 * slope / q[i], low[i]), high[i])
+            step = new - a[i]
             if step != 0.0:
-                a[i] += step
+                a[i] = new  # and not a[i] + step, which may be beyond the box by a rounding
                 gained += step * slope - 0.25 * q[i] * step * step
                 for j in range(d):
                     w[j] += 0.5 * step * A[i, j]
@@ -89,6 +103,45 @@ def dual_value(a: Vector, w: Vector) -> float:
     for entry in w:
         value -= entry * entry
     return value
+
+
+@njit(cache=True)
+def dual_error(data: Samples, a: Vector, w: Vector) -> float:
+    """How far :func:`dual_value` may be above D(a), for the w that :func:`hyperplane` gives.
+
+    The sum of n multipliers is off by γ_n of itself. With η a bound on the distance of w from
+    ½ Σ a_i y_i x̃_i, its squared length is off by 2 η ‖w‖ + η² and the rounding of the sum of squares.
+    """
+    n, d = data.A.shape
+    total, square = 0.0, 0.0
+    for i in range(n):
+        total += abs(a[i])
+    for j in range(d):
+        square += w[j] * w[j]
+    eta = hyperplane_error(data, a)
+    return 1.01 * UNIT * ((n + 2) * total + (d + 2) * square) + (2.02 * np.sqrt(square) + eta) * eta
+
+
+@njit(cache=True)
+def hyperplane_error(data: Samples, a: Vector) -> float:
+    """A bound on the distance of :func:`hyperplane`'s w from ½ Σ a_i y_i x̃_i: γ_n+2 of what is added up."""
+    n = data.A.shape[0]
+    size = 0.0
+    for i in range(n):
+        if a[i] != 0.0:
+            size += abs(a[i]) * np.sqrt(data.q[i])
+    return 0.51 * UNIT * (n + 4) * size
+
+
+@njit(cache=True)
+def slope_blur(data: Samples, a: Vector, w: Vector) -> tuple[float, float]:
+    """Numbers s and t such that a computed 1 − y_i w·x̃_i is off by s + t ‖x̃_i‖ at most."""
+    d = data.A.shape[1]
+    square = 0.0
+    for j in range(d):
+        square += w[j] * w[j]
+    unit = 1.01 * UNIT * (d + 3)
+    return unit, 1.01 * hyperplane_error(data, a) + unit * np.sqrt(square)
 
 
 @njit(cache=True)

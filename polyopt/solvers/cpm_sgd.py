@@ -4,12 +4,15 @@ Algorithm 1 with Algorithm 2 (ASSIGN). It minimises (λ/2)‖W‖² + the mean l
 formulations.cpm with C = 2/(nλ); per-sample costs C_i give λ = 2/ΣC_i and gradients weighted by
 n C_i/ΣC. Departures from the paper as printed:
 
+- the first weights are small random numbers, where the paper's are zero: of equal scores the first face would
+  answer for every positive, and the others for none;
 - the step is 1/(λ(t+1)), since with 1/(λt) the first step sets W to zero;
 - the answer is an average of the iterates, with weights t⁴, as single iterates keep jumping about the
   optimum; or the last one where that is better, as it is when faces have exchanged their roles on the way,
-  which no average survives; ``average=False`` always gives the last one;
+  which no average survives; ``average=False`` always gives the last one of the run;
 - samples are visited in shuffled epochs, and of the answers that were measured that with the least J
-  is kept;
+  is kept; but not with ``average=False``, nor with an entropy floor, which the least J is the first to break:
+  then the end of the run is the answer, and of average and last iterate the one that keeps the floor;
 - ASSIGN keeps the natural face when no face would raise the entropy, where the paper is silent.
 
 The weights are float32 where the sizes of data and costs allow it, as no step moves them by less than
@@ -51,6 +54,8 @@ _START = 1e-3  # size of the first weights: they only have to differ between the
 _SPARING = 1.5  # epochs grow by this factor between two measurements
 _AGREEING = 3  # measurements that must agree for a run to have settled
 _CHEAP = 64  # entries of the weights averaged per step, at most
+_ROWS = 1 << 12  # samples scored at once
+_ROUNDING = 1e-9  # relative, by which a perplexity may be under its floor
 _SAFE = 1e12  # largest entries, and gains, for which single precision cannot overflow
 
 
@@ -85,7 +90,10 @@ def solve_cpm_sgd(
         2's entropy h. It steers by the samples inside their margin, as the paper does; the perplexity
         over all positives, which ``history`` records, can end up lower.
     average : bool
-        Answer with the better of the average of the iterates and the last, or always with the last.
+        Answer with the better of the average of the iterates and the last, at the epoch where it was best;
+        or always with the last iterate of the last epoch. With a floor, the better at the last epoch: that
+        which keeps the floor or, where both or neither do, that with the lower objective or the higher
+        perplexity.
     scale : float
         What every entry of X counts times, such as 1/255 for pixels held as bytes.
     max_iter : int
@@ -133,7 +141,7 @@ def solve_cpm_sgd(
         status=status,
         primal={"W": run.best},
         duals={},
-        objective=run.least,
+        objective=run.reached,
         bound=None,
         solver="sgd",
         iterations=len(run.history),
@@ -227,8 +235,29 @@ class CpmSgd:
         return [np.ascontiguousarray(W[:, : self.n_faces].T, dtype=np.float64) for W in found]
 
     def answer(self, rows: Rows, outside: NDArray[np.bool_], C: Vector) -> tuple[Vector, float]:
-        """The better of :attr:`iterates` for some samples and their costs (n,), and its objective."""
-        return min(((W, self._objective(W, rows, outside, C)) for W in self.iterates), key=itemgetter(1))
+        """The better of :attr:`iterates` for some samples and their costs (n,), and its objective.
+
+        With a floor, one that keeps it is better than one that does not; where neither does, it is the one
+        that comes nearer.
+        """
+        found = [(W, self._objective(W, rows, outside, C)) for W in self.iterates]
+        if self.floor == 0.0 or len(found) == 1:
+            return min(found, key=itemgetter(1))
+        floor = (1.0 - _ROUNDING) * math.exp(self.floor)
+        kept = [min(self._perplexity(W, rows, outside, C), floor) for W, _ in found]
+        return min(zip(kept, found, strict=True), key=lambda one: (-one[0], one[1][1]))[1]
+
+    def _perplexity(self, W: Vector, rows: Rows, outside: NDArray[np.bool_], C: Vector) -> float:
+        """That of the positives' best faces, each counting its cost."""
+        positives = np.flatnonzero(outside)
+        if not positives.size:
+            return 1.0
+        X, faces = rows.matrix(), np.empty(len(positives), dtype=np.int64)
+        for first in range(0, len(positives), _ROWS):
+            some = slice(first, first + _ROWS)
+            scores = X[positives[some]].astype(np.float64) @ (self.scale * W[:, :-1].T) + W[:, -1]
+            faces[some] = np.asarray(scores).argmax(axis=1)
+        return perplexity(faces, C[positives])
 
     def _objective(self, W: Vector, rows: Rows, outside: NDArray[np.bool_], C: Vector) -> float:
         lanes = np.zeros((rows.width + 1, padded(len(W))))
@@ -246,7 +275,8 @@ class _Run:
         self.machine, self.rows, self.C = machine, rows, C
         self.outside, self.gains = y > 0, 0.5 * len(y) * C
         self.faces, self.known = np.full(len(y), -1), np.full(len(y), -1)
-        self.best, self.least = machine.iterates[0], np.inf
+        self.last_counts = not machine.average or machine.floor > 0.0
+        self.best, self.reached, self.least = machine.iterates[0], np.inf, np.inf
         self.measured: list[float] = []
         self.history: list[dict[str, float]] = []
 
@@ -276,10 +306,11 @@ class _Run:
         )
 
     def measure(self) -> None:
-        """Measure the objective of the answer, and keep it if it is the best."""
+        """Measure the objective of the answer, and keep it if it is the best, or the last one counts."""
         W, objective = self.machine.answer(self.rows, self.outside, self.C)
-        if objective < self.least:
-            self.best, self.least = W, objective
+        if objective < self.reached or self.last_counts:
+            self.best, self.reached = W, objective
+        self.least = min(self.least, objective)
         self.measured.append(objective)
         if self.history:
             self.history[-1]["objective"] = objective

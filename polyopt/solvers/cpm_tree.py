@@ -5,6 +5,9 @@ Its multipliers, kept from its parent, are feasible for the faces with what is a
 the faces' dual values bounds all its completions, and :mod:`polyopt.solvers.cpm_bound` adds what the
 others cost at least. What would cost more than the incumbent is forbidden.
 
+Decisions are made by the bounds as computed. How far they may be off is kept beside them, and the largest of
+these errors is taken off the bound of the whole search.
+
 The faces are alike: of those that answer for nobody yet only the first is offered, and what is
 forbidden there is forbidden on the others too, as their names could be exchanged.
 """
@@ -17,7 +20,17 @@ import numpy as np
 from numba import njit
 
 from polyopt.solvers.cpm_bound import Moves, add_up, cost_on, try_move
-from polyopt.solvers.cpm_face import Samples, caps_of, climb, dual_value, hyperplane, price, settle
+from polyopt.solvers.cpm_face import (
+    UNIT,
+    Samples,
+    caps_of,
+    climb,
+    dual_error,
+    dual_value,
+    hyperplane,
+    price,
+    settle,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +44,11 @@ _COARSE, _FINE = 1e-4, 1e-7  # least gain of a sweep, of the distance to the inc
 
 
 class Best(NamedTuple):
-    """The incumbent W (K, d), and limits: the least cost known, and the least bound of what was cut."""
+    """The incumbent W (K, d), and limits.
+
+    These are the least cost known, the least bound of what was cut, and by how much any bound that was
+    computed may be above the true one, by the rounding of its evaluation.
+    """
 
     W: Vector
     limits: Vector
@@ -89,9 +106,10 @@ def examine(
         used, opens = _assign(node)
         cut = best.limits[0] * (1.0 - tol)
         goal = max(cut - bound, tol * cut) / len(node.W)
-        base = _solve_faces(
+        base, error = _solve_faces(
             data, node, used, _FINE_SWEEPS if fine else _SWEEPS, (_FINE if fine else _COARSE) * goal
         )
+        best.limits[2] = max(best.limits[2], error)
         bound = max(bound, base)
         _try_incumbent(data, best, node, tol)
         cut = best.limits[0] * (1.0 - tol)
@@ -105,16 +123,19 @@ def examine(
             continue
         if not additive:
             return bound, base, _largest(node.cost, np.zeros_like(node.cost), order), used
-        verdict = _try_moves(data, best, node, moves, order, used, opens, base, cut)
+        verdict = _try_moves(data, best, node, moves, order, used, opens, base, error, cut)
         if verdict == _CLOSED:
             return np.inf, base, -1, used
         if verdict == _ASSIGNED:
             continue
         total = add_up(data, node.caps, node.alpha, node.W, moves, node.allowed, order, used, cut - base)
         bound = max(bound, base + total)
+        for p in order:
+            error += moves.error[p]
+        best.limits[2] = max(best.limits[2], error)
         if bound >= cut:
             return bound, base, -1, used
-        verdict = _forbid_jointly(data, best, node, moves, order, used, opens, base + total, cut)
+        verdict = _forbid_jointly(data, best, node, moves, order, used, opens, base + total, error, cut)
         if verdict == _CLOSED:
             return np.inf, base, -1, used
         if verdict == _ASSIGNED:
@@ -142,13 +163,13 @@ def _assign(node: Node) -> tuple[int, bool]:
 
 
 @njit(cache=True)
-def _solve_faces(data: Samples, node: Node, used: int, sweeps: int, least: float) -> float:
-    """Raise the multipliers of each face; return the sum of all dual values.
+def _solve_faces(data: Samples, node: Node, used: int, sweeps: int, least: float) -> tuple[float, float]:
+    """Raise the multipliers of each face; return the sum of all dual values, and how far it may be off.
 
     The faces from `used` on answer for nobody, like the one before them, of which they are copies.
     """
     K, n = node.alpha.shape
-    zero, total = np.zeros(n), 0.0
+    zero, total, error = np.zeros(n), 0.0, 0.0
     for k in range(K):
         if k < used:
             caps_of(data, node.face, k, node.caps[k])
@@ -160,8 +181,10 @@ def _solve_faces(data: Samples, node: Node, used: int, sweeps: int, least: float
                 node.alpha[k, i], node.caps[k, i] = node.alpha[used - 1, i], node.caps[used - 1, i]
             for j in range(data.A.shape[1]):
                 node.W[k, j] = node.W[used - 1, j]
-        total += dual_value(node.alpha[k], node.W[k])
-    return total
+        value = dual_value(node.alpha[k], node.W[k])
+        total += value
+        error += dual_error(data, node.alpha[k], node.W[k]) + (K + 4) * UNIT * abs(value)
+    return total, error
 
 
 @njit(cache=True)
@@ -222,7 +245,7 @@ _OPEN, _ASSIGNED, _CLOSED = 0, 1, 2  # what forbidding led to
 @njit(cache=True)
 def _try_moves(
     data: Samples, best: Best, node: Node, moves: Moves, order: NDArray[Any], used: int, opens: bool,
-    base: float, cut: float,
+    base: float, error: float, cut: float,
 ) -> int:  # fmt: skip
     """Try every move by itself, and forbid those that cost too much."""
     verdict = _OPEN
@@ -230,7 +253,8 @@ def _try_moves(
         node.cost[p] = np.inf
         for k in range(used):
             if node.allowed[p, k]:
-                cost = try_move(data, node.caps[k], node.alpha[k], node.W[k], p, k, moves, cut - base)
+                cost, off = try_move(data, node.caps[k], node.alpha[k], node.W[k], p, k, moves, cut - base)
+                best.limits[2] = max(best.limits[2], error + off + 4.0 * UNIT * (base + abs(cost)))
                 if base + cost < cut:
                     node.cost[p] = min(node.cost[p], cost)
                 else:
@@ -245,15 +269,16 @@ def _try_moves(
 @njit(cache=True)
 def _forbid_jointly(
     data: Samples, best: Best, node: Node, moves: Moves, order: NDArray[Any], used: int, opens: bool,
-    bound: float, cut: float,
+    bound: float, error: float, cut: float,
 ) -> int:  # fmt: skip
     """Forbid the moves that cost too much together with what all others add to the bound."""
     verdict = _OPEN
     for p in order:
         for k in range(used):
             if node.allowed[p, k]:
-                cost = cost_on(data, node.alpha[k], node.W[k], moves, order, p, k)
+                cost, off = cost_on(data, node.alpha[k], node.W[k], moves, order, p, k)
                 total = bound - moves.added[p] + cost
+                best.limits[2] = max(best.limits[2], error + off + 4.0 * UNIT * (bound + abs(cost)))
                 if total >= cut:
                     best.limits[1] = min(best.limits[1], total)
                     _forbid(node, p, k, used, opens)

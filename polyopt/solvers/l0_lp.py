@@ -18,7 +18,7 @@ from formulations.l0 import as_l0_data, as_patterns
 from formulations.recovery import best_intercept
 from formulations.solution import Status
 from polyopt.certificates.l0 import cut_of
-from polyopt.solvers.persistent_lp import PersistentLP
+from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -134,7 +134,9 @@ class PatternLP:
         data : L0Data
             The problem.
         """
-        return cls(data.K, data.y, data.C, data.weights, data.centres)
+        machine = cls(data.K, data.y, data.C, data.weights, data.centres)
+        machine.data = data
+        return machine
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_lp": None, "_columns": np.arange(len(self.data.centres))}
@@ -220,7 +222,7 @@ class PatternLP:
         self._columns = columns
         self._lp = _AnchoredLP(
             np.concatenate([np.zeros(p + 1), data.weights]),
-            np.column_stack([signed, data.y, np.eye(n)]),
+            margin_rows(signed, data.y),
             1.0,
             np.inf,
             np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)]),
@@ -239,7 +241,8 @@ class PatternLP:
             return PatternSolution(Status.FAILED, np.inf, 0.0, *nothing, 0, warm=False, restarted=restarted)
         status, u = found.status, -found.duals
         constant, slopes = cut_of(data, u)
-        bound = max(constant - float(slopes @ sigma), 0.0)
+        proves = constant - slopes.dot(sigma)
+        bound = max(float(proves.lower), 0.0)
         if status is Status.CUT_OFF:
             alpha, b, value = np.full(len(sigma), np.nan), np.nan, np.inf
         else:
@@ -249,7 +252,8 @@ class PatternLP:
             b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
             value = data.loss(alpha, b)
         if status not in (*_LIMITS, Status.CUT_OFF):
-            proven = value - bound <= _UNPROVEN * float(data.weights.sum())
+            # Rounding apart, which another solve would not make smaller.
+            proven = value - max(float(proves.mid), 0.0) <= _UNPROVEN * float(data.weights.sum())
             status = Status.OPTIMAL if proven else Status.INACCURATE
         return PatternSolution(
             status,
@@ -258,7 +262,7 @@ class PatternLP:
             alpha,
             b,
             u,
-            (constant, slopes),
+            (float(constant.lower), slopes.upper),
             found.iterations,
             warm=found.warm and not restarted,
             restarted=restarted,

@@ -80,10 +80,10 @@ def solve_l0_exact(
         A start of another shape, or not finite; tol or time_limit not positive.
     """
     check_limits(tol, time_limit)
-    clock = Clock()
+    clock = Clock(time_limit)
     alpha, b = as_start(data, start if start is not None else (np.zeros(len(data.centres)), idle(data)))
     highs = _model(data, alpha, b)
-    for name, value in {"mip_rel_gap": tol, "mip_abs_gap": 0.0, "time_limit": time_limit or np.inf}.items():
+    for name, value in {"mip_rel_gap": tol, "mip_abs_gap": 0.0, "time_limit": clock.left or np.inf}.items():
         highs.setOptionValue(name, value)
     build_time, run = clock.seconds, _Run(highs)
     status = run.solve(progress)
@@ -101,6 +101,7 @@ def solve_l0_exact(
         float(info.mip_dual_bound) if status is not Status.FAILED else 0.0,
         status,
         tol=tol,
+        left=clock.left,
         solver="HiGHS, integer program",
         iterations=max(int(info.mip_node_count), 0),
         build_time=build_time,
@@ -165,7 +166,8 @@ class _Run:
         while thread.is_alive():
             try:
                 thread.join(_WAIT)
-                while progress is not None and told < len(self.history):
+                # After Ctrl-C the run only ends; what it tells meanwhile is for nobody.
+                while progress is not None and not interrupted and told < len(self.history):
                     told += 1
                     progress(self.history[told - 1])
             except KeyboardInterrupt:

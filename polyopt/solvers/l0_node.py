@@ -9,9 +9,10 @@ For any multipliers u of the rows, 0 ≤ u ≤ C w and Σ y_i u_i = 0, with r_j 
 
     #on + Σ u − Σ_on [r_j]_+ − Σ_free [r_j − 1]_+
 
-bounds the node's scores. This is evaluated from the data, so HiGHS is trusted with nothing, and may work on
-the few rows and columns that matter, most of all where classes are easy: u_i = 0 where a row is left out, and
-a column left out counts in the bound like any other. What is missed is added, until it is worth nothing.
+bounds the node's scores. This is evaluated from the data, its rounding counted against it, so HiGHS is
+trusted with nothing, and may work on the few rows and columns that matter, most of all where classes are
+easy: u_i = 0 where a row is left out, and a column left out counts in the bound like any other. What is
+missed is added, until it is worth nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.certificates.hinge import balancing
-from polyopt.solvers.persistent_lp import PersistentLP
+from polyopt.certificates import expansion
+from polyopt.certificates.rounding import Ball
+from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -55,12 +57,12 @@ class NodeSolution:
     Attributes
     ----------
     bound : float
-        What u proves of every score within the node.
+        What u proves of every score within the node, rounding included.
     a : ndarray of shape (p,)
         α / C; meaningful where `solved`.
     b : float
         Intercept.
-    rates : ndarray of shape (p,)
+    rates : Ball of shape (p,)
         r_j, of the bound.
     basis : ndarray of int8 of shape (p + 1 + 2 n,)
         Statuses of a, b, ξ and the rows.
@@ -71,7 +73,7 @@ class NodeSolution:
     bound: float
     a: Vector = field(repr=False)
     b: float
-    rates: Vector = field(repr=False)
+    rates: Ball = field(repr=False)
     basis: Marks = field(repr=False)
     solved: bool
 
@@ -95,6 +97,8 @@ class NodeLP:
         n, p = data.K.shape
         self._signed = np.asfortranarray(data.y[:, None] * data.K * (data.C * data.centres))
         self._cost = data.C * data.weights
+        self._caps = np.nextafter(self._cost, 0.0)  # not over C w, which the product may be
+        self._sizes, self._errors = (data.C * of_columns for of_columns in data.column_sizes)
         # What K makes of a small error in u is large where K is: HiGHS gets all costs times this.
         self._scale = max(1.0, float(np.abs(self._signed).max(initial=0.0)))
         self.solves = 0
@@ -142,21 +146,21 @@ class NodeLP:
     def narrow(self, found: NodeSolution) -> None:
         """Leave out the rows and columns that are far from counting in this solution."""
         y_f = self._margins(found)
-        self._set(y_f < 1.0 + _SOON, found.rates > 1.0 - _SOON)
+        self._set(y_f < 1.0 + _SOON, found.rates.mid > 1.0 - _SOON)
 
     def _grow(self, fixed: Marks, found: NodeSolution, loss: float) -> bool:
         """Whether what is left out costs more than `loss`; it is then added."""
         y_f = self._margins(found)
         short = self._cost * np.maximum(1.0 - y_f, 0.0)
         short[self._rows] = 0.0
-        over = np.where(fixed == OFF, 0.0, np.maximum(found.rates - (fixed == FREE), 0.0))
+        over = np.where(fixed == OFF, 0.0, np.maximum(found.rates.mid - (fixed == FREE), 0.0))
         over[self._columns] = 0.0
         # What HiGHS itself leaves by its tolerances is no reason to go on.
         if short.sum() + over.sum() <= max(loss, 1e-7 * (1.0 + abs(found.bound))):
             return False
         rows, columns = np.zeros(len(short), dtype=bool), np.zeros(len(over), dtype=bool)
         rows[self._rows], columns[self._columns] = True, True
-        self._set(rows | (y_f < 1.0 + _SOON), columns | (over > 0.0) | (found.rates > 1.0 - _SOON))
+        self._set(rows | (y_f < 1.0 + _SOON), columns | (over > 0.0) | (found.rates.mid > 1.0 - _SOON))
         return True
 
     def _margins(self, found: NodeSolution) -> Vector:
@@ -174,7 +178,7 @@ class NodeLP:
         self._by_columns = np.asfortranarray(self._signed[:, columns])
         self._model = _Model(
             self._scale * np.concatenate([np.ones(p), [0.0], self._cost[rows]]),
-            np.column_stack([self._by_columns[rows], self.data.y[rows], np.eye(n)]),
+            margin_rows(self._by_columns[rows], self.data.y[rows]),
             1.0,
             np.inf,
             np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)]),
@@ -202,22 +206,20 @@ class NodeLP:
     def _read(self, fixed: Marks, constant: float, optimal: bool) -> NodeSolution:
         data, p = self.data, len(self._columns)
         values, prices = self._model.point()
-        u, a, b = np.zeros(len(data.y)), np.zeros(len(data.centres)), 0.0
-        if np.isfinite(prices).all():
-            u[self._rows] = np.clip(prices / self._scale, 0.0, self._cost[self._rows])
-            s_plus, s_minus = balancing(u[data.y > 0].sum(), u[data.y < 0].sum())
-            u *= np.where(data.y > 0, s_plus, s_minus)
-        rates = u[self._rows] @ self._by_rows
-        saved = np.maximum(rates - (fixed == FREE), 0.0)
-        bound = constant + float(u.sum()) - float(saved[fixed != OFF].sum())
-        basis = np.zeros(len(a) + 1 + 2 * len(u), dtype=np.int8)
-        basis[len(a) + 1 + len(u) :] = _BASIC
+        n, a, b = len(data.y), np.zeros(len(data.centres)), 0.0
+        prices = prices / self._scale if np.isfinite(prices).all() else np.zeros(len(prices))
+        u = expansion.balanced(prices, data.y[self._rows], self._caps[self._rows])
+        rates = expansion.rates(u.mid @ self._by_rows, self._sizes, self._errors, u)
+        saved = (rates - (fixed == FREE)).positive()[fixed != OFF].sum()
+        bound = float((constant + u.sum() - saved).lower)
+        basis = np.zeros(len(a) + 1 + 2 * n, dtype=np.int8)
+        basis[len(a) + 1 + n :] = _BASIC
         solved = optimal and bool(np.isfinite(values).all())
         if solved:
             a[self._columns] = np.clip(values[:p], 0.0, 1.0)
             b = float(values[p])
             basis[: len(a)] = np.where(a == 1.0, _UPPER, _LOWER)
-            basis[len(a) + 1 + len(u) + self._rows] = _LOWER
+            basis[len(a) + 1 + n + self._rows] = _LOWER
             basis[self._places[self._model.basic()]] = _BASIC
         return NodeSolution(bound, a, b, rates, basis, solved)
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["as_start", "check_limits", "finished", "idle"]
 
+_GRACE = 0.5  # seconds after a limit, for the program that gives the answer its multipliers
+
 
 def check_limits(tol: float, time_limit: float | None) -> None:
     """Check what every exact solver is given.
@@ -53,7 +55,14 @@ def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, floa
 
 
 def finished(
-    data: L0Data, point: tuple[Vector, float], bound: float, status: Status, *, tol: float, **run: Any
+    data: L0Data,
+    point: tuple[Vector, float],
+    bound: float,
+    status: Status,
+    *,
+    tol: float,
+    left: float | None = None,
+    **run: Any,
 ) -> Solution:
     """The solution of a search: the program of the pattern of its best point, solved once more.
 
@@ -69,18 +78,21 @@ def finished(
         How it ended; OPTIMAL becomes INACCURATE where the bound stays short of the score.
     tol : float
         Relative gap that counts as none.
+    left : float, optional
+        Seconds of a limit that are left; this may take half a second more.
     **run
         Of :class:`formulations.solution.Solution`: solver, iterations, solve_time and so on.
     """
-    clock = Clock()
+    clock = Clock(None if left is None else left + _GRACE)
     alpha, b = point
     lp = PatternLP.of(data)
     while True:
         pattern = data.support(alpha)
-        found = lp.prepare(pattern)  # of the columns that it uses alone
+        found = lp.prepare(pattern, time_limit=clock.left)  # of the columns that it uses alone
         if found.status is not Status.FAILED and data.score(found.alpha, found.b) <= data.score(alpha, b):
             alpha, b = found.alpha, found.b
-        if (data.support(alpha) == pattern).all():  # else the support shrank, and its own program counts
+        # Where the support shrank, its own program counts.
+        if (data.support(alpha) == pattern).all() or clock.is_over:
             break
     nothing = np.zeros(len(pattern))
     if data.score(nothing, idle(data)) < data.score(alpha, b):  # HiGHS was of no use

@@ -58,6 +58,7 @@ def solve_l0_tree(
     start: tuple[ArrayLike, float] | None = None,
     time_limit: float | None = None,
     tol: float = 1e-6,
+    max_nodes: int | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
     """Solve the exact program (3) of :mod:`formulations.l0_svm` by branch and bound.
@@ -72,6 +73,8 @@ def solve_l0_tree(
         Seconds, for the search; the best point is solved once more after it.
     tol : float
         Relative gap at which to stop.
+    max_nodes : int, optional
+        Nodes at most.
     progress : callable, optional
         Called with each new record of the history.
 
@@ -80,11 +83,12 @@ def solve_l0_tree(
     Solution
         ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers "margin" of
         that pattern's program. ``objective`` is the score, evaluated from the data; ``bound`` is what the
-        search proves of every score, from multipliers that are evaluated from the data as well.
+        search proves of every score: the least over its leaves of what multipliers prove there, evaluated
+        from the data with its rounding counted against it. HiGHS is trusted with nothing.
         ``iterations`` counts nodes. Each record of ``history`` has seconds, objective, bound, nodes, open.
-        OPTIMAL where the gap is closed; TIME_LIMIT or INTERRUPTED (Ctrl-C); INACCURATE where nothing is left
-        to decide but a gap remains, by HiGHS's tolerances; FAILED where HiGHS is of no use, with the best
-        point known all the same.
+        OPTIMAL where the gap is closed; TIME_LIMIT, ITERATION_LIMIT or INTERRUPTED (Ctrl-C); INACCURATE where
+        nothing is left to decide but a gap remains, by HiGHS's tolerances or by rounding; FAILED where HiGHS
+        is of no use, with the best point known all the same.
 
     Raises
     ------
@@ -93,7 +97,7 @@ def solve_l0_tree(
     """
     check_limits(tol, time_limit)
     clock = Clock(time_limit)
-    search = _Search(data, tol, clock, progress)
+    search = _Search(data, tol, clock, max_nodes, progress)
     if start is not None:
         search.offer(*as_start(data, start))
     status = search.run()
@@ -104,6 +108,7 @@ def solve_l0_tree(
         search.bound,
         status,
         tol=tol,
+        left=clock.left,
         solver="branch and bound on the relaxation (HiGHS)",
         iterations=search.nodes,
         solve_time=solve_time,
@@ -131,9 +136,15 @@ class _Search:
     """One search: the best point, the open nodes, and what branching on each centre gave so far."""
 
     def __init__(
-        self, data: L0Data, tol: float, clock: Clock, progress: Callable[[dict[str, float]], None] | None
+        self,
+        data: L0Data,
+        tol: float,
+        clock: Clock,
+        max_nodes: int | None,
+        progress: Callable[[dict[str, float]], None] | None,
     ):
         n, p = data.K.shape
+        self.most = np.inf if max_nodes is None else max_nodes
         self.data, self.tol, self.clock, self.progress = data, tol, clock, progress
         self.alpha, self.b = np.zeros(p), idle(data)
         self.best = data.score(self.alpha, self.b)
@@ -183,6 +194,8 @@ class _Search:
         while self._update() < self.enough and (self.heap or self.stack):
             if self.clock.is_over:
                 return Status.TIME_LIMIT
+            if self.nodes >= self.most:
+                return Status.ITERATION_LIMIT
             one = self.stack[-1] if self.stack else self.heap[0]
             children = sorted(self._children(one), reverse=True)
             if self.stack:
@@ -225,10 +238,15 @@ class _Search:
             self.closed = min(self.closed, bound)
             return []
         # What the multipliers say of one centre more: on, it costs 1 and saves its rate at most.
-        raises = np.stack([found.rates - 1.0, 1.0 - np.maximum(found.rates, 0.0)])
-        shut = (found.bound + raises >= self.enough) & (fixed == FREE)
+        then = np.stack(
+            [
+                (found.rates - 1.0 + found.bound).lower,
+                (1.0 - found.rates.positive() + found.bound).lower,
+            ]
+        )
+        shut = (then >= self.enough) & (fixed == FREE)
         if shut.any():
-            self.closed = min(self.closed, found.bound + float(raises[shut].min()))
+            self.closed = min(self.closed, float(then[shut].min()))
         fixed = np.where(shut[1], OFF, np.where(shut[0], ON, fixed)).astype(np.int8)
         part = (fixed == FREE) & (found.a > 0.0) & (found.a < 1.0)
         if not found.solved:  # HiGHS failed: any centre will do
@@ -271,12 +289,12 @@ class _Search:
             j, value = int(one.at[i]), float(worth[i])
             if seen[:, i].min() < _RELIABLE and tries < _TRIES:
                 tries += 1
-                rises = [self._solve(one, j, on, most=_PIVOTS).bound - one.bound for on in (0, 1)]
-                shut = [on for on in (0, 1) if rises[on] >= gap]
+                bounds = [self._solve(one, j, on, most=_PIVOTS).bound for on in (0, 1)]
+                shut = [on for on in (0, 1) if bounds[on] >= self.enough]
                 if shut:
-                    self.closed = min(self.closed, one.bound + min(rises[on] for on in shut))
+                    self.closed = min(self.closed, *(bounds[on] for on in shut))
                     return j, tuple(on for on in (0, 1) if on not in shut)
-                value = float(np.clip(rises, _LITTLE * gap, gap).prod())
+                value = float(np.clip(np.subtract(bounds, one.bound), _LITTLE * gap, gap).prod())
             since += 1
             if value > most:
                 chosen, most, since = j, value, 0

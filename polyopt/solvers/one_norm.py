@@ -17,7 +17,7 @@ from formulations.recovery import best_intercept, slacks
 from formulations.solution import Solution
 from polyopt.certificates.l0 import score_bound
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.persistent_lp import PersistentLP
+from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,21 +64,21 @@ def solve_one_norm(
         ``alpha`` (p,), ``b``, ``xi`` (n,) and the multipliers ``margin`` (n,) and ``cap`` (p,). Where HiGHS
         leaves no point it is α = 0, with a status that says so.
     """
-    clock = Clock()
+    clock = Clock(time_limit)
     n, p = K.shape
     labels = y if centres is None else centres
     # In units of the caps and of the smaller of the two prices, HiGHS's absolute tolerances are relative.
     unit = min(float(costs.max()), price * float(caps.max()))
     program = PersistentLP(
         np.concatenate([price * caps, [0.0], costs]) / unit,
-        np.column_stack([y[:, None] * K * (labels * caps), y, np.eye(n)]),
+        margin_rows(y[:, None] * K * (labels * caps), y),
         1.0,
         np.inf,
         np.concatenate([np.zeros(p), [-np.inf], np.zeros(n)]),
         np.concatenate([np.ones(p), np.full(n + 1, np.inf)]),
     )
     built = clock.seconds
-    found = program.solve(time_limit=time_limit)
+    found = program.solve(time_limit=clock.left)
     there = not np.isnan(found.x).any()
     alpha = caps * np.clip(found.x[:p], 0.0, 1.0) if there else np.zeros(p)
     u = np.clip(-unit * found.duals, 0.0, costs) if there else np.zeros(n)

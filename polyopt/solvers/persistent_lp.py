@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["LinearSolution", "PersistentLP"]
+__all__ = ["LinearSolution", "PersistentLP", "margin_rows"]
 
 # Tighter than HiGHS's own 1e-7: what is proven of a point is measured at 1e-6, relative to its value.
 _OPTIONS = {
@@ -259,6 +259,25 @@ _STATUSES = {
 _WITH_DUALS = (
     Status.OPTIMAL, Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.STALLED, Status.CUT_OFF,
 )  # fmt: skip
+
+
+def margin_rows(signed: Vector, y: Vector) -> sp.csc_array:
+    """The rows ``signed a + y b + ξ`` of a sparse expansion: columns a, then b, then ξ.
+
+    Parameters
+    ----------
+    signed : ndarray of shape (n, p)
+        ``y_i K_ij t_j``, times the unit of the coefficients.
+    y : ndarray of shape (n,)
+        Labels -1 and +1.
+    """
+    n, p = signed.shape
+    if signed.all():  # nothing to look for
+        places = np.tile(np.arange(n, dtype=np.int32), p), np.arange(p + 1, dtype=np.int32) * n
+        block = sp.csc_array((signed.ravel(order="F"), *places), shape=(n, p))
+    else:
+        block = sp.csc_array(signed)
+    return sp.hstack([block, sp.csc_array(y[:, None]), sp.eye_array(n, format="csc")], format="csc")
 
 
 def _vector(name: str, values: ArrayLike, size: int) -> Vector:

@@ -2,7 +2,8 @@
 
 Read in this order: ``dual`` (the program, and why it has n variables and not 3n), ``working_set``
 (which samples next), ``rows`` (their kernel rows, cached), ``subproblem`` (eq. (9), pair by pair),
-``polish`` (Newton's method once the free variables are known) and ``driver`` (the loop).
+``polish`` (Newton's method once the free variables are known), ``newton_work`` (what it may cost) and
+``driver`` (the loop).
 """
 
 from polyopt.solvers.decomposition.driver import Decomposition, solve_decomposition

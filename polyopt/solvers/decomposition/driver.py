@@ -9,9 +9,10 @@ import numpy as np
 
 from formulations.recovery import best_intercept
 from formulations.solution import Solution, Status
-from polyopt.kernels import as_gram, square
+from polyopt.kernels import as_gram
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.decomposition.dual import Dual, recapped, slopes
+from polyopt.solvers.decomposition.newton_work import Allowance, newton_work, row_work
 from polyopt.solvers.decomposition.point import NEAR, Point
 from polyopt.solvers.decomposition.polish import polish
 from polyopt.solvers.decomposition.subproblem import solve_pairs
@@ -33,19 +34,22 @@ _PAIR_STEPS = 100_000  # ... or to so many pair steps
 _ENOUGH = 0.3  # share of the violation for which a working set without new kernel rows is worth while
 _SHRINK_EVERY = 10  # iterations between two looks at what could be set aside
 _SHRINK_TO = 0.8  # share of the active samples that may stay for that to be worth while
+_GAP, _WIDEST = 10.0, 0.1  # times the tolerance, and at most: the relative gap of an optimal point
 _NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called nearly optimal
+_PATIENCE, _CLOSER = 10, 0.9  # working sets in which rounding must let the violation fall to this share
 _RECORD_EVERY = 10  # iterations between two records
 _FIRST_PROBE = 8  # the iteration after which single precision is probed first; then after twice as many
 _SINGLE_TOL = 1e-5  # single precision leads no closer than this
 _REFRESHES = 3  # times that g is computed anew before the rows are, too
-# Newton's method is weighed from this violation on: whether it costs less than working sets would still
-# take, at their pace; where less than _FINE is asked, it takes over from _DUE on whatever it costs.
-_SWITCH, _DUE, _FINE = 0.3, 1e-2, 1e-4
+_SWITCH = 0.1  # the violation from which on Newton's method is weighed
 _REACH = 0.5  # share of the violation within which outputs are watched by Newton's method
-_OVERDUE = 3.0  # times its cost, spent without it, at which Newton's method is tried wherever the point is
-_PER_PAIR = 30.0  # what a pair step costs per sample of the working set
-# What an iteration costs besides its kernel rows, in the time of so many operations.
-_OVERHEAD, _PER_SAMPLE = 5e7, 1e4
+_TRIES = 3.0  # times what it is likely to cost: if it is not there by then, it was begun too early
+_FAR = 10.0  # how much more it costs, relatively, for each unit of violation from which it begins
+_SLOW = 8.0  # times its cost, spent without it, at which Newton's method is tried wherever the point is
+_SHARE = 0.5  # Newton's method may cost this share of what the working sets have cost
+# Work, in floating-point operations as BLAS does them: a pair step per sample of the working set, and
+# what an iteration costs besides its kernel rows and its pair steps.
+_PER_PAIR, _OVERHEAD, _PER_SAMPLE = 30.0, 5e7, 1e4
 
 
 def solve_decomposition(
@@ -131,8 +135,9 @@ class Decomposition:
         B : float
             Bound on the outputs; infinite for the SVM.
         tol : float
-            Largest violation m - M of the optimality conditions, in units of the outputs. From 1e-2
-            downwards Newton's method does the last part, if `cache_size` has room for it.
+            Largest violation m - M of the optimality conditions, in units of the outputs. The relative
+            duality gap must be within ten times `tol`, and within 0.1, as well: where large costs make a
+            small violation dear, the run goes on.
         max_iter : int, optional
             Working sets and Newton steps at most.
         time_limit : float, optional
@@ -150,22 +155,26 @@ class Decomposition:
             ``bound_below`` (lam_star). ``objective`` is the primal objective and ``bound`` the dual one.
             ``history`` has records of both, the violation, the kernel rows computed so far, the rows
             found in the cache (hits) and the samples not set aside (active); while some are, the
-            objectives are not known (nan). A limit, or Ctrl-C, keeps the point reached.
+            objectives are not known (nan). ``status`` is ``OPTIMAL`` only where the violation is within
+            `tol` and the relative gap within ten times `tol` (at most 0.1); where rounding ends the run
+            before, it is ``INACCURATE``, or ``STALLED`` where the relative gap is above 1e-3. A limit, or
+            Ctrl-C, keeps the point reached.
         """
         self._clock = Clock(time_limit)
         self._tol = tol
         self._limit = np.inf if max_iter is None else max_iter
         self._iteration = 0
         self._next_probe = _FIRST_PROBE
-        self._pair_steps = self._work_at_newton = 0.0
-        self._pace: tuple[float, float] | None = (
-            None  # violation, and work done, when Newton was weighed last
-        )
+        self._pair_steps = self._newton_work = self._work_at_newton = 0.0
+        self._rows_before = self._point.rows.computed
+        self._pace: tuple[float, float] | None = None  # violation, and work, when Newton was weighed last
+        self._watch = _Watch()
         self._history: list[dict[str, float]] = []
         point = self._point
         last, point.dual = point.dual, Dual(point.dual.y, C, B)
         try:
             point.move_to(self._first(last, start))
+            self._pace = (point.violation(), 0.0)
             self._is_fresh = False
             status = self._run(tol)
         except KeyboardInterrupt:
@@ -187,29 +196,38 @@ class Decomposition:
         return dual.join(recapped(alpha, last.C, dual.C), lam, lam_star)
 
     def _run(self, tol: float) -> Status:
-        """Working sets down to a violation at which Newton's method pays, then that; until within `tol`."""
+        """Working sets to ever smaller violations, with Newton's method in between where it pays."""
         point, aim, distrusted = self._point, max(tol, _SWITCH), 0
         while True:
-            if aim < _SINGLE_TOL:
+            if aim < _SINGLE_TOL and point.violation() > aim:
                 self._go_double()
             status = self._decompose(aim)
-            if status is Status.CONVERGED:  # not there, but Newton's method would have cost less
-                self._polish(tol, overdue=True)
+            if status is Status.CONVERGED:  # too slowly: it may be that another method does better
+                self._polish(tol, hurry=True)
                 continue
+            if status is Status.INACCURATE:  # rounding: all that is left is another method
+                self._polish(tol, hurry=True)
+                return Status.OPTIMAL if self._is_optimal(tol) else status
             if status is not Status.OPTIMAL:
                 return status
             violation = point.violation()
-            if not point.is_trusted(max(aim, tol) if violation > tol else tol):
+            if not point.is_trusted(max(aim, tol) if violation > tol else tol, min(_GAP * tol, _WIDEST)):
                 distrusted += 1
                 point.refresh() if distrusted <= _REFRESHES else self._go_double()
-            elif violation <= tol:
+            elif self._is_optimal(tol):
                 return Status.OPTIMAL
-            elif violation <= point.rounding():
-                return Status.INACCURATE
             elif over := self._over():
                 return over
-            elif not self._polish(tol):
-                aim = max(aim / 3, tol)
+            else:
+                # Where only the gap is left, a tenth of the violation should close it.
+                goal = tol if violation > tol else violation / 10
+                self._polish(goal)
+                aim = max(min(aim, point.violation()) / 3, goal)
+
+    def _is_optimal(self, tol: float) -> bool:
+        """Whether violation and gap are within what the tolerance allows."""
+        point = self._point
+        return point.violation() <= tol and point.gap() <= min(_GAP * tol, _WIDEST)
 
     def _over(self) -> Status | None:
         if self._iteration >= self._limit:
@@ -228,14 +246,18 @@ class Decomposition:
             up, down = slopes(beta, lo, hi, y, dual.B)
             rise, fall = up - g, down - g
             violation = float(rise.max() - fall.min())
-            if violation <= max(tol, point.rounding()):
+            if violation <= tol:
                 if self._take_back(tol):
                     continue
                 self._record(violation)
                 return Status.OPTIMAL
+            if violation <= point.rounding() and self._watch.has_stopped(violation):
+                if self._begin_anew():
+                    continue
+                return Status.INACCURATE
             if self._iteration % _RECORD_EVERY == 0:
                 self._record(violation)
-                if self._newton_is_overdue():
+                if self._is_slow():
                     return Status.CONVERGED
             if over := self._over():
                 return over
@@ -247,15 +269,17 @@ class Decomposition:
                     continue
             if rows.is_full and self._iteration % _SHRINK_EVERY == 0 and self._set_aside(rise, fall):
                 continue
-            size, enough = min(_WORKING_SET, rows.slots), max(_ENOUGH * violation, self._tol)
-            chosen = choose(rise, fall, self._last, size, rows.is_held(active), enough)
+            size = min(_WORKING_SET, rows.slots)
+            chosen = choose(rise, fall, self._last, size, rows.is_held(active), _ENOUGH * violation)
             slots, part = rows.fetch(active[chosen]), beta[chosen]
             self._pair_steps += size * solve_pairs(
                 rows.table, slots, chosen, point.diagonal[active[chosen]], g[chosen], part,
-                lo[chosen], hi[chosen], y[chosen], dual.B, max(_EASE * violation, self._tol / 2), _PAIR_STEPS,
+                lo[chosen], hi[chosen], y[chosen], dual.B, _EASE * violation, _PAIR_STEPS,
             )  # fmt: skip
             moved = np.flatnonzero(part != beta[chosen])
             if not len(moved):  # not even the worst pair: its gain is lost in rounding
+                if self._begin_anew():
+                    continue
                 return Status.INACCURATE
             point.change(active[chosen[moved]], part[moved])
             self._last = chosen
@@ -264,7 +288,7 @@ class Decomposition:
     def _set_aside(self, rise: Vector, fall: Vector) -> bool:
         """Go on without the samples that violate with no other; whether that is worth it."""
         needed = (rise >= fall.min()) | (fall <= rise.max())
-        if needed.sum() > _SHRINK_TO * len(needed):
+        if not 0 < needed.sum() <= _SHRINK_TO * len(needed):
             return False
         self._set_active(self._point.rows.active[needed])
         return True
@@ -275,11 +299,23 @@ class Decomposition:
         if point.is_whole:
             return False
         point.bring_up_to_date()
-        if point.violation() <= max(tol, point.rounding()):
+        if point.violation() <= tol:
             return False
         needed = point.needed()
         needed[point.rows.active] = True
         self._set_active(np.flatnonzero(needed))
+        return True
+
+    def _begin_anew(self) -> bool:
+        """Take the rounding out of g, over all samples in double precision; whether for the first time."""
+        if self._watch.is_second:
+            return False
+        self._watch = _Watch(is_second=True)
+        point = self._point
+        self._go_double()
+        if not point.is_whole:
+            self._set_active(np.arange(point.gram.n))
+        point.recompute()
         return True
 
     def _go_double(self) -> None:
@@ -294,68 +330,81 @@ class Decomposition:
 
     # -- Newton's method -----------------------------------------------------------------------
 
-    def _polish(self, tol: float, overdue: bool = False) -> bool:
-        """Newton's method on the samples that matter; whether it had room, paid, and brought anything."""
+    def _polish(self, tol: float, hurry: bool = False) -> None:
+        """Newton's method on the samples that matter, if there is room for it and it pays.
+
+        It pays where it costs less than working sets would still take, or where these lead nowhere
+        (`hurry`); and it may never cost more than a share of what they have cost.
+        """
         point, before = self._point, self._point.violation()
-        watched, free = self._newton_size(before)
-        room = 8.0 * (len(watched) ** 2 + 1.25 * free**2)
-        due = overdue or (tol < _FINE and before < _DUE)
-        pays = self._newton_work(len(watched), free) <= self._foreseen(before, tol)
-        if room > point.budget or not (due or pays):
-            return False
+        watched, cost = self._newton_cost(before)
+        ahead = self._rows_ahead(tol)
+        allowed = _SHARE * (self._work() + ahead) - self._newton_work
+        if not hurry:
+            allowed = min(allowed, self._foreseen(before, tol) + ahead)
+        room = 16.0 * len(watched) ** 2
+        self._work_at_newton = self._work()
+        if room > point.budget or cost > allowed:
+            return
         if room + point.rows.bytes > point.budget:
             point.forget_rows()
             self._last = np.zeros(0, dtype=np.intp)
-        self._work_at_newton, self._pace = self._work(), None
-        K = square(point.gram, watched)
-        beta = point.beta[watched]
-        g = K @ beta
-        self._iteration += polish(
-            K, beta, g, point.dual, watched, tol, self._clock, self._limit - self._iteration
-        )
-        del K
+        self._pace = None
+        allowance = Allowance(allowed if hurry else min(allowed, _TRIES * cost), self._clock)
+        beta, g = point.beta[watched], point.g[watched]
+        taken = polish(
+            point.gram, watched, beta, g, point.dual, tol, allowance, self._limit - self._iteration,
+            is_exact=point.is_double,
+        )  # fmt: skip
+        self._iteration += taken
+        self._newton_work += allowance.spent
+        if not taken:
+            return
         moved = beta != point.beta[watched]
         point.change(watched[moved], beta[moved])
         point.bring_up_to_date()
         point.g[watched] = g
         self._record(point.violation())
-        return point.violation() < 0.5 * before
 
-    def _work(self) -> float:
-        """Arithmetic so far without kernel rows, in floating-point operations of double precision.
+    def _newton_cost(self, violation: float) -> tuple[Samples, float]:
+        """The samples that Newton's method would watch, and what it is likely to cost."""
+        point = self._point
+        free = int(((point.beta != point.dual.lo) & (point.beta != point.dual.hi)).sum())
+        watched = point.watched(max(NEAR, _REACH * violation))
+        least = newton_work(len(watched), free, point.gram.width)
+        return watched, least * (1.0 + _FAR * min(violation, 1.0))
 
-        Hardly any rows are still to come once Newton's method is weighed.
-        """
-        each = _OVERHEAD + _PER_SAMPLE * self._point.gram.n
-        return self._iteration * each + self._pair_steps * _PER_PAIR
-
-    def _foreseen(self, violation: float, tol: float) -> float:
-        """Arithmetic that working sets would still need, at their pace since they were asked last."""
-        last, self._pace = self._pace, (violation, self._work())
-        if last is None or last[0] <= violation:
-            return 0.0
-        return (self._pace[1] - last[1]) * np.log(violation / tol) / np.log(last[0] / violation)
-
-    def _newton_is_overdue(self) -> bool:
-        """Whether far more has been spent since Newton's method was tried last than it would cost."""
+    def _is_slow(self) -> bool:
+        """Whether far more has been spent since Newton's method was weighed last than it would cost."""
         point = self._point
         if not point.is_up_to_date:
             return False
-        watched, free = self._newton_size(point.violation())
         spent = self._work() - self._work_at_newton
-        return 8.0 * max(len(watched), free) ** 2 < point.budget and spent > _OVERDUE * self._newton_work(
-            len(watched), free
-        )
+        return spent > _SLOW * self._newton_cost(point.violation())[1]
 
-    def _newton_size(self, violation: float) -> tuple[Samples, int]:
-        """The samples that Newton's method would watch, and how many are free."""
+    def _work(self) -> float:
+        """What working sets have cost: their kernel rows, their pair steps, and the rest."""
         point = self._point
-        free = (point.beta != point.dual.lo) & (point.beta != point.dual.hi)
-        return point.watched(max(NEAR, _REACH * violation)), int(free.sum())
+        rows = (point.rows.computed - self._rows_before) * row_work(point.gram, point.rows.dtype)
+        each = _OVERHEAD + _PER_SAMPLE * point.gram.n
+        return rows + self._iteration * each + self._pair_steps * _PER_PAIR
 
-    def _newton_work(self, watched: int, free: int) -> float:
-        """Arithmetic of Newton's method: a block of the kernel, and some two factorisations."""
-        return 2.0 * watched**2 * self._point.gram.width + 2.0 * free**3 / 3.0
+    def _rows_ahead(self, tol: float) -> float:
+        """What working sets will pay for rows in double precision, where they need them for `tol`."""
+        point = self._point
+        if point.is_double or tol >= _SINGLE_TOL:
+            return 0.0
+        return int((point.beta != 0).sum()) * row_work(point.gram, np.float64)
+
+    def _foreseen(self, violation: float, tol: float) -> float:
+        """What working sets would still cost, at their pace since they were asked last."""
+        last, self._pace = self._pace, (violation, self._work())
+        if last is None or not 0.0 < violation < last[0]:
+            return 0.0
+        pace = float(np.log(last[0]) - np.log(violation))
+        if pace <= 0.0:  # they differ by rounding alone
+            return 0.0
+        return (self._pace[1] - last[1]) * float(np.log(violation / tol)) / pace
 
     # -- the answer ----------------------------------------------------------------------------
 
@@ -383,8 +432,7 @@ class Decomposition:
         shrink = dual.shrink(g + b)
         names = ("margin", "bound_above", "bound_below") if np.isfinite(dual.B) else ("margin",)
         values = dual.values(beta, g)
-        gap = values["objective"] - values["bound"]
-        if status is Status.INACCURATE and gap > _NEARLY * abs(values["bound"]):
+        if status is Status.INACCURATE and self._point.gap() > _NEARLY:
             status = Status.STALLED
         return Solution(
             status=status,
@@ -397,3 +445,18 @@ class Decomposition:
             solve_time=self._clock.seconds,
             history=tuple(self._history),
         )
+
+
+class _Watch:
+    """Whether the violation still falls, where rounding may keep it from falling."""
+
+    def __init__(self, is_second: bool = False):
+        self.is_second = is_second
+        self._least, self._idle = np.inf, 0
+
+    def has_stopped(self, violation: float) -> bool:
+        """Ask once for each working set."""
+        closer = violation < _CLOSER * self._least
+        self._least = violation if closer else self._least
+        self._idle = 0 if closer else self._idle + 1
+        return self._idle >= _PATIENCE

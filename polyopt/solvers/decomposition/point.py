@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polyopt.certificates.certificate import relative_gap
 from polyopt.kernels import chunks, stream
 from polyopt.solvers.decomposition.dual import Dual, slopes
 from polyopt.solvers.decomposition.rows import Rows
@@ -127,6 +128,11 @@ class Point:
         rise, fall = self.gains()
         return float(rise.max() - fall.min())
 
+    def gap(self) -> float:
+        """The relative gap between the primal and the dual objective, from g."""
+        values = self.dual.values(self.beta, self.g)
+        return relative_gap(values["objective"], values["bound"])
+
     def needed(self) -> NDArray[np.bool_]:
         """The samples that violate together with some other."""
         rise, fall = self.gains()
@@ -155,11 +161,12 @@ class Point:
         """The violation that double precision cannot tell from none: outputs sum up terms of this size."""
         return 4.0 * float(np.finfo(float).eps * np.abs(self.beta).sum() * self.diagonal.max())
 
-    def is_trusted(self, tol: float) -> bool:
+    def is_trusted(self, tol: float, gap: float = np.inf) -> bool:
         """Whether rounding in g is too small to matter within `tol`, measured on some samples.
 
         An error matters where it is more than a tenth of `tol`, unless the output lies so far from
-        where it would count that it cannot get there.
+        where it would count that it cannot get there; and, where the relative gap is to be within `gap`,
+        where the slacks that it adds up to are a tenth of that.
         """
         if self.is_double:
             return True
@@ -170,7 +177,14 @@ class Point:
         spread = np.linspace(0, self.gram.n - 1, _PROBE // 2).astype(np.intp)
         probe, support = np.union1d(worst, spread), np.flatnonzero(self.beta)
         exact = self.gram.panel(probe, np.float64).rows(support).T @ self.beta[support]
-        return bool((np.abs(exact - self.g[probe]) <= np.maximum(tol / 10, far[probe] / 5)).all())
+        error = np.abs(exact - self.g[probe])
+        if not (error <= np.maximum(tol / 10, far[probe] / 5)).all():
+            return False
+        if not np.isfinite(gap):
+            return True
+        dual, counts = self.dual, self.beta[probe] != 0
+        paid = float(dual.C[support].sum()) * float(error[counts].mean()) if counts.any() else 0.0
+        return paid <= gap / 10 * abs(dual.values(self.beta, self.g)["objective"])
 
     def refresh(self) -> None:
         """Compute g in double precision where it may matter; rows stay in single precision."""

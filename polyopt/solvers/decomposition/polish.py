@@ -1,4 +1,4 @@
-"""Newton's method once the free variables are all but known: from a violation of 1e-2 to one of 1e-8.
+"""Newton's method once the free variables are all but known: the last digits, in a few steps.
 
 Between its kinks φ is linear, so with the variables at kinks held there the dual is a quadratic under
 one equality, and one linear system gives its optimum over the free variables F:
@@ -12,24 +12,36 @@ instead, up to the first end. Variables at kinks that violate join F. K_FF is fa
 variables that are held, and variables that join, border the system, and it is factored anew only when
 the border has become wide. As Σ d = 0, the same constant may be added to all of K: that spares a kernel
 of low rank a singular factor.
+
+Every part of the work is taken off an allowance before it is done. Where that is spent, or a system
+cannot be solved, the method ends with what it has: working sets go on from there.
 """
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import LinAlgError, LinAlgWarning, solve, solve_triangular
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotrf, dsysv
 
+from polyopt.kernels import chunks
 from polyopt.solvers.decomposition.dual import slopes
+from polyopt.solvers.decomposition.newton_work import (
+    SpentError,
+    block_work,
+    curve_work,
+    factor_work,
+    solve_work,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from polyopt.solvers.clock import Clock
+    from polyopt.kernels import Gram
     from polyopt.solvers.decomposition.dual import Dual
+    from polyopt.solvers.decomposition.newton_work import Allowance
 
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
@@ -37,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["polish"]
 
 _STEPS = 100  # Newton steps at most
+_BLOCK, _COLUMNS = 256, 256  # samples, and columns of a factor, between two looks at the allowance
 _RIDGE = 1e-11  # of the mean diagonal, on that of K_FF; raised where K_FF is singular
 # How many violators join at once: all of them; where that leads nowhere, fewer; then none, until the free
 # variables agree; and then the worst pair, which always leads somewhere.
@@ -44,56 +57,143 @@ _JOINING = (np.inf, 64, 0, 2)
 
 
 def polish(
-    K: Vector, beta: Vector, g: Vector, dual: Dual, watched: Samples, tol: float, clock: Clock, steps: float
-) -> int:
-    """Solve the dual over the watched samples, changing beta and g in place.
+    gram: Gram, watched: Samples, beta: Vector, g: Vector, dual: Dual, tol: float, allowance: Allowance,
+    steps: float, is_exact: bool = True,
+) -> int:  # fmt: skip
+    """Solve the dual over the watched samples, all others being 0, and change beta and g in place.
 
     Parameters
     ----------
-    K : ndarray of shape (s, s)
-        Gram matrix of the watched samples.
+    gram : Gram
+        The matrix.
+    watched : ndarray of int, shape (s,)
+        The samples.
     beta, g : ndarray of shape (s,)
         Their part of β, and of Kβ.
     dual : Dual
         The program.
-    watched : ndarray of int
-        The samples.
     tol : float
         Violation to reach.
-    clock : Clock
-        Checked before each step.
+    allowance : Allowance
+        What it may cost.
     steps : float
         Steps at most.
+    is_exact : bool
+        Whether g is in double precision; else it is computed anew.
 
     Returns
     -------
     int
-        Steps taken. The violation may be left above `tol`, where it got stuck; the dual has not fallen.
+        Steps taken. The violation may be left above `tol`, where it got stuck or the allowance is spent;
+        the dual has not fallen.
     """
-    lo, hi, y, B = dual.lo[watched], dual.hi[watched], dual.y[watched], dual.B
-    system: _System | None = None
-    stage = taken = 0
-    while taken < min(steps, _STEPS) and stage < len(_JOINING):
-        up, down = slopes(beta, lo, hi, y, B)
+    run = _Run(gram, watched, beta, g, dual, tol, allowance)
+    try:
+        if not is_exact:
+            run.compute()
+        while run.taken < min(steps, _STEPS) and run.goes_on():
+            pass
+    except SpentError:
+        pass
+    return run.taken
+
+
+class _Run:
+    """Where Newton's method stands: β and g over the watched samples, and its system."""
+
+    def __init__(
+        self, gram: Gram, watched: Samples, beta: Vector, g: Vector, dual: Dual, tol: float,
+        allowance: Allowance,
+    ):  # fmt: skip
+        s = len(watched)
+        self._gram, self._watched, self._beta, self._g = gram, watched, beta, g
+        self._lo, self._hi, self._y, self._B = dual.lo[watched], dual.hi[watched], dual.y[watched], dual.B
+        self._tol, self._allowance = tol, allowance
+        self._K, self._has = np.empty((s, s)), np.zeros(s, dtype=bool)  # rows that were wanted so far
+        self._system: _System | None = None
+        self._stage = self.taken = 0
+
+    def compute(self) -> None:
+        """Compute g."""
+        support = np.flatnonzero(self._beta)
+        self._want(support)
+        self._g[:] = self._beta[support] @ self._K[support]
+
+    def _want(self, samples: Samples) -> None:
+        """Compute the rows of the matrix for these of the watched samples, where it lacks them."""
+        missing = samples[~self._has[samples]]
+        for part in chunks(missing, _BLOCK):
+            old, new = np.flatnonzero(self._has), np.flatnonzero(~self._has)
+            self._allowance.spend(block_work(len(part), len(new), self._gram.width))
+            block = self._gram.panel(self._watched[new], np.float64).rows(self._watched[part])
+            self._K[np.ix_(part, new)] = block
+            self._K[np.ix_(part, old)] = self._K[np.ix_(old, part)].T
+            self._has[part] = True
+
+    def goes_on(self) -> bool:
+        """Take a step, or go to the next stage; False once there is nothing left to do."""
+        beta, g, lo, hi, tol = self._beta, self._g, self._lo, self._hi, self._tol
+        up, down = slopes(beta, lo, hi, self._y, self._B)
         rise, fall = up - g, down - g
         between = (beta != lo) & (beta != hi)
-        if rise.max() - fall.min() <= tol or clock.is_over:
-            break
-        if _JOINING[stage] == 0 and np.ptp(rise[between] if between.any() else 0.0) <= tol / 4:
-            stage += 1
-            continue
-        free, target, low, high = _pieces(between, beta, rise, fall, up, down, lo, hi, tol, _JOINING[stage])
-        if len(free) < 2:
-            stage += 1
-            continue
-        if system is None or not system.covers(free):
-            system = _System(K, free)
-        if not _newton(system, K, beta, g, free, target, low, high):
-            stage += 1
-            continue
-        taken += 1
-        stage = stage if _JOINING[stage] == 0 else 0
-    return taken
+        if self._stage >= len(_JOINING) or rise.max() - fall.min() <= tol:
+            return False
+        joining = _JOINING[self._stage]
+        agreed = joining == 0 and np.ptp(rise[between] if between.any() else 0.0) <= tol / 4
+        if not agreed:
+            free, target, low, high = _pieces(between, beta, rise, fall, up, down, lo, hi, tol, joining)
+        if agreed or len(free) < 2 or not self._newton(free, target, low, high):
+            self._stage += 1
+            return True
+        self.taken += 1
+        self._stage = self._stage if joining == 0 else 0
+        return True
+
+    def _newton(self, free: Samples, target: Vector, low: Vector, high: Vector) -> bool:
+        """One step, changing beta and g; False when it led nowhere."""
+        self._want(free)
+        if self._system is None or not self._system.covers(free):
+            self._system = _System(self._K, free, self._allowance)
+        now, residual = self._beta[free], target - self._g[free]
+        held = np.zeros(len(free), dtype=bool)
+        ends = now.copy()
+        first: Vector | None = None
+        while True:
+            d = self._system.solve(residual, free, held, ends - now)
+            if d is None:
+                self._system = None
+                return False
+            first = d if first is None else first
+            beyond = ~held & ((now + d < low) | (now + d > high))
+            if not beyond.any():
+                break
+            ends[beyond] = np.where(now + d < low, low, high)[beyond]
+            held |= beyond
+        change, bend = self._curve(free, d)
+        if residual @ d <= bend / 2 or abs(d.sum()) > 1e-12 * np.abs(d).sum():
+            # That held too much for the dual to rise: go along the first direction, to its first end.
+            d, held = first, np.zeros_like(held)
+            change, bend = self._curve(free, d)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                room = np.where(d > 0, (high - now) / d, np.where(d < 0, (low - now) / d, np.inf))
+            length = min(1.0, float(room.min()))
+            held = room <= length
+            ends = np.where(d > 0, high, low)
+            if not (length > 0.0 and residual @ d > length * bend / 2):
+                return False
+        else:
+            length = 1.0
+        after = np.clip(now + length * d, low, high)
+        after[held] = ends[held]
+        self._beta[free] = after
+        self._g += length * change
+        return True
+
+    def _curve(self, free: Samples, d: Vector) -> tuple[Vector, float]:
+        """K d over all samples, and d'Kd, for a step d over the free ones."""
+        self._allowance.spend(curve_work(len(free), len(self._K)))
+        change = d @ self._K[free]
+        return change, float(d @ change[free])
 
 
 def _pieces(
@@ -126,78 +226,48 @@ def _pieces(
     return free, target, low, high
 
 
-def _newton(
-    system: _System, K: Vector, beta: Vector, g: Vector, free: Samples, target: Vector, low: Vector,
-    high: Vector,
-) -> bool:  # fmt: skip
-    """One step, changing beta and g; False when it led nowhere."""
-    now, residual = beta[free], target - g[free]
-    held = np.zeros(len(free), dtype=bool)
-    ends = now.copy()
-    first: Vector | None = None
-    while True:
-        d = system.solve(residual, free, held, ends - now)
-        first = d if first is None else first
-        beyond = ~held & ((now + d < low) | (now + d > high))
-        if not beyond.any():
-            break
-        ends[beyond] = np.where(now + d < low, low, high)[beyond]
-        held |= beyond
-    change, bend = _curve(K, free, d)
-    if residual @ d <= bend / 2 or abs(d.sum()) > 1e-12 * np.abs(d).sum():
-        # That held too much for the dual to rise: go along the first direction, to its first end.
-        d, held = first, np.zeros_like(held)
-        change, bend = _curve(K, free, d)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(d > 0, (high - now) / d, np.where(d < 0, (low - now) / d, np.inf))
-        length = min(1.0, float(room.min()))
-        held = room <= length
-        ends = np.where(d > 0, high, low)
-        if not (length > 0.0 and residual @ d > length * bend / 2):
-            return False
-    else:
-        length = 1.0
-    after = np.clip(now + length * d, low, high)
-    after[held] = ends[held]
-    beta[free] = after
-    g += length * change
-    return True
-
-
-def _curve(K: Vector, free: Samples, d: Vector) -> tuple[Vector, float]:
-    """K d over all samples, and d'Kd, for a step d over the free ones."""
-    step = np.zeros(len(K))
-    step[free] = d
-    change = K @ step
-    return change, float(d @ change[free])
-
-
 class _System:
     """The Newton system: a Cholesky factor of K over the samples it was made for, and a border."""
 
-    def __init__(self, K: Vector, base: Samples):
-        self._K, self._base = K, base
-        diagonal = K.diagonal()[base]
-        self._shift = max(float(diagonal.mean()), np.finfo(float).tiny)
+    def __init__(self, K: Vector, base: Samples, allowance: Allowance):
+        self._K, self._base, self._allowance = K, base, allowance
+        self._shift = max(float(K[base, base].mean()), np.finfo(float).tiny)
         self._ridge = _RIDGE * self._shift
-        while True:
-            # Symmetric, so its transpose is itself in the column order that LAPACK factors in place.
-            block = K[np.ix_(base, base)].T
-            block += self._shift
-            block[np.diag_indices(len(base))] += self._ridge
-            self._L, failed = dpotrf(block, lower=1, clean=0, overwrite_a=1)
-            if not failed:
-                break
+        while not self._factorise():
             self._ridge *= 100.0
         self._column: dict[tuple[str, int], Vector] = {}  # L⁻¹ times each column of the border so far
+
+    def _factorise(self) -> bool:
+        """Cholesky's factor of the matrix with its shift and its ridge; whether there is one.
+
+        A block of columns at a time, so that no call takes long.
+        """
+        n = len(self._base)
+        L = self._K[np.ix_(self._base, self._base)].T  # symmetric, and so in LAPACK's order of columns
+        L += self._shift
+        L[np.diag_indices(n)] += self._ridge
+        for start in range(0, n, _COLUMNS):
+            end = min(start + _COLUMNS, n)
+            self._allowance.spend(factor_work(n) * (end - start) / n)
+            L[start:, start:end] -= L[start:, :start] @ L[start:end, :start].T
+            corner, failed = dpotrf(L[start:end, start:end], lower=1, clean=1)
+            if failed:
+                return False
+            L[start:end, start:end] = corner
+            L[end:, start:end] = dtrsm(1.0, corner, L[end:, start:end], side=1, lower=1, trans_a=1)
+        self._L = L
+        return True
 
     def covers(self, free: Samples) -> bool:
         """Whether the border for these samples would be narrow enough."""
         changed = len(np.setxor1d(free, self._base))
         return changed <= max(32, len(self._base) // 10)
 
-    def solve(self, residual: Vector, free: Samples, held: Samples, moves: Vector) -> Vector:
-        """The step d over `free`: d = moves where `held`, Σ d = 0, and Newton's elsewhere."""
+    def solve(self, residual: Vector, free: Samples, held: Samples, moves: Vector) -> Vector | None:
+        """The step d over `free`: d = moves where `held`, Σ d = 0, and Newton's elsewhere.
+
+        None where the border's system is singular.
+        """
         base, K = self._base, self._K
         order = np.searchsorted(free, base).clip(max=len(free) - 1)
         present = free[order] == base
@@ -210,9 +280,8 @@ class _System:
         pin_moves = np.concatenate([np.zeros(len(absent)), moves[held]])
         self._extend(joined, pins)
         c, p = len(joined), len(pins)
-        U = np.column_stack(
-            [*(self._column["join", j] for j in joined), *(self._column["pin", j] for j in pins), self._ones]
-        )
+        border = [*(("join", int(j)) for j in joined), *(("pin", int(j)) for j in pins), ("ones", 0)]
+        U = np.column_stack([self._column[key] for key in border])
         S = np.zeros((c + p + 1, c + p + 1))
         S[:c, :c] = K[np.ix_(joined, joined)] + self._shift + self._ridge * np.eye(c)
         S[:c, c : c + p] = joined[:, None] == pins[None, :]
@@ -221,7 +290,9 @@ class _System:
         right = np.concatenate([residual[at], pin_moves, [0.0]])
         r0 = np.where(present, residual[order], 0.0)
         y0 = solve_triangular(self._L, r0, lower=True, check_finite=False)
-        z = _solve_small(S - U.T @ U, right - U.T @ y0)
+        _, _, z, failed = dsysv(S - U.T @ U, right - U.T @ y0, lower=1)
+        if failed or not np.isfinite(z).all():
+            return None
         d0 = solve_triangular(self._L, y0 - U @ z, lower=True, trans=1, check_finite=False)
         d = np.zeros(len(free))
         d[order[present]] = d0[present]
@@ -237,29 +308,17 @@ class _System:
         for j in joined:
             if ("join", j) not in self._column:
                 keys.append(("join", int(j)))
-                columns.append(self._K[self._base, j] + self._shift)
+                columns.append(self._K[j, self._base] + self._shift)
         for j in pins:
             if ("pin", j) not in self._column:
                 keys.append(("pin", int(j)))
                 columns.append((self._base == j).astype(float))
-        if not hasattr(self, "_ones"):
+        if ("ones", 0) not in self._column:
             keys.append(("ones", 0))
             columns.append(np.ones(len(self._base)))
+        border = len(joined) + len(pins) + 1
+        self._allowance.spend(solve_work(len(self._base), border, len(keys)))
         if not keys:
             return
         solved = solve_triangular(self._L, np.column_stack(columns), lower=True, check_finite=False)
-        for place, key in enumerate(keys):
-            if key[0] == "ones":
-                self._ones = solved[:, place]
-            else:
-                self._column[key] = solved[:, place]
-
-
-def _solve_small(S: Vector, right: Vector) -> Vector:
-    """Solve the border's system; by least squares where it is singular."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", LinAlgWarning)
-            return solve(S, right, assume_a="sym", check_finite=False)
-    except (LinAlgError, LinAlgWarning):
-        return np.asarray(np.linalg.lstsq(S, right, rcond=1e-15)[0], dtype=float)
+        self._column.update({key: solved[:, place] for place, key in enumerate(keys)})

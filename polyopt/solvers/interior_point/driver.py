@@ -27,6 +27,7 @@ _STRICT = 0.5  # share of the tolerance for residuals, which certificates measur
 _STALL = 12  # iterations without progress of any kind after which a run gives up, ...
 _STALL_AT_END = 6  # ... and once the gap is closed
 _NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called nearly optimal
+_REPAIRED = 1e-7  # relative gap that making the points exactly feasible may leave
 
 
 def solve_interior_point(
@@ -176,6 +177,10 @@ class _Kept:
         bound = float(alpha.sum()) - self._problem.regulariser.conjugate(rows.pull(beta[:, None])[:-1, 0])
         if np.isfinite(dual.B):
             bound -= dual.B * float(lam.sum() + lam_star.sum())
+        if status is Status.OPTIMAL and not relative_gap(objective, bound) <= max(
+            10.0 * self._tol, _REPAIRED
+        ):
+            status = Status.INACCURATE
         if status is Status.INACCURATE and relative_gap(objective, bound) > _NEARLY:
             status = Status.STALLED
         return Solution(

@@ -158,6 +158,7 @@ class Point:
             float(np.abs(c).max(initial=0.0)),
             3e-9 * self._size * float(np.abs(self._V[:, 0]).sum()),
             1e-4 * self._problem.regulariser.unit * float(np.sqrt(2.0 * objective)),
+            float(np.finfo(float).tiny),  # samples that are all alike pull nowhere
         )
 
     # -- how it moves --------------------------------------------------------------------------
@@ -179,7 +180,7 @@ class Point:
         length = min(length, 1.0)
         left = survey.mu + (length * linear + length**2 * square) / self._measure
         least = _ENOUGH * self._tol * survey.objective / self._measure
-        mu = max(left**3 / survey.mu**2, least)
+        mu = max(left**3 / max(survey.mu**2, np.finfo(float).tiny), least)
         self._target(mu, 1.0)
         dv, df, length, _, _ = self._direction(system, survey)
         for _ in range(_CORRECTIONS):

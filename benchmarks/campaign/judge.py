@@ -1,0 +1,249 @@
+"""The judge: holds what was claimed of a fitted model to what is true of it, and an exception to its words.
+
+It knows claims and statuses by name only, so that it cannot inherit a mistake of what it judges.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "Claimed",
+    "Truth",
+    "Untruth",
+    "judge",
+    "judge_fitted",
+    "judge_outputs",
+    "judge_status",
+    "sentence_of",
+]
+
+_DOUBLE = 2.0**-52
+# What a certificate that states no rounding of its own is granted, relative: the digits that it prints.
+_PRINTED = 1e-10
+_OUTPUT = 1e-6  # relative, by which outputs may differ
+_MODEST = ("CONTRADICTION", "SOLVERS_WORD", "CONDITIONS")  # claims that vouch for neither value nor bound
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """What a certificate says: the claim's name, its values, its tolerance and its stated rounding."""
+
+    claim: str
+    primal: float
+    dual: float
+    tol: float = 1e-6
+    rounding: float | None = None
+
+    @classmethod
+    def by(cls, certificate: Any) -> Claimed:
+        """Read a certificate."""
+        return cls(
+            certificate.claim.name,
+            certificate.primal_value,
+            certificate.dual_value,
+            certificate.tol,
+            getattr(certificate, "rounding", None),
+        )
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is true: the model's value, the best value known in the claim's scope, and errors of both.
+
+    Attributes
+    ----------
+    value, error : float
+        The objective at the model, and the error of that.
+    best, best_error : float
+        The objective at the best feasible point known.
+    beyond : float
+        By how much the model breaks its hard rows, in their units.
+    unit : float
+        What a violation is relative to.
+    bounded : bool
+        Whether the model's value belongs to the program of the bound (not for an indefinite matrix).
+    """
+
+    value: Any
+    error: Any
+    best: Any
+    best_error: Any
+    beyond: float = 0.0
+    unit: float = 1.0
+    bounded: bool = True
+
+
+@dataclass(frozen=True)
+class Untruth:
+    """A claim that is not true: its kind, and the numbers that show it."""
+
+    kind: str
+    detail: str = field(compare=False)
+
+
+def judge(claimed: Claimed, truth: Truth) -> list[Untruth]:
+    """Every claim of a certificate that the truth refutes.
+
+    Parameters
+    ----------
+    claimed : Claimed
+        The claim.
+    truth : Truth
+        The facts.
+    """
+    p, d, name = claimed.primal, claimed.dual, claimed.claim
+    value, best = truth.value, truth.best
+    if name in _MODEST:
+        return []
+    if name == "INFEASIBLE":
+        return (
+            [Untruth("infeasible, but there is a point", f"value {float(best):.10g}")]
+            if np.isfinite(best)
+            else []
+        )
+    if name == "NONE" and np.isnan(d):
+        return []
+    if np.isnan(d) or (np.isnan(p) and name != "NONE"):
+        return [Untruth("not a number", f"claim {name}, p={p!r}, d={d!r}")]
+
+    def granted(*values: Any) -> float:
+        """What rounding is granted to a comparison of these."""
+        size = max(abs(float(v)) for v in values)
+        return (_PRINTED * size if claimed.rounding is None else claimed.rounding) + 8 * _DOUBLE * size
+
+    found = []
+    if d > best + truth.best_error + granted(d if np.isfinite(d) else 0.0, best):
+        found.append(
+            Untruth("bound above a feasible point", f"{name}: d={d:.12g}, a point has {float(best):.12g}")
+        )
+    if name == "NONE":
+        return found
+    if p < value - truth.error - granted(p, value):
+        found.append(Untruth("value below the model's", f"{name}: p={p:.12g}, truly {float(value):.12g}"))
+    if name in ("OPTIMAL", "STATIONARY"):
+        gap = value - truth.error - best - truth.best_error
+        if truth.bounded and gap > claimed.tol * max(abs(value), abs(best)) + granted(value, best):
+            found.append(
+                Untruth("not optimal", f"{name}: model {float(value):.12g}, a point has {float(best):.12g}")
+            )
+    if truth.beyond > claimed.tol * truth.unit * (1 + 1e-3) + 8 * _DOUBLE * truth.unit:
+        found.append(Untruth("outside its rows", f"{name}: by {truth.beyond:.3g} of {truth.unit:.3g}"))
+    return found
+
+
+def judge_outputs(
+    given: Any, true: Any, error: Any, y: Any, costs: Any, value: float, words: str, single: float = 0.0
+) -> list[Untruth]:
+    """Outputs that are not those of the model: they cost otherwise, or put a sample on the other side.
+
+    Parameters
+    ----------
+    given, true : ndarray of shape (n,)
+        Outputs as the model gives them, and as its vectors imply them in extended precision.
+    error : float or ndarray of shape (n,)
+        Of the true ones.
+    y, costs : ndarray of shape (n,)
+        Labels -1 and +1, costs of slack.
+    value : float
+        The objective, of which a difference is to be a small part.
+    words : str
+        What the outputs are.
+    single : float
+        What is granted relative to the largest output, where outputs are in single precision.
+    """
+    given = np.asarray(given, dtype=np.longdouble)
+    if given.shape != true.shape or not np.isfinite(given).all():
+        return [Untruth(f"{words} are not finite", "")]
+    reach = max(float(abs(true).max()), 1.0)
+    off = abs(given - true) - error
+    granted = (_OUTPUT + single) * reach
+    turned = (given > 0) != (true > 0)
+    if (turned & (abs(true) > granted + error)).any():
+        return [
+            Untruth(f"{words} on the other side", f"off by {float(off.max()):.3g}, outputs to {reach:.3g}")
+        ]
+    paid = abs(costs @ (np.maximum(0, 1 - y * given) - np.maximum(0, 1 - y * true)))
+    allowed = _OUTPUT * abs(value) + costs.sum() * (_OUTPUT + single * reach) + costs.sum() * np.max(error)
+    if paid > allowed or off.max() > 1e-3 * reach:
+        return [
+            Untruth(
+                f"{words} of another model",
+                f"off by {float(off.max()):.3g}, they cost {float(paid):.3g} more",
+            )
+        ]
+    return []
+
+
+def judge_fitted(model: Any, X: Any, given: Any, claimed: Claimed, changes: dict[str, Any]) -> list[Untruth]:
+    """A fitted model that does not stay what it is when its parameters are set for another fit.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted one; it has its parameters back afterwards.
+    X : Any
+        Samples.
+    given : ndarray of shape (n,)
+        Their outputs before.
+    claimed : Claimed
+        The certificate before.
+    changes : dict
+        Parameters to set; those that the model does not have are left out.
+    """
+    before = model.get_params()
+    model.set_params(**{name: value for name, value in changes.items() if name in before})
+    try:
+        after, anew = model.decision_function(X), Claimed.by(model.certificate())
+    except Exception as error:
+        return [Untruth("set_params breaks a fitted model", f"{type(error).__name__}: {error!s:.100}")]
+    finally:
+        model.set_params(**before)
+    if not np.array_equal(after, given, equal_nan=True):
+        return [Untruth("set_params moves a fitted model's outputs", f"by {np.abs(after - given).max():.3g}")]
+    values, others = (claimed.primal, claimed.dual), (anew.primal, anew.dual)
+    if not np.allclose(values, others, rtol=1e-9, atol=0.0, equal_nan=True):
+        return [Untruth("set_params moves a fitted model's certificate", f"{values} to {others}")]
+    return []
+
+
+def judge_status(status: str, gap: float, stated: float) -> list[Untruth]:
+    """A solver's "optimal" at a gap beyond what its documentation says."""
+    if status != "OPTIMAL" or not gap > stated:
+        return []
+    return [Untruth("status optimal at a gap", f"relative gap {gap:.3g}, stated {stated:.3g}")]
+
+
+def sentence_of(error: BaseException, names: tuple[str, ...] = ()) -> str | None:
+    """The words of a refusal, or None for an exception that is none.
+
+    A refusal is a ValueError or RuntimeError that this library or scikit-learn's validation raises on
+    purpose, at a ``raise`` of its own. With `names`, it is to name one of these arguments.
+
+    Parameters
+    ----------
+    error : BaseException
+        What was raised.
+    names : tuple of str
+        Arguments that the words are to name.
+    """
+    if not isinstance(error, (ValueError, RuntimeError)) or isinstance(
+        error, (np.linalg.LinAlgError, RecursionError)
+    ):
+        return None
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = Path(frame.filename).parts
+    ours = "polyopt" in place or "formulations" in place or ("sklearn" in place and "utils" in place)
+    line = linecache.getline(frame.filename, frame.lineno or 0).strip()
+    words = str(error)
+    if not ours or not line.startswith("raise") or len(words.split()) < 4:
+        return None
+    named = not names or any(re.search(rf"\b{re.escape(name)}\b", words) for name in names)
+    return words if named else None

@@ -1,0 +1,171 @@
+"""From one solver's answer to the program's: who is asked next, and which point is kept.
+
+A solver's "optimal" at the first asking is taken. An answer that falls short ("inaccurate", a limit of the
+solver's own, a failure) is not the last word: the solver is asked again with other settings, and then the
+next one that can solve the program. From there on no solver's word counts. Every point is measured by its
+own optimality conditions (:mod:`formulations.optimality`), the best is kept, and it is called optimal where
+these hold.
+
+A caller who gives options of a solver, or a limit that is reached, gets what that solver left.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.backends import BACKENDS, attempt
+from formulations.optimality import conditions
+from formulations.solution import Solution, Status
+
+if TYPE_CHECKING:
+    from formulations.program import Program
+
+__all__ = ["solve"]
+
+# Of the worst optimality condition, relative. Up to the first a point is optimal, as certificates hold it to
+# by default, and no other solver is asked; up to the second the solver is not asked again.
+_OPTIMAL, _SHARP = 1e-6, 1e-7
+_RULED_OUT = (Status.INFEASIBLE, Status.UNBOUNDED)
+_LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
+
+
+def solve(
+    program: Program,
+    solver: str | None,
+    *,
+    time_limit: float | None,
+    max_iter: int | None,
+    verbose: bool,
+    options: dict[str, Any],
+) -> Solution:
+    """Solve a program; arguments and result as in :meth:`formulations.program.Program.solve`."""
+    names = program.solvers if solver is None else (_checked_solver(solver),)
+    _check_limits(time_limit, max_iter)
+    if "SCIP" in names:
+        _require_scip()
+    run = _Run(program, time_limit, max_iter, verbose, options)
+    for name in names:
+        if run.ask(name):
+            break
+    return run.answer()
+
+
+def _checked_solver(solver: str) -> str:
+    if not isinstance(solver, str) or solver.upper() not in BACKENDS:
+        raise ValueError(f"solver must be one of {', '.join(BACKENDS)}, not {solver!r}")
+    return solver.upper()
+
+
+def _check_limits(time_limit: float | None, max_iter: int | None) -> None:
+    if time_limit is not None and not (_is_number(time_limit) and time_limit >= 0):
+        raise ValueError(f"time_limit must be seconds, at least 0, or None, not {time_limit!r}")
+    if max_iter is not None and not (_is_number(max_iter) and max_iter >= 1 and max_iter == int(max_iter)):
+        raise ValueError(f"max_iter must be a whole number, at least 1, or None, not {max_iter!r}")
+
+
+def _is_number(value: Any) -> bool:
+    plain = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return plain and bool(np.isfinite(value))
+
+
+def _require_scip() -> None:
+    if "SCIP" not in cp.installed_solvers():
+        raise ModuleNotFoundError(
+            "this program needs SCIP, which is not installed: pip install 'polyopt[mip]'"
+        )
+
+
+@dataclass
+class _Run:
+    """One call of :func:`solve`: what is asked, and the best that was answered so far."""
+
+    program: Program
+    time_limit: float | None
+    max_iter: int | None
+    verbose: bool
+    options: dict[str, Any]
+    best: Solution | None = None
+    shortfall: float = np.inf
+    verdict: Solution | None = None
+    tried: dict[str, str] = field(default_factory=dict)
+    times: tuple[float, float] = (0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        self.began = time.perf_counter()
+        # The caller's own settings are tried once and their answer is taken; an integer program has no
+        # multipliers by which to measure a point.
+        self.as_told = bool(self.options) or self.program.problem.is_mixed_integer()
+
+    def ask(self, name: str) -> bool:
+        """Ask a solver, as often as it takes; whether no other need be asked."""
+        kind, settled = self.program.kind, False
+        for number, settings in enumerate(BACKENDS[name].attempts(kind)):
+            seconds = None
+            if self.time_limit is not None:
+                seconds = max(self.time_limit - (time.perf_counter() - self.began), 0.0)
+                if seconds == 0.0 and self.times != (0.0, 0.0):
+                    return True
+            found = attempt(
+                self.program, name, {**settings, **self.options},
+                seconds=seconds, max_iter=self.max_iter, verbose=self.verbose,
+            )  # fmt: skip
+            self.times = (self.times[0] + found.build_time, self.times[1] + found.solve_time)
+            settled = self._judge(found, number)
+            if settled or found.status in _RULED_OUT or self.as_told:
+                break
+        return settled or self.shortfall <= _OPTIMAL
+
+    def _judge(self, found: Solution, number: int) -> bool:
+        """Take note of an answer; whether it is the last."""
+        name = found.solver
+        if found.status in _RULED_OUT:
+            # On badly scaled data this may be wrong: it stands only if no other solver finds a point.
+            self.verdict = self.verdict or replace(found, solver=self._named(name, number))
+        if not found.primal:
+            self.tried.setdefault(name, "failed")
+            return False
+        asked = found.status is Status.TIME_LIMIT or (
+            found.status is Status.ITERATION_LIMIT and (self.max_iter is not None or bool(self.options))
+        )
+        if asked and self.verdict is not None:
+            return False
+        first = not self.tried and number == 0
+        if self.as_told or (found.status is Status.OPTIMAL and first):
+            self._keep(found, 0.0, number)
+            return True
+        shortfall = conditions(self.program, found.primal, found.duals).shortfall
+        if self.best is None or shortfall < self.shortfall:
+            if not asked:
+                ended = Status.INACCURATE if found.status is Status.OPTIMAL else found.status
+                found = replace(found, status=Status.OPTIMAL if shortfall <= _OPTIMAL else ended)
+            self._keep(found, shortfall, number)
+        self.tried[name] = "fell short"
+        return asked or self.shortfall <= _SHARP
+
+    def _keep(self, found: Solution, shortfall: float, number: int) -> None:
+        self.best = replace(found, solver=self._named(found.solver, number))
+        self.shortfall = shortfall
+
+    def _named(self, name: str, number: int) -> str:
+        """Who answered, at which asking, and who did not before."""
+        again = f", asked {number + 1} times" if number else ""
+        before = ", ".join(f"{other} {how}" for other, how in self.tried.items() if other != name)
+        return f"{name}{again}" + (f" (after {before})" if before else "")
+
+    def answer(self) -> Solution:
+        """The best of the answers; the program's variables and rows then hold it."""
+        found = self.best or self.verdict
+        if found is None:
+            names = list(self.tried)
+            name = names[-1] + (f" (after {', '.join(names[:-1])} failed)" if names[:-1] else "")
+            found = Solution(Status.FAILED, {}, {}, float("nan"), None, name)
+        if found.primal:
+            self.program.assign(found.primal)
+            for row in self.program.rows if found.duals else ():
+                row.keep(found.duals[row.name])
+        return replace(found, build_time=self.times[0], solve_time=self.times[1])

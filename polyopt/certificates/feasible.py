@@ -1,0 +1,49 @@
+"""Multipliers made feasible, as real numbers and not up to rounding.
+
+A bound is a theorem only at a point that keeps every row exactly. Clipping does; division does not, so
+what divides shrinks by a little more than rounding could have left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from polyopt.certificates.rounding import UNIT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["within_shared_caps"]
+
+_SMALLEST = 2.0**-900  # caps under this are not worth the digits that a product may lose to underflow
+
+
+def within_shared_caps(M: Vector, caps: Vector) -> Vector:
+    """Multipliers M, not negative, shrunk row by row until each row adds up to no more than its cap.
+
+    Parameters
+    ----------
+    M : ndarray of shape (n, K)
+        Multipliers, at least 0.
+    caps : ndarray of shape (n,)
+        What each row may add up to, at least 0.
+
+    Returns
+    -------
+    ndarray of shape (n, K)
+        Rows whose sums as real numbers are within the caps; those that are so beforehand stay.
+    """
+    spare = 8.0 * (M.shape[1] + 2) * UNIT  # covers the sum, the quotient and the product
+    largest = M.max(axis=1, initial=0.0)
+    unit = np.where(largest > 0.0, largest, 1.0)  # sums of the largest numbers must not overflow
+    total, allowed = (M / unit[:, None]).sum(axis=1), caps / unit
+    over = total > allowed * (1.0 - spare)
+    if not over.any():
+        return M
+    share = np.divide(allowed, total, out=np.ones_like(total), where=total > 0.0) * (1.0 - spare)
+    share[caps < _SMALLEST] = 0.0
+    return np.where(over[:, None], M * np.minimum(share, 1.0)[:, None], M)

@@ -1,0 +1,279 @@
+"""Numbers that know how far they may be from the true ones: running error analysis.
+
+A certificate's values are theorems about real numbers, and they are computed in double precision. A
+:class:`Ball` is an array of computed numbers with a radius for each: the true number, the one that exact
+arithmetic on the same data would give, lies within it. Every operation adds its own rounding to the radii
+by the standard bounds (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1): with
+u = 2^-53 and γ_k = k u / (1 - k u), a sum or a product is off by u of its result, an inner product of k
+terms by γ_k of the sum of their sizes, in whatever order a BLAS adds them up.
+
+The radii are computed in floating point too; each operation makes its radius a little larger than the
+formula says, which covers that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["UNIT", "Ball", "gamma", "product", "strongly_convex_bound", "transposed_product"]
+
+UNIT = 2.0**-53
+"""Largest relative error of one rounded operation in double precision."""
+_TINY = 2.0**-1022  # a result under this may lose all its digits; a radius never has fewer
+_ELEMENTARY = 8 * UNIT  # relative error of exp, log1p and their like, generously
+_ROWS = 512  # rows of a long sum that are added up before the sums are
+
+
+def gamma(k: int) -> float:
+    """γ_k = k u / (1 − k u), the relative error of k rounded operations in a row.
+
+    Parameters
+    ----------
+    k : int
+        Number of operations, below 2^50.
+    """
+    return k * UNIT / (1.0 - k * UNIT)
+
+
+class Ball:
+    """Computed numbers and how far the true ones may be from them.
+
+    Parameters
+    ----------
+    mid : array_like
+        Computed numbers.
+    rad : array_like, optional
+        Radii, broadcast to the shape of `mid`; 0 by default: the numbers are exact.
+    """
+
+    __array_ufunc__ = None  # numpy leaves ``array * ball`` to the methods here
+
+    def __init__(self, mid: ArrayLike, rad: ArrayLike = 0.0):
+        self.mid: Vector = np.asarray(mid, dtype=float)
+        self.rad: Vector = np.broadcast_to(np.asarray(rad, dtype=float), self.mid.shape)
+
+    @staticmethod
+    def of(value: Ball | ArrayLike) -> Ball:
+        """The ball itself, or exact numbers as a ball."""
+        return value if isinstance(value, Ball) else Ball(value)
+
+    # -- what is certain ---------------------------------------------------------------------
+
+    @property
+    def upper(self) -> Vector:
+        """Numbers that the true ones do not exceed."""
+        return np.nextafter(self.mid + self.rad, np.inf)
+
+    @property
+    def lower(self) -> Vector:
+        """Numbers that the true ones are at least."""
+        return np.nextafter(self.mid - self.rad, -np.inf)
+
+    @property
+    def size(self) -> Vector:
+        """Numbers that the sizes of the true ones do not exceed."""
+        return np.nextafter(np.abs(self.mid) + self.rad, np.inf)
+
+    def __getitem__(self, key: Any) -> Ball:
+        return Ball(self.mid[key], self.rad[key])
+
+    def transposed(self) -> Ball:
+        """The matrix with rows and columns exchanged."""
+        return Ball(self.mid.T, self.rad.T)
+
+    # -- arithmetic --------------------------------------------------------------------------
+
+    def __add__(self, other: Ball | ArrayLike) -> Ball:
+        other = Ball.of(other)
+        return _rounded(self.mid + other.mid, self.rad + other.rad)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Ball:
+        return Ball(-self.mid, self.rad)
+
+    def __sub__(self, other: Ball | ArrayLike) -> Ball:
+        other = Ball.of(other)
+        return _rounded(self.mid - other.mid, self.rad + other.rad)
+
+    def __rsub__(self, other: ArrayLike) -> Ball:
+        return Ball.of(other) - self
+
+    def __mul__(self, other: Ball | ArrayLike) -> Ball:
+        other = Ball.of(other)
+        carried = np.abs(self.mid) * other.rad + self.rad * (np.abs(other.mid) + other.rad)
+        return _rounded(self.mid * other.mid, carried)
+
+    __rmul__ = __mul__
+
+    def positive(self) -> Ball:
+        """``max(x, 0)``, exact but for what the numbers carry: nothing where they are surely negative."""
+        mid = np.maximum(self.mid, 0.0)
+        return Ball(mid, np.where(self.mid < 0.0, np.maximum(self.upper, 0.0), self.rad))
+
+    def signed(self, signs: ArrayLike) -> Ball:
+        """The numbers times some of -1, 0 and 1, which rounds nothing."""
+        factors = np.asarray(signs, dtype=float)
+        return Ball(self.mid * factors, self.rad * np.abs(factors))
+
+    def absolute(self) -> Ball:
+        """The sizes of the numbers."""
+        return Ball(np.abs(self.mid), self.rad)
+
+    def max(self, axis: int | None = None) -> Ball:
+        """The largest, along an axis or of all."""
+        return Ball(self.mid.max(axis=axis), self.rad.max(axis=axis))
+
+    def sum(self, axis: int | None = None) -> Ball:
+        """The sum, along an axis or of all."""
+        k = self.mid.size if axis is None else self.mid.shape[axis]
+        own = gamma(k) * np.abs(self.mid).sum(axis=axis)
+        return Ball(self.mid.sum(axis=axis), _more(own + self.rad.sum(axis=axis), k))
+
+    def dot(self, other: Ball | ArrayLike) -> Ball:
+        """The inner product of two vectors."""
+        other = Ball.of(other)
+        k = len(self.mid)
+        own = gamma(k) * (np.abs(self.mid) @ np.abs(other.mid))
+        carried = np.abs(self.mid) @ other.rad + self.rad @ (np.abs(other.mid) + other.rad)
+        return Ball(self.mid @ other.mid, _more(own + carried, k))
+
+    def square_sum(self, axis: int | None = None) -> Ball:
+        """The sum of squares, along an axis or of all."""
+        return (self * self).sum(axis)
+
+    def norm(self, axis: int | None = None) -> Ball:
+        """The Euclidean norm, along an axis or of all."""
+        mid = np.asarray(np.sqrt((self.mid**2).sum(axis=axis)))
+        k = self.mid.size if axis is None else self.mid.shape[axis]
+        return Ball(mid, _more(gamma(k + 2) * mid + np.sqrt((self.rad**2).sum(axis=axis)), k))
+
+    def softplus(self) -> Ball:
+        """``ln(1 + e^x)``; its slope is at most 1."""
+        mid = np.logaddexp(0.0, self.mid)
+        return Ball(mid, _more(self.rad + _ELEMENTARY * mid, 2))
+
+    def logistic(self) -> Ball:
+        """``1/(1 + e^-x)``; its slope is at most 1/4."""
+        mid = expit(self.mid)
+        return Ball(mid, _more(0.25 * self.rad + _ELEMENTARY * mid, 2))
+
+    def log_sum_exp(self) -> Ball:
+        """``ln Σ e^x`` of each row; it moves by no more than the entry of the row that moves most."""
+        k, top = self.mid.shape[1], self.mid.max(axis=1)
+        sums = np.log(np.exp(self.mid - top[:, None]).sum(axis=1))
+        mid = top + sums
+        # The sum is from 1 to K, so its relative error is the logarithm's absolute one. The rounding of
+        # x - top is relative to it, and e^-t t is at most 1/e.
+        own = gamma(2 * k) + 2 * _ELEMENTARY * (1.0 + sums) + UNIT * np.abs(mid)
+        return Ball(mid, _more(self.rad.max(axis=1) + own, k))
+
+    def softmax(self) -> Ball:
+        """``e^x / Σ e^x`` of each row: its logarithms move by twice what the entries do, at most."""
+        k, below = self.mid.shape[1], self.mid - self.mid.max(axis=1, keepdims=True)
+        powers = np.exp(below)
+        mid = powers / powers.sum(axis=1, keepdims=True)
+        moved = np.broadcast_to(2.0 * self.rad.max(axis=1, keepdims=True), mid.shape)
+        relative = 2.0 * np.minimum(moved, 1.0) + gamma(2 * k) + 4 * _ELEMENTARY - UNIT * below
+        return Ball(mid, np.where(moved <= 1.0, _more(mid * relative, k), 1.0))  # shares are from 0 to 1
+
+
+def product(X: Any, v: Ball | ArrayLike, shift: Vector | None = None) -> Ball:
+    """``(X - shift) v`` for an exact matrix.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        The matrix; its entries count as exact.
+    v : Ball or array_like of shape (m,) or (m, k)
+        A vector, or several as columns.
+    shift : ndarray of shape (m,), optional
+        What to take from every row of a dense matrix first; it counts as exact too.
+    """
+    v = Ball.of(v)
+    mid, rad = np.empty((X.shape[0], *v.mid.shape[1:])), np.empty((X.shape[0], *v.mid.shape[1:]))
+    grown = gamma(_terms(X)) * np.abs(v.mid) + (v.rad if v.rad.any() else 0.0)
+    for part, rows in _parts(X, shift):
+        mid[part] = rows @ v.mid
+        rad[part] = abs(rows) @ grown
+    return Ball(mid, _more(rad, X.shape[1]))
+
+
+def transposed_product(X: Any, v: Ball | ArrayLike, shift: Vector | None = None) -> Ball:
+    """``(X - shift)' v`` for an exact matrix; the sum over samples is added up in two stages.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        The matrix; its entries count as exact.
+    v : Ball or array_like of shape (n,) or (n, k)
+        A vector, or several as columns.
+    shift : ndarray of shape (m,), optional
+        As in :func:`product`.
+    """
+    v = Ball.of(v)
+    shape = (X.shape[1], *v.mid.shape[1:])
+    mid, rad, size, parts = np.zeros(shape), np.zeros(shape), np.zeros(shape), 0
+    for part, block in _parts(X, shift):
+        rows = block.T
+        mid += rows @ v.mid[part]
+        sizes = abs(rows)
+        size += sizes @ np.abs(v.mid[part])
+        if v.rad.any():
+            rad += sizes @ v.rad[part]
+        parts += 1
+    return Ball(mid, _more(gamma(min(_ROWS, X.shape[0]) + parts + 1) * size + rad, X.shape[0]))
+
+
+def strongly_convex_bound(value: Ball, gradient: Ball, modulus: float) -> Ball:
+    """A bound on the least value of a strongly convex function, f − ‖∇f‖²/(2ρ), or 0 if that is less.
+
+    Parameters
+    ----------
+    value : Ball
+        f at some point; the function is never below 0.
+    gradient : Ball
+        Its gradient there.
+    modulus : float
+        ρ, positive: f less ρ/2 times the squared norm is convex.
+    """
+    square = Ball(gradient.size).square_sum()
+    lost = float(square.upper / modulus)
+    found = value - Ball(0.5 * lost, 2.0 * UNIT * lost)
+    return Ball(0.0) if found.lower <= 0.0 else found
+
+
+def _parts(X: Any, shift: Vector | None) -> Iterator[tuple[slice, Any]]:
+    """The matrix by blocks of rows, less the shift: one rounding an entry, which callers count."""
+    for start in range(0, X.shape[0], _ROWS):
+        part = slice(start, start + _ROWS)
+        rows = X if X.shape[0] <= _ROWS else X[part]
+        yield part, rows if shift is None else rows - shift
+
+
+def _terms(X: Any) -> int:
+    """The number of terms in a row's inner product."""
+    if sp.issparse(X):
+        return int(np.diff(X.indptr).max(initial=0)) + 2
+    return X.shape[1] + 2
+
+
+def _rounded(mid: Vector, carried: Vector) -> Ball:
+    """The result of one rounded operation, with what its operands carried."""
+    return Ball(mid, (UNIT * np.abs(mid) + carried) * (1.0 + 8 * UNIT) + _TINY)
+
+
+def _more(rad: Vector, k: int) -> Vector:
+    """A radius that covers its own rounding over k terms, and what k underflows may lose."""
+    return rad * (1.0 + 4.0 * gamma(k + 8)) + (k + 2) * _TINY

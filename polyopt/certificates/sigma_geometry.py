@@ -1,0 +1,324 @@
+"""The Sigma-SVM's metric A = (1-D) I + D Sigma, linear or in the feature space of a kernel.
+
+The energy w'Aw needs outputs alone: (1-D)‖w‖² + (D/N) Σ s_i f_i², with f_i = w'(φ_i − mean), s the weights of
+the samples and N their sum. The dual pays u'A⁻¹u for u = Σ β_i (φ_i − mean), and for that a linear system is
+solved, which is never solved exactly. For *any* w̃, with ρ = u − A w̃,
+
+    u'A⁻¹u = w̃'Aw̃ + 2 w̃'ρ + ρ'A⁻¹ρ,
+
+so that only the last term, small where w̃ is good, needs a bound. Three hold, and the least is taken:
+
+    ‖ρ‖² / (1−D),      N Σ r_i² / s_i  at D = 1, where ρ = Σ r_i (φ_i − mean),      ‖Tρ‖² / λ_min(TAT).
+
+The second is the Cauchy-Schwarz inequality in the span of the samples; the third is for linear features,
+where T is diagonal and makes the diagonal of A one. Nothing is cut off: what the solution of the system
+leaves out is in the bound.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, largest_eigenvalue
+from polyopt.certificates.rounding import Ball, transposed_product
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.kernels import Gram
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["SigmaKernelGeometry", "SigmaLinearGeometry"]
+
+_HIDDEN = (
+    "At D=1 with a kernel the optimum rests on the least eigenvalues, which rounding hides: the bound is "
+    "good only where they are all large."
+)
+
+
+class SigmaLinearGeometry:
+    """Linear features in the metric (1-D) I + D Sigma; scores are of centred samples, as in eq. (3).
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    D : float
+        The Sigma-SVM's share, within [0, 1].
+    weights : ndarray of shape (n,), optional
+        Weights of the samples in mean and covariance.
+    """
+
+    note, short = "", 0.0
+
+    def __init__(self, X: Any, D: float, weights: Vector | None = None):
+        self._plain = LinearGeometry(X, centred=True)
+        self.X, self.n, self.D = self._plain.X, self._plain.n, D
+        self.weights = np.ones(self.n) if weights is None else weights
+        self.total = float(self.weights.sum())
+        # The mean, as the point amid the samples and what is left from there.
+        self.centre = self._plain.centre + self._plain.pull(self.weights) / self.total
+        self.unit = float(np.sqrt(max(self._metric.diagonal().max(initial=0.0), 0.0)))
+
+    def prepare(self, *vectors: Vector) -> None:
+        pass
+
+    @cached_property
+    def _metric(self) -> Vector:
+        X, m = self.X, self.X.shape[1]
+        Sigma, shift = np.zeros((m, m)), self.centre
+        for start in range(0, self.n, 4096):
+            rows: Any = X[start : start + 4096]
+            s = self.weights[start : start + 4096]
+            if sp.issparse(rows):
+                Sigma += (rows.T @ rows.multiply(s[:, None]).tocsr()).toarray()
+            else:
+                rows = rows - shift
+                Sigma += (rows * s[:, None]).T @ rows
+        Sigma /= self.total
+        if sp.issparse(X):
+            Sigma -= np.outer(shift, shift)
+        return (1.0 - self.D) * np.eye(m) + self.D * Sigma
+
+    @cached_property
+    def _scaling(self) -> Vector:
+        """T: what makes the diagonal of the metric one; 0 for a feature without size."""
+        size = np.sqrt(np.maximum(self._metric.diagonal(), 0.0))
+        return np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+
+    @cached_property
+    def _scaled(self) -> tuple[Vector, Vector]:
+        """Eigenvalues and vectors of TAT."""
+        T = self._scaling
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = T[:, None] * self._metric * T
+        values, vectors = np.linalg.eigh(np.nan_to_num((scaled + scaled.T) / 2))
+        return values, vectors
+
+    def scores(self, v: Vector) -> Vector:
+        g = self._plain.scores(v)
+        return g - self.weights @ g / self.total
+
+    def outputs(self, v: Vector) -> Ball:
+        g = self._plain.outputs(v)
+        return g - g.dot(self.weights) * _inverse(self._total)
+
+    def moved(self, v: Vector, intercept: float) -> Ball:
+        """The intercept for centred samples, from the one for samples as they are."""
+        mean = self._plain.outputs(v).dot(self.weights) * _inverse(self._total)
+        return self._plain.moved(v, intercept) + mean
+
+    @cached_property
+    def _total(self) -> Ball:
+        return Ball(self.weights).sum()
+
+    def gradient(self, v: Vector) -> Vector:
+        return self._metric @ v
+
+    def pull(self, beta: Vector) -> Vector:
+        return self._plain.pull(beta) - (self.centre - self._plain.centre) * beta.sum()
+
+    def columns(self, samples: NDArray[np.intp]) -> Vector:
+        return self._plain.columns(samples) - (self.centre - self._plain.centre)[:, None]
+
+    def pull_scale(self, beta: Vector) -> float:
+        return self._plain.pull_scale(beta)
+
+    def represent(self, beta: Vector) -> Vector:
+        return self._solve(self.pull(beta))
+
+    def _solve(self, u: Vector) -> Vector:
+        T, (values, vectors) = self._scaling, self._scaled
+        floor = 8 * len(values) * np.finfo(float).eps * values.max(initial=0.0)
+        inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > floor)
+        w = np.zeros_like(u)
+        for _ in range(2):  # once more for what the first solution leaves
+            w = w + T * (vectors @ (inverse * (vectors.T @ (T * (u - self._metric @ w)))))
+        return w
+
+    def energy(self, v: Vector) -> Ball:
+        f, v = self.outputs(v), np.asarray(v)
+        spread = (f * f).dot(self.weights) * _inverse(self._total)
+        return _kept(self.D) * Ball(v).square_sum() + self.D * spread
+
+    def price(self, beta: Vector) -> Ball:
+        v = self.represent(beta)
+        r = Ball(beta) - self.D * (self.outputs(v) * self.weights) * _inverse(self._total)
+        rho = transposed_product(self.X, r, self._plain._shift) - _kept(self.D) * Ball(v)
+        left = [np.inf]
+        if self.D < 1.0:
+            left.append(float((rho.square_sum() * _inverse(_kept(self.D))).upper))
+        else:
+            left.append(float(((r * r).dot(1.0 / self.weights) * self._total).upper) * (1 + 1e-12))
+        if self.X.shape[1] and left[-1] > 1e-12 * float(self.energy(v).size):
+            left.append(self._by_least_eigenvalue(rho))
+        return self.energy(v) + 2.0 * rho.dot(v) + Ball(0.0, min(left))
+
+    def _by_least_eigenvalue(self, rho: Ball) -> float:
+        """‖Tρ‖² over a number that the least eigenvalue of TAT is at least."""
+        T, values = self._scaling, self._scaled[0]
+        if (rho.size[T == 0.0] > 1e-290).any():  # what a feature without size adds is 0 but for underflow
+            return np.inf
+        # Errors of the metric's entries, in units of its diagonal, and of the eigenvalue itself.
+        error = len(T) * (self.n + 8 * len(T) + 40) * np.finfo(float).eps
+        if sp.issparse(self.X):
+            error *= 1.0 + float((self.centre * T).max(initial=0.0) ** 2)
+        least = float(values[int((T == 0.0).sum()) :].min(initial=np.inf)) - error
+        return float((rho * T).square_sum().upper) / least * (1 + 1e-12) if least > 0.0 else np.inf
+
+    def sizes(self) -> Vector:
+        """Norms in the metric: from A ⪰ (1-D) I, or from (φ_i − mean)'Σ⁺(φ_i − mean) ≤ N / s_i."""
+        spread = float(np.linalg.norm(self.centre - self._plain.centre)) * (1 + 1e-9)
+        by_norm = (self._plain.sizes() + spread) / np.sqrt(max(1.0 - self.D, 1e-300))
+        by_spread = np.sqrt(self.total / (max(self.D, 1e-300) * self.weights))
+        return np.minimum(by_norm, by_spread) * (1 + 1e-9)
+
+    def curvature(self) -> float:
+        return largest_eigenvalue(lambda beta: self.scores(self.represent(beta)), self.n)
+
+
+class SigmaKernelGeometry:
+    """The same in the feature space of a kernel; v are coefficients, ``w = sum_i v_i phi(x_i)``.
+
+    Parameters
+    ----------
+    gram : Gram
+        Gram matrix of the samples, as the kernel gives it: not centred.
+    D : float
+        The Sigma-SVM's share, within [0, 1].
+    weights : ndarray of shape (n,)
+        Weights of the samples in mean and covariance, positive.
+    factors : tuple of ndarray
+        Eigenvalues and vectors of S^(1/2) Kc S^(1/2), as :class:`formulations.centred_kernel.CentredKernel`
+        has them; they guide, and nothing that is proven rests on them.
+    short : float
+        As in :class:`~polyopt.certificates.geometry.KernelGeometry`.
+    """
+
+    def __init__(
+        self, gram: Gram, D: float, weights: Vector, factors: tuple[Vector, Vector], short: float = 0.0
+    ):
+        self._kernel = KernelGeometry(gram, short)
+        self.n, self.D, self.weights = gram.n, D, weights
+        self.note = f"{self._kernel.note} {_HIDDEN if D == 1.0 else ''}".strip()
+        # Outputs are less their mean: I − 1s'/N is of a norm of at most 1 + √n ‖s‖ / N.
+        centring = 1.0 + np.sqrt(self.n) * float(np.linalg.norm(weights) / weights.sum())
+        self.short = short * centring * (1 + 1e-9)
+        self._total = Ball(weights).sum()
+        self._values, self._vectors = factors
+        self.unit = self._kernel.unit
+
+    def prepare(self, *vectors: Vector) -> None:
+        self._kernel.prepare(*vectors)
+
+    def _mean(self, g: Ball) -> Ball:
+        return g.dot(self.weights) * _inverse(self._total)
+
+    def scores(self, v: Vector) -> Vector:
+        g = self._kernel.scores(v)
+        return g - self.weights @ g / float(self._total.mid)
+
+    def outputs(self, v: Vector) -> Ball:
+        g = self._kernel.outputs(v)
+        return g - self._mean(g)
+
+    def moved(self, v: Vector, intercept: float) -> Ball:
+        """The intercept for centred samples, from the one for samples as they are."""
+        return self._mean(self._kernel.outputs(v)) + intercept
+
+    def _spread(self, f: Ball) -> Ball:
+        return f * self.weights * _inverse(self._total)
+
+    def gradient(self, v: Vector) -> Vector:
+        return self.pull((1.0 - self.D) * v + self.D * self._spread(self.outputs(v)).mid)
+
+    def pull(self, beta: Vector) -> Vector:
+        even = self._balanced(beta)
+        return self.scores(even)
+
+    def _balanced(self, c: Vector) -> Vector:
+        """Coefficients of the samples from those of the centred ones."""
+        return c - self.weights * (c.sum() / float(self._total.mid))
+
+    def columns(self, samples: NDArray[np.intp]) -> Vector:
+        total = float(self._total.mid)
+        columns = self._kernel.columns(samples)
+        columns = columns - self._kernel.scores(self.weights / total)[:, None]
+        return columns - (self.weights @ columns) / total
+
+    def pull_scale(self, beta: Vector) -> float:
+        return self._kernel.pull_scale(self._balanced(beta))
+
+    def represent(self, beta: Vector) -> Vector:
+        if self.D == 0.0:
+            return beta
+        half, values = np.sqrt(self.weights), self._values
+        metric = (1.0 - self.D) + self.D * np.maximum(values, 0.0) / float(self._total.mid)
+        floor = 8 * self.n * np.finfo(float).eps * float(np.max(metric, initial=0.0))
+        inverse = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > floor)
+        v = np.zeros_like(beta)
+        for _ in range(2):
+            left = beta - (1.0 - self.D) * v - self.D * self._spread(self.outputs(v)).mid if v.any() else beta
+            inside = self._vectors.T @ (left / half)
+            step = self._vectors @ (inverse * inside)
+            if self.D < 1.0:  # what the factors leave out has no spread
+                step = step + (left / half - self._vectors @ inside) / (1.0 - self.D)
+            v = self._balanced(v + half * step)
+        return v
+
+    def energy(self, v: Vector) -> Ball:
+        g = self._kernel.outputs(v)
+        f = g - self._mean(g)
+        found = _kept(self.D) * g.dot(v) + self.D * self._spread(f).dot(f)
+        found = Ball(found.mid, found.rad + self._near(f, v))
+        return found if found.mid >= 0.0 else Ball(0.0, float(found.size))
+
+    def _near(self, f: Ball, *vectors: Vector) -> float:
+        """What products of these vectors differ by for a semidefinite matrix within `short`, generously."""
+        if not self.short:
+            return 0.0
+        length = sum(float(np.linalg.norm(v)) for v in vectors)
+        spread = self.D * (float(np.linalg.norm(self._spread(f).size)) + self.short * length)
+        return 4.0 * self.short * length * (length + spread)
+
+    def price(self, beta: Vector) -> Ball:
+        v = self.represent(beta)
+        f = self.outputs(v)
+        r = Ball(beta) - _kept(self.D) * Ball(v) - self.D * self._spread(f)
+        Kr = self._kernel.outputs(r.mid)
+        sizes = self._kernel.sizes()
+        Kr = Ball(Kr.mid, Kr.rad + sizes * float(r.rad @ sizes) * (1 + 1e-9))
+        if self.D < 1.0:
+            left = float((Kr.dot(r) * _inverse(_kept(self.D))).upper)
+        else:  # Σ r = 0, as Σ β and Σ s f are: ρ is of centred samples
+            left = float((r * r * Ball(1.0 / self.weights, 4e-16 / self.weights)).sum().upper)
+            left *= float(self._total.upper) * (1 + 1e-12)
+        near = self._near(f, v, r.size)
+        return self.energy(v) + 2.0 * Kr.dot(v) + Ball(0.0, max(left, 0.0) + near)
+
+    def sizes(self) -> Vector:
+        """As for linear features."""
+        own = self._kernel.sizes()
+        by_norm = (own + float(own.max(initial=0.0))) / np.sqrt(max(1.0 - self.D, 1e-300))
+        by_spread = np.sqrt(float(self._total.upper) / (max(self.D, 1e-300) * self.weights))
+        return np.minimum(by_norm, by_spread) * (1 + 1e-9)
+
+    def curvature(self) -> float:
+        return largest_eigenvalue(lambda beta: self.scores(self.represent(beta)), self.n)
+
+
+def _kept(D: float) -> Ball:
+    """1 − D."""
+    return 1.0 - Ball(D)
+
+
+def _inverse(x: Ball) -> Ball:
+    """1 / x of a positive ball."""
+    mid = 1.0 / x.mid
+    low = np.maximum(x.mid - x.rad, np.finfo(float).tiny)
+    return Ball(mid, (1.0 / low - mid) * (1 + 1e-9) + 4e-16 * mid)

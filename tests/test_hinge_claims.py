@@ -1,0 +1,108 @@
+"""Claims about kernel machines that were once untrue: what is said of them now holds in exact arithmetic."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from formulations.samples import two_blobs
+from polyopt import SVM, RelativeMarginMachine, SigmaSVM, certify_rmm, certify_svm
+from polyopt.certificates import Claim
+
+X, Y = two_blobs(n=30, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("b", np.nan), ("b", np.inf), ("b", Y), ("b", 1j), ("w", np.zeros(3) + 1j), ("w", np.full(3, np.nan)),
+        ("alpha", np.full(30, np.nan)), ("tol", np.inf), ("tol", 0.0), ("tol", -1.0), ("max_iter", -1),
+    ],
+)  # fmt: skip
+def test_what_nobody_should_believe_is_refused_by_name(name, value):
+    given = {"w": np.zeros(3), name: value}
+    with pytest.raises(ValueError, match=f"^{name} must"):
+        certify_svm(X, Y, 1.0, **given)
+
+
+def rational_values(C, w, b, alpha):
+    """Primal value of (w, b), and dual value of alpha balanced by shrinking the heavier class, exactly."""
+    exact = [[Fraction(float(x)) for x in row] for row in X]
+    w, b = [Fraction(float(x)) for x in w], Fraction(float(b))
+    y, C = [int(label) for label in Y], Fraction(float(C))
+    f = [sum(a * c for a, c in zip(row, w, strict=True)) + b for row in exact]
+    slack = sum(max(Fraction(0), 1 - label * out) for label, out in zip(y, f, strict=True))
+    primal = sum(c * c for c in w) / 2 + C * slack
+    a = [min(max(Fraction(float(x)), Fraction(0)), C) for x in alpha]
+    sums = {side: sum(x for x, label in zip(a, y, strict=True) if label == side) for side in (1, -1)}
+    light = min(sums.values())
+    a = [x * light / sums[label] for x, label in zip(a, y, strict=True)]
+    pull = [sum(x * label * row[k] for x, label, row in zip(a, y, exact, strict=True)) for k in range(3)]
+    return primal, sum(a) - sum(p * p for p in pull) / 2
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e4])
+def test_values_and_bounds_hold_in_rational_arithmetic(C):
+    machine = SVM(C, kernel="linear").fit(X, Y)
+    w, b, alpha = machine.coef_[0], float(machine.intercept_[0]), machine._alpha
+    certificate = certify_svm(X, Y, C, w=w, b=b, alpha=alpha)
+    primal, dual = rational_values(C, w, b, alpha)
+    assert Fraction(certificate.dual_value) <= dual <= primal <= Fraction(certificate.primal_value)
+    assert certificate.primal_value - float(primal) <= certificate.rounding
+    assert float(dual) - certificate.dual_value <= certificate.rounding
+
+
+def test_a_vector_next_to_a_ray_proves_nothing_infeasible():
+    far = [[1.7e9], [1.7e9 + 1]]
+    given = {"w": [2.0], "b": -3.4e9 - 1}
+    assert certify_svm(far, [-1, 1], np.inf, **given, alpha=[2.0, 2.0]).claim is Claim.OPTIMAL
+    same = [[1.7e9], [1.7e9]]
+    assert certify_svm(same, [-1, 1], np.inf, **given, alpha=[2.0, 2.0]).claim is Claim.INFEASIBLE
+
+
+@pytest.mark.parametrize("machine", [SVM(10.0, gamma=0.3), RelativeMarginMachine(10.0, 1.5, gamma=0.3)])
+@pytest.mark.parametrize("offset", [1e6, 1e8])
+def test_far_from_the_origin_the_model_is_the_certified_one(machine, offset):
+    moved = X + offset
+    near = machine.fit(moved - offset, Y).decision_function(moved - offset)
+    far = machine.fit(moved, Y).decision_function(moved)
+    assert far == pytest.approx(near, abs=1e-6)
+    assert machine.certificate().claim is Claim.OPTIMAL
+    shown = machine.duals_.query("row == 'margin'")["output"].to_numpy()
+    assert far == pytest.approx(shown, abs=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e6, 1e150])
+def test_samples_far_apart_under_a_narrow_kernel_have_the_identity_for_a_matrix(scale):
+    y = np.where(np.arange(30) < 15, 1.0, -1.0)
+    certificate = SVM(1000.0, gamma=1.0).fit(scale * X, y).certificate()
+    assert certificate.claim is Claim.OPTIMAL
+    assert certificate.primal_value == pytest.approx(15.0, rel=1e-6)  # α = 1: Σα − ½ Σα² with 30 of them
+
+
+def test_the_sigma_svm_s_bound_is_never_above_a_feasible_point():
+    line, labels = np.linspace(0, 1, 40)[:, None], np.where(np.arange(40) % 2, 1, -1)
+    with pytest.warns(UserWarning, match="interpolates"):
+        certificate = SigmaSVM(10.0, 1.0, gamma=0.1).fit(line, labels).certificate()
+    assert certificate.claim is not Claim.OPTIMAL
+    assert certificate.dual_value <= 0.5  # f = y is feasible, and costs half its variance
+
+
+@pytest.mark.parametrize("scale", [3e-7, 1.0, 1e7])
+def test_at_d_one_a_linear_machine_is_blind_to_the_scale(scale):
+    value = SigmaSVM(1.0, 1.0, kernel="linear").fit(X, Y).certificate().primal_value
+    certificate = SigmaSVM(1.0, 1.0, kernel="linear").fit(scale * X, Y).certificate()
+    assert certificate.claim is Claim.OPTIMAL
+    assert certificate.primal_value == pytest.approx(value, rel=1e-6)
+
+
+def test_a_fitted_machine_keeps_its_own_parameters():
+    machine = RelativeMarginMachine(1.0, 1.5, gamma=0.3).fit(X, Y)
+    outputs, certificate = machine.decision_function(X), machine.certificate()
+    machine.set_params(C=7.0, B=4.0, gamma=2.0, kernel="linear")
+    assert machine.decision_function(X).tolist() == outputs.tolist()
+    assert machine.certificate().to_dict() == certificate.to_dict()
+
+
+def test_a_point_beyond_its_bound_is_not_feasible():
+    assert certify_rmm(X, Y, 1.0, 1.0, w=np.full(3, 5.0), b=0.0).claim is Claim.NONE

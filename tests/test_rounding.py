@@ -1,0 +1,75 @@
+"""Balls hold the true numbers: every operation against exact rational arithmetic."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyopt.certificates.rounding import Ball, gamma, product, transposed_product
+
+FLOATS = st.floats(-1e12, 1e12, allow_subnormal=True)
+
+
+def exact(values):
+    return [Fraction(float(x)) for x in np.ravel(values)]
+
+
+def holds(ball, truth):
+    return all(
+        Fraction(float(low)) <= t <= Fraction(float(high))
+        for low, high, t in zip(np.ravel(ball.lower), np.ravel(ball.upper), truth, strict=True)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(FLOATS, FLOATS), min_size=1, max_size=12))
+def test_sums_products_and_inner_products_hold_the_rational_ones(pairs):
+    a, b = (np.array(side) for side in zip(*pairs, strict=True))
+    A, B = exact(a), exact(b)
+    dot = sum(x * y for x, y in zip(A, B, strict=True))
+    assert holds(Ball(a) + b, [x + y for x, y in zip(A, B, strict=True)])
+    assert holds(1.0 - Ball(a) * b, [1 - x * y for x, y in zip(A, B, strict=True)])
+    assert holds(Ball(a).sum(), [sum(A)])
+    assert holds(Ball(a).dot(b), [dot])
+    assert holds((Ball(a) * b).sum() * 0.5, [dot / 2])
+    assert holds(Ball(a).square_sum(), [sum(x * x for x in A)])
+    assert holds((Ball(a) - 1.0).positive(), [max(x - 1, 0) for x in A])
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+def test_matrix_products_hold_the_rational_ones(wrap, offset):
+    rng = np.random.default_rng(0)
+    X, v, u = rng.standard_normal((30, 7)) + offset, rng.standard_normal(7), rng.standard_normal((30, 2))
+    rows = [exact(row) for row in X]
+    truth = [sum(x * w for x, w in zip(row, exact(v), strict=True)) for row in rows]
+    assert holds(product(wrap(X), v), truth)
+    # A product of a ball: the radii of the vector are carried.
+    moved = v + 1e-9
+    assert holds(product(wrap(X), Ball(moved, 2e-9)), truth)
+    columns = [
+        sum(row[j] * c for row, c in zip(rows, exact(u[:, k]), strict=True))
+        for j in range(7)
+        for k in range(2)
+    ]
+    assert holds(transposed_product(wrap(X), u), columns)
+
+
+def test_a_ball_is_no_wider_than_rounding_asks():
+    x = np.random.default_rng(1).standard_normal(1000)
+    assert Ball(x).sum().rad <= 1.01 * gamma(1000) * np.abs(x).sum()
+    assert not holds(Ball(x) + 1.0, [Fraction(float(t)) + 1 + Fraction(1, 10**12) for t in x])
+
+
+def test_norms_and_softplus_hold_what_a_longer_arithmetic_gives():
+    mpmath = pytest.importorskip("mpmath")
+    x = np.array([3.0, -40.0, 1e-9, 700.0, -1e4])
+    with mpmath.workdps(60):
+        norm = mpmath.sqrt(mpmath.fsum(mpmath.mpf(float(t)) ** 2 for t in x))
+        soft = [mpmath.log1p(mpmath.exp(mpmath.mpf(float(t)))) for t in x]
+        assert Ball(x).norm().lower <= norm <= Ball(x).norm().upper
+        found = Ball(x).softplus()
+        assert all(low <= t <= high for low, t, high in zip(found.lower, soft, found.upper, strict=True))
