@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.campaign import driver
+from benchmarks.campaign import driver, trial
 from benchmarks.campaign.draws import RANGES, data
 from benchmarks.campaign.extended import EPS, LD, best_intercept, is_extended, kernel_matrix
 from benchmarks.campaign.hinge import Hinge
 from benchmarks.campaign.judge import Claimed, Truth, judge, judge_outputs, judge_status, sentence_of
 from benchmarks.campaign.polytope import Boxed, Cpm, Plume, Spla1
 from benchmarks.campaign.sparse import Sparse
-from benchmarks.campaign.trial import attempt, overran
+from benchmarks.campaign.trial import attempt, overran, patience
 
 pytestmark = pytest.mark.skipif(not is_extended(), reason="the checker needs 80-bit floats")
 
@@ -284,16 +284,34 @@ def test_an_accident_is_no_refusal(act):
     assert attempt("any", act).outcome == "traceback"
 
 
-def test_a_run_without_end_is_stopped(monkeypatch):
-    from benchmarks.campaign import trial
-
-    monkeypatch.setattr(trial, "PATIENCE", -0.9)
-
+def test_a_run_without_end_is_stopped():
     def endless():
         while True:
-            time.sleep(0.01)
+            pass
 
-    assert attempt("any", endless, limit=0.05).outcome == "overrun"
+    with patience(-0.9):
+        assert attempt("any", endless, limit=0.05).outcome == "overrun"
+
+
+def test_waiting_for_the_processor_is_no_overrun():
+    def idle():
+        time.sleep(0.5)
+        return "OPTIMAL", []
+
+    with patience(-1.0):
+        assert attempt("any", idle, limit=0.05).outcome == "optimal"
+
+
+def test_a_slow_first_run_is_tried_again_with_less_patience(monkeypatch):
+    tries = []
+
+    def family(rng, extreme):
+        tries.append(trial.PATIENCE)
+        return [trial.Trial("any", outcome="overrun")]
+
+    monkeypatch.setitem(driver.FAMILIES, "hinge", family)
+    driver.replay("hinge", RANGES[0], 0)
+    assert tries == [trial.COMPILING, trial.PATIENCE]
 
 
 def test_an_overrun_is_counted_beyond_a_second_and_five_per_cent():
@@ -325,7 +343,7 @@ def test_the_table_counts_every_trial_once():
 def test_a_part_of_the_campaign_finds_nothing_false(family, span):
     faults = []
     for seed in range(12):
-        for trial in driver.replay(family, span, seed):
-            if trial.outcome in ("false", "traceback", "overrun"):
-                faults.append(f"seed {seed}, {trial.machine}: {trial.outcome} {trial.kinds} {trial.details}")
+        for each in driver.replay(family, span, seed):
+            if each.outcome in ("false", "traceback", "overrun"):
+                faults.append(f"seed {seed}, {each.machine}: {each.outcome} {each.kinds} {each.details}")
     assert not faults, "\n".join(faults)

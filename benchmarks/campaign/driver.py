@@ -12,13 +12,12 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
-from benchmarks.campaign import trial
 from benchmarks.campaign.draws import RANGES
 from benchmarks.campaign.extended import need_extended
 from benchmarks.campaign.fit_hinge import run_hinge
 from benchmarks.campaign.fit_polytope import run_polytope
 from benchmarks.campaign.fit_sparse import run_sparse
-from benchmarks.campaign.trial import OUTCOMES, Trial
+from benchmarks.campaign.trial import COMPILING, OUTCOMES, PATIENCE, Trial, patience
 
 __all__ = ["FAMILIES", "counted", "replay", "run"]
 
@@ -48,9 +47,9 @@ def replay(family: str, span: str, seed: int) -> list[Trial]:
         The problem's number.
     """
     place = [*FAMILIES].index(family)
-    for again in (False, True):
+    for again, seconds in ((False, COMPILING), (True, PATIENCE)):
         rng = np.random.default_rng([place, RANGES.index(span), seed])
-        with warnings.catch_warnings():
+        with patience(seconds), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trials = FAMILIES[family](rng, span == "extreme")
         # The first run of a solver compiles it; only what is slow again is slow.
@@ -87,14 +86,10 @@ def run(smoke: bool = False) -> pd.DataFrame:
 
 
 def _compile() -> None:
-    """The first problems without a watch: what is compiled is in the cache when the clock counts."""
-    kill, trial.PATIENCE = trial.PATIENCE, 600.0
-    try:
-        for family in FAMILIES:
-            for seed in range(_WARM):
-                replay(family, RANGES[0], seed)
-    finally:
-        trial.PATIENCE = kill
+    """The first problems, uncounted: what is compiled is in the cache when the workers begin."""
+    for family in FAMILIES:
+        for seed in range(_WARM):
+            replay(family, RANGES[0], seed)
 
 
 def counted(parts: Any) -> pd.DataFrame:

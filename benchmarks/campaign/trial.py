@@ -20,11 +20,12 @@ import numpy as np
 
 from benchmarks.campaign.judge import Untruth, sentence_of
 
-__all__ = ["OUTCOMES", "TimedOut", "Trial", "attempt", "overran", "watch"]
+__all__ = ["OUTCOMES", "TimedOut", "Trial", "attempt", "overran", "patience", "watch"]
 
 OUTCOMES = ("optimal", "warned", "silent", "refused", "false", "traceback", "overrun")
 _GRACE, _SHARE = 1.0, 0.05
-PATIENCE = 12.0  # seconds past the limit after which a run is stopped
+PATIENCE = 12.0  # seconds of the processor past the limit after which a run is stopped
+COMPILING = 600.0  # the same where a solver may be compiled on the way
 
 
 class TimedOut(BaseException):
@@ -52,23 +53,34 @@ class Trial:
 
 
 @contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """Stop runs so many seconds past their limits while this lasts."""
+    global PATIENCE
+    before, PATIENCE = PATIENCE, seconds
+    try:
+        yield
+    finally:
+        PATIENCE = before
+
+
+@contextmanager
 def watch(limit: float) -> Iterator[None]:
-    """Stop what runs for longer than `limit` seconds by the clock; only the main thread can."""
+    """Stop what takes more than `limit` seconds of the processor; only the main thread can."""
 
     def stop(number: int, frame: Any) -> None:
         raise TimedOut
 
     try:
-        before = signal.signal(signal.SIGALRM, stop)
-    except (ValueError, AttributeError):  # not the main thread, or not a system with alarms
+        before = signal.signal(signal.SIGPROF, stop)
+    except (ValueError, AttributeError):  # not the main thread, or not a system with such timers
         yield
         return
-    signal.setitimer(signal.ITIMER_REAL, limit, 1.0)
+    signal.setitimer(signal.ITIMER_PROF, limit, 1.0)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def attempt(
