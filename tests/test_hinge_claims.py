@@ -1,5 +1,6 @@
 """Claims about kernel machines that were once untrue: what is said of them now holds in exact arithmetic."""
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -8,6 +9,9 @@ import pytest
 from formulations.samples import two_blobs
 from polyopt import SVM, RelativeMarginMachine, SigmaSVM, certify_rmm, certify_svm
 from polyopt.certificates import Claim
+from polyopt.certificates.geometry import LinearGeometry
+from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.certificates.rounding import Ball
 
 X, Y = two_blobs(n=30, seed=0)
 
@@ -106,3 +110,32 @@ def test_a_fitted_machine_keeps_its_own_parameters():
 
 def test_a_point_beyond_its_bound_is_not_feasible():
     assert certify_rmm(X, Y, 1.0, 1.0, w=np.full(3, 5.0), b=0.0).claim is Claim.NONE
+
+
+def test_weights_next_to_overflow_leave_gamma_what_it_is():
+    gamma = SVM().fit(X, Y).gamma_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert SVM(1e-300).fit(1e7 * X, Y, sample_weight=np.full(30, 1e300)).gamma_ == pytest.approx(
+            1e-14 * gamma
+        )
+
+
+def test_a_variance_that_overflows_is_no_gamma_of_one():
+    with pytest.raises(ValueError, match=r"^gamma='scale' cannot be taken"):
+        SVM().fit(1e200 * X, Y)
+
+
+def test_the_value_of_a_point_at_its_bound_is_not_below_the_model_s():
+    """Outputs of 2 may be 2 + 1e-7: scaled back for certain, the point pays less, by that times the cost."""
+    outputs, cost = np.array([2.0, -2.0]), 1e9
+
+    class Rounded(LinearGeometry):
+        def outputs(self, v):
+            return Ball(super().outputs(v).mid, 1e-7)
+
+    # Sample 1 is on the wrong side by 3, so that whoever shrinks the point pays less.
+    program = HingeProgram("", Rounded(outputs[:, None]), np.array([-1.0, -1.0]), np.full(2, cost), 2.0)
+    found = certify_hinge(program, v=np.ones(1), b=0.0)
+    assert found.primal_value >= 0.5 + 3.0 * cost
+    assert found.dual_value <= found.primal_value

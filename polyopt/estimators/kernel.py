@@ -67,7 +67,9 @@ class KernelClassifier(PairwiseClassifier):
         m = X.shape[1]
         if self.gamma == "auto":
             return 1.0 / m
-        # The mean first: a variance as a difference of squares has no digits far from the origin.
+        # The mean first: a variance as a difference of squares has no digits far from the origin. Weights
+        # by the largest, so that their sums do not overflow.
+        weights = weights / weights.max()
         total = m * float(weights.sum())
         mean = spread = 0.0
         for part in chunks(np.arange(X.shape[0])):
@@ -81,7 +83,7 @@ class KernelClassifier(PairwiseClassifier):
             else:
                 squares = ((block - mean) ** 2).sum(axis=1)
             spread += float(weights[part] @ squares) / total
-        gamma = 1.0 / (m * spread) if spread > 0 else 1.0
+        gamma = 1.0 if spread == 0.0 else 1.0 / (m * spread)
         if not 0.0 < gamma < np.inf:
             raise ValueError(
                 f"gamma={self.gamma!r} cannot be taken from these samples: the variance of their entries is "
