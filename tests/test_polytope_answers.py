@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
@@ -22,6 +23,7 @@ from polyopt import (
     Polyceptron,
     certify_spla1,
 )
+from polyopt.estimators.face_scores import scores_at
 from polyopt.polytope import Polytope
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm_sgd import CpmSgd, _Run, solve_cpm_sgd
@@ -205,3 +207,41 @@ def test_sizes_beyond_double_precision_are_refused_in_words(machine, stripes):
             machine.fit(X, y, sample_weight=np.full(len(y), 1e300))
         with pytest.raises(ValueError, match="X must have entries of at most"):
             machine.fit(1e200 * X, y)
+
+
+# -- scores in single precision --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize(
+    ("size", "weight"), [(1.0, 1.0), (1e7, 1e-7), (1e7, 1.0), (1e-30, 1e30), (3e38, 3e-39), (1.0, 1e60)]
+)
+def test_scores_of_single_precision_data_are_the_faces_whatever_their_sizes(form, size, weight):
+    rng = np.random.default_rng(0)
+    X, W = rng.uniform(-1, 1, (600, 4)) * size, rng.uniform(-1, 1, (2, 4)) * weight
+    X[::2] *= 1e-3  # of which some may be scored in single precision
+    X, b = X.astype(np.float32), -W @ X[1]
+    true = X.astype(float) @ W.T + b
+    assert scores_at(form(X), W, b) == pytest.approx(true, rel=1e-6, abs=1e-4)
+
+
+def test_bytes_at_steep_faces_are_scored_in_double():
+    X = np.array([[255, 254], [1, 0]], dtype=np.uint8)
+    W, b = np.array([[1e7, -1e7 / 3]]), np.array([1.0 / 3])
+    assert scores_at(X, W, b) == pytest.approx(X.astype(float) @ W.T + b, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        ConvexPolytopeMachine(1, C=1e4, solver="exact"),
+        ConvexPolytopeMachine(2, C=1e3, solver="dual", random_state=0, n_init=1),
+        PLUME(2, ridge=1e-6, decision="polytope", random_state=0, n_init=2, max_iter=30),
+        SPLA1(2, ridge=1e-6, random_state=0, n_init=2, max_iter=30),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_model_of_single_precision_data_far_from_the_origin_answers_by_its_faces(machine, stripes):
+    X, y = (stripes[0] + 1e6).astype(np.float32), stripes[1]
+    machine.fit(X, y)
+    assert machine.decision_function(X) == pytest.approx(machine.decision_function(X.astype(float)), abs=1e-3)

@@ -35,7 +35,7 @@ _SOLVERS = {
     "SPLA1": ("newton", "bfgs", "exact"),
     "PLUME": ("newton", "bfgs", "gradient", "exact"),
 }
-_SINGLE = 2e-5  # relative: what scores in single precision are granted
+_SINGLE, _AT_MOST = 2e-5, 1e-3  # what scores in single precision are granted: of their terms, and of 1
 # Parameters of another fit, which are to leave a fitted model alone.
 _CHANGES = {
     "C": 0.37,
@@ -170,17 +170,15 @@ def _judge_outputs(
     side = 1.0 if (truth.y == drawn.y).all() else -1.0
     error = off.max(axis=1)
     true = side * (s.max(axis=1) if machine == "CPM" else s.min(axis=1))
-    single = (
-        _SINGLE * float((abs(truth.X) @ abs(W.T)).max()) / max(float(abs(true).max()), 1.0)
-        if _is_single(drawn)
-        else 0.0
-    )
+    reach, single = max(float(abs(true).max()), 1.0), 0.0
+    if _is_single(drawn):
+        single = min(_SINGLE * float((abs(truth.X) @ abs(W.T)).max()), _AT_MOST) / reach
     found = []
     given = model.decision_function(drawn.X)
     if machine == "PLUME":
         p = truth.probability(W) if side > 0 else 1 - truth.probability(W)  # type: ignore[attr-defined]
         shown = model.predict_proba(drawn.X)[:, 1]
-        allowed = 1e-6 + (1 + 2 * float(model.gamma)) * (error + single * max(float(abs(true).max()), 1.0))
+        allowed = 1e-6 + (1 + 2 * float(model.gamma)) * (error + single * reach)
         if (abs(shown - p) > allowed).any():
             found.append(Untruth("probability of another model", f"off by {float(abs(shown - p).max()):.3g}"))
         if model.decision == "posterior":

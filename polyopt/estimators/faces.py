@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyopt.estimators.base import PairwiseClassifier
+from polyopt.estimators.face_scores import scores_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FaceClassifier"]
 
-_ROWS = 1 << 12  # bytes are converted so many rows at a time
 _LARGEST = 1e100  # entries of X and costs beyond which squares and products may leave double precision
 
 
@@ -133,7 +133,7 @@ class FaceClassifier(PairwiseClassifier):
         Parameters
         ----------
         X : array_like or CSR matrix of shape (t, m)
-            Samples. float32 and bytes are scored in single precision.
+            Samples. float32 and bytes are scored in single precision, where that keeps scores to 1e-4.
 
         Returns
         -------
@@ -155,18 +155,8 @@ class FaceClassifier(PairwiseClassifier):
         self._need_one_polytope(what)
         return validate_data(self, X, accept_sparse="csr", dtype=self._dtypes, reset=False)
 
-    def _scores_of_faces(self, X: Any) -> NDArray[Any]:
-        """One product of the samples with all faces; bytes are converted some rows at a time."""
-        precision = np.float64 if X.dtype == np.float64 else np.float32
-        W, b = self.W_.T.astype(precision), self.b_.astype(precision)
-        if X.dtype != np.uint8:
-            scores = np.asarray(X @ W)
-        else:
-            scores = np.empty((X.shape[0], len(b)), dtype=precision)
-            for first in range(0, len(scores), _ROWS):
-                scores[first : first + _ROWS] = X[first : first + _ROWS].astype(precision) @ W
-        scores += b
-        return scores
+    def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
+        return scores_at(X, self.W_, self.b_)
 
     @property
     def polytope_(self) -> Polytope:

@@ -1,0 +1,81 @@
+"""Scores of samples at faces: in single precision where the data are and that is enough, else in double."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+__all__ = ["scores_at"]
+
+_ROWS = 1 << 9  # dense samples at a time, so that they are still in the cache when they are multiplied
+_UNIT = 2.0**-24  # relative rounding in single precision
+_CERTAIN = 1e-4  # of a score, in its unit, that rounding its terms to single precision may cost
+_LARGEST = 1e30  # entries of X up to which what single precision cannot tell from zero in W adds up to none
+
+
+def scores_at(X: Any, W: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+    """``W_k'x + b_k`` for every sample and face.
+
+    Samples of float32 or bytes are scored in single precision, but for those whose terms are so large that
+    to round them so may move a score by more than 1e-4: each of these is scored in double.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (t, m)
+        Samples: float64, float32 or uint8.
+    W : ndarray of shape (K, m)
+        Faces.
+    b : ndarray of shape (K,)
+        Their offsets.
+
+    Returns
+    -------
+    ndarray of shape (t, K)
+    """
+    if X.dtype == np.float64:
+        return np.asarray(X @ W.T) + b
+    scores = np.empty((X.shape[0], len(b)))
+    reach = _reach(W, b)
+    with np.errstate(over="ignore"):  # where these overflow, they are not used
+        narrow, offsets = W.T.astype(np.float32), b.astype(np.float32)
+    for part, rows in _parts(X):
+        doubtful = _beyond(rows, reach)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = np.asarray(rows @ narrow)
+        scores[part] = found + offsets
+        if len(doubtful):
+            scores[part.start + doubtful] = rows[doubtful].astype(np.float64) @ W.T + b
+    return scores
+
+
+def _parts(X: Any) -> Iterator[tuple[slice, Any]]:
+    """The samples in single precision: sparse ones at once, dense ones some at a time."""
+    step = X.shape[0] if sp.issparse(X) else _ROWS
+    for first in range(0, X.shape[0], step):
+        part = slice(first, first + step)
+        yield part, (X if step == X.shape[0] else X[part]).astype(np.float32, copy=False)
+
+
+def _reach(W: NDArray[Any], b: NDArray[Any]) -> float:
+    """The size of entries up to which single precision keeps the scores at these faces."""
+    length = float(np.abs(W).sum(axis=1).max())
+    room = _CERTAIN / _UNIT - float(np.abs(b).max())
+    if not room > 0.0:
+        return -1.0  # of none
+    return min(room / length, _LARGEST) if length > 0.0 else _LARGEST
+
+
+def _beyond(rows: Any, reach: float) -> NDArray[np.intp]:
+    """Samples with an entry larger than that."""
+    entries = rows.data if sp.issparse(rows) else rows
+    if max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0))) <= reach:
+        return np.zeros(0, dtype=np.intp)
+    largest = abs(rows).max(axis=1)
+    return np.flatnonzero((largest.toarray() if sp.issparse(rows) else largest).ravel() > reach)
