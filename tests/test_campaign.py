@@ -141,6 +141,16 @@ def test_all_patterns_beat_the_rounded_relaxation():
             assert truth.with_best_intercept(alpha).value >= brute - 1e-9
 
 
+def test_the_best_with_some_centres_pays_for_all_of_them_and_no_others():
+    # One centre fits all: with two, of which one would do, two are to be paid, and a tiny third is none.
+    K, y = np.eye(4) + np.outer([1.0, 1, -1, -1], [1.0, 1, -1, -1]), np.array([1.0, 1, -1, -1])
+    truth = Sparse(K, y, np.ones(4), 10.0, {"name": "precomputed"}, counted=True, brute=True)
+    alpha = np.array([1.0, 0.5, 1e-11, 0.0])
+    assert truth.best.value == 1.0
+    assert truth.best_with(alpha).value == 2.0
+    assert truth.best_with(alpha).value <= truth.at(truth.pattern(alpha), 0.0).value
+
+
 def test_all_assignments_are_at_most_any_faces():
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(9, 2)), np.array([1.0] * 4 + [-1.0] * 5)

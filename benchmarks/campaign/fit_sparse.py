@@ -153,14 +153,22 @@ def _free_function(rng: np.random.Generator, truth: Sparse, model: Any, known: l
             return claimed.claim, [
                 Untruth(f"a hostile {names[0]} accepted", f"{arguments[names[0]]!r:.80}: {claimed.claim}")
             ]
-        if claimed.claim in ("STATIONARY", "SUBOPTIMAL_BY") and truth.counted:
-            return claimed.claim, []  # of its pattern alone
         # The matrix given is the rounded one, and is its own truth.
         exact = Sparse(
             K, y, truth.weights, truth.C, {"name": "precomputed"}, counted=truth.counted, brute=False
         )
         point = exact.at(arguments["alpha"], arguments["b"])
-        return claimed.claim, judge(claimed, _facts(exact, point, [point]))
+        if not truth.counted:
+            return claimed.claim, judge(claimed, _facts(exact, point, [point]))
+        # Without multipliers of the relaxation a bound is of the point's centres alone.
+        at, best = (
+            exact.at(exact.pattern(arguments["alpha"]), arguments["b"]),
+            exact.best_with(arguments["alpha"]),
+        )
+        reach = float(exact.caps.max())
+        return claimed.claim, judge(
+            claimed, Truth(at.value, at.error, best.value, best.error, point.beyond, reach)
+        )
 
     return attempt(f"certify, {'L0' if truth.counted else 'one-norm'}, {mischief}", act, None, names)
 

@@ -9,6 +9,7 @@ evaluated here, and nothing else of them is believed.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sparse"]
 
+_NONE = 1e-9  # of its cap, under which a coefficient is none
 _PATTERNS = 8  # samples up to which all patterns may be tried
 
 
@@ -97,6 +99,22 @@ class Sparse:
             relaxed = self._program(np.arange(len(self.y)), np.full(len(self.y), float(1 / self.C)))
             if relaxed is not None:
                 found += self._solved(np.flatnonzero(relaxed > 1e-9 * float(self.C)), None)
+        return min(found, key=lambda p: p.value + p.error)
+
+    def pattern(self, alpha: Array) -> Array:
+        """The coefficients that count: within their caps, and zero where they are under 1e-9 of them."""
+        inside = np.clip(np.asarray(alpha, dtype=LD), 0, self.caps)
+        return np.where(inside > LD(_NONE) * self.caps, inside, 0)
+
+    def best_with(self, alpha: Array) -> Point:
+        """The best point known with the centres that these coefficients have, all of them paid for."""
+        alpha = self.pattern(alpha)
+        used = np.flatnonzero(alpha)
+        solved = self._program(used, np.zeros(len(used))) if len(used) else None
+        found = []
+        for each in (alpha, 0 * alpha, *([] if solved is None else [solved])):
+            point = self.with_best_intercept(each)
+            found.append(replace(point, value=point.value + len(used) - (each > 0).sum()))
         return min(found, key=lambda p: p.value + p.error)
 
     def _solved(self, used: Array, prices: Array | None) -> list[Point]:
