@@ -5,8 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from formulations.samples import two_blobs
+from formulations.solution import Status
 from polyopt import SVM, RelativeMarginMachine, SigmaSVM, certify_rmm, certify_svm
 from polyopt.certificates import Claim
 from polyopt.certificates.geometry import LinearGeometry
@@ -121,9 +123,30 @@ def test_weights_next_to_overflow_leave_gamma_what_it_is():
         )
 
 
-def test_a_variance_that_overflows_is_no_gamma_of_one():
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize(("offset", "spread"), [(0.0, 1.0), (1.0, 3e-13), (-1e8, 1e-6), (3.7, 1e-15)])
+def test_gamma_is_by_the_variance_in_rational_arithmetic(form, offset, spread):
+    entries, weights = offset + spread * X[:8], np.arange(1, 9)
+    total = 3 * int(weights.sum())
+    exact = [(Fraction(float(x)), int(s)) for row, s in zip(entries, weights, strict=True) for x in row]
+    mean = sum(s * x for x, s in exact) / total
+    variance = sum(s * (x - mean) ** 2 for x, s in exact) / total
+    machine = SVM(max_iter=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        machine.fit(form(entries), np.arange(8) % 2, sample_weight=weights)
+    assert machine.gamma_ == pytest.approx(float(1 / (3 * variance)), rel=1e-9)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e9 / 3])
+def test_samples_all_alike_have_a_gamma_of_one(value):
+    assert SVM().fit(np.full((7, 3), value), np.arange(7) % 2, sample_weight=np.arange(1, 8)).gamma_ == 1.0
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_a_variance_that_overflows_is_no_gamma_of_one(form):
     with pytest.raises(ValueError, match=r"^gamma='scale' cannot be taken"):
-        SVM().fit(1e200 * X, Y)
+        SVM().fit(form(1e200 * X + 1e200), Y)
 
 
 def test_the_value_of_a_point_at_its_bound_is_not_below_the_model_s():
@@ -139,3 +162,20 @@ def test_the_value_of_a_point_at_its_bound_is_not_below_the_model_s():
     found = certify_hinge(program, v=np.ones(1), b=0.0)
     assert found.primal_value >= 0.5 + 3.0 * cost
     assert found.dual_value <= found.primal_value
+
+
+@pytest.mark.parametrize("seed", [1983, 2219, 66])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_end_is_optimal_only_with_the_vector_that_the_model_has(seed):
+    """At D = 1 that is computed from the multipliers, through a metric of which it may lose digits."""
+    rng = np.random.default_rng(seed)
+    samples = rng.normal(size=(8, 5)) * 10.0 ** rng.uniform(-12, 12, 5)
+    samples = samples[rng.integers(0, 8, 12)]
+    y = np.where(rng.random(12) < 0.5, 1, -1)
+    y[0] = -y[1]
+    C = 10.0 ** rng.uniform(4, 7.5)
+    machine = SigmaSVM(C, 1.0, kernel="linear", solver="interior-point").fit(samples, y)
+    certificate, solution = machine.certificate(), machine.solution_
+    bound = max(certificate.dual_value, solution.bound)
+    if solution.status is Status.OPTIMAL:
+        assert certificate.primal_value - bound <= 1e-5 * certificate.primal_value

@@ -209,8 +209,8 @@ def _facts(truth: Hinge, point: Point, known: list[Point]) -> Truth:
 
 def _judge_gamma(settings: _Settings, gamma: float) -> list[Untruth]:
     """gamma="scale": 1 over features times the weighted variance of all entries."""
-    true, reach = true_gamma(settings.values, settings.drawn.costs), float((settings.values**2).sum())
-    if true is None or abs(gamma - true) <= 1e-6 * true + true**2 * np.finfo(float).eps ** 2 * reach:
+    true = true_gamma(settings.values, settings.drawn.costs)
+    if true is None or abs(gamma - true) <= 1e-6 * true:
         return []
     return [Untruth("gamma of 'scale'", f"{gamma:.12g}, truly {float(true):.12g}")]
 

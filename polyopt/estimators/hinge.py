@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from formulations.recovery import slacks
 from formulations.solution import Status
+from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, middle
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
 from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier, scoring_gram
@@ -167,6 +168,11 @@ class HingeClassifier(KernelClassifier):
         if self.solver_ == "exact" or dear or (self.solver_ == "decomposition" and b is None):
             certificate = self._certify(self._geometry(), tol=1e-6)
             self._take_back(certificate.relative_gap)
+        elif v is None and self.solution_.bound is not None:
+            # The vector is of the multipliers and not the solver's own: its value against the solver's bound.
+            certificate = self._certify(self._geometry(), tol=1e-6)
+            bound = max(certificate.dual_value, self.solution_.bound)
+            self._take_back(relative_gap(certificate.primal_value, bound))
         # Of a kernel machine of many samples it would cost more than its word here is worth.
         is_dear = certificate is None and self.solver_ == "decomposition" and X.shape[0] > _SMALL
         self._warn_if_short(None if is_dear else lambda: certificate or self._certify(self._geometry(), 1e-6))

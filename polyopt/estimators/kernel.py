@@ -27,6 +27,7 @@ KERNEL_PARAMETERS: dict[str, list[Any]] = {
 
 
 _CERTAIN = 1e-7  # of a score, that the kernel's own rounding may cost before more care is taken
+_SAME = 1e-12  # of a variance that is all rounding of the mean, what may remain of it
 
 
 def scoring_gram(X: Any, kernel: Kernel, coef: NDArray[Any]) -> SampleGram:
@@ -44,6 +45,35 @@ def scoring_gram(X: Any, kernel: Kernel, coef: NDArray[Any]) -> SampleGram:
     gram = SampleGram(X, kernel)
     doubtful = kernel.name == "rbf" and gram.entry_error()[0] * float(np.abs(coef).sum()) > _CERTAIN
     return gram.careful(always=True) if doubtful else gram
+
+
+def _variance(X: Any, weights: NDArray[Any]) -> float:
+    """The weighted variance of all entries.
+
+    By differences from the mean, less the square of what these have for a mean, as the mean is rounded: a
+    difference of squares has no digits far from the origin.
+    """
+    m = X.shape[1]
+    weights = weights / weights.max()  # so that sums do not overflow
+    total = m * float(weights.sum())
+    mean = left = spread = 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+        for part in chunks(np.arange(X.shape[0])):
+            mean += float(weights[part] @ np.asarray(X[part].astype(float).sum(axis=1)).ravel()) / total
+        for part in chunks(np.arange(X.shape[0])):
+            block = X[part].astype(float)
+            if sp.issparse(block):
+                zeros = m - np.diff(block.indptr)
+                block.data -= mean
+                sums = np.asarray(block.sum(axis=1)).ravel() - zeros * mean
+                squares = np.asarray(block.power(2).sum(axis=1)).ravel() + zeros * (mean * mean)
+            else:
+                block -= mean
+                sums, squares = block.sum(axis=1), (block**2).sum(axis=1)
+            left += float(weights[part] @ sums) / total
+            spread += float(weights[part] @ squares) / total
+    found = spread - left * left
+    return 0.0 if abs(found) <= _SAME * spread < np.inf else found
 
 
 class KernelClassifier(PairwiseClassifier):
@@ -67,22 +97,7 @@ class KernelClassifier(PairwiseClassifier):
         m = X.shape[1]
         if self.gamma == "auto":
             return 1.0 / m
-        # The mean first: a variance as a difference of squares has no digits far from the origin. Weights
-        # by the largest, so that their sums do not overflow.
-        weights = weights / weights.max()
-        total = m * float(weights.sum())
-        mean = spread = 0.0
-        for part in chunks(np.arange(X.shape[0])):
-            mean += float(weights[part] @ np.asarray(X[part].astype(float).sum(axis=1)).ravel()) / total
-        for part in chunks(np.arange(X.shape[0])):
-            block = X[part].astype(float)
-            if sp.issparse(block):
-                zeros = m - np.diff(block.indptr)
-                block.data = (block.data - mean) ** 2
-                squares = np.asarray(block.sum(axis=1)).ravel() + zeros * mean**2
-            else:
-                squares = ((block - mean) ** 2).sum(axis=1)
-            spread += float(weights[part] @ squares) / total
+        spread = _variance(X, weights)
         gamma = 1.0 if spread == 0.0 else 1.0 / (m * spread)
         if not 0.0 < gamma < np.inf:
             raise ValueError(
