@@ -17,7 +17,7 @@ exactly feasible, or a residual of the optimality conditions between them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from formulations.arguments import real_array, real_number
 from formulations.recovery import best_intercept, slacks
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.given import checked_iterations, checked_tol, checked_vector
+from polyopt.certificates.ray import to_feasible, value_between
 from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
@@ -262,8 +263,8 @@ def certify_hinge(
 
     residuals = _primal_residuals(program, f)
     near = geometry.short * float(np.linalg.norm(v)) * (1 + 1e-9)
-    scale, least = _to_feasible(program, Ball(f.mid, f.rad + near))
-    primal = _between(program, v, f, scale, least)
+    scale, least = to_feasible(program, Ball(f.mid, f.rad + near))
+    primal = value_between(program, v, f, scale, least)
     feasible = all(r.relative <= tol for r in residuals)
 
     if given is None:
@@ -290,47 +291,6 @@ def certify_hinge(
         feasible=feasible,
         notes=["" if feasible else _BROKEN, _NO_RAY if np.isinf(scale) else "", geometry.note],
     )
-
-
-def _to_feasible(program: HingeProgram, f: Ball) -> tuple[float, float]:
-    """What to multiply the point by so that it keeps its hard rows for certain, and what may be enough.
-
-    Up, where a hard margin is short; else down, where an output is beyond its bound. Infinite, where one
-    asks for more than the other allows: no point on the ray is feasible for certain.
-    """
-    hard = np.isinf(program.C)
-    reach = float(f.size.max(initial=0.0))
-    margins = program.y * f.mid
-    least = float((margins - f.rad)[hard].min(initial=np.inf))
-    if least <= 0.0:
-        return np.inf, np.inf
-    if least < 1.0:
-        stretch = float(1.0 / least) * (1 + 1e-15)
-        enough = max(float(1.0 / (margins + f.rad)[hard].min()) * (1 - 1e-15), 1.0)
-        return (stretch, enough) if stretch * reach * (1 + 1e-15) <= program.B else (np.inf, np.inf)
-    if reach <= program.B:
-        return 1.0, 1.0
-    if hard.any():
-        return np.inf, np.inf
-    surely = float((np.abs(f.mid) - f.rad).max())
-    enough = float(program.B / surely) * (1 + 1e-15) if surely > program.B else 1.0
-    return float(program.B / reach) * (1 - 1e-15), min(enough, 1.0)
-
-
-def _between(program: HingeProgram, v: Vector, f: Ball, scale: float, least: float) -> Ball:
-    """The value of the point times whatever factor in between makes it feasible.
-
-    Along a ray the objective is convex: it is at no factor above the greater of its values at both ends.
-    Hard rows are kept at the first end, and count at that one only.
-    """
-    if np.isinf(scale):
-        return Ball(np.inf)
-    found = program.value(v, f, scale)
-    if least == scale or not np.isfinite(found.upper):
-        return found
-    soft = replace(program, C=np.where(np.isfinite(program.C), program.C, 0.0))
-    other = soft.value(v, f, least)
-    return max(found, other, key=lambda value: float(value.upper))
 
 
 def _primal_residuals(program: HingeProgram, f: Ball) -> list[Residual]:
