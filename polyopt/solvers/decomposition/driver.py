@@ -9,13 +9,20 @@ import numpy as np
 
 from formulations.recovery import best_intercept
 from formulations.solution import Solution, Status
-from polyopt.kernels import as_gram
+from polyopt.kernels import as_gram, square
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.decomposition.active_set import ActiveSet
 from polyopt.solvers.decomposition.dual import Dual, recapped, slopes
-from polyopt.solvers.decomposition.newton_work import Allowance, newton_work, row_work
-from polyopt.solvers.decomposition.point import NEAR, Point
-from polyopt.solvers.decomposition.polish import polish
-from polyopt.solvers.decomposition.subproblem import solve_pairs
+from polyopt.solvers.decomposition.point import Point
+from polyopt.solvers.decomposition.subproblem import gathered, solve_pairs
+from polyopt.solvers.decomposition.work import (
+    block_work,
+    factor_work,
+    pair_work,
+    pivot_work,
+    row_work,
+    set_work,
+)
 from polyopt.solvers.decomposition.working_set import choose
 
 if TYPE_CHECKING:
@@ -30,7 +37,8 @@ __all__ = ["Decomposition", "solve_decomposition"]
 
 _WORKING_SET = 512  # samples
 _EASE = 0.1  # a sub-problem is solved to this share of the violation outside it, ...
-_PAIR_STEPS = 100_000  # ... or to so many pair steps
+_PAIR_STEPS = 8  # ... or by so many pair steps for each of its samples, ...
+_PIVOTS = 1_000  # ... and then by so many changes of an active set
 _ENOUGH = 0.3  # share of the violation for which a working set without new kernel rows is worth while
 _SHRINK_EVERY = 10  # iterations between two looks at what could be set aside
 _SHRINK_TO = 0.8  # share of the active samples that may stay for that to be worth while
@@ -41,15 +49,11 @@ _RECORD_EVERY = 10  # iterations between two records
 _FIRST_PROBE = 8  # the iteration after which single precision is probed first; then after twice as many
 _SINGLE_TOL = 1e-5  # single precision leads no closer than this
 _REFRESHES = 3  # times that g is computed anew before the rows are, too
-_SWITCH = 0.1  # the violation from which on Newton's method is weighed
-_REACH = 0.5  # share of the violation within which outputs are watched by Newton's method
-_TRIES = 3.0  # times what it is likely to cost: if it is not there by then, it was begun too early
-_FAR = 10.0  # how much more it costs, relatively, for each unit of violation from which it begins
-_SLOW = 8.0  # times its cost, spent without it, at which Newton's method is tried wherever the point is
-_SHARE = 0.5  # Newton's method may cost this share of what the working sets have cost
-# Work, in floating-point operations as BLAS does them: a pair step per sample of the working set, and
-# what an iteration costs besides its kernel rows and its pair steps.
-_PER_PAIR, _OVERHEAD, _PER_SAMPLE = 30.0, 5e7, 1e4
+_SWITCH = 0.1  # the violation from which on all free variables at once are weighed
+_REACH = 2.0  # times the violation: the outputs within which they are looked at
+_SLOW = 8.0  # times their cost, spent without them, at which they are tried wherever the point is
+_SHARE = 0.5  # they may cost this share of what the working sets have cost
+_FEW_PIVOTS = 20  # are foreseen for them
 
 
 def solve_decomposition(
@@ -165,7 +169,7 @@ class Decomposition:
         self._limit = np.inf if max_iter is None else max_iter
         self._iteration = 0
         self._next_probe = _FIRST_PROBE
-        self._pair_steps = self._newton_work = self._work_at_newton = 0.0
+        self._sets = self._steps_work = self._finish_work = self._work_at_finish = 0.0
         self._rows_before = self._point.rows.computed
         self._pace: tuple[float, float] | None = None  # violation, and work, when Newton was weighed last
         self._watch = _Watch()
@@ -203,10 +207,10 @@ class Decomposition:
                 self._go_double()
             status = self._decompose(aim)
             if status is Status.CONVERGED:  # too slowly: it may be that another method does better
-                self._polish(tol, hurry=True)
+                self._finish(tol, hurry=True)
                 continue
             if status is Status.INACCURATE:  # rounding: all that is left is another method
-                self._polish(tol, hurry=True)
+                self._finish(tol, hurry=True)
                 return Status.OPTIMAL if self._is_optimal(tol) else status
             if status is not Status.OPTIMAL:
                 return status
@@ -221,7 +225,7 @@ class Decomposition:
             else:
                 # Where only the gap is left, a tenth of the violation should close it.
                 goal = tol if violation > tol else violation / 10
-                self._polish(goal)
+                self._finish(goal)
                 aim = max(min(aim, point.violation()) / 3, goal)
 
     def _is_optimal(self, tol: float) -> bool:
@@ -271,11 +275,18 @@ class Decomposition:
                 continue
             size = min(_WORKING_SET, rows.slots)
             chosen = choose(rise, fall, self._last, size, rows.is_held(active), _ENOUGH * violation)
-            slots, part = rows.fetch(active[chosen]), beta[chosen]
-            self._pair_steps += size * solve_pairs(
-                rows.table, slots, chosen, point.diagonal[active[chosen]], g[chosen], part,
-                lo[chosen], hi[chosen], y[chosen], dual.B, _EASE * violation, _PAIR_STEPS,
+            slots, part, output = rows.fetch(active[chosen]), beta[chosen], g[chosen]
+            goal, steps = _EASE * violation, _PAIR_STEPS * size
+            taken = solve_pairs(
+                rows.table, slots, chosen, point.diagonal[active[chosen]], output, part,
+                lo[chosen], hi[chosen], y[chosen], dual.B, goal, steps,
             )  # fmt: skip
+            self._steps_work += pair_work(taken, size)
+            if taken == steps:
+                # K is all but singular on this set, and pairs crawl: there are better steps.
+                K = gathered(rows.table, slots, chosen)
+                pivots = self._pivot(K, active[chosen], output, part, goal, _PIVOTS)
+                self._steps_work += pivots * pivot_work(size // 2, size)
             moved = np.flatnonzero(part != beta[chosen])
             if not len(moved):  # not even the worst pair: its gain is lost in rounding
                 if self._begin_anew():
@@ -284,6 +295,7 @@ class Decomposition:
             point.change(active[chosen[moved]], part[moved])
             self._last = chosen
             self._iteration += 1
+            self._sets += 1
 
     def _set_aside(self, rise: Vector, fall: Vector) -> bool:
         """Go on without the samples that violate with no other; whether that is worth it."""
@@ -328,66 +340,72 @@ class Decomposition:
         self._point.rows.set_active(active)
         self._last = np.zeros(0, dtype=np.intp)  # it holds places among the active samples
 
-    # -- Newton's method -----------------------------------------------------------------------
+    # -- all free variables at once --------------------------------------------------------------
 
-    def _polish(self, tol: float, hurry: bool = False) -> None:
-        """Newton's method on the samples that matter, if there is room for it and it pays.
+    def _finish(self, tol: float, hurry: bool = False) -> None:
+        """One working set of all samples that matter, in double precision, if there is room and it pays.
 
         It pays where it costs less than working sets would still take, or where these lead nowhere
         (`hurry`); and it may never cost more than a share of what they have cost.
         """
         point, before = self._point, self._point.violation()
-        watched, cost = self._newton_cost(before)
+        chosen, least, each = self._finish_cost(before)
         ahead = self._rows_ahead(tol)
-        allowed = _SHARE * (self._work() + ahead) - self._newton_work
+        allowed = _SHARE * (self._work() + ahead) - self._finish_work
         if not hurry:
             allowed = min(allowed, self._foreseen(before, tol) + ahead)
-        room = 16.0 * len(watched) ** 2
-        self._work_at_newton = self._work()
-        if room > point.budget or cost > allowed:
+        room = 32.0 * len(chosen) ** 2
+        self._work_at_finish = self._work()
+        if room > point.budget or least + _FEW_PIVOTS * each > allowed or self._clock.is_over:
             return
         if room + point.rows.bytes > point.budget:
             point.forget_rows()
             self._last = np.zeros(0, dtype=np.intp)
         self._pace = None
-        allowance = Allowance(allowed if hurry else min(allowed, _TRIES * cost), self._clock)
-        beta, g = point.beta[watched], point.g[watched]
-        taken = polish(
-            point.gram, watched, beta, g, point.dual, tol, allowance, self._limit - self._iteration,
-            is_exact=point.is_double,
-        )  # fmt: skip
-        self._iteration += taken
-        self._newton_work += allowance.spent
-        if not taken:
-            return
-        moved = beta != point.beta[watched]
-        point.change(watched[moved], beta[moved])
+        if not point.is_trusted(tol):
+            point.refresh(chosen)
+        beta, g = point.beta[chosen], point.g[chosen]
+        pivots = int(min((allowed - least) / each, self._limit - self._iteration))
+        found = self._pivot(square(point.gram, chosen), chosen, g, beta, tol / 2, pivots)
+        self._iteration += found
+        self._finish_work += least + found * each
+        moved = beta != point.beta[chosen]
+        point.change(chosen[moved], beta[moved])
         point.bring_up_to_date()
-        point.g[watched] = g
+        point.g[chosen] = g
         self._record(point.violation())
 
-    def _newton_cost(self, violation: float) -> tuple[Samples, float]:
-        """The samples that Newton's method would watch, and what it is likely to cost."""
+    def _pivot(self, K: Vector, samples: Samples, g: Vector, beta: Vector, tol: float, pivots: int) -> int:
+        """Solve for these samples by an active set, changing g and beta; the pivots taken."""
+        dual = self._point.dual
+        machine = ActiveSet(K, g, beta, dual.lo[samples], dual.hi[samples], dual.y[samples], dual.B)
+        machine.run(tol, pivots, self._clock)
+        return machine.pivots
+
+    def _finish_cost(self, violation: float) -> tuple[Samples, float, float]:
+        """The samples that would be looked at, what they cost at least, and what a pivot costs."""
         point = self._point
         free = int(((point.beta != point.dual.lo) & (point.beta != point.dual.hi)).sum())
-        watched = point.watched(max(NEAR, _REACH * violation))
-        least = newton_work(len(watched), free, point.gram.width)
-        return watched, least * (1.0 + _FAR * min(violation, 1.0))
+        chosen = point.watched(_REACH * violation)
+        size, width = len(chosen), point.gram.width
+        least = block_work(size, size / 2.0, width) + factor_work(free)
+        if not point.is_double:
+            least += block_work(int((point.beta != 0).sum()), size, width)
+        return chosen, least, pivot_work(free, size)
 
     def _is_slow(self) -> bool:
-        """Whether far more has been spent since Newton's method was weighed last than it would cost."""
+        """Whether far more has been spent since all free variables were weighed last than they would cost."""
         point = self._point
         if not point.is_up_to_date:
             return False
-        spent = self._work() - self._work_at_newton
-        return spent > _SLOW * self._newton_cost(point.violation())[1]
+        _, least, each = self._finish_cost(point.violation())
+        return self._work() - self._work_at_finish > _SLOW * (least + _FEW_PIVOTS * each)
 
     def _work(self) -> float:
-        """What working sets have cost: their kernel rows, their pair steps, and the rest."""
+        """What working sets have cost: their kernel rows, their steps, and the rest."""
         point = self._point
         rows = (point.rows.computed - self._rows_before) * row_work(point.gram, point.rows.dtype)
-        each = _OVERHEAD + _PER_SAMPLE * point.gram.n
-        return rows + self._iteration * each + self._pair_steps * _PER_PAIR
+        return rows + self._sets * set_work(point.gram.n) + self._steps_work
 
     def _rows_ahead(self, tol: float) -> float:
         """What working sets will pay for rows in double precision, where they need them for `tol`."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
-__all__ = ["NEAR", "Point"]
+__all__ = ["Point"]
 
 NEAR = 0.05  # outputs so near to where they would count are worth double precision
 _DOUBLE = 2000  # up to so many samples, double precision throughout: the rows cost next to nothing
@@ -139,10 +139,10 @@ class Point:
         return (rise >= fall.min()) | (fall <= rise.max())
 
     def watched(self, near: float) -> Samples:
-        """The samples that have a β, or would have one if the intercept moved by `near`."""
+        """The samples that would move, or might, if the intercept moved by `near`."""
         rise, fall = self.gains()
         middle = float(rise.max() + fall.min()) / 2
-        return np.flatnonzero((self.beta != 0) | (rise > middle - near) | (fall < middle + near))
+        return np.flatnonzero((rise > middle - near) | (fall < middle + near))
 
     # -- precision -----------------------------------------------------------------------------
 
@@ -186,9 +186,10 @@ class Point:
         paid = float(dual.C[support].sum()) * float(error[counts].mean()) if counts.any() else 0.0
         return paid <= gap / 10 * abs(dual.values(self.beta, self.g)["objective"])
 
-    def refresh(self) -> None:
+    def refresh(self, samples: Samples | None = None) -> None:
         """Compute g in double precision where it may matter; rows stay in single precision."""
-        near, support = self.watched(NEAR), np.flatnonzero(self.beta)
+        near = self.watched(NEAR) if samples is None else samples
+        support = np.flatnonzero(self.beta)
         panel = self.gram.panel(support, np.float64)
         for part in chunks(near):
             self.g[part] = panel.rows(part) @ self.beta[support]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
-__all__ = ["solve_pairs"]
+__all__ = ["gathered", "solve_pairs"]
 
 _FLAT = 1e-12  # curvature of a pair of like samples: any positive number makes the step end at a kink
 
@@ -83,3 +83,18 @@ def _gather(
         for c in range(len(places)):
             K[r, c] = row[places[c]]
         gathered[r] = True
+
+
+@njit(cache=True)
+def gathered(table: NDArray[Any], slots: Samples, places: Samples) -> Vector:
+    """``table[slots, places]`` in double precision, and symmetric."""
+    q = len(places)
+    K = np.empty((q, q))
+    for r in range(q):
+        row = table[slots[r]]
+        for c in range(q):
+            K[r, c] = row[places[c]]
+    for r in range(q):
+        for c in range(r):
+            K[r, c] = K[c, r]
+    return K

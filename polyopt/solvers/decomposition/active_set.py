@@ -1,0 +1,344 @@
+"""The dual over one working set by an active set: Newton's method, one change of the active set at a time.
+
+Between its kinks φ is linear, so with the variables at kinks held there the dual is a quadratic under
+one equality, and its optimum over the free variables F is one linear system:
+
+    [K_FF  1] [d]   [t − g_F]
+    [1'    0] [b] = [   0   ]        t the slopes of φ there.
+
+The step d ends where the first variable meets a kink: it is held there, and leaves the factor of K_FF.
+After a whole step the worst violators at kinks join the factor. So the dual never falls, and where pair
+steps crawl, because K_FF is all but singular, a few systems are enough.
+
+As Σ d = 0, the same constant may be added to all of K_FF: a kernel of low rank is spared a singular
+factor by it. What is singular still has a small multiple of the identity added, a proximal term: the step's
+length is the best for K itself, and the gradient is taken along by K itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotrf
+
+from polyopt.solvers.decomposition.dual import slopes_at
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.solvers.clock import Clock
+
+    Vector = NDArray[np.float64]
+    Samples = NDArray[np.intp]
+
+__all__ = ["ActiveSet"]
+
+_RIDGE = 1e-11  # of the mean diagonal; raised where K_FF is singular to working precision
+_COLUMNS = 256  # of a factor, between two looks at the clock
+_MORE = 256  # variables that may join before the factor needs more room
+_JOIN, _SHARE = 8, 32  # violators that join after a whole step: so many, or this part of the free variables
+_CHUNK = 1e8  # operations between two looks at the clock
+_LONGEST = 1e3  # times Newton's own step
+_CLOSER, _PATIENCE = 0.9, 50  # whole steps in which the violation must fall to this share
+_DONE, _STUCK, _GOING, _FULL = 0, 1, 2, 3
+
+
+class ActiveSet:
+    """The dual over q samples, all others fixed, and where its solver stands.
+
+    Parameters
+    ----------
+    K : ndarray of shape (q, q)
+        Their part of the matrix.
+    g, beta : ndarray of shape (q,)
+        Their part of Kβ over all samples, and of β; changed in place.
+    lo, hi, y : ndarray of shape (q,)
+        Kinks, and labels.
+    B : float
+        Bound on the outputs.
+
+    Attributes
+    ----------
+    pivots : int
+        Steps taken so far.
+    """
+
+    def __init__(self, K: Vector, g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float):
+        self._K, self._g, self._beta, self._lo, self._hi, self._y, self._B = K, g, beta, lo, hi, y, B
+        self.pivots = 0
+        q = len(g)
+        self._shift = max(float(K.diagonal().mean()), np.finfo(float).tiny)
+        self._ridge = _RIDGE * self._shift
+        self._free = np.flatnonzero((beta != lo) & (beta != hi))
+        # Slope of φ on the piece of each free variable, and where that piece ends.
+        self._pieces = np.zeros((3, q))
+        for i in self._free:
+            self._pieces[:, i] = _piece(beta[i], lo[i], hi[i], y[i], B, True)
+
+    def run(self, tol: float, pivots: int, clock: Clock) -> bool:
+        """Pivot until the violation over the q samples is within `tol`; whether it is.
+
+        It may end before: after so many pivots, by the clock, or where rounding lets nothing improve.
+        """
+        while not clock.is_over and self.pivots < pivots:
+            n, q = len(self._free), len(self._g)
+            room = min(q, n + _MORE)
+            U = np.zeros((room, room))
+            if not self._factorise(U, clock):
+                return False
+            state = np.full(room, -1, dtype=np.intp)
+            state[:n] = self._free
+            while True:
+                some = min(pivots - self.pivots, 1 + int(_CHUNK / (4.0 * n * n + q * n + q)))
+                n, taken, end = _pivot(
+                    self._K, U, state, n, self._shift, self._ridge, self._g, self._beta, self._lo, self._hi,
+                    self._y, self._B, self._pieces, tol, some,
+                )  # fmt: skip
+                self._free = state[:n].copy()
+                self.pivots += taken
+                if end in (_DONE, _STUCK):
+                    return end == _DONE
+                if end == _FULL or clock.is_over or self.pivots >= pivots:
+                    break
+        return False
+
+    def _factorise(self, U: Vector, clock: Clock) -> bool:
+        """Put the transposed Cholesky factor of K_FF into U; False when the time is over.
+
+        A block of columns at a time, so that no call takes long.
+        """
+        n = len(self._free)
+        while True:
+            L = self._K[np.ix_(self._free, self._free)].T  # symmetric, and so in LAPACK's order of columns
+            L += self._shift
+            L[np.diag_indices(n)] += self._ridge
+            for start in range(0, n, _COLUMNS):
+                if clock.is_over:
+                    return False
+                end = min(start + _COLUMNS, n)
+                L[start:, start:end] -= L[start:, :start] @ L[start:end, :start].T
+                corner, failed = dpotrf(L[start:end, start:end], lower=1, clean=1)
+                if failed:
+                    break
+                L[start:end, start:end] = corner
+                L[end:, start:end] = dtrsm(1.0, corner, L[end:, start:end], side=1, lower=1, trans_a=1)
+            else:
+                U[:n, :n] = np.triu(L.T)
+                return True
+            self._ridge *= 100.0
+
+
+@njit(cache=True)
+def _pivot(
+    K: Vector, U: Vector, F: Samples, n: int, shift: float, ridge: float, g: Vector, beta: Vector, lo: Vector,
+    hi: Vector, y: Vector, B: float, pieces: Vector, tol: float, pivots: int,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Take up to so many pivots; return the free variables' number, the pivots taken, and why it ended."""
+    q, taken, end = len(g), 0, _GOING
+    t, low, high = pieces[0], pieces[1], pieces[2]
+    total, r, u, d, ones = np.zeros(q), np.empty(len(F)), np.empty(len(F)), np.empty(len(F)), np.ones(len(F))
+    for k in range(n):
+        r[k] = t[F[k]] - g[F[k]]
+    _solve_transposed(U, n, ones)
+    least, idle = np.inf, 0
+    while taken < pivots:
+        taken += 1
+        place = -1
+        if n > 1:
+            b = _direction(U, n, r, ones, u, d)
+            place = _step(F, n, r, d, b, ridge, beta, low, high, total)
+        if place >= 0:
+            n = _drop(U, F, r, ones, n, place)
+            continue
+        _take_along(K, total, g)
+        m, M = _extremes(g, beta, lo, hi, y, B)
+        if m - M <= tol:
+            end = _DONE
+            break
+        idle = 0 if m - M < _CLOSER * least else idle + 1
+        least = min(least, m - M)
+        if idle > _PATIENCE:
+            end = _STUCK
+            break
+        middle = 0.0
+        for k in range(n):
+            r[k] = t[F[k]] - g[F[k]]
+            middle += r[k] / n
+        middle = middle if n else (m + M) / 2
+        for _ in range(max(_JOIN, n // _SHARE)):
+            i, rising = _worst(F, n, g, beta, lo, hi, y, B, middle, tol / 4)
+            if i < 0:
+                break
+            if n == len(F):
+                end = _FULL
+                break
+            t[i], low[i], high[i] = _piece(beta[i], lo[i], hi[i], y[i], B, rising)
+            _join(K, U, F, n, i, shift, ridge, ones)
+            r[n] = t[i] - g[i]
+            n += 1
+        if end == _FULL:
+            break
+    _take_along(K, total, g)
+    return n, taken, end
+
+
+@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _solve_transposed(U: Vector, n: int, x: Vector) -> None:
+    """Solve ``U' x = x`` in place."""
+    for k in range(n):
+        x[k] /= U[k, k]
+        a, row = x[k], U[k]
+        for j in range(k + 1, n):
+            x[j] -= a * row[j]
+
+
+@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _direction(U: Vector, n: int, r: Vector, ones: Vector, u: Vector, d: Vector) -> float:
+    """Newton's step d for the residual r, and the intercept that makes it balance."""
+    for k in range(n):
+        u[k] = r[k]
+    _solve_transposed(U, n, u)
+    a = c = 0.0
+    for k in range(n):
+        a += ones[k] * u[k]
+        c += ones[k] * ones[k]
+    b = a / c
+    for k in range(n):
+        d[k] = u[k] - b * ones[k]
+    for k in range(n - 1, -1, -1):
+        rest, row = 0.0, U[k]
+        for j in range(k + 1, n):
+            rest += row[j] * d[j]
+        d[k] = (d[k] - rest) / row[k]
+    return b
+
+
+@njit(cache=True)
+def _step(
+    F: Samples, n: int, r: Vector, d: Vector, b: float, ridge: float, beta: Vector, low: Vector, high: Vector,
+    total: Vector,
+) -> int:  # fmt: skip
+    """Go along d to the best point or to the first kink; the place in F of what meets it, or -1."""
+    gain = size = 0.0
+    for k in range(n):
+        gain += (r[k] - b) * d[k]
+        size += d[k] * d[k]
+    if not gain > 0.0:
+        return -1
+    bend = gain - ridge * size  # d'Kd, as Σ d = 0
+    length, place = (gain / bend if bend * _LONGEST > gain else _LONGEST), -1
+    for k in range(n):
+        i = F[k]
+        if d[k] > 0.0 and high[i] - beta[i] < length * d[k]:
+            length, place = (high[i] - beta[i]) / d[k], k
+        elif d[k] < 0.0 and low[i] - beta[i] > length * d[k]:
+            length, place = (low[i] - beta[i]) / d[k], k
+    for k in range(n):
+        i, move = F[k], length * d[k]
+        # What rounding would carry past a kink stays a free variable, short of it or on it.
+        after = min(max(beta[i] + move, low[i]), high[i])
+        total[i] += after - beta[i]
+        beta[i] = after
+        r[k] -= length * (r[k] - b - ridge * d[k])
+    if place >= 0:
+        i = F[place]
+        kink = high[i] if d[place] > 0.0 else low[i]
+        total[i] += kink - beta[i]
+        beta[i] = kink
+    return place
+
+
+@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _take_along(K: Vector, total: Vector, g: Vector) -> None:
+    """Take g along by the changes of β so far."""
+    for i in range(len(g)):
+        if total[i] != 0.0:
+            a, row = total[i], K[i]
+            for j in range(len(g)):
+                g[j] += a * row[j]
+            total[i] = 0.0
+
+
+@njit(cache=True)
+def _extremes(g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float) -> tuple[float, float]:
+    """The m and M of these samples."""
+    m, M = -np.inf, np.inf
+    for i in range(len(g)):
+        up, down = slopes_at(beta[i], lo[i], hi[i], y[i], B)
+        m, M = max(m, up - g[i]), min(M, down - g[i])
+    return m, M
+
+
+@njit(cache=True)
+def _worst(
+    F: Samples, n: int, g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float, b: float,
+    least: float,
+) -> tuple[int, bool]:  # fmt: skip
+    """The variable at a kink that violates most with the intercept b, and whether it is to rise; or -1."""
+    is_free = np.zeros(len(g), dtype=np.bool_)
+    for k in range(n):
+        is_free[F[k]] = True
+    worst, rising = -1, True
+    for i in range(len(g)):
+        if not is_free[i]:
+            up, down = slopes_at(beta[i], lo[i], hi[i], y[i], B)
+            if up - g[i] - b > least:
+                least, worst, rising = up - g[i] - b, i, True
+            if b - down + g[i] > least:
+                least, worst, rising = b - down + g[i], i, False
+    return worst, rising
+
+
+@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _join(
+    K: Vector, U: Vector, F: Samples, n: int, i: int, shift: float, ridge: float, ones: Vector
+) -> None:
+    """Let variable i join: one more column of the factor."""
+    column = np.empty(n)
+    for k in range(n):
+        column[k] = K[i, F[k]] + shift
+    _solve_transposed(U, n, column)
+    rest, one = K[i, i] + shift + ridge, 1.0
+    for k in range(n):
+        rest -= column[k] * column[k]
+        one -= column[k] * ones[k]
+        U[k, n] = column[k]
+    U[n, n] = np.sqrt(max(rest, ridge))
+    ones[n] = one / U[n, n]
+    F[n] = i
+
+
+@njit(cache=True, fastmath={"contract"})
+def _drop(U: Vector, F: Samples, r: Vector, ones: Vector, n: int, place: int) -> int:
+    """Take a variable out: its column of the factor goes, and rotations make the rest triangular again."""
+    for k in range(n):
+        row = U[k]
+        for j in range(max(k - 1, place), n - 1):
+            row[j] = row[j + 1]
+    for k in range(place, n - 1):
+        F[k], r[k] = F[k + 1], r[k + 1]
+        above, below = U[k], U[k + 1]
+        h = np.hypot(above[k], below[k])
+        c, s = above[k] / h, below[k] / h
+        above[k], below[k] = h, 0.0
+        for j in range(k + 1, n - 1):
+            x, z = above[j], below[j]
+            above[j] = c * x + s * z
+            below[j] = c * z - s * x
+        x, z = ones[k], ones[k + 1]
+        ones[k] = c * x + s * z
+        ones[k + 1] = c * z - s * x
+    return n - 1
+
+
+@njit(cache=True)
+def _piece(beta: float, lo: float, hi: float, y: float, B: float, rising: bool) -> tuple[float, float, float]:
+    """Slope of φ on the piece of a variable, and its two ends; at a kink, of the piece on the side named."""
+    if beta < lo or (beta == lo and not rising):
+        return B, -np.inf, lo
+    if beta > hi or (beta == hi and rising):
+        return -B, hi, np.inf
+    return y, lo, hi
