@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from polyopt.threads import run_blocks
+
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
@@ -50,8 +52,13 @@ __all__ = [
 
 _DENSE_ROWS = 64  # rows of a sparse block that are multiplied at once: their dense copy stays in cache
 _CHUNK = 2048  # rows of a product that is streamed
+_CACHED, _LEAST_STRIP = (
+    200_000,
+    256,
+)  # numbers that a processor's cache holds, and columns of a block at least
 # Single precision keeps an RBF exponent to 1e-5 while the exponent's terms are no larger than this.
 _SINGLE_EXPONENT = 150.0
+_FEW_FAR = 0.02  # share of the samples that may lie further out: their rows are computed by differences
 _EXPONENT_ERROR = 1e-9  # of an RBF kernel's exponent by products; where more may be lost, by differences
 _CAREFUL = 3e8  # multiplications up to which :meth:`SampleGram.careful` takes differences in any case
 _NAMES = ("linear", "poly", "rbf", "sigmoid")
@@ -347,6 +354,7 @@ class SampleGram:
             # A column that is at the middle for all samples adds nothing to their products.
             self._used = np.flatnonzero((X.min(axis=0) != self._middle) | (X.max(axis=0) != self._middle))
         self._squares = self._square_norms(X) if kernel.name == "rbf" else np.zeros(0)
+        self.far_out = np.flatnonzero(kernel.gamma * self._squares >= _SINGLE_EXPONENT)
         self._careful = False
 
     def careful(self, *, always: bool = False) -> SampleGram:
@@ -375,7 +383,7 @@ class SampleGram:
 
     def is_single(self) -> bool:
         if self.kernel.name == "rbf":
-            return self.kernel.gamma * float(self._squares.max()) < _SINGLE_EXPONENT
+            return len(self.far_out) <= _FEW_FAR * self.n
         return float(np.abs(self.diagonal()).max()) < 1e30
 
     def entry_error(self) -> tuple[float, Vector]:
@@ -529,16 +537,40 @@ class _SamplePanel:
         self._right = gram.operand(columns, dtype, left=False)
 
     def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        count, width = len(samples), self._right.shape[0]
         if out is None:
-            out = np.empty((len(samples), self._right.shape[0]), dtype=self._dtype)
-        left = self._left(samples)
+            out = np.empty((count, width), dtype=self._dtype)
+        left, right, finish = self._left(samples), self._right, self._gram.kernel.finish
+        cost = float(count) * width * (self._gram.width + 8)
         if sp.issparse(left):
-            for start in range(0, len(samples), _DENSE_ROWS):
+
+            def some_rows(start: int) -> None:
                 part = slice(start, start + _DENSE_ROWS)
-                out[part] = (self._right @ left[part].toarray().T).T
+                out[part] = (right @ left[part].toarray().T).T
+                finish(out[part])
+
+            run_blocks(some_rows, range(0, count, _DENSE_ROWS), cost)
         else:
-            np.matmul(left, self._right.T, out=out)
-        return self._gram.kernel.finish(out)
+            strip = max(_LEAST_STRIP, _CACHED // max(count, 1))
+
+            def some_columns(start: int) -> None:
+                block = out[:, start : start + strip]
+                np.matmul(left, right[start : start + strip].T, out=block)
+                finish(block)  # while it is in the processor's cache
+
+            run_blocks(some_columns, range(0, width, strip), cost)
+        far = self._far_among(samples)
+        if len(far):
+            exponents = self._gram.differences(self._gram.X, samples[far], self._columns)
+            out[far] = self._gram.kernel.finish(exponents)
+        return out
+
+    def _far_among(self, samples: Samples) -> Samples:
+        """Which of these are so far out that single precision would lose their exponents."""
+        far = self._gram.far_out
+        if self._dtype != np.float32 or not len(far):
+            return far[:0]
+        return np.flatnonzero(np.isin(samples, far))
 
     def _left(self, samples: Samples) -> Any:
         """The left operand; from the right one, where the samples are among its own."""

@@ -16,9 +16,8 @@ from polyopt.certificates import Claim, certify_rmm
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, square, stream
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.decomposition import Decomposition, driver, point, solve_decomposition
+from polyopt.solvers.decomposition.active_set import ActiveSet
 from polyopt.solvers.decomposition.dual import Dual
-from polyopt.solvers.decomposition.newton_work import Allowance
-from polyopt.solvers.decomposition.polish import polish
 from polyopt.solvers.decomposition.rows import Rows
 from polyopt.solvers.decomposition.subproblem import solve_pairs
 from polyopt.solvers.decomposition.working_set import choose
@@ -160,12 +159,12 @@ def test_pair_steps_solve_a_working_set(B, blobs):
     assert dual.values(beta, g)["bound"] == pytest.approx(program.solve().objective, rel=1e-7)
 
 
-# -- the polish --------------------------------------------------------------------------------
+# -- the active set ----------------------------------------------------------------------------
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from([np.inf, 1.0, 1.0001, 1.4]), st.sampled_from([1, 3, 40]))
-def test_newton_s_method_raises_the_dual_and_stays_feasible(seed, B, rank):
+def test_an_active_set_raises_the_dual_and_stays_feasible(seed, B, rank):
     """From any feasible point, on kernels of any rank with like samples among them."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(4, 50))
@@ -176,7 +175,7 @@ def test_newton_s_method_raises_the_dual_and_stays_feasible(seed, B, rank):
     beta = dual.join(rng.random(n) * C * rng.integers(0, 2, n))
     g = K @ beta
     before = dual.values(beta, g)["bound"]
-    polish(MatrixGram(K), np.arange(n), beta, g, dual, 1e-9, Allowance(np.inf, Clock()), 200)
+    ActiveSet(K, g, beta, dual.lo, dual.hi, y, B).run(1e-9, 2000, Clock())
     assert g == pytest.approx(K @ beta, abs=1e-8 * (1 + np.abs(K).max() * np.abs(beta).sum()))
     assert abs(beta.sum()) <= 1e-9 * (1 + np.abs(beta).sum())
     assert dual.values(beta, K @ beta)["bound"] >= before - 1e-9 * (1 + abs(before))
@@ -185,8 +184,30 @@ def test_newton_s_method_raises_the_dual_and_stays_feasible(seed, B, rank):
         assert (beta <= dual.hi + 1e-12).all()
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.sampled_from([np.inf, 1.0, 1.2]), st.sampled_from(["linear", "rbf", "like"]))
+def test_an_active_set_ends_at_the_optimum(seed, B, kind):
+    """From any feasible point, also where K is singular: as the pair steps, and as an independent solver."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(6, 40))
+    X = rng.normal(size=(n, 2 if kind == "linear" else 6))
+    if kind == "like":
+        X = X[rng.integers(0, n, n)]
+    y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+    K, C = Kernel("linear" if kind == "linear" else "rbf", 0.3)(X), 10.0 ** rng.uniform(-1, 1, n)
+    dual = Dual(y, C, B)
+    beta = dual.join(rng.random(n) * C * rng.integers(0, 2, n))
+    g = K @ beta
+    machine = ActiveSet(K, g, beta, dual.lo, dual.hi, y, B)
+    assert machine.run(1e-9, 5000, Clock())
+    m, M = dual.violation(beta, K @ beta)
+    assert m - M <= 2e-9
+    program = rmm.kernel_dual(K, y, C, B if np.isfinite(B) else 1e3)
+    assert dual.values(beta, g)["bound"] == pytest.approx(program.solve().objective, rel=1e-6, abs=1e-9)
+
+
 @pytest.mark.parametrize("near", [1e-1, 1e-3])
-def test_newton_s_method_ends_what_working_sets_began(blobs, near):
+def test_an_active_set_ends_what_working_sets_began(blobs, near):
     X, y = blobs
     K, n = RBF(X), len(y)
     for B in (np.inf, 1.2):
@@ -194,11 +215,27 @@ def test_newton_s_method_ends_what_working_sets_began(blobs, near):
         dual, beta = Dual(y, np.ones(n), B), began["coef"].copy()
         g = K @ beta
         before = dual.values(beta, g)["bound"]
-        steps = polish(MatrixGram(K), np.arange(n), beta, g, dual, 1e-10, Allowance(np.inf, Clock()), 200)
+        assert ActiveSet(K, g, beta, dual.lo, dual.hi, y, B).run(1e-10, 1000, Clock())
         m, M = dual.violation(beta, K @ beta)
         assert m - M <= 1e-9
-        assert steps < 100
         assert dual.values(beta, K @ beta)["bound"] >= before - 1e-12
+
+
+def test_an_active_set_goes_on_where_it_was_left(overlapping):
+    """A factor too small for what joins, and pivots one at a time, lead where all of them at once do."""
+    gram, y, C = overlapping
+    K, dual = gram.panel(None, np.float64).rows(np.arange(600)), Dual(y, C)
+    found = []
+    for pivots in (10**6, 1):
+        beta = np.zeros(600)
+        g = K @ beta
+        machine = ActiveSet(K, g, beta, dual.lo, dual.hi, y, np.inf)
+        for total in range(pivots, 10**6 + 1, pivots):
+            if machine.run(1e-9, total, Clock()):
+                break
+        assert g == pytest.approx(K @ beta, abs=1e-9)
+        found.append(dual.values(beta, g)["bound"])
+    assert found[1] == pytest.approx(found[0], rel=1e-9)
 
 
 # -- the loop ----------------------------------------------------------------------------------

@@ -12,14 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import SPLA1, SVM, ConvexPolytopeMachine, RelativeMarginMachine
-from polyopt.kernels import Kernel, MatrixGram, SampleGram
+from polyopt.kernels import Kernel, SampleGram
 from polyopt.outer import cpm, cpm_dual
 from polyopt.outer.cpm import PolytopeProblem
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.decomposition import Decomposition, solve_decomposition
+from polyopt.solvers.decomposition import Decomposition, active_set, solve_decomposition
+from polyopt.solvers.decomposition.active_set import ActiveSet
 from polyopt.solvers.decomposition.dual import Dual
-from polyopt.solvers.decomposition.newton_work import Allowance, newton_work
-from polyopt.solvers.decomposition.polish import polish
 
 HEAVY = [  # kernel, C, B: a small violation is dear here
     (Kernel("rbf", 0.4), 1.8e4, np.inf),
@@ -78,38 +77,26 @@ def test_a_small_violation_alone_is_not_enough():
 
 @pytest.mark.parametrize("B", [np.inf, 1.2])
 @pytest.mark.parametrize("kernel", [Kernel("linear"), Kernel("rbf", 0.5), Kernel("poly", 0.3, 2, 1.0)])
-def test_newton_s_method_costs_no_more_than_its_share(kernel, B, monkeypatch):
+def test_all_free_variables_at_once_cost_no_more_than_their_share(kernel, B, monkeypatch):
     """Also where it leads nowhere: kernels of low rank with most variables free, and costs out of scale."""
     X, y = two_blobs(n=200, separation=0.5)
     machine = Decomposition(SampleGram(10.0 * X, kernel), y)
     machine.solve(np.full(200, 100.0), B, tol=1e-6, max_iter=15)
-    assert machine._newton_work <= 0.5 * machine._work()
+    assert machine._finish_work <= 0.5 * machine._work()
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2, 3, 5, 8, 13, 40])
-def test_newton_s_method_ends_at_any_look_at_the_clock_with_a_sound_point(looks):
+def test_an_active_set_ends_at_any_look_at_the_clock_with_a_sound_point(looks, monkeypatch):
     X, y = two_blobs(n=80, separation=0.4)
     K, dual = Kernel("rbf", 0.4)(X), Dual(y, np.full(80, 3.0), 1.3)
     beta = dual.join(np.full(80, 1.0))
     g = K @ beta
     before = dual.values(beta, g)["bound"]
-    allowance = Allowance(np.inf, Ticking(looks))
-    polish(MatrixGram(K), np.arange(80), beta, g, dual, 1e-10, allowance, 200)
+    monkeypatch.setattr(active_set, "_CHUNK", 0.0)  # a look for every pivot
+    ActiveSet(K, g, beta, dual.lo, dual.hi, y, 1.3).run(1e-10, 200, Ticking(looks))
     assert g == pytest.approx(K @ beta, abs=1e-9)
     assert abs(beta.sum()) <= 1e-9
     assert dual.values(beta, g)["bound"] >= before
-
-
-def test_an_allowance_is_never_overdrawn():
-    X, y = two_blobs(n=80, separation=0.4)
-    K, dual = Kernel("rbf", 0.4)(X), Dual(y, np.full(80, 3.0), 1.3)
-    whole = newton_work(80, 80, 1)
-    for amount in (0.0, 0.3 * whole, whole, 3.0 * whole):
-        beta = dual.join(np.full(80, 1.0))
-        g, allowance = K @ beta, Allowance(amount, Clock())
-        polish(MatrixGram(K), np.arange(80), beta, g, dual, 1e-10, allowance, 200)
-        assert allowance.spent <= amount
-        assert g == pytest.approx(K @ beta, abs=1e-9)
 
 
 def test_the_clock_is_asked_for_every_working_set(monkeypatch):

@@ -2,8 +2,8 @@
 
 Read in this order: ``dual`` (the program, and why it has n variables and not 3n), ``working_set``
 (which samples next), ``rows`` (their kernel rows, cached), ``subproblem`` (eq. (9), pair by pair),
-``polish`` (Newton's method once the free variables are known), ``newton_work`` (what it may cost) and
-``driver`` (the loop).
+``active_set`` (the same by Newton's method, where pairs crawl), ``work`` (what the parts cost) and ``driver``
+(the loop, and all free variables at once at its end).
 """
 
 from polyopt.solvers.decomposition.driver import Decomposition, solve_decomposition

@@ -42,7 +42,9 @@ _MORE = 256  # variables that may join before the factor needs more room
 _JOIN, _SHARE = 8, 32  # violators that join after a whole step: so many, or this part of the free variables
 _CHUNK = 1e8  # operations between two looks at the clock
 _LONGEST = 1e3  # times Newton's own step
-_CLOSER, _PATIENCE = 0.9, 50  # whole steps in which the violation must fall to this share
+# Whole steps in which the violation must fall to this share, or the dual rise by that share of all that it
+# has risen; else it is rounding that keeps them where they are.
+_PATIENCE, _CLOSER, _LEAST = 20, 0.9, 1e-9
 _DONE, _STUCK, _GOING, _FULL = 0, 1, 2, 3
 
 
@@ -143,13 +145,14 @@ def _pivot(
     for k in range(n):
         r[k] = t[F[k]] - g[F[k]]
     _solve_transposed(U, n, ones)
-    least, idle = np.inf, 0
+    least, idle, risen, before = np.inf, 0, 0.0, 0.0
     while taken < pivots:
         taken += 1
         place = -1
         if n > 1:
             b = _direction(U, n, r, ones, u, d)
-            place = _step(F, n, r, d, b, ridge, beta, low, high, total)
+            place, rise = _step(F, n, r, d, b, ridge, beta, low, high, total)
+            risen += rise
         if place >= 0:
             n = _drop(U, F, r, ones, n, place)
             continue
@@ -158,8 +161,9 @@ def _pivot(
         if m - M <= tol:
             end = _DONE
             break
-        idle = 0 if m - M < _CLOSER * least else idle + 1
-        least = min(least, m - M)
+        moves = m - M < _CLOSER * least or risen - before > _LEAST * risen
+        idle = 0 if moves else idle + 1
+        least, before = min(least, m - M), risen
         if idle > _PATIENCE:
             end = _STUCK
             break
@@ -213,6 +217,11 @@ def _direction(U: Vector, n: int, r: Vector, ones: Vector, u: Vector, d: Vector)
         for j in range(k + 1, n):
             rest += row[j] * d[j]
         d[k] = (d[k] - rest) / row[k]
+    rest = 0.0  # Σ d, which rounding leaves where K_FF is all but singular
+    for k in range(n):
+        rest += d[k]
+    for k in range(n):
+        d[k] -= rest / n
     return b
 
 
@@ -220,14 +229,14 @@ def _direction(U: Vector, n: int, r: Vector, ones: Vector, u: Vector, d: Vector)
 def _step(
     F: Samples, n: int, r: Vector, d: Vector, b: float, ridge: float, beta: Vector, low: Vector, high: Vector,
     total: Vector,
-) -> int:  # fmt: skip
-    """Go along d to the best point or to the first kink; the place in F of what meets it, or -1."""
+) -> tuple[int, float]:  # fmt: skip
+    """Go along d to the best point or the first kink; the place in F of what meets it (or -1), the gain."""
     gain = size = 0.0
     for k in range(n):
         gain += (r[k] - b) * d[k]
         size += d[k] * d[k]
     if not gain > 0.0:
-        return -1
+        return -1, 0.0
     bend = gain - ridge * size  # d'Kd, as Σ d = 0
     length, place = (gain / bend if bend * _LONGEST > gain else _LONGEST), -1
     for k in range(n):
@@ -248,7 +257,7 @@ def _step(
         kink = high[i] if d[place] > 0.0 else low[i]
         total[i] += kink - beta[i]
         beta[i] = kink
-    return place
+    return place, length * (gain - length * bend / 2)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
@@ -293,9 +302,7 @@ def _worst(
 
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _join(
-    K: Vector, U: Vector, F: Samples, n: int, i: int, shift: float, ridge: float, ones: Vector
-) -> None:
+def _join(K: Vector, U: Vector, F: Samples, n: int, i: int, shift: float, ridge: float, ones: Vector) -> None:
     """Let variable i join: one more column of the factor."""
     column = np.empty(n)
     for k in range(n):

@@ -1,4 +1,4 @@
-"""The loop of the decomposition: working set, kernel rows, sub-problem, update; then the polish."""
+"""The loop of the decomposition: working set, kernel rows, sub-problem, update; all that is free at the end."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Decomposition:
     y : ndarray of shape (n,)
         Labels -1 and +1, both present.
     cache_size : float
-        Megabytes (2^20 bytes) for kernel rows and for Newton's method.
+        Megabytes (2^20 bytes) for kernel rows, and for the matrix of all free variables at the end.
     progress : callable, optional
         Called with every record of the history as it is made.
     """
@@ -143,7 +143,7 @@ class Decomposition:
             duality gap must be within ten times `tol`, and within 0.1, as well: where large costs make a
             small violation dear, the run goes on.
         max_iter : int, optional
-            Working sets and Newton steps at most.
+            Working sets, and steps with all free variables at once, at most.
         time_limit : float, optional
             Seconds.
         start : tuple of ndarray, optional
@@ -171,7 +171,7 @@ class Decomposition:
         self._next_probe = _FIRST_PROBE
         self._sets = self._steps_work = self._finish_work = self._work_at_finish = 0.0
         self._rows_before = self._point.rows.computed
-        self._pace: tuple[float, float] | None = None  # violation, and work, when Newton was weighed last
+        self._pace: tuple[float, float] | None = None  # violation, and work, when all were weighed last
         self._watch = _Watch()
         self._history: list[dict[str, float]] = []
         point = self._point
@@ -200,7 +200,7 @@ class Decomposition:
         return dual.join(recapped(alpha, last.C, dual.C), lam, lam_star)
 
     def _run(self, tol: float) -> Status:
-        """Working sets to ever smaller violations, with Newton's method in between where it pays."""
+        """Working sets to ever smaller violations, all free variables at once in between where it pays."""
         point, aim, distrusted = self._point, max(tol, _SWITCH), 0
         while True:
             if aim < _SINGLE_TOL and point.violation() > aim:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
+from polyopt.threads import run_blocks
+
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows"]
 
+_STRIP = 4096  # columns of a weighted sum of rows that one thread takes
 _LEAST_ROWS = 16  # a budget too small for these is exceeded: no working set is smaller
 
 
@@ -119,7 +122,14 @@ class Rows:
 
     def combine(self, samples: Samples, weights: Vector) -> NDArray[Any]:
         """``sum_k weights_k K[samples_k, active]`` for rows that are at hand."""
-        return _combine(self.table, self._slot[samples], weights.astype(self.dtype))
+        table, slots, factors = self.table, self._slot[samples], weights.astype(self.dtype)
+        total = np.zeros(table.shape[1], dtype=self.dtype)
+        starts = range(0, len(total), _STRIP)
+        run_blocks(
+            lambda start: _combine(table, slots, factors, start, total[start : start + _STRIP]),
+            starts, cost=float(len(samples)) * len(total),
+        )  # fmt: skip
+        return total
 
     def set_active(self, active: Samples) -> None:
         """Keep the rows, for other columns: drop those of samples set aside, compute those that are new."""
@@ -146,22 +156,23 @@ class Rows:
             self.table[: len(kept), new] = self._gram.panel(active[new], self.dtype).rows(owners)
 
 
-@njit(cache=True)
-def _combine(table: NDArray[Any], slots: Samples, weights: NDArray[Any]) -> NDArray[Any]:
-    """The weighted sum of rows, four at a time: one pass over the sum for each four."""
-    width, count = table.shape[1], len(slots)
-    total = np.zeros(width, dtype=table.dtype)
+@njit(cache=True, nogil=True)
+def _combine(
+    table: NDArray[Any], slots: Samples, weights: NDArray[Any], start: int, total: NDArray[Any]
+) -> None:
+    """Add the weighted rows, from a column on, four at a time: one pass over the sum for each four."""
+    end, count = start + len(total), len(slots)
     whole = count - count % 4
     for k in range(0, whole, 4):
-        a, b, c, d = table[slots[k]], table[slots[k + 1]], table[slots[k + 2]], table[slots[k + 3]]
+        a, b = table[slots[k], start:end], table[slots[k + 1], start:end]
+        c, d = table[slots[k + 2], start:end], table[slots[k + 3], start:end]
         s, t, u, v = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
-        for r in range(width):
+        for r in range(len(total)):
             total[r] += s * a[r] + t * b[r] + u * c[r] + v * d[r]
     for k in range(whole, count):
-        a, s = table[slots[k]], weights[k]
-        for r in range(width):
+        a, s = table[slots[k], start:end], weights[k]
+        for r in range(len(total)):
             total[r] += s * a[r]
-    return total
 
 
 @njit(cache=True)

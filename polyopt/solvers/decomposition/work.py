@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["block_work", "factor_work", "pair_work", "pivot_work", "row_work", "set_work"]
 
 _PER_READ = 16.0  # operations that BLAS does in the time in which it reads a number from memory
+_CACHED = 400  # rows of a square matrix that stays in the processor's cache; beyond, a read costs more
 _PER_PAIR = 30.0  # a pair step, per sample of the working set
 _PER_SET, _PER_SAMPLE = 5e7, 1e4  # what a working set costs besides: at all, and per sample
 
@@ -48,4 +49,5 @@ def factor_work(free: int) -> float:
 
 def pivot_work(free: int, size: int) -> float:
     """A change of the active set: two triangular solves, and its share of the outputs' update."""
-    return _PER_READ * (1.5 * free**2 + free * size / 4.0 + 10.0 * size)
+    read = _PER_READ if free <= _CACHED else 3.0 * _PER_READ
+    return read * (1.5 * free**2 + free * size / 4.0 + 10.0 * size)
