@@ -1,4 +1,4 @@
-"""The loop of the decomposition: working set, kernel rows, sub-problem, update; all that is free at the end."""
+"""The loop of the decomposition: working set, kernel rows, sub-problem, update; then all that is free."""
 
 from __future__ import annotations
 
