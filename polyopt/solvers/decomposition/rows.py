@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Rows"]
 
 _STRIP = 4096  # columns of a weighted sum of rows that one thread takes
+# Rows, for each 16 multiplications of an entry, that are kept before old ones make room: fresh memory costs
+# more than cheap rows do. It doubles once half as many rows had to be computed again.
+_ENOUGH = 2048
 _LEAST_ROWS = 16  # a budget too small for these is exceeded: no working set is smaller
 
 
@@ -57,6 +60,8 @@ class Rows:
         self._size = int(budget) // self.dtype.itemsize
         self._buffer = np.empty(max(min(self._size, gram.n * gram.n), _LEAST_ROWS * gram.n), self.dtype)
         self.computed = self.hits = self.evicted = 0
+        self._enough, self._again = _ENOUGH * max(1, gram.width // 16), 0
+        self._known = np.zeros(gram.n, dtype=bool)  # whose row was here before
         self._clear(np.arange(gram.n))
 
     def _clear(self, active: Samples) -> None:
@@ -94,9 +99,17 @@ class Rows:
 
     def _make_room(self, missing: Samples) -> None:
         """Give slots to these samples: empty ones, else those used longest ago."""
-        places = np.flatnonzero(self._owner < 0)[: len(missing)]
+        self._again += int(self._known[missing].sum())
+        if self._again > self._enough // 2:
+            self._enough, self._again = 2 * self._enough, 0
+        self._known[missing] = True
+        owner, used = self._owner[: self._enough], self._used[: self._enough]
+        busy = int((used[owner >= 0] == self._now).sum())
+        if len(owner) - busy < len(missing):  # what is asked for at once has room in any case
+            owner, used = self._owner, self._used
+        places = np.flatnonzero(owner < 0)[: len(missing)]
         if len(places) < len(missing):
-            oldest = np.argsort(np.where(self._owner < 0, self._now, self._used), kind="stable")
+            oldest = np.argsort(np.where(owner < 0, self._now, used), kind="stable")
             leaving = oldest[: len(missing) - len(places)]
             self._slot[self._owner[leaving]] = -1
             self.evicted += len(leaving)
@@ -150,6 +163,7 @@ class Rows:
         self._lay_out(active)
         self._owner, self._used = np.full(self.slots, -1, dtype=np.intp), np.zeros(self.slots, dtype=np.int64)
         self._owner[: len(kept)], self._used[: len(kept)] = owners, used
+        self._enough = max(self._enough, len(kept))
         self._slot[owners] = np.arange(len(kept))
         new = np.flatnonzero(source < 0)
         if len(new) and len(kept):
