@@ -48,10 +48,15 @@ __all__ = [
     "require_psd",
     "spread_samples",
     "stream",
+    "strips",
 ]
 
 _DENSE_ROWS = 64  # rows of a sparse block that are multiplied at once: their dense copy stays in cache
 _CHUNK = 2048  # rows of a product that is streamed
+_BLOCK, _LEAST_ROWS = (
+    1_000_000,
+    128,
+)  # numbers of such a block, whose memory is taken again, and its rows at least
 _CACHED, _LEAST_STRIP = (
     200_000,
     256,
@@ -164,7 +169,7 @@ def stream(gram: Gram, coefficients: Vector, dtype: DTypeLike = np.float64) -> V
     product = np.zeros(gram.n)
     if len(support):
         panel, weights = gram.panel(support, dtype), coefficients[support].astype(dtype)
-        for rows in chunks(np.arange(gram.n)):
+        for rows in strips(np.arange(gram.n), len(support)):
             product[rows] = panel.rows(rows) @ weights
     return product
 
@@ -192,6 +197,19 @@ def chunks(samples: Samples, size: int = _CHUNK) -> Iterator[Samples]:
     """
     for start in range(0, len(samples), size):
         yield samples[start : start + size]
+
+
+def strips(samples: Samples, columns: int) -> Iterator[Samples]:
+    """The samples, as many at a time as keep a block with so many columns small.
+
+    Parameters
+    ----------
+    samples : ndarray of int
+        Samples.
+    columns : int
+        Columns of the blocks.
+    """
+    return chunks(samples, min(_CHUNK, max(_LEAST_ROWS, _BLOCK // max(columns, 1))))
 
 
 def spread_samples(n: int) -> Samples:

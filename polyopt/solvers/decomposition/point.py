@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.certificates.certificate import relative_gap
-from polyopt.kernels import chunks, stream
+from polyopt.kernels import chunks, stream, strips
 from polyopt.solvers.decomposition.dual import Dual, slopes
 from polyopt.solvers.decomposition.rows import Rows
 
@@ -99,7 +99,7 @@ class Point:
             aside = np.setdiff1d(np.arange(self.gram.n), self.rows.active, assume_unique=True)
             panel = self.gram.panel(moved, self.rows.dtype)
             weights = (self.beta[moved] - self._settled[moved]).astype(self.rows.dtype)
-            for part in chunks(aside):
+            for part in strips(aside, len(moved)):
                 self.g[part] += panel.rows(part) @ weights
             self._settled[moved] = self.beta[moved]
 
@@ -191,5 +191,5 @@ class Point:
         near = self.watched(NEAR) if samples is None else samples
         support = np.flatnonzero(self.beta)
         panel = self.gram.panel(support, np.float64)
-        for part in chunks(near):
+        for part in strips(near, len(support)):
             self.g[part] = panel.rows(part) @ self.beta[support]
