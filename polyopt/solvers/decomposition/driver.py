@@ -53,7 +53,7 @@ _SWITCH = 0.1  # the violation from which on all free variables at once are weig
 _REACH = 2.0  # times the violation: the outputs within which they are looked at
 _SLOW = 8.0  # times their cost, spent without them, at which they are tried wherever the point is
 _SHARE = 0.5  # they may cost this share of what the working sets have cost
-_FEW_PIVOTS = 20  # are foreseen for them
+_FEW_PIVOTS = 3  # are foreseen for them, and half as many more as there are samples near a kink
 
 
 def solve_decomposition(
@@ -349,14 +349,14 @@ class Decomposition:
         (`hurry`); and it may never cost more than a share of what they have cost.
         """
         point, before = self._point, self._point.violation()
-        chosen, least, each = self._finish_cost(before)
+        chosen, least, each, few = self._finish_cost(before)
         ahead = self._rows_ahead(tol)
         allowed = _SHARE * (self._work() + ahead) - self._finish_work
         if not hurry:
             allowed = min(allowed, self._foreseen(before, tol) + ahead)
         room = 32.0 * len(chosen) ** 2
         self._work_at_finish = self._work()
-        if room > point.budget or least + _FEW_PIVOTS * each > allowed or self._clock.is_over:
+        if room > point.budget or least + few * each > allowed or self._clock.is_over:
             return
         if room + point.rows.bytes > point.budget:
             point.forget_rows()
@@ -366,7 +366,7 @@ class Decomposition:
             point.refresh(chosen)
         beta, g = point.beta[chosen], point.g[chosen]
         pivots = int(min((allowed - least) / each, self._limit - self._iteration))
-        found = self._pivot(square(point.gram, chosen), chosen, g, beta, tol / 2, pivots)
+        found = self._pivot(self._matrix(chosen), chosen, g, beta, tol / 2, pivots)
         self._iteration += found
         self._finish_work += least + found * each
         moved = beta != point.beta[chosen]
@@ -375,6 +375,13 @@ class Decomposition:
         point.g[chosen] = g
         self._record(point.violation())
 
+    def _matrix(self, samples: Samples) -> Vector:
+        """``K[samples, samples]`` in double precision, from the rows at hand where they will do."""
+        point, rows = self._point, self._point.rows
+        if point.is_double and point.is_whole and rows.is_held(samples).all():
+            return gathered(rows.table, rows.fetch(samples), samples)
+        return square(point.gram, samples)
+
     def _pivot(self, K: Vector, samples: Samples, g: Vector, beta: Vector, tol: float, pivots: int) -> int:
         """Solve for these samples by an active set, changing g and beta; the pivots taken."""
         dual = self._point.dual
@@ -382,24 +389,24 @@ class Decomposition:
         machine.run(tol, pivots, self._clock)
         return machine.pivots
 
-    def _finish_cost(self, violation: float) -> tuple[Samples, float, float]:
-        """The samples that would be looked at, what they cost at least, and what a pivot costs."""
+    def _finish_cost(self, violation: float) -> tuple[Samples, float, float, float]:
+        """The samples that would be looked at, their least cost, that of a pivot, and the pivots foreseen."""
         point = self._point
-        free = int(((point.beta != point.dual.lo) & (point.beta != point.dual.hi)).sum())
+        is_free = (point.beta != point.dual.lo) & (point.beta != point.dual.hi)
         chosen = point.watched(_REACH * violation)
-        size, width = len(chosen), point.gram.width
+        size, width, free = len(chosen), point.gram.width, int(is_free.sum())
         least = block_work(size, size / 2.0, width) + factor_work(free)
         if not point.is_double:
             least += block_work(int((point.beta != 0).sum()), size, width)
-        return chosen, least, pivot_work(free, size)
+        return chosen, least, pivot_work(free, size), _FEW_PIVOTS + float((~is_free[chosen]).sum()) / 2.0
 
     def _is_slow(self) -> bool:
         """Whether far more has been spent since all free variables were weighed last than they would cost."""
         point = self._point
         if not point.is_up_to_date:
             return False
-        _, least, each = self._finish_cost(point.violation())
-        return self._work() - self._work_at_finish > _SLOW * (least + _FEW_PIVOTS * each)
+        _, least, each, few = self._finish_cost(point.violation())
+        return self._work() - self._work_at_finish > _SLOW * (least + few * each)
 
     def _work(self) -> float:
         """What working sets have cost: their kernel rows, their steps, and the rest."""
@@ -433,7 +440,7 @@ class Decomposition:
             "iteration": float(self._iteration),
             "seconds": self._clock.seconds,
             "violation": violation,
-            **(point.dual.values(point.beta, point.g) if known else {"objective": np.nan, "bound": np.nan}),
+            **(point.values() if known else {"objective": np.nan, "bound": np.nan}),
             "rows": float(point.rows.computed),
             "hits": float(point.rows.hits),
             "active": float(len(point.rows.active)),
@@ -449,7 +456,7 @@ class Decomposition:
         b = best_intercept(g, dual.y, dual.C, dual.B)
         shrink = dual.shrink(g + b)
         names = ("margin", "bound_above", "bound_below") if np.isfinite(dual.B) else ("margin",)
-        values = dual.values(beta, g)
+        values = self._point.values()
         if status is Status.INACCURATE and self._point.gap() > _NEARLY:
             status = Status.STALLED
         return Solution(

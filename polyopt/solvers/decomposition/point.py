@@ -58,6 +58,7 @@ class Point:
         self.gram, self.budget = gram, budget
         self.diagonal = np.ascontiguousarray(gram.diagonal())
         self.dual = Dual(y, np.zeros(gram.n))
+        self._values: tuple[Dual, Vector, dict[str, float]] | None = None  # of which program, at which g
         self.beta, self.g, self._settled = np.zeros(gram.n), np.zeros(gram.n), np.zeros(gram.n)
         single = gram.n > _DOUBLE and gram.is_single()
         self.rows = Rows(gram, budget, np.float32 if single else np.float64)
@@ -130,8 +131,15 @@ class Point:
 
     def gap(self) -> float:
         """The relative gap between the primal and the dual objective, from g."""
-        values = self.dual.values(self.beta, self.g)
+        values = self.values()
         return relative_gap(values["objective"], values["bound"])
+
+    def values(self) -> dict[str, float]:
+        """Primal and dual objective, from g."""
+        known = self._values
+        if known is None or not (known[0] is self.dual and np.array_equal(known[1], self.g)):
+            known = self._values = (self.dual, self.g.copy(), self.dual.values(self.beta, self.g))
+        return known[2]
 
     def needed(self) -> NDArray[np.bool_]:
         """The samples that violate together with some other."""
@@ -184,7 +192,7 @@ class Point:
             return True
         dual, counts = self.dual, self.beta[probe] != 0
         paid = float(dual.C[support].sum()) * float(error[counts].mean()) if counts.any() else 0.0
-        return paid <= gap / 10 * abs(dual.values(self.beta, self.g)["objective"])
+        return paid <= gap / 10 * abs(self.values()["objective"])
 
     def refresh(self, samples: Samples | None = None) -> None:
         """Compute g in double precision where it may matter; rows stay in single precision."""
