@@ -1,0 +1,119 @@
+"""Blocks of work on threads: the same answers, every error, and no more threads than allowed."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from polyopt import threads
+from polyopt.threads import run_blocks, thread_count
+
+
+@pytest.fixture
+def three(monkeypatch):
+    """Three threads, whatever the machine has."""
+    monkeypatch.setattr(threads, "thread_count", lambda: 3)
+
+
+def blas_threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_the_results_are_in_the_order_of_the_blocks(three):
+    assert run_blocks(lambda block: block * 10, range(50)) == [10 * block for block in range(50)]
+    assert run_blocks(lambda block: block, []) == []
+
+
+def test_several_threads_work_at_the_same_time(three):
+    meet = threading.Barrier(3, timeout=60)  # breaks, and raises, unless three are inside at once
+    assert len(set(run_blocks(lambda block: (meet.wait(), threading.get_ident())[1], range(3)))) == 3
+
+
+def test_small_work_starts_no_threads(three):
+    here = threading.get_ident()
+    assert set(run_blocks(lambda block: threading.get_ident(), range(9), cost=1e6)) == {here}
+
+
+def test_the_limits_of_blas_hold():
+    with threadpool_limits(1):
+        here = threading.get_ident()
+        assert thread_count() == 1
+        assert set(run_blocks(lambda block: threading.get_ident(), range(9))) == {here}
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
+def test_what_a_block_raises_comes_through_and_ends_the_rest(three, kind):
+    done = []
+
+    def function(block):
+        if block == 5:
+            raise kind("block 5")
+        done.append(block)
+
+    before = blas_threads()
+    with pytest.raises(kind, match="block 5"):
+        run_blocks(function, range(100_000))
+    assert len(done) < 99_999
+    assert blas_threads() == before
+
+
+def test_an_error_in_a_helper_alone_comes_through(three):
+    here, turn = threading.get_ident(), threading.Event()
+
+    def function(block):
+        if threading.get_ident() != here:
+            turn.set()
+            raise ValueError("not here")
+        assert turn.wait(60)
+
+    with pytest.raises(ValueError, match="not here"):
+        run_blocks(function, range(4))
+
+
+def test_blas_keeps_to_one_thread_in_every_block_and_has_its_own_again():
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        inside = run_blocks(lambda block: blas_threads(), range(4))
+        assert all(set(counts) == {1} for counts in inside)
+        assert blas_threads() == before
+
+
+def test_pieces_side_by_side_leave_the_limits_as_they_were():
+    # The second begins while the first is at work, and ends after it.
+    first_in, second_in, first_out = (threading.Event() for _ in range(3))
+
+    def first(block):
+        first_in.set()
+        assert second_in.wait(60)
+
+    def second(block):
+        second_in.set()
+        assert first_out.wait(60)
+        return blas_threads()
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        found = []
+        other = threading.Thread(target=lambda: first_in.wait(60) and found.extend(run_blocks(second, [0])))
+        other.start()
+        run_blocks(first, [0])
+        first_out.set()
+        other.join()
+        assert set(found[0]) == {1}
+        assert blas_threads() == before
+
+
+def test_a_block_sees_the_error_state_of_numpy_around_the_call(three):
+    meet = threading.Barrier(3, timeout=60)
+
+    def function(block):
+        meet.wait()
+        return np.float64(1.0) / np.zeros(1)
+
+    with np.errstate(divide="raise"), pytest.raises((FloatingPointError, threading.BrokenBarrierError)):
+        run_blocks(function, range(3))
+    with np.errstate(divide="ignore"):
+        assert np.isinf(run_blocks(function, range(3))).all()
