@@ -228,17 +228,26 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         model = self._as_fitted()
-        X = model._scorable(X)
-        if self._is_binary:
-            return model._binary_scores(X)
-        pairwise = model.__sklearn_tags__().input_tags.pairwise
-        scores = np.column_stack(
+        return model._scores(model._scorable(X))
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        """Scores of samples that were checked."""
+        return self._binary_scores(X) if self._is_binary else self._votes(self._pair_scores(X))
+
+    def _pair_scores(self, X: Any) -> NDArray[Any]:
+        """Scores of the pairs of classes, a column each, positive for a pair's second class."""
+        pairwise = self.__sklearn_tags__().input_tags.pairwise
+        return np.column_stack(
             [
-                estimator.decision_function(X[:, self._rows[places]] if pairwise else X)
+                estimator._as_fitted()._scores(X[:, self._rows[places]] if pairwise else X)
                 for estimator, places in zip(self.estimators_, self._pair_places, strict=True)
             ]
         )
-        return self._votes(scores)
+
+    def _labels(self, X: Any) -> NDArray[np.intp]:
+        """Numbers of the classes of samples that were checked."""
+        scores = self._scores(X)
+        return (scores > 0).astype(np.intp) if self._is_binary else scores.argmax(axis=1)
 
     def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Scores of the classes from those of the pairs, positive for the second class of a pair."""
@@ -257,8 +266,9 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (t,)
             Labels from ``classes_``.
         """
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if self._is_binary else scores.argmax(axis=1)]
+        check_is_fitted(self)
+        model = self._as_fitted()
+        return self.classes_[model._labels(model._scorable(X))]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -22,7 +22,7 @@ from formulations.recovery import slacks
 from formulations.solution import Status
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, middle
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
-from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier, scoring_gram
+from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
 from polyopt.kernels import MatrixGram, SampleGram, chunks, require_psd
 
 if TYPE_CHECKING:
@@ -336,19 +336,12 @@ class HingeClassifier(KernelClassifier):
                 return np.asarray(X @ w).ravel() + self.intercept_[0]
             parts = [(X[part] - centre) @ w for part in chunks(np.arange(X.shape[0]))]
             return np.concatenate([np.zeros(0), *parts]) + self._b
+        return self._kernel_scores(X)
+
+    def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         coef = self.dual_coef_[0]
         used = np.flatnonzero(coef)
-        scores = np.full(X.shape[0], self.intercept_[0])
-        if not len(used):
-            return scores
-        if self.kernel == "precomputed":
-            for part in chunks(np.arange(X.shape[0])):
-                scores[part] += X[np.ix_(part, self._rows[used])] @ coef[used]
-            return scores
-        gram = scoring_gram(self._X[used], self._kernel, coef[used])
-        for part in chunks(np.arange(X.shape[0])):
-            scores[part] += gram.cross(X[part]) @ coef[used]
-        return scores
+        return used, coef[used]
 
     def _geometry(self) -> Any:
         """The feature space of the training data; made once in a fit, and anew for a certificate."""
