@@ -241,3 +241,27 @@ def test_certain_winners_beat_every_vote_in_doubt():
     winners, certain = certain_winners(second, first, 3)
     assert certain.tolist() == [True, False, True, True]
     assert winners[certain].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_loaded_model_is_not_taken_for_one_with_other_parameters(classes):
+    X, y = blobs(classes, 200)
+    model = pickle.loads(pickle.dumps(SVM(0.5, gamma=0.01).fit(X, y)))
+    assert model._as_fitted() is model
+    before = model.decision_function(X)
+    model.set_params(gamma=1.0, C=3.0)
+    assert model._as_fitted() is not model
+    assert np.array_equal(model.decision_function(X), before)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_the_machine_of_a_pair_is_that_of_its_two_classes(n_jobs):
+    X, y = blobs(3, 240)
+    model = SVM(n_jobs=n_jobs).fit(X, y)
+    for machine, pair in zip(model.estimators_, [(0, 1), (0, 2), (1, 2)], strict=True):
+        rows = np.isin(y, pair)
+        alone = SVM(gamma=machine.gamma_).fit(X[rows], y[rows])
+        assert machine.classes_.tolist() == list(pair)
+        assert machine.get_params() == alone.get_params()
+        assert machine.decision_function(X) == pytest.approx(alone.decision_function(X), abs=1e-6)
+        assert machine.certificate().claim is alone.certificate().claim

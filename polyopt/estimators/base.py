@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from copy import copy
+from copy import copy, deepcopy
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -172,12 +172,13 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         pairs = list(combinations(range(len(self.classes_)), 2))
-        machines = [self._for_pairs(X, weights) for _ in pairs]
+        machine = self._for_pairs(X, weights)
+        machine._asked = machine.get_params(deep=False)
+        machines = [deepcopy(machine) for _ in pairs]
         if getattr(self, "warm_start", False) and len(getattr(self, "estimators_", ())) == len(pairs):
+            kept = {"_asked", *machine._asked}
             for machine, last in zip(machines, self.estimators_, strict=True):
-                machine.__dict__.update(
-                    {k: v for k, v in vars(last).items() if k not in machine.get_params()}
-                )
+                machine.__dict__.update({k: v for k, v in vars(last).items() if k not in kept})
         # The arrays go to the workers as they are (memory-mapped, if they are large); each takes its rows.
         self.estimators_ = Parallel(n_jobs=self.n_jobs)(
             delayed(_fit_pair)(machine, X, codes, weights, pair)
@@ -192,7 +193,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def _as_fitted(self) -> Self:
         """The model with the parameters that it was fitted with, whatever ``set_params`` did since."""
         then = getattr(self, "_asked", {})
-        if all(getattr(self, name) is value for name, value in then.items()):
+        if all(_is_same(getattr(self, name), value) for name, value in then.items()):
             return self
         model = copy(self)
         model.__dict__.update(then)
@@ -334,6 +335,12 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return pd.DataFrame(list(self.solution_.history))
 
 
+def _is_same(value: Any, other: Any) -> bool:
+    """Whether two parameters are one object, or equal numbers or strings, which a saved model holds twice."""
+    plain = type(value) is type(other) and isinstance(value, (int, float, str))
+    return value is other or (plain and value == other)
+
+
 def checked_weights(sample_weight: ArrayLike | None, X: Any) -> NDArray[np.float64]:
     """The weights (n,) of the samples, ones by default; those below zero are refused."""
     weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
@@ -343,6 +350,10 @@ def checked_weights(sample_weight: ArrayLike | None, X: Any) -> NDArray[np.float
 
 
 def _fit_pair(machine: Any, X: Any, codes: NDArray[Any], weights: NDArray[Any], pair: tuple[int, int]) -> Any:
-    """Fit one machine to two of the classes; the second is +1."""
+    """Fit one machine to two of the classes, the second of which is +1, in data that were checked."""
     places = np.flatnonzero((codes == pair[0]) | (codes == pair[1]))
-    return machine.fit(machine._select(X, places), codes[places], sample_weight=weights[places])
+    machine.classes_ = np.array(pair)
+    samples, y = machine._select(X, places), np.where(codes[places] == pair[1], 1.0, -1.0)
+    machine.n_features_in_ = samples.shape[1]
+    machine._fit_binary(samples, y, weights[places], np.arange(len(places)))
+    return machine

@@ -288,8 +288,9 @@ class HingeClassifier(KernelClassifier):
             self.coef_ = v[None, :]
         else:
             self.dual_coef_ = v[None, :]
-        # For samples as they are.
-        self.intercept_ = np.array([b - float(self._geometry().moved(v, 0.0).mid)])
+        # For samples as they are, which a kernel of pairs takes them for.
+        is_moved = self.kernel == "linear" or not self._is_pairwise
+        self.intercept_ = np.array([b - float(self._geometry().moved(v, 0.0).mid) if is_moved else b])
         used = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
         self.support_ = self._rows[used]
 
