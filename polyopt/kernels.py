@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 _DENSE_ROWS = 64  # rows of a sparse block that are multiplied at once: their dense copy stays in cache
+_IN_CACHE = 1 << 14  # entries of which two passes are made while they are in cache
 _CHUNK = 2048  # rows of a product that is streamed
 # Single precision keeps an RBF exponent to 1e-5 while the exponent's terms are no larger than this.
 _SINGLE_EXPONENT = 150.0
@@ -104,8 +105,7 @@ class Kernel:
     def finish(self, argument: NDArray[Any]) -> NDArray[Any]:
         """The kernel from its argument (the table above), in place."""
         if self.name == "rbf":
-            np.minimum(argument, 0.0, out=argument)
-            np.exp(argument, out=argument)
+            _exponentials(argument)
         elif self.name == "sigmoid":
             np.tanh(argument, out=argument)
         elif self.name == "poly" and self.degree > 1:
@@ -113,6 +113,20 @@ class Kernel:
             for _ in range(self.degree - 1):
                 np.multiply(argument, base, out=argument)
         return argument
+
+
+def _exponentials(T: NDArray[Any]) -> None:
+    """``exp(min(t, 0))`` of every entry, in place."""
+    if T.dtype == np.float32 and T.ndim == 2 and T.flags.c_contiguous:
+        from polyopt.operands import exponentials
+
+        exponentials(T)
+        return
+    rows = max(1, _IN_CACHE // max(T[:1].size, 1))
+    for start in range(0, len(T), rows):
+        part = T[start : start + rows]
+        np.minimum(part, 0.0, out=part)
+        np.exp(part, out=part)
 
 
 class Panel(Protocol):

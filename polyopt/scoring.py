@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from polyopt.operands import exponentials, weigh
+from polyopt.operands import weigh
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
@@ -168,10 +168,7 @@ class Scorer:
             for tile, coef in zip(self._tiles, self._single_coefs, strict=True):
                 values, other = _shaped(space, len(Z), tile), _shaped(spare, len(Z), tile)
                 _multiply(left, right[tile.start : tile.stop], values, other)
-                if gram.kernel.name == "rbf":
-                    exponentials(values)
-                else:
-                    gram.kernel.finish(values)
+                gram.kernel.finish(values)
                 if len(tile.columns) == 1:
                     at = tile.columns[0]
                     weigh(values, tile.coef[:, 0], scores[at], sizes[at])
