@@ -52,6 +52,7 @@ __all__ = [
 ]
 
 _DENSE_ROWS = 64  # rows of a sparse block that are multiplied at once: their dense copy stays in cache
+_IN_CACHE = 1 << 14  # entries of which two passes are made while they are in cache
 _CHUNK = 2048  # rows of a product that is streamed
 _BLOCK, _LEAST_ROWS = (
     1_000_000,
@@ -116,8 +117,7 @@ class Kernel:
     def finish(self, argument: NDArray[Any]) -> NDArray[Any]:
         """The kernel from its argument (the table above), in place."""
         if self.name == "rbf":
-            np.minimum(argument, 0.0, out=argument)
-            np.exp(argument, out=argument)
+            _exponentials(argument)
         elif self.name == "sigmoid":
             np.tanh(argument, out=argument)
         elif self.name == "poly" and self.degree > 1:
@@ -125,6 +125,20 @@ class Kernel:
             for _ in range(self.degree - 1):
                 np.multiply(argument, base, out=argument)
         return argument
+
+
+def _exponentials(T: NDArray[Any]) -> None:
+    """``exp(min(t, 0))`` of every entry, in place."""
+    if T.dtype == np.float32 and T.ndim == 2 and T.flags.c_contiguous:
+        from polyopt.operands import exponentials
+
+        exponentials(T)
+        return
+    rows = max(1, _IN_CACHE // max(T[:1].size, 1))
+    for start in range(0, len(T), rows):
+        part = T[start : start + rows]
+        np.minimum(part, 0.0, out=part)
+        np.exp(part, out=part)
 
 
 class Panel(Protocol):
@@ -363,15 +377,15 @@ class SampleGram:
         self.X, self.kernel = X, kernel
         self.n = X.shape[0]
         self.width = X.nnz // max(self.n, 1) + 1 if sp.issparse(X) else X.shape[1]
-        self._sparse = sp.issparse(X)
+        self.is_sparse = sp.issparse(X)
         self._used, self._middle = np.zeros(0, dtype=np.intp), np.zeros(0)
-        if not self._sparse and not callable(kernel.name):
+        if not self.is_sparse and not callable(kernel.name):
             self._middle = np.zeros(X.shape[1]) if centre is None else centre
             if kernel.name == "rbf":
                 self._middle = middle_of(X)
             # A column that is at the middle for all samples adds nothing to their products.
             self._used = np.flatnonzero((X.min(axis=0) != self._middle) | (X.max(axis=0) != self._middle))
-        self._squares = self._square_norms(X) if kernel.name == "rbf" else np.zeros(0)
+        self._squares = self.square_norms(X) if kernel.name == "rbf" else np.zeros(0)
         self.far_out = np.flatnonzero(kernel.gamma * self._squares >= _SINGLE_EXPONENT)
         self._careful = False
 
@@ -381,8 +395,9 @@ class SampleGram:
         twin._careful = always or float(self.n) ** 2 * self.X.shape[1] <= _CAREFUL
         return twin
 
-    def _square_norms(self, X: Any) -> Vector:
-        if self._sparse:
+    def square_norms(self, X: Any) -> Vector:
+        """Squared norms of samples, taken from the middle where the kernel's are."""
+        if self.is_sparse:
             return np.asarray(X.astype(float).power(2).sum(axis=1)).ravel()
         from polyopt.operands import square_norms
 
@@ -394,7 +409,7 @@ class SampleGram:
             return np.concatenate([self.kernel(self.X[part].astype(float)).diagonal() for part in parts])
         if self.kernel.name == "rbf":
             return np.ones(self.n)
-        argument = self._square_norms(self.X)
+        argument = self.square_norms(self.X)
         if self.kernel.name != "linear":
             argument = self.kernel.gamma * argument + self.kernel.coef0
         return self.kernel.finish(argument)
@@ -413,22 +428,52 @@ class SampleGram:
         if name == "rbf":
             careful = self._careful or self._loses(self._squares)
             # The exponent -t is off by its own share, and t exp(-t) is at most 1/e.
-            return (terms if careful else self._exponent_error(self._squares)) + 8 * unit, np.ones(self.n)
-        squares = self._square_norms(self.X)
+            error = terms if careful else self._exponent_error(self._squares)
+            return error + 8 * unit, self.sizes(self._squares)
+        squares = self.square_norms(self.X)
         if name == "linear":
-            return 2 * terms, np.sqrt(squares)
-        size = self.kernel.gamma * squares + abs(self.kernel.coef0)
+            return 2 * terms, self.sizes(squares)
         if name == "sigmoid":
-            return 2 * terms + 8 * unit, np.maximum(np.sqrt(size), 1.0)
-        return (self.kernel.degree + 1) * terms, size ** (self.kernel.degree / 2)
+            return 2 * terms + 8 * unit, self.sizes(squares)
+        return (self.kernel.degree + 1) * terms, self.sizes(squares)
+
+    def sizes(self, squares: Vector) -> Vector:
+        """Sizes of points with these squared norms, in the sense of :meth:`entry_error`."""
+        name = self.kernel.name
+        if name == "rbf":
+            return np.ones(len(squares))
+        if name == "linear":
+            return np.sqrt(squares)
+        size = self.kernel.gamma * squares + abs(self.kernel.coef0)
+        return np.maximum(np.sqrt(size), 1.0) if name == "sigmoid" else size ** (self.kernel.degree / 2)
 
     def _exponent_error(self, squares: Vector) -> float:
         """What the RBF kernel's exponent may lose by products, for points of these squared norms."""
-        largest = max(float(squares.max(initial=0.0)), float(self._squares.max(initial=0.0)))
-        return 4 * (self.X.shape[1] + 8) * np.finfo(float).eps * self.kernel.gamma * largest
+        return self._exponent_share() * max(float(squares.max(initial=0.0)), self.largest_square())
+
+    def _exponent_share(self) -> float:
+        return 4 * (self.X.shape[1] + 8) * np.finfo(float).eps * self.kernel.gamma
 
     def _loses(self, squares: Vector) -> bool:
         return not self._exponent_error(squares) <= _EXPONENT_ERROR
+
+    def largest_square(self) -> float:
+        """The largest squared norm of these samples (RBF kernel)."""
+        return float(self._squares.max(initial=0.0))
+
+    def needs_differences(self, squares: Vector, count: int) -> NDArray[np.bool_]:
+        """Of `count` points with these squared norms, which need distances by differences (RBF kernel)."""
+        if self.kernel.name != "rbf":
+            return np.zeros(count, dtype=bool)
+        if self._careful:
+            return np.ones(count, dtype=bool)
+        return ~(self._exponent_share() * np.maximum(squares, self.largest_square()) <= _EXPONENT_ERROR)
+
+    def alike(self, Z: Any) -> Any:
+        """Points sparse where these samples are, and dense where they are."""
+        if sp.issparse(Z) == self.is_sparse:
+            return Z
+        return sp.csr_array(Z) if self.is_sparse else Z.toarray()
 
     def panel(self, columns: Samples | None, dtype: DTypeLike) -> Panel:
         every = np.arange(self.n) if columns is None else columns
@@ -454,24 +499,23 @@ class SampleGram:
         """
         if callable(self.kernel.name):
             return self.kernel(Z, self.X)
-        if sp.issparse(Z) != self._sparse:
-            Z = sp.csr_array(Z) if self._sparse else Z.toarray()
+        Z = self.alike(Z)
         every, points = np.arange(self.n), np.arange(Z.shape[0])
-        squares = self._square_norms(Z) if self.kernel.name == "rbf" else np.zeros(0)
+        squares = self.square_norms(Z) if self.kernel.name == "rbf" else np.zeros(0)
         if self.kernel.name == "rbf" and (self._careful or self._loses(squares)):
             return self.kernel.finish(self.differences(Z, points, every))
         right = self.operand(every, np.dtype(float), left=False)
         K = np.empty((len(points), self.n))
-        for part in chunks(points, _DENSE_ROWS if self._sparse else _CHUNK):
+        for part in chunks(points, _DENSE_ROWS if self.is_sparse else _CHUNK):
             left = self.operand(part, np.dtype(float), left=True, of=(Z, squares))
-            K[part] = (right @ left.toarray().T).T if self._sparse else left @ right.T
+            K[part] = (right @ left.toarray().T).T if self.is_sparse else left @ right.T
         return self.kernel.finish(K)
 
     def differences(self, Z: Any, points: Samples, columns: Samples) -> Vector:
         """The RBF kernel's exponents from the differences of the samples, shape (points, columns)."""
         from polyopt.operands import distances
 
-        if not self._sparse:
+        if not self.is_sparse:
             return distances(Z, points, self.X, columns, -self.kernel.gamma)
         exponents = np.empty((len(points), len(columns)))
         for start in range(0, len(columns), _DENSE_ROWS):
@@ -501,7 +545,7 @@ class SampleGram:
             extra = [-constant if left and coef0 < 0 else constant]
         if left:
             extra.reverse()
-        if self._sparse:
+        if self.is_sparse:
             parts = [X[rows].astype(float) * scale, *(sp.csr_array(column[:, None]) for column in extra)]
             return sp.hstack(parts, format="csr", dtype=dtype)
         from polyopt.operands import fill

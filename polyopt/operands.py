@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import intrinsic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -13,10 +14,10 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
-__all__ = ["count_filled", "distances", "fill", "pack", "square_norms"]
+__all__ = ["count_filled", "distances", "exponentials", "fill", "pack", "square_norms", "weigh"]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def fill(
     X: NDArray[Any], rows: Samples, columns: Samples, centre: Vector, scale: float, out: NDArray[Any]
 ) -> None:
@@ -27,7 +28,7 @@ def fill(
             target[k] = scale * (row[columns[k]] - centre[k])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def square_norms(X: NDArray[Any], columns: Samples, centre: Vector) -> Vector:
     """``sum_k (X[i, columns_k] - centre_k)^2`` for every row i."""
     squares = np.zeros(len(X))
@@ -82,3 +83,67 @@ def pack(X: NDArray[Any], starts: Samples, values: NDArray[Any], columns: NDArra
             if x != 0:
                 values[place], columns[place] = x, k
                 place += 1
+
+
+@intrinsic
+def _as_bits(context: Any, number: Any) -> Any:
+    """The bits of a float32, as an int32."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(types.int32))
+
+    return types.int32(types.float32), generate
+
+
+@intrinsic
+def _as_number(context: Any, bits: Any) -> Any:
+    """The float32 that has these bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(types.float32))
+
+    return types.float32(types.int32), generate
+
+
+# Adding 1.5 * 2^23 rounds a number to an integer, which then stands in the sum's last bits.
+_ROUNDER = np.float32(12582912.0)
+_PER_LOG_2 = np.float32(1.44269504088896)
+_LOG_2, _LOG_2_REST = np.float32(0.693359375), np.float32(-2.12194440e-4)
+_LEAST = np.float32(-87.0)  # exp of it is 2e-38; below, numbers lose their digits
+_ONE, _ZERO = np.float32(1.0), np.float32(0.0)
+# exp(r) = 1 + r + r² p(r) for |r| <= log(2) / 2 (Cephes), highest power first.
+_P5, _P4, _P3 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
+_P2, _P1, _P0 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def exponentials(T: NDArray[np.float32]) -> None:
+    """``exp(min(t, 0))`` of every entry, in place, to 2 units in the last place down to exp(-87).
+
+    What is smaller becomes exp(-87), 2e-38. It is written so that a compiler turns it into vectors.
+    """
+    for i in range(T.shape[0]):
+        row = T[i]
+        for j in range(len(row)):
+            t = row[j]
+            t = t if t < _ZERO else _ZERO
+            t = t if t > _LEAST else _LEAST
+            shifted = t * _PER_LOG_2 + _ROUNDER
+            power = shifted - _ROUNDER
+            r = (t - power * _LOG_2) - power * _LOG_2_REST
+            p = ((((_P5 * r + _P4) * r + _P3) * r + _P2) * r + _P1) * r + _P0
+            scale = _as_number((_as_bits(shifted) << np.int32(23)) + np.int32(0x3F800000))
+            row[j] = (p * (r * r) + r + _ONE) * scale
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+def weigh(T: NDArray[np.float32], coef: Vector, sums: Vector, sizes: Vector) -> None:
+    """Add ``Σ_j t_ij c_j`` to the sums and ``Σ_j |t_ij c_j|`` to the sizes, in double precision."""
+    for i in range(T.shape[0]):
+        row, total, size = T[i], 0.0, 0.0
+        for j in range(len(row)):
+            term = np.float64(row[j]) * coef[j]
+            total += term
+            size += abs(term)
+        sums[i] += total
+        sizes[i] += size

@@ -24,6 +24,7 @@ FLOORS = [
         "polyopt.lanes",
         "polyopt.polytope",
         "polyopt.rows",
+        "polyopt.scoring",
         "polyopt.threads",
     ),
     ("polyopt.certificates",),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from copy import copy
+from copy import copy, deepcopy
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -172,12 +172,13 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         pairs = list(combinations(range(len(self.classes_)), 2))
-        machines = [self._for_pairs(X, weights) for _ in pairs]
+        machine = self._for_pairs(X, weights)
+        machine._asked = machine.get_params(deep=False)
+        machines = [deepcopy(machine) for _ in pairs]
         if getattr(self, "warm_start", False) and len(getattr(self, "estimators_", ())) == len(pairs):
+            kept = {"_asked", *machine._asked}
             for machine, last in zip(machines, self.estimators_, strict=True):
-                machine.__dict__.update(
-                    {k: v for k, v in vars(last).items() if k not in machine.get_params()}
-                )
+                machine.__dict__.update({k: v for k, v in vars(last).items() if k not in kept})
         # The arrays go to the workers as they are (memory-mapped, if they are large); each takes its rows.
         self.estimators_ = Parallel(n_jobs=self.n_jobs)(
             delayed(_fit_pair)(machine, X, codes, weights, pair)
@@ -192,7 +193,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def _as_fitted(self) -> Self:
         """The model with the parameters that it was fitted with, whatever ``set_params`` did since."""
         then = getattr(self, "_asked", {})
-        if all(getattr(self, name) is value for name, value in then.items()):
+        if all(_is_same(getattr(self, name), value) for name, value in then.items()):
             return self
         model = copy(self)
         model.__dict__.update(then)
@@ -228,17 +229,26 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         model = self._as_fitted()
-        X = model._scorable(X)
-        if self._is_binary:
-            return model._binary_scores(X)
-        pairwise = model.__sklearn_tags__().input_tags.pairwise
-        scores = np.column_stack(
+        return model._scores(model._scorable(X))
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        """Scores of samples that were checked."""
+        return self._binary_scores(X) if self._is_binary else self._votes(self._pair_scores(X))
+
+    def _pair_scores(self, X: Any) -> NDArray[Any]:
+        """Scores of the pairs of classes, a column each, positive for a pair's second class."""
+        pairwise = self.__sklearn_tags__().input_tags.pairwise
+        return np.column_stack(
             [
-                estimator.decision_function(X[:, self._rows[places]] if pairwise else X)
+                estimator._as_fitted()._scores(X[:, self._rows[places]] if pairwise else X)
                 for estimator, places in zip(self.estimators_, self._pair_places, strict=True)
             ]
         )
-        return self._votes(scores)
+
+    def _labels(self, X: Any) -> NDArray[np.intp]:
+        """Numbers of the classes of samples that were checked."""
+        scores = self._scores(X)
+        return (scores > 0).astype(np.intp) if self._is_binary else scores.argmax(axis=1)
 
     def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Scores of the classes from those of the pairs, positive for the second class of a pair."""
@@ -257,8 +267,9 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (t,)
             Labels from ``classes_``.
         """
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if self._is_binary else scores.argmax(axis=1)]
+        check_is_fitted(self)
+        model = self._as_fitted()
+        return self.classes_[model._labels(model._scorable(X))]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -324,6 +335,12 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return pd.DataFrame(list(self.solution_.history))
 
 
+def _is_same(value: Any, other: Any) -> bool:
+    """Whether two parameters are one object, or equal numbers or strings, which a saved model holds twice."""
+    plain = type(value) is type(other) and isinstance(value, (int, float, str))
+    return value is other or (plain and value == other)
+
+
 def checked_weights(sample_weight: ArrayLike | None, X: Any) -> NDArray[np.float64]:
     """The weights (n,) of the samples, ones by default; those below zero are refused."""
     weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
@@ -333,6 +350,10 @@ def checked_weights(sample_weight: ArrayLike | None, X: Any) -> NDArray[np.float
 
 
 def _fit_pair(machine: Any, X: Any, codes: NDArray[Any], weights: NDArray[Any], pair: tuple[int, int]) -> Any:
-    """Fit one machine to two of the classes; the second is +1."""
+    """Fit one machine to two of the classes, the second of which is +1, in data that were checked."""
     places = np.flatnonzero((codes == pair[0]) | (codes == pair[1]))
-    return machine.fit(machine._select(X, places), codes[places], sample_weight=weights[places])
+    machine.classes_ = np.array(pair)
+    samples, y = machine._select(X, places), np.where(codes[places] == pair[1], 1.0, -1.0)
+    machine.n_features_in_ = samples.shape[1]
+    machine._fit_binary(samples, y, weights[places], np.arange(len(places)))
+    return machine

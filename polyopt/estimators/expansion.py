@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.recovery import slacks
-from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier, scoring_gram
-from polyopt.kernels import Kernel, SampleGram, chunks
+from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
+from polyopt.kernels import Kernel, SampleGram
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
@@ -153,15 +153,10 @@ class ExpansionClassifier(KernelClassifier):
     def _binary_scores(self, X: Any) -> Array:
         if self._fitted_kernel == "linear":
             return np.asarray(X @ self.coef_[0]).ravel() + self.intercept_[0]
-        scores = np.full(X.shape[0], self.intercept_[0])
-        if not len(self._used):
-            return scores
-        if self._fitted_kernel == "precomputed":
-            return scores + X[:, self.support_] @ self.dual_coef_[0]
-        gram = scoring_gram(self._X[self._used], self._kernel, self.dual_coef_[0])
-        for part in chunks(np.arange(X.shape[0])):
-            scores[part] += gram.cross(X[part]) @ self.dual_coef_[0]
-        return scores
+        return self._kernel_scores(X)
+
+    def _support(self) -> tuple[NDArray[np.intp], Array]:
+        return self._used, self.dual_coef_[0]
 
     def _binary_duals(self) -> pd.DataFrame:
         import pandas as pd

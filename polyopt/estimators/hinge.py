@@ -23,7 +23,7 @@ from formulations.solution import Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, middle
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
-from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier, scoring_gram
+from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
 from polyopt.kernels import MatrixGram, SampleGram, chunks, require_psd
 
 if TYPE_CHECKING:
@@ -294,8 +294,9 @@ class HingeClassifier(KernelClassifier):
             self.coef_ = v[None, :]
         else:
             self.dual_coef_ = v[None, :]
-        # For samples as they are.
-        self.intercept_ = np.array([b - float(self._geometry().moved(v, 0.0).mid)])
+        # For samples as they are, which a kernel of pairs takes them for.
+        is_moved = self.kernel == "linear" or not self._is_pairwise
+        self.intercept_ = np.array([b - float(self._geometry().moved(v, 0.0).mid) if is_moved else b])
         used = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
         self.support_ = self._rows[used]
 
@@ -342,19 +343,12 @@ class HingeClassifier(KernelClassifier):
                 return np.asarray(X @ w).ravel() + self.intercept_[0]
             parts = [(X[part] - centre) @ w for part in chunks(np.arange(X.shape[0]))]
             return np.concatenate([np.zeros(0), *parts]) + self._b
+        return self._kernel_scores(X)
+
+    def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         coef = self.dual_coef_[0]
         used = np.flatnonzero(coef)
-        scores = np.full(X.shape[0], self.intercept_[0])
-        if not len(used):
-            return scores
-        if self.kernel == "precomputed":
-            for part in chunks(np.arange(X.shape[0])):
-                scores[part] += X[np.ix_(part, self._rows[used])] @ coef[used]
-            return scores
-        gram = scoring_gram(self._X[used], self._kernel, coef[used])
-        for part in chunks(np.arange(X.shape[0])):
-            scores[part] += gram.cross(X[part]) @ coef[used]
-        return scores
+        return used, coef[used]
 
     def _geometry(self) -> Any:
         """The feature space of the training data; made once in a fit, and anew for a certificate."""

@@ -69,7 +69,7 @@ def _landmarks(machine: Any, X_unlabelled: Any) -> Any:
             "cannot be: leave it None, or give the kernel as a function"
         )
     try:
-        return machine._scorable(X_unlabelled)
+        return _floats(machine._scorable(X_unlabelled))
     except ValueError as error:
         raise ValueError(f"X_unlabelled: {error}") from error
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from itertools import combinations
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from polyopt.estimators.base import PairwiseClassifier
+from polyopt.estimators.votes import certain_winners
 from polyopt.kernels import Kernel, SampleGram, chunks
+from polyopt.scoring import Part, Scorer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KERNEL_PARAMETERS", "KernelClassifier", "scoring_gram"]
+__all__ = ["KERNEL_PARAMETERS", "KernelClassifier"]
 
 KERNEL_PARAMETERS: dict[str, list[Any]] = {
     "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
@@ -26,25 +31,49 @@ KERNEL_PARAMETERS: dict[str, list[Any]] = {
 """Constraints of the parameters that all of them have."""
 
 
-_CERTAIN = 1e-7  # of a score, that the kernel's own rounding may cost before more care is taken
+_DOUBTFUL = 1e-7  # of a score, that the kernel's own rounding may cost before more care is taken
 _SAME = 1e-12  # of a variance that is all rounding of the mean, what may remain of it
 
 
-def scoring_gram(X: Any, kernel: Kernel, coef: NDArray[Any]) -> SampleGram:
-    """The kernel of a model, ready to score: with distances by differences where the coefficients need it.
+_PREDICTED = 1 << 14  # points whose labels are decided at once, so that their scores fit
+_TRIED = 1 << 10  # points on which single precision is tried, ...
+_ENOUGH = 0.75  # ... and the share of them whose labels it must leave no doubt of
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (s, m)
-        Support vectors.
-    kernel : Kernel
-        The kernel.
-    coef : ndarray of shape (s,)
-        Their coefficients.
-    """
-    gram = SampleGram(X, kernel)
-    doubtful = kernel.name == "rbf" and gram.entry_error()[0] * float(np.abs(coef).sum()) > _CERTAIN
-    return gram.careful(always=True) if doubtful else gram
+
+class _Machine(NamedTuple):
+    """A binary machine as a scorer needs it."""
+
+    kernel: Kernel
+    X: Any
+    places: NDArray[np.intp]  # of its support vectors in X
+    coef: NDArray[np.float64]
+    intercept: float
+
+    def is_as(self, other: _Machine) -> bool:
+        return (
+            self.kernel == other.kernel
+            and self.X is other.X
+            and self.intercept == other.intercept
+            and np.array_equal(self.places, other.places)
+            and np.array_equal(self.coef, other.coef)
+        )
+
+
+def _are_alike(machines: list[_Machine], others: list[_Machine]) -> bool:
+    """Whether these are the same machines still."""
+    return len(machines) == len(others) and all(map(_Machine.is_as, machines, others))
+
+
+class _Prepared(NamedTuple):
+    """What is kept between predictions: the scorer and the machines it was made of."""
+
+    machines: list[_Machine]
+    scorer: Scorer
+    intercepts: NDArray[np.float64]
+
+
+# Beside the models and not in them, so that a model stays as it was fitted, and is saved without.
+_PREPARED: WeakKeyDictionary[KernelClassifier, _Prepared] = WeakKeyDictionary()
 
 
 def _variance(X: Any, weights: NDArray[Any]) -> float:
@@ -77,7 +106,13 @@ def _variance(X: Any, weights: NDArray[Any]) -> float:
 
 
 class KernelClassifier(PairwiseClassifier):
-    """Base of the classifiers with a kernel; a fit sets ``gamma_`` before it asks for the kernel."""
+    """Base of the classifiers with a kernel; a fit sets ``gamma_`` before it asks for the kernel.
+
+    Scores are in double precision. Labels need no more than signs: they are taken in single precision
+    where its error cannot change them, and in double precision for the other samples.
+    """
+
+    _scored_dtypes: ClassVar[Any] = [np.float64, np.float32]
 
     kernel: Any
     gamma: float | str
@@ -113,6 +148,124 @@ class KernelClassifier(PairwiseClassifier):
     @property
     def _kernel_is_mercer(self) -> bool:
         return self.kernel != "precomputed" and self._kernel.is_mercer
+
+    # -- answering ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Places of the support vectors among the samples of the fit, and their coefficients."""
+
+    def _kernel_scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores of two classes under a kernel other than the linear one."""
+        places, coef = self._support()
+        if self.kernel == "precomputed" and len(places):
+            columns, scores = self._rows[places], np.empty(X.shape[0])
+            for part in chunks(np.arange(X.shape[0])):
+                scores[part] = X[np.ix_(part, columns)] @ coef + self.intercept_[0]
+            return scores
+        prepared = self._prepare()
+        if prepared is None:
+            return np.full(X.shape[0], self.intercept_[0])
+        return prepared.scorer.scores(X)[:, 0] + self.intercept_[0]
+
+    def _pair_scores(self, X: Any) -> NDArray[np.float64]:
+        prepared = self._prepare()
+        if prepared is None:
+            return super()._pair_scores(X)
+        return prepared.scorer.scores(X) + prepared.intercepts
+
+    def _labels(self, X: Any) -> NDArray[np.intp]:
+        prepared = self._prepare()
+        if prepared is None or not prepared.scorer.is_worth_bounding(X):
+            return super()._labels(X)
+        labels = np.empty(X.shape[0], dtype=np.intp)
+        sure = np.zeros(X.shape[0], dtype=bool)
+        tried = slice(0, _TRIED)
+        labels[tried], sure[tried] = self._certain_labels(X[tried], prepared)
+        if sure[tried].mean() >= _ENOUGH:
+            for start in range(_TRIED, X.shape[0], _PREDICTED):
+                part = slice(start, start + _PREDICTED)
+                labels[part], sure[part] = self._certain_labels(X[part], prepared)
+        for rest in chunks(np.flatnonzero(~sure), _PREDICTED):
+            labels[rest] = super()._labels(X[rest])
+        return labels
+
+    def _certain_labels(self, X: Any, prepared: _Prepared) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Labels by single precision, and of which of them its error leaves no doubt."""
+        scores, errors = prepared.scorer.bounded_scores(X)
+        scores += prepared.intercepts
+        errors += 4 * np.finfo(float).eps * (np.abs(scores) + np.abs(prepared.intercepts))
+        if self._is_binary:
+            return (scores[:, 0] > 0).astype(np.intp), np.abs(scores[:, 0]) > errors[:, 0]
+        return certain_winners(scores > errors, scores < -errors, len(self.classes_))
+
+    def _prepare(self) -> _Prepared | None:
+        """The scorer of all machines; None where there is none of their kernel, or they have several."""
+        if self.kernel in ("linear", "precomputed"):
+            return None
+        fitted = [self] if self._is_binary else [machine._as_fitted() for machine in self.estimators_]
+        machines = [machine._as_machine() for machine in fitted]
+        kept = _PREPARED.get(self)
+        if kept is None or not _are_alike(machines, kept.machines):
+            kept = self._prepared_of(machines, fitted)
+            if kept is not None:
+                _PREPARED[self] = kept
+        return kept
+
+    def _as_machine(self) -> _Machine:
+        return _Machine(self._kernel, self._X, *self._support(), float(self.intercept_[0]))
+
+    def _prepared_of(self, machines: list[_Machine], fitted: list[Any]) -> _Prepared | None:
+        kernel = machines[0].kernel
+        if any(machine.kernel != kernel for machine in machines) or not any(
+            len(machine.places) for machine in machines
+        ):
+            return None
+        if self._is_binary:
+            X, parts = machines[0].X[machines[0].places], [Part.whole(machines[0].coef)]
+        else:
+            X, parts = self._union(machines, fitted)
+        gram = SampleGram(X, kernel)
+        largest = max(float(np.abs(machine.coef).sum()) for machine in machines)
+        # With distances by differences where the coefficients need it.
+        if kernel.name == "rbf" and gram.entry_error()[0] * largest > _DOUBTFUL:
+            gram = gram.careful(always=True)
+        kept = [machine._replace(coef=machine.coef.copy()) for machine in machines]
+        intercepts = np.array([machine.intercept for machine in machines])
+        return _Prepared(kept, Scorer(gram, parts, len(machines)), intercepts)
+
+    def _union(self, machines: list[_Machine], fitted: list[Any]) -> tuple[Any, list[Part]]:
+        """The support vectors of all pairs, class by class, and each class's coefficients in its pairs."""
+        pairs = list(combinations(range(len(self.classes_)), 2))
+        rows = np.concatenate(
+            [
+                of_pair[machine._rows[found.places]]
+                for of_pair, machine, found in zip(self._pair_places, fitted, machines, strict=True)
+            ]
+        )
+        pair_of = np.repeat(np.arange(len(pairs)), [len(machine.places) for machine in machines])
+        coef = np.concatenate([machine.coef for machine in machines])
+        second = np.concatenate(
+            [machine._y[found.places] > 0 for machine, found in zip(fitted, machines, strict=True)]
+        )
+        label = np.array(pairs)[pair_of, second.astype(int)]
+        # By class, and within a class by sample, each once.
+        order = np.lexsort((rows, label))
+        is_first = np.diff(rows[order], prepend=-1) != 0
+        first, place = np.flatnonzero(is_first), np.empty(len(rows), dtype=np.intp)
+        place[order] = np.cumsum(is_first) - 1
+        vectors = [found.X[found.places] for found in machines]
+        X: Any = sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors)
+        X = X[order[first]]
+        parts, labels = [], label[order[first]]
+        for number in np.unique(labels):
+            start, stop = np.searchsorted(labels, [number, number + 1])
+            columns = np.array([k for k, pair in enumerate(pairs) if number in pair])
+            block = np.zeros((stop - start, len(pairs)))
+            own = label == number
+            block[place[own] - start, pair_of[own]] = coef[own]
+            parts.append(Part(int(start), int(stop), columns, block[:, columns]))
+        return X, parts
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["couple_pairs", "random_votes"]
+__all__ = ["certain_winners", "couple_pairs", "random_votes"]
 
 
 def random_votes(second: NDArray[np.bool_], n_classes: int, random_state: Any) -> NDArray[np.float64]:
@@ -69,3 +69,33 @@ def couple_pairs(second: NDArray[np.float64], n_classes: int) -> NDArray[np.floa
     right[:, -1] = 1.0
     p = np.maximum(np.linalg.solve(system, right)[:, :-1, 0], np.finfo(float).tiny)
     return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def certain_winners(
+    second: NDArray[np.bool_], first: NDArray[np.bool_], n_classes: int
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Classes with most votes, and whether they have most however the pairs in doubt vote.
+
+    Parameters
+    ----------
+    second, first : ndarray of bool, shape (t, pairs)
+        Whether the second and whether the first class of each pair won for certain, pairs in the order of
+        ``itertools.combinations``.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    classes : ndarray of int, shape (t,)
+        The class with most certain votes.
+    is_certain : ndarray of bool, shape (t,)
+        Whether each other class has fewer, counting those in doubt.
+    """
+    pairs = np.array(list(combinations(range(n_classes), 2)))
+    is_first, is_second = (np.eye(n_classes, dtype=np.float32)[pairs[:, side]] for side in (0, 1))
+    one, two = first.astype(np.float32), second.astype(np.float32)
+    least = one @ is_first + two @ is_second
+    most = (n_classes - 1) - (one @ is_second + two @ is_first)
+    winner, every = least.argmax(axis=1), np.arange(len(least))
+    most[every, winner] = -1.0
+    return winner, least[every, winner] > most.max(axis=1)
