@@ -114,10 +114,11 @@ class Kernel:
             return np.asarray(self.name(A, A if Z is None else Z), dtype=float)
         return SampleGram(A if Z is None else Z, self).cross(A)
 
-    def finish(self, argument: NDArray[Any]) -> NDArray[Any]:
-        """The kernel from its argument (the table above), in place."""
+    def finish(self, argument: NDArray[Any], columns: slice = slice(None)) -> NDArray[Any]:
+        """The kernel from its argument (the table above), in place; of these columns."""
+        whole, argument = argument, argument[..., columns]
         if self.name == "rbf":
-            _exponentials(argument)
+            _exponentials(whole, columns)
         elif self.name == "sigmoid":
             np.tanh(argument, out=argument)
         elif self.name == "poly" and self.degree > 1:
@@ -127,18 +128,20 @@ class Kernel:
         return argument
 
 
-def _exponentials(T: NDArray[Any]) -> None:
-    """``exp(min(t, 0))`` of every entry, in place."""
-    if T.dtype == np.float32 and T.ndim == 2 and T.flags.c_contiguous:
+def _exponentials(T: NDArray[Any], columns: slice) -> None:
+    """``exp(min(t, 0))`` of these columns, in place."""
+    if T.dtype == np.float32 and T.flags.c_contiguous:
         from polyopt.operands import exponentials
 
-        exponentials(T)
+        first, last, _ = columns.indices(T.shape[1])
+        exponentials(T, first, last)
         return
-    rows = max(1, _IN_CACHE // max(T[:1].size, 1))
-    for start in range(0, len(T), rows):
-        part = T[start : start + rows]
-        np.minimum(part, 0.0, out=part)
-        np.exp(part, out=part)
+    part = T[..., columns]
+    rows = max(1, _IN_CACHE // max(part[:1].size, 1))
+    for start in range(0, len(part), rows):
+        some = part[start : start + rows]
+        np.minimum(some, 0.0, out=some)
+        np.exp(some, out=some)
 
 
 class Panel(Protocol):
@@ -616,9 +619,9 @@ class _SamplePanel:
             strip = max(_LEAST_STRIP, _CACHED // max(count, 1))
 
             def some_columns(start: int) -> None:
-                block = out[:, start : start + strip]
-                np.matmul(left, right[start : start + strip].T, out=block)
-                finish(block)  # while it is in the processor's cache
+                columns = slice(start, start + strip)
+                np.matmul(left, right[columns].T, out=out[:, columns])
+                finish(out, columns)  # while they are in the processor's cache
 
             run_blocks(some_columns, range(0, width, strip), cost)
         far = self._far_among(samples)

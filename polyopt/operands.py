@@ -117,13 +117,13 @@ _P2, _P1, _P0 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.flo
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def exponentials(T: NDArray[np.float32]) -> None:
-    """``exp(min(t, 0))`` of every entry, in place, to 2 units in the last place down to exp(-87).
+def exponentials(T: NDArray[np.float32], first: int, last: int) -> None:
+    """``exp(min(t, 0))`` of these columns, in place, to 2 units in the last place down to exp(-87).
 
     What is smaller becomes exp(-87), 2e-38. It is written so that a compiler turns it into vectors.
     """
     for i in range(T.shape[0]):
-        row = T[i]
+        row = T[i, first:last]
         for j in range(len(row)):
             t = row[j]
             t = t if t < _ZERO else _ZERO

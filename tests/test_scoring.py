@@ -103,11 +103,11 @@ def test_far_points_are_scored_by_differences_and_the_others_by_products():
 def test_the_exponential_is_right_to_two_units_in_the_last_place():
     t = -np.exp(np.linspace(-30.0, np.log(87.0), 200_003)).astype(np.float32)[None, :]
     found = t.copy()
-    exponentials(found)
+    exponentials(found, 0, found.shape[1])
     true = np.exp(t.astype(np.longdouble))
     assert (np.abs(found - true) <= 2 * np.spacing(true.astype(np.float32))).all()
     edges = np.array([[0.0, -0.0, 3.0, np.inf, -88.0, -1e30, -np.inf]], dtype=np.float32)
-    exponentials(edges)
+    exponentials(edges, 0, edges.shape[1])
     assert (edges[0, :4] == 1.0).all()
     assert (edges[0, 4:] >= 0.0).all()
     assert (edges[0, 4:] < 1e-37).all()
