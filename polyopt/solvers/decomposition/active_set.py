@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ActiveSet"]
 
-_RIDGE = 1e-11  # of the mean diagonal; raised where K_FF is singular to working precision
+_RIDGE, _WORST = 1e-11, 1e-2  # of the mean diagonal; raised up to so much where K_FF is singular in rounding
 _COLUMNS = 256  # of a factor, between two looks at the clock
 _MORE = 256  # variables that may join before the factor needs more room
 _JOIN, _SHARE = 8, 32  # violators that join after a whole step: so many, or this part of the free variables
@@ -72,8 +72,8 @@ class ActiveSet:
         self._K, self._g, self._beta, self._lo, self._hi, self._y, self._B = K, g, beta, lo, hi, y, B
         self.pivots = 0
         q = len(g)
-        self._shift = max(float(K.diagonal().mean()), np.finfo(float).tiny)
-        self._ridge = _RIDGE * self._shift
+        self._unit = max(float(K.diagonal().mean()), np.finfo(float).tiny)
+        self._ridge = _RIDGE  # like the constant added, in this unit
         self._free = np.flatnonzero((beta != lo) & (beta != hi))
         # Slope of φ on the piece of each free variable, and where that piece ends.
         self._pieces = np.zeros((3, q))
@@ -96,7 +96,7 @@ class ActiveSet:
             while True:
                 some = min(pivots - self.pivots, 1 + int(_CHUNK / (4.0 * n * n + q * n + q)))
                 n, taken, end = _pivot(
-                    self._K, U, state, n, self._shift, self._ridge, self._g, self._beta, self._lo, self._hi,
+                    self._K, U, state, n, self._unit, self._ridge, self._g, self._beta, self._lo, self._hi,
                     self._y, self._B, self._pieces, tol, some,
                 )  # fmt: skip
                 self._free = state[:n].copy()
@@ -108,14 +108,15 @@ class ActiveSet:
         return False
 
     def _factorise(self, U: Vector, clock: Clock) -> bool:
-        """Put the transposed Cholesky factor of K_FF into U; False when the time is over.
+        """Put the transposed Cholesky factor of K_FF into U; False when the time is over, or there is none.
 
         A block of columns at a time, so that no call takes long.
         """
         n = len(self._free)
-        while True:
+        while self._ridge < _WORST:
             L = self._K[np.ix_(self._free, self._free)].T  # symmetric, and so in LAPACK's order of columns
-            L += self._shift
+            L /= self._unit
+            L += 1.0
             L[np.diag_indices(n)] += self._ridge
             for start in range(0, n, _COLUMNS):
                 if clock.is_over:
@@ -131,11 +132,12 @@ class ActiveSet:
                 U[:n, :n] = np.triu(L.T)
                 return True
             self._ridge *= 100.0
+        return False
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _pivot(
-    K: Vector, U: Vector, F: Samples, n: int, shift: float, ridge: float, g: Vector, beta: Vector, lo: Vector,
+    K: Vector, U: Vector, F: Samples, n: int, unit: float, ridge: float, g: Vector, beta: Vector, lo: Vector,
     hi: Vector, y: Vector, B: float, pieces: Vector, tol: float, pivots: int,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Take up to so many pivots; return the free variables' number, the pivots taken, and why it ended."""
@@ -150,8 +152,8 @@ def _pivot(
         taken += 1
         place = -1
         if n > 1:
-            b = _direction(U, n, r, ones, u, d)
-            place, rise = _step(F, n, r, d, b, ridge, beta, low, high, total)
+            b = _direction(U, n, unit, r, ones, u, d)
+            place, rise = _step(F, n, r, d, b, ridge * unit, beta, low, high, total)
             risen += rise
         if place >= 0:
             n = _drop(U, F, r, ones, n, place)
@@ -180,7 +182,7 @@ def _pivot(
                 end = _FULL
                 break
             t[i], low[i], high[i] = _piece(beta[i], lo[i], hi[i], y[i], B, rising)
-            _join(K, U, F, n, i, shift, ridge, ones)
+            _join(K, U, F, n, i, unit, ridge, ones)
             r[n] = t[i] - g[i]
             n += 1
         if end == _FULL:
@@ -189,7 +191,7 @@ def _pivot(
     return n, taken, end
 
 
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _solve_transposed(U: Vector, n: int, x: Vector) -> None:
     """Solve ``U' x = x`` in place."""
     for k in range(n):
@@ -199,8 +201,10 @@ def _solve_transposed(U: Vector, n: int, x: Vector) -> None:
             x[j] -= a * row[j]
 
 
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _direction(U: Vector, n: int, r: Vector, ones: Vector, u: Vector, d: Vector) -> float:
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _direction(
+    U: Vector, n: int, unit: float, r: Vector, ones: Vector, u: Vector, d: Vector
+) -> float:  # fmt: skip
     """Newton's step d for the residual r, and the intercept that makes it balance."""
     for k in range(n):
         u[k] = r[k]
@@ -221,11 +225,11 @@ def _direction(U: Vector, n: int, r: Vector, ones: Vector, u: Vector, d: Vector)
     for k in range(n):
         rest += d[k]
     for k in range(n):
-        d[k] -= rest / n
+        d[k] = (d[k] - rest / n) / unit
     return b
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _step(
     F: Samples, n: int, r: Vector, d: Vector, b: float, ridge: float, beta: Vector, low: Vector, high: Vector,
     total: Vector,
@@ -260,7 +264,7 @@ def _step(
     return place, length * (gain - length * bend / 2)
 
 
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _take_along(K: Vector, total: Vector, g: Vector) -> None:
     """Take g along by the changes of β so far."""
     for i in range(len(g)):
@@ -301,14 +305,14 @@ def _worst(
     return worst, rising
 
 
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _join(K: Vector, U: Vector, F: Samples, n: int, i: int, shift: float, ridge: float, ones: Vector) -> None:
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _join(K: Vector, U: Vector, F: Samples, n: int, i: int, unit: float, ridge: float, ones: Vector) -> None:
     """Let variable i join: one more column of the factor."""
     column = np.empty(n)
     for k in range(n):
-        column[k] = K[i, F[k]] + shift
+        column[k] = K[i, F[k]] / unit + 1.0
     _solve_transposed(U, n, column)
-    rest, one = K[i, i] + shift + ridge, 1.0
+    rest, one = K[i, i] / unit + 1.0 + ridge, 1.0
     for k in range(n):
         rest -= column[k] * column[k]
         one -= column[k] * ones[k]
@@ -318,7 +322,7 @@ def _join(K: Vector, U: Vector, F: Samples, n: int, i: int, shift: float, ridge:
     F[n] = i
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
 def _drop(U: Vector, F: Samples, r: Vector, ones: Vector, n: int, place: int) -> int:
     """Take a variable out: its column of the factor goes, and rotations make the rest triangular again."""
     for k in range(n):

@@ -356,7 +356,7 @@ class Decomposition:
             allowed = min(allowed, self._foreseen(before, tol) + ahead)
         room = 32.0 * len(chosen) ** 2
         self._work_at_finish = self._work()
-        if room > point.budget or least + few * each > allowed or self._clock.is_over:
+        if not len(chosen) or room > point.budget or least + few * each > allowed or self._clock.is_over:
             return
         if room + point.rows.bytes > point.budget:
             point.forget_rows()
@@ -386,14 +386,17 @@ class Decomposition:
         """Solve for these samples by an active set, changing g and beta; the pivots taken."""
         dual = self._point.dual
         machine = ActiveSet(K, g, beta, dual.lo[samples], dual.hi[samples], dual.y[samples], dual.B)
+        before = g.copy(), beta.copy()
         machine.run(tol, pivots, self._clock)
+        if not (np.isfinite(g).all() and np.isfinite(beta).all()):  # out of the range of numbers
+            g[:], beta[:] = before
         return machine.pivots
 
     def _finish_cost(self, violation: float) -> tuple[Samples, float, float, float]:
         """The samples that would be looked at, their least cost, that of a pivot, and the pivots foreseen."""
         point = self._point
         is_free = (point.beta != point.dual.lo) & (point.beta != point.dual.hi)
-        chosen = point.watched(_REACH * violation)
+        chosen = point.watched(_REACH * abs(violation))
         size, width, free = len(chosen), point.gram.width, int(is_free.sum())
         least = block_work(size, size / 2.0, width) + factor_work(free)
         if not point.is_double:

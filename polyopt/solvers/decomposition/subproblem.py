@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["gathered", "solve_pairs"]
 
-_FLAT = 1e-12  # curvature of a pair of like samples: any positive number makes the step end at a kink
+_FLAT = 1e-12  # of the diagonal: the least curvature of a pair, as that of like samples is all rounding
+_LEAST = 1e-300  # and at all
 
 
 @njit(cache=True)
@@ -54,7 +55,8 @@ def solve_pairs(
         for r in range(q):
             drop = m - (down[r] - g[r])
             if drop > 0.0:
-                bend = max(diagonal[i] + diagonal[r] - 2.0 * row_i[r], _FLAT)
+                ends = diagonal[i] + diagonal[r]
+                bend = max(ends - 2.0 * row_i[r], _FLAT * ends, _LEAST)
                 if drop * drop > best * bend:
                     best, j, curvature = drop * drop / bend, r, bend
         length = (m - (down[j] - g[j])) / curvature
