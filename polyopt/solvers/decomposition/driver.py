@@ -222,6 +222,8 @@ class Decomposition:
                 return Status.OPTIMAL
             elif over := self._over():
                 return over
+            elif violation <= 0.0:  # no pair is left to move, and what remains of the gap is rounding
+                return Status.INACCURATE
             else:
                 # Where only the gap is left, a tenth of the violation should close it.
                 goal = tol if violation > tol else violation / 10

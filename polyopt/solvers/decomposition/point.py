@@ -58,7 +58,9 @@ class Point:
         self.gram, self.budget = gram, budget
         self.diagonal = np.ascontiguousarray(gram.diagonal())
         self.dual = Dual(y, np.zeros(gram.n))
-        self._values: tuple[Dual, Vector, dict[str, float]] | None = None  # of which program, at which g
+        self._values: tuple[Dual, Vector, Vector, dict[str, float]] | None = (
+            None  # of which program and point
+        )
         self.beta, self.g, self._settled = np.zeros(gram.n), np.zeros(gram.n), np.zeros(gram.n)
         single = gram.n > _DOUBLE and gram.is_single()
         self.rows = Rows(gram, budget, np.float32 if single else np.float64)
@@ -136,10 +138,10 @@ class Point:
 
     def values(self) -> dict[str, float]:
         """Primal and dual objective, from g."""
-        known = self._values
-        if known is None or not (known[0] is self.dual and np.array_equal(known[1], self.g)):
-            known = self._values = (self.dual, self.g.copy(), self.dual.values(self.beta, self.g))
-        return known[2]
+        here, known = (self.dual, self.beta, self.g), self._values
+        if known is None or known[0] is not self.dual or not all(map(np.array_equal, known[1:3], here[1:])):
+            known = self._values = (self.dual, self.beta.copy(), self.g.copy(), self.dual.values(*here[1:]))
+        return known[3]
 
     def needed(self) -> NDArray[np.bool_]:
         """The samples that violate together with some other."""
