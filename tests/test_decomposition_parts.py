@@ -12,10 +12,12 @@ from scipy.optimize import linprog
 from formulations import rmm
 from formulations.samples import two_blobs
 from formulations.solution import Status
+from polyopt import threads
 from polyopt.certificates import Claim, certify_rmm
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, square, stream
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.decomposition import Decomposition, driver, point, solve_decomposition
+from polyopt.solvers.decomposition import rows as rows_module
 from polyopt.solvers.decomposition.active_set import ActiveSet
 from polyopt.solvers.decomposition.dual import Dual
 from polyopt.solvers.decomposition.rows import Rows
@@ -55,6 +57,39 @@ def test_blocks_are_those_of_the_whole_matrix(kernel, form, rng):
         assert gram.panel(None, dtype).rows(rows) == pytest.approx(K[rows], abs=close * scale)
     v = np.where(rng.random(70) < 0.5, rng.normal(size=70), 0.0)
     assert stream(gram, v) == pytest.approx(K @ v, abs=1e-12 * scale)
+
+
+def test_rows_of_samples_far_out_are_right_in_single_precision(rng):
+    """A rare feature of one-hot data, standardised: a few samples lie so far out that products lose all."""
+    X = rng.normal(size=(300, 4))
+    X[:3, 0] += 100.0  # near one another, and far from all others
+    gram = SampleGram(X, RBF)
+    assert gram.is_single()
+    every = np.arange(300)
+    products = (
+        np.float32(gram.operand(every, np.dtype(np.float32), left=True))
+        @ gram.operand(every, np.dtype(np.float32), left=False).T
+    )
+    exact = RBF(X)
+    assert np.abs(np.exp(np.minimum(products, 0.0)) - exact)[:3, :3].max() > 1e-5  # what would be lost
+    assert gram.panel(None, np.float32).rows(every) == pytest.approx(exact, abs=1e-5)
+    X[:150, 0] += 100.0
+    assert not SampleGram(X, RBF).is_single()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_are_the_same_on_many_threads(dtype, rng, monkeypatch):
+    monkeypatch.setattr(threads, "_SMALL", 0.0)
+    X, weights = rng.normal(size=(3000, 5)), rng.normal(size=3000)
+    answers = []
+    for count in (1, 3):
+        monkeypatch.setattr(threads, "thread_count", lambda count=count: count)
+        rows = Rows(SampleGram(X, RBF), 64 * 2.0**20, dtype)
+        monkeypatch.setattr(rows_module, "_STRIP", 512)
+        rows.fetch(np.arange(0, 900, 3))
+        answers.append((rows.table[:300].copy(), rows.combine(np.arange(0, 900, 3), weights[:300])))
+    for one, many in zip(*answers, strict=True):
+        assert np.array_equal(one, many)
 
 
 # -- the dual ----------------------------------------------------------------------------------
@@ -121,6 +156,22 @@ def test_the_rows_used_longest_ago_go_first():
 
 
 # -- working sets and sub-problems -------------------------------------------------------------
+
+
+def test_rows_make_room_for_each_other_until_they_are_wanted_again(monkeypatch):
+    monkeypatch.setattr(rows_module, "_ENOUGH", 10)
+    K = np.arange(1600.0).reshape(40, 40)
+    rows = Rows(MatrixGram(K), 1e6, np.float64)
+    for start in range(0, 40, 5):
+        rows.fetch(np.arange(start, start + 5))
+    assert rows.evicted == 30  # ten are kept, though all would fit
+    assert not rows.is_full
+    for _ in range(3):
+        for start in range(0, 40, 5):
+            assert np.array_equal(rows.table[rows.fetch(np.arange(start, start + 5))], K[start : start + 5])
+    assert rows.is_held(np.arange(40)).all()  # now they are worth their memory
+    slots = Rows(MatrixGram(K), 1e6, np.float64).fetch(np.arange(40))
+    assert len(set(slots)) == 40  # what is asked for at once has room in any case
 
 
 def test_a_working_set_has_the_worst_pair_and_no_sample_twice(rng):

@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.linalg import hadamard
 
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, as_gram, require_psd, spread_samples
 
@@ -114,3 +115,19 @@ def test_arrays_become_gram_matrices_and_gram_matrices_stay():
 def test_a_kernel_that_is_none_is_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         Kernel(**settings)
+
+
+@pytest.mark.parametrize("rank", [3, 8, 32])
+@pytest.mark.parametrize("least", [0.0, 2.0**-45, 2.0**-38, 2.0**-33])
+def test_what_an_eigenvalue_may_lie_below_zero_is_never_understated(rank, least):
+    """Matrices whose entries are exact: vectors of plus and minus one, eigenvalues of few binary places."""
+    n = 32
+    H = hadamard(n).astype(float)
+    values = np.zeros(n)
+    values[:rank] = 2.0 ** -np.arange(rank).clip(max=3)
+    values[-1] = -least
+    K = H @ np.diag(values) @ H.T / n  # sums of few binary places: no rounding
+    assert (K @ H[:, -1] == values[-1] * H[:, -1]).all()
+    short = require_psd(K)
+    assert short >= least
+    assert short <= least + 1e-11
