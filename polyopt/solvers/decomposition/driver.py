@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Decomposition", "solve_decomposition"]
 
-_WORKING_SET = 512  # samples
+_WORKING_SET, _SMALL_SET, _PART = 512, 256, 8  # samples at most; of few samples so many, or this part of them
 _EASE = 0.1  # a sub-problem is solved to this share of the violation outside it, ...
 _PAIR_STEPS = 8  # ... or by so many pair steps for each of its samples, ...
 _PIVOTS = 1_000  # ... and then by so many changes of an active set
@@ -275,7 +275,7 @@ class Decomposition:
                     continue
             if rows.is_full and self._iteration % _SHRINK_EVERY == 0 and self._set_aside(rise, fall):
                 continue
-            size = min(_WORKING_SET, rows.slots)
+            size = min(_WORKING_SET, rows.slots, max(_SMALL_SET, point.gram.n // _PART))
             chosen = choose(rise, fall, self._last, size, rows.is_held(active), _ENOUGH * violation)
             slots, part, output = rows.fetch(active[chosen]), beta[chosen], g[chosen]
             goal, steps = _EASE * violation, _PAIR_STEPS * size
