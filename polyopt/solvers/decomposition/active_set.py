@@ -36,7 +36,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ActiveSet"]
 
-_RIDGE, _WORST = 1e-11, 1e-2  # of the mean diagonal; raised up to so much where K_FF is singular in rounding
+_RIDGE, _RAISE, _WORST = (
+    1e-11,
+    100.0,
+    1e-2,
+)  # of the mean diagonal; raised, up to so much, where K_FF is singular
 _COLUMNS = 256  # of a factor, between two looks at the clock
 _MORE = 256  # variables that may join before the factor needs more room
 _JOIN, _SHARE = 8, 32  # violators that join after a whole step: so many, or this part of the free variables
@@ -101,9 +105,11 @@ class ActiveSet:
                 )  # fmt: skip
                 self._free = state[:n].copy()
                 self.pivots += taken
-                if end in (_DONE, _STUCK):
-                    return end == _DONE
-                if end == _FULL or clock.is_over or self.pivots >= pivots:
+                if end == _DONE:
+                    return True
+                if end == _STUCK:  # shorter steps in the directions that rounding makes up
+                    self._ridge *= _RAISE
+                if end != _GOING or clock.is_over or self.pivots >= pivots:
                     break
         return False
 
@@ -131,7 +137,7 @@ class ActiveSet:
             else:
                 U[:n, :n] = np.triu(L.T)
                 return True
-            self._ridge *= 100.0
+            self._ridge *= _RAISE
         return False
 
 
