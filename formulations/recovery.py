@@ -81,15 +81,19 @@ def as_costs(C: ArrayLike, n: int, *, hard: bool = False) -> Vector:
     ValueError
         Another shape, a cost that is negative, NaN or (unless `hard`) infinite, or no positive cost at all.
     """
-    asked = f"C must be {'' if hard else 'finite and '}positive (per sample: not all zero), not {C!r}"
+
+    def refused() -> ValueError:
+        kind = "positive" if hard else "finite and positive"
+        return ValueError(f"C must be {kind} (per sample: not all zero), not {C!r}")
+
     try:
         costs = real_array("C", C, finite=not hard)
     except ValueError:
-        raise ValueError(asked) from None
+        raise refused() from None
     if costs.shape not in ((), (1,), (n,)):
         raise ValueError(f"C must be one number or have shape ({n},), not {costs.shape}")
     if (costs < 0).any() or not costs.any():
-        raise ValueError(asked)
+        raise refused()
     return np.broadcast_to(costs, (n,)).copy()
 
 
