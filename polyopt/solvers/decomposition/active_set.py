@@ -41,7 +41,7 @@ _RIDGE, _RAISE, _WORST = (
     100.0,
     1e-2,
 )  # of the mean diagonal; raised, up to so much, where K_FF is singular
-_COLUMNS = 256  # of a factor, between two looks at the clock
+_COLUMNS = 512  # of a factor, between two looks at the clock
 _MORE = 256  # variables that may join before the factor needs more room
 _JOIN, _SHARE = 8, 32  # violators that join after a whole step: so many, or this part of the free variables
 _CHUNK = 1e8  # operations between two looks at the clock
@@ -120,7 +120,7 @@ class ActiveSet:
         """
         n = len(self._free)
         while self._ridge < _WORST:
-            L = self._K[np.ix_(self._free, self._free)].T  # symmetric, and so in LAPACK's order of columns
+            L = self._K.take(self._free, 0).take(self._free, 1).T  # symmetric, and so in LAPACK's order
             L /= self._unit
             L += 1.0
             L[np.diag_indices(n)] += self._ridge
@@ -128,14 +128,15 @@ class ActiveSet:
                 if clock.is_over:
                     return False
                 end = min(start + _COLUMNS, n)
-                L[start:, start:end] -= L[start:, :start] @ L[start:end, :start].T
+                if start:
+                    L[start:, start:end] -= L[start:, :start] @ L[start:end, :start].T
                 corner, failed = dpotrf(L[start:end, start:end], lower=1, clean=1)
                 if failed:
                     break
                 L[start:end, start:end] = corner
                 L[end:, start:end] = dtrsm(1.0, corner, L[end:, start:end], side=1, lower=1, trans_a=1)
             else:
-                U[:n, :n] = np.triu(L.T)
+                U[:n, :n] = L.T  # below its diagonal nothing is read
                 return True
             self._ridge *= _RAISE
         return False
