@@ -160,8 +160,9 @@ class Decomposition:
             ``history`` has records of both, the violation, the kernel rows computed so far, the rows
             found in the cache (hits) and the samples not set aside (active); while some are, the
             objectives are not known (nan). ``status`` is ``OPTIMAL`` only where the violation is within
-            `tol` and the relative gap within ten times `tol` (at most 0.1); where rounding ends the run
-            before, it is ``INACCURATE``, or ``STALLED`` where the relative gap is above 1e-3. A limit, or
+            `tol` and the relative gap within ten times `tol` (at most 0.1), and rounding cannot hide that they
+            are not; where rounding ends the run before, it is ``INACCURATE``, or ``STALLED`` where the
+            relative gap is above 1e-3. A limit, or
             Ctrl-C, keeps the point reached.
         """
         self._clock = Clock(time_limit)
@@ -211,7 +212,7 @@ class Decomposition:
                 continue
             if status is Status.INACCURATE:  # rounding: all that is left is another method
                 self._finish(tol, hurry=True)
-                return Status.OPTIMAL if self._is_optimal(tol) else status
+                return self._end(tol) if self._is_optimal(tol) else status
             if status is not Status.OPTIMAL:
                 return status
             violation = point.violation()
@@ -219,7 +220,7 @@ class Decomposition:
                 distrusted += 1
                 point.refresh() if distrusted <= _REFRESHES else self._go_double()
             elif self._is_optimal(tol):
-                return Status.OPTIMAL
+                return self._end(tol)
             elif over := self._over():
                 return over
             elif violation <= 0.0:  # no pair is left to move, and what remains of the gap is rounding
@@ -234,6 +235,10 @@ class Decomposition:
         """Whether violation and gap are within what the tolerance allows."""
         point = self._point
         return point.violation() <= tol and point.gap() <= min(_GAP * tol, _WIDEST)
+
+    def _end(self, tol: float) -> Status:
+        """What an end within the tolerance is called: optimal, if that can be known."""
+        return Status.OPTIMAL if self._point.doubt() <= min(_GAP * tol, _WIDEST) else Status.INACCURATE
 
     def _over(self) -> Status | None:
         if self._iteration >= self._limit:

@@ -171,6 +171,11 @@ class Point:
         """The violation that double precision cannot tell from none: outputs sum up terms of this size."""
         return 4.0 * float(np.finfo(float).eps * np.abs(self.beta).sum() * self.diagonal.max())
 
+    def doubt(self) -> float:
+        """What rounding of the outputs leaves open of the optimum, relatively, at the multipliers' price."""
+        paid = float(np.abs(self.beta).sum()) * self.rounding() / 4.0
+        return paid / max(abs(self.values()["objective"]), np.finfo(float).tiny)
+
     def is_trusted(self, tol: float, gap: float = np.inf) -> bool:
         """Whether rounding in g is too small to matter within `tol`, measured on some samples.
 
