@@ -1,10 +1,10 @@
 """From one solver's answer to the program's: who is asked next, and which point is kept.
 
-A solver's "optimal" at the first asking is taken. An answer that falls short ("inaccurate", a limit of the
-solver's own, a failure) is not the last word: the solver is asked again with other settings, and then the
-next one that can solve the program. From there on no solver's word counts. Every point is measured by its
-own optimality conditions (:mod:`formulations.optimality`), the best is kept, and it is called optimal where
-these hold.
+A solver's "optimal" at the first asking is taken, but for HiGHS's of a quadratic program, which is measured.
+An answer that falls short ("inaccurate", a limit of the solver's own, a failure) is not the last word: the
+solver is asked again with other settings, and then the next one that can solve the program. From there on no
+solver's word counts. Every point is measured by its own optimality conditions
+(:mod:`formulations.optimality`), the best is kept, and it is called optimal where these hold.
 
 A caller who gives options of a solver, or a limit that is reached, gets what that solver left.
 """
@@ -30,6 +30,7 @@ __all__ = ["solve"]
 # Of the worst optimality condition, relative. Up to the first a point is optimal, as certificates hold it to
 # by default, and no other solver is asked; up to the second the solver is not asked again.
 _OPTIMAL, _SHARP = 1e-6, 1e-7
+_DOUBTED = (("HIGHS", "QP"),)  # whose "optimal" may be far from that
 _RULED_OUT = (Status.INFEASIBLE, Status.UNBOUNDED)
 _LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
 
@@ -134,11 +135,15 @@ class _Run:
         )
         if asked and self.verdict is not None:
             return False
-        first = not self.tried and number == 0
-        if self.as_told or (found.status is Status.OPTIMAL and first):
+        first = not self.tried and number == 0 and found.status is Status.OPTIMAL
+        doubted = (name.upper(), self.program.kind) in _DOUBTED
+        if self.as_told or (first and not doubted):
             self._keep(found, 0.0, number)
             return True
         shortfall = conditions(self.program, found.primal, found.duals).shortfall
+        if first and shortfall <= _OPTIMAL:
+            self._keep(found, shortfall, number)
+            return True
         if self.best is None or shortfall < self.shortfall:
             if not asked:
                 ended = Status.INACCURATE if found.status is Status.OPTIMAL else found.status

@@ -184,6 +184,21 @@ def test_a_solver_that_fails_is_replaced_and_named(blobs, monkeypatch):
     assert np.isnan(only.objective)
 
 
+def test_highs_is_not_taken_at_its_word_on_a_quadratic_program(blobs, monkeypatch):
+    """It calls points optimal whose gradient is off by 1e-5: they are measured, and it is asked again."""
+
+    def poor(found):
+        return replace(inaccurate(found, 1e-3), status=Status.OPTIMAL)
+
+    X, y = blobs
+    asked = scripted(monkeypatch, lambda n, found: poor(found) if n == 1 else found)
+    solution = svm.kernel_dual(X @ X.T, y, 1.0).solve("HIGHS")
+    assert [solver for solver, *_ in asked] == ["HIGHS", "HIGHS"]
+    assert (solution.status, solution.solver) == (Status.OPTIMAL, "highs, asked 2 times")
+    asked.clear()
+    assert svm.kernel_dual(X @ X.T, y, 1.0).solve("CLARABEL").solver == "clarabel"
+
+
 def test_an_inaccurate_answer_is_asked_for_again(blobs, monkeypatch):
     program = svm.primal(*blobs)
     true = program.solve()
