@@ -292,6 +292,30 @@ def test_an_active_set_goes_on_where_it_was_left(overlapping):
 # -- the loop ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("scale", [1e-25, 1e20, 1e33])
+def test_pairs_of_like_samples_stay_in_the_range_of_numbers(scale, rng):
+    """Their curvature is all rounding in the scale of the kernel, and past the bound no kink ends a step."""
+    n = 30
+    X = np.sqrt(scale) * (1.0 + 1e-15 * rng.normal(size=(n, 1)))
+    K, y = X @ X.T, np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    solution = solve_decomposition(K, y, np.full(n, 1e-5), 2.0, tol=1e-8, max_iter=200)
+    assert np.isfinite(solution["coef"]).all()
+    assert np.abs(solution["coef"]).max() <= 1.0
+
+
+def test_an_active_set_that_leaves_the_range_of_numbers_is_put_back(overlapping, monkeypatch):
+    gram, y, C = overlapping
+
+    def lost(self, tol, pivots, clock):
+        self._g[:], self._beta[:] = np.nan, np.inf
+        return False
+
+    monkeypatch.setattr(driver.ActiveSet, "run", lost)
+    monkeypatch.setattr(driver, "_PAIR_STEPS", 1)
+    solution = solve_decomposition(gram, y, C, tol=1e-2, max_iter=30)
+    assert np.isfinite([solution.objective, solution.bound, *solution["coef"]]).all()
+
+
 @pytest.fixture
 def overlapping():
     X, y = two_blobs(n=600, separation=0.3)

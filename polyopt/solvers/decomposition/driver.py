@@ -165,7 +165,6 @@ class Decomposition:
             relative gap is above 1e-3. A limit, or Ctrl-C, keeps the point reached.
         """
         self._clock = Clock(time_limit)
-        self._tol = tol
         self._limit = np.inf if max_iter is None else max_iter
         self._iteration = 0
         self._next_probe = _FIRST_PROBE
@@ -215,7 +214,7 @@ class Decomposition:
             if status is not Status.OPTIMAL:
                 return status
             violation = point.violation()
-            if not point.is_trusted(max(aim, tol) if violation > tol else tol, min(_GAP * tol, _WIDEST)):
+            if not point.is_trusted(max(aim, tol) if violation > tol else tol, _widest_gap(tol)):
                 distrusted += 1
                 point.refresh() if distrusted <= _REFRESHES else self._go_double()
             elif self._is_optimal(tol):
@@ -233,11 +232,11 @@ class Decomposition:
     def _is_optimal(self, tol: float) -> bool:
         """Whether violation and gap are within what the tolerance allows."""
         point = self._point
-        return point.violation() <= tol and point.gap() <= min(_GAP * tol, _WIDEST)
+        return point.violation() <= tol and point.gap() <= _widest_gap(tol)
 
     def _end(self, tol: float) -> Status:
         """What an end within the tolerance is called: optimal, if that can be known."""
-        return Status.OPTIMAL if self._point.doubt() <= min(_GAP * tol, _WIDEST) else Status.INACCURATE
+        return Status.OPTIMAL if self._point.doubt() <= _widest_gap(tol) else Status.INACCURATE
 
     def _over(self) -> Status | None:
         if self._iteration >= self._limit:
@@ -479,6 +478,11 @@ class Decomposition:
             solve_time=self._clock.seconds,
             history=tuple(self._history),
         )
+
+
+def _widest_gap(tol: float) -> float:
+    """The relative gap that an optimal point may have."""
+    return min(_GAP * tol, _WIDEST)
 
 
 class _Watch:
