@@ -165,25 +165,27 @@ def best_intercept(g: Vector, y: Vector, C: ArrayLike, B: float = np.inf) -> flo
     B : float
         Bound on the outputs; where no b respects it, the middle of the scores is centred.
     """
-    costs = np.broadcast_to(np.asarray(C, dtype=float), g.shape)
-    hard = np.isinf(costs)
-    if hard.any():  # a hard margin outweighs all soft ones together
+    costs = np.asarray(C, dtype=float)
+    if costs.ndim == 0:
+        costs = np.full(len(g), float(costs))
+    if np.isinf(costs.max(initial=0.0)):  # a hard margin outweighs all soft ones together
+        hard = np.isinf(costs)
         costs = np.where(hard, 1.0 + len(g) * np.where(hard, 0.0, costs).sum(), costs)
     breaks = y - g
-    order = np.argsort(breaks, kind="stable")
-    slope = np.cumsum(costs[order]) - costs[y > 0].sum()
-    rounding = 1e-12 * costs.sum()
-    first = int(np.argmax(slope >= -rounding))
-    low = breaks[order[first]]
+    order = breaks.argsort()
+    positive = float(costs[y > 0].sum())
+    slope = costs[order].cumsum() - positive
+    rounding = 1e-12 * float(costs.sum())
+    first = int((slope >= -rounding).argmax())
+    low = float(breaks[order[first]])
     flat = slope[first] <= rounding
-    high = breaks[order[first + 1]] if flat and first + 1 < len(g) else low
+    high = float(breaks[order[first + 1]]) if flat and first + 1 < len(g) else low
     if flat and not (y > 0).any():  # the minimum is flat from -infinity up to the first breakpoint
-        low = high = breaks[order[0]]
-    b_low, b_high = -B - g.min(), B - g.max()
+        low = high = float(breaks[order[0]])
+    b_low, b_high = float(-B - g.min()), float(B - g.max())
     if b_low > b_high:
-        return float((b_low + b_high) / 2)
-    low, high = np.clip([low, high], b_low, b_high)
-    return float((low + high) / 2)
+        return (b_low + b_high) / 2
+    return (min(max(low, b_low), b_high) + min(max(high, b_low), b_high)) / 2
 
 
 def intercept_interval(

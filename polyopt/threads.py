@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache
-from threading import Lock
+from threading import Lock, local
 from typing import Any, ClassVar, TypeVar
 
-__all__ = ["run_blocks", "thread_count"]
+__all__ = ["blas_held", "run_blocks", "thread_count"]
 
 _Block = TypeVar("_Block")
 _Result = TypeVar("_Result")
@@ -74,16 +74,18 @@ def run_blocks(
             todo.clear()
             raise
 
-    with _one_blas_thread() as count:
+    with blas_held() as count:
         helpers = 0 if cost < _SMALL else min(count, len(todo)) - 1
         if helpers < 1:
-            work()
+            with _inside():
+                work()
             return results
         with ThreadPoolExecutor(helpers, initializer=_limit_own_thread) as pool:
             try:
                 # In the caller's context, which numpy's error state is a part of.
                 futures = [pool.submit(copy_context().run, work) for _ in range(helpers)]
-                work()
+                with _inside():
+                    work()
             except BaseException:
                 todo.clear()
                 raise
@@ -116,18 +118,45 @@ class _Held:
     before: ClassVar[list[int]] = []
 
 
+class _Own(local):
+    """How many threads this thread's next piece of work may use while it holds BLAS to one; or 0."""
+
+    count = 0
+
+
+_own = _Own()
+
+
 @contextmanager
-def _one_blas_thread() -> Iterator[int]:
-    """Limit BLAS to one thread, and give the number of threads there may be instead."""
+def _inside() -> Iterator[None]:
+    """Within a block: what it does in blocks of its own keeps to this thread."""
+    before, _own.count = _own.count, 1
+    try:
+        yield
+    finally:
+        _own.count = before
+
+
+@contextmanager
+def blas_held() -> Iterator[int]:
+    """Limit BLAS to one thread, and give the number of threads there may be instead.
+
+    Around many small pieces of work it is taken once for all of them. They use as many threads as without it.
+    """
+    if _own.count:
+        yield _own.count
+        return
     with _Held.lock:
         count, own = thread_count(), _counts()
         if _Held.pieces == 0:
             _Held.before = own
         _limit_own_thread()
         _Held.pieces += 1
+    _own.count = count
     try:
         yield count
     finally:
+        _own.count = 0
         with _Held.lock:
             _Held.pieces -= 1
             now = _Held.before if _Held.pieces == 0 else [1] * len(own)
@@ -162,6 +191,7 @@ def _set_counts(counts: list[int]) -> None:
 def _after_fork() -> None:
     """In a child process nothing is held: the threads that held it are not there."""
     _Held.lock = Lock()
+    _own.count = 0
     if _Held.pieces:
         _Held.pieces = 0
         _set_counts(_Held.before)

@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from polyopt import threads
-from polyopt.threads import run_blocks, thread_count
+from polyopt.threads import blas_held, run_blocks, thread_count
 
 
 @pytest.fixture
@@ -79,6 +79,26 @@ def test_blas_keeps_to_one_thread_in_every_block_and_has_its_own_again():
         inside = run_blocks(lambda block: blas_threads(), range(4))
         assert all(set(counts) == {1} for counts in inside)
         assert blas_threads() == before
+
+
+def test_blas_held_for_several_pieces_costs_them_no_threads_and_is_let_go(three):
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with blas_held():
+            for _ in range(2):
+                meet = threading.Barrier(3, timeout=60)  # breaks, and raises, unless three are inside at once
+                run_blocks(lambda block, meet=meet: meet.wait(), range(3))
+                assert set(blas_threads()) == {1}
+        assert blas_threads() == before
+
+
+def test_a_block_s_own_blocks_keep_to_its_thread():
+    with threadpool_limits(2, user_api="blas"), blas_held():
+        places = run_blocks(
+            lambda block: {threading.get_ident(), *run_blocks(lambda _: threading.get_ident(), range(9))},
+            range(2),
+        )
+    assert [len(place) for place in places] == [1, 1]
 
 
 def test_pieces_side_by_side_leave_the_limits_as_they_were():

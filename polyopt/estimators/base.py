@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from copy import copy, deepcopy
+from copy import copy
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -174,7 +174,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         pairs = list(combinations(range(len(self.classes_)), 2))
         machine = self._for_pairs(X, weights)
         machine._asked = machine.get_params(deep=False)
-        machines = [deepcopy(machine) for _ in pairs]
+        machines = [copy(machine) for _ in pairs]
         if getattr(self, "warm_start", False) and len(getattr(self, "estimators_", ())) == len(pairs):
             kept = {"_asked", *machine._asked}
             for machine, last in zip(machines, self.estimators_, strict=True):
