@@ -49,10 +49,11 @@ __all__ = [
     "spread_samples",
     "stream",
     "strips",
+    "weighted",
 ]
 
 _DENSE_ROWS = 64  # rows of a sparse block that are multiplied at once: their dense copy stays in cache
-_IN_CACHE = 1 << 14  # entries of which two passes are made while they are in cache
+_TILE = 256  # rows of a tile, and columns in double precision: half a megabyte
 _CHUNK = 2048  # rows of a product that is streamed
 _BLOCK, _LEAST_ROWS = (
     1_000_000,
@@ -130,18 +131,10 @@ class Kernel:
 
 def _exponentials(T: NDArray[Any], columns: slice) -> None:
     """``exp(min(t, 0))`` of these columns, in place."""
-    if T.dtype == np.float32 and T.flags.c_contiguous:
-        from polyopt.operands import exponentials
+    from polyopt.operands import double_exponentials, exponentials
 
-        first, last, _ = columns.indices(T.shape[1])
-        exponentials(T, first, last)
-        return
-    part = T[..., columns]
-    rows = max(1, _IN_CACHE // max(part[:1].size, 1))
-    for start in range(0, len(part), rows):
-        some = part[start : start + rows]
-        np.minimum(some, 0.0, out=some)
-        np.exp(some, out=some)
+    first, last, _ = columns.indices(T.shape[1])
+    (exponentials if T.dtype == np.float32 else double_exponentials)(T, first, last)
 
 
 class Panel(Protocol):
@@ -170,7 +163,12 @@ class Gram(Protocol):
         """Error e, sizes s (n,): ``|K_ij - its true value| <= e s_i s_j``, ``|K_ij| <= s_i s_j``; float64."""
 
 
-def stream(gram: Gram, coefficients: Vector, dtype: DTypeLike = np.float64) -> Vector:
+def stream(
+    gram: Gram,
+    coefficients: Vector,
+    dtype: DTypeLike = np.float64,
+    tick: Callable[[], None] | None = None,
+) -> Vector:
     """``K coefficients`` from blocks, only the columns that count being computed.
 
     Parameters
@@ -181,14 +179,43 @@ def stream(gram: Gram, coefficients: Vector, dtype: DTypeLike = np.float64) -> V
         The vector.
     dtype : dtype
         Precision of the kernel values.
+    tick : callable, optional
+        As in :func:`weighted`.
     """
     support = np.flatnonzero(coefficients)
-    product = np.zeros(gram.n)
-    if len(support):
-        panel, weights = gram.panel(support, dtype), coefficients[support].astype(dtype)
-        for rows in strips(np.arange(gram.n), len(support)):
-            product[rows] = panel.rows(rows) @ weights
-    return product
+    if not len(support):
+        return np.zeros(gram.n)
+    return weighted(gram.panel(support, dtype), np.arange(gram.n), coefficients[support], tick)
+
+
+def weighted(
+    panel: Panel, samples: Samples, weights: Vector, tick: Callable[[], None] | None = None
+) -> Vector:
+    """``K[samples, columns] weights`` by blocks, shape (samples,).
+
+    Parameters
+    ----------
+    panel : Panel
+        A server of these columns.
+    samples : ndarray of int
+        The rows.
+    weights : ndarray of shape (columns,)
+        The weights.
+    tick : callable, optional
+        Called before every block; what it raises ends the work.
+    """
+    tick = tick or _go_on
+    if isinstance(panel, _SamplePanel) and panel.is_dense:
+        return panel.weighted(samples, weights, tick)
+    found = np.empty(len(samples))
+    for at in strips(np.arange(len(samples)), len(weights)):
+        tick()
+        found[at] = panel.rows(samples[at]) @ weights
+    return found
+
+
+def _go_on() -> None:
+    """Nothing ends the work."""
 
 
 def square(gram: Gram, samples: Samples) -> Vector:
@@ -392,6 +419,13 @@ class SampleGram:
         self.far_out = np.flatnonzero(kernel.gamma * self._squares >= _SINGLE_EXPONENT)
         self._careful = False
 
+    def part(self, samples: Samples) -> SampleGram:
+        """The same for some of the samples, as others see it: far from the middle by the same kernel."""
+        centre = None if self.is_sparse or self.kernel.name == "rbf" else self._middle
+        found = SampleGram(self.X[samples], self.kernel, centre)
+        found._careful = self._careful
+        return found
+
     def careful(self, *, always: bool = False) -> SampleGram:
         """The same, with the RBF kernel's distances by differences where that costs little, or always."""
         twin = copy.copy(self)
@@ -433,12 +467,14 @@ class SampleGram:
             # The exponent -t is off by its own share, and t exp(-t) is at most 1/e.
             error = terms if careful else self._exponent_error(self._squares)
             return error + 8 * unit, self.sizes(self._squares)
-        squares = self.square_norms(self.X)
-        if name == "linear":
-            return 2 * terms, self.sizes(squares)
-        if name == "sigmoid":
-            return 2 * terms + 8 * unit, self.sizes(squares)
-        return (self.kernel.degree + 1) * terms, self.sizes(squares)
+        return self.product_error(self.X.shape[1], unit), self.sizes(self.square_norms(self.X))
+
+    def product_error(self, roundings: int, unit: float) -> float:
+        """As :meth:`entry_error`, of kernels other than RBF, for products of so many roundings each."""
+        terms = (roundings + 8) * unit
+        if self.kernel.name == "linear":
+            return 2 * terms
+        return 2 * terms + 8 * unit if self.kernel.name == "sigmoid" else (self.kernel.degree + 1) * terms
 
     def sizes(self, squares: Vector) -> Vector:
         """Sizes of points with these squared norms, in the sense of :meth:`entry_error`."""
@@ -507,11 +543,16 @@ class SampleGram:
         squares = self.square_norms(Z) if self.kernel.name == "rbf" else np.zeros(0)
         if self.kernel.name == "rbf" and (self._careful or self._loses(squares)):
             return self.kernel.finish(self.differences(Z, points, every))
+        from polyopt.sparse_products import multiply_turned
+
         right = self.operand(every, np.dtype(float), left=False)
         K = np.empty((len(points), self.n))
-        for part in chunks(points, _DENSE_ROWS if self.is_sparse else _CHUNK):
+        for part in chunks(points):
             left = self.operand(part, np.dtype(float), left=True, of=(Z, squares))
-            K[part] = (right @ left.toarray().T).T if self.is_sparse else left @ right.T
+            if self.is_sparse:
+                multiply_turned(right, left, K[part[0] : part[-1] + 1])
+            else:
+                K[part] = left @ right.T
         return self.kernel.finish(K)
 
     def differences(self, Z: Any, points: Samples, columns: Samples) -> Vector:
@@ -531,18 +572,25 @@ class SampleGram:
         return exponents
 
     def operand(
-        self, rows: Samples, dtype: np.dtype[Any], *, left: bool, of: tuple[Any, Vector] | None = None
+        self,
+        rows: Samples,
+        dtype: np.dtype[Any],
+        *,
+        left: bool,
+        of: tuple[Any, Vector] | None = None,
+        bare: bool = False,
     ) -> Any:
         """Samples with the columns appended that make the product the kernel's argument.
 
-        `of` gives other points, and for the RBF kernel their squared norms, in place of the samples.
+        `of` gives other points, and for the RBF kernel their squared norms, in place of the samples. A bare
+        operand has no norms: the product is 2γ x'z for the RBF kernel.
         """
         X, squares = (self.X, self._squares) if of is None else of
         name, gamma, coef0 = self.kernel.name, self.kernel.gamma, self.kernel.coef0
         scale = 1.0 if name == "linear" else float(np.sqrt(2.0 * gamma if name == "rbf" else gamma))
         extra: list[Any] = []
         if name == "rbf":
-            extra = [np.ones(len(rows)), -gamma * squares[rows]]
+            extra = [] if bare else [np.ones(len(rows)), -gamma * squares[rows]]
         elif name != "linear" and coef0 != 0.0:
             constant = np.sqrt(abs(coef0)) * np.ones(len(rows))
             extra = [-constant if left and coef0 < 0 else constant]
@@ -608,11 +656,12 @@ class _SamplePanel:
         left, right, finish = self._left(samples), self._right, self._gram.kernel.finish
         cost = float(count) * width * (self._gram.width + 8)
         if sp.issparse(left):
+            from polyopt.sparse_products import multiply_turned
 
             def some_rows(start: int) -> None:
-                part = slice(start, start + _DENSE_ROWS)
-                out[part] = (right @ left[part].toarray().T).T
-                finish(out[part])
+                rows = out[start : start + _DENSE_ROWS]
+                multiply_turned(right, left[start : start + _DENSE_ROWS], rows)
+                finish(rows)
 
             run_blocks(some_rows, range(0, count, _DENSE_ROWS), cost)
         else:
@@ -629,6 +678,36 @@ class _SamplePanel:
             exponents = self._gram.differences(self._gram.X, samples[far], self._columns)
             out[far] = self._gram.kernel.finish(exponents)
         return out
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the samples are."""
+        return not sp.issparse(self._right)
+
+    def weighted(self, samples: Samples, weights: Vector, tick: Callable[[], None]) -> Vector:
+        """``K[samples, columns] weights``, by tiles that do not leave the processor's cache."""
+        right, finish, size = self._right, self._gram.kernel.finish, self._dtype.itemsize
+        found, factors = np.empty(len(samples)), weights.astype(self._dtype)
+
+        def some_rows(start: int) -> None:
+            tick()
+            left = self._left(samples[start : start + _TILE])
+            space = np.empty(len(left) * _TILE * 8 // size, dtype=self._dtype)
+            total = np.zeros(len(left))
+            for first in range(0, len(right), _TILE * 8 // size):
+                some = right[first : first + _TILE * 8 // size]
+                values = space[: len(left) * len(some)].reshape(len(left), len(some))
+                np.matmul(left, some.T, out=values)
+                total += finish(values) @ factors[first : first + len(some)]
+            found[start : start + len(left)] = total
+
+        cost = float(len(samples)) * len(right) * (self._gram.width + 8)
+        run_blocks(some_rows, range(0, len(samples), _TILE), cost)
+        far = self._far_among(samples)
+        for part in strips(far, len(right)):
+            exponents = self._gram.differences(self._gram.X, samples[part], self._columns)
+            found[part] = self._gram.kernel.finish(exponents) @ weights
+        return found
 
     def _far_among(self, samples: Samples) -> Samples:
         """Which of these are so far out that single precision would lose their exponents."""

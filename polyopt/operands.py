@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,18 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
-__all__ = ["count_filled", "distances", "exponentials", "fill", "pack", "square_norms", "weigh"]
+__all__ = [
+    "count_filled",
+    "distances",
+    "double_exponentials",
+    "double_gaussians",
+    "exponentials",
+    "fill",
+    "pack",
+    "single_gaussians",
+    "square_norms",
+    "weigh",
+]
 
 
 @njit(cache=True, nogil=True)
@@ -105,6 +117,26 @@ def _as_number(context: Any, bits: Any) -> Any:
     return types.float32(types.int32), generate
 
 
+@intrinsic
+def _as_long(context: Any, number: Any) -> Any:
+    """The bits of a float64, as an int64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(types.int64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic
+def _as_double(context: Any, bits: Any) -> Any:
+    """The float64 that has these bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(types.float64))
+
+    return types.float64(types.int64), generate
+
+
 # Adding 1.5 * 2^23 rounds a number to an integer, which then stands in the sum's last bits.
 _ROUNDER = np.float32(12582912.0)
 _PER_LOG_2 = np.float32(1.44269504088896)
@@ -116,6 +148,41 @@ _P5, _P4, _P3 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.flo
 _P2, _P1, _P0 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
 
 
+# The same in double precision: 1.5 * 2^52, log(2) in two parts, and Taylor's series, its rest below 1e-17.
+_ROUNDER_2, _PER_LOG_2_2, _LEAST_2 = 6755399441055744.0, 1.4426950408889634, -700.0
+_HIGH, _LOW = 0.6931471803691238, 1.9082149292705877e-10
+_T = tuple(1.0 / math.factorial(k) for k in range(14))
+
+
+@njit(inline="always")
+def _double(t: float) -> Any:
+    """``exp(min(t, 0))`` of a float64."""
+    t = t if t < 0.0 else 0.0
+    t = t if t > _LEAST_2 else _LEAST_2
+    shifted = t * _PER_LOG_2_2 + _ROUNDER_2
+    power = shifted - _ROUNDER_2
+    r = (t - power * _HIGH) - power * _LOW
+    s = r * r
+    p = ((_T[13] * r + _T[12]) * r + _T[11]) * r + _T[10]
+    p = (((p * r + _T[9]) * r + _T[8]) * r + _T[7]) * r + _T[6]
+    p = (((p * r + _T[5]) * r + _T[4]) * r + _T[3]) * r + _T[2]
+    scale = _as_double((_as_long(shifted) << np.int64(52)) + np.int64(0x3FF0000000000000))
+    return (p * s + r + 1.0) * scale
+
+
+@njit(inline="always")
+def _single(t: Any) -> Any:
+    """``exp(min(t, 0))`` of a float32."""
+    t = t if t < _ZERO else _ZERO
+    t = t if t > _LEAST else _LEAST
+    shifted = t * _PER_LOG_2 + _ROUNDER
+    power = shifted - _ROUNDER
+    r = (t - power * _LOG_2) - power * _LOG_2_REST
+    p = ((((_P5 * r + _P4) * r + _P3) * r + _P2) * r + _P1) * r + _P0
+    scale = _as_number((_as_bits(shifted) << np.int32(23)) + np.int32(0x3F800000))
+    return (p * (r * r) + r + _ONE) * scale
+
+
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def exponentials(T: NDArray[np.float32], first: int, last: int) -> None:
     """``exp(min(t, 0))`` of these columns, in place, to 2 units in the last place down to exp(-87).
@@ -125,19 +192,43 @@ def exponentials(T: NDArray[np.float32], first: int, last: int) -> None:
     for i in range(T.shape[0]):
         row = T[i, first:last]
         for j in range(len(row)):
-            t = row[j]
-            t = t if t < _ZERO else _ZERO
-            t = t if t > _LEAST else _LEAST
-            shifted = t * _PER_LOG_2 + _ROUNDER
-            power = shifted - _ROUNDER
-            r = (t - power * _LOG_2) - power * _LOG_2_REST
-            p = ((((_P5 * r + _P4) * r + _P3) * r + _P2) * r + _P1) * r + _P0
-            scale = _as_number((_as_bits(shifted) << np.int32(23)) + np.int32(0x3F800000))
-            row[j] = (p * (r * r) + r + _ONE) * scale
+            row[j] = _single(row[j])
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def double_exponentials(T: NDArray[np.float64], first: int, last: int) -> None:
+    """As :func:`exponentials`, in double precision, down to exp(-700)."""
+    for i in range(T.shape[0]):
+        row = T[i, first:last]
+        for j in range(len(row)):
+            row[j] = _double(row[j])
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def single_gaussians(
+    products: NDArray[np.float32], own: NDArray[np.float32], others: NDArray[np.float32]
+) -> None:
+    """``exp(min(p_ij - others_j - own_i, 0))`` in place, as exact as :func:`exponentials`."""
+    for i in range(len(products)):
+        row, mine = products[i], own[i]
+        for j in range(len(row)):
+            row[j] = _single((row[j] - others[j]) - mine)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def double_gaussians(products: NDArray[np.float64], own: Vector, others: Vector) -> None:
+    """``exp(min(p_ij - others_j - own_i, 0))`` in place, to 2 units in the last place down to exp(-700).
+
+    What is smaller becomes exp(-700), 1e-304.
+    """
+    for i in range(len(products)):
+        row, mine = products[i], own[i]
+        for j in range(len(row)):
+            row[j] = _double((row[j] - others[j]) - mine)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
-def weigh(T: NDArray[np.float32], coef: Vector, sums: Vector, sizes: Vector) -> None:
+def weigh(T: NDArray[Any], coef: Vector, sums: Vector, sizes: Vector) -> None:
     """Add ``Σ_j t_ij c_j`` to the sums and ``Σ_j |t_ij c_j|`` to the sizes, in double precision."""
     for i in range(T.shape[0]):
         row, total, size = T[i], 0.0, 0.0

@@ -18,13 +18,16 @@ ROOTS = {"formulations": Path(formulations.__path__[0]), "polyopt": Path(polyopt
 FLOORS = [
     ("formulations",),
     (
+        "polyopt.bounded",
         "polyopt.datasets",
         "polyopt.kernels",
         "polyopt.operands",
         "polyopt.lanes",
+        "polyopt.parts",
         "polyopt.polytope",
         "polyopt.rows",
         "polyopt.scoring",
+        "polyopt.sparse_products",
         "polyopt.threads",
     ),
     ("polyopt.certificates",),

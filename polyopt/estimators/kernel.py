@@ -36,8 +36,8 @@ _SAME = 1e-12  # of a variance that is all rounding of the mean, what may remain
 
 
 _PREDICTED = 1 << 14  # points whose labels are decided at once, so that their scores fit
-_TRIED = 1 << 10  # points on which single precision is tried, ...
-_ENOUGH = 0.75  # ... and the share of them whose labels it must leave no doubt of
+_TRIED = 1 << 10  # points on which a precision is tried, ...
+_ENOUGH = 0.5  # ... and the share of them whose labels it must leave no doubt of
 
 
 class _Machine(NamedTuple):
@@ -105,11 +105,18 @@ def _variance(X: Any, weights: NDArray[Any]) -> float:
     return 0.0 if abs(found) <= _SAME * spread < np.inf else found
 
 
+def _rows(X: Any, points: NDArray[np.intp]) -> Any:
+    """These rows; without a copy where they lie side by side."""
+    if len(points) and points[-1] - points[0] == len(points) - 1:
+        return X[points[0] : points[-1] + 1]
+    return X[points]
+
+
 class KernelClassifier(PairwiseClassifier):
     """Base of the classifiers with a kernel; a fit sets ``gamma_`` before it asks for the kernel.
 
-    Scores are in double precision. Labels need no more than signs: they are taken in single precision
-    where its error cannot change them, and in double precision for the other samples.
+    Scores are in double precision. Labels need no more than signs: they are taken from faster scores with
+    bounds on their errors where these cannot change them, and in double precision for the other samples.
     """
 
     _scored_dtypes: ClassVar[Any] = [np.float64, np.float32]
@@ -175,24 +182,35 @@ class KernelClassifier(PairwiseClassifier):
         return prepared.scorer.scores(X) + prepared.intercepts
 
     def _labels(self, X: Any) -> NDArray[np.intp]:
-        prepared = self._prepare()
-        if prepared is None or not prepared.scorer.is_worth_bounding(X):
+        prepared, left = self._prepare(), np.arange(X.shape[0])
+        if prepared is None:
             return super()._labels(X)
         labels = np.empty(X.shape[0], dtype=np.intp)
-        sure = np.zeros(X.shape[0], dtype=bool)
-        tried = slice(0, _TRIED)
-        labels[tried], sure[tried] = self._certain_labels(X[tried], prepared)
-        if sure[tried].mean() >= _ENOUGH:
-            for start in range(_TRIED, X.shape[0], _PREDICTED):
-                part = slice(start, start + _PREDICTED)
-                labels[part], sure[part] = self._certain_labels(X[part], prepared)
-        for rest in chunks(np.flatnonzero(~sure), _PREDICTED):
-            labels[rest] = super()._labels(X[rest])
+        for dtype in prepared.scorer.precisions(X):
+            if len(left):
+                left = self._decide(X, left, labels, prepared, dtype)
+        for rest in chunks(left, _PREDICTED):
+            labels[rest] = super()._labels(_rows(X, rest))
         return labels
 
-    def _certain_labels(self, X: Any, prepared: _Prepared) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Labels by single precision, and of which of them its error leaves no doubt."""
-        scores, errors = prepared.scorer.bounded_scores(X)
+    def _decide(
+        self, X: Any, points: NDArray[np.intp], labels: NDArray[np.intp], prepared: _Prepared, dtype: Any
+    ) -> NDArray[np.intp]:
+        """Give labels to points whose labels are certain in one precision; the others are returned."""
+        unsure, parts = [], [points[:_TRIED], *chunks(points[_TRIED:], _PREDICTED)]
+        for number, part in enumerate(parts):
+            found, sure = self._certain_labels(_rows(X, part), prepared, dtype)
+            labels[part] = found
+            unsure.append(part[~sure])
+            if number == 0 and sure.mean() < _ENOUGH:
+                return np.concatenate([*unsure, *parts[1:]])
+        return np.concatenate(unsure)
+
+    def _certain_labels(
+        self, X: Any, prepared: _Prepared, dtype: Any = np.float32
+    ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Labels by one precision, and of which of them its error leaves no doubt."""
+        scores, errors = prepared.scorer.bounded_scores(X, dtype)
         scores += prepared.intercepts
         errors += 4 * np.finfo(float).eps * (np.abs(scores) + np.abs(prepared.intercepts))
         if self._is_binary:

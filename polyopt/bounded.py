@@ -1,0 +1,198 @@
+"""Scores of kernel expansions that come with bounds on their errors, by products of one precision.
+
+With an RBF kernel, u the unit of the precision and v that of double precision, every exponent is taken as
+``2γ x'z - γ‖x‖² - γ‖z‖²``. Where a term of the product goes through r roundings, its error is at most
+``ε = ((r + 12) u + (m + 8) v) γ (‖x‖² + ‖z‖²)``: the operands, the product, the norms and the differences.
+The kernel's value is then off by at most expm1(ε) of what is found, and by its own rounding.
+
+Samples are taken in the order of their norms, by tiles in which the squares differ by no more than a factor
+of 4 where they are large: the bound of a tile goes by its own largest norm, and is weighed with the values
+found in it. A few samples far out, whose values are next to nothing elsewhere, thus cost other points little.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyopt.operands import double_gaussians, single_gaussians, weigh
+from polyopt.parts import SAMPLES, Part, join, point_blocks, room_for, totals
+from polyopt.sparse_products import SparseRight, roundings
+from polyopt.threads import run_blocks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.kernels import SampleGram
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Bounded"]
+
+_DOUBLE = 2.0**-53  # rounding of double precision
+_TERMS = 128  # that are summed at once in single precision, so that fewer roundings add up
+_TINY, _LOST = (
+    1e-30,
+    1e-37,
+)  # more than what is lost below the range of single precision, of a value and a term
+_SMALL = 1.0  # γ‖x‖², below which it does not matter to a bound
+_MORE = 1.02  # what products of roundings add to their sum
+
+
+class Bounded:
+    """Kernel expansions, prepared for scores in one precision.
+
+    Parameters
+    ----------
+    gram : SampleGram
+        The samples x_j of all expansions, with their kernel: a named one.
+    parts : list of Part
+        Their coefficients; those that no part gives are 0.
+    count : int
+        Number of expansions.
+    dtype : {float32, float64}
+        The precision; float64 is for RBF kernels.
+    """
+
+    def __init__(self, gram: SampleGram, parts: list[Part], count: int, dtype: Any):
+        self._gram, self._count, self._dtype = gram, count, np.dtype(dtype)
+        self._is_rbf, self._unit = gram.kernel.name == "rbf", float(np.finfo(dtype).eps) / 2
+        self._summed = _TERMS if self._dtype == np.float32 else SAMPLES
+        norms = gram.kernel.gamma * gram.square_norms(gram.X) if self._is_rbf else np.zeros(gram.n)
+        order, self._tiles, start = [], [], 0
+        for part in parts:
+            by_norm = np.argsort(norms[part.start : part.stop], kind="stable")
+            order.append(part.start + by_norm)
+            ends = _ends(norms[order[-1]])
+            for first, last in zip([0, *ends[:-1]], ends, strict=True):
+                self._tiles.append(
+                    Part(start + first, start + last, part.columns, part.coef[by_norm[first:last]])
+                )
+            start += len(by_norm)
+        self._order = np.concatenate(order)
+        self._norms = norms[self._order]
+        right = gram.operand(self._order, self._dtype, left=False, bare=True)
+        self._right: Any = SparseRight(right) if gram.is_sparse else right
+
+    def scores(self, Z: Any, cost: float) -> tuple[Array, Array]:
+        """The scores of points and bounds on their errors, inf where there is none, (t, expansions) each."""
+        found = run_blocks(lambda points: self._block(Z[points]), point_blocks(Z.shape[0]), cost)
+        scores, errors = (join([block[k] for block in found], self._count) for k in (0, 1))
+        is_known = np.isfinite(scores) & np.isfinite(errors)  # neither is where numbers overflow
+        return scores, np.where(is_known, errors, np.inf)
+
+    def _block(self, Z: Any) -> tuple[Array, Array]:
+        """The scores of a block of points and their errors, (expansions, points) each."""
+        gram, every = self._gram, np.arange(Z.shape[0])
+        Z = gram.alike(Z) if gram.is_sparse else np.ascontiguousarray(gram.alike(Z))
+        squares = gram.square_norms(Z)
+        scores, errors = np.zeros((2, self._count, len(every)))
+        space, spare = np.empty((2, len(every) * SAMPLES), dtype=self._dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            left = gram.operand(every, self._dtype, left=True, of=(Z, squares), bare=True)
+            sparse_room = self._right.room() if gram.is_sparse else None
+            own = gram.kernel.gamma * squares
+            for tile, coef in zip(self._tiles, self._coefs, strict=True):
+                values = room_for(space, len(every), tile)
+                if gram.is_sparse:
+                    self._right.multiply(left, tile.start, tile.stop, values, sparse_room)
+                else:
+                    self._multiply(left, self._right[tile.start : tile.stop], values, spare)
+                self._finish(values, own, self._norms[tile.start : tile.stop])
+                in_tile = np.zeros((len(tile.columns), len(every)))
+                if len(tile.columns) == 1:
+                    weigh(values, tile.coef[:, 0], scores[tile.columns[0]], in_tile[0])
+                else:
+                    self._weigh(values, coef, tile.columns, scores, in_tile)
+                if self._is_rbf:
+                    in_tile *= self._share(own, tile)
+                errors[tile.columns] += in_tile
+            return scores, self._errors(errors, squares)
+
+    def _multiply(self, left: Any, right: Any, out: Any, spare: Any) -> None:
+        """``left right'`` of dense samples, from parts of so few terms each."""
+        width, spare = self._width, spare[: out.size].reshape(out.shape)
+        np.matmul(left[:, :width], right[:, :width].T, out=out)
+        for start in range(width, left.shape[1], width):
+            part = slice(start, start + width)
+            np.matmul(left[:, part], right[:, part].T, out=spare)
+            np.add(out, spare, out=out)
+
+    def _finish(self, values: Any, own: Array, others: Array) -> None:
+        """The kernel from the product, in place."""
+        if not self._is_rbf:
+            self._gram.kernel.finish(values)
+        elif self._dtype == np.float32:
+            single_gaussians(values, own.astype(np.float32), others.astype(np.float32))
+        else:
+            double_gaussians(values, own, others)
+
+    def _weigh(self, values: Any, coef: Any, columns: Any, scores: Array, sizes: Array) -> None:
+        """Add a tile's terms to the scores of several expansions, and their absolute values to the sizes."""
+        for start in range(0, values.shape[1], self._summed):
+            part = slice(start, start + self._summed)
+            found = coef[:, part] @ values[:, part].T
+            scores[columns] += found[: len(columns)]
+            sizes += found[len(columns) :]
+
+    def _share(self, own: Array, tile: Part) -> Array:
+        """Which share of a tile's values they may be off by, for every point."""
+        m = self._gram.X.shape[1]
+        per_norm = (self._roundings + 12) * self._unit + (m + 8) * _DOUBLE
+        exponent = _MORE * per_norm * (own + self._norms[tile.stop - 1]) + _TINY
+        grown = 1.01 * exponent if exponent.max(initial=0.0) < 0.01 else np.expm1(exponent)
+        return _MORE * (grown + self._rounding(tile))
+
+    def _rounding(self, tile: Part) -> float:
+        """The share of its own that a term may be off by: the exponential, the coefficient, the sums."""
+        summed = self._summed if len(tile.columns) > 1 else 0
+        return (summed + 6) * self._unit + (self._gram.n + 16) * _DOUBLE
+
+    def _errors(self, found: Array, squares: Array) -> Array:
+        """The bounds, from what the tiles gave to them."""
+        reach = self._reach[:, None]
+        if self._roundings * self._unit > _MORE - 1.01:  # so many that they multiply
+            return np.full(found.shape, np.inf)
+        if self._is_rbf:
+            return found + _TINY * reach + _LOST * self._gram.n
+        entry = self._gram.product_error(self._roundings, 2 * self._unit)
+        rounding = max(self._rounding(tile) for tile in self._tiles)
+        return _MORE * (entry + rounding) * (reach + _TINY) * self._gram.sizes(squares) + _LOST * self._gram.n
+
+    @property
+    def _width(self) -> int:
+        """Terms of a dense product that are summed at once."""
+        width = max(self._right.shape[1], 1)
+        return -(-width // -(-width // _TERMS)) if self._dtype == np.float32 else width
+
+    @property
+    def _roundings(self) -> int:
+        """How many roundings a term of a product goes through."""
+        if self._gram.is_sparse:
+            return roundings(self._right.longest)
+        return self._width + self._right.shape[1] // self._width + 1
+
+    @cached_property
+    def _reach(self) -> Array:
+        """``Σ_j |c_jp| s_j`` of every expansion."""
+        sizes = np.ones(self._gram.n)
+        if not self._is_rbf:
+            sizes = self._gram.sizes(self._gram.square_norms(self._gram.X))[self._order]
+        return totals(self._tiles, sizes, self._count)
+
+    @cached_property
+    def _coefs(self) -> list[Any]:
+        """Of every tile, coefficients and their absolute values side by side."""
+        return [np.vstack([tile.coef.T, np.abs(tile.coef.T)]).astype(self._dtype) for tile in self._tiles]
+
+
+def _ends(norms: Array) -> list[int]:
+    """Where tiles end of samples in the order of these norms."""
+    ordinary, ends, start = max(float(np.median(norms)), _SMALL) if len(norms) else _SMALL, [], 0
+    while start < len(norms):
+        alike = np.searchsorted(norms, 4.0 * max(float(norms[start]), ordinary), side="right")
+        start = min(start + SAMPLES, int(alike))
+        ends.append(start)
+    return ends

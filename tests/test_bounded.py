@@ -1,0 +1,249 @@
+"""Scores with bounds: no error is above its bound, far-out samples cost others little, labels are exact."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import make_blobs
+
+from polyopt import SVM, scoring, threads
+from polyopt.kernels import Kernel, SampleGram
+from polyopt.operands import double_gaussians, single_gaussians
+from polyopt.scoring import Part, Scorer
+from polyopt.sparse_products import SparseRight, multiply_turned
+
+PRECISIONS = [np.float32, np.float64]
+
+
+def ordinary(rng, count, m):
+    return rng.normal(size=(count, m))
+
+
+def far_out(rng, count, m):
+    """A few samples lie up to 1,000 times as far out as the others."""
+    X = rng.normal(size=(count, m))
+    X[:: count // 9] *= np.geomspace(3.0, 1000.0, len(X[:: count // 9]))[:, None]
+    return X[rng.permutation(count)]
+
+
+def badly_scaled(rng, count, m):
+    """Columns over six decades, and a mean that is far from zero."""
+    return (5.0 + rng.normal(size=(count, m))) * np.geomspace(1e-3, 1e3, m) / 1e3 * np.sqrt(m)
+
+
+def rare(rng, count, m):
+    """Most entries are zero, of a sample and of a column."""
+    return np.where(rng.random((count, m)) < rng.random(m) ** 4, rng.normal(size=(count, m)), 0.0)
+
+
+DATA = [ordinary, far_out, badly_scaled, rare]
+
+
+def exactly(kernel, Z, X):
+    """The kernel in extended precision, from its definition."""
+    Z, X = np.asarray(Z, dtype=np.longdouble), np.asarray(X, dtype=np.longdouble)
+    if kernel.name == "rbf":
+        return np.array([np.exp(-kernel.gamma * ((X - z) ** 2).sum(axis=1)) for z in Z])
+    return (kernel.gamma * (Z @ X.T) + kernel.coef0) ** kernel.degree
+
+
+def expansions(gram):
+    """Coefficients of many sizes, of one expansion and of two by two parts."""
+    n = gram.n
+    coef = np.random.default_rng(1).normal(size=(n, 2)) * np.geomspace(1e-3, 1e3, n)[:, None]
+    half, both = n // 2, np.array([0, 1])
+    parts = [Part(0, half, both, coef[:half]), Part(half, n, both, coef[half:])]
+    return [(coef, Scorer(gram, parts, 2)), (coef[:, :1], Scorer(gram, [Part.whole(coef[:, 0])]))]
+
+
+# -- the bounds ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("gamma", [1e-4, 0.03, 1.0, 30.0])
+@pytest.mark.parametrize("data", DATA)
+def test_no_error_of_an_rbf_score_is_above_its_bound(data, gamma, dtype, sparse):
+    rng = np.random.default_rng(0)
+    X, Z = data(rng, 1200, 12), data(rng, 300, 12)
+    Z[:20], Z[20:40] = X[:20], X[20:40] * (1.0 + 1e-6)
+    kernel = Kernel("rbf", gamma)
+    K = exactly(kernel, Z, X)
+    made = sp.csr_array if sparse else np.asarray
+    for coef, scorer in expansions(SampleGram(made(X), kernel)):
+        found, bounds = scorer.bounded_scores(made(Z), dtype)
+        assert (np.abs(found - K @ coef) <= bounds).all()
+        assert np.isfinite(bounds).mean() > 0.9
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+@pytest.mark.parametrize("data", DATA)
+def test_no_error_of_a_sparse_polynomial_score_is_above_its_bound(data, degree):
+    rng = np.random.default_rng(0)
+    X, Z = data(rng, 700, 12), data(rng, 300, 12)
+    kernel = Kernel("poly", 0.1, degree, 1.0)
+    K = exactly(kernel, Z, X)
+    for coef, scorer in expansions(SampleGram(sp.csr_array(X), kernel)):
+        found, bounds = scorer.bounded_scores(sp.csr_array(Z))
+        assert (np.abs(found - K @ coef) <= bounds).all()
+        assert np.isfinite(bounds).all()
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_samples_far_out_cost_the_others_little(dtype):
+    rng = np.random.default_rng(0)
+    X, Z, coef = rng.normal(size=(2000, 10)), rng.normal(size=(500, 10)), rng.normal(size=2000)
+    few = X.copy()
+    few[::400] *= np.array([10.0, 100.0, 1e3, 1e3, 1e3])[:, None]
+    few[1::400] = -few[::400]  # so that the mean stays
+    bounds = [
+        Scorer(SampleGram(samples, Kernel("rbf", 0.1)), [Part.whole(coef)]).bounded_scores(Z, dtype)[1]
+        for samples in (X, few)
+    ]
+    assert np.median(bounds[1] / bounds[0]) < 2.0
+
+
+@pytest.mark.parametrize("kernel", [Kernel("rbf", 0.1), Kernel("poly", 1.0, 3, 1.0)], ids=["rbf", "poly"])
+def test_where_single_precision_overflows_there_is_no_bound(kernel):
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(300, 4)), rng.normal(size=(40, 4))
+    Z[:10] *= 1e13
+    Z[10:20] *= 1e25
+    scorer = Scorer(SampleGram(X, kernel), [Part.whole(rng.normal(size=300))])
+    bounds = scorer.bounded_scores(Z)[1]
+    assert (bounds[:20] == np.inf).all()
+    assert np.isfinite(bounds[20:]).all()
+
+
+def test_exponentials_of_both_precisions_are_right_to_two_units_in_the_last_place():
+    for finish, dtype, least in (
+        (single_gaussians, np.float32, 87.0),
+        (double_gaussians, np.float64, 700.0),
+    ):
+        t = -np.concatenate([np.geomspace(1e-12, least, 200_003), np.linspace(0.0, least, 200_003)])
+        t = t.astype(dtype)
+        found, none = np.zeros((1, len(t)), dtype=dtype), np.zeros(1, dtype=dtype)
+        finish(found, none, -t)
+        true = np.exp(t.astype(np.longdouble))
+        assert (np.abs(found[0] - true) <= 2 * np.spacing(true.astype(dtype))).all()
+        edges = np.array([[1.0, 0.0, -2 * least, -np.inf]], dtype=dtype)
+        finish(edges, none, np.zeros(4, dtype=dtype))
+        assert (edges[0, :2] == 1.0).all()
+        assert (edges[0, 2:] >= 0.0).all()
+        assert (edges[0, 2:] <= 1e-37).all()
+
+
+# -- sparse products -------------------------------------------------------------------------
+
+
+def whole_numbers(rows, m, seed):
+    """Small whole numbers, whose products are exact, with rows and columns that are empty."""
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((rows, m)) < 0.2, rng.integers(-9, 10, size=(rows, m)), 0)
+    X[::7], X[:, ::5] = 0, 0
+    return X
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("rows", [1, 16, 17, 40, 64, 65, 200])
+def test_sparse_products_are_those_of_dense_ones(rows, dtype, index):
+    A, B = whole_numbers(75, 90, 0), whole_numbers(rows, 90, 1)
+    left, right = sp.csr_array(A.astype(dtype)), sp.csr_array(B.astype(dtype))
+    left.indptr, left.indices = left.indptr.astype(index), left.indices.astype(index)
+    samples = SparseRight(right)
+    room = samples.room()
+    for first, last in ((0, rows), (rows // 3, rows), (rows // 2, rows // 2)):
+        out = np.full((75, last - first), np.nan, dtype=dtype)
+        samples.multiply(left, first, last, out, room)
+        assert np.array_equal(out, A @ B[first:last].T)
+        assert not room[0].any()
+        assert not room[1].any()
+    turned = np.full((rows, 75), np.nan, dtype=dtype)
+    multiply_turned(left, right, turned)
+    assert np.array_equal(turned, B @ A.T)
+
+
+def test_entries_given_twice_and_out_of_order_are_summed():
+    given = (np.array([1.0, 2.0, 3.0, 4.0]), np.array([3, 0, 3, 2]), np.array([0, 3, 4]))
+    twice = sp.csr_array(given, shape=(2, 5))
+    out = np.empty((2, 2))
+    multiply_turned(twice, twice, out)
+    assert np.array_equal(out, twice.toarray() @ twice.toarray().T)
+
+
+def test_a_row_of_a_sparse_product_has_no_more_roundings_than_it_says():
+    """Against sums of fractions, by the bound of so many roundings that the scores count on."""
+    from polyopt.sparse_products import roundings
+
+    rng = np.random.default_rng(0)
+    A = (rng.normal(size=(5, 40)) * 10.0 ** rng.integers(-4, 5, size=40)).astype(np.float32)
+    out = np.empty((5, 5), dtype=np.float32)
+    multiply_turned(sp.csr_array(A), sp.csr_array(A), out)
+    for i in range(5):
+        for j in range(5):
+            terms = [Fraction(float(a)) * Fraction(float(b)) for a, b in zip(A[i], A[j], strict=True)]
+            allowed = Fraction(roundings(40), 2**24) * sum(map(abs, terms))
+            assert abs(Fraction(float(out[i, j])) - sum(terms)) <= allowed
+
+
+# -- labels ----------------------------------------------------------------------------------
+
+
+def classified(data, classes, count):
+    """Points of some kind, and labels by where they lie among random centres, some of them flipped."""
+    rng = np.random.default_rng(2)
+    X = data(rng, count, 8)
+    _, y = make_blobs(count, 8, centers=classes, random_state=0)
+    scaled = (X - np.median(X, axis=0)) / (X.std(axis=0) + 1e-9)
+    nearest = (scaled @ rng.normal(size=(8, classes))).argmax(axis=1)
+    return X, np.where(rng.random(count) < 0.1, y, nearest)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("C", [1.0, 1e4])
+@pytest.mark.parametrize("data", DATA)
+def test_labels_are_those_of_the_scores_in_double_precision(data, C, classes, sparse, monkeypatch):
+    monkeypatch.setattr(scoring, "_WORTH", 0.0)
+    X, y = classified(data, classes, 2600)
+    made = sp.csr_array if sparse else np.asarray
+    model = SVM(C, tol=1e-2, max_iter=300).fit(made(X[:600]), y[:600])
+    scores = model.decision_function(made(X))
+    expected = (scores > 0).astype(int) if classes == 2 else scores.argmax(axis=1)
+    assert np.array_equal(model.predict(made(X)), model.classes_[expected])
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_hardly_a_label_needs_distances_by_differences(sparse, monkeypatch):
+    """Products serve where coefficients are so large that scores are taken from differences."""
+    monkeypatch.setattr(scoring, "_WORTH", 0.0)
+    X, y = classified(far_out, 2, 600)
+    Z = classified(far_out, 2, 3000)[0]
+    made = sp.csr_array if sparse else np.asarray
+    model = SVM(1e3, gamma=1.0, tol=1e-2, max_iter=300).fit(made(X), y)
+    scorer = model._prepare().scorer
+    assert scorer._by_differences
+    exact = []
+    monkeypatch.setattr(
+        Scorer, "_exact", lambda self, Z, was=Scorer._exact: (exact.append(Z.shape[0]), was(self, Z))[1]
+    )
+    model.predict(made(Z))
+    assert sum(exact) < 0.01 * len(Z)
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_sparse_scores_have_the_same_bits_on_one_thread_and_on_many(dtype, monkeypatch):
+    monkeypatch.setattr(threads, "_SMALL", 0.0)
+    rng = np.random.default_rng(0)
+    X, Z = sp.csr_array(rare(rng, 900, 40)), sp.csr_array(rare(rng, 2100, 40))
+    scorer = Scorer(SampleGram(X, Kernel("rbf", 0.1)), [Part.whole(rng.normal(size=900))])
+    answers = []
+    for count in (1, 2, 5):
+        monkeypatch.setattr(threads, "thread_count", lambda count=count: count)
+        answers.append([scorer.scores(Z), *scorer.bounded_scores(Z, dtype)])
+    for other in answers[1:]:
+        assert all(map(np.array_equal, answers[0], other))
