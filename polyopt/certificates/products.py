@@ -8,18 +8,20 @@ together. The last few products are remembered either way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from polyopt.certificates.rounding import Ball, gamma
-from polyopt.kernels import MatrixGram, chunks
+from polyopt.kernels import MatrixGram, SampleGram, chunks
+from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from polyopt.kernels import Gram
+    from polyopt.kernels import Gram, Panel
 
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
@@ -29,6 +31,7 @@ __all__ = ["Products"]
 _KEPT_BYTES = 2**29
 _REMEMBERED = 8
 _ROWS = 512  # rows of the matrix that are multiplied at once
+_TILE = 2048  # and columns
 _COLUMNS = 64  # terms that are added up before the sums are, for less rounding
 
 
@@ -68,7 +71,7 @@ class Products:
     def ball(self, v: Vector) -> Ball:
         """``K v`` with the rounding of its sums, for the entries of K as they are computed."""
         terms = self.terms(v)
-        k = _COLUMNS + len(v) // _COLUMNS + len(self._kept) + 4
+        k = _COLUMNS + _TILE // _COLUMNS + len(v) // _TILE + len(self._kept) + 6
         return Ball(self.of(v), gamma(k) * terms * (1 + 1e-9))
 
     def prepare(self, vectors: list[Vector]) -> None:
@@ -87,41 +90,69 @@ class Products:
 
     def _compute(self, vectors: dict[bytes, Vector], *, sizes: bool) -> None:
         V = np.array(list(vectors.values())).T
-        products = np.zeros(V.shape, order="F")
-        size = np.zeros(V.shape)
-        for part, blocks in self._by_rows(np.flatnonzero(V.any(axis=1))):
-            for samples, block in blocks:
-                for start in range(0, len(samples), _COLUMNS):
-                    some = slice(start, start + _COLUMNS)
-                    products[part] += block[:, some] @ V[samples[some]]
+        width = V.shape[1]
+        factors = np.hstack([V, np.abs(V)]) if sizes else V
+        found = np.zeros((self._gram.n, factors.shape[1]))
+        tiles = list(self._tiles(np.flatnonzero(V.any(axis=1))))
+
+        def some_rows(start: int) -> None:
+            part = slice(start, start + _ROWS)
+            for samples, blocks in tiles:
+                block, own = blocks(part), factors[samples]
+                found[part, :width] += _product(block, own[:, :width])
                 if sizes:
-                    size[part] += np.abs(block) @ np.abs(V[samples])
-        products.setflags(write=False)
-        for key, product, terms in zip(vectors, products.T, size.T, strict=True):
+                    found[part, width:] += np.abs(block, out=block) @ own[:, width:]
+
+        count = sum(len(samples) for samples, _ in tiles)
+        run_blocks(some_rows, range(0, self._gram.n, _ROWS), self._cost(count))
+        found.setflags(write=False)
+        for place, key in enumerate(vectors):
             self._known.pop(key, None)
-            self._known[key] = product, terms if sizes else None
+            self._known[key] = found[:, place], found[:, width + place] if sizes else None
         while len(self._known) > _REMEMBERED:
             del self._known[next(iter(self._known))]
 
-    def _by_rows(self, support: Samples) -> Iterator[tuple[slice, list[tuple[Samples, Vector]]]]:
-        """Some rows at a time: the blocks of K that hold the columns of the support."""
+    def _cost(self, columns: int) -> float:
+        """Multiplications in so many columns; none where the matrix may not be asked on threads."""
+        if not isinstance(self._gram, SampleGram) or callable(self._gram.kernel.name):
+            return 0.0
+        return float(self._gram.n) * columns * (self._gram.width + 8)
+
+    def _tiles(self, support: Samples) -> Iterator[tuple[Samples, Callable[[slice], Vector]]]:
+        """The columns of the support, some at a time, with a copy of them for any rows."""
         missing = support[~self._is_kept[support]]
         if len(missing) <= self._room:
             self._keep(missing)
             missing = missing[:0]
-        panel = self._gram.panel(missing, np.float64) if len(missing) else None
-        for rows in chunks(self._every, _ROWS):
-            part = slice(rows[0], rows[-1] + 1)
-            blocks = [(samples, block[part]) for samples, block in self._kept]
-            if panel is not None:
-                blocks.append((missing, panel.rows(rows)))
-            yield part, blocks
+        for samples, columns in self._kept:
+            for at in chunks(np.arange(len(samples)), _TILE):
+                some = slice(at[0], at[-1] + 1)
+                yield samples[some], partial(_copied, columns, some)
+        for samples in chunks(missing, _TILE):
+            panel = self._gram.panel(samples, np.float64)
+            yield samples, partial(self._computed, panel)
+
+    def _computed(self, panel: Panel, part: slice) -> Vector:
+        return panel.rows(self._every[part])
 
     def _keep(self, samples: Samples) -> None:
         if len(samples):
             self._kept.append((samples, self.columns(samples)))
             self._is_kept[samples] = True
             self._room -= len(samples)
+
+
+def _copied(columns: Vector, some: slice, part: slice) -> Vector:
+    return columns[part, some].copy()
+
+
+def _product(block: Vector, factors: Vector) -> Vector:
+    """``block factors``, few terms being added up at a time."""
+    found = np.zeros((len(block), factors.shape[1]))
+    for start in range(0, len(factors), _COLUMNS):
+        some = slice(start, start + _COLUMNS)
+        found += block[:, some] @ factors[some]
+    return found
 
 
 def _key(v: Vector) -> bytes:
