@@ -350,7 +350,8 @@ def test_samples_are_set_aside_and_taken_back(overlapping, monkeypatch):
 @pytest.mark.parametrize("kernel", [RBF, Kernel("poly", 0.05, 3, 1.0)], ids=["rbf", "poly"])
 def test_single_precision_keeps_what_it_promises(tol, kernel, monkeypatch):
     """Rows in single precision, and yet the violation in double precision is within the tolerance."""
-    monkeypatch.setattr(point, "_DOUBLE", 0)
+    monkeypatch.setattr(point, "_CHEAP", 0)
+    monkeypatch.setattr(point, "_SMALL", 0)
     X, y = two_blobs(n=300, separation=0.3)
     for C, B in ((1.0, np.inf), (1e3, np.inf), (10.0, 1.1)):
         machine = Decomposition(SampleGram(X, kernel), y)

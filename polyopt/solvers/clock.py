@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Clock"]
+__all__ = ["Clock", "OutOfTimeError"]
+
+
+class OutOfTimeError(Exception):
+    """The limit has passed in the middle of something that is of no use unless it is whole."""
 
 
 class Clock:
@@ -36,6 +40,11 @@ class Clock:
     def is_over(self) -> bool:
         """Whether the limit has passed."""
         return self._limit is not None and self.seconds >= self._limit
+
+    def check(self) -> None:
+        """Raise :class:`OutOfTimeError` if it is."""
+        if self.is_over:
+            raise OutOfTimeError
 
     @property
     def left(self) -> float | None:

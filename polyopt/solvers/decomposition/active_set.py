@@ -24,7 +24,7 @@ from numba import njit
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf
 
-from polyopt.solvers.decomposition.dual import slopes_at
+from polyopt.solvers.decomposition.dual import extremes, slopes_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,14 +75,11 @@ class ActiveSet:
     def __init__(self, K: Vector, g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float):
         self._K, self._g, self._beta, self._lo, self._hi, self._y, self._B = K, g, beta, lo, hi, y, B
         self.pivots = 0
-        q = len(g)
         self._unit = max(float(K.diagonal().mean()), np.finfo(float).tiny)
         self._ridge = _RIDGE  # like the constant added, in this unit
         self._free = np.flatnonzero((beta != lo) & (beta != hi))
         # Slope of φ on the piece of each free variable, and where that piece ends.
-        self._pieces = np.zeros((3, q))
-        for i in self._free:
-            self._pieces[:, i] = _piece(beta[i], lo[i], hi[i], y[i], B, True)
+        self._pieces = _pieces(self._free, beta, lo, hi, y, B)
 
     def run(self, tol: float, pivots: int, clock: Clock) -> bool:
         """Pivot until the violation over the q samples is within `tol`; whether it is.
@@ -142,7 +139,7 @@ class ActiveSet:
         return False
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _pivot(
     K: Vector, U: Vector, F: Samples, n: int, unit: float, ridge: float, g: Vector, beta: Vector, lo: Vector,
     hi: Vector, y: Vector, B: float, pieces: Vector, tol: float, pivots: int,
@@ -166,7 +163,7 @@ def _pivot(
             n = _drop(U, F, r, ones, n, place)
             continue
         _take_along(K, total, g)
-        m, M = _extremes(g, beta, lo, hi, y, B)
+        m, M = extremes(g, beta, lo, hi, y, B)
         if m - M <= tol:
             end = _DONE
             break
@@ -198,7 +195,7 @@ def _pivot(
     return n, taken, end
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _solve_transposed(U: Vector, n: int, x: Vector) -> None:
     """Solve ``U' x = x`` in place."""
     for k in range(n):
@@ -208,7 +205,7 @@ def _solve_transposed(U: Vector, n: int, x: Vector) -> None:
             x[j] -= a * row[j]
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _direction(
     U: Vector, n: int, unit: float, r: Vector, ones: Vector, u: Vector, d: Vector
 ) -> float:  # fmt: skip
@@ -236,7 +233,7 @@ def _direction(
     return b
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _step(
     F: Samples, n: int, r: Vector, d: Vector, b: float, ridge: float, beta: Vector, low: Vector, high: Vector,
     total: Vector,
@@ -271,7 +268,7 @@ def _step(
     return place, length * (gain - length * bend / 2)
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _take_along(K: Vector, total: Vector, g: Vector) -> None:
     """Take g along by the changes of β so far."""
     for i in range(len(g)):
@@ -282,17 +279,7 @@ def _take_along(K: Vector, total: Vector, g: Vector) -> None:
             total[i] = 0.0
 
 
-@njit(cache=True)
-def _extremes(g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float) -> tuple[float, float]:
-    """The m and M of these samples."""
-    m, M = -np.inf, np.inf
-    for i in range(len(g)):
-        up, down = slopes_at(beta[i], lo[i], hi[i], y[i], B)
-        m, M = max(m, up - g[i]), min(M, down - g[i])
-    return m, M
-
-
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _worst(
     F: Samples, n: int, g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float, b: float,
     least: float,
@@ -312,7 +299,7 @@ def _worst(
     return worst, rising
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _join(K: Vector, U: Vector, F: Samples, n: int, i: int, unit: float, ridge: float, ones: Vector) -> None:
     """Let variable i join: one more column of the factor."""
     column = np.empty(n)
@@ -329,7 +316,7 @@ def _join(K: Vector, U: Vector, F: Samples, n: int, i: int, unit: float, ridge: 
     F[n] = i
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _drop(U: Vector, F: Samples, r: Vector, ones: Vector, n: int, place: int) -> int:
     """Take a variable out: its column of the factor goes, and rotations make the rest triangular again."""
     for k in range(n):
@@ -352,7 +339,7 @@ def _drop(U: Vector, F: Samples, r: Vector, ones: Vector, n: int, place: int) ->
     return n - 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _piece(beta: float, lo: float, hi: float, y: float, B: float, rising: bool) -> tuple[float, float, float]:
     """Slope of φ on the piece of a variable, and its two ends; at a kink, of the piece on the side named."""
     if beta < lo or (beta == lo and not rising):
@@ -360,3 +347,12 @@ def _piece(beta: float, lo: float, hi: float, y: float, B: float, rising: bool) 
     if beta > hi or (beta == hi and rising):
         return -B, hi, np.inf
     return y, lo, hi
+
+
+@njit(cache=True, nogil=True)
+def _pieces(F: Samples, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float) -> Vector:
+    """Slope and ends of the pieces of these variables, shape (3, q)."""
+    found = np.zeros((3, len(beta)))
+    for i in F:
+        found[0, i], found[1, i], found[2, i] = _piece(beta[i], lo[i], hi[i], y[i], B, True)
+    return found

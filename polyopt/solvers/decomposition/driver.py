@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.recovery import best_intercept
 from formulations.solution import Solution, Status
 from polyopt.kernels import as_gram, square
-from polyopt.solvers.clock import Clock
+from polyopt.solvers.clock import Clock, OutOfTimeError
 from polyopt.solvers.decomposition.active_set import ActiveSet
-from polyopt.solvers.decomposition.dual import Dual, recapped, slopes
+from polyopt.solvers.decomposition.cells import beta_of_cells
+from polyopt.solvers.decomposition.dual import Dual, balanced, gains, recapped
 from polyopt.solvers.decomposition.point import Point
 from polyopt.solvers.decomposition.subproblem import gathered, solve_pairs
 from polyopt.solvers.decomposition.work import (
@@ -24,11 +25,12 @@ from polyopt.solvers.decomposition.work import (
     set_work,
 )
 from polyopt.solvers.decomposition.working_set import choose
+from polyopt.threads import blas_held
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from polyopt.kernels import Gram
+    from polyopt.kernels import Gram, SampleGram
 
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
@@ -36,9 +38,13 @@ if TYPE_CHECKING:
 __all__ = ["Decomposition", "solve_decomposition"]
 
 _WORKING_SET, _SMALL_SET, _PART = 512, 256, 8  # samples at most; of few samples so many, or this part of them
+_QUIET = 2_000  # samples up to which BLAS keeps to one thread
 _EASE = 0.1  # a sub-problem is solved to this share of the violation outside it, ...
 _PAIR_STEPS = 8  # ... or by so many pair steps for each of its samples, ...
 _PIVOTS = 1_000  # ... and then by so many changes of an active set
+# Samples of the first working set where there are few, but more than so many; twice as many in the next where
+# more than this share of a set moved.
+_FIRST_SET, _LEAST, _MANY = 96, 512, 0.25
 _ENOUGH = 0.3  # share of the violation for which a working set without new kernel rows is worth while
 _SHRINK_EVERY = 10  # iterations between two looks at what could be set aside
 _SHRINK_TO = 0.8  # share of the active samples that may stay for that to be worth while
@@ -53,6 +59,8 @@ _SWITCH = 0.1  # the violation from which on all free variables at once are weig
 _REACH = 2.0  # times the violation: the outputs within which they are looked at
 _SLOW = 8.0  # times their cost, spent without them, at which they are tried wherever the point is
 _SHARE = 0.5  # they may cost this share of what the working sets have cost
+_CELL_TOL = 0.1  # tolerance of the machine of a cell
+_CELL_CACHE, _CELL_SHARE = 2.0**26, 1 / 8  # bytes that it has for its rows, or this share
 _FEW_PIVOTS = 3  # are foreseen for them, and half as many more as there are samples near a kink
 
 
@@ -171,20 +179,25 @@ class Decomposition:
         self._sets = self._steps_work = self._finish_work = self._work_at_finish = 0.0
         self._rows_before = self._point.rows.computed
         self._pace: tuple[float, float] | None = None  # violation, and work, when all were weighed last
-        self._watch = _Watch()
+        self._size = _FIRST_SET if _LEAST < self._point.gram.n <= _QUIET else _WORKING_SET
+        self._watch, self._distrusted = _Watch(), 0
         self._history: list[dict[str, float]] = []
         point = self._point
         last, point.dual = point.dual, Dual(point.dual.y, C, B)
         try:
-            point.move_to(self._first(last, start))
-            self._pace = (point.violation(), 0.0)
-            self._is_fresh = False
-            status = self._run(tol)
+            # Threads of BLAS would cost a small problem more than they save it.
+            with blas_held() if point.gram.n <= _QUIET else nullcontext():
+                if tol < _SINGLE_TOL and point.is_small:
+                    self._go_double()
+                point.move_to(self._first(last, start), self._clock.check)
+                self._pace = (point.violation(), 0.0)
+                self._is_fresh = False
+                status = self._run(tol)
+        except OutOfTimeError:
+            status = Status.TIME_LIMIT
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-            # It may have come between β and g, or while a row was written.
-            point.forget_rows()
-            point.recompute()
+            point.recover()
         point.bring_up_to_date()
         return self._solution(status)
 
@@ -194,13 +207,24 @@ class Decomposition:
         if start is not None:
             return dual.join(*start)
         if self._is_fresh:
-            return dual.start()
+            few = np.isfinite(self._limit)
+            beta = None if few else beta_of_cells(self._point.gram, dual, self._solve_cell, self._clock)
+            return dual.start() if beta is None else balanced(beta)
         alpha, lam, lam_star = last.split(self._point.beta)
         return dual.join(recapped(alpha, last.C, dual.C), lam, lam_star)
 
+    def _solve_cell(self, gram: SampleGram, dual: Dual) -> Vector:
+        """β of a few of the samples, solved alone and roughly."""
+        cache = max(_CELL_CACHE, self._point.budget * _CELL_SHARE) / 2.0**20
+        machine = Decomposition(gram, dual.y, cache_size=cache)
+        found = machine.solve(dual.C, dual.B, tol=_CELL_TOL, time_limit=self._clock.left)
+        if found.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return machine._point.beta
+
     def _run(self, tol: float) -> Status:
         """Working sets to ever smaller violations, all free variables at once in between where it pays."""
-        point, aim, distrusted = self._point, max(tol, _SWITCH), 0
+        point, aim = self._point, max(tol, _SWITCH)
         while True:
             if aim < _SINGLE_TOL and point.violation() > aim:
                 self._go_double()
@@ -214,9 +238,8 @@ class Decomposition:
             if status is not Status.OPTIMAL:
                 return status
             violation = point.violation()
-            if not point.is_trusted(max(aim, tol) if violation > tol else tol, _widest_gap(tol)):
-                distrusted += 1
-                point.refresh() if distrusted <= _REFRESHES else self._go_double()
+            if violation <= tol and not point.is_trusted(tol, _widest_gap(tol)):
+                self._mend()
             elif self._is_optimal(tol):
                 return self._end(tol)
             elif over := self._over():
@@ -250,11 +273,11 @@ class Decomposition:
         point, dual = self._point, self._point.dual
         while True:
             rows, active = point.rows, point.rows.active
-            beta, g = point.beta[active], point.g[active]
-            lo, hi, y = dual.lo[active], dual.hi[active], dual.y[active]
-            up, down = slopes(beta, lo, hi, y, dual.B)
-            rise, fall = up - g, down - g
-            violation = float(rise.max() - fall.min())
+            beta, g, lo, hi, y = point.beta, point.g, dual.lo, dual.hi, dual.y
+            if not point.is_whole:
+                beta, g, lo, hi, y = beta[active], g[active], lo[active], hi[active], y[active]
+            rise, fall, m, M = gains(g, beta, lo, hi, y, dual.B)
+            violation = m - M
             if violation <= tol:
                 if self._take_back(tol):
                     continue
@@ -274,11 +297,11 @@ class Decomposition:
                 self._next_probe *= 2
                 if not point.is_trusted(violation):
                     # In single precision a matrix may have lost its definiteness, and the dual its bound.
-                    self._go_double()
+                    self._mend()
                     continue
             if rows.is_full and self._iteration % _SHRINK_EVERY == 0 and self._set_aside(rise, fall):
                 continue
-            size = min(_WORKING_SET, rows.slots, max(_SMALL_SET, point.gram.n // _PART))
+            size = min(self._size, rows.slots, max(_SMALL_SET, point.gram.n // _PART))
             chosen = choose(rise, fall, self._last, size, rows.is_held(active), _ENOUGH * violation)
             slots, part, output = rows.fetch(active[chosen]), beta[chosen], g[chosen]
             goal, steps = _EASE * violation, _PAIR_STEPS * size
@@ -293,6 +316,8 @@ class Decomposition:
                 pivots = self._pivot(K, active[chosen], output, part, goal, _PIVOTS)
                 self._steps_work += pivots * pivot_work(size // 2, size)
             moved = np.flatnonzero(part != beta[chosen])
+            if len(moved) > _MANY * size:
+                self._size = min(2 * self._size, _WORKING_SET)
             if not len(moved):  # not even the worst pair: its gain is lost in rounding
                 if self._begin_anew():
                     continue
@@ -329,15 +354,22 @@ class Decomposition:
             return False
         self._watch = _Watch(is_second=True)
         point = self._point
-        self._go_double()
         if not point.is_whole:
             self._set_active(np.arange(point.gram.n))
-        point.recompute()
+        point.recompute(self._clock.check) if point.is_double else self._go_double()
         return True
+
+    def _mend(self) -> None:
+        """Take the rounding out of g where it matters; the third time is the last that it may come back."""
+        self._distrusted += 1
+        if self._distrusted > _REFRESHES:
+            self._go_double()
+        else:
+            self._point.refresh(tick=self._clock.check)
 
     def _go_double(self) -> None:
         if not self._point.is_double:
-            self._point.go_double()
+            self._point.go_double(self._clock.check)
             self._last = np.zeros(0, dtype=np.intp)
 
     def _set_active(self, active: Samples) -> None:
@@ -368,7 +400,7 @@ class Decomposition:
             self._last = np.zeros(0, dtype=np.intp)
         self._pace = None
         if not point.is_trusted(tol):
-            point.refresh(chosen)
+            point.refresh(chosen, self._clock.check)
         beta, g = point.beta[chosen], point.g[chosen]
         pivots = int(min((allowed - least) / each, self._limit - self._iteration))
         found = self._pivot(self._matrix(chosen), chosen, g, beta, tol / 2, pivots)
@@ -461,7 +493,7 @@ class Decomposition:
         beta, g, dual = self._point.beta, self._point.g, self._point.dual
         if status is not Status.OPTIMAL or not self._history:
             self._record(self._point.violation())
-        b = best_intercept(g, dual.y, dual.C, dual.B)
+        b = self._point.intercept()
         shrink = dual.shrink(g + b)
         names = ("margin", "bound_above", "bound_below") if np.isfinite(dual.B) else ("margin",)
         values = self._point.values()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Dual", "recapped", "slopes", "slopes_at"]
+__all__ = ["Dual", "balanced", "extremes", "gains", "recapped", "slopes", "slopes_at"]
 
 
 class Dual:
@@ -80,14 +80,13 @@ class Dual:
 
     def violation(self, beta: Vector, g: Vector) -> tuple[float, float]:
         """The two of them, m and M; optimal within tol when m − M ≤ tol."""
-        up, down = slopes(beta, self.lo, self.hi, self.y, self.B)
-        return float((up - g).max()), float((down - g).min())
+        return extremes(g, beta, self.lo, self.hi, self.y, self.B)
 
-    def values(self, beta: Vector, g: Vector) -> dict[str, float]:
-        """Primal and dual objective at β, with b the best and the outputs scaled back within ±B."""
+    def values(self, beta: Vector, g: Vector, b: float | None = None) -> dict[str, float]:
+        """Primal and dual objective at β, with b (by default the best); outputs are scaled back within ±B."""
         alpha, lam, lam_star = self.split(beta)
         energy = float(beta @ g)
-        f = g + best_intercept(g, self.y, self.C, self.B)
+        f = g + (self.intercept(g) if b is None else b)
         shrink = self.shrink(f)
         bounds = float(lam.sum() + lam_star.sum())
         return {
@@ -95,8 +94,14 @@ class Dual:
             "bound": float(alpha.sum()) - (self.B * bounds if bounds else 0.0) - 0.5 * energy,
         }
 
+    def intercept(self, g: Vector) -> float:
+        """The best b for these g."""
+        return best_intercept(g, self.y, self.C, self.B)
+
     def shrink(self, f: Vector) -> float:
         """The factor, at most 1, that brings every output within ±B."""
+        if np.isinf(self.B):
+            return 1.0
         reach = float(np.abs(f).max())
         return self.B / reach if reach > self.B else 1.0
 
@@ -122,7 +127,7 @@ def balanced(beta: Vector) -> Vector:
     return np.where(beta < 0, beta * (light / minus if minus else 0.0), beta)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def slopes_at(beta: float, lo: float, hi: float, y: float, B: float) -> tuple[float, float]:
     """Slope of φ_i to the right and to the left of β_i."""
     if beta < lo:
@@ -132,10 +137,37 @@ def slopes_at(beta: float, lo: float, hi: float, y: float, B: float) -> tuple[fl
     return (y if beta < hi else -B), (y if beta > lo else B)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def slopes(beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float) -> tuple[Vector, Vector]:
     """Slopes of φ to the right and to the left of every β_i, each of shape (n,)."""
     up, down = np.empty(len(beta)), np.empty(len(beta))
     for i in range(len(beta)):
         up[i], down[i] = slopes_at(beta[i], lo[i], hi[i], y[i], B)
     return up, down
+
+
+@njit(cache=True, nogil=True)
+def gains(
+    g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float
+) -> tuple[Vector, Vector, float, float]:
+    """``φ'(β+) − g`` and ``φ'(β−) − g``, each of shape (n,), and their extremes m and M.
+
+    Where some g is not finite, neither extreme is a number, and nothing is within a tolerance.
+    """
+    rise, fall = slopes(beta, lo, hi, y, B)
+    m, M, spoilt = -np.inf, np.inf, 0.0
+    for i in range(len(g)):
+        rise[i] -= g[i]
+        fall[i] -= g[i]
+        m, M, spoilt = max(m, rise[i]), min(M, fall[i]), spoilt + 0.0 * g[i]
+    return rise, fall, m + spoilt, M + spoilt
+
+
+@njit(cache=True, nogil=True)
+def extremes(g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float) -> tuple[float, float]:
+    """The m and M of these samples, as of :func:`gains`."""
+    m, M, spoilt = -np.inf, np.inf, 0.0
+    for i in range(len(g)):
+        up, down = slopes_at(beta[i], lo[i], hi[i], y[i], B)
+        m, M, spoilt = max(m, up - g[i]), min(M, down - g[i]), spoilt + 0.0 * g[i]
+    return m + spoilt, M + spoilt

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.certificates.certificate import relative_gap
-from polyopt.kernels import chunks, stream, strips
-from polyopt.solvers.decomposition.dual import Dual, slopes
+from polyopt.kernels import chunks, stream, weighted
+from polyopt.solvers.decomposition.dual import Dual, gains
 from polyopt.solvers.decomposition.rows import Rows
+from polyopt.solvers.decomposition.work import block_work
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import DTypeLike, NDArray
 
     from polyopt.kernels import Gram
@@ -28,8 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["Point"]
 
 NEAR = 0.05  # outputs so near to where they would count are worth double precision
-_DOUBLE = 2000  # up to so many samples, double precision throughout: the rows cost next to nothing
-_PROBE = 128  # samples on which rounding is measured
+# Up to so many samples, and so many multiplications, double precision throughout: rows cost next to nothing.
+_SMALL, _CHEAP = 2000, 2e9
+_MOST = 2048  # rows that are kept, as they are computed, when many samples move at once
+_PROBE, _PART = 128, 32  # samples on which rounding is measured: so many, or one of so many
+_MOMENT = 2e10  # operations, about a second
+_EPS = float(np.finfo(float).eps)
 
 
 class Point:
@@ -52,24 +59,30 @@ class Point:
         β, and Kβ.
     rows : Rows
         The kernel rows at hand.
+    is_small : bool
+        Whether a whole matrix in double precision is soon computed.
     """
 
     def __init__(self, gram: Gram, y: Vector, budget: float):
         self.gram, self.budget = gram, budget
         self.diagonal = np.ascontiguousarray(gram.diagonal())
+        self._largest = float(self.diagonal.max())
         self.dual = Dual(y, np.zeros(gram.n))
-        self._values: tuple[Dual, Vector, Vector, dict[str, float]] | None = (
-            None  # of which program and point
-        )
+        # Of which program and point, the intercept and the values.
+        self._known: tuple[Dual, Vector, Vector, float, dict[str, float]] | None = None
         self.beta, self.g, self._settled = np.zeros(gram.n), np.zeros(gram.n), np.zeros(gram.n)
-        single = gram.n > _DOUBLE and gram.is_single()
+        self.is_small = gram.n <= _SMALL
+        single = not (self.is_small and gram.n**2 * gram.width <= _CHEAP) and gram.is_single()
         self.rows = Rows(gram, budget, np.float32 if single else np.float64)
 
     # -- moving --------------------------------------------------------------------------------
 
-    def move_to(self, beta: Vector) -> None:
-        """Go to β, and take g along."""
+    def move_to(self, beta: Vector, tick: Callable[[], None] | None = None) -> None:
+        """Go to β, and take g along; what `tick` raises keeps the point as it is."""
         moved = np.flatnonzero(beta != self.beta)
+        if int((~self.rows.is_held(moved)).sum()) > min(_MOST, self.rows.slots // 2):
+            self._compute(beta, tick)
+            return
         self.change(moved, beta[moved])
         self.bring_up_to_date()
 
@@ -101,35 +114,57 @@ class Point:
         if len(moved):
             aside = np.setdiff1d(np.arange(self.gram.n), self.rows.active, assume_unique=True)
             panel = self.gram.panel(moved, self.rows.dtype)
-            weights = (self.beta[moved] - self._settled[moved]).astype(self.rows.dtype)
-            for part in strips(aside, len(moved)):
-                self.g[part] += panel.rows(part) @ weights
+            self.g[aside] += weighted(panel, aside, self.beta[moved] - self._settled[moved])
             self._settled[moved] = self.beta[moved]
 
-    def recompute(self) -> None:
+    def _current(self) -> Samples:
+        """The samples whose g is of this β, but for rounding."""
+        return np.arange(self.gram.n) if self.is_up_to_date else self.rows.active
+
+    def recompute(self, tick: Callable[[], None] | None = None) -> None:
         """Compute g anew for every sample, in the precision of the rows."""
-        self.g = stream(self.gram, self.beta, self.rows.dtype)
-        self._settled = self.beta.copy()
+        self._compute(self.beta, tick)
+
+    def _compute(self, beta: Vector, tick: Callable[[], None] | None) -> None:
+        self.g = stream(self.gram, beta, self.rows.dtype, tick)
+        self.beta, self._settled = beta.copy(), beta.copy()
 
     def forget_rows(self, dtype: DTypeLike | None = None) -> None:
         """Start with an empty cache, over all samples."""
         self.bring_up_to_date()
+        self._empty(dtype)
+
+    def _empty(self, dtype: DTypeLike | None = None) -> None:
         old = self.rows
         self.rows = Rows(self.gram, self.budget, dtype or old.dtype)
         self.rows.computed, self.rows.hits, self.rows.evicted = old.computed, old.hits, old.evicted
+
+    def recover(self) -> None:
+        """Make β and g agree after an interruption, which may have come between them, within a moment.
+
+        Where g would take longer than that, the point that was evaluated last is taken up again.
+        """
+        self._empty()
+        known = self._known
+        if known is not None and known[0] is self.dual:
+            work = block_work(int((self.beta != 0).sum()), self.gram.n, self.gram.width)
+            if work > _MOMENT:
+                self.beta, self.g, self._settled = known[1].copy(), known[2].copy(), known[1].copy()
+                return
+        self.recompute()
 
     # -- looking -------------------------------------------------------------------------------
 
     def gains(self) -> tuple[Vector, Vector]:
         """``φ'(β+) − g`` and ``φ'(β−) − g`` of every sample."""
         dual = self.dual
-        up, down = slopes(self.beta, dual.lo, dual.hi, dual.y, dual.B)
-        return up - self.g, down - self.g
+        rise, fall, _, _ = gains(self.g, self.beta, dual.lo, dual.hi, dual.y, dual.B)
+        return rise, fall
 
     def violation(self) -> float:
         """``m − M`` over all samples."""
-        rise, fall = self.gains()
-        return float(rise.max() - fall.min())
+        m, M = self.dual.violation(self.beta, self.g)
+        return m - M
 
     def gap(self) -> float:
         """The relative gap between the primal and the dual objective, from g."""
@@ -138,10 +173,18 @@ class Point:
 
     def values(self) -> dict[str, float]:
         """Primal and dual objective, from g."""
-        here, known = (self.dual, self.beta, self.g), self._values
-        if known is None or known[0] is not self.dual or not all(map(np.array_equal, known[1:3], here[1:])):
-            known = self._values = (self.dual, self.beta.copy(), self.g.copy(), self.dual.values(*here[1:]))
-        return known[3]
+        return self._evaluated()[1]
+
+    def intercept(self) -> float:
+        """The best intercept, from g."""
+        return self._evaluated()[0]
+
+    def _evaluated(self) -> tuple[float, dict[str, float]]:
+        dual, beta, g, known = self.dual, self.beta, self.g, self._known
+        if known is None or known[0] is not dual or not all(map(np.array_equal, known[1:3], (beta, g))):
+            b = dual.intercept(g)
+            known = self._known = dual, beta.copy(), g.copy(), b, dual.values(beta, g, b)
+        return known[3:]
 
     def needed(self) -> NDArray[np.bool_]:
         """The samples that violate together with some other."""
@@ -161,15 +204,15 @@ class Point:
         """Whether kernel rows are in double precision."""
         return self.rows.dtype == np.float64
 
-    def go_double(self) -> None:
+    def go_double(self, tick: Callable[[], None] | None = None) -> None:
         """Continue in double precision, with g computed anew."""
         if not self.is_double:
             self.forget_rows(np.float64)
-            self.recompute()
+            self.recompute(tick)
 
     def rounding(self) -> float:
         """The violation that double precision cannot tell from none: outputs sum up terms of this size."""
-        return 4.0 * float(np.finfo(float).eps * np.abs(self.beta).sum() * self.diagonal.max())
+        return 4.0 * _EPS * float(np.abs(self.beta).sum()) * self._largest
 
     def doubt(self) -> float:
         """What rounding of the outputs leaves open of the optimum, relatively, at the multipliers' price."""
@@ -188,8 +231,9 @@ class Point:
         rise, fall = self.gains()
         middle = float(rise.max() + fall.min()) / 2
         far = np.minimum(middle - rise, fall - middle)
-        worst = np.argsort(far)[: _PROBE // 2]
-        spread = np.linspace(0, self.gram.n - 1, _PROBE // 2).astype(np.intp)
+        half, known = min(_PROBE, self.gram.n // _PART + 2) // 2, self._current()
+        worst = known[np.argsort(far[known])[:half]]
+        spread = known[np.linspace(0, len(known) - 1, half).astype(np.intp)]
         probe, support = np.union1d(worst, spread), np.flatnonzero(self.beta)
         exact = self.gram.panel(probe, np.float64).rows(support).T @ self.beta[support]
         error = np.abs(exact - self.g[probe])
@@ -201,10 +245,8 @@ class Point:
         paid = float(dual.C[support].sum()) * float(error[counts].mean()) if counts.any() else 0.0
         return paid <= gap / 10 * abs(self.values()["objective"])
 
-    def refresh(self, samples: Samples | None = None) -> None:
+    def refresh(self, samples: Samples | None = None, tick: Callable[[], None] | None = None) -> None:
         """Compute g in double precision where it may matter; rows stay in single precision."""
-        near = self.watched(NEAR) if samples is None else samples
+        near = np.intersect1d(self.watched(NEAR), self._current()) if samples is None else samples
         support = np.flatnonzero(self.beta)
-        panel = self.gram.panel(support, np.float64)
-        for part in strips(near, len(support)):
-            self.g[part] = panel.rows(part) @ self.beta[support]
+        self.g[near] = weighted(self.gram.panel(support, np.float64), near, self.beta[support], tick)

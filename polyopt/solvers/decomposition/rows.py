@@ -137,6 +137,9 @@ class Rows:
         """``sum_k weights_k K[samples_k, active]`` for rows that are at hand."""
         table, slots, factors = self.table, self._slot[samples], weights.astype(self.dtype)
         total = np.zeros(table.shape[1], dtype=self.dtype)
+        if len(total) <= _STRIP:
+            _combine(table, slots, factors, 0, total)
+            return total
         starts = range(0, len(total), _STRIP)
         run_blocks(
             lambda start: _combine(table, slots, factors, start, total[start : start + _STRIP]),

@@ -1,0 +1,127 @@
+"""A start for many samples: cells of near samples, each solved alone, their multipliers side by side.
+
+Where the RBF kernel between samples of different cells is small, the matrix is nearly block diagonal, and
+the multipliers of the cells are nearly those of the whole: most of them are at their bounds already, and
+stay there. What is left costs a working set of all samples a small part of what it would have to do from
+zero. Cells are found by k-means, they are as large as a processor deals with in a moment, and they are
+solved on as many threads as there may be. Multipliers of the cells are feasible together.
+
+It helps where many multipliers are at their bounds: the kernel rows of those that are not are wanted again
+afterwards. One cell is solved first, to see which they are. And a wide kernel connects the cells: their
+machines say the same again and again, and together they say it too often. That is measured on some rows.
+
+Of very many samples the cells are large, and have starts of their own cells.
+
+References
+----------
+Hsieh, Si & Dhillon, A Divide-and-Conquer Solver for Kernel Support Vector Machines (2014).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyopt.kernels import SampleGram
+from polyopt.solvers.decomposition.dual import Dual
+from polyopt.threads import run_blocks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.kernels import Gram
+    from polyopt.solvers.clock import Clock
+
+    Vector = NDArray[np.float64]
+    Samples = NDArray[np.intp]
+
+__all__ = ["beta_of_cells"]
+
+_MANY = 15_000  # samples from which on cells are worth while
+_CELL, _CELLS = 4_000, 16  # samples of a cell, about, where that makes no more cells than these
+_LEARNT, _ROUNDS = 20_000, 10  # samples that k-means learns from, and its rounds
+_BOUNDED, _TIMES_FREE = 0.15, 1.5  # share of a cell that is to be at bounds, and times what is between them
+_SOME = 512  # rows on which the start is measured
+_SHORTEST = 0.75  # the best multiple of the start for which it is taken
+
+
+def beta_of_cells(
+    gram: Gram, dual: Dual, solve: Callable[[SampleGram, Dual], Vector], clock: Clock
+) -> Vector | None:
+    """β to start from; None where there is none, or it promises nothing.
+
+    Parameters
+    ----------
+    gram : Gram
+        The matrix.
+    dual : Dual
+        The program.
+    solve : callable
+        Gives β of one cell, from its matrix and its program. Runs on threads.
+    clock : Clock
+        When it is over, no cell is begun.
+    """
+    if not isinstance(gram, SampleGram) or gram.kernel.name != "rbf" or gram.n < _MANY or dual.B < 1.0:
+        return None
+    beta = np.zeros(gram.n)
+
+    def solve_cell(cell: Samples) -> None:
+        if not clock.is_over:
+            beta[cell] = solve(gram.part(cell), Dual(dual.y[cell], dual.C[cell], dual.B))
+
+    cells = [cell for cell in _cells(gram.X) if np.ptp(dual.y[cell])]  # in others there is nothing to solve
+    if not cells:
+        return None
+    first = cells.pop(len(cells) // 2)
+    solve_cell(first)
+    if not _is_mostly_bounded(dual, beta, first):
+        return None
+    run_blocks(solve_cell, cells)
+    return beta if not clock.is_over and _is_near(gram, dual, beta) else None
+
+
+def _cells(X: Any) -> list[Samples]:
+    """The samples by cells, the largest first."""
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    n = X.shape[0]
+    count = min(-(-n // _CELL), _CELLS)
+    some = np.linspace(0, n - 1, min(n, _LEARNT)).astype(np.intp)
+    with warnings.catch_warnings(), threadpool_limits(1):  # sums on several threads differ in the last digits
+        warnings.simplefilter("ignore")  # fewer cells are as good
+        means = KMeans(count, n_init=1, max_iter=_ROUNDS, init="random", random_state=0).fit(X[some])
+        label = means.predict(X)
+    order, ends = np.argsort(label, kind="stable"), np.cumsum(np.bincount(label, minlength=count))
+    cells = [part for cell in np.split(order, ends[:-1]) for part in _pieces(np.sort(cell), n // count)]
+    return sorted(cells, key=len, reverse=True)
+
+
+def _pieces(cell: Samples, size: int) -> list[Samples]:
+    """A cell, cut where it is more than twice as large as it should be."""
+    return np.array_split(cell, -(-len(cell) // (2 * size))) if len(cell) else []
+
+
+def _is_mostly_bounded(dual: Dual, beta: Vector, cell: Samples) -> bool:
+    """Whether many samples of a cell are at a bound other than 0, and far fewer between bounds."""
+    own, lo, hi = beta[cell], dual.lo[cell], dual.hi[cell]
+    bounded = int((((own == lo) | (own == hi)) & (own != 0.0)).sum())
+    free = int(((own != lo) & (own != hi)).sum())
+    return bounded >= max(_BOUNDED * len(cell), _TIMES_FREE * free)
+
+
+def _is_near(gram: SampleGram, dual: Dual, beta: Vector) -> bool:
+    """Whether the dual, along the line from 0 through β, has its maximum at β or not far before."""
+    support = np.flatnonzero(beta)
+    if not len(support):
+        return False
+    some = support[np.linspace(0, len(support) - 1, min(len(support), _SOME)).astype(np.intp)]
+    outputs = gram.panel(some, np.float64).rows(support).T @ beta[support]
+    energy = float(beta[some] @ outputs) * len(support) / len(some)
+    alpha, lam, lam_star = dual.split(beta)
+    bounds = float(lam.sum() + lam_star.sum())
+    gain = float(alpha.sum()) - (dual.B * bounds if bounds else 0.0)
+    return gain > _SHORTEST * energy

@@ -1,0 +1,262 @@
+"""The start from cells, and the products with the kernel matrix that it needs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from formulations.samples import two_blobs
+from formulations.solution import Status
+from polyopt import threads
+from polyopt.kernels import Kernel, SampleGram, stream, weighted
+from polyopt.solvers.clock import Clock, OutOfTimeError
+from polyopt.solvers.decomposition import Decomposition, cells, driver, point
+from polyopt.solvers.decomposition.cells import beta_of_cells
+from polyopt.solvers.decomposition.dual import Dual
+
+N = 500
+
+
+@pytest.fixture
+def small_cells(monkeypatch):
+    """Cells of 50 samples, in machines that would have none, with rows in single precision."""
+    for module, name, value in (
+        (cells, "_MANY", 101), (cells, "_CELL", 50), (point, "_SMALL", 0), (point, "_CHEAP", 0),
+        (point, "_MOST", 20), (cells, "_BOUNDED", 0.0), (cells, "_TIMES_FREE", 0.0),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+
+
+@pytest.fixture
+def spread():
+    """Samples of overlapping classes, far enough apart that a narrow kernel sees cells."""
+    rng = np.random.default_rng(5)
+    X = 6.0 * rng.random((N, 3))
+    y = np.where(np.sin(X).sum(axis=1) + 0.7 * rng.normal(size=N) > 0.5, 1.0, -1.0)
+    return X, y
+
+
+def solve_exactly(gram, dual):
+    machine = Decomposition(gram, dual.y)
+    machine.solve(dual.C, dual.B, tol=1e-9, start=(np.zeros(gram.n),) * 3)
+    return machine._point.beta
+
+
+@pytest.mark.parametrize("B", [np.inf, 1.5])
+@pytest.mark.parametrize("form", [np.array, sp.csr_array], ids=["dense", "CSR"])
+def test_the_start_is_feasible_and_of_the_cells(form, B, spread, small_cells):
+    X, y = spread
+    C = np.where(np.arange(N) % 5 == 0, 0.0, 3.0)
+    gram, dual = SampleGram(form(X), Kernel("rbf", 4.0)), Dual(y, C, B)
+    asked = []
+
+    def solve(part, own):
+        beta = solve_exactly(part, own)
+        asked.append((part.n, beta))
+        return beta
+
+    beta = beta_of_cells(gram, dual, solve, Clock())
+    assert sum(n for n, _ in asked) > N / 2  # the others are in cells of one class
+    assert len(asked) > 5
+    assert np.sort(beta[beta != 0]) == pytest.approx(np.sort(np.concatenate([b[b != 0] for _, b in asked])))
+    assert abs(beta.sum()) <= 1e-9 * np.abs(beta).sum()
+    alpha, lam, lam_star = dual.split(beta)
+    assert (alpha <= C).all()
+    if np.isinf(B):
+        assert not lam.any()
+        assert not lam_star.any()
+    # A cell's multipliers solve the cell.
+    assert dual.values(beta, stream(gram, beta))["bound"] > 0.0
+
+
+@pytest.mark.parametrize("B", [np.inf, 1.0, 1.5])
+@pytest.mark.parametrize("gamma", [0.02, 0.5, 20.0])
+def test_cells_or_not_the_answer_is_the_same(B, gamma, spread, small_cells, monkeypatch):
+    X, y = spread
+    gram, C = SampleGram(X, Kernel("rbf", gamma)), np.random.default_rng(1).uniform(0.1, 5.0, size=N)
+    with_cells = Decomposition(gram, y).solve(C, B, tol=1e-7)
+    monkeypatch.setattr(cells, "_MANY", 10**9)
+    without = Decomposition(gram, y).solve(C, B, tol=1e-7)
+    assert with_cells.status is without.status is Status.OPTIMAL
+    assert with_cells.objective == pytest.approx(without.objective, rel=2e-6)
+    assert with_cells.bound <= without.objective * (1 + 1e-12)
+
+
+def test_free_multipliers_take_no_start_from_cells(spread, small_cells, monkeypatch):
+    """With large costs hardly any multiplier is at its bound: one cell says so, and no other is solved."""
+    monkeypatch.setattr(cells, "_BOUNDED", 0.15)
+    X, y = spread
+    gram, asked = SampleGram(X, Kernel("rbf", 20.0)), []
+
+    def solve(part, own):
+        asked.append(part.n)
+        return solve_exactly(part, own)
+
+    assert beta_of_cells(gram, Dual(y, np.full(N, 1e6)), solve, Clock()) is None
+    assert len(asked) == 1
+
+
+def test_a_wide_kernel_takes_no_start_from_cells(spread, small_cells):
+    X, _ = spread
+    dual = Dual(np.where(X[:, 0] > 3.0, 1.0, -1.0), np.full(N, 100.0))
+    narrow, wide = (SampleGram(X, Kernel("rbf", gamma)) for gamma in (10.0, 0.01))
+    assert beta_of_cells(narrow, dual, solve_exactly, Clock()) is not None
+    assert beta_of_cells(wide, dual, solve_exactly, Clock()) is None
+
+
+@pytest.mark.parametrize("kernel", [Kernel("linear"), Kernel("poly", 1.0), Kernel("sigmoid", 0.1)])
+def test_only_a_kernel_of_distances_has_cells(kernel, spread, small_cells):
+    X, y = spread
+    assert beta_of_cells(SampleGram(X, kernel), Dual(y, np.ones(N)), solve_exactly, Clock()) is None
+
+
+def test_cells_of_equal_samples_are_cut(small_cells):
+    X = np.repeat([[0.0], [1.0]], N // 2, axis=0)
+    sizes = [len(cell) for cell in cells._cells(X)]
+    assert sum(sizes) == N
+    assert max(sizes) <= 2 * cells._CELL
+
+
+def test_large_cells_begin_with_cells_of_their_own(spread, small_cells, monkeypatch):
+    X, y = spread
+    monkeypatch.setattr(cells, "_CELLS", 2)
+    asked, original = [], driver.beta_of_cells
+
+    def counted(gram, *rest):
+        asked.append(gram.n)
+        return original(gram, *rest)
+
+    monkeypatch.setattr(driver, "beta_of_cells", counted)
+    solution = Decomposition(SampleGram(X, Kernel("rbf", 2.0)), y).solve(np.ones(N))
+    assert solution.status is Status.OPTIMAL
+    assert asked[0] == N
+    assert len(asked) > 5
+
+
+def test_the_same_answer_on_one_thread_and_on_several(spread, small_cells, monkeypatch):
+    X, y = spread
+    found = []
+    for count in (1, 3):
+        monkeypatch.setattr(threads, "thread_count", lambda count=count: count)
+        found.append(Decomposition(SampleGram(X, Kernel("rbf", 2.0)), y).solve(np.full(N, 10.0), 1.4)["coef"])
+    assert np.array_equal(*found)
+
+
+def test_a_limit_among_the_cells_keeps_a_feasible_point(spread, small_cells):
+    X, y = spread
+    solution = Decomposition(SampleGram(X, Kernel("rbf", 2.0)), y).solve(np.ones(N), time_limit=1e-9)
+    assert solution.status is Status.TIME_LIMIT
+    assert (solution["coef"] == 0).all()
+    assert solution.bound == 0.0
+    assert solution.objective == pytest.approx(2.0 * min((y > 0).sum(), (y < 0).sum()))
+
+
+def test_ctrl_c_among_the_cells_keeps_a_feasible_point(spread, small_cells, monkeypatch):
+    X, y = spread
+
+    calls, original = [], driver.solve_pairs
+
+    def interrupted(*arguments):
+        calls.append(len(arguments[4]))
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(driver, "solve_pairs", interrupted)
+    solution = Decomposition(SampleGram(X, Kernel("rbf", 2.0)), y).solve(np.ones(N))
+    assert len(calls) == 5
+    assert solution.status is Status.INTERRUPTED
+    assert solution.bound == 0.0
+    assert solution.objective >= 0.0
+
+
+@pytest.mark.parametrize("moment", [0.0, np.inf], ids=["taken up again", "computed anew"])
+def test_ctrl_c_between_beta_and_g_leaves_a_point_that_agrees(moment, spread, monkeypatch):
+    X, y = spread
+    monkeypatch.setattr(point, "_MOMENT", moment)
+    calls, original = [], point.Point.change
+
+    def interrupted(self, samples, beta):
+        calls.append(None)
+        if len(calls) == 6:
+            self.beta[samples] = beta  # and g has not followed
+            raise KeyboardInterrupt
+        original(self, samples, beta)
+
+    monkeypatch.setattr(point.Point, "change", interrupted)
+    machine = Decomposition(SampleGram(X, Kernel("rbf", 2.0)), y, cache_size=0.2)
+    solution = machine.solve(np.full(N, 50.0), tol=1e-9)
+    assert solution.status is Status.INTERRUPTED
+    beta = machine._point.beta
+    assert machine._point.g == pytest.approx(SampleGram(X, Kernel("rbf", 2.0)).kernel(X) @ beta, abs=1e-9)
+    dual = Dual(y, np.full(N, 50.0))
+    assert solution.bound == pytest.approx(dual.values(beta, machine._point.g)["bound"], rel=1e-12)
+
+
+# -- products with the matrix ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "kernel", [Kernel("linear"), Kernel("poly", 0.2, 3, 1.0), Kernel("rbf", 0.4), Kernel("sigmoid", 0.1)],
+    ids=lambda kernel: kernel.name,
+)  # fmt: skip
+@pytest.mark.parametrize("form", [np.array, sp.csr_array], ids=["dense", "CSR"])
+def test_weighted_rows_are_those_of_the_matrix(kernel, form, dtype, rng):
+    X = rng.normal(size=(600, 4))
+    X[7] *= 40.0  # so far out that single precision takes its row by differences
+    gram = SampleGram(form(X), kernel)
+    rows, columns, weights = (
+        rng.permutation(600)[:530],
+        np.sort(rng.permutation(600)[:560]),
+        rng.normal(size=560),
+    )
+    exact = kernel(X)[np.ix_(rows, columns)] @ weights
+    close = 1e-13 if dtype == np.float64 else 2e-5
+    scale = np.abs(kernel(X)[np.ix_(rows, columns)]) @ np.abs(weights)
+    found = weighted(gram.panel(columns, dtype), rows, weights)
+    assert (np.abs(found - exact) <= close * scale + 1e-12).all()
+
+
+@pytest.mark.parametrize("form", [np.array, sp.csr_array], ids=["dense", "CSR"])
+def test_a_product_ends_when_the_time_is_over(form, rng):
+    gram = SampleGram(form(rng.normal(size=(50, 2))), Kernel("rbf", 1.0))
+    clock = Clock(0.0)
+    with pytest.raises(OutOfTimeError):
+        stream(gram, np.ones(50), np.float64, clock.check)
+
+
+def test_a_point_out_of_time_stays_where_it_was(rng):
+    X, y = two_blobs(n=60)
+    here = point.Point(SampleGram(X, Kernel("rbf", 1.0)), y, 1e6)
+    here.dual = Dual(y, np.ones(60))
+    here.move_to(0.1 * y)
+    beta, g = here.beta.copy(), here.g.copy()
+    for step in (
+        lambda tick: here._compute(0.2 * y, tick),
+        here.recompute,
+        lambda tick: here.refresh(tick=tick),
+    ):
+        with pytest.raises(OutOfTimeError):
+            step(Clock(0.0).check)
+        assert np.array_equal(here.beta, beta)
+        assert np.array_equal(here.g, g)
+
+
+def test_rounding_is_measured_where_g_is_of_this_point(rng):
+    """Samples set aside keep the g of another time, which is no rounding."""
+    X, y = two_blobs(n=300, separation=0.3)
+    here = point.Point(SampleGram(X, Kernel("rbf", 1.0)), y, 1e7)
+    here.rows = point.Rows(here.gram, 1e7, np.float32)
+    here.dual = Dual(y, np.ones(300))
+    here.rows.set_active(np.arange(0, 300, 2))
+    here.change(np.arange(0, 300, 10), 0.5 * y[::10])
+    assert not here.is_up_to_date
+    assert here.is_trusted(1e-3)
+    here.refresh()
+    here.bring_up_to_date()
+    K = here.gram.kernel(X)
+    assert here.g == pytest.approx(K @ here.beta, abs=1e-5)
+    here.g[::2] += 0.01
+    assert not here.is_trusted(1e-3)
