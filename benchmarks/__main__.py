@@ -12,8 +12,8 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
     os.environ.setdefault(_name, "1")
 
 NAMES = (
-    "imports", "kernel_solvers", "large_kernels", "kernel_portfolio", "relative_margins", "general_qp",
-    "osqp_path",
+    "imports", "kernel_solvers", "large_kernels", "kernel_portfolio", "covtype_kernel",
+    "relative_margins", "general_qp", "osqp_path",
     "linear_machines", "growth", "memory", "rmm_table", "rmm_figure1", "error_bounds",
     "cpm_speed", "cpm_dual", "cpm_global", "cpm_errors", "cpm_rivals", "cpm_figure2", "cpm_stream",
     "polyhedral_table", "polyhedral_speed", "plume_newton",

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from polyopt.datasets._npz import read_npz
 
-__all__ = ["SETS", "Data", "is_at_hand", "samples"]
+__all__ = ["SETS", "Data", "is_at_hand", "path_of", "samples"]
 
 
 class Data(NamedTuple):
@@ -30,7 +30,7 @@ class Data(NamedTuple):
 
 def is_at_hand(name: str) -> bool:
     """Whether the set can be made on this machine; nothing is downloaded."""
-    return not SETS[name].file or _path(SETS[name].file).is_file()
+    return not SETS[name].file or path_of(SETS[name].file).is_file()
 
 
 def samples(name: str) -> tuple[Any, Any]:
@@ -43,7 +43,8 @@ def samples(name: str) -> tuple[Any, Any]:
 # -- real ones: files in the folder that POLYOPT_DATA names --------------------------------------------
 
 
-def _path(file: str) -> Path:
+def path_of(file: str) -> Path:
+    """Where a file with this name would be; nowhere without the folder."""
     folder = os.environ.get("POLYOPT_DATA")
     return Path(folder) / f"{file}.npz" if folder else Path(os.devnull) / file
 
@@ -57,7 +58,7 @@ def _real(
     among: tuple[int, ...] = (),
 ) -> tuple[Any, Any]:
     """Some samples of a file, by a seed; `classes` are positive; dense ones are standardised or divided."""
-    parts = read_npz(_path(file))
+    parts = read_npz(path_of(file))
     X, y = parts.X, parts.y
     drawn = np.random.default_rng(seed).permutation(len(y))
     drawn = drawn[np.isin(y[drawn], among)][:n] if among else drawn[:n]
