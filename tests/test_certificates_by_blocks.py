@@ -8,11 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.svm import SVC
 
 from formulations import rmm, sigma_svm, svm
 from formulations.samples import two_blobs
 from polyopt.certificates import (
     Claim,
+    ascent,
     certify_rmm,
     certify_sigma_svm,
     certify_svm,
@@ -270,3 +272,20 @@ def test_a_sigma_svm_of_too_many_samples_is_refused(monkeypatch):
     X, y = two_blobs()
     with pytest.raises(ValueError, match=r"X has 40 samples, and .* at most 39 samples"):
         certify_sigma_svm(X, y, kernel=Kernel("rbf"), w=y)
+
+
+@pytest.mark.parametrize("values", [0, 4e9], ids=["no ascent", "ascent"])
+def test_coefficients_of_another_package_say_how_far_they_are_at_most(values, monkeypatch):
+    monkeypatch.setattr(ascent, "_VALUES", values)
+    X, y = two_blobs(n=160, seed=3, separation=1.0)
+    theirs = SVC(C=5.0, gamma=0.3, tol=0.1).fit(X, y)
+    coef = np.zeros(160)
+    coef[theirs.support_] = theirs.dual_coef_[0]
+    kernel = Kernel("rbf", gamma=0.3)
+    found = certify_svm(X, y, 5.0, w=coef, b=float(theirs.intercept_[0]), kernel=kernel)
+    optimum = svm.kernel_dual(kernel(X), y, 5.0).solve().objective
+    assert found.claim is Claim.SUBOPTIMAL_BY
+    assert found.dual_value <= optimum * (1 + 1e-7)
+    assert found.primal_value >= optimum * (1 - 1e-7)
+    assert found.relative_gap < 0.05
+    assert "of the optimum of the SVM, proven" in found.sentence

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["ascend"]
 
 _BANDS = (1e-6, 1e-4, 1e-2)  # how near the margin or a bound an output counts as on it
-_FREE_LIMIT = 600  # least squares over more free multipliers than this would cost more than it gives
+_FREE_LIMIT = 600  # least squares over more free multipliers than this would cost more than it gives, ...
+_FIT_WORK = 2e9  # ... as it would where rows times squared columns are more than this
+_VALUES = 4e9  # of a kernel that an ascent may ask for
 _FAR = 1e300  # a shift beyond which there is nothing
 _CHECK_EVERY = 20  # ascent steps between two evaluations of the bound
 
@@ -51,7 +53,7 @@ def ascend(
     tol : float
         Relative gap asked.
     max_iter : int
-        Ascent steps at most.
+        Ascent steps at most; fewer with a kernel of more than about a thousand samples.
     """
     dual = _Dual(program)
     best, best_value = np.zeros(len(dual.signs)), -np.inf
@@ -61,6 +63,10 @@ def ascend(
             best, best_value = z, value
         if relative_gap(primal_value, best_value) <= tol:
             return dual.unpack(best)
+    if isinstance(program.geometry, KernelGeometry):  # of many samples every step is dear
+        max_iter = min(max_iter, int(_VALUES / program.geometry.n**2))
+    if not max_iter:
+        return dual.unpack(best)
     z = previous = dual.project(best)
     step, momentum = 1.0 / dual.curvature(), 1.0
     for iteration in range(1, max_iter + 1):
@@ -138,7 +144,7 @@ class _Dual:
         z[: len(f)] = self._costs() * (margin < 1.0)
         z[free] = 0.0
         places = np.flatnonzero(free)
-        if not 0 < len(places) <= _FREE_LIMIT:
+        if not 0 < len(places) <= _FREE_LIMIT or len(f) * len(places) ** 2 > _FIT_WORK:
             return z
         held = self.beta(z)
         columns = geometry.columns(places % geometry.n) * self.signs[places]

@@ -67,7 +67,8 @@ def certify_svm(
     tol : float
         Relative tolerance.
     max_iter : int
-        Effort spent on the bound when `alpha` is absent.
+        Steps spent on the bound when `alpha` is absent. With a kernel of more than about a thousand samples
+        there are fewer, and of more than 63,000 none: the bound is then of the multipliers that w implies.
 
     Raises
     ------
