@@ -52,7 +52,8 @@ _GAP, _WIDEST = 10.0, 0.1  # times the tolerance, and at most: the relative gap 
 _NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called nearly optimal
 _PATIENCE, _CLOSER = 10, 0.9  # working sets in which rounding must let the violation fall to this share
 _RECORD_EVERY = 10  # iterations between two records
-_FIRST_PROBE = 8  # the iteration after which single precision is probed first; then after twice as many
+_FIRST_PROBE = 8  # the iteration after which single precision is probed first; then after twice as many, ...
+_PROBING = 0.05  # ... where that costs no more than this share of what working sets have cost
 _SINGLE_TOL = 1e-5  # single precision leads no closer than this
 _REFRESHES = 3  # times that g is computed anew before the rows are, too
 _SWITCH = 0.1  # the violation from which on all free variables at once are weighed
@@ -295,7 +296,7 @@ class Decomposition:
                 return over
             if self._iteration == self._next_probe:
                 self._next_probe *= 2
-                if not point.is_trusted(violation):
+                if point.probe_work() <= _PROBING * self._work() and not point.is_trusted(violation):
                     # In single precision a matrix may have lost its definiteness, and the dual its bound.
                     self._mend()
                     continue

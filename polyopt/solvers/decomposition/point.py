@@ -231,7 +231,7 @@ class Point:
         rise, fall = self.gains()
         middle = float(rise.max() + fall.min()) / 2
         far = np.minimum(middle - rise, fall - middle)
-        half, known = min(_PROBE, self.gram.n // _PART + 2) // 2, self._current()
+        half, known = self._probes() // 2, self._current()
         worst = known[np.argsort(far[known])[:half]]
         spread = known[np.linspace(0, len(known) - 1, half).astype(np.intp)]
         probe, support = np.union1d(worst, spread), np.flatnonzero(self.beta)
@@ -244,6 +244,13 @@ class Point:
         dual, counts = self.dual, self.beta[probe] != 0
         paid = float(dual.C[support].sum()) * float(error[counts].mean()) if counts.any() else 0.0
         return paid <= gap / 10 * abs(self.values()["objective"])
+
+    def _probes(self) -> int:
+        return min(_PROBE, self.gram.n // _PART + 2)
+
+    def probe_work(self) -> float:
+        """What :meth:`is_trusted` costs."""
+        return block_work(self._probes(), int((self.beta != 0).sum()), self.gram.width)
 
     def refresh(self, samples: Samples | None = None, tick: Callable[[], None] | None = None) -> None:
         """Compute g in double precision where it may matter; rows stay in single precision."""
