@@ -54,6 +54,7 @@ _PATIENCE, _CLOSER = 10, 0.9  # working sets in which rounding must let the viol
 _RECORD_EVERY = 10  # iterations between two records
 _FIRST_PROBE = 8  # the iteration after which single precision is probed first; then after twice as many, ...
 _PROBING = 0.05  # ... where that costs no more than this share of what working sets have cost
+_CERTAIN = 0.8  # times the tolerance: up to there, what rounding in g was found to be does not matter
 _SINGLE_TOL = 1e-5  # single precision leads no closer than this
 _REFRESHES = 3  # times that g is computed anew before the rows are, too
 _SWITCH = 0.1  # the violation from which on all free variables at once are weighed
@@ -242,7 +243,11 @@ class Decomposition:
             if violation <= tol and not point.is_trusted(tol, _widest_gap(tol)):
                 self._mend()
             elif self._is_optimal(tol):
-                return self._end(tol)
+                if violation > _CERTAIN * tol and not point.is_double:
+                    point.refresh(point.watched(2.0 * tol), self._clock.check)
+                if self._is_optimal(tol):
+                    return self._end(tol)
+                self._mend()
             elif over := self._over():
                 return over
             elif violation <= 0.0:  # no pair is left to move, and what remains of the gap is rounding
