@@ -96,12 +96,16 @@ def run_blocks(
 
 @cache
 def _pools() -> list[Any]:
-    """The thread pools of BLAS, of OpenMP where threadpoolctl knows none; found once, as it takes 1 ms."""
+    """The thread pools of BLAS, of OpenMP where threadpoolctl knows none; found once, as it takes 1 ms.
+
+    Some packages bring a BLAS that was built without threads, whose one thread is no limit to others.
+    """
     import scipy.linalg.blas  # noqa: F401  (so that its BLAS is found too, which may be another than numpy's)
     from threadpoolctl import ThreadpoolController
 
     controller = ThreadpoolController()
-    return controller.select(user_api="blas").lib_controllers or controller.lib_controllers
+    found = controller.select(user_api="blas").lib_controllers or controller.lib_controllers
+    return [pool for pool in found if getattr(pool, "threading_layer", "") != "disabled"]
 
 
 def _core_count() -> int:

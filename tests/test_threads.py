@@ -44,6 +44,13 @@ def test_the_limits_of_blas_hold():
         assert set(run_blocks(lambda block: threading.get_ident(), range(9))) == {here}
 
 
+def test_a_blas_without_threads_is_no_limit():
+    pytest.importorskip("scs", reason="its wheels bring such a library")
+    threads._pools.cache_clear()
+    with threadpool_limits(2):
+        assert thread_count() == min(2, threads._core_count())
+
+
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
 def test_what_a_block_raises_comes_through_and_ends_the_rest(three, kind):
     done = []
