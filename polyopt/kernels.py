@@ -59,10 +59,8 @@ _BLOCK, _LEAST_ROWS = (
     1_000_000,
     128,
 )  # numbers of such a block, whose memory is taken again, and its rows at least
-_CACHED, _LEAST_STRIP = (
-    200_000,
-    256,
-)  # numbers that a processor's cache holds, and columns of a block at least
+# Numbers that a processor's cache holds; columns of a block at least; blocks, where there are enough columns.
+_CACHED, _LEAST_STRIP, _STRIPS = 200_000, 256, 8
 # Single precision keeps an RBF exponent to 1e-5 while the exponent's terms are no larger than this.
 _SINGLE_EXPONENT = 150.0
 _FEW_FAR = 0.02  # share of the samples that may lie further out: their rows are computed by differences
@@ -665,7 +663,7 @@ class _SamplePanel:
 
             run_blocks(some_rows, range(0, count, _DENSE_ROWS), cost)
         else:
-            strip = max(_LEAST_STRIP, _CACHED // max(count, 1))
+            strip = max(_LEAST_STRIP, min(_CACHED // max(count, 1), -(-width // _STRIPS)))
 
             def some_columns(start: int) -> None:
                 columns = slice(start, start + strip)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,13 +37,12 @@ if TYPE_CHECKING:
 __all__ = ["Decomposition", "solve_decomposition"]
 
 _WORKING_SET, _SMALL_SET, _PART = 512, 256, 8  # samples at most; of few samples so many, or this part of them
-_QUIET = 2_000  # samples up to which BLAS keeps to one thread
 _EASE = 0.1  # a sub-problem is solved to this share of the violation outside it, ...
 _PAIR_STEPS = 8  # ... or by so many pair steps for each of its samples, ...
 _PIVOTS = 1_000  # ... and then by so many changes of an active set
-# Samples of the first working set where there are few, but more than so many; twice as many in the next where
-# more than this share of a set moved.
-_FIRST_SET, _LEAST, _MANY = 96, 512, 0.25
+# Samples of the first working set where there are more than so many, but no more than so many; twice as many
+# in the next where more than this share of a set moved.
+_FIRST_SET, _LEAST, _FEW, _MANY = 96, 512, 2_000, 0.25
 _ENOUGH = 0.3  # share of the violation for which a working set without new kernel rows is worth while
 _SHRINK_EVERY = 10  # iterations between two looks at what could be set aside
 _SHRINK_TO = 0.8  # share of the active samples that may stay for that to be worth while
@@ -54,7 +52,9 @@ _PATIENCE, _CLOSER = 10, 0.9  # working sets in which rounding must let the viol
 _RECORD_EVERY = 10  # iterations between two records
 _FIRST_PROBE = 8  # the iteration after which single precision is probed first; then after twice as many, ...
 _PROBING = 0.05  # ... where that costs no more than this share of what working sets have cost
-_CERTAIN = 0.8  # times the tolerance: up to there, what rounding in g was found to be does not matter
+_CERTAIN = (
+    0.8  # times the tolerance, to be within it whatever rounding the probes of single precision let pass
+)
 _SINGLE_TOL = 1e-5  # single precision leads no closer than this
 _REFRESHES = 3  # times that g is computed anew before the rows are, too
 _SWITCH = 0.1  # the violation from which on all free variables at once are weighed
@@ -181,14 +181,14 @@ class Decomposition:
         self._sets = self._steps_work = self._finish_work = self._work_at_finish = 0.0
         self._rows_before = self._point.rows.computed
         self._pace: tuple[float, float] | None = None  # violation, and work, when all were weighed last
-        self._size = _FIRST_SET if _LEAST < self._point.gram.n <= _QUIET else _WORKING_SET
+        self._size = _FIRST_SET if _LEAST < self._point.gram.n <= _FEW else _WORKING_SET
         self._watch, self._distrusted = _Watch(), 0
         self._history: list[dict[str, float]] = []
         point = self._point
         last, point.dual = point.dual, Dual(point.dual.y, C, B)
         try:
-            # Threads of BLAS would cost a small problem more than they save it.
-            with blas_held() if point.gram.n <= _QUIET else nullcontext():
+            # Blocks of work have the threads; BLAS's own would change the last digits with their number.
+            with blas_held():
                 if tol < _SINGLE_TOL and point.is_small:
                     self._go_double()
                 point.move_to(self._first(last, start), self._clock.check)
@@ -239,22 +239,18 @@ class Decomposition:
                 return self._end(tol) if self._is_optimal(tol) else status
             if status is not Status.OPTIMAL:
                 return status
-            violation = point.violation()
-            if violation <= tol and not point.is_trusted(tol, _widest_gap(tol)):
+            violation, within = point.violation(), tol if point.is_double else _CERTAIN * tol
+            if violation <= within and not point.is_trusted(tol, _widest_gap(tol)):
                 self._mend()
-            elif self._is_optimal(tol):
-                if violation > _CERTAIN * tol and not point.is_double:
-                    point.refresh(point.watched(2.0 * tol), self._clock.check)
-                if self._is_optimal(tol):
-                    return self._end(tol)
-                self._mend()
+            elif violation <= within and self._is_optimal(tol):
+                return self._end(tol)
             elif over := self._over():
                 return over
             elif violation <= 0.0:  # no pair is left to move, and what remains of the gap is rounding
                 return Status.INACCURATE
             else:
                 # Where only the gap is left, a tenth of the violation should close it.
-                goal = tol if violation > tol else violation / 10
+                goal = within if violation > within else violation / 10
                 self._finish(goal)
                 aim = max(min(aim, point.violation()) / 3, goal)
 
