@@ -97,44 +97,23 @@ def pack(X: NDArray[Any], starts: Samples, values: NDArray[Any], columns: NDArra
                 place += 1
 
 
-@intrinsic
-def _as_bits(context: Any, number: Any) -> Any:
-    """The bits of a float32, as an int32."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(types.int32))
-
-    return types.int32(types.float32), generate
+_TWINS = {
+    types.float32: types.int32,
+    types.int32: types.float32,
+    types.float64: types.int64,
+    types.int64: types.float64,
+}
 
 
 @intrinsic
-def _as_number(context: Any, bits: Any) -> Any:
-    """The float32 that has these bits."""
+def _recast(context: Any, number: Any) -> Any:
+    """The number of the other kind, real or integer, that has the same bits."""
+    twin = _TWINS[number]
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(types.float32))
+        return builder.bitcast(args[0], context.get_value_type(twin))
 
-    return types.float32(types.int32), generate
-
-
-@intrinsic
-def _as_long(context: Any, number: Any) -> Any:
-    """The bits of a float64, as an int64."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(types.int64))
-
-    return types.int64(types.float64), generate
-
-
-@intrinsic
-def _as_double(context: Any, bits: Any) -> Any:
-    """The float64 that has these bits."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(types.float64))
-
-    return types.float64(types.int64), generate
+    return twin(number), generate
 
 
 # Adding 1.5 * 2^23 rounds a number to an integer, which then stands in the sum's last bits.
@@ -157,8 +136,8 @@ _T = tuple(1.0 / math.factorial(k) for k in range(14))
 @njit(inline="always")
 def _double(t: float) -> Any:
     """``exp(min(t, 0))`` of a float64."""
-    t = t if t < 0.0 else 0.0
-    t = t if t > _LEAST_2 else _LEAST_2
+    t = 0.0 if t > 0.0 else t  # what is no number stays none
+    t = _LEAST_2 if t < _LEAST_2 else t
     shifted = t * _PER_LOG_2_2 + _ROUNDER_2
     power = shifted - _ROUNDER_2
     r = (t - power * _HIGH) - power * _LOW
@@ -166,20 +145,20 @@ def _double(t: float) -> Any:
     p = ((_T[13] * r + _T[12]) * r + _T[11]) * r + _T[10]
     p = (((p * r + _T[9]) * r + _T[8]) * r + _T[7]) * r + _T[6]
     p = (((p * r + _T[5]) * r + _T[4]) * r + _T[3]) * r + _T[2]
-    scale = _as_double((_as_long(shifted) << np.int64(52)) + np.int64(0x3FF0000000000000))
+    scale = _recast((_recast(shifted) << np.int64(52)) + np.int64(0x3FF0000000000000))
     return (p * s + r + 1.0) * scale
 
 
 @njit(inline="always")
 def _single(t: Any) -> Any:
     """``exp(min(t, 0))`` of a float32."""
-    t = t if t < _ZERO else _ZERO
-    t = t if t > _LEAST else _LEAST
+    t = _ZERO if t > _ZERO else t  # what is no number stays none
+    t = _LEAST if t < _LEAST else t
     shifted = t * _PER_LOG_2 + _ROUNDER
     power = shifted - _ROUNDER
     r = (t - power * _LOG_2) - power * _LOG_2_REST
     p = ((((_P5 * r + _P4) * r + _P3) * r + _P2) * r + _P1) * r + _P0
-    scale = _as_number((_as_bits(shifted) << np.int32(23)) + np.int32(0x3F800000))
+    scale = _recast(np.int32((_recast(shifted) << np.int32(23)) + np.int32(0x3F800000)))
     return (p * (r * r) + r + _ONE) * scale
 
 

@@ -247,3 +247,13 @@ def test_sparse_scores_have_the_same_bits_on_one_thread_and_on_many(dtype, monke
         answers.append([scorer.scores(Z), *scorer.bounded_scores(Z, dtype)])
     for other in answers[1:]:
         assert all(map(np.array_equal, answers[0], other))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_exponential_of_no_number_is_none(dtype):
+    T = np.array([[np.nan, 1.0, 0.0, -np.inf, -1.0]], dtype=dtype)
+    found = Kernel("rbf").finish(T.copy())[0]
+    assert np.isnan(found[0])
+    assert found[1] == found[2] == 1.0
+    assert 0.0 <= found[3] < 1e-37
+    assert found[4] == pytest.approx(np.exp(-1.0), rel=1e-6)
