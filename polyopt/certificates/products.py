@@ -101,7 +101,7 @@ class Products:
                 block, own = blocks(part), factors[samples]
                 found[part, :width] += _product(block, own[:, :width])
                 if sizes:
-                    found[part, width:] += np.abs(block, out=block) @ own[:, width:]
+                    found[part, width:] += np.abs(block) @ own[:, width:]
 
         count = sum(len(samples) for samples, _ in tiles)
         run_blocks(some_rows, range(0, self._gram.n, _ROWS), self._cost(count))
@@ -119,7 +119,7 @@ class Products:
         return float(self._gram.n) * columns * (self._gram.width + 8)
 
     def _tiles(self, support: Samples) -> Iterator[tuple[Samples, Callable[[slice], Vector]]]:
-        """The columns of the support, some at a time, with a copy of them for any rows."""
+        """The columns of the support, some at a time, with what gives them for any rows."""
         missing = support[~self._is_kept[support]]
         if len(missing) <= self._room:
             self._keep(missing)
@@ -127,7 +127,7 @@ class Products:
         for samples, columns in self._kept:
             for at in chunks(np.arange(len(samples)), _TILE):
                 some = slice(at[0], at[-1] + 1)
-                yield samples[some], partial(_copied, columns, some)
+                yield samples[some], partial(_cut, columns, some)
         for samples in chunks(missing, _TILE):
             panel = self._gram.panel(samples, np.float64)
             yield samples, partial(self._computed, panel)
@@ -142,8 +142,8 @@ class Products:
             self._room -= len(samples)
 
 
-def _copied(columns: Vector, some: slice, part: slice) -> Vector:
-    return columns[part, some].copy()
+def _cut(columns: Vector, some: slice, part: slice) -> Vector:
+    return columns[part, some]
 
 
 def _product(block: Vector, factors: Vector) -> Vector:
