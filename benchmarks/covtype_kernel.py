@@ -8,14 +8,13 @@ many threads as there are cores, and a cache of 1,000 MB; its peak memory is tha
 fitted.
 
 Seconds are by the clock. Every machine is kept in results/covtype_kernel.csv as it ends, and not fitted
-again; all of them take about an hour on two cores. Without covtype (in the folder that POLYOPT_DATA names),
-and for a smoke run, samples like it are made by a seed.
+again; all of them take about half an hour on two cores. Without covtype (in the folder that POLYOPT_DATA
+names), and for a smoke run, samples like it are made by a seed.
 """
 
 from __future__ import annotations
 
 import multiprocessing as mp
-import os
 import resource
 import time
 from pathlib import Path
@@ -25,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.portfolio_data import path_of
-from benchmarks.portfolio_worker import threads_set
+from benchmarks.portfolio_worker import processors, threads_set
 from benchmarks.report import machine_facts
 from polyopt import SVM, RelativeMarginMachine
 from polyopt.certificates.geometry import KernelGeometry
@@ -54,7 +53,6 @@ def run(smoke: bool = False, sizes: tuple[int, ...] = _SIZES, limit: float = 360
         return pd.DataFrame([_machine(case, B, is_smoke=True) for case, B in cases])
     rows = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
     done = {(row["samples"], row["C"], row["share"]): row for row in rows}
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for samples in sizes:
         for case in (_Case(samples, 1.0, 0.0), _Case(samples, 10.0, 0.0), _Case(samples, 1.0, 0.5)):
             if case in done:
@@ -63,15 +61,15 @@ def run(smoke: bool = False, sizes: tuple[int, ...] = _SIZES, limit: float = 360
             if case.share:
                 largest = float(done[_Case(samples, case.C, 0.0)]["largest output"])
                 B = 1.0 + (largest - 1.0) * case.share
-            row = _in_a_process(case, B, limit, threads) | {"machine": machine_facts()}
+            row = _in_a_process(case, B, limit) | {"machine": machine_facts()}
             done[case] = row
             rows.append(row)
             pd.DataFrame(rows).to_csv(KEPT, index=False, float_format="%.6g")
     return pd.DataFrame(rows)
 
 
-def _in_a_process(case: _Case, B: float, limit: float, threads: int) -> dict[str, Any]:
-    with threads_set(threads), mp.get_context("spawn").Pool(1) as pool:
+def _in_a_process(case: _Case, B: float, limit: float) -> dict[str, Any]:
+    with threads_set(processors()), mp.get_context("spawn").Pool(1) as pool:
         return pool.apply(_machine, (case, B, limit))
 
 

@@ -22,7 +22,6 @@ some lines of it, to do so. All of it takes hours. For a part:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
@@ -33,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.portfolio_data import SETS, is_at_hand, samples
-from benchmarks.portfolio_worker import LIBSVM, OURS, OVER, PEER, TIGHT, Cell, Worker
+from benchmarks.portfolio_worker import LIBSVM, OURS, OVER, PEER, TIGHT, Cell, Worker, processors
 from benchmarks.report import machine_facts
 
 FOLDER = Path(__file__).parent / "results"
@@ -62,7 +61,7 @@ def run(
     """Means and worst cells first, then all cells; those of the sets named that are missing are computed."""
     if smoke:
         return _smoke()
-    counts = sorted({1, _processors()}) if threads is None else threads
+    counts = sorted({1, processors()}) if threads is None else threads
     rows: list[Any] = pd.read_csv(kept).to_dict("records") if kept.is_file() else []
     done = {tuple(row[name] for name in _KEY) for row in rows}
     for count in counts:
@@ -87,10 +86,6 @@ def _smoke() -> pd.DataFrame:
         return as_printed([_cell(worker, cell, 1, intelex=False) for cell in cells])
     finally:
         worker.close()
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cells(name: str) -> list[Cell]:

@@ -22,7 +22,7 @@ from benchmarks.large_data import Task, violation
 from benchmarks.portfolio_data import samples
 from polyopt import SVM, Kernel, RelativeMarginMachine
 
-__all__ = ["LIBSVM", "OURS", "OVER", "PEER", "TIGHT", "Cell", "Worker", "threads_set"]
+__all__ = ["LIBSVM", "OURS", "OVER", "PEER", "TIGHT", "Cell", "Worker", "processors", "threads_set"]
 
 OURS, TIGHT, PEER, LIBSVM = "polyopt", "polyopt to 1e-8", "intelex", "LIBSVM"
 OVER = "limit"  # the status of a fit that took longer than the limit
@@ -31,6 +31,11 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 _PREDICTED = 10_000  # rows
 _PATIENCE = 600.0  # seconds by the clock for what is not timed
 _STRETCH = 3.0
+
+
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

@@ -40,8 +40,8 @@ _WORKING_SET, _SMALL_SET, _PART = 512, 256, 8  # samples at most; of few samples
 _EASE = 0.1  # a sub-problem is solved to this share of the violation outside it, ...
 _PAIR_STEPS = 8  # ... or by so many pair steps for each of its samples, ...
 _PIVOTS = 1_000  # ... and then by so many changes of an active set
-# Samples of the first working set where there are more than so many, but no more than so many; twice as many
-# in the next where more than this share of a set moved.
+# Samples of the first working set, for machines of more than _LEAST samples and up to _FEW; twice as many in
+# the next, where more than this share of a set moved.
 _FIRST_SET, _LEAST, _FEW, _MANY = 96, 512, 2_000, 0.25
 _ENOUGH = 0.3  # share of the violation for which a working set without new kernel rows is worth while
 _SHRINK_EVERY = 10  # iterations between two looks at what could be set aside
@@ -52,9 +52,7 @@ _PATIENCE, _CLOSER = 10, 0.9  # working sets in which rounding must let the viol
 _RECORD_EVERY = 10  # iterations between two records
 _FIRST_PROBE = 8  # the iteration after which single precision is probed first; then after twice as many, ...
 _PROBING = 0.05  # ... where that costs no more than this share of what working sets have cost
-_CERTAIN = (
-    0.8  # times the tolerance, to be within it whatever rounding the probes of single precision let pass
-)
+_CERTAIN = 0.8  # times the tolerance, in single precision: what its probes let pass is then within it
 _SINGLE_TOL = 1e-5  # single precision leads no closer than this
 _REFRESHES = 3  # times that g is computed anew before the rows are, too
 _SWITCH = 0.1  # the violation from which on all free variables at once are weighed
@@ -362,7 +360,7 @@ class Decomposition:
         return True
 
     def _mend(self) -> None:
-        """Take the rounding out of g where it matters; the third time is the last that it may come back."""
+        """Take the rounding out of g where it matters; where it has come back too often, out of the rows."""
         self._distrusted += 1
         if self._distrusted > _REFRESHES:
             self._go_double()
