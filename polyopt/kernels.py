@@ -411,8 +411,10 @@ class SampleGram:
             self._middle = np.zeros(X.shape[1]) if centre is None else centre
             if kernel.name == "rbf":
                 self._middle = middle_of(X)
+            from polyopt.operands import differing
+
             # A column that is at the middle for all samples adds nothing to their products.
-            self._used = np.flatnonzero((X.min(axis=0) != self._middle) | (X.max(axis=0) != self._middle))
+            self._used = np.flatnonzero(differing(X, self._middle))
         self._squares = self.square_norms(X) if kernel.name == "rbf" else np.zeros(0)
         self.far_out = np.flatnonzero(kernel.gamma * self._squares >= _SINGLE_EXPONENT)
         self._careful = False
@@ -609,11 +611,10 @@ class SampleGram:
 
 def middle_of(X: Any) -> Vector:
     """The mean of dense samples, exact where a column is the same everywhere."""
-    first, total = X[0].astype(float), np.zeros(X.shape[1])
-    with np.errstate(over="ignore", invalid="ignore"):
-        for part in chunks(np.arange(len(X))):
-            total += (X[part].astype(float) - first).sum(axis=0)
-        middle = first + total / len(X)
+    from polyopt.operands import sums_from
+
+    first = X[0].astype(float)
+    middle = first + sums_from(X, first) / len(X)
     return np.where(np.isfinite(middle), middle, first)
 
 
@@ -681,6 +682,18 @@ class _SamplePanel:
     def is_dense(self) -> bool:
         """Whether the samples are."""
         return not sp.issparse(self._right)
+
+    def factors(self) -> tuple[Vector, Vector, int] | None:
+        """``(left, right, degree)``: ``left @ right.T`` is the argument of the kernel between the samples.
+
+        The kernel is the argument to that power, or its exponential where the power is 0. None where it is
+        neither, for sparse samples, and in single precision.
+        """
+        kernel = self._gram.kernel
+        if not self.is_dense or self._dtype != np.float64 or kernel.name == "sigmoid":
+            return None
+        degree = kernel.degree if kernel.name == "poly" else int(kernel.name == "linear")
+        return self._left(self._columns), self._right, degree
 
     def weighted(self, samples: Samples, weights: Vector, tick: Callable[[], None]) -> Vector:
         """``K[samples, columns] weights``, by tiles that do not leave the processor's cache."""

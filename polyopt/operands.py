@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "count_filled",
+    "differing",
     "distances",
     "double_exponentials",
     "double_gaussians",
@@ -25,6 +26,7 @@ __all__ = [
     "pack",
     "single_gaussians",
     "square_norms",
+    "sums_from",
     "weigh",
 ]
 
@@ -50,6 +52,28 @@ def square_norms(X: NDArray[Any], columns: Samples, centre: Vector) -> Vector:
             d = row[columns[k]] - centre[k]
             squares[i] += d * d
     return squares
+
+
+@njit(cache=True, nogil=True)
+def sums_from(X: NDArray[Any], first: Vector) -> Vector:
+    """``sum_i (X[i, k] - first_k)`` for every column k."""
+    totals = np.zeros(len(first))
+    for i in range(len(X)):
+        row = X[i]
+        for k in range(len(first)):
+            totals[k] += row[k] - first[k]
+    return totals
+
+
+@njit(cache=True, nogil=True)
+def differing(X: NDArray[Any], point: Vector) -> NDArray[np.bool_]:
+    """The columns in which some row differs from this point."""
+    found = np.zeros(len(point), dtype=np.bool_)
+    for i in range(len(X)):
+        row = X[i]
+        for k in range(len(point)):
+            found[k] |= row[k] != point[k]
+    return found
 
 
 @njit(cache=True, nogil=True)

@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from formulations.samples import two_blobs
 from polyopt.solvers import clock
+from polyopt.solvers.decomposition import driver
 
 # Solvers are slow next to what hypothesis expects, and a shared machine is slower still.
 settings.register_profile("polyopt", deadline=None, max_examples=25, derandomize=True)
@@ -42,3 +43,9 @@ def ticking(monkeypatch):
     """The solvers' clock goes 10 ms with every look at it, however fast or busy the machine is."""
     looks = itertools.count()
     monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: 0.01 * next(looks)))
+
+
+@pytest.fixture
+def working_sets(monkeypatch):
+    """Small machines are solved by working sets alone, as large ones are, without pair steps over all."""
+    monkeypatch.setattr(driver, "_WALK_ROW", 0)

@@ -15,6 +15,8 @@ from polyopt.solvers.decomposition import Decomposition, cells, driver, point
 from polyopt.solvers.decomposition.cells import beta_of_cells
 from polyopt.solvers.decomposition.dual import Dual
 
+pytestmark = pytest.mark.usefixtures("working_sets")
+
 N = 500
 
 
@@ -158,7 +160,7 @@ def test_ctrl_c_among_the_cells_keeps_a_feasible_point(spread, small_cells, monk
     calls, original = [], driver.solve_pairs
 
     def interrupted(*arguments):
-        calls.append(len(arguments[4]))
+        calls.append(len(arguments[2]))
         if len(calls) == 5:
             raise KeyboardInterrupt
         return original(*arguments)

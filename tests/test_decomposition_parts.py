@@ -21,8 +21,10 @@ from polyopt.solvers.decomposition import rows as rows_module
 from polyopt.solvers.decomposition.active_set import ActiveSet
 from polyopt.solvers.decomposition.dual import Dual
 from polyopt.solvers.decomposition.rows import Rows
-from polyopt.solvers.decomposition.subproblem import solve_pairs
+from polyopt.solvers.decomposition.subproblem import Computed, Held, solve_pairs
 from polyopt.solvers.decomposition.working_set import choose
+
+pytestmark = pytest.mark.usefixtures("working_sets")
 
 
 def a_kernel_without_a_name(A, Z):
@@ -196,18 +198,100 @@ def test_few_new_rows_wait_and_many_do_not():
     assert not held[at_once].all()
 
 
+def whole(K):
+    """The rows of a matrix, all of its samples being in the set."""
+    return Held(K, np.arange(len(K)), np.arange(len(K)))
+
+
 @pytest.mark.parametrize("B", [np.inf, 1.0, 1.3])
 def test_pair_steps_solve_a_working_set(B, blobs):
     X, y = blobs
     K, n = RBF(X), len(y)
     dual, beta, g = Dual(y, np.ones(n), B), np.zeros(n), np.zeros(n)
-    every = np.arange(n)
-    solve_pairs(K, every, every, K.diagonal().copy(), g, beta, dual.lo, dual.hi, y, B, 1e-9, 10**7)
+    solve_pairs(whole(K), K.diagonal().copy(), g, beta, dual.lo, dual.hi, y, B, 1e-9, n, 10**7)
     assert g == pytest.approx(K @ beta, abs=1e-10)
     m, M = dual.violation(beta, K @ beta)
     assert m - M <= 2e-9
     program = rmm.kernel_dual(K, y, 1.0, B if np.isfinite(B) else 1e3)
     assert dual.values(beta, g)["bound"] == pytest.approx(program.solve().objective, rel=1e-7)
+
+
+COMPUTABLE = [RBF, Kernel("linear"), Kernel("poly", 0.2, 1, 0.3), Kernel("poly", 0.2, 3, 1.0)]
+
+
+@pytest.mark.parametrize("kernel", COMPUTABLE, ids=lambda kernel: f"{kernel.name}{kernel.degree}")
+def test_rows_computed_one_at_a_time_are_those_of_the_matrix(kernel, blobs):
+    X, y = blobs
+    K, n = kernel(X), len(y)
+    dual, ends = Dual(y, np.ones(n), 1.3), []
+    factors = Rows(SampleGram(X, kernel), 1e6, np.float64).factors()
+    for source in (Computed(*factors), whole(K)):
+        beta, g = np.zeros(n), np.zeros(n)
+        taken, count = solve_pairs(
+            source, K.diagonal().copy(), g, beta, dual.lo, dual.hi, y, 1.3, 1e-3, n, 20
+        )
+        assert 0 < taken <= 20
+        assert 0 < count <= 2 * taken
+        assert g == pytest.approx(K @ beta, abs=1e-10)
+        ends.append(dual.values(beta, g)["bound"])
+    assert ends[0] == pytest.approx(ends[1], rel=1e-9)
+
+
+def test_the_product_of_the_factors_is_the_kernel_s_argument(rng):
+    X = rng.normal(size=(12, 4))
+    kernel = Kernel("poly", 0.2, 2, -0.5)
+    left, right, degree = Rows(SampleGram(X, kernel), 1e6, np.float64).factors()
+    assert (left @ right.T) ** degree == pytest.approx(kernel(X), abs=1e-13)
+
+
+def test_there_are_no_such_rows_of_other_machines(rng):
+    X = rng.normal(size=(30, 4))
+    for gram in (MatrixGram(X @ X.T), SampleGram(sp.csr_array(X), RBF), SampleGram(X, Kernel("sigmoid", 0.1)),
+                 SampleGram(X, Kernel(a_kernel_without_a_name))):  # fmt: skip
+        assert Rows(gram, 1e6, np.float64).factors() is None
+    assert Rows(SampleGram(X, RBF), 1e6, np.float32).factors() is None
+
+
+def test_pair_steps_end_before_they_want_too_many_rows(blobs):
+    X, y = blobs
+    K, n = RBF(X), len(y)
+    dual, beta, g = Dual(y, np.ones(n)), np.zeros(n), np.zeros(n)
+    _, count = solve_pairs(whole(K), np.ones(n), g, beta, dual.lo, dual.hi, y, np.inf, 1e-9, 7, 10**7)
+    assert 2 <= count <= 7
+    assert np.count_nonzero(beta) <= 7
+    assert g == pytest.approx(K @ beta, abs=1e-12)
+
+
+@given(st.integers(0, 10**6), st.sampled_from(COMPUTABLE), st.sampled_from([np.inf, 0.5, 1.0, 1.2]),
+       st.floats(-2, 4))  # fmt: skip
+def test_small_machines_are_the_same_with_and_without_working_sets(seed, kernel, B, size):
+    """On like samples, few distinct ones, and any costs; where the pair steps do not end, the sets go on."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 120))
+    X = rng.normal(size=(n, 3))[rng.integers(0, n, n)]
+    y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    C, gram = 10.0**size * rng.uniform(0.5, 1.0, n), SampleGram(X, kernel)
+    bounds, few = [], int(rng.integers(2, 300))
+    with pytest.MonkeyPatch.context() as patch:
+        for row, steps in ((0, 0), (10**9, few), (10**9, 10**6)):
+            patch.setattr(driver, "_WALK_ROW", row)
+            patch.setattr(driver, "_WALK_STEPS", steps)
+            found = solve_decomposition(gram, y, C, B, tol=1e-6)
+            assert found.status in (Status.OPTIMAL, Status.INACCURATE)
+            bounds.append(found.bound)
+    assert bounds[1:] == pytest.approx([bounds[0]] * 2, rel=1e-4, abs=1e-9)
+
+
+def test_a_small_machine_needs_no_working_set(blobs, monkeypatch):
+    X, y = blobs
+    monkeypatch.setattr(driver, "_WALK_ROW", 10**6)
+    monkeypatch.setattr(Decomposition, "_set_active", None)
+    monkeypatch.setattr(driver, "choose", None)
+    for start in (None, (np.full(len(y), 0.1), np.zeros(len(y)), np.zeros(len(y)))):
+        found = Decomposition(SampleGram(X, RBF), y).solve(np.ones(len(y)), 1.3, tol=1e-8, start=start)
+        assert found.status is Status.OPTIMAL
+        assert found.history[0]["violation"] <= 1e-3
+        assert found.history[-1]["rows"] > 0
 
 
 # -- the active set ----------------------------------------------------------------------------

@@ -20,6 +20,8 @@ from polyopt.solvers.decomposition import Decomposition, active_set, solve_decom
 from polyopt.solvers.decomposition.active_set import ActiveSet
 from polyopt.solvers.decomposition.dual import Dual
 
+pytestmark = pytest.mark.usefixtures("working_sets")
+
 HEAVY = [  # kernel, C, B: a small violation is dear here
     (Kernel("rbf", 0.4), 1.8e4, np.inf),
     (Kernel("rbf", 2.0), 1e6, 1.05),

@@ -14,7 +14,7 @@ from polyopt.solvers.decomposition.active_set import ActiveSet
 from polyopt.solvers.decomposition.cells import beta_of_cells
 from polyopt.solvers.decomposition.dual import Dual, balanced, gains, recapped
 from polyopt.solvers.decomposition.point import Point
-from polyopt.solvers.decomposition.subproblem import gathered, solve_pairs
+from polyopt.solvers.decomposition.subproblem import Computed, Held, gathered, solve_pairs
 from polyopt.solvers.decomposition.work import (
     block_work,
     factor_work,
@@ -43,6 +43,10 @@ _PIVOTS = 1_000  # ... and then by so many changes of an active set
 # Samples of the first working set, for machines of more than _LEAST samples and up to _FEW; twice as many in
 # the next, where more than this share of a set moved.
 _FIRST_SET, _LEAST, _FEW, _MANY = 96, 512, 2_000, 0.25
+# Multiplications of a kernel row up to which a machine of so few samples begins with pair steps over all of
+# them; their rows and their number at most: what does not end soon ends sooner with working sets. Below this
+# violation all free variables at once are exact in less time.
+_WALK_ROW, _WALK_ROWS, _WALK_STEPS, _WALK_TOL = 128_000, 128, 1_000, 1e-3
 _ENOUGH = 0.3  # share of the violation for which a working set without new kernel rows is worth while
 _SHRINK_EVERY = 10  # iterations between two looks at what could be set aside
 _SHRINK_TO = 0.8  # share of the active samples that may stay for that to be worth while
@@ -192,6 +196,7 @@ class Decomposition:
                 point.move_to(self._first(last, start), self._clock.check)
                 self._pace = (point.violation(), 0.0)
                 self._is_fresh = False
+                self._walk(max(tol, _WALK_TOL))
                 status = self._run(tol)
         except OutOfTimeError:
             status = Status.TIME_LIMIT
@@ -266,6 +271,27 @@ class Decomposition:
             return Status.ITERATION_LIMIT
         return Status.TIME_LIMIT if self._clock.is_over else None
 
+    def _walk(self, tol: float) -> None:
+        """Pair steps over all samples, with kernel rows one at a time: all that many small machines need."""
+        point, dual = self._point, self._point.dual
+        n = point.gram.n
+        is_cheap = n <= _FEW and n * point.gram.width <= _WALK_ROW and np.isinf(self._limit)
+        factors = point.rows.factors() if is_cheap else None
+        if factors is None or not point.is_whole:
+            return
+        beta, g = point.beta.copy(), point.g.copy()
+        taken, rows = solve_pairs(
+            Computed(*factors), point.diagonal, g, beta, dual.lo, dual.hi, dual.y, dual.B, tol, _WALK_ROWS,
+            _WALK_STEPS,
+        )  # fmt: skip
+        if np.isfinite(g).all():  # or else it left the range of numbers
+            point.take(beta, g)
+        point.rows.computed += rows
+        self._steps_work += pair_work(taken, n)
+        self._iteration += 1
+        self._sets += 1
+        self._size = _WORKING_SET
+
     # -- working sets --------------------------------------------------------------------------
 
     def _decompose(self, tol: float) -> Status:
@@ -305,9 +331,9 @@ class Decomposition:
             chosen = choose(rise, fall, self._last, size, rows.is_held(active), _ENOUGH * violation)
             slots, part, output = rows.fetch(active[chosen]), beta[chosen], g[chosen]
             goal, steps = _EASE * violation, _PAIR_STEPS * size
-            taken = solve_pairs(
-                rows.table, slots, chosen, point.diagonal[active[chosen]], output, part,
-                lo[chosen], hi[chosen], y[chosen], dual.B, goal, steps,
+            taken, _ = solve_pairs(
+                Held(rows.table, slots, chosen), point.diagonal[active[chosen]], output, part,
+                lo[chosen], hi[chosen], y[chosen], dual.B, goal, size, steps,
             )  # fmt: skip
             self._steps_work += pair_work(taken, size)
             if taken == steps:

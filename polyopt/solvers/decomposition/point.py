@@ -98,6 +98,10 @@ class Point:
         if self.is_whole:
             self._settled[samples] = beta
 
+    def take(self, beta: Vector, g: Vector) -> None:
+        """Go to this β, with a g that is its own for every sample."""
+        self.beta, self.g, self._settled = beta, g, beta.copy()
+
     @property
     def is_whole(self) -> bool:
         """Whether no sample is set aside."""
@@ -126,8 +130,7 @@ class Point:
         self._compute(self.beta, tick)
 
     def _compute(self, beta: Vector, tick: Callable[[], None] | None) -> None:
-        self.g = stream(self.gram, beta, self.rows.dtype, tick)
-        self.beta, self._settled = beta.copy(), beta.copy()
+        self.take(beta.copy(), stream(self.gram, beta, self.rows.dtype, tick))
 
     def forget_rows(self, dtype: DTypeLike | None = None) -> None:
         """Start with an empty cache, over all samples."""
@@ -149,7 +152,7 @@ class Point:
         if known is not None and known[0] is self.dual:
             work = block_work(int((self.beta != 0).sum()), self.gram.n, self.gram.width)
             if work > _MOMENT:
-                self.beta, self.g, self._settled = known[1].copy(), known[2].copy(), known[1].copy()
+                self.take(known[1].copy(), known[2].copy())
                 return
         self.recompute()
 

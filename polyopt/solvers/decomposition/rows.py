@@ -119,6 +119,13 @@ class Rows:
         self._slot[missing] = places
         self._used[places] = self._now
 
+    def factors(self) -> tuple[Vector, Vector, int] | None:
+        """Two matrices whose product is the kernel's argument, and its degree; None where there are none.
+
+        As :class:`~polyopt.solvers.decomposition.subproblem.Computed` takes them.
+        """
+        return getattr(self._panel, "factors", lambda: None)()
+
     def is_held(self, samples: Samples) -> NDArray[np.bool_]:
         """Whether the rows of these samples are at hand."""
         return self._slot[samples] >= 0

@@ -1,17 +1,22 @@
-"""The sub-problem (9): the dual over one working set, everything else fixed, pair by pair.
+"""The sub-problem (9): the dual over one working set, or all samples, everything else fixed, pair by pair.
 
 Two of its variables move at a time: the one that gains most by rising, and the one whose fall with
 it gains most by second order information (Fan, Chen & Lin 2005). A pair moves to the optimum of its
 line or to the next kink of either, whichever comes first, so one β_i walks through λ, α and λ* alike.
+
+Kernel rows are asked for when they are first wanted, and many never are. They are gathered from rows at hand
+(:class:`Held`), or computed from a few features one at a time (:class:`Computed`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 
+from polyopt.operands import double_exponentials
 from polyopt.solvers.decomposition.dual import slopes, slopes_at
 from polyopt.solvers.decomposition.scan import LANES, move, partner
 
@@ -21,26 +26,71 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
-__all__ = ["gathered", "solve_pairs"]
+__all__ = ["Computed", "Held", "gathered", "solve_pairs"]
 
 _FLAT = 1e-12  # of the diagonal: the least curvature of a pair, as that of like samples is all rounding
 _LEAST = 1e-300  # and at all
+_ROWS = 64  # for which there is room at first
+
+
+class Held(NamedTuple):
+    """Kernel rows at hand: that of sample r of the set is ``table[slots[r], places]``."""
+
+    table: NDArray[Any]
+    slots: Samples
+    places: Samples
+
+
+class Computed(NamedTuple):
+    """Kernel rows to compute: that of sample r is a function of ``right @ left[r]``.
+
+    The function is the power of this degree, or for degree 0 the exponential of the product.
+    """
+
+    left: Vector
+    right: Vector
+    degree: int
+
+
+def _put_row(source: Held | Computed, r: int, out: NDArray[Any]) -> None:
+    """Put the kernel row of sample r of the set to the front of `out`; for compiled code."""
+    raise NotImplementedError
+
+
+@overload(_put_row)
+def _put_row_of(source: Any, r: Any, out: Any) -> Any:
+    def gather(source: Any, r: Any, out: Any) -> None:
+        _pick(source.table[source.slots[r]], source.places, out)
+
+    def compute(source: Any, r: Any, out: Any) -> None:
+        product = np.dot(source.right, source.left[r])
+        q = len(product)
+        out[:q] = product
+        if source.degree == 0:
+            double_exponentials(out.reshape((1, len(out))), 0, q)
+        for _ in range(source.degree - 1):
+            out[:q] *= product
+
+    return gather if source.instance_class is Held else compute
 
 
 @njit(cache=True, nogil=True)
 def solve_pairs(
-    table: NDArray[Any], slots: Samples, places: Samples, diagonal: Vector, g: Vector, beta: Vector,
-    lo: Vector, hi: Vector, y: Vector, B: float, tol: float, steps: int,
-) -> int:  # fmt: skip
-    """Take up to `steps` pair steps, changing beta and g in place; return how many were taken.
+    source: Held | Computed, diagonal: Vector, g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector,
+    B: float, tol: float, rows: int, steps: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Take up to `steps` pair steps, changing beta and g in place; how many were taken, with how many rows.
 
-    The kernel row of sample r of the set is ``table[slots[r], places]``: it is gathered when it is
-    first wanted, and many never are. The vectors are of shape (q,); it ends once m - M <= tol.
+    The vectors are of shape (q,); it ends once m - M <= tol, and before it wants more than `rows` rows.
     """
     q = len(g)
     width = -(-q // LANES) * LANES  # samples that are none fill the last vector, and never move
-    K, ease = np.empty((q, width), dtype=table.dtype), np.empty((q, width), dtype=np.float32)
-    have, unit = np.zeros(q, dtype=np.bool_), diagonal.max()
+    # Kernel rows in the order in which they are wanted, so that no more memory is touched than they need.
+    K, ease = (
+        np.empty((min(q, rows, _ROWS), width), source[0].dtype),
+        np.empty((min(q, rows, _ROWS), width), np.float32),
+    )
+    place, count, unit = np.full(q, -1), 0, diagonal.max()
     up, down, out = np.full(width, -np.inf), np.full(width, np.inf), np.zeros(width)
     up[:q], down[:q] = slopes(beta, lo, hi, y, B)
     out[:q] = g
@@ -51,15 +101,21 @@ def solve_pairs(
         if not m - M > tol:
             taken = step
             break
-        if not have[i]:
-            _gather(table, slots, places, diagonal, unit, K, ease, i)
-            have[i] = True
-        j = partner(out, down, ease[i], m, best, where)
-        if not have[j]:
-            _gather(table, slots, places, diagonal, unit, K, ease, j)
-            have[j] = True
+        if count + 2 > len(K) and len(K) < q:
+            if len(K) >= rows:
+                taken = step
+                break
+            K, ease = _longer(K, min(q, rows)), _longer(ease, min(q, rows))
+        if place[i] < 0:
+            place[i], count = count, count + 1
+            _gather(source, i, diagonal, unit, K[place[i]], ease[place[i]])
+        j = partner(out, down, ease[place[i]], m, best, where)
+        if place[j] < 0:
+            place[j], count = count, count + 1
+            _gather(source, j, diagonal, unit, K[place[j]], ease[place[j]])
+        first, second = K[place[i]], K[place[j]]
         ends = diagonal[i] + diagonal[j]
-        length = (m - (down[j] - out[j])) / max(ends - 2.0 * K[i, j], _FLAT * ends, _LEAST)
+        length = (m - (down[j] - out[j])) / max(ends - 2.0 * first[j], _FLAT * ends, _LEAST)
         # The next kink of each, on which it is put exactly: rounding would leave it beside.
         kink_i = lo[i] if beta[i] < lo[i] else (hi[i] if beta[i] < hi[i] else np.inf)
         kink_j = hi[j] if beta[j] > hi[j] else (lo[j] if beta[j] > lo[j] else -np.inf)
@@ -69,19 +125,26 @@ def solve_pairs(
         beta[j] = kink_j if length == room_j else beta[j] - length
         up[i], down[i] = slopes_at(beta[i], lo[i], hi[i], y[i], B)
         up[j], down[j] = slopes_at(beta[j], lo[j], hi[j], y[j], B)
-        m, i, M = move(out, up, down, K[i], K[j], length, best, where)
+        m, i, M = move(out, up, down, first, second, length, best, where)
     g[:] = out[:q]
-    return taken
+    return taken, count
+
+
+@njit(cache=True, nogil=True)
+def _longer(K: NDArray[Any], most: int) -> NDArray[Any]:
+    """The same rows, and room for as many more, up to that many in all."""
+    longer = np.empty((min(2 * len(K), most), K.shape[1]), K.dtype)
+    longer[: len(K)] = K
+    return longer
 
 
 @njit(cache=True, nogil=True)
 def _gather(
-    table: NDArray[Any], slots: Samples, places: Samples, diagonal: Vector, unit: float,
-    K: NDArray[Any], ease: NDArray[Any], r: int,
-) -> None:  # fmt: skip
-    """Row r of K, and what is inverse to its pairs' curvatures, in units of the largest diagonal entry."""
-    q, own, pairs, eases = len(places), diagonal[r], K[r], ease[r]
-    _pick(table[slots[r]], places, pairs)
+    source: Held | Computed, r: int, diagonal: Vector, unit: float, pairs: NDArray[Any], eases: NDArray[Any]
+) -> None:
+    """The row of sample r, and its pairs' inverse curvatures, in units of the largest diagonal entry."""
+    q, own = len(diagonal), diagonal[r]
+    _put_row(source, r, pairs)
     for c in range(q):
         ends = own + diagonal[c]
         eases[c] = unit / max(ends - 2.0 * pairs[c], _FLAT * ends, _LEAST)
