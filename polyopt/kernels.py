@@ -42,9 +42,11 @@ __all__ = [
     "MatrixGram",
     "Panel",
     "SampleGram",
+    "SamplePanel",
     "as_gram",
     "chunks",
     "middle_of",
+    "outputs_at",
     "require_psd",
     "spread_samples",
     "stream",
@@ -61,6 +63,7 @@ _BLOCK, _LEAST_ROWS = (
 )  # numbers of such a block, whose memory is taken again, and its rows at least
 # Numbers that a processor's cache holds; columns of a block at least; blocks, where there are enough columns.
 _CACHED, _LEAST_STRIP, _STRIPS = 200_000, 256, 8
+_DEAR = 256  # multiplications of an entry from which it is taken from its mirror image where that is at hand
 # Single precision keeps an RBF exponent to 1e-5 while the exponent's terms are no larger than this.
 _SINGLE_EXPONENT = 150.0
 _FEW_FAR = 0.02  # share of the samples that may lie further out: their rows are computed by differences
@@ -203,13 +206,24 @@ def weighted(
         Called before every block; what it raises ends the work.
     """
     tick = tick or _go_on
-    if isinstance(panel, _SamplePanel) and panel.is_dense:
+    if isinstance(panel, SamplePanel) and panel.is_dense:
         return panel.weighted(samples, weights, tick)
     found = np.empty(len(samples))
     for at in strips(np.arange(len(samples)), len(weights)):
         tick()
         found[at] = panel.rows(samples[at]) @ weights
     return found
+
+
+def outputs_at(gram: Gram, samples: Samples, coefficients: Vector) -> Vector:
+    """``K[samples] coefficients`` for a few samples, in double precision, shape (samples,)."""
+    support = np.flatnonzero(coefficients)
+
+    def of_some(part: Samples) -> Vector:
+        return gram.panel(part, np.float64).rows(samples) @ coefficients[part]
+
+    parts = run_blocks(of_some, chunks(support, 2 * _TILE), float(len(samples)) * len(support) * gram.width)
+    return np.sum(parts, axis=0) if parts else np.zeros(len(samples))
 
 
 def _go_on() -> None:
@@ -522,7 +536,7 @@ class SampleGram:
             single = np.dtype(dtype) == np.float32 and self.is_single()
             if not single and (self._careful or self._loses(self._squares)):
                 return _DifferencePanel(self, every, np.dtype(dtype))
-        return _SamplePanel(self, every, np.dtype(dtype))
+        return SamplePanel(self, every, np.dtype(dtype))
 
     def cross(self, Z: Any) -> Vector:
         """``k(z, x)`` for other points z and these samples x, float64.
@@ -642,7 +656,9 @@ class _CallPanel:
         return out
 
 
-class _SamplePanel:
+class SamplePanel:
+    """A :class:`Panel` of samples under a named kernel: products by BLAS, made kernel values in place."""
+
     def __init__(self, gram: SampleGram, columns: Samples, dtype: np.dtype[Any]):
         self._gram, self._dtype = gram, dtype
         self._columns = columns
@@ -682,6 +698,25 @@ class _SamplePanel:
     def is_dense(self) -> bool:
         """Whether the samples are."""
         return not sp.issparse(self._right)
+
+    @property
+    def is_dear(self) -> bool:
+        """Whether an entry costs more than to take its mirror image, which is as exact, from another row."""
+        gram = self._gram
+        return self.is_dense and gram.width >= _DEAR and not (self._dtype == np.float32 and len(gram.far_out))
+
+    def block(self, samples: Samples, places: Samples) -> NDArray[Any]:
+        """``K[samples, columns[places]]``, shape (samples, places)."""
+        found, left = np.empty((len(samples), len(places)), dtype=self._dtype), self._left(samples)
+
+        def some_columns(start: int) -> None:
+            columns = slice(start, start + _LEAST_STRIP)
+            np.matmul(left, self._right[places[columns]].T, out=found[:, columns])
+            self._gram.kernel.finish(found, columns)
+
+        cost = float(len(samples)) * len(places) * self._gram.width
+        run_blocks(some_columns, range(0, len(places), _LEAST_STRIP), cost)
+        return found
 
     def factors(self) -> tuple[Vector, Vector, int] | None:
         """``(left, right, degree)``: ``left @ right.T`` is the argument of the kernel between the samples.

@@ -14,7 +14,7 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import threads
 from polyopt.certificates import Claim, certify_rmm
-from polyopt.kernels import Kernel, MatrixGram, SampleGram, square, stream
+from polyopt.kernels import Kernel, MatrixGram, SampleGram, SamplePanel, outputs_at, square, stream
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.decomposition import Decomposition, driver, point, solve_decomposition
 from polyopt.solvers.decomposition import rows as rows_module
@@ -242,6 +242,47 @@ def test_the_product_of_the_factors_is_the_kernel_s_argument(rng):
     kernel = Kernel("poly", 0.2, 2, -0.5)
     left, right, degree = Rows(SampleGram(X, kernel), 1e6, np.float64).factors()
     assert (left @ right.T) ** degree == pytest.approx(kernel(X), abs=1e-13)
+
+
+@pytest.mark.parametrize("kernel", [RBF, Kernel("poly", 0.2, 2, -0.5)], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_filled_with_mirror_images_are_those_of_the_matrix(kernel, dtype, rng):
+    """Where wide samples make entries dear: through evictions, samples set aside, and such that come back."""
+    n, m = 60, 300
+    X = rng.normal(size=(n, m)) / 8
+    K, close = kernel(X), 1e-13 if dtype == np.float64 else 1e-5
+    gram = SampleGram(X, kernel)
+    rows, blocks = Rows(gram, 45 * n * np.dtype(dtype).itemsize, dtype), []
+    original = SamplePanel.block
+
+    def counted(self, samples, places):
+        blocks.append(len(places))
+        return original(self, samples, places)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SamplePanel, "block", counted)
+        for turn in range(30):
+            if turn in (10, 20):
+                active = np.sort(rng.choice(n, 40, replace=False)) if turn == 10 else np.arange(n)
+                rows.set_active(active)
+            some = np.sort(rng.choice(n, 9, replace=False))
+            slots = rows.fetch(some)
+            assert rows.table[slots] == pytest.approx(
+                K[np.ix_(some, rows.active)], abs=close * np.abs(K).max()
+            )
+    assert len(blocks) > 10
+    assert min(blocks) < n / 2  # the rest came from rows at hand
+
+
+def test_outputs_at_a_few_samples_are_those_of_the_whole_matrix(rng):
+    X, some = rng.normal(size=(900, 5)), np.array([3, 500, 7])
+    coefficients = np.where(rng.random(900) < 0.7, rng.normal(size=900), 0.0)
+    for kernel in KERNELS:
+        exact = kernel(X)[some] @ coefficients
+        assert outputs_at(SampleGram(X, kernel), some, coefficients) == pytest.approx(
+            exact, rel=1e-9, abs=1e-9
+        )
+    assert (outputs_at(SampleGram(X, RBF), some, np.zeros(900)) == 0.0).all()
 
 
 def test_there_are_no_such_rows_of_other_machines(rng):

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.kernels import SampleGram
+from polyopt.kernels import SampleGram, outputs_at
 from polyopt.solvers.decomposition.dual import Dual
 from polyopt.threads import run_blocks
 
@@ -119,7 +119,7 @@ def _is_near(gram: SampleGram, dual: Dual, beta: Vector) -> bool:
     if not len(support):
         return False
     some = support[np.linspace(0, len(support) - 1, min(len(support), _SOME)).astype(np.intp)]
-    outputs = gram.panel(some, np.float64).rows(support).T @ beta[support]
+    outputs = outputs_at(gram, some, beta)
     energy = float(beta[some] @ outputs) * len(support) / len(some)
     alpha, lam, lam_star = dual.split(beta)
     bounds = float(lam.sum() + lam_star.sum())

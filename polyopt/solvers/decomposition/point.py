@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.certificates.certificate import relative_gap
-from polyopt.kernels import chunks, stream, weighted
+from polyopt.kernels import chunks, outputs_at, stream, weighted
 from polyopt.solvers.decomposition.dual import Dual, gains
 from polyopt.solvers.decomposition.rows import Rows
 from polyopt.solvers.decomposition.work import block_work
@@ -238,7 +238,7 @@ class Point:
         worst = known[np.argsort(far[known])[:half]]
         spread = known[np.linspace(0, len(known) - 1, half).astype(np.intp)]
         probe, support = np.union1d(worst, spread), np.flatnonzero(self.beta)
-        exact = self.gram.panel(probe, np.float64).rows(support).T @ self.beta[support]
+        exact = outputs_at(self.gram, probe, self.beta)
         error = np.abs(exact - self.g[probe])
         if not (error <= np.maximum(tol / 10, far[probe] / 5)).all():
             return False

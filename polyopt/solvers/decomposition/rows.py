@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
+from polyopt.kernels import SamplePanel
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _STRIP = 4096  # columns of a weighted sum of rows that one thread takes
 # Rows, for each 16 multiplications of an entry, that are kept before old ones make room: fresh memory costs
 # more than cheap rows do. It doubles once half as many rows had to be computed again.
 _ENOUGH = 2048
+_MIRRORED = 0.2  # share of the columns whose own rows must be at hand for mirror images to pay
 _LEAST_ROWS = 16  # a budget too small for these is exceeded: no working set is smaller
 
 
@@ -88,14 +90,37 @@ class Rows:
         self.hits += len(samples) - len(missing)
         if len(missing):
             self._make_room(missing)
-            places = self._slot[missing]
-            assert self._panel is not None
-            if places[-1] - places[0] == len(places) - 1:
-                self._panel.rows(missing, out=self.table[places[0] : places[-1] + 1])
-            else:
-                self.table[places] = self._panel.rows(missing)
+            if not self._mirror(missing):
+                self._compute(missing)
             self.computed += len(missing)
         return self._slot[samples]
+
+    def _compute(self, missing: Samples) -> None:
+        """Compute these rows into their slots."""
+        places = self._slot[missing]
+        assert self._panel is not None
+        if places[-1] - places[0] == len(places) - 1:
+            self._panel.rows(missing, out=self.table[places[0] : places[-1] + 1])
+        else:
+            self.table[places] = self._panel.rows(missing)
+
+    def _mirror(self, missing: Samples) -> bool:
+        """Fill these rows with mirror images from rows at hand, and compute the rest; whether that pays."""
+        panel, active = self._panel, self.active
+        if not isinstance(panel, SamplePanel) or not panel.is_dear:
+            return False
+        own = np.searchsorted(active, missing).clip(max=len(active) - 1)
+        if not np.array_equal(active[own], missing):  # a sample set aside has no column
+            return False
+        slot = self._slot[active]
+        slot[own] = -1
+        known, others = np.flatnonzero(slot >= 0), np.flatnonzero(slot < 0)
+        if len(known) < _MIRRORED * len(active):
+            return False
+        places = self._slot[missing]
+        self.table[places[:, None], others] = panel.block(missing, others)
+        _reflect(self.table, slot[known], known, own, places)
+        return True
 
     def _make_room(self, missing: Samples) -> None:
         """Give slots to these samples: empty ones, else those used longest ago."""
@@ -124,7 +149,7 @@ class Rows:
 
         As :class:`~polyopt.solvers.decomposition.subproblem.Computed` takes them.
         """
-        return getattr(self._panel, "factors", lambda: None)()
+        return self._panel.factors() if isinstance(self._panel, SamplePanel) else None
 
     def is_held(self, samples: Samples) -> NDArray[np.bool_]:
         """Whether the rows of these samples are at hand."""
@@ -197,6 +222,15 @@ def _combine(
         a, s = table[slots[k], start:end], weights[k]
         for r in range(len(total)):
             total[r] += s * a[r]
+
+
+@njit(cache=True, nogil=True)
+def _reflect(table: NDArray[Any], slots: Samples, known: Samples, own: Samples, places: Samples) -> None:
+    """``table[places_k, known_s] = table[slots_s, own_k]`` for all k and s."""
+    for s in range(len(slots)):
+        row, column = table[slots[s]], known[s]
+        for k in range(len(own)):
+            table[places[k], column] = row[own[k]]
 
 
 @njit(cache=True)
