@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.operands import double_gaussians, single_gaussians, weigh
+from polyopt.operands import gaussians, weigh
 from polyopt.parts import SAMPLES, Part, join, point_blocks, room_for, totals
 from polyopt.sparse_products import SparseRight, roundings
 from polyopt.threads import run_blocks
@@ -122,12 +122,10 @@ class Bounded:
 
     def _finish(self, values: Any, own: Array, others: Array) -> None:
         """The kernel from the product, in place."""
-        if not self._is_rbf:
-            self._gram.kernel.finish(values)
-        elif self._dtype == np.float32:
-            single_gaussians(values, own.astype(np.float32), others.astype(np.float32))
+        if self._is_rbf:
+            gaussians(values, own.astype(self._dtype), others.astype(self._dtype))
         else:
-            double_gaussians(values, own, others)
+            self._gram.kernel.finish(values)
 
     def _weigh(self, values: Any, coef: Any, columns: Any, scores: Array, sizes: Array) -> None:
         """Add a tile's terms to the scores of several expansions, and their absolute values to the sizes."""

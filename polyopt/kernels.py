@@ -120,7 +120,9 @@ class Kernel:
         """The kernel from its argument (the table above), in place; of these columns."""
         whole, argument = argument, argument[..., columns]
         if self.name == "rbf":
-            _exponentials(whole, columns)
+            from polyopt.operands import exponentials
+
+            exponentials(whole, *columns.indices(whole.shape[1])[:2])
         elif self.name == "sigmoid":
             np.tanh(argument, out=argument)
         elif self.name == "poly" and self.degree > 1:
@@ -128,14 +130,6 @@ class Kernel:
             for _ in range(self.degree - 1):
                 np.multiply(argument, base, out=argument)
         return argument
-
-
-def _exponentials(T: NDArray[Any], columns: slice) -> None:
-    """``exp(min(t, 0))`` of these columns, in place."""
-    from polyopt.operands import double_exponentials, exponentials
-
-    first, last, _ = columns.indices(T.shape[1])
-    (exponentials if T.dtype == np.float32 else double_exponentials)(T, first, last)
 
 
 class Panel(Protocol):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit, types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,12 +19,10 @@ __all__ = [
     "count_filled",
     "differing",
     "distances",
-    "double_exponentials",
-    "double_gaussians",
     "exponentials",
     "fill",
+    "gaussians",
     "pack",
-    "single_gaussians",
     "square_norms",
     "sums_from",
     "weigh",
@@ -157,77 +155,59 @@ _HIGH, _LOW = 0.6931471803691238, 1.9082149292705877e-10
 _T = tuple(1.0 / math.factorial(k) for k in range(14))
 
 
-@njit(inline="always")
-def _double(t: float) -> Any:
-    """``exp(min(t, 0))`` of a float64."""
-    t = 0.0 if t > 0.0 else t  # what is no number stays none
-    t = _LEAST_2 if t < _LEAST_2 else t
-    shifted = t * _PER_LOG_2_2 + _ROUNDER_2
-    power = shifted - _ROUNDER_2
-    r = (t - power * _HIGH) - power * _LOW
-    s = r * r
-    p = ((_T[13] * r + _T[12]) * r + _T[11]) * r + _T[10]
-    p = (((p * r + _T[9]) * r + _T[8]) * r + _T[7]) * r + _T[6]
-    p = (((p * r + _T[5]) * r + _T[4]) * r + _T[3]) * r + _T[2]
-    scale = _recast((_recast(shifted) << np.int64(52)) + np.int64(0x3FF0000000000000))
-    return (p * s + r + 1.0) * scale
+def _exp(t: Any) -> Any:
+    """``exp(min(t, 0))`` of a float32 or a float64; for compiled code."""
+    raise NotImplementedError
 
 
-@njit(inline="always")
-def _single(t: Any) -> Any:
-    """``exp(min(t, 0))`` of a float32."""
-    t = _ZERO if t > _ZERO else t  # what is no number stays none
-    t = _LEAST if t < _LEAST else t
-    shifted = t * _PER_LOG_2 + _ROUNDER
-    power = shifted - _ROUNDER
-    r = (t - power * _LOG_2) - power * _LOG_2_REST
-    p = ((((_P5 * r + _P4) * r + _P3) * r + _P2) * r + _P1) * r + _P0
-    scale = _recast(np.int32((_recast(shifted) << np.int32(23)) + np.int32(0x3F800000)))
-    return (p * (r * r) + r + _ONE) * scale
+@overload(_exp, inline="always")
+def _exp_of(t: Any) -> Any:
+    def double(t: Any) -> Any:
+        t = 0.0 if t > 0.0 else t  # what is no number stays none
+        t = _LEAST_2 if t < _LEAST_2 else t
+        shifted = t * _PER_LOG_2_2 + _ROUNDER_2
+        power = shifted - _ROUNDER_2
+        r = (t - power * _HIGH) - power * _LOW
+        s = r * r
+        p = ((_T[13] * r + _T[12]) * r + _T[11]) * r + _T[10]
+        p = (((p * r + _T[9]) * r + _T[8]) * r + _T[7]) * r + _T[6]
+        p = (((p * r + _T[5]) * r + _T[4]) * r + _T[3]) * r + _T[2]
+        scale = _recast((_recast(shifted) << np.int64(52)) + np.int64(0x3FF0000000000000))
+        return (p * s + r + 1.0) * scale
+
+    def single(t: Any) -> Any:
+        t = _ZERO if t > _ZERO else t
+        t = _LEAST if t < _LEAST else t
+        shifted = t * _PER_LOG_2 + _ROUNDER
+        power = shifted - _ROUNDER
+        r = (t - power * _LOG_2) - power * _LOG_2_REST
+        p = ((((_P5 * r + _P4) * r + _P3) * r + _P2) * r + _P1) * r + _P0
+        scale = _recast(np.int32((_recast(shifted) << np.int32(23)) + np.int32(0x3F800000)))
+        return (p * (r * r) + r + _ONE) * scale
+
+    return single if t == types.float32 else double
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def exponentials(T: NDArray[np.float32], first: int, last: int) -> None:
-    """``exp(min(t, 0))`` of these columns, in place, to 2 units in the last place down to exp(-87).
+def exponentials(T: NDArray[Any], first: int, last: int) -> None:
+    """``exp(min(t, 0))`` of these columns, in place, to 2 units in the last place.
 
-    What is smaller becomes exp(-87), 2e-38. It is written so that a compiler turns it into vectors.
+    In single precision what is smaller than exp(-87), 2e-38, becomes that; in double precision what is
+    smaller than exp(-700), 1e-304. It is written so that a compiler turns it into vectors.
     """
     for i in range(T.shape[0]):
         row = T[i, first:last]
         for j in range(len(row)):
-            row[j] = _single(row[j])
+            row[j] = _exp(row[j])
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def double_exponentials(T: NDArray[np.float64], first: int, last: int) -> None:
-    """As :func:`exponentials`, in double precision, down to exp(-700)."""
-    for i in range(T.shape[0]):
-        row = T[i, first:last]
-        for j in range(len(row)):
-            row[j] = _double(row[j])
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def single_gaussians(
-    products: NDArray[np.float32], own: NDArray[np.float32], others: NDArray[np.float32]
-) -> None:
-    """``exp(min(p_ij - others_j - own_i, 0))`` in place, as exact as :func:`exponentials`."""
+def gaussians(products: NDArray[Any], own: NDArray[Any], others: NDArray[Any]) -> None:
+    """``exp(min(p_ij - others_j - own_i, 0))`` in place, all of one precision, as :func:`exponentials`."""
     for i in range(len(products)):
         row, mine = products[i], own[i]
         for j in range(len(row)):
-            row[j] = _single((row[j] - others[j]) - mine)
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def double_gaussians(products: NDArray[np.float64], own: Vector, others: Vector) -> None:
-    """``exp(min(p_ij - others_j - own_i, 0))`` in place, to 2 units in the last place down to exp(-700).
-
-    What is smaller becomes exp(-700), 1e-304.
-    """
-    for i in range(len(products)):
-        row, mine = products[i], own[i]
-        for j in range(len(row)):
-            row[j] = _double((row[j] - others[j]) - mine)
+            row[j] = _exp((row[j] - others[j]) - mine)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})

@@ -11,7 +11,7 @@ from sklearn.datasets import make_blobs
 
 from polyopt import SVM, scoring, threads
 from polyopt.kernels import Kernel, SampleGram
-from polyopt.operands import double_gaussians, single_gaussians
+from polyopt.operands import exponentials, gaussians
 from polyopt.scoring import Part, Scorer
 from polyopt.sparse_products import SparseRight, multiply_turned
 
@@ -118,22 +118,24 @@ def test_where_single_precision_overflows_there_is_no_bound(kernel):
     assert np.isfinite(bounds[20:]).all()
 
 
-def test_exponentials_of_both_precisions_are_right_to_two_units_in_the_last_place():
-    for finish, dtype, least in (
-        (single_gaussians, np.float32, 87.0),
-        (double_gaussians, np.float64, 700.0),
-    ):
-        t = -np.concatenate([np.geomspace(1e-12, least, 200_003), np.linspace(0.0, least, 200_003)])
-        t = t.astype(dtype)
-        found, none = np.zeros((1, len(t)), dtype=dtype), np.zeros(1, dtype=dtype)
-        finish(found, none, -t)
-        true = np.exp(t.astype(np.longdouble))
+@pytest.mark.parametrize(("dtype", "least"), [(np.float32, 87.0), (np.float64, 700.0)])
+def test_exponentials_are_right_to_two_units_in_the_last_place(dtype, least):
+    t = -np.concatenate([np.geomspace(1e-13, least, 200_003), np.linspace(0.0, least, 200_003)]).astype(dtype)
+    none, zeros = np.zeros(1, dtype=dtype), np.zeros(len(t), dtype=dtype)
+    differences, plain = zeros[None, :].copy(), t[None, :].copy()
+    gaussians(differences, none, -t)
+    exponentials(plain, 0, len(t))
+    true = np.exp(t.astype(np.longdouble))
+    for found in (differences, plain):
         assert (np.abs(found[0] - true) <= 2 * np.spacing(true.astype(dtype))).all()
-        edges = np.array([[1.0, 0.0, -2 * least, -np.inf]], dtype=dtype)
-        finish(edges, none, np.zeros(4, dtype=dtype))
-        assert (edges[0, :2] == 1.0).all()
-        assert (edges[0, 2:] >= 0.0).all()
-        assert (edges[0, 2:] <= 1e-37).all()
+    edges = np.array([[1.0, 0.0, -0.0, np.inf, -2 * least, -1e30, -np.inf, np.nan]], dtype=dtype)
+    for finish in (lambda T: gaussians(T, none, zeros[:8]), lambda T: exponentials(T, 0, 8)):
+        found = edges.copy()
+        finish(found)
+        assert (found[0, :4] == 1.0).all()
+        assert (found[0, 4:7] >= 0.0).all()
+        assert (found[0, 4:7] <= 1e-37).all()
+        assert np.isnan(found[0, 7])
 
 
 # -- sparse products -------------------------------------------------------------------------

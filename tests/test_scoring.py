@@ -15,7 +15,6 @@ from polyopt import SVM, OneNormSVM, RelativeMarginMachine, scoring, threads
 from polyopt.estimators.kernel import _TRIED
 from polyopt.estimators.votes import certain_winners
 from polyopt.kernels import Kernel, SampleGram
-from polyopt.operands import exponentials
 from polyopt.scoring import Part, Scorer
 
 KERNELS = [
@@ -98,19 +97,6 @@ def test_far_points_are_scored_by_differences_and_the_others_by_products():
     together = scorer.scores(Z)
     assert (np.abs(together[::7][1:]) < 1e-300).all()
     assert together[1:7] == pytest.approx(scorer.scores(Z[1:7]), rel=1e-12, abs=1e-13)
-
-
-def test_the_exponential_is_right_to_two_units_in_the_last_place():
-    t = -np.exp(np.linspace(-30.0, np.log(87.0), 200_003)).astype(np.float32)[None, :]
-    found = t.copy()
-    exponentials(found, 0, found.shape[1])
-    true = np.exp(t.astype(np.longdouble))
-    assert (np.abs(found - true) <= 2 * np.spacing(true.astype(np.float32))).all()
-    edges = np.array([[0.0, -0.0, 3.0, np.inf, -88.0, -1e30, -np.inf]], dtype=np.float32)
-    exponentials(edges, 0, edges.shape[1])
-    assert (edges[0, :4] == 1.0).all()
-    assert (edges[0, 4:] >= 0.0).all()
-    assert (edges[0, 4:] < 1e-37).all()
 
 
 # -- classifiers ---------------------------------------------------------------------------

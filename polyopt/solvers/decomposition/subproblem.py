@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from polyopt.operands import double_exponentials
+from polyopt.operands import exponentials
 from polyopt.solvers.decomposition.dual import slopes, slopes_at
 from polyopt.solvers.decomposition.scan import LANES, move, partner
 
@@ -67,7 +67,7 @@ def _put_row_of(source: Any, r: Any, out: Any) -> Any:
         q = len(product)
         out[:q] = product
         if source.degree == 0:
-            double_exponentials(out.reshape((1, len(out))), 0, q)
+            exponentials(out.reshape((1, len(out))), 0, q)
         for _ in range(source.degree - 1):
             out[:q] *= product
 
