@@ -237,6 +237,20 @@ def test_rows_computed_one_at_a_time_are_those_of_the_matrix(kernel, blobs):
     assert ends[0] == pytest.approx(ends[1], rel=1e-9)
 
 
+def test_a_violation_that_only_rounding_makes_moves_no_pair():
+    # 1 - g[0] is one digit of rounding above -1 - g[1], but the sum of all four loses it: no pair gains.
+    y, g, beta = np.array([1.0, -1.0]), np.array([0.75 - 2.0**-53, -1.25]), np.zeros(2)
+    m, M = Dual(y, np.ones(2)).violation(beta, g)
+    assert m > M
+    assert (m + 1.0) + g[1] == 0.0
+    taken, _ = solve_pairs(
+        whole(np.eye(2)), np.ones(2), g, beta, np.minimum(0.0, y), np.maximum(0.0, y), y, np.inf, 0.0, 2, 100
+    )
+    assert taken == 0
+    assert not beta.any()
+    assert np.isfinite(g).all()
+
+
 def test_the_product_of_the_factors_is_the_kernel_s_argument(rng):
     X = rng.normal(size=(12, 4))
     kernel = Kernel("poly", 0.2, 2, -0.5)

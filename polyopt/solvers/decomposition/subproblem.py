@@ -110,6 +110,9 @@ def solve_pairs(
             place[i], count = count, count + 1
             _gather(source, i, diagonal, unit, K[place[i]], ease[place[i]])
         j = partner(out, down, ease[place[i]], m, best, where)
+        if j < 0:  # m - M is all rounding
+            taken = step
+            break
         if place[j] < 0:
             place[j], count = count, count + 1
             _gather(source, j, diagonal, unit, K[place[j]], ease[place[j]])
