@@ -455,6 +455,32 @@ def test_an_active_set_that_leaves_the_range_of_numbers_is_put_back(overlapping,
     assert np.isfinite([solution.objective, solution.bound, *solution["coef"]]).all()
 
 
+@pytest.mark.parametrize("times", [1, 1000])
+def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping, monkeypatch):
+    """Once, and the run begins anew; again, and it ends, at a point of finite values that is not optimal."""
+    gram, y, C = overlapping
+    plain = solve_decomposition(gram, y, C, 1.2, tol=1e-6)
+    solve, left = driver.solve_pairs, [times]
+
+    def wild(rows, diagonal, g, beta, *rest):
+        taken = solve(rows, diagonal, g, beta, *rest)
+        if isinstance(rows, Held) and left[0]:
+            left[0] -= 1
+            beta[:] = 1e308  # which is finite, and sums of them are not
+        return taken
+
+    monkeypatch.setattr(driver, "solve_pairs", wild)
+    with np.errstate(over="ignore", invalid="ignore"):
+        solution = solve_decomposition(gram, y, C, 1.2, tol=1e-6)
+    assert left[0] < times
+    assert np.isfinite([solution.objective, solution.bound, *solution["coef"]]).all()
+    if times == 1:
+        assert solution.status is Status.OPTIMAL
+        assert solution.bound == pytest.approx(plain.bound, rel=1e-6)
+    else:
+        assert solution.status is Status.STALLED
+
+
 @pytest.fixture
 def overlapping():
     X, y = two_blobs(n=600, separation=0.3)

@@ -309,7 +309,8 @@ class Decomposition:
                     continue
                 self._record(violation)
                 return Status.OPTIMAL
-            if violation <= point.rounding() and self._watch.has_stopped(violation):
+            is_lost = np.isnan(violation)  # some output has left the range of numbers
+            if is_lost or (violation <= point.rounding() and self._watch.has_stopped(violation)):
                 if self._begin_anew():
                     continue
                 return Status.INACCURATE
@@ -375,11 +376,18 @@ class Decomposition:
         return True
 
     def _begin_anew(self) -> bool:
-        """Take the rounding out of g, over all samples in double precision; whether for the first time."""
+        """Take the rounding out of g, over all samples in double precision; whether for the first time.
+
+        A point whose outputs have left the range of numbers is given up for that of the beginning.
+        """
+        point = self._point
+        if not np.isfinite(point.g).all():
+            point.take(point.dual.start(), np.zeros(point.gram.n))
+            if point.is_double or self._watch.is_second:
+                point.recompute(self._clock.check)
         if self._watch.is_second:
             return False
         self._watch = _Watch(is_second=True)
-        point = self._point
         if not point.is_whole:
             self._set_active(np.arange(point.gram.n))
         point.recompute(self._clock.check) if point.is_double else self._go_double()
