@@ -210,7 +210,17 @@ def weighted(
 
 
 def outputs_at(gram: Gram, samples: Samples, coefficients: Vector) -> Vector:
-    """``K[samples] coefficients`` for a few samples, in double precision, shape (samples,)."""
+    """``K[samples] coefficients`` for a few samples, in double precision, shape (samples,).
+
+    Parameters
+    ----------
+    gram : Gram
+        The matrix.
+    samples : ndarray of int
+        The samples.
+    coefficients : ndarray of shape (n,)
+        The vector.
+    """
     support = np.flatnonzero(coefficients)
 
     def of_some(part: Samples) -> Vector:
@@ -651,7 +661,17 @@ class _CallPanel:
 
 
 class SamplePanel:
-    """A :class:`Panel` of samples under a named kernel: products by BLAS, made kernel values in place."""
+    """A :class:`Panel` of samples under a named kernel: products by BLAS, made kernel values in place.
+
+    Parameters
+    ----------
+    gram : SampleGram
+        The samples, and the kernel.
+    columns : ndarray of int
+        The samples whose columns are served, ascending.
+    dtype : dtype
+        Precision of the values.
+    """
 
     def __init__(self, gram: SampleGram, columns: Samples, dtype: np.dtype[Any]):
         self._gram, self._dtype = gram, dtype

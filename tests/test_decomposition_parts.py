@@ -345,7 +345,7 @@ def test_a_small_machine_needs_no_working_set(blobs, monkeypatch):
     for start in (None, (np.full(len(y), 0.1), np.zeros(len(y)), np.zeros(len(y)))):
         found = Decomposition(SampleGram(X, RBF), y).solve(np.ones(len(y)), 1.3, tol=1e-8, start=start)
         assert found.status is Status.OPTIMAL
-        assert found.history[0]["violation"] <= 1e-3
+        assert found.history[1]["violation"] <= 1e-3
         assert found.history[-1]["rows"] > 0
 
 
@@ -479,6 +479,21 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
         assert solution.bound == pytest.approx(plain.bound, rel=1e-6)
     else:
         assert solution.status is Status.STALLED
+
+
+def test_a_dual_value_above_the_objective_is_no_bound(overlapping, monkeypatch):
+    gram, y, C = overlapping
+    monkeypatch.setattr(Dual, "values", lambda *arguments: {"objective": 1.0, "bound": 5.0})
+    solution = solve_decomposition(gram, y, C, 1.2, max_iter=3)
+    assert solution.status is Status.ITERATION_LIMIT
+    assert (solution.objective, solution.bound) == (1.0, 0.0)
+
+
+def test_a_run_whose_dual_value_no_longer_rises_is_seen():
+    flat, rising, unknown = driver._Watch(), driver._Watch(), driver._Watch()
+    assert [flat.is_idle(7.0) for _ in range(driver._IDLE + 1)] == [False] * driver._IDLE + [True]
+    assert not any(rising.is_idle(7.0 + 1e-12 * k) for k in range(3 * driver._IDLE))
+    assert not any(unknown.is_idle(np.nan) for _ in range(3 * driver._IDLE))
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ _GAP, _WIDEST = 10.0, 0.1  # times the tolerance, and at most: the relative gap 
 _NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called nearly optimal
 _PATIENCE, _CLOSER = 10, 0.9  # working sets in which rounding must let the violation fall to this share
 _RECORD_EVERY = 10  # iterations between two records
+_IDLE, _RISE = 200, 1e-14  # records in which the dual value must rise by this share: every step raises it
 _FIRST_PROBE = 8  # the iteration after which single precision is probed first; then after twice as many, ...
 _PROBING = 0.05  # ... where that costs no more than this share of what working sets have cost
 _CERTAIN = 0.8  # times the tolerance, in single precision: what its probes let pass is then within it
@@ -277,8 +278,10 @@ class Decomposition:
         n = point.gram.n
         is_cheap = n <= _FEW and n * point.gram.width <= _WALK_ROW and np.isinf(self._limit)
         factors = point.rows.factors() if is_cheap else None
-        if factors is None or not point.is_whole:
+        violation = point.violation()
+        if factors is None or not point.is_whole or violation <= tol:
             return
+        self._record(violation)
         beta, g = point.beta.copy(), point.g.copy()
         taken, rows = solve_pairs(
             Computed(*factors), point.diagonal, g, beta, dual.lo, dual.hi, dual.y, dual.B, tol, _WALK_ROWS,
@@ -316,6 +319,10 @@ class Decomposition:
                 return Status.INACCURATE
             if self._iteration % _RECORD_EVERY == 0:
                 self._record(violation)
+                if self._watch.is_idle(self._history[-1]["bound"]):
+                    if self._begin_anew():
+                        continue
+                    return Status.INACCURATE
                 if self._is_slow():
                     return Status.CONVERGED
             if over := self._over():
@@ -531,14 +538,17 @@ class Decomposition:
         shrink = dual.shrink(g + b)
         names = ("margin", "bound_above", "bound_below") if np.isfinite(dual.B) else ("margin",)
         values = self._point.values()
-        if status is Status.INACCURATE and self._point.gap() > _NEARLY:
+        if status is Status.INACCURATE and not self._point.gap() <= _NEARLY:
             status = Status.STALLED
+        bound = values["bound"]
+        if not bound <= values["objective"] and not self._point.gap() <= _NEARLY:
+            bound = 0.0  # rounding has put it above the objective: that none is below 0 is all that is known
         return Solution(
             status=status,
             primal={"coef": shrink * beta, "b": np.array(shrink * b), "f": shrink * (g + b)},
             duals=dict(zip(names, dual.split(beta), strict=False)),
             objective=values["objective"],
-            bound=values["bound"],
+            bound=bound,
             solver="decomposition",
             iterations=self._iteration,
             solve_time=self._clock.seconds,
@@ -552,11 +562,12 @@ def _widest_gap(tol: float) -> float:
 
 
 class _Watch:
-    """Whether the violation still falls, where rounding may keep it from falling."""
+    """Whether the violation still falls, where rounding may keep it up, and whether the dual value rises."""
 
     def __init__(self, is_second: bool = False):
         self.is_second = is_second
         self._least, self._idle = np.inf, 0
+        self._best, self._flat = -np.inf, 0
 
     def has_stopped(self, violation: float) -> bool:
         """Ask once for each working set."""
@@ -564,3 +575,11 @@ class _Watch:
         self._least = violation if closer else self._least
         self._idle = 0 if closer else self._idle + 1
         return self._idle >= _PATIENCE
+
+    def is_idle(self, bound: float) -> bool:
+        """Ask with the dual value of every record, which is none while samples are set aside."""
+        if np.isfinite(bound):
+            has_risen = not bound <= self._best + _RISE * abs(self._best)
+            self._best = max(bound, self._best)
+            self._flat = 0 if has_risen else self._flat + 1
+        return self._flat >= _IDLE

@@ -85,7 +85,8 @@ class Dual:
     def values(self, beta: Vector, g: Vector, b: float | None = None) -> dict[str, float]:
         """Primal and dual objective at β, with b (by default the best); outputs are scaled back within ±B."""
         alpha, lam, lam_star = self.split(beta)
-        energy = float(beta @ g)
+        with np.errstate(over="ignore", invalid="ignore"):  # who asks sees that a value is no number
+            energy = float(beta @ g)
         f = g + (self.intercept(g) if b is None else b)
         shrink = self.shrink(f)
         bounds = float(lam.sum() + lam_star.sum())
