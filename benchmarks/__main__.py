@@ -30,9 +30,14 @@ def main() -> None:
     run.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     run.add_argument("--smoke", action="store_true", help="the least that shows that they run")
     run.add_argument("--quick", action="store_true", help="a part that takes minutes, not kept (rmm_table)")
-    commands.add_parser("report", help="write all kept tables and pictures as one HTML page")
+    commands.add_parser(
+        "report",
+        help="write what is kept as an HTML page and as RESULTS.md, and the README's table of speed",
+    )
     arguments = parser.parse_args()
-    from benchmarks.report import keep, machine_facts, write_report
+    from benchmarks.kept import keep, machine_facts
+    from benchmarks.markdown import write_results, write_speed
+    from benchmarks.report import write_report
 
     modules = {name: import_module(f"benchmarks.{name}") for name in NAMES}
     if arguments.command == "list":
@@ -40,7 +45,8 @@ def main() -> None:
             print(f"{name:<16} {module.__doc__.splitlines()[0]}")
         return
     if arguments.command == "report":
-        print(write_report({name: module.__doc__ for name, module in modules.items()}))
+        docs = {name: module.__doc__ for name, module in modules.items()}
+        print(write_report(docs), write_results(docs), write_speed(), sep="\n")
         return
     unknown = set(arguments.names) - set(NAMES)
     if unknown:

@@ -46,7 +46,7 @@ from benchmarks.digit_pairs import (
     validation_errors,
     work,
 )
-from benchmarks.report import machine_facts
+from benchmarks.kept import machine_facts
 from polyopt.datasets._fetch import cache_folder
 
 FOLDER = Path(__file__).parent / "results"
