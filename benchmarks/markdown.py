@@ -33,9 +33,9 @@ def write_results(docs: dict[str, str], path: Path = PAGE) -> Path:
     parts = [
         "# Results",
         "This page is written by `python -m benchmarks report` from the tables that the benchmarks kept. "
-        "Under each is the command that computed it, and on what. One thread unless a table says otherwise. *CPU "
-        "seconds* are of the processor; other work on the machine disturbs them less than seconds by the clock. "
-        "All times move by some per cent from run to run.",
+        "Under each is the command that computed it, and on what. One thread unless a table says otherwise. "
+        "*CPU seconds* are of the processor; other work on the machine disturbs them less than seconds by "
+        "the clock. All times move by some per cent from run to run.",
         contents,
         *kept.values(),
         *(
