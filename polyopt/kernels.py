@@ -456,7 +456,7 @@ class SampleGram:
             return np.asarray(X.astype(float).power(2).sum(axis=1)).ravel()
         from polyopt.operands import square_norms
 
-        return square_norms(X, np.arange(X.shape[1]), self._middle)
+        return square_norms(X, self._middle)
 
     def diagonal(self) -> Vector:
         if callable(self.kernel.name):
@@ -621,9 +621,18 @@ class SampleGram:
 
         m = len(self._used)
         operand = np.empty((len(rows), m + len(extra)), dtype=dtype)
-        fill(X, rows, self._used, self._middle[self._used], scale, operand)
-        for place, column in enumerate(extra):
-            operand[:, m + place] = column
+        middle, size = self._middle[self._used], max(_TILE, _BLOCK // (m + 2))
+
+        def some_rows(start: int) -> None:
+            part = slice(start, start + size)
+            fill(X, rows[part], self._used, middle, scale, operand[part])
+            for place, column in enumerate(extra):
+                operand[part, m + place] = column[part]
+
+        if len(rows) <= size:
+            some_rows(0)
+        else:
+            run_blocks(some_rows, range(0, len(rows), size), 8.0 * operand.size)  # reading memory, mostly
         return operand
 
 

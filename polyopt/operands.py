@@ -40,15 +40,16 @@ def fill(
             target[k] = scale * (row[columns[k]] - centre[k])
 
 
-@njit(cache=True, nogil=True)
-def square_norms(X: NDArray[Any], columns: Samples, centre: Vector) -> Vector:
-    """``sum_k (X[i, columns_k] - centre_k)^2`` for every row i."""
-    squares = np.zeros(len(X))
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+def square_norms(X: NDArray[Any], centre: Vector) -> Vector:
+    """``sum_k (X[i, k] - centre_k)^2`` for every row i."""
+    squares = np.empty(len(X))
     for i in range(len(X)):
-        row = X[i]
-        for k in range(len(columns)):
-            d = row[columns[k]] - centre[k]
-            squares[i] += d * d
+        row, total = X[i], 0.0
+        for k in range(len(centre)):
+            d = row[k] - centre[k]
+            total += d * d
+        squares[i] = total
     return squares
 
 

@@ -33,7 +33,7 @@ def failures(machine):
 
 
 def test_check_estimator_has_no_failure():
-    assert failures(CPM(n_init=3)) == []
+    assert failures(CPM(n_init=1)) == []
 
 
 def test_check_estimator_has_no_failure_for_sgd():

@@ -42,9 +42,18 @@ def matrix(rng, n, m, dtype, share):
     return X.astype(dtype)
 
 
-@pytest.mark.parametrize("n_faces", [1, 10, 20, 50, 150])
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-@pytest.mark.parametrize("weights", [np.float32, np.float64])
+# Each number of faces, and each pair of types, is compiled anew: all of them, but not every combination.
+@pytest.mark.parametrize(
+    ("n_faces", "dtype", "weights"),
+    [
+        (1, np.uint8, np.float32),
+        (10, np.float32, np.float32),
+        (20, np.float64, np.float32),
+        (50, np.uint8, np.float64),
+        (150, np.float32, np.float64),
+        (10, np.float64, np.float64),
+    ],
+)
 def test_scores_and_updates_are_those_of_numpy(n_faces, dtype, weights):
     rng = np.random.default_rng(0)
     L = padded(n_faces)
