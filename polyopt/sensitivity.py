@@ -287,7 +287,7 @@ def _norm_and_variance(machine: SigmaSVM) -> tuple[float, float]:
     if machine.kernel == "linear":
         w = machine.coef_[0]
         return float(w @ w), float(w @ moments(machine._X, machine._costs)[1] @ w)
-    geometry = machine._geometry()
+    geometry = machine._feature_space()
     f, weights = geometry.scores(machine._v), geometry.weights
     return float(f @ machine._v), float(weights @ f**2 / weights.sum())
 

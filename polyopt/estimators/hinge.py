@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import replace
+from functools import cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -27,6 +28,8 @@ from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
 from polyopt.kernels import MatrixGram, SampleGram, chunks, require_psd
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -156,27 +159,26 @@ class HingeClassifier(KernelClassifier):
             )
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)
-        self._geometry_of_fit: Any = None
+        geometry = cache(self._feature_space)  # made where it is first wanted, and once
         if self.solver_ == "interior-point" or (self.solver_ == "exact" and self._is_tall(X)):
             v, b = self._fit_features(X)
         else:
-            v, b = self._fit_gram(start)
-        self._read_off(v, b)
+            v, b = self._fit_gram(start, geometry)
+        self._read_off(v, b, geometry)
         certificate = None
         # Rounding of an output, at the price of all costs together.
         dear = _DIGITS * float(self._costs.sum()) > _NO_FINER * abs(self.solution_.objective)
         if self.solver_ == "exact" or dear or (self.solver_ == "decomposition" and b is None):
-            certificate = self._certify(self._geometry(), tol=1e-6)
+            certificate = self._certify(geometry(), tol=1e-6)
             self._take_back(certificate.relative_gap)
         elif v is None and self.solution_.bound is not None:
             # The vector is of the multipliers and not the solver's own: its value against the solver's bound.
-            certificate = self._certify(self._geometry(), tol=1e-6)
+            certificate = self._certify(geometry(), tol=1e-6)
             bound = max(certificate.dual_value, self.solution_.bound)
             self._take_back(relative_gap(certificate.primal_value, bound))
         # Of a kernel machine of many samples it would cost more than its word here is worth.
         is_dear = certificate is None and self.solver_ == "decomposition" and X.shape[0] > _SMALL
-        self._warn_if_short(None if is_dear else lambda: certificate or self._certify(self._geometry(), 1e-6))
-        del self._geometry_of_fit
+        self._warn_if_short(None if is_dear else lambda: certificate or self._certify(geometry(), 1e-6))
 
     def _fit_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
         """Solve in the features; set ``solution_`` and the multipliers; return w, and b if it is known."""
@@ -202,7 +204,7 @@ class HingeClassifier(KernelClassifier):
         # At D = 1 w is unique only up to directions without spread: the multipliers give the least norm.
         return (self.solution_["w"] if self._share != 1.0 else None), None
 
-    def _fit_gram(self, start: Any) -> tuple[NDArray[Any] | None, float | None]:
+    def _fit_gram(self, start: Any, geometry: Callable[[], Any]) -> tuple[NDArray[Any] | None, float | None]:
         """Solve for a Gram matrix; set ``solution_`` and the multipliers; return v and b if known."""
         self._short = 0.0
         if self.kernel == "precomputed" or not (self.kernel == "linear" or self._kernel_is_mercer):
@@ -229,7 +231,7 @@ class HingeClassifier(KernelClassifier):
         size = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
         dear = _DIGITS * size * float(self._costs.sum()) > _NO_FINER * abs(self.solution_.objective)
         if self.kernel == "linear" or not self._is_pairwise or dear or not size < _CANCELS:
-            return self._geometry().represent(coef), None
+            return geometry().represent(coef), None
         return coef, float(self.solution_["b"])
 
     def _take_back(self, gap: float) -> None:
@@ -274,15 +276,15 @@ class HingeClassifier(KernelClassifier):
             )
         return replace(solution, objective=unit * solution.objective)
 
-    def _read_off(self, v: NDArray[Any] | None, b: float | None) -> None:
+    def _read_off(self, v: NDArray[Any] | None, b: float | None, geometry: Callable[[], Any]) -> None:
         """Set the model from the solution: its vector, its intercept, its outputs, its support."""
         beta = self._alpha * self._y - self._lam + self._lam_star
         if b is None:
-            geometry = self._geometry()
-            v = geometry.represent(beta) if v is None else v
+            space = geometry()
+            v = space.represent(beta) if v is None else v
             # Where a whole interval of intercepts is optimal, every solver's answer is its midpoint.
-            b = self._program(geometry).best_intercept(v)
-            outputs = geometry.outputs(v) + b
+            b = self._program(space).best_intercept(v)
+            outputs = space.outputs(v) + b
             self._outputs = outputs.mid
             self._warn_if_vague(outputs)
         else:
@@ -290,13 +292,13 @@ class HingeClassifier(KernelClassifier):
         assert v is not None
         self._v, self._b = v, b
         if self.kernel == "linear":
-            self._centre = self._geometry().centre
+            self._centre = geometry().centre
             self.coef_ = v[None, :]
         else:
             self.dual_coef_ = v[None, :]
         # For samples as they are, which a kernel of pairs takes them for.
         is_moved = self.kernel == "linear" or not self._is_pairwise
-        self.intercept_ = np.array([b - float(self._geometry().moved(v, 0.0).mid) if is_moved else b])
+        self.intercept_ = np.array([b - float(geometry().moved(v, 0.0).mid) if is_moved else b])
         used = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
         self.support_ = self._rows[used]
 
@@ -350,20 +352,11 @@ class HingeClassifier(KernelClassifier):
         used = np.flatnonzero(coef)
         return used, coef[used]
 
-    def _geometry(self) -> Any:
-        """The feature space of the training data; made once in a fit, and anew for a certificate."""
-        if getattr(self, "_geometry_of_fit", None) is not None:
-            return self._geometry_of_fit
-        geometry = self._feature_space()
-        if hasattr(self, "_geometry_of_fit"):
-            self._geometry_of_fit = geometry
-        return geometry
-
     def _program(self, geometry: Geometry) -> HingeProgram:
         return HingeProgram(self._title, geometry, self._y, self._costs, self._bound)
 
     def _binary_certificate(self, tol: float) -> Certificate:
-        return self._certify(self._geometry(), tol)
+        return self._certify(self._feature_space(), tol)
 
     def _certify(self, geometry: Geometry, tol: float) -> Certificate:
         return certify_hinge(
