@@ -35,9 +35,9 @@ def main() -> None:
         help="write what is kept as an HTML page and as RESULTS.md, and the README's table of speed",
     )
     arguments = parser.parse_args()
-    from benchmarks.kept import keep, machine_facts
-    from benchmarks.markdown import write_results, write_speed
-    from benchmarks.report import write_report
+    from benchmarks.helpers.kept import keep, machine_facts
+    from benchmarks.helpers.markdown import write_results, write_speed
+    from benchmarks.helpers.report import write_report
 
     modules = {name: import_module(f"benchmarks.{name}") for name in NAMES}
     if arguments.command == "list":

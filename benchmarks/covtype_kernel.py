@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.kept import machine_facts
-from benchmarks.portfolio_data import path_of
-from benchmarks.portfolio_worker import processors, threads_set
+from benchmarks.helpers.kept import machine_facts
+from benchmarks.helpers.portfolio_data import path_of
+from benchmarks.helpers.portfolio_worker import processors, threads_set
 from polyopt import SVM, RelativeMarginMachine
 from polyopt.certificates.geometry import KernelGeometry
 from polyopt.certificates.hinge import HingeProgram, certify_hinge

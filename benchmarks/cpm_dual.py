@@ -21,8 +21,8 @@ from formulations.solution import Solution
 from polyopt import datasets
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.outer.alternating import alternate
-from polyopt.outer.cpm import PolytopeProblem
-from polyopt.solvers.cpm_sgd import CpmSgd, solve_cpm_sgd
+from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.solvers.cpm.sgd import CpmSgd, solve_cpm_sgd
 
 _ROUNDS = 3
 

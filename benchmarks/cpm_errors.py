@@ -20,7 +20,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 
-from benchmarks.two_against_rest import two_against_rest
+from benchmarks.helpers.two_against_rest import two_against_rest
 from polyopt import ConvexPolytopeMachine, datasets
 
 SETTLED = 1e-12  # a tolerance that no run meets: all make their epochs

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from benchmarks.two_against_rest import Images, two_against_rest
+from benchmarks.helpers.two_against_rest import Images, two_against_rest
 from polyopt import ConvexPolytopeMachine
 
 FOLDER = Path(__file__).parent / "results"

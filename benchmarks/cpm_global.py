@@ -20,7 +20,7 @@ import pandas as pd
 
 from formulations.cpm_global import mixed_integer
 from polyopt.compare import PROVABLE_DATA, compare
-from polyopt.outer.cpm_global import solve_cpm_global
+from polyopt.outer.cpm.optimum import solve_cpm_global
 
 
 def clusters(n: int, seed: int, widen: float) -> tuple[np.ndarray, np.ndarray]:

@@ -26,9 +26,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
 
-from benchmarks.deformed_digits import DeformedDigits
+from benchmarks.helpers.deformed_digits import DeformedDigits
+from benchmarks.helpers.two_against_rest import Images, two_against_rest
 from benchmarks.large_kernels import _intelex
-from benchmarks.two_against_rest import Images, two_against_rest
 from polyopt import SVM, ConvexPolytopeMachine
 
 TIMES = 3  # as many samples, in the second part

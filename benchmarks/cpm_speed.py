@@ -21,10 +21,10 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import dump_svmlight_file
 
-from benchmarks.two_against_rest import texts, two_against_rest
+from benchmarks.helpers.two_against_rest import texts, two_against_rest
 from formulations.polytope import objective
-from polyopt.outer.cpm_solve import as_floats
-from polyopt.solvers.cpm_sgd import solve_cpm_sgd
+from polyopt.outer.cpm.solve import as_floats
+from polyopt.solvers.cpm.sgd import solve_cpm_sgd
 
 
 def run(smoke: bool = False) -> pd.DataFrame:

@@ -19,8 +19,8 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
-from benchmarks.deformed_digits import DeformedDigits
-from benchmarks.two_against_rest import Images, two_against_rest
+from benchmarks.helpers.deformed_digits import DeformedDigits
+from benchmarks.helpers.two_against_rest import Images, two_against_rest
 from polyopt import ConvexPolytopeMachine
 from polyopt.rows import as_rows
 

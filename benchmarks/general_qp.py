@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from benchmarks.large_data import tasks, three_against_eight
+from benchmarks.helpers.large_data import tasks, three_against_eight
 from formulations import rmm, svm
 from formulations.solution import Status
 from polyopt import certify_rmm, certify_svm

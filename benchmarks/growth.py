@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.large_data import tasks, three_against_eight
-from benchmarks.timing import race
+from benchmarks.helpers.large_data import tasks, three_against_eight
+from benchmarks.helpers.timing import race
 from polyopt.kernels import SampleGram
 from polyopt.solvers.decomposition import solve_decomposition
 

@@ -31,9 +31,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.kept import machine_facts
-from benchmarks.portfolio_data import SETS, is_at_hand, samples
-from benchmarks.portfolio_worker import LIBSVM, OURS, OVER, PEER, TIGHT, Cell, Worker, processors
+from benchmarks.helpers.kept import machine_facts
+from benchmarks.helpers.portfolio_data import SETS, is_at_hand, samples
+from benchmarks.helpers.portfolio_worker import LIBSVM, OURS, OVER, PEER, TIGHT, Cell, Worker, processors
 
 FOLDER = Path(__file__).parent / "results"
 KEPT, PICTURE = FOLDER / "kernel_portfolio.csv", FOLDER / "kernel_portfolio.png"

@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.timing import race
+from benchmarks.helpers.timing import race
 from polyopt import SVM, RelativeMarginMachine, certify_svm, datasets
 
 

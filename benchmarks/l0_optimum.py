@@ -25,10 +25,10 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.l0_tables import DATA
 from formulations.l0 import L0Data, as_l0_data
 from polyopt import Kernel, datasets
-from polyopt.outer.l0 import solve_l0
-from polyopt.solvers.l0_lp import PatternLP
-from polyopt.solvers.l0_milp import solve_l0_exact
-from polyopt.solvers.l0_tree import solve_l0_tree
+from polyopt.outer.l0.search import solve_l0
+from polyopt.solvers.l0.lp import PatternLP
+from polyopt.solvers.l0.milp import solve_l0_exact
+from polyopt.solvers.l0.tree import solve_l0_tree
 from polyopt.solvers.one_norm import solve_one_norm
 
 RESULTS = Path(__file__).parent / "results"

@@ -16,7 +16,7 @@ import pandas as pd
 
 from benchmarks.l0_optimum import problem
 from polyopt import CrossEntropySVM
-from polyopt.outer.l0 import solve_l0
+from polyopt.outer.l0.search import solve_l0
 
 CASES = (("ionosphere", "rbf"), ("wdbc", "rbf"), ("sonar", "rbf"), ("bupa", "linear"))
 _SAME = ("best", "elite_threshold", "mean_p", "entropy")

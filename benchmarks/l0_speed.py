@@ -20,12 +20,12 @@ from scipy.optimize import linprog
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.timing import race
+from benchmarks.helpers.timing import race
 from formulations import l0_svm
 from formulations.l0 import L0Data, as_l0_data
 from formulations.solution import Status
 from polyopt import cross_entropy_minimize, datasets
-from polyopt.solvers.l0_lp import PatternLP, PatternSolution
+from polyopt.solvers.l0.lp import PatternLP, PatternSolution
 
 SETS, PRICES = ("ionosphere", "wdbc"), (1.0, 10.0)
 ITERATIONS, DRAWN, ELITE, TIE = 15, 30, 0.1, 1e-9

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from sklearn.svm import SVC
 
-from benchmarks.large_data import tasks, three_against_eight, violation
-from benchmarks.timing import race
+from benchmarks.helpers.large_data import tasks, three_against_eight, violation
+from benchmarks.helpers.timing import race
 from polyopt import SVM
 
 

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from benchmarks.timing import race
+from benchmarks.helpers.timing import race
 from polyopt import certify_rmm, certify_svm, datasets
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.hinge import HingeProgram

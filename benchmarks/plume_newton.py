@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from benchmarks.timing import race
-from benchmarks.two_against_rest import two_against_rest
+from benchmarks.helpers.timing import race
+from benchmarks.helpers.two_against_rest import two_against_rest
 from formulations import mixture, plume
 from polyopt.outer.plume import PlumeProblem
 from polyopt.solvers.plume import maximise

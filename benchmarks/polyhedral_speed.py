@@ -14,8 +14,8 @@ from typing import Any
 import pandas as pd
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.helpers.timing import race
 from benchmarks.polyhedral_table import table_data
-from benchmarks.timing import race
 from polyopt import PCSLP, PLUME, SPLA1, Polyceptron
 from polyopt.compare.methods import narrower_class
 

@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from benchmarks.large_data import tasks, three_against_eight
-from benchmarks.timing import race
+from benchmarks.helpers.large_data import tasks, three_against_eight
+from benchmarks.helpers.timing import race
 from polyopt.certificates.geometry import KernelGeometry
 from polyopt.certificates.hinge import HingeProgram, certify_hinge
 from polyopt.kernels import SampleGram

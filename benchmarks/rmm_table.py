@@ -36,7 +36,7 @@ import numpy as np
 import pandas as pd
 from joblib import Memory, Parallel, delayed
 
-from benchmarks.digit_pairs import (
+from benchmarks.helpers.digit_pairs import (
     GRIDS,
     Digits,
     Grid,
@@ -46,7 +46,7 @@ from benchmarks.digit_pairs import (
     validation_errors,
     work,
 )
-from benchmarks.kept import machine_facts
+from benchmarks.helpers.kept import machine_facts
 from polyopt.datasets._fetch import cache_folder
 
 FOLDER = Path(__file__).parent / "results"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.spla1 import SPLA1 as SPLA1
     from polyopt.estimators.svm import SVM as SVM
     from polyopt.kernels import Kernel as Kernel
-    from polyopt.outer.cross_entropy import cross_entropy_minimize as cross_entropy_minimize
+    from polyopt.outer.cross_entropy.method import cross_entropy_minimize as cross_entropy_minimize
     from polyopt.outer.path import PathPoint as PathPoint
     from polyopt.outer.path import rmm_path as rmm_path
     from polyopt.sensitivity import binding as binding

@@ -11,7 +11,7 @@ negative's slack, and its multipliers must add up to C_i at most; with margin="w
 margin budget, and nothing else is different.
 
 A bound on all assignments that a caller hands in is shown as a solver's word. That of this package's own
-branch and bound (:mod:`polyopt.outer.cpm_global`) is a proof, each of its bounds lowered by its rounding:
+branch and bound (:mod:`polyopt.outer.cpm.optimum`) is a proof, each of its bounds lowered by its rounding:
 :func:`certify_cpm_search` takes it, and the certificate says what it rests on.
 """
 
@@ -147,8 +147,8 @@ def certify_cpm_search(X: Any, y: ArrayLike, C: ArrayLike, found: Solution, tol:
     C : float or array_like of shape (n,)
         Cost of slack, per sample.
     found : Solution
-        What :func:`polyopt.outer.cpm_global.solve_cpm_global` returned for these data: its point, multipliers
-        and bound, which is safe from rounding.
+        What :func:`~polyopt.outer.cpm.optimum.solve_cpm_global` returned for these data: its point, its
+        multipliers and its bound, which is safe from rounding.
     tol : float
         Relative tolerance for the gap and for every residual.
 

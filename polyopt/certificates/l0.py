@@ -154,7 +154,7 @@ def certify_l0_data(
     alpha, b, u, v, tol
         As of :func:`certify_l0`.
     searched : float, optional
-        The bound on every score that :func:`polyopt.solvers.l0_tree.solve_l0_tree` proved. No caller's
+        The bound on every score that :func:`polyopt.solvers.l0.tree.solve_l0_tree` proved. No caller's
         number: each leaf of it was evaluated as the bounds here are.
     stated : float, optional
         A bound that an integer solver states.

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from formulations.centred_kernel import CentredKernel
 from formulations.solution import Solution
 from polyopt.compare import METHODS
-from polyopt.outer.cross_entropy import CrossEntropyResult
-from polyopt.outer.l0 import L0Search
-from polyopt.outer.l0_scores import Work
+from polyopt.outer.cross_entropy.method import CrossEntropyResult
+from polyopt.outer.l0.scores import Work
+from polyopt.outer.l0.search import L0Search
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

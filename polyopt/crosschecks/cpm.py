@@ -11,8 +11,8 @@ from formulations import cpm, cpm_worst, svm
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, clusters, generator
 from polyopt.outer.alternating import alternate
-from polyopt.outer.cpm import PolytopeProblem
-from polyopt.solvers.cpm_sgd import solve_cpm_sgd
+from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.solvers.cpm.sgd import solve_cpm_sgd
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

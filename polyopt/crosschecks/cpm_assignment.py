@@ -12,8 +12,8 @@ from formulations.cpm_global import big_m, mixed_integer
 from formulations.polytope import perplexity
 from polyopt.crosschecks.registry import NotRun, Registry
 from polyopt.crosschecks.samples import clusters, generator
-from polyopt.outer.cpm_global import solve_cpm_global
-from polyopt.solvers.cpm_kernels import assign
+from polyopt.outer.cpm.optimum import solve_cpm_global
+from polyopt.solvers.cpm.kernels import assign
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

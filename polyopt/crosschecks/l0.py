@@ -10,8 +10,8 @@ import numpy as np
 from formulations import l0_svm, svm
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, generator, rbf
-from polyopt.outer.cross_entropy import cross_entropy_minimize
-from polyopt.solvers.l0_lp import PatternLP
+from polyopt.outer.cross_entropy.method import cross_entropy_minimize
+from polyopt.solvers.l0.lp import PatternLP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

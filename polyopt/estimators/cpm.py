@@ -20,7 +20,7 @@ from polyopt.estimators.cpm_duals import duals_frame
 from polyopt.estimators.cpm_stream import PolytopeStream, begin_pairs, show_pairs, stream_classes
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.votes import random_votes
-from polyopt.outer.cpm_solve import Settings, as_floats, solve_cpm
+from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,8 +12,8 @@ from formulations.solution import Solution, Status
 from polyopt.estimators.base import checked_weights
 from polyopt.rows import as_rows
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.cpm_kernels import LOSS, MOVED
-from polyopt.solvers.cpm_sgd import CpmSgd
+from polyopt.solvers.cpm.kernels import LOSS, MOVED
+from polyopt.solvers.cpm.sgd import CpmSgd
 
 if TYPE_CHECKING:
     from collections.abc import Callable

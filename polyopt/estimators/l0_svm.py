@@ -260,7 +260,7 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _find(self, data: L0Data, clock: Clock) -> Solution:
         if self.solver_ == "one-norm":
-            from polyopt.outer.l0 import round_relaxation
+            from polyopt.outer.l0.search import round_relaxation
 
             return round_relaxation(data, time_limit=clock.left)
         if self.solver_ == "ce":
@@ -271,8 +271,8 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _prove(self, data: L0Data, clock: Clock) -> Solution:
         """The integer program, from the best point of the cross-entropy method."""
-        from polyopt.solvers.l0_milp import solve_l0_exact
-        from polyopt.solvers.l0_tree import solve_l0_tree
+        from polyopt.solvers.l0.milp import solve_l0_exact
+        from polyopt.solvers.l0.tree import solve_l0_tree
 
         start = self._search(data, None if clock.left is None else _SHARE * clock.left)
         if start.status in (Status.OPTIMAL, Status.INTERRUPTED):
@@ -297,7 +297,7 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _checked(self, data: L0Data, found: Solution, clock: Clock) -> Solution:
         """An integer solver's answer, once a small tree has looked for the proof, or for a better point."""
-        from polyopt.solvers.l0_tree import solve_l0_tree
+        from polyopt.solvers.l0.tree import solve_l0_tree
 
         if clock.is_over or found.status is Status.INTERRUPTED:
             return found
@@ -324,7 +324,7 @@ class CrossEntropySVM(ExpansionClassifier):
     def _solve_explicitly(self, data: L0Data, clock: Clock) -> Solution:
         """The program of `formulations` as it stands, and the linear program of the pattern that it finds."""
         from formulations import l0_svm
-        from polyopt.solvers.l0_point import finished
+        from polyopt.solvers.l0.point import finished
         from polyopt.solvers.one_norm import solve_relaxation
 
         program = l0_svm.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
@@ -347,7 +347,7 @@ class CrossEntropySVM(ExpansionClassifier):
         return replace(pruned, duals={**pruned.duals, "relaxation": relaxation["margin"]})
 
     def _search(self, data: L0Data, time_limit: float | None) -> Solution:
-        from polyopt.outer.l0 import solve_l0
+        from polyopt.outer.l0.search import solve_l0
 
         solution, self.search_ = solve_l0(
             data,

@@ -1,0 +1,1 @@
+"""What benchmarks share: data, timing, workers, and how kept tables are shown."""

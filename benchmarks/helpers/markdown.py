@@ -1,0 +1,162 @@
+"""All kept tables as ``benchmarks/RESULTS.md``, and the table of speed of the README: no figure is typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+
+from benchmarks.helpers.kept import RESULTS, groups, kept_table, paragraphs_of, pictures_of, shown
+
+PAGE = RESULTS.parent / "RESULTS.md"
+README = RESULTS.parents[1] / "README.md"
+_BEGIN, _END = "<!-- written by python -m benchmarks report -->\n", "<!-- to here -->\n"
+_ROWS = 40  # of a table that are shown
+
+
+def write_results(docs: dict[str, str], path: Path = PAGE) -> Path:
+    """Write the page of all that is kept.
+
+    Parameters
+    ----------
+    docs : dict of str to str
+        What each benchmark says of itself, in the order of the page.
+    path : Path
+        The file.
+    """
+    kept = {name: section for name, doc in docs.items() if (section := "\n\n".join(_section(name, doc)))}
+    contents = "\n".join(f"- [{_title(docs[name])}](#{_anchor(_title(docs[name]))})" for name in kept)
+    missing = ", ".join(f"`{name}`" for name in docs if name not in kept)
+    parts = [
+        "# Results",
+        "This page is written by `python -m benchmarks report` from the tables that the benchmarks kept. "
+        "Under each is the command that computed it, and on what. One thread unless a table says otherwise. "
+        "*CPU seconds* are of the processor; other work on the machine disturbs them less than seconds by "
+        "the clock. All times move by some per cent from run to run.",
+        contents,
+        *kept.values(),
+        *(
+            [f"Not kept here: {missing}. `python -m benchmarks run NAME` computes a table."]
+            if missing
+            else []
+        ),
+    ]
+    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    return path
+
+
+def _section(name: str, doc: str) -> Iterator[str]:
+    """Title, words, table and pictures of one benchmark; nothing where nothing is kept."""
+    kept, pictures = kept_table(name), pictures_of(name)
+    if kept is None and not pictures:
+        return
+    yield f"## {_title(doc)}"
+    yield from (" ".join(text.replace("``", "`").split()) for text in paragraphs_of(doc)[1])
+    if kept is not None:
+        table, (command, *facts) = kept
+        yield _table(table)
+        if len(table) > _ROWS:
+            yield f"{len(table) - _ROWS} further rows are in `results/tables/{name}.csv`."
+        yield f"`{command}`{'; '.join(['', *facts])}"
+    for picture in pictures:
+        yield f"![{picture.stem}](results/{picture.name})"
+
+
+def _title(doc: str) -> str:
+    return paragraphs_of(doc)[0].replace("``", "`")
+
+
+def _anchor(title: str) -> str:
+    """The address of a heading, as code forges make it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def _table(table: pd.DataFrame) -> str:
+    """A table in Markdown; what the row above says as well is not said again."""
+    sides = ["---:" if is_numeric_dtype(table[column]) else "---" for column in table.columns]
+    many, rows = groups(table), [_row(map(str, table.columns)), f"|{'|'.join(sides)}|"]
+    for row, same in shown(table)[:_ROWS]:
+        rows.append(_row("" if place < min(same, many) else cell for place, cell in enumerate(row)))
+    return "\n".join(rows)
+
+
+def _row(cells: Iterator[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+# -- the table of speed ------------------------------------------------------------------------------
+
+
+def write_speed(path: Path = README) -> Path:
+    """Put the table of speed, from the kept tables, where it stands in the README.
+
+    Parameters
+    ----------
+    path : Path
+        The file; what is before and after the table stays.
+
+    Raises
+    ------
+    ValueError
+        The file has no such place.
+    """
+    text = path.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not (begin and end):
+        raise ValueError(f"{path} has no table between {_BEGIN.strip()!r} and {_END.strip()!r}")
+    rows = [_row(iter(("What", "Against", "Times faster", "at worst", "Table"))), "|---|---|---:|---:|---|"]
+    rows += [_row(iter(line)) for line in _speeds()]
+    path.write_text(before + begin + "\n".join(rows) + "\n" + end + after, encoding="utf-8")
+    return path
+
+
+def _speeds() -> Iterator[tuple[str, ...]]:
+    """Of each race: what, against what, the mean of how many times faster, the least, and its table."""
+    yield from _portfolio()
+    yield from _raced(
+        "linear SVM, interior point to a gap of 1e-9", "LIBLINEAR, stopped after 100 to 1,000 passes",
+        "linear_machines",
+        lambda t: t["CPU seconds"][t["machine"].str.contains("LIBLINEAR")].to_numpy()
+        / t["CPU seconds"][t["machine"] == "SVM, interior point"].to_numpy(),
+    )  # fmt: skip
+    yield from _raced(
+        "polytope machine, SGD steps per second", "the authors' C++", "cpm_speed",
+        lambda t: t["times ours, averaged"][t["solver"].str.contains("authors")],
+    )  # fmt: skip
+    yield from _raced(
+        "PLUME's M-step by Newton's method", "cvxpy with Clarabel", "plume_newton",
+        lambda t: t["times faster than cvxpy"][t["M-step by"] == "newton"],
+    )  # fmt: skip
+    yield from _raced(
+        "linear program of a pattern (L0 machine)", "scipy, active columns", "l0_speed",
+        lambda t: t["times faster than scipy"][t["programs by"] == "PatternLP, prepared"],
+    )  # fmt: skip
+
+
+def _portfolio() -> Iterator[tuple[str, ...]]:
+    kept = kept_table("kernel_portfolio")
+    if kept is None:
+        return
+    table = kept[0]
+    for place, row in table[table["data"] == "geometric mean"].iterrows():
+        title, _, cells = str(row["task"]).partition(": ")
+        peer = {"intelex": "scikit-learn-intelex", "LIBSVM": "LIBSVM"}.get(str(row["peer"]))
+        what = {"SVM": "kernel SVM", "predicting": "its predictions"}.get(title)
+        if peer and what:
+            threads = "one thread" if int(row["threads"]) == 1 else f"{int(row['threads'])} threads"
+            mean, worst = (1 / float(str(table["ratio"][at]).lstrip("<>")) for at in (place, place + 1))
+            yield f"{what}, {cells}, {threads}", peer, f"{mean:.1f}", f"{worst:.2f}", "kernel_portfolio"
+
+
+def _raced(
+    what: str, against: str, name: str, times: Callable[[pd.DataFrame], pd.Series]
+) -> Iterator[tuple[str, ...]]:
+    kept = kept_table(name)
+    if kept is not None:
+        ratios = pd.Series(times(kept[0])).astype(float)
+        mean = float((ratios.prod()) ** (1 / len(ratios)))
+        yield what, against, f"{mean:.1f}", f"{ratios.min():.2f}" if len(ratios) > 1 else "", name

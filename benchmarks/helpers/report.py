@@ -1,0 +1,111 @@
+"""All kept tables and pictures as one HTML page: ``python -m benchmarks report``."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+
+from benchmarks.helpers.kept import RESULTS, groups, kept_table, paragraphs_of, pictures_of, shown
+from polyopt.report.frame import framed, scrolling
+
+PAGE = RESULTS / "report.html"
+
+_STYLE = """<style>
+main { max-width: 1180px; }
+nav ol { columns: 2; column-gap: 2.5rem; padding-left: 1.4rem; font-size: 0.9rem; }
+nav li { break-inside: avoid; margin: 0 0 0.3rem; }
+section > p { max-width: 52rem; }
+section code, nav code { font-size: 0.92em; background: var(--soft); padding: 0 0.2em; border-radius: 3px; }
+section table { width: auto; min-width: 40%; margin: 0.6rem 0; }
+section th { white-space: normal; max-width: 9rem; vertical-align: bottom; }
+section th, section td { padding-left: 0.8rem; padding-right: 0.8rem; }
+section table.wide { font-size: 0.7rem; }
+section .wide td.text { white-space: normal; }
+section .wide th, section .wide td { padding-left: 0.35rem; padding-right: 0.35rem; }
+section img { display: block; max-width: min(100%, 760px); margin: 1rem 0; background: #ffffff; }
+tr.first td:first-child { font-weight: inherit; }
+</style>"""
+
+
+def write_report(docs: dict[str, str], path: Path = PAGE) -> Path:
+    """Write the page of all that is kept.
+
+    Parameters
+    ----------
+    docs : dict of str to str
+        What each benchmark says of itself, in the order of the page.
+    path : Path
+        The file.
+    """
+    sections = {name: _section(name, doc, docs) for name, doc in docs.items()}
+    written = [name for name, section in sections.items() if section]
+    entries = [f"<li><a href='#{name}'>{_title(docs[name])}</a></li>" for name in written]
+    body = [
+        _STYLE,
+        "<h1>Benchmarks</h1>",
+        "<p>One thread unless a table says otherwise. <i>CPU seconds</i> are of the processor; other work on "
+        "the machine disturbs them less than seconds by the clock. All times move by some per cent from run "
+        "to run. Under each table is the command that computed it, and on what.</p>",
+        f"<nav><ol>{''.join(entries)}</ol></nav>",
+        *(sections[name] for name in written),
+    ]
+    if missing := [f"<code>{escape(name)}</code>" for name in docs if name not in written]:
+        how = "<code>python -m benchmarks run NAME</code> computes a table and keeps it."
+        body.append(f"<h2>Not kept here</h2><p>{', '.join(missing)}. {how}</p>")
+    path.write_text(framed("polyopt: benchmarks", "\n".join(body)), encoding="utf-8")
+    return path
+
+
+def _section(name: str, doc: str, names: Iterable[str]) -> str:
+    """Title, words, table and pictures of one benchmark; nothing where there is nothing kept."""
+    parts = []
+    kept = kept_table(name)
+    if kept is not None:
+        table, (command, *facts) = kept
+        parts += [
+            _table(table),
+            f"<p class='quiet'><code>{escape(command)}</code>{escape('; '.join(['', *facts]))}</p>",
+        ]
+    for image in pictures_of(name):
+        data = base64.b64encode(image.read_bytes()).decode("ascii")
+        parts.append(f"<img alt='{escape(image.stem)}' src='data:image/png;base64,{data}'>")
+    if not parts:
+        return ""
+    others = [other for other in names if other != name]
+    words = "".join(f"<p>{_rich(text, others)}</p>" for text in paragraphs_of(doc)[1])
+    return f"<section><h2 id='{name}'>{_title(doc)}</h2>{words}{''.join(parts)}</section>"
+
+
+def _title(doc: str) -> str:
+    """The first line of a docstring."""
+    return _rich(paragraphs_of(doc)[0])
+
+
+def _rich(text: str, names: Iterable[str] = ()) -> str:
+    """Words of a docstring as HTML: double backticks are code, and names of other benchmarks lead there."""
+    text = re.sub(r"``([^`]+)``", r"<code>\1</code>", escape(text))
+    for name in names:
+        if "_" in name:  # the others are words like any other
+            text = re.sub(rf"(?<![\w./]){name}(?![\w./<])", f"<a href='#{name}'>{name}</a>", text)
+    return text
+
+
+def _table(table: pd.DataFrame) -> str:
+    """Numbers of a column have the same decimals; what the row above says as well is not said again."""
+    styles = ["" if is_numeric_dtype(table[column]) else " class='text'" for column in table.columns]
+    head = "".join(
+        f"<th{style}>{escape(str(column))}</th>" for column, style in zip(table.columns, styles, strict=True)
+    )
+    many, rows = groups(table), []
+    for row, same in shown(table):
+        cells = ["" if place < same else escape(cell) for place, cell in enumerate(row)]
+        kind = " class='first'" if same < many else ""
+        tds = "".join(f"<td{style}>{cell}</td>" for cell, style in zip(cells, styles, strict=True))
+        rows.append(f"<tr{kind}>{tds}</tr>")
+    return scrolling(head, "".join(rows), "wide" if len(styles) > 11 else "")

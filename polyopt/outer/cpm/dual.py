@@ -1,0 +1,212 @@
+"""The dual coordinate engine of alternating minimisation for the Convex Polytope Machine, loss="sum".
+
+One state of multipliers serves all rounds: a positive that changes its face takes its multiplier to 0
+there, and the climb goes on from what is left. A round ends as soon as its objective has fallen and a
+positive is to move, however large the gap still is; only where none is to move is it closed to the
+tolerance. What a round answers with is, face by face, the better of the last answer and the climb, each
+valued for the present assignment: so the objective never rises, whatever the gaps.
+
+Before the first round, :meth:`DualEngine.loosen` may improve the start. A positive that holds its face
+adds ½ α ‖x̃‖² to its own score there, and would find itself further inside without: a part of it is
+taken off before faces are compared. So positives leave faces that only fit them at a price, which
+alternating minimisation, where a satisfied positive never moves, does not let them do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.solution import Solution, Status
+from polyopt.rows import as_rows
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.dual import Progress, dual_machine
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.certificates.coordinate import FaceAscent
+
+    Vector = NDArray[np.float64]
+    Assignment = NDArray[np.int64]
+
+__all__ = ["DualEngine"]
+
+_COLD = 2  # sweeps over all samples from α = 0
+_FALLS = 1e-6  # relative fall of the objective for which a round may end early
+_LOOSE_ROUNDS = 10  # of loosening
+_LOOSE_GAP, _LOOSE_SLOPE = 0.05, 0.1  # how well the faces are solved in between
+_LOOSE_PASSES = 3
+_ROUNDS = 1000  # of a climb and a scan at most, for one assignment
+_OWN_SHARE = 0.1  # of what a positive's multiplier adds to its own score, taken off there
+_FEW = 2e-3  # share of the positives; where fewer move, loosening ends
+
+
+@dataclass
+class _Answer:
+    """The faces of the last answer, with what decides their values for any assignment."""
+
+    W: Vector
+    others: Vector  # ‖W_k‖² + what face k pays for the negatives
+    scores: Vector  # of the positives on the faces
+
+
+class DualEngine:
+    """Steps of alternating minimisation on one state of multipliers.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples: float32, float64 or uint8.
+    y : ndarray of shape (n,)
+        Labels: -1 inside, +1 outside.
+    C : ndarray of shape (n,)
+        Cost of slack per sample.
+    n_faces : int
+        K, at least 1.
+    tol : float
+        Relative gap of the fixed-assignment program at the end; also by how much a positive's score or
+        hinge must be better on another face for it to move there.
+    scale : float
+        What every entry of X counts times.
+    """
+
+    def __init__(self, X: Any, y: Vector, C: Vector, n_faces: int, tol: float, scale: float):
+        self._rows, self._y, self._C = as_rows(X), np.asarray(y, dtype=float), C
+        self._n_faces, self._tol, self._scale = n_faces, tol, scale
+        self._machine: FaceAscent | None = None
+        self._answer: _Answer | None = None
+        self._value = np.inf
+        self._expected: Assignment | None = None  # the assignment that the state is warm for
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the state of a run: every process makes its own."""
+        return {**self.__dict__, "_machine": None, "_answer": None, "_value": np.inf, "_expected": None}
+
+    def loosen(self, assignment: Assignment, time_limit: float | None = None) -> Assignment:
+        """A better assignment to start from; the objective may rise on the way."""
+        clock = Clock(time_limit)
+        machine = self._begin(assignment)
+        for _ in range(_LOOSE_ROUNDS):
+            machine.climb(_LOOSE_GAP, _LOOSE_SLOPE, _LOOSE_PASSES)
+            machine.scan()
+            following = self._better(
+                machine.scores, assignment, machine.alpha, _OWN_SHARE * machine.own_pull()
+            )
+            moved = int((following != assignment).sum())
+            assignment = following
+            machine.reassign(assignment)
+            if moved <= _FEW * (self._y > 0).sum() or clock.is_over:
+                break
+        self._expected = assignment
+        return assignment
+
+    def solve(self, assignment: Assignment, time_limit: float | None) -> Solution:
+        """The fixed-assignment optimum; or, where a positive is to move anyway, a better point.
+
+        On data out of scale with the costs the climb may take for ever: it ends after a thousand rounds,
+        whatever the time limit.
+        """
+        clock = Clock(time_limit)
+        if self._expected is None or not np.array_equal(assignment, self._expected):
+            self._begin(assignment)
+        machine, before = self._machine, self._value
+        assert machine is not None
+        machine.reassign(assignment)
+        status, tol, progress = Status.INACCURATE, self._tol, Progress()
+        for number in range(1, _ROUNDS + 1):
+            machine.climb(tol)
+            machine.scan()
+            value = self._take_the_better(machine)
+            if machine.gap <= tol:
+                if machine.check() > self._tol:
+                    machine.single = False
+                elif machine.primal.sum() <= before or tol < 1e-3 * self._tol:
+                    status = Status.OPTIMAL
+                    value = self._take_the_better(machine, all_of_it=machine.primal.sum() <= before)
+                    break
+                else:
+                    tol *= 0.3  # the last answer is better still
+            elif value < (1.0 - _FALLS) * before and self._is_to_move(machine):
+                break
+            if progress.has_stopped(machine):
+                status = Status.STALLED
+                break
+            if clock.is_over:
+                status = Status.TIME_LIMIT
+                break
+            if number == _ROUNDS:
+                status = Status.ITERATION_LIMIT
+        assert self._answer is not None
+        self._value, self._expected = value, assignment
+        return Solution(
+            status=status,
+            primal={"W": self._answer.W.copy()},
+            duals={"margin": machine.alpha.copy()},
+            objective=value,
+            bound=float(machine.dual.sum()),
+            solver="alternating, dual coordinate ascent",
+            iterations=int(np.ceil(machine.passes)),
+        )
+
+    def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
+        """Move each positive to its best face where that is better for it.
+
+        It is better where its hinge is lower, and where it holds its face but not the other.
+        """
+        answer = self._answer
+        if answer is None or not np.array_equal(point["W"], answer.W):
+            raise ValueError("point must be the last answer of this engine")
+        following = self._better(answer.scores, assignment, point.duals["margin"])
+        if self._expected is not None and np.array_equal(assignment, self._expected):
+            self._expected = following
+        return following
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def _begin(self, assignment: Assignment) -> FaceAscent:
+        self._machine = dual_machine(
+            self._rows, self._y, self._C, self._n_faces, assignment, scale=self._scale, tol=self._tol
+        )
+        self._machine.sweep(times=_COLD)
+        self._answer, self._value = None, np.inf
+        return self._machine
+
+    def _take_the_better(self, machine: FaceAscent, all_of_it: bool = False) -> float:
+        """Put the faces that the climb has improved into the answer; return its objective."""
+        others = np.einsum("kj,kj->k", machine.W, machine.W) + machine.inside
+        if self._answer is None or all_of_it:
+            self._answer = _Answer(machine.W.copy(), others, machine.scores.copy())
+            return float(machine.primal.sum())
+        answer = self._answer
+        values = machine.values_at(answer.others, answer.scores)
+        better = machine.primal < values
+        answer.W[better], answer.others[better] = machine.W[better], others[better]
+        answer.scores[:, better] = machine.scores[:, better]
+        return float(np.minimum(values, machine.primal).sum())
+
+    def _is_to_move(self, machine: FaceAscent) -> bool:
+        assert self._answer is not None
+        following = self._better(self._answer.scores, machine.assignment, machine.alpha)
+        return bool((following != machine.assignment)[self._y > 0].any())
+
+    def _better(
+        self, scores: Vector, assignment: Assignment, alpha: Vector, taken: Vector | float = 0.0
+    ) -> Assignment:
+        """The assignment after every positive whose best other face is better for it has moved there.
+
+        `taken` (positives,) is taken off the scores on their own faces.
+        """
+        at, every = np.flatnonzero(self._y > 0), np.arange(len(scores))
+        faces = assignment[at]
+        own = scores[every, faces]
+        rivals = scores.copy()
+        rivals[every, faces] = -np.inf
+        best = rivals.argmax(axis=1)
+        holds = (own < 1.0) | (alpha[at, faces] > 0.0)
+        moves = holds & (rivals[every, best] > own - taken + self._tol)
+        following = assignment.copy()
+        following[at[moves]] = best[moves]
+        return following

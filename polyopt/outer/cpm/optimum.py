@@ -1,0 +1,399 @@
+"""The global optimum of the Convex Polytope Machine for small data, by branch and bound.
+
+Over the assignments of positives to faces the machine is not convex. The search of
+:mod:`polyopt.solvers.cpm.tree` goes through partial assignments and leaves out those that a dual bound
+shows to be no better than a known solution, so that what it returns is proven: a point, and a bound that
+no assignment can beat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from formulations import cpm
+from formulations.polytope import lift, natural_assignment, objective
+from formulations.recovery import as_costs, as_data
+from formulations.solution import Solution, Status
+from polyopt.certificates.rounding import gamma
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.bound import Moves, add_up, moves_for, try_move
+from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, settle
+from polyopt.solvers.cpm.tree import Best, Node, examine, node_for
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["solve_cpm_global"]
+
+_MOST = 500  # samples; beyond, no search would end
+_STARTS = 30  # of the alternating heuristic, each from random directions and from a random assignment
+_SHUFFLES, _ORDERS = 12, 100  # of the negatives, and of the moves for each, tried at the root
+_BYTES = 256 * 2**20  # for open nodes
+_RECORD = 0.2  # seconds between records of the history
+_POLISH = 100_000  # sweeps per face of the solution
+_GRACE = 0.5  # seconds past a limit that the faces of the answer may take together
+_LOSS = 1e-9  # of the bound, relative, that is given for multipliers which fit their hyperplane
+
+
+def solve_cpm_global(
+    X: Any,
+    y: ArrayLike,
+    C: ArrayLike,
+    n_faces: int,
+    *,
+    tol: float = 1e-6,
+    max_nodes: int | None = None,
+    time_limit: float | None = None,
+    start: ArrayLike | None = None,
+    seed: int = 0,
+    bounds: Literal["additive", "plain"] = "additive",
+) -> Solution:
+    """Minimise eq. (6) with loss="sum" over the faces and over all assignments, for small data.
+
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m)
+        Samples, at most 500; sparse ones are made dense.
+    y : array_like of shape (n,)
+        Labels: -1 inside, +1 outside.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample.
+    n_faces : int
+        K, at least 1.
+    tol : float
+        Relative gap between the point and the bound at which the search ends.
+    max_nodes : int, optional
+        Partial assignments examined at most.
+    time_limit : float, optional
+        Seconds.
+    start : array_like of shape (K, m+1), optional
+        Faces to begin from. By default the best of alternating minimisation from random starts.
+    seed : int
+        Of the random starts and of the order in which bounds are added up. The same seed gives the
+        same search, whatever the time it takes.
+    bounds : {"additive", "plain"}
+        What bounds a partial assignment: the faces' dual values and what the samples not assigned
+        must cost besides (:mod:`polyopt.solvers.cpm.bound`), or the former alone. The second is there
+        to be compared with.
+
+    Returns
+    -------
+    Solution
+        ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for
+        that assignment; ``objective`` at the point; ``bound``, which no assignment's optimum is below:
+        it is lowered by running error bounds of all that was computed for it.
+        ``OPTIMAL`` if the two are within `tol`; a limit, or Ctrl-C, keeps the best point and the bound
+        reached. ``iterations`` counts nodes; ``history`` has one record for each fifth of a second:
+        nodes, open, bound, objective, seconds.
+
+    Raises
+    ------
+    ValueError
+        More than 500 samples, or arguments that make no program.
+
+    Notes
+    -----
+    The time grows exponentially with the positives that the classes' overlap leaves in doubt. Open
+    nodes are kept in at most 256 MiB; where those are full, the search goes on depth first.
+    """
+    X, y = as_data(X, y)
+    costs = as_costs(C, len(y))
+    _check(len(y), n_faces, tol, bounds)
+    X = X.toarray() if sp.issparse(X) else X
+    first = None if start is None else _faces("start", start, (n_faces, X.shape[1] + 1))
+    search = _Search(X, y, costs, n_faces, tol, Clock(time_limit), np.random.default_rng(seed))
+    additive = bounds == "additive"
+    status = search.run(first, max_nodes, additive)
+    return search.solution(status, f"branch and bound, {bounds} bound")
+
+
+def _check(n: int, n_faces: int, tol: float, bounds: str) -> None:
+    if n > _MOST:
+        raise ValueError(
+            f"the global optimum can be sought for up to {_MOST} samples, not {n}: draw a subset, or use "
+            "alternating minimisation from many starts (solver='exact'), which has no such limit"
+        )
+    if not (isinstance(n_faces, int | np.integer) and n_faces >= 1):
+        raise ValueError(f"n_faces must be an integer of at least 1, not {n_faces!r}")
+    if not 0.0 < tol < 1.0:
+        raise ValueError(f"tol must be between 0 and 1, not {tol!r}")
+    if bounds not in ("additive", "plain"):
+        raise ValueError(f"bounds must be 'additive' or 'plain', not {bounds!r}")
+
+
+def _faces(name: str, values: ArrayLike, shape: tuple[int, int]) -> Vector:
+    W = np.array(values, dtype=float)
+    if W.shape != shape or not np.isfinite(W).all():
+        raise ValueError(f"{name} must be finite, of shape {shape}; its shape is {W.shape}")
+    return W
+
+
+@dataclass(order=True, frozen=True)
+class _Open:
+    """An open node, in the order of exploring: least bound, then deepest (-depth), then oldest."""
+
+    bound: float
+    depth: int
+    number: int
+    allowed: NDArray[np.bool_] = field(compare=False)
+    alpha: Vector = field(compare=False)
+
+
+@dataclass
+class _Search:
+    """One search: the data as given and merged, and what the kernels work on."""
+
+    X: Vector
+    y: Vector
+    C: Vector
+    n_faces: int
+    tol: float
+    clock: Clock
+    rng: np.random.Generator
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.data, self.merged = _merge(self.X, self.y, self.C, self.rng)
+        n, d = self.data.A.shape
+        self.npos = n - self.data.inside
+        K = self.n_faces
+        self.best = Best(np.zeros((K, d)), np.array([np.inf, np.inf, 0.0]))
+        self.moves: Moves = moves_for(self.npos, n, d, K)
+        self.room = _BYTES // (8 * K * n + K * self.npos + 400)
+        root = _Open(0.0, 0, 0, np.ones((self.npos, K), dtype=bool), np.zeros((K, n)))
+        self.heap: list[_Open] = [root]
+        self.stack: list[_Open] = []  # begun where there is no more room
+        self.nodes, self.made, self.at_hand, self.proven = 0, 0, np.inf, 0.0
+
+    def run(self, first: Vector | None, max_nodes: int | None, additive: bool) -> Status:
+        """Search until the gap is closed or a limit is reached."""
+        try:
+            self._start(first)
+            node = node_for(self.data, self.n_faces, self._order() if additive else np.arange(self.npos))
+            return self._explore(node, max_nodes, additive)
+        except KeyboardInterrupt:
+            if not np.isfinite(self.best.limits[0]):
+                raise
+            return self._record(Status.INTERRUPTED)
+
+    def _explore(self, node: Node, max_nodes: int | None, additive: bool) -> Status:
+        """Best bound first; where there is no more room, depth first, which needs little."""
+        while self.heap or self.stack:
+            if max_nodes is not None and self.nodes >= max_nodes:
+                return self._record(Status.ITERATION_LIMIT)
+            if self.clock.is_over:
+                return self._record(Status.TIME_LIMIT)
+            if not self.history or self.clock.seconds > self.history[-1]["seconds"] + _RECORD:
+                self._record()
+            one = self.stack[-1] if self.stack else self.heap[0]
+            self.at_hand = one.bound  # an interruption must not lose it
+            if self.stack:
+                self.stack.pop()
+            else:
+                heappop(self.heap)
+            for child in self._children(node, one, additive):
+                if self.stack or len(self.heap) >= self.room:
+                    self.stack.append(child)
+                else:
+                    heappush(self.heap, child)
+            self.at_hand = np.inf
+        return self._record(Status.OPTIMAL)
+
+    def _children(self, node: Node, one: _Open, additive: bool) -> list[_Open]:
+        """What is left to explore of an open node, the best last."""
+        best, moves = self.best, self.moves
+        if one.bound >= best.limits[0] * (1.0 - self.tol):
+            best.limits[1] = min(best.limits[1], one.bound)
+            return []
+        self.nodes += 1
+        node.allowed[:], node.alpha[:] = one.allowed, one.alpha
+        bound, base, branch, used = examine(self.data, best, node, moves, one.bound, self.tol, additive)
+        if branch < 0:
+            best.limits[1] = min(best.limits[1], bound)
+            return []
+        children = []
+        for k in np.flatnonzero(node.allowed[branch, :used]):
+            allowed, alpha, least = node.allowed.copy(), node.alpha.copy(), bound
+            allowed[branch] = np.arange(self.n_faces) == k
+            if additive:
+                alpha[k] += moves.delta[branch, k]
+                least = max(bound, base + moves.gain[branch, k])
+            self.made += 1
+            children.append(_Open(least, one.depth - 1, self.made, allowed, alpha))
+        return sorted(children, reverse=True)
+
+    def _record(self, status: Status = Status.OPTIMAL) -> Status:
+        self.history.append(
+            {
+                "nodes": float(self.nodes),
+                "open": float(len(self.heap) + len(self.stack)),
+                "bound": self._bound(),
+                "objective": float(self.best.limits[0]),
+                "seconds": self.clock.seconds,
+            }
+        )
+        return status
+
+    def _bound(self) -> float:
+        """The least of the open nodes' bounds and of those of what was cut or finished, less all rounding."""
+        first = self.heap[0].bound if self.heap else np.inf
+        cost, cut, error = self.best.limits
+        least = float(min([first, self.at_hand, cost, cut, *(one.bound for one in self.stack)]))
+        # Costs of equal samples were added up, which scales them, and the optimum, by no more than this.
+        scaled = 2.0 * gamma(len(self.y) + 4) * abs(least)
+        self.proven = max(self.proven, float(np.nextafter(least - error - scaled, -np.inf)))
+        return self.proven
+
+    def _start(self, first: Vector | None) -> None:
+        """An incumbent: from the faces given, or from random ones, each by alternating."""
+        points = self.data.A[self.data.inside :]
+        if first is not None:
+            self._settle((points @ first.T).argmax(axis=1))
+            return
+        middle = points[:, :-1].mean(axis=0) if self.npos else np.zeros(self.data.A.shape[1] - 1)
+        scale = points[:, :-1].std(axis=0) if self.npos else np.ones_like(middle)
+        centred = (points[:, :-1] - middle) / np.where(scale > 0, scale, 1.0)
+        self._settle(np.zeros(self.npos, dtype=np.int64))
+        for _ in range(_STARTS if self.n_faces > 1 else 0):
+            self._settle((centred @ self.rng.normal(size=(centred.shape[1], self.n_faces))).argmax(axis=1))
+            self._settle(self.rng.integers(0, self.n_faces, self.npos))
+            if self.clock.is_over:
+                return
+
+    def _settle(self, assignment: NDArray[np.int64]) -> None:
+        W = np.zeros_like(self.best.W)
+        J = settle(self.data, assignment.astype(np.int64), W, 1e-9 * self.data.C.sum())
+        if self.best.limits[0] > J:
+            self.best.limits[0], self.best.W[:] = J, W
+
+    def _order(self) -> NDArray[np.int64]:
+        """In which order the moves are added up: one that gives a good bound at the root.
+
+        Positives in the middle of the negatives come first, who cost as much on any face; then samples
+        are moved about in the order as long as the bound rises. Which multipliers the moves use up
+        depends on the order of the negatives too: of some at random that with the best bound is kept.
+        """
+        inside, points = -self.data.A[: self.data.inside, :-1], self.data.A[self.data.inside :, :-1]
+        if self.npos < 2 or not self.data.inside:
+            return np.arange(self.npos)
+        scale = inside.std(axis=0)
+        far = np.linalg.norm((points - inside.mean(axis=0)) / np.where(scale > 0, scale, 1.0), axis=1)
+        given, merged = self.data, self.merged
+        best, order = -np.inf, np.argsort(far, kind="stable")
+        for _ in range(_SHUFFLES):
+            rows = np.r_[self.rng.permutation(given.inside), np.arange(given.inside, len(given.C))]
+            data = Samples(given.A[rows], given.q[rows], given.C[rows], given.inside)
+            bound, found = self._climb_orders(data, np.argsort(far, kind="stable"))
+            if bound > best:
+                best, order, self.data = bound, found, data
+                self.merged = np.where(merged >= 0, np.argsort(rows)[merged], -1)
+            if self.clock.is_over:
+                break
+        return order
+
+    def _climb_orders(self, data: Samples, order: NDArray[np.int64]) -> tuple[float, NDArray[np.int64]]:
+        """The order, with samples moved about at random where that raises the bound, and the bound."""
+        a, W, caps = np.zeros((1, len(data.C))), np.zeros((1, data.A.shape[1])), np.zeros((1, len(data.C)))
+        caps_of(data, np.full(self.npos, -1), 0, caps[0])
+        climb(data, np.zeros_like(a[0]), caps[0], a[0], W[0], 1000, np.inf, 0.0)
+        for p in range(self.npos):
+            try_move(data, caps[0], a[0], W[0], p, 0, self.moves, np.inf)
+        everywhere = np.ones((self.npos, 1), dtype=bool)
+        most = -np.inf
+        for trial in range(_ORDERS):
+            one, other = self.rng.integers(self.npos, size=2)
+            changed = np.insert(np.delete(order, one), other, order[one]) if trial else order
+            total = add_up(data, caps, a, W, self.moves, everywhere, changed, 1, np.inf)
+            if total >= most:
+                most, order = total, changed
+            if self.clock.is_over:
+                break
+        return most, order
+
+    def solution(self, status: Status, solver: str) -> Solution:
+        """The incumbent, its faces solved as exactly as double precision allows."""
+        face = (self.data.A[self.data.inside :] @ self.best.W.T).argmax(axis=1)
+        faces = [self._polish(face, k) for k in range(self.n_faces)]
+        a, W = np.array([multipliers for multipliers, _ in faces]), np.array([w for _, w in faces])
+        alpha = _unmerge(a.T, self.data.C, self.merged, self.C)
+        value = objective(self.X, self.y, W, self.C)
+        if value > self.best.limits[0]:
+            W, value = self.best.W.copy(), objective(self.X, self.y, self.best.W, self.C)
+        assignment = natural_assignment(self.X, self.y, W)
+        kept = self.merged >= 0
+        assigned = kept & (self.y > 0)
+        assignment[assigned] = face[self.merged[assigned] - self.data.inside]
+        bound = min(self._bound(), value)
+        if status is Status.OPTIMAL and value - bound > self.tol * value:
+            status = Status.INACCURATE
+        return Solution(
+            status=status,
+            primal={"W": W, "assignment": assignment},
+            duals={"margin": alpha},
+            objective=value,
+            bound=bound,
+            solver=solver,
+            iterations=self.nodes,
+            solve_time=self.clock.seconds,
+            history=tuple(self.history),
+        )
+
+    def _polish(self, face: NDArray[np.int64], k: int) -> tuple[Vector, Vector]:
+        """Multipliers and hyperplane of face k, as exact as they can be had."""
+        data = self.data
+        a, w, caps = np.zeros(len(data.C)), np.zeros(data.A.shape[1]), np.zeros(len(data.C))
+        caps_of(data, face, k, caps)
+        climb(data, np.zeros_like(a), caps, a, w, _POLISH, np.inf, 1e-15 * data.C.sum())
+        hyperplane(data, a, w)
+        value = _cost(data, caps, w)
+        if caps.any() and value - dual_value(a, w) > 0.1 * self.tol * self.best.limits[0] / self.n_faces:
+            # Badly scaled data, on which coordinates are slow and an interior point is not. Its multipliers
+            # come with its hyperplane, as each must fit the other, unless they prove less.
+            signs = np.where(np.arange(len(a)) < data.inside, -1.0, 1.0)
+            left = self.clock.left
+            limit = None if left is None else max(left, _GRACE / self.n_faces)
+            found = cpm.face(data.A[:, :-1] * signs[:, None], signs, caps).solve(time_limit=limit)
+            if found.primal and _cost(data, caps, found["w"]) < value:
+                w = found["w"]
+                exact, implied = np.clip(found.duals["margin"], 0.0, caps), np.empty_like(w)
+                hyperplane(data, exact, implied)
+                if dual_value(exact, implied) > dual_value(a, 0.5 * a @ data.A) - _LOSS * value:
+                    a = exact
+        return a, w
+
+
+def _cost(data: Samples, costs: Vector, w: Vector) -> float:
+    return float(w @ w + costs @ np.maximum(0.0, 1.0 - data.A @ w))
+
+
+def _merge(X: Vector, y: Vector, C: Vector, rng: np.random.Generator) -> tuple[Samples, NDArray[np.int64]]:
+    """Equal samples of one class as one of their summed cost, and each sample's place among them.
+
+    That changes no value: an optimal assignment need not part them. The place is -1 where the cost is
+    0. The order is random but for the classes, as sweeps over sorted samples favour some directions.
+    """
+    rows = np.column_stack([y, X])
+    kept = np.flatnonzero(C > 0)
+    unique, place = np.unique(rows[kept], axis=0, return_inverse=True)
+    order = rng.permutation(len(unique))
+    order = order[np.argsort(unique[order, 0], kind="stable")]
+    unique, place = unique[order], np.argsort(order)[place.ravel()]
+    costs = np.zeros(len(unique))
+    np.add.at(costs, place, C[kept])
+    A = np.ascontiguousarray(lift(unique[:, 1:]) * unique[:, :1])
+    merged = np.full(len(y), -1)
+    merged[kept] = place
+    return Samples(A, (A * A).sum(axis=1), costs, int((unique[:, 0] < 0).sum())), merged
+
+
+def _unmerge(a: Vector, merged_costs: Vector, merged: NDArray[np.int64], C: Vector) -> Vector:
+    """Multipliers of the merged samples shared out in proportion to the costs."""
+    share = np.where(merged >= 0, C / merged_costs[merged], 0.0)
+    return a[merged] * share[:, None]

@@ -1,0 +1,276 @@
+"""The Convex Polytope Machine as a problem of alternating minimisation.
+
+For a fixed assignment the program of formulations.cpm is solved by one of two engines. The explicit
+program is solved exactly; with loss="sum" its faces are independent, so each is a small program of its
+own, built once, and faces whose samples stay the same, in a run or from one start to another, are not
+solved again. The dual coordinate engine (:mod:`polyopt.outer.cpm.dual`) is for large data, and for
+loss="sum" alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+
+from formulations import cpm
+from formulations.program import Program
+from formulations.recovery import slacks
+from formulations.solution import Solution, Status
+from polyopt.certificates.cpm import certify_cpm
+from polyopt.solvers.clock import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from formulations.polytope import Loss
+    from polyopt.outer.cpm.dual import DualEngine
+
+    Engine = Literal["program", "dual"]
+
+    Vector = NDArray[np.float64]
+    Assignment = NDArray[np.int64]
+
+__all__ = ["PolytopeProblem"]
+
+_GAIN = 1e-7  # a hinge must fall by more than this for a positive to change its face
+_EXACT = 1e-8  # proven relative gap at which a point counts as exact
+_SOLVERS = ("CLARABEL", "HIGHS")  # tried in turn; the second is slower, and exact where it succeeds
+_MOST_KEPT = 1000  # solved faces remembered
+_SUBGRADIENT_STEPS = 300  # from random faces to a start; more changed little on the built-in data
+_BLOCK = 1 << 12  # samples scored at once
+_SMALL = 1e-3  # size of the outputs of the random faces, next to the margin of 1
+
+
+class PolytopeProblem:
+    """Steps of alternating minimisation for the Convex Polytope Machine.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y : ndarray of shape (n,)
+        Labels: -1 inside, +1 outside.
+    C : ndarray of shape (n,)
+        Cost of slack per sample; also the weights in the mean and scale of the random starts.
+    n_faces : int
+        K, at least 1.
+    loss : {"sum", "max"}
+        Whether a negative pays for every face it violates, or for the worst.
+    engine : {"program", "dual"}
+        The explicit program, or dual coordinate ascent to a gap.
+    tol : float
+        Relative gap of the fixed-assignment program at the end; of the dual engine only.
+    scale : float
+        What every entry of X counts times; other than 1 for the dual engine only.
+
+    Raises
+    ------
+    ValueError
+        The engine does not exist, or cannot do what is asked.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Vector,
+        C: Vector,
+        n_faces: int,
+        loss: Loss = "sum",
+        *,
+        engine: Engine = "program",
+        tol: float = 1e-3,
+        scale: float = 1.0,
+    ):
+        if engine not in ("program", "dual"):
+            raise ValueError(f"engine must be 'program' or 'dual', not {engine!r}")
+        if engine == "dual" and loss != "sum":
+            raise ValueError(f"engine='dual' is for loss='sum', not {loss!r}; engine='program' does both")
+        if engine == "program" and scale != 1.0:
+            raise ValueError(f"scale must be 1 with engine='program', not {scale!r}; scale X beforehand")
+        self.X, self.y, self.C, self.n_faces, self.loss = X, y, C, n_faces, loss
+        self._dual: DualEngine | None = None
+        if engine == "dual":
+            from polyopt.outer.cpm.dual import DualEngine
+
+            self._dual = DualEngine(X, y, C, n_faces, tol, scale)
+            return
+        self._lifted = cpm.lift(X)
+        self._program: Program | None = None
+        self._solved: dict[bytes, Solution] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the built program and the solved faces, which each process makes for itself."""
+        return {**self.__dict__, "_program": None, "_solved": {}}
+
+    def start(self, rng: np.random.Generator) -> Assignment:
+        """Each positive's best face after some subgradient steps from small random faces.
+
+        The faces grow apart as the steps let each have what it is best at, which ends in far better
+        fixed points than random faces do. The steps are over all samples at once and the random faces
+        drawn for centred and scaled data, so that neither the order of the samples nor their
+        repetition in place of weight makes a difference. The dual engine, whose data may be too large
+        for that, gives each positive the best of random faces; :meth:`loosen` does the rest.
+        """
+        scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.C)
+        directions = rng.normal(size=(self.X.shape[1], self.n_faces))
+        # Of equal length, so that none is shorter than a mean of others, and never the best.
+        directions /= np.linalg.norm(directions, axis=0) * scaler.scale_[:, None]
+        if self._dual is not None:
+            return self._best_of_directions(directions)
+        W = _SMALL * np.vstack([directions, -scaler.mean_ @ directions])
+        positive, shares = self.y > 0, self.C[:, None] / self.C.sum()
+        # Half the objective, over the sum of the costs: (λ/2)‖W‖² + the mean loss, λ = 2/ΣC.
+        for t in range(1, _SUBGRADIENT_STEPS + 1):
+            scores = np.asarray(self._lifted @ W)
+            answers = scores.argmax(axis=1)[:, None] == np.arange(self.n_faces)
+            pays = np.where(positive[:, None], answers & (scores < 1.0), -1.0 * (scores > -1.0))
+            pull = np.asarray(self._lifted.T @ (shares * pays))
+            W += (0.5 * self.C.sum() * pull - W) / (t + 1.0)
+        return np.where(positive, np.asarray(self._lifted @ W).argmax(axis=1), -1)
+
+    def loosen(self, assignment: Assignment, time_limit: float | None = None) -> Assignment:
+        """A better assignment to begin from: the dual engine's, else the same."""
+        return assignment if self._dual is None else self._dual.loosen(assignment, time_limit)
+
+    def solve(self, assignment: Assignment, time_limit: float | None = None) -> Solution:
+        """The fixed-assignment optimum: primal ``W`` (K, m+1), duals ``margin`` (n, K).
+
+        The dual engine's answer may fall short of it where a positive is to move anyway.
+
+        Raises
+        ------
+        RuntimeError
+            No solver left a point.
+        """
+        if self._dual is not None:
+            return self._dual.solve(assignment, time_limit)
+        Z = cpm.answers(self.y, self.n_faces, assignment)
+        if self.loss == "max":
+            part = self._solve_together(assignment, Z, time_limit)
+            return self._at(part["W"], part.duals["margin"], Z, [part])
+        clock = Clock(time_limit)
+        parts = [self._solve_face(mask, clock.left) for mask in Z.T]
+        W, alpha = (
+            np.array([part["w"] for part in parts]),
+            np.stack([part.duals["margin"] for part in parts], 1),
+        )
+        return self._at(W, alpha, Z, parts)
+
+    def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
+        """Move each positive to its best face where that lowers its hinge strictly.
+
+        The dual engine also moves one that holds its face, but would not hold the other.
+        """
+        if self._dual is not None:
+            return self._dual.reassign(point, assignment)
+        scores = np.asarray(self._lifted @ point["W"].T)
+        hinge = slacks(scores, self.y[:, None])
+        own = np.take_along_axis(hinge, np.maximum(assignment, 0)[:, None], axis=1)[:, 0]
+        gains = (self.y > 0) & (own > hinge.min(axis=1) + _GAIN)
+        return np.where(gains, scores.argmax(axis=1), assignment)
+
+    def _best_of_directions(self, directions: Vector) -> Assignment:
+        """The direction (m, K) along which each positive is farthest from the mean of all positives."""
+        at = np.flatnonzero(self.y > 0)
+        best, mean = np.full(len(self.y), -1), np.asarray(self.X[at].mean(axis=0)).ravel()
+        for first in range(0, len(at), _BLOCK):
+            rows = at[first : first + _BLOCK]
+            best[rows] = np.asarray(self.X[rows] @ directions - mean @ directions).argmax(axis=1)
+        return best
+
+    def _solve_face(self, mask: Vector, time_limit: float | None) -> Solution:
+        key = np.packbits(mask > 0).tobytes()
+        if key in self._solved:
+            return self._solved[key]
+        if self._program is None:
+            self._program = cpm.face(self.X, self.y, self.C)
+        costs = self.C * mask
+
+        def gap(found: Solution) -> float:
+            W, alpha = found["w"][None, :], found.duals["margin"][:, None]
+            return certify_cpm(self.X, self.y, costs, W=W, alpha=alpha).relative_gap
+
+        solution = _solve_well(self._program.set(C=costs), gap, time_limit)
+        if solution is None:
+            return _nothing({"w": np.zeros(self.X.shape[1] + 1)}, np.zeros(len(self.y)))
+        if solution.status is Status.OPTIMAL:
+            if len(self._solved) >= _MOST_KEPT:
+                self._solved.clear()
+            self._solved[key] = solution
+        return solution
+
+    def _solve_together(self, assignment: Assignment, Z: Vector, time_limit: float | None) -> Solution:
+        if self._program is None:
+            self._program = cpm.fixed_assignment(self.X, self.y, self.n_faces, assignment, self.C, self.loss)
+
+        def gap(found: Solution) -> float:
+            W, alpha = found["W"], found.duals["margin"]
+            return certify_cpm(
+                self.X, self.y, self.C, W=W, alpha=alpha, assignment=assignment, loss=self.loss
+            ).relative_gap
+
+        found = _solve_well(self._program.set(Z=Z), gap, time_limit)
+        W = np.zeros((self.n_faces, self.X.shape[1] + 1))
+        return found or _nothing({"W": W}, np.zeros((len(self.y), self.n_faces)))
+
+    def _at(self, W: Vector, alpha: Vector, Z: Vector, parts: list[Solution]) -> Solution:
+        """The parts put together, the objective evaluated anew from the point."""
+        hinge = slacks(np.asarray(self._lifted @ W.T), self.y[:, None])
+        shared = hinge.max(axis=1) if self.loss == "max" else hinge.sum(axis=1)
+        paid = np.where(self.y > 0, (hinge * Z).sum(axis=1), shared)
+        statuses = [part.status for part in parts if part.status is not Status.OPTIMAL]
+        return Solution(
+            status=statuses[0] if statuses else Status.OPTIMAL,
+            primal={"W": W},
+            duals={"margin": alpha},
+            objective=float((W**2).sum() + self.C @ paid),
+            bound=None,
+            solver=f"alternating, {parts[0].solver}",
+            build_time=parts[0].build_time,
+        )
+
+
+def _nothing(faces: dict[str, Vector], alpha: Vector) -> Solution:
+    """Faces of zeros, which are feasible: what there is where the time was over at once."""
+    return Solution(Status.TIME_LIMIT, faces, {"margin": alpha}, np.inf, None, "none, for lack of time")
+
+
+def _solve_well(
+    program: Program, gap: Callable[[Solution], float], time_limit: float | None
+) -> Solution | None:
+    """The point with the least proven gap: of the first solver that is near enough, or of them all.
+
+    The status is of the proof, not of the solver: ``OPTIMAL`` if the gap is small. None where the time
+    was over before any left a point.
+
+    Raises
+    ------
+    RuntimeError
+        No solver left a point.
+    """
+    clock = Clock(time_limit)
+    best, least = None, np.inf
+    for solver in _SOLVERS:
+        found = program.solve(solver, time_limit=clock.left)
+        if not found.primal:
+            if clock.is_over:
+                return None
+            continue
+        distance = gap(found)
+        if best is None or distance < least:
+            best, least = found, distance
+        if least <= _EXACT or clock.is_over:
+            break
+    if best is None:
+        raise RuntimeError(
+            "no solver left a point for the faces of the polytope: scale the features to unit variance, "
+            "lower C, or choose solver='sgd'"
+        )
+    if least <= _EXACT:
+        return replace(best, status=Status.OPTIMAL)
+    return replace(best, status=Status.TIME_LIMIT if clock.is_over else Status.INACCURATE)

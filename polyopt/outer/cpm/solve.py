@@ -1,0 +1,126 @@
+"""One door to every solver of the Convex Polytope Machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.solution import Solution
+from polyopt.outer.starts import best_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.polytope import Loss
+    from polyopt.certificates.cpm_point import Margin
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["Settings", "as_floats", "solve_cpm"]
+
+_CLOSER = 0.1  # share of the tolerance to which gaps are closed, as single conditions hold less well
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a solver is told besides the data; each as the estimator's parameter of the same name."""
+
+    n_faces: int
+    solver: str
+    loss: Loss = "sum"
+    margin: Margin = "total"
+    perplexity: float = 1.0
+    average: bool = True
+    feature_scale: float = 1.0
+    n_init: int = 1
+    tol: float = 1e-3
+    max_iter: int = 300
+    time_limit: float | None = None
+    n_jobs: int | None = None
+
+
+def solve_cpm(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
+    """Minimise J(W) by the solver that the settings name.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples, not yet scaled by ``feature_scale``.
+    y : ndarray of shape (n,)
+        Labels: -1 inside, +1 outside.
+    C : ndarray of shape (n,)
+        Cost of slack per sample, positive.
+    settings : Settings
+        Solver and limits.
+    seed : int
+        Of all that is random.
+
+    Returns
+    -------
+    Solution
+        ``primal`` has ``W`` (K, m+1), bias last, for the scaled samples.
+    """
+    return {"sgd": _sgd, "global": _global}.get(settings.solver, _alternate)(X, y, C, settings, seed)
+
+
+def _sgd(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
+    from polyopt.solvers.cpm.sgd import solve_cpm_sgd
+
+    seeds = np.random.SeedSequence(seed).generate_state(settings.n_init)
+
+    def run(number: int, time_left: float | None) -> Solution:
+        return solve_cpm_sgd(
+            X, y, C, settings.n_faces,
+            perplexity=settings.perplexity, average=settings.average, scale=settings.feature_scale,
+            max_iter=settings.max_iter, tol=settings.tol, time_limit=time_left, seed=int(seeds[number]),
+        )  # fmt: skip
+
+    return best_of(run, settings.n_init, time_limit=settings.time_limit, n_jobs=settings.n_jobs)
+
+
+def _global(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
+    from polyopt.outer.cpm.optimum import solve_cpm_global
+
+    return solve_cpm_global(
+        as_floats(X, settings.feature_scale), y, C, settings.n_faces,
+        time_limit=settings.time_limit, seed=seed,
+    )  # fmt: skip
+
+
+def _alternate(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
+    from polyopt.outer.alternating import alternate_from_many_starts
+
+    return alternate_from_many_starts(
+        _problem(X, y, C, settings),
+        n_init=settings.n_init if settings.n_faces > 1 else 1,  # one face has one assignment
+        max_iter=settings.max_iter,
+        time_limit=settings.time_limit,
+        seed=seed,
+        n_jobs=settings.n_jobs,
+    )
+
+
+def _problem(X: Any, y: Vector, C: Vector, settings: Settings) -> Any:
+    from polyopt.outer.cpm.problem import PolytopeProblem
+
+    K, scale = settings.n_faces, settings.feature_scale
+    if settings.solver == "dual":
+        return PolytopeProblem(X, y, C, K, engine="dual", tol=_CLOSER * settings.tol, scale=scale)
+    if settings.margin == "worst":
+        from polyopt.outer.cpm.worst import WorstCaseProblem
+
+        return WorstCaseProblem(as_floats(X, scale), y, C, K)
+    return PolytopeProblem(as_floats(X, scale), y, C, K, settings.loss)
+
+
+def as_floats(X: Any, scale: float) -> Any:
+    """The samples times `scale`: float32 stays, other numbers become float64; CSR stays CSR."""
+    dtype = np.dtype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+    if scale == 1.0:
+        return X.astype(dtype, copy=False)
+    if sp.issparse(X):
+        return sp.csr_array((X.data.astype(dtype) * dtype.type(scale), X.indices, X.indptr), shape=X.shape)
+    return X.astype(dtype) * dtype.type(scale)

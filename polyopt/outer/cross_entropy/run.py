@@ -1,0 +1,173 @@
+"""One run of the cross-entropy method, iteration by iteration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.solution import Status
+from polyopt.outer.cross_entropy.patterns import PatternScores, Scored, kth_least, with_ties
+from polyopt.outer.starts import TIE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Rules", "Run", "require", "require_whole"]
+
+
+def require(holds: bool, name: str, value: Any, allowed: str) -> None:
+    """Raise the error that says what is allowed, unless that `holds`."""
+    if not holds:
+        raise ValueError(f"{name} must be {allowed}, not {value!r}")
+
+
+def require_whole(name: str, value: Any, least: int) -> None:
+    """Raise an error unless the value is an integer of at least `least`."""
+    require(
+        isinstance(value, Integral) and int(value) >= least, name, value, f"an integer of at least {least}"
+    )
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How patterns are drawn, which are elite, and when a run ends.
+
+    Attributes as the parameters of :func:`~polyopt.outer.cross_entropy.cross_entropy_minimize`.
+    """
+
+    n_samples: int
+    rho: float
+    beta: float
+    patience: int
+    max_iter: int
+    tol: float
+
+    def __post_init__(self) -> None:
+        for name in ("n_samples", "patience", "max_iter"):
+            require_whole(name, getattr(self, name), 1)
+        for name in ("rho", "beta", "tol"):
+            require(isinstance(getattr(self, name), Real), name, getattr(self, name), "a number")
+        require(0 < self.rho <= 1, "rho", self.rho, "over 0 and at most 1")
+        require(0 <= self.beta < 1, "beta", self.beta, "at least 0 and under 1")
+        require(0 <= self.tol < 0.5, "tol", self.tol, "at least 0 and under 0.5")
+
+    @property
+    def elite(self) -> int:
+        """How many of the patterns drawn are elite, ties apart."""
+        return max(ceil(self.rho * self.n_samples - 1e-9), 1)  # 0.07 · 100 is a little over 7
+
+
+class Run:
+    """The iterations from one start.
+
+    Parameters
+    ----------
+    rules : Rules
+        How to draw, choose and end.
+    p : ndarray of shape (n,)
+        Probabilities to start from.
+
+    Attributes
+    ----------
+    p : ndarray of shape (n,)
+        Probabilities now.
+    status : Status or None
+        How the run ended; None while it has not.
+    reason : str
+        Why it ended.
+    """
+
+    def __init__(self, rules: Rules, p: NDArray[np.float64]):
+        self.rules, self.p = rules, p
+        self.status: Status | None = None
+        self.reason = ""
+        self._threshold = np.inf  # of the last iteration
+        self._least = {"best": np.inf, "threshold": np.inf}  # that patience has been given for
+        self._waited = self._iterations = 0
+
+    def step(self, scores: PatternScores, standing: Scored, rng: np.random.Generator) -> dict[str, float]:
+        """Draw, score, choose the elite, and move p towards them.
+
+        Parameters
+        ----------
+        scores : PatternScores
+            Scores the patterns.
+        standing : Scored
+            Patterns that belong to the elite whenever their values meet the threshold.
+        rng : Generator
+            Draws the patterns.
+
+        Returns
+        -------
+        dict
+            The iteration's record.
+        """
+        rules, before = self.rules, _counts(scores)
+        drawn = rng.random((rules.n_samples, len(self.p))) < self.p
+        found = scores.of(drawn, rules.elite, self._threshold)
+        self._threshold = kth_least(found.values, rules.elite)
+        if self._threshold == np.inf:  # so many failed; whatever has a score is elite
+            self._threshold = max(found.values[found.values < np.inf], default=np.inf)
+        elite = np.concatenate(
+            [
+                scores.improved(_elite_of(found, self._threshold)).patterns,
+                _elite_of(standing, self._threshold).patterns,
+            ]
+        )
+        if len(elite):
+            self.p = rules.beta * self.p + (1 - rules.beta) * elite.mean(axis=0)
+        self._iterations += 1
+        self._wait(found.values.min())
+        self._judge(found.asked_before)
+        return {
+            "iteration": float(self._iterations),
+            "best": scores.best_value,
+            "elite_threshold": self._threshold,
+            "mean_p": float(self.p.mean()),
+            "entropy": _entropy(self.p),
+            **{name: float(count - before[name]) for name, count in _counts(scores).items()},
+        }
+
+    def _wait(self, best: float) -> None:
+        self._waited += 1
+        for name, value in (("best", best), ("threshold", self._threshold)):
+            least = self._least[name]
+            if value < least - (TIE * abs(least) if least < np.inf else 0.0):
+                self._least[name], self._waited = value, 0
+
+    def _judge(self, nothing_new: bool) -> None:
+        rules = self.rules
+        if np.minimum(self.p, 1 - self.p).max() <= rules.tol:
+            self.status, self.reason = Status.CONVERGED, f"every probability is within {rules.tol} of 0 or 1"
+        elif nothing_new:
+            self.status, self.reason = Status.CONVERGED, "an iteration drew no new pattern"
+        elif self._waited >= rules.patience:
+            lowered = "lowered neither the best score nor the elite threshold"
+            self.status, self.reason = Status.CONVERGED, f"{rules.patience} iterations in a row {lowered}"
+        elif self._iterations >= rules.max_iter:
+            self.status, self.reason = Status.ITERATION_LIMIT, f"{rules.max_iter} iterations were made"
+
+
+def _elite_of(group: Scored, threshold: float) -> Scored:
+    """The patterns that have a score up to the threshold, ties included."""
+    elite = (group.values <= with_ties(threshold)) & (group.values < np.inf)
+    return Scored(group.values[elite], group.patterns[elite], group.asked_before)
+
+
+def _counts(scores: PatternScores) -> dict[str, int]:
+    return {
+        "evaluations": scores.evaluations,
+        "cache_hits": scores.cache_hits,
+        "screened": scores.screened,
+        "failures": scores.failures.total(),
+    }
+
+
+def _entropy(p: NDArray[np.float64]) -> float:
+    """Mean entropy of the coordinates, in nats."""
+    q = np.stack([p, 1 - p])
+    return float(-np.sum(q * np.log(np.where(q > 0, q, 1.0))) / len(p))

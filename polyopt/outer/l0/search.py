@@ -1,0 +1,283 @@
+"""The L0 support vector machine by the cross-entropy method, from its relaxation to a local optimum.
+
+A fit has three parts. The relaxation, one linear program, bounds every score from below; its α/C, which is
+the best σ in [0, 1], is where the probabilities start. The cross-entropy method draws patterns and learns
+which centres the elite uses. Flips and swaps of single centres finish (:mod:`polyopt.outer.l0.flips`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.solution import Solution, Status
+from polyopt.outer.cross_entropy.method import cross_entropy_minimize
+from polyopt.outer.cross_entropy.patterns import with_ties
+from polyopt.outer.l0.flips import descend_by_flips
+from polyopt.outer.l0.scores import PatternScorer, Work
+from polyopt.outer.starts import TIE
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.l0.lp import PatternLP
+from polyopt.solvers.l0.point import finished
+from polyopt.solvers.one_norm import solve_relaxation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.l0 import L0Data
+    from polyopt.outer.cross_entropy.evaluation import Rank
+    from polyopt.outer.cross_entropy.method import CrossEntropyResult
+
+    Bits = NDArray[np.bool_]
+
+__all__ = ["L0Search", "round_relaxation", "solve_l0"]
+
+# Bounds of the probabilities that the relaxation gives: no centre is left out, and none is always drawn.
+_LEAST, _MOST = 0.05, 0.95
+_SHARE = 0.5  # of the time left, that a run may draw patterns for: its flips are worth the other half
+
+
+@dataclass(frozen=True)
+class L0Search:
+    """How a pattern was found.
+
+    Attributes
+    ----------
+    relaxed : float
+        The bound that the relaxation proves of every score.
+    rounded : float
+        The score of the relaxation's own support: the one-norm machine with the price 1/C, pruned.
+    runs : tuple of CrossEntropyResult
+        Each run of the cross-entropy method.
+    scores : tuple of float
+        The score that each run came to in the end, after its flips.
+    moves : int
+        Flips and swaps made, in all runs.
+    is_local_optimum : bool
+        Whether it is proven that no flip and no swap of centres lowers the score of the answer.
+    work : Work
+        Programs solved, cut off, spared, and gone wrong.
+    """
+
+    relaxed: float
+    rounded: float
+    runs: tuple[CrossEntropyResult, ...]
+    scores: tuple[float, ...]
+    moves: int
+    is_local_optimum: bool
+    work: Work
+
+
+def solve_l0(
+    data: L0Data,
+    *,
+    prior: float | None = None,
+    rank: Rank = "drawn",
+    screening: bool = True,
+    flips: bool = True,
+    n_init: int = 1,
+    n_samples: int = 100,
+    rho: float = 0.1,
+    beta: float = 0.5,
+    patience: int = 5,
+    max_iter: int = 100,
+    time_limit: float | None = None,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    progress: Callable[[dict[str, float]], None] | None = None,
+) -> tuple[Solution, L0Search]:
+    """Search for the pattern of least score by the cross-entropy method.
+
+    Parameters
+    ----------
+    data : L0Data
+        The problem.
+    prior : float, optional
+        Probability of every centre to start from; by default α/C of the relaxation, from 0.05 to 0.95.
+    rank : {"drawn", "improved"}
+        What makes a pattern elite: the slides' score 1'σ + C L(σ), or the score of its pruned support.
+        With either, p moves towards the supports.
+    screening : bool
+        Whether cuts may spare programs. The search is the same, but for their number. They say too little
+        of supports: with the rank "improved" nothing is spared.
+    flips : bool
+        Whether each run ends with a descent by flips.
+    n_init : int
+        Runs, of which the best is kept.
+    n_samples, rho, beta, patience, max_iter
+        As of :func:`~polyopt.outer.cross_entropy.cross_entropy_minimize`, for each run.
+    time_limit : float, optional
+        Seconds, for everything together.
+    seed : int
+        Of the patterns drawn.
+    n_jobs : int, optional
+        Programs solved at once, in threads; the answer does not depend on it.
+    progress : callable, optional
+        Called with each record of the history.
+
+    Returns
+    -------
+    solution : Solution
+        ``alpha`` (p,), ``b``, ``xi`` (n,), ``sigma`` (p,); the multipliers ``margin`` of the pattern's
+        program and ``relaxation`` of the relaxation's margins, both (n,); the relaxation's ``bound``.
+    search : L0Search
+        How it was found.
+    """
+    clock = Clock(time_limit)
+    relaxation = solve_relaxation(data, time_limit=time_limit)
+    scorer = PatternScorer(data, screening=screening and rank == "drawn", n_jobs=n_jobs, clock=clock)
+    search = _Search(scorer, relaxation, clock, progress)
+    p0 = np.clip(relaxation["alpha"] / data.C, _LEAST, _MOST) if prior is None else prior
+    status = Status.CONVERGED
+    try:
+        for run in range(n_init):
+            ended = search.run(
+                flips, p0=p0, rank=rank, n_samples=n_samples, rho=rho, beta=beta, patience=patience,
+                max_iter=max_iter, random_state=np.random.default_rng([seed, run]),
+            )  # fmt: skip
+            status = ended if ended is not Status.CONVERGED else status
+            if ended is Status.INTERRUPTED or clock.is_over or search.is_optimal:
+                break
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    solution = _solution(data, search.pattern, relaxation, status, f"cross-entropy ({search})", clock)
+    iterations = sum(found.iterations for found in search.found)
+    return replace(solution, iterations=iterations, history=tuple(search.history)), search.told()
+
+
+def round_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:
+    """The support of the relaxation's coefficients, with the coefficients that are best for it.
+
+    It is the one-norm machine with the price 1/C as a heuristic for the L0 machine: two linear programs.
+
+    Parameters
+    ----------
+    data : L0Data
+        The problem.
+    time_limit : float, optional
+        Seconds.
+
+    Returns
+    -------
+    Solution
+        As of :func:`solve_l0`.
+    """
+    clock = Clock(time_limit)
+    relaxation = solve_relaxation(data, time_limit=time_limit)
+    status = Status.CONVERGED if relaxation.status is Status.OPTIMAL else relaxation.status
+    support = data.support(relaxation["alpha"])
+    return _solution(data, support, relaxation, status, "one-norm, price 1/C, rounded (HiGHS)", clock)
+
+
+class _Search:
+    """The runs so far, and the best pattern of all."""
+
+    def __init__(
+        self,
+        scorer: PatternScorer,
+        relaxation: Solution,
+        clock: Clock,
+        progress: Callable[[dict[str, float]], None] | None,
+    ):
+        self._scorer, self._relaxation, self._clock, self._progress = scorer, relaxation, clock, progress
+        self.found: list[CrossEntropyResult] = []
+        self.history: list[dict[str, float]] = []
+        self._scores: list[float] = []
+        self._moves, self._is_local_optimum = 0, False
+        # The relaxation's point itself is there from the start, so that there always is an answer.
+        self._rounded = scorer.data.support(relaxation["alpha"])
+        self.pattern, self._score = self._rounded, np.inf
+
+    def run(self, flips: bool, **settings: Any) -> Status:
+        """One run of the cross-entropy method, and its flips; how it ended."""
+        scorer, clock = self._scorer, self._clock
+        limit = clock.left if clock.left is None or not flips else _SHARE * clock.left
+        scorer.begin(Clock(limit))
+        incumbents = np.stack([self._rounded, np.zeros_like(self._rounded)])
+        found = cross_entropy_minimize(
+            scorer, len(self._rounded), batch=True, improve=scorer.improve, incumbents=incumbents,
+            time_limit=limit, progress=self._tell, **settings,
+        )  # fmt: skip
+        self.found.append(found)
+        pattern, score = self._rounded, np.inf
+        if found.pattern is not None:
+            pattern, score = found.pattern, found.value
+            self._keep(pattern, score)
+        if flips and found.status is not Status.INTERRUPTED and not clock.is_over:
+            data = scorer.data
+            model = PatternLP.of(data)
+            end = descend_by_flips(model, scorer.pool, pattern, clock=clock, work=scorer.work)
+            self._moves += end.moves
+            self._keep(end.pattern, end.score, end.is_local_optimum)
+            score = min(score, end.score)
+            if end.interrupted:
+                found = replace(found, status=Status.INTERRUPTED)
+        if np.isfinite(score):
+            self._scores.append(score)
+        if found.status is Status.INTERRUPTED:
+            return found.status
+        return Status.TIME_LIMIT if clock.is_over else found.status
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether the best score meets the relaxation's bound."""
+        return _meets(self._score, self._relaxation)
+
+    def told(self) -> L0Search:
+        """The record of the search."""
+        rounded = self._scorer.improve(self._rounded, np.inf)
+        return L0Search(
+            relaxed=float(self._relaxation.bound or 0.0),
+            rounded=np.nan if rounded is None else rounded[1],
+            runs=tuple(self.found),
+            scores=tuple(self._scores),
+            moves=self._moves,
+            is_local_optimum=self._is_local_optimum,
+            work=self._scorer.work,
+        )
+
+    def __str__(self) -> str:
+        return f"{self._scorer.work}; {self._moves} flips"
+
+    def _keep(self, pattern: Bits, score: float, is_local_optimum: bool = False) -> None:
+        if score <= with_ties(self._score):  # a support's own program may differ in the last digit
+            self._is_local_optimum = is_local_optimum
+            self.pattern, self._score = pattern, score
+
+    def _tell(self, record: dict[str, float]) -> None:
+        self.history.append(
+            {
+                **record,
+                "restart": float(len(self.found)),
+                "iteration": float(len(self.history) + 1),
+                "objective": record["best"],
+                "bound": float(self._relaxation.bound or 0.0),
+                "seconds": self._clock.seconds,
+            }
+        )
+        if self._progress is not None:
+            self._progress(self.history[-1])
+
+
+def _meets(score: float, relaxation: Solution) -> bool:
+    return bool(score - float(relaxation.bound or 0.0) <= TIE * abs(score))
+
+
+def _solution(
+    data: L0Data, pattern: Bits, relaxation: Solution, status: Status, solver: str, clock: Clock
+) -> Solution:
+    """The point of a pattern's program, pruned, with all multipliers."""
+    at_the_cap = np.where(pattern, data.C, 0.0)  # any point will do that has this support
+    found = finished(
+        data, (at_the_cap, 0.0), float(relaxation.bound or 0.0), status, tol=TIE, left=clock.left,
+        solver=solver, iterations=relaxation.iterations, build_time=relaxation.build_time,
+        solve_time=clock.seconds - relaxation.build_time,
+    )  # fmt: skip
+    return replace(
+        found,
+        status=Status.OPTIMAL if _meets(found.objective, relaxation) else status,
+        duals={**found.duals, "relaxation": relaxation["margin"]},
+    )

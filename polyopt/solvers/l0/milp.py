@@ -1,0 +1,199 @@
+"""The exact program of the L0 support vector machine, by the integer solver of HiGHS.
+
+    min  Σ_j σ_j + C Σ_i w_i ξ_i   s.t.   y_i (C Σ_j K_ij t_j a_j + b) + ξ_i ≥ 1,  ξ ≥ 0,
+                                           0 ≤ a_j ≤ σ_j,  σ in {0, 1}
+
+is program (3) of :mod:`formulations.l0_svm` in a = α / C: the cap is 1, and the only big M. The model goes to
+HiGHS as it is: where it is easy, a modelling language takes longer to build it than HiGHS to solve it.
+:mod:`polyopt.solvers.l0.tree` solves the same program, and proves more in the same time.
+"""
+
+from __future__ import annotations
+
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.recovery import best_intercept, slacks
+from formulations.solution import Solution, Status
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.l0.point import as_start, check_limits, finished, idle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.l0 import L0Data
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["solve_l0_exact"]
+
+_OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_feasibility_tolerance": 1e-9}
+_STATUSES = {
+    "kOptimal": Status.OPTIMAL,
+    "kTimeLimit": Status.TIME_LIMIT,
+    "kInterrupt": Status.INTERRUPTED,
+}
+_WAIT, _RECORD = 0.05, 0.2  # seconds
+
+
+def solve_l0_exact(
+    data: L0Data,
+    *,
+    start: tuple[ArrayLike, float] | None = None,
+    time_limit: float | None = None,
+    tol: float = 1e-6,
+    progress: Callable[[dict[str, float]], None] | None = None,
+) -> Solution:
+    """Solve the exact program (3) of :mod:`formulations.l0_svm` with HiGHS.
+
+    Parameters
+    ----------
+    data : L0Data
+        The problem.
+    start : (array_like of shape (p,), float), optional
+        Coefficients and intercept that HiGHS begins from; clipped to their box. By default none are used.
+    time_limit : float, optional
+        Seconds, for HiGHS; the best point's pattern is solved once more after it.
+    tol : float
+        Relative gap at which to stop.
+    progress : callable, optional
+        Called with each new record of the history.
+
+    Returns
+    -------
+    Solution
+        ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers "margin" of
+        that pattern's program. ``objective`` is the score, evaluated from the data; ``bound`` is HiGHS's
+        word.
+        ``iterations`` counts nodes. Each record of ``history`` has seconds, objective, bound and nodes, as
+        HiGHS states them. OPTIMAL where the gap is closed; TIME_LIMIT or INTERRUPTED (Ctrl-C); INACCURATE
+        where HiGHS says optimal and the score evaluated says otherwise; FAILED where HiGHS is of no use, with
+        the best point known all the same.
+
+    Raises
+    ------
+    ValueError
+        A start of another shape, or not finite; tol or time_limit not positive.
+    """
+    check_limits(tol, time_limit)
+    clock = Clock(time_limit)
+    alpha, b = as_start(data, start if start is not None else (np.zeros(len(data.centres)), idle(data)))
+    highs = _model(data, alpha, b)
+    for name, value in {"mip_rel_gap": tol, "mip_abs_gap": 0.0, "time_limit": clock.left or np.inf}.items():
+        highs.setOptionValue(name, value)
+    build_time, run = clock.seconds, _Run(highs)
+    status = run.solve(progress)
+    info, values = highs.getInfo(), np.array(highs.getSolution().col_value)
+    if len(values) and np.isfinite(values).all():
+        size = len(data.centres)
+        better = np.clip(data.C * values[:size], 0.0, data.C)
+        better = np.where(data.support(better), better, 0.0)
+        its_b = best_intercept(data.outputs(better, 0.0), data.y, data.weights)
+        if data.score(better, its_b) < data.score(alpha, b):
+            alpha, b = better, its_b
+    return finished(
+        data,
+        (alpha, b),
+        float(info.mip_dual_bound) if status is not Status.FAILED else 0.0,
+        status,
+        tol=tol,
+        left=clock.left,
+        solver="HiGHS, integer program",
+        iterations=max(int(info.mip_node_count), 0),
+        build_time=build_time,
+        solve_time=clock.seconds - build_time,
+        history=tuple(run.history),
+    )
+
+
+def _model(data: L0Data, alpha: Vector, b: float) -> Any:
+    """The program in HiGHS, columns a, b, ξ, σ, with the point to begin from."""
+    import highspy
+    import scipy.sparse as sp
+
+    n, p = data.K.shape
+    signed = data.y[:, None] * data.K * (data.C * data.centres)
+    A = sp.block_array(
+        [
+            [sp.csc_array(signed), data.y[:, None], sp.eye_array(n), None],
+            [sp.eye_array(p), None, None, -sp.eye_array(p)],
+        ],
+        format="csc",
+    )
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = A.shape
+    lp.col_cost_ = np.concatenate([np.zeros(p + 1), data.C * data.weights, np.ones(p)])
+    lp.col_lower_ = np.concatenate([np.zeros(p), [-np.inf], np.zeros(n + p)])
+    lp.col_upper_ = np.concatenate([np.ones(p), np.full(n + 1, np.inf), np.ones(p)])
+    lp.row_lower_ = np.concatenate([np.ones(n), np.full(p, -np.inf)])
+    lp.row_upper_ = np.concatenate([np.full(n, np.inf), np.zeros(p)])
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = A.indptr, A.indices, A.data
+    kinds = highspy.HighsVarType
+    lp.integrality_ = [kinds.kContinuous] * (p + 1 + n) + [kinds.kInteger] * p
+    highs = highspy.Highs()
+    for name, value in _OPTIONS.items():
+        highs.setOptionValue(name, value)
+    if highs.passModel(lp) == highspy.HighsStatus.kError:
+        raise ValueError("HiGHS refuses the integer program: scale K, whose entries are too large")
+    point = highspy.HighsSolution()
+    xi = slacks(data.outputs(alpha, b), data.y)
+    point.col_value = np.concatenate([alpha / data.C, [b], xi, data.support(alpha)]).tolist()
+    highs.setSolution(point)
+    return highs
+
+
+class _Run:
+    """HiGHS in a thread of its own: Ctrl-C comes to this one, and HiGHS is asked to stop.
+
+    In a thread of its own HiGHS also takes the number of threads that it is told, whatever it was told before
+    in the process.
+    """
+
+    def __init__(self, highs: Any):
+        self.highs, self.stop, self.failed = highs, False, False
+        self.history: list[dict[str, float]] = []
+        highs.cbMipInterrupt.subscribe(self._watch)
+
+    def solve(self, progress: Callable[[dict[str, float]], None] | None) -> Status:
+        """Run to the end, or to Ctrl-C."""
+        thread, told, interrupted = Thread(target=self._solve, daemon=True), 0, False
+        thread.start()
+        while thread.is_alive():
+            try:
+                thread.join(_WAIT)
+                # After Ctrl-C the run only ends; what it tells meanwhile is for nobody.
+                while progress is not None and not interrupted and told < len(self.history):
+                    told += 1
+                    progress(self.history[told - 1])
+            except KeyboardInterrupt:
+                if interrupted:
+                    raise
+                interrupted = self.stop = True
+            except BaseException:
+                self.stop = True
+                thread.join()
+                raise
+        if self.failed:
+            return Status.FAILED
+        status = _STATUSES.get(self.highs.getModelStatus().name, Status.FAILED)
+        return Status.INTERRUPTED if interrupted and status is not Status.OPTIMAL else status
+
+    def _solve(self) -> None:
+        self.failed = self.highs.run().name == "kError"
+
+    def _watch(self, event: Any) -> None:
+        said = event.data_out
+        if self.stop:
+            event.interrupt()
+        last = self.history[-1] if self.history else None
+        now, best, bound = said.running_time, said.mip_primal_bound, said.mip_dual_bound
+        if last is None or (
+            now > last["seconds"] + _RECORD and (best, bound) != (last["objective"], last["bound"])
+        ):
+            nodes = float(said.mip_node_count)
+            self.history.append({"seconds": now, "objective": best, "bound": bound, "nodes": nodes})

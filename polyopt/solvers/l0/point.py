@@ -1,0 +1,117 @@
+"""The point of the L0 machine that a search begins from, and the solution that it ends with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.recovery import best_intercept, slacks
+from formulations.solution import Solution, Status
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.l0.lp import PatternLP
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.l0 import L0Data
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["as_start", "check_limits", "finished", "idle"]
+
+_GRACE = 0.5  # seconds after a limit, for the program that gives the answer its multipliers
+
+
+def check_limits(tol: float, time_limit: float | None) -> None:
+    """Check what every exact solver is given.
+
+    Raises
+    ------
+    ValueError
+        tol outside (0, 1), or a time limit that is not positive.
+    """
+    if not 0.0 < tol < 1.0:
+        raise ValueError(f"tol must be between 0 and 1, not {tol!r}")
+    if time_limit is not None and not time_limit > 0.0:
+        raise ValueError(f"time_limit must be a positive number of seconds, or None, not {time_limit!r}")
+
+
+def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, float]:
+    """A point to begin from: pruned, clipped to its box.
+
+    Raises
+    ------
+    ValueError
+        Another shape, or numbers that are not finite.
+    """
+    alpha, b = np.asarray(start[0], dtype=float), float(start[1])
+    if alpha.shape != data.centres.shape or not (np.isfinite(alpha).all() and np.isfinite(b)):
+        raise ValueError(
+            f"start must be (alpha, b), finite, alpha of shape {data.centres.shape}, not of {alpha.shape}"
+        )
+    alpha = np.clip(alpha, 0.0, data.C)
+    return np.where(data.support(alpha), alpha, 0.0), b
+
+
+def finished(
+    data: L0Data,
+    point: tuple[Vector, float],
+    bound: float,
+    status: Status,
+    *,
+    tol: float,
+    left: float | None = None,
+    **run: Any,
+) -> Solution:
+    """The solution of a search: the program of the pattern of its best point, solved once more.
+
+    Parameters
+    ----------
+    data : L0Data
+        The problem.
+    point : (ndarray of shape (p,), float)
+        The best point known.
+    bound : float
+        The bound on every score that the search claims.
+    status : Status
+        How it ended; OPTIMAL becomes INACCURATE where the bound stays short of the score.
+    tol : float
+        Relative gap that counts as none.
+    left : float, optional
+        Seconds of a limit that are left; this may take half a second more.
+    **run
+        Of :class:`formulations.solution.Solution`: solver, iterations, solve_time and so on.
+    """
+    clock = Clock(None if left is None else left + _GRACE)
+    alpha, b = point
+    lp = PatternLP.of(data)
+    while True:
+        pattern = data.support(alpha)
+        found = lp.prepare(pattern, time_limit=clock.left)  # of the columns that it uses alone
+        if found.status is not Status.FAILED and data.score(found.alpha, found.b) <= data.score(alpha, b):
+            alpha, b = found.alpha, found.b
+        # Where the support shrank, its own program counts.
+        if (data.support(alpha) == pattern).all() or clock.is_over:
+            break
+    nothing = np.zeros(len(pattern))
+    if data.score(nothing, idle(data)) < data.score(alpha, b):  # HiGHS was of no use
+        alpha, b, pattern = nothing, idle(data), nothing > 0.0
+    alpha = np.where(pattern, alpha, 0.0)
+    score = data.score(alpha, b)
+    bound = min(float(bound), score) if bound > 0.0 else 0.0  # and nan is none
+    if status is Status.OPTIMAL and score - bound > tol * score:
+        status = Status.INACCURATE
+    primal = {
+        "alpha": alpha,
+        "b": np.array(b),
+        "xi": slacks(data.outputs(alpha, b), data.y),
+        "sigma": pattern.astype(float),
+    }
+    run["solve_time"] += clock.seconds
+    return Solution(status, primal, {"margin": found.u}, score, bound, **run)
+
+
+def idle(data: L0Data) -> float:
+    """The best intercept without any centre."""
+    return best_intercept(np.zeros(len(data.y)), data.y, data.weights)

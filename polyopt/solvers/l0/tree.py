@@ -1,0 +1,346 @@
+"""Branch and bound for the L0 support vector machine, exact, on the relaxations alone.
+
+A node says of some centres that they are on, of some that they are off (:mod:`polyopt.solvers.l0.node`); its
+children decide one more, the one that raises both bounds most, found by trying a few and remembering what
+each gave (reliability branching). The open node of the least bound comes first. What a node's multipliers
+prove decides further centres without a solve. Where α is rounded to a pattern, its score may be a new best.
+
+This does what an integer solver does on program (3), of half the columns and no rows that tie σ to α: a node
+is a change of bounds, and takes a few pivots of a program that leaves out whatever does not matter.
+
+Bounds after 30 s of computing from the same start, C = 1, RBF kernel; where the best score known is 65.15
+(ionosphere) and 66.09 (wdbc): the relaxation 64.50 and 65.39; a master program of Benders cuts over σ, solved
+anew for each cut, 64.51 on the first; HiGHS on program (3) 64.69 and 65.60; this 64.90 and 66.07.
+
+Reference: Achterberg, Koch & Martin, Branching rules revisited (2005).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.recovery import best_intercept
+from formulations.solution import Solution, Status
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.l0.node import FREE, OFF, ON, NodeLP, NodeSolution
+from polyopt.solvers.l0.point import as_start, check_limits, finished, idle
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.l0 import L0Data
+
+    Vector = NDArray[np.float64]
+    Marks = NDArray[np.int8]
+
+__all__ = ["solve_l0_tree"]
+
+_RELIABLE = 4  # gains of a centre's children seen, from which on it is no more tried
+_TRIES = 12  # centres tried at a node at most, with few pivots each
+_PIVOTS = 40
+_PATIENCE = 6  # trials without a better one
+_LITTLE = 1e-3  # of a gap: a rise of less counts as this much
+_FIRST, _EVERY = 20, 5
+_SHARE = 0.01  # of a node's gap: what rows and columns left out may cost
+_ROUNDING = (0.0, 0.25, 0.5, 0.75)
+_BYTES = 2**28  # that open nodes may take
+_RECORD = 0.2
+
+
+def solve_l0_tree(
+    data: L0Data,
+    *,
+    start: tuple[ArrayLike, float] | None = None,
+    time_limit: float | None = None,
+    tol: float = 1e-6,
+    max_nodes: int | None = None,
+    progress: Callable[[dict[str, float]], None] | None = None,
+) -> Solution:
+    """Solve the exact program (3) of :mod:`formulations.l0_svm` by branch and bound.
+
+    Parameters
+    ----------
+    data : L0Data
+        The problem.
+    start : (array_like of shape (p,), float), optional
+        Coefficients and intercept to begin from; clipped to their box.
+    time_limit : float, optional
+        Seconds, for the search; the best point is solved once more after it.
+    tol : float
+        Relative gap at which to stop.
+    max_nodes : int, optional
+        Nodes at most.
+    progress : callable, optional
+        Called with each new record of the history.
+
+    Returns
+    -------
+    Solution
+        ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers "margin" of
+        that pattern's program. ``objective`` is the score, evaluated from the data; ``bound`` is what the
+        search proves of every score: the least over its leaves of what multipliers prove there, evaluated
+        from the data with its rounding counted against it. HiGHS is trusted with nothing.
+        ``iterations`` counts nodes. Each record of ``history`` has seconds, objective, bound, nodes, open.
+        OPTIMAL where the gap is closed; TIME_LIMIT, ITERATION_LIMIT or INTERRUPTED (Ctrl-C); INACCURATE where
+        nothing is left to decide but a gap remains, by HiGHS's tolerances or by rounding; FAILED where HiGHS
+        is of no use, with the best point known all the same.
+
+    Raises
+    ------
+    ValueError
+        A start of another shape, or not finite; tol or time_limit not positive; numbers too large for HiGHS.
+    """
+    check_limits(tol, time_limit)
+    clock = Clock(time_limit)
+    search = _Search(data, tol, clock, max_nodes, progress)
+    if start is not None:
+        search.offer(*as_start(data, start))
+    status = search.run()
+    solve_time = clock.seconds
+    return finished(
+        data,
+        (search.alpha, search.b),
+        search.bound,
+        status,
+        tol=tol,
+        left=clock.left,
+        solver="branch and bound on the relaxation (HiGHS)",
+        iterations=search.nodes,
+        solve_time=solve_time,
+        history=tuple(search.history),
+    )
+
+
+@dataclass(order=True, frozen=True)
+class _Open:
+    """An open node: its bound, what is decided, and the centres that its program uses in part."""
+
+    bound: float
+    number: int
+    fixed: Marks = field(compare=False)
+    basis: Marks = field(compare=False)
+    at: NDArray[np.intp] = field(compare=False)
+    parts: Vector = field(compare=False)
+
+
+class _OutOfTime(Exception):  # noqa: N818
+    """The limit passed in the middle of a node."""
+
+
+class _Search:
+    """One search: the best point, the open nodes, and what branching on each centre gave so far."""
+
+    def __init__(
+        self,
+        data: L0Data,
+        tol: float,
+        clock: Clock,
+        max_nodes: int | None,
+        progress: Callable[[dict[str, float]], None] | None,
+    ):
+        n, p = data.K.shape
+        self.most = np.inf if max_nodes is None else max_nodes
+        self.data, self.tol, self.clock, self.progress = data, tol, clock, progress
+        self.alpha, self.b = np.zeros(p), idle(data)
+        self.best = data.score(self.alpha, self.b)
+        self.bound, self.closed = 0.0, np.inf  # closed: the least bound of what is not looked into any more
+        self.heap: list[_Open] = []
+        self.stack: list[_Open] = []  # begun where there is no more room
+        self.nodes = self.made = 0
+        self.gain, self.seen = np.zeros((2, p)), np.zeros((2, p))  # rows: off, on
+        self.tried: set[bytes] = set()
+        self.history: list[dict[str, float]] = []
+        self.room = _BYTES // (1600 + 2 * (n + p))
+
+    @property
+    def enough(self) -> float:
+        """A node of this bound need not be looked into."""
+        return self.best * (1.0 - self.tol)
+
+    def offer(self, alpha: Vector, b: float | None = None) -> None:
+        """Keep a point, with the best intercept if none is given, if it is the best so far."""
+        data = self.data
+        if b is None:
+            alpha = np.where(data.support(alpha), alpha, 0.0)
+            b = best_intercept(data.outputs(alpha, 0.0), data.y, data.weights)
+        score = data.score(alpha, b)
+        if score < self.best:
+            self.alpha, self.b, self.best = alpha, b, score
+
+    def run(self) -> Status:
+        """Search until the gap is closed or a limit is reached."""
+        try:
+            return self._explore()
+        except KeyboardInterrupt:
+            return Status.INTERRUPTED
+        except _OutOfTime:
+            return Status.TIME_LIMIT
+
+    def _explore(self) -> Status:
+        self.lp = NodeLP(self.data)
+        free = np.full(len(self.data.centres), FREE, dtype=np.int8)
+        root = self.lp.solve(free, None, np.inf, self.clock)
+        self.bound = max(root.bound, 0.0)
+        if not root.solved:
+            return Status.TIME_LIMIT if self.clock.is_over else Status.FAILED
+        self.lp.narrow(root)
+        for node in self._opened(free, root, 0.0):
+            self.heap.append(node)
+        while self._update() < self.enough and (self.heap or self.stack):
+            if self.clock.is_over:
+                return Status.TIME_LIMIT
+            if self.nodes >= self.most:
+                return Status.ITERATION_LIMIT
+            one = self.stack[-1] if self.stack else self.heap[0]
+            children = sorted(self._children(one), reverse=True)
+            if self.stack:
+                self.stack.pop()
+            else:
+                heappop(self.heap)  # not before: an interruption must not lose it
+            for child in children:
+                if self.stack or len(self.heap) >= self.room:
+                    self.stack.append(child)
+                else:
+                    heappush(self.heap, child)
+        self._update()
+        return Status.OPTIMAL
+
+    def _update(self) -> float:
+        """The bound, as it stands; a record from time to time."""
+        least = min((node.bound for node in (*self.stack, *self.heap[:1])), default=np.inf)
+        self.bound = max(self.bound, min(least, self.closed, self.best))
+        now = self.clock.seconds
+        if not self.history or now > self.history[-1]["seconds"] + _RECORD:
+            self.history.append(
+                {
+                    "seconds": now,
+                    "objective": self.best,
+                    "bound": self.bound,
+                    "nodes": float(self.nodes),
+                    "open": float(len(self.heap) + len(self.stack)),
+                }
+            )
+            if self.progress is not None:
+                self.progress(self.history[-1])
+        return self.bound
+
+    def _opened(self, fixed: Marks, found: NodeSolution, least: float, *, whole: bool = False) -> list[_Open]:
+        """The open node of a solved program, if there is anything left to decide in it."""
+        bound = max(found.bound, least)
+        if found.solved:
+            self.offer(self.data.C * found.a)
+        if bound >= self.enough:
+            self.closed = min(self.closed, bound)
+            return []
+        # What the multipliers say of one centre more: on, it costs 1 and saves its rate at most.
+        then = np.stack(
+            [
+                (found.rates - 1.0 + found.bound).lower,
+                (1.0 - found.rates.positive() + found.bound).lower,
+            ]
+        )
+        shut = (then >= self.enough) & (fixed == FREE)
+        if shut.any():
+            self.closed = min(self.closed, float(then[shut].min()))
+        fixed = np.where(shut[1], OFF, np.where(shut[0], ON, fixed)).astype(np.int8)
+        part = (fixed == FREE) & (found.a > 0.0) & (found.a < 1.0)
+        if not found.solved:  # HiGHS failed: any centre will do
+            part = fixed == FREE
+        at = np.flatnonzero(part)
+        if not (at.size or whole):  # a leaf, but for what rows and columns left out may say
+            return self._opened(fixed, self._exact(fixed, found), bound, whole=True)
+        if not at.size:
+            self.closed = min(self.closed, bound)
+            return []
+        self.made += 1
+        return [_Open(bound, self.made, fixed, found.basis, at, found.a[at])]
+
+    def _children(self, one: _Open) -> list[_Open]:
+        """What is left to decide of an open node, once one centre more is decided."""
+        if one.bound >= self.enough:
+            self.closed = min(self.closed, one.bound)
+            return []
+        self.nodes += 1
+        j, sides = self._choose(one)
+        children = []
+        for on in sides:
+            found = self._solve(one, j, on)
+            children += self._opened(self._decided(one, j, on), found, one.bound)
+            if found.solved:
+                self._round(found.a)
+        return children
+
+    def _choose(self, one: _Open) -> tuple[int, tuple[int, ...]]:
+        """The centre to decide, and which of off (0) and on (1) may have scores under the best."""
+        gap = self.enough - one.bound
+        share = np.stack([one.parts, 1.0 - one.parts])
+        all_seen = np.maximum(self.seen.sum(axis=1), 1.0)
+        usual = np.where(self.seen.sum(axis=1) > 0, self.gain.sum(axis=1) / all_seen, 1.0)
+        gain, seen = self.gain[:, one.at], self.seen[:, one.at]
+        expected = share * np.where(seen > 0, gain / np.maximum(seen, 1.0), usual[:, None])
+        worth = np.clip(expected, _LITTLE * gap, gap).prod(axis=0)
+        chosen, most, tries, since = int(one.at[worth.argmax()]), -1.0, 0, 0
+        for i in np.argsort(-worth, kind="stable"):
+            j, value = int(one.at[i]), float(worth[i])
+            if seen[:, i].min() < _RELIABLE and tries < _TRIES:
+                tries += 1
+                bounds = [self._solve(one, j, on, most=_PIVOTS).bound for on in (0, 1)]
+                shut = [on for on in (0, 1) if bounds[on] >= self.enough]
+                if shut:
+                    self.closed = min(self.closed, *(bounds[on] for on in shut))
+                    return j, tuple(on for on in (0, 1) if on not in shut)
+                value = float(np.clip(np.subtract(bounds, one.bound), _LITTLE * gap, gap).prod())
+            since += 1
+            if value > most:
+                chosen, most, since = j, value, 0
+            if since >= _PATIENCE:
+                break
+        return chosen, (0, 1)
+
+    def _exact(self, fixed: Marks, found: NodeSolution) -> NodeSolution:
+        again = self.lp.solve(fixed, found.basis, self.enough, self.clock)
+        if self.clock.is_over:
+            raise _OutOfTime
+        return again
+
+    def _learn(self, one: _Open, j: int, on: int, rise: float) -> None:
+        """Remember by how much deciding a centre raises the bound, for each unit that it moves."""
+        part = float(one.parts[one.at == j][0])
+        moved = 1.0 - part if on else part
+        self.gain[on, j] += min(max(rise, 0.0), self.enough - one.bound) / max(moved, 1e-3)
+        self.seen[on, j] += 1.0
+
+    def _decided(self, one: _Open, j: int, on: int) -> Marks:
+        fixed = one.fixed.copy()
+        fixed[j] = ON if on else OFF
+        return fixed
+
+    def _solve(self, one: _Open, j: int, on: int, most: int | None = None) -> NodeSolution:
+        """Solve the program of a node with one centre more decided."""
+        loss = _SHARE * (self.enough - one.bound)
+        found = self.lp.solve(
+            self._decided(one, j, on), one.basis, self.enough, self.clock, most=most, loss=loss
+        )
+        if self.clock.is_over:
+            raise _OutOfTime
+        self._learn(one, j, on, found.bound - one.bound)
+        return found
+
+    def _round(self, a: Vector) -> None:
+        """Try the patterns of the larger coefficients: all at the first nodes, then one now and then."""
+        if self.nodes > _FIRST and self.nodes % _EVERY:
+            return
+        rounding = _ROUNDING if self.nodes <= _FIRST else (_ROUNDING[self.nodes // _EVERY % len(_ROUNDING)],)
+        for least in rounding:
+            sigma = a > least
+            key = np.packbits(sigma).tobytes()
+            if key in self.tried:
+                continue
+            self.tried.add(key)
+            fixed = np.where(sigma, ON, OFF).astype(np.int8)
+            self.offer(self.data.C * self.lp.solve(fixed, None, self.enough, self.clock).a)

@@ -1,0 +1,344 @@
+"""The bounds of the polytope family's certificates hold for real numbers: against rational arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from formulations.polyhedral import cells
+from polyopt import certify_cpm, certify_pc_slp, certify_plume, certify_polyceptron, certify_spla1
+from polyopt.certificates import Claim
+from polyopt.certificates.careful import careful_transposed_product
+from polyopt.certificates.cpm_point import CpmPoint, bound_of
+from polyopt.certificates.feasible import within_shared_caps
+from polyopt.certificates.geometry import LinearGeometry
+from polyopt.outer.cpm.optimum import solve_cpm_global
+from polyopt.solvers.cpm.bound import add_up, moves_for, try_move
+from polyopt.solvers.cpm.face import Samples, climb, dual_error, dual_value, hyperplane
+
+KINDS = ["plain", "offset", "scales", "grid", "costs"]
+
+
+def drawn(kind, n=14, m=2, seed=0):
+    """Data that are ordinary, far from the origin, of mixed scales, with repeats, or of mixed costs."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, m))
+    y = np.where(np.arange(n) % 3 > 0, -1.0, 1.0)
+    C = rng.uniform(0.3, 3.0, n)
+    if kind == "offset":
+        X += 1e4
+    if kind == "scales":
+        X *= np.array([1e-5, 1e5])[:m]
+    if kind == "grid":
+        X = np.round(X)
+    if kind == "costs":
+        C = 10.0 ** rng.uniform(-8, 8, n)
+    return X, y, C
+
+
+def exact(array):
+    return np.vectorize(lambda x: Fraction(float(x)), otypes=[object])(np.asarray(array, dtype=float))
+
+
+def lifted(X):
+    return exact(np.column_stack([X, np.ones(len(X))]))
+
+
+def hinges(X, y, W):
+    slack = 1 - exact(y)[:, None] * (lifted(X) @ exact(W).T)
+    return np.vectorize(lambda t: max(t, Fraction(0)), otypes=[object])(slack)
+
+
+# -- multipliers are feasible as real numbers ------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-8, 1.0, 1e150])
+def test_shared_caps_hold_exactly(size):
+    rng = np.random.default_rng(0)
+    caps = size * rng.random(200)
+    caps[:5] = 0.0
+    M = 2.0 * size * rng.random((200, 3)) ** 4
+    M[5:15] = caps[5:15, None] / 3  # rows that are at their caps but for rounding
+    found = within_shared_caps(M, caps)
+    for row, cap in zip(exact(found), exact(caps), strict=True):
+        assert row.sum() <= cap
+        assert min(row) >= 0
+    assert (found <= M).all()
+    assert found.sum() > 0.5 * np.minimum(M.sum(axis=1), caps).sum() or size < 1e-200
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array])
+def test_careful_products_hold_the_rational_ones_where_nearly_all_cancels(wrap):
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((40, 3)) * [1.0, 1e6, 1e-6], 2, axis=0)
+    M = rng.standard_normal((80, 2))
+    M[1::2] = -M[::2] * (1.0 + 1e-15)
+    found, truth = careful_transposed_product(wrap(X), M), exact(X).T @ exact(M)
+    assert (exact(found.lower) <= truth).all()
+    assert (truth <= exact(found.upper)).all()
+    assert (found.rad <= 1e-25 * (np.abs(X).T @ np.abs(M)) + 1e-15 * np.abs(found.mid) + 1e-250).all()
+
+
+# -- the Convex Polytope Machine -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("loss", "margin"), [("sum", "total"), ("max", "total"), ("sum", "worst")])
+def test_the_cpm_s_value_is_above_and_its_bound_below_the_rational_ones(kind, loss, margin):
+    X, y, C = drawn(kind)
+    rng = np.random.default_rng(1)
+    K, n = 3, len(y)
+    z = np.where(y > 0, rng.integers(0, K, n), -1)
+    Z = np.where((y > 0)[:, None], z[:, None] == np.arange(K), True).astype(float)
+    geometry = LinearGeometry(np.column_stack([X, np.ones(n)]))
+    for scale in (1e-6, 1.0):
+        W = scale * rng.standard_normal((K, 3))
+        alpha = scale * C[:, None] * rng.random((n, K)) * 1.3
+        certificate = certify_cpm(X, y, C, W=W, alpha=alpha, assignment=z, loss=loss, margin=margin)
+        paid = hinges(X, y, W) * exact(Z)
+        each = [
+            max(row) if loss == "max" and label < 0 else row.sum() for row, label in zip(paid, y, strict=True)
+        ]
+        squares = (exact(W) ** 2).sum(axis=1)
+        value = (squares.sum() if margin == "total" else max(squares)) + exact(C) @ np.array(each)
+        assert value <= Fraction(certificate.primal_value)
+        assert certificate.primal_value <= float(value) * (1 + 1e-6)
+        point = CpmPoint(geometry, y, C, Z, W, alpha, False)
+        bound = bound_of(point, alpha, loss, margin)
+        assert certificate.dual_value == max(float(bound.lower if bound.rad else bound.mid), 0.0)
+        feasible = np.clip(alpha, 0.0, C[:, None] * Z)
+        if loss == "max":
+            feasible = np.where((y < 0)[:, None], within_shared_caps(feasible, C), feasible)
+        v = (exact(feasible) * exact(y)[:, None]).T @ lifted(X)
+        if margin == "total":
+            truth = exact(feasible).sum() - (v**2).sum() / 4
+            assert Fraction(float(certificate.dual_value)) <= max(truth, 0)
+
+
+def test_points_that_prove_nothing_are_not_called_optimal():
+    X, y, C = drawn("plain")
+    found = solve_cpm_global(X, y, C, 1)
+    W, alpha = found["W"], found.duals["margin"]
+    assert certify_cpm(X, y, C, W=W, alpha=alpha).claim is Claim.OPTIMAL
+    assert certify_cpm(X, y, C, W=W * (1 + 1e-3), alpha=alpha).claim is Claim.SUBOPTIMAL_BY
+    assert certify_cpm(X, y, C, W=W, alpha=alpha * (1 + 1e-3)).claim is Claim.SUBOPTIMAL_BY
+
+
+# -- the tree's own leaves -------------------------------------------------------------------
+
+
+def samples(kind, seed):
+    X, y, C = drawn(kind, seed=seed)
+    order = np.argsort(y, kind="stable")
+    A = np.column_stack([X, np.ones(len(X))])[order] * y[order, None]
+    return Samples(A, (A * A).sum(axis=1), C[order], int((y < 0).sum()))
+
+
+def rational_dual(data, a):
+    v = exact(a) @ exact(data.A) / 2
+    return exact(a).sum() - (v**2).sum()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dual_value_is_off_by_no_more_than_its_error(kind):
+    data = samples(kind, 2)
+    rng = np.random.default_rng(3)
+    for power in (0, -4, -8):
+        a = data.C * rng.random(len(data.C)) * 10.0**power
+        w = np.empty(data.A.shape[1])
+        hyperplane(data, a, w)
+        off = abs(Fraction(dual_value(a, w)) - rational_dual(data, a))
+        assert off <= Fraction(dual_error(data, a, w))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_additive_bound_is_off_by_no_more_than_its_error_and_keeps_its_boxes(kind):
+    data = samples(kind, 4)
+    (n, d), K, inside = data.A.shape, 2, data.inside
+    npos = n - inside
+    caps, alpha, W = np.zeros((K, n)), np.zeros((K, n)), np.zeros((K, d))
+    moves = moves_for(npos, n, d, K)
+    for k in range(K):
+        caps[k, :inside] = data.C[:inside]
+        caps[k, inside + k] = data.C[inside + k]  # one positive is on each face
+        climb(data, np.zeros(n), caps[k], alpha[k], W[k], 20, np.inf, 0.0)
+        hyperplane(data, alpha[k], W[k])
+    free = np.arange(2, npos)
+    for p in free:
+        for k in range(K):
+            gain, error = try_move(data, caps[k], alpha[k], W[k], p, k, moves, np.inf)
+            trial = alpha[k].copy()
+            trial += moves.delta[p, k]
+            room = float(abs(rational_dual(data, alpha[k]))) + abs(gain)
+            off = abs(gain - float(rational_dual(data, trial) - rational_dual(data, alpha[k])))
+            assert off <= error + dual_error(data, alpha[k], W[k]) + 1e-13 * room
+    add_up(data, caps, alpha, W, moves, np.ones((npos, K), dtype=bool), free, K, np.inf)
+    taken, A = exact(moves.taken), exact(data.A)
+    for k in range(K):
+        for j in range(n):
+            own = [p for p in free if inside + p != j]
+            assert sum(max(taken[p, k, j], 0) for p in own) <= Fraction(caps[k, j]) - Fraction(alpha[k, j])
+            assert sum(max(-taken[p, k, j], 0) for p in own) <= Fraction(alpha[k, j])
+    e = {(p, k): taken[p, k] @ A for p in free for k in range(K)}
+    slopes = [1 - A @ (exact(alpha[k]) @ A / 2) for k in range(K)]
+    for place, p in enumerate(free):
+        worth = []
+        for k in range(K):
+            charged = sum(max(e[r, k] @ e[p, k], 0) for r in free[:place])
+            worth.append(taken[p, k] @ slopes[k] - (e[p, k] @ e[p, k]) / 4 - charged / 2)
+        assert min(worth) >= Fraction(moves.added[p]) - Fraction(moves.error[p])
+    assert sum(moves.added[free]) > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_search_s_bound_is_below_the_rational_value_of_its_point(kind):
+    X, y, C = drawn(kind, n=11)
+    found = solve_cpm_global(X, y, C, 2, max_nodes=3000)
+    hinge = hinges(X, y, found["W"])
+    paid = np.array([min(row) if label > 0 else row.sum() for row, label in zip(hinge, y, strict=True)])
+    value = (exact(found["W"]) ** 2).sum() + exact(C) @ paid
+    assert 0 < Fraction(found.bound) < value
+    if kind in ("plain", "grid"):
+        assert float(value) - found.bound <= 1e-6 * float(value)
+
+
+# -- the linear programs ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("radius", [3.0, 1e4])
+def test_no_faces_in_the_box_cost_less_than_the_bound(kind, radius):
+    X, y, C = drawn(kind)
+    y = -y  # fewer outside
+    rng = np.random.default_rng(5)
+    W = np.clip(rng.standard_normal((2, 3)), -radius, radius)
+    z = cells(X, W)
+    pays = np.where((y > 0)[:, None], True, z[:, None] == np.arange(2))
+    for certify in (certify_polyceptron, certify_pc_slp):
+        best = certify(X, y, W, C=C, assignment=z, radius=radius)
+        totals = {s: sum(exact(C[y == s])) for s in (-1.0, 1.0)}
+        for faces in (W, 0.0 * W, radius * np.sign(W), 0.1 * W):
+            missed = hinges(X, y, faces) * exact(pays)
+            if certify is certify_polyceptron:
+                value = exact(C) @ missed.sum(axis=1)
+            else:
+                shares = np.array([Fraction(c) / totals[s] for c, s in zip(C.tolist(), y, strict=True)])
+                value = shares @ missed.max(axis=1)
+            assert Fraction(best.dual_value) <= value
+            if faces is W:
+                assert value <= Fraction(best.primal_value)
+                assert best.primal_value <= float(value) * (1 + 1e-6)
+
+
+# -- the logistic models ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_logistic_values_and_bounds_hold_in_longer_arithmetic(kind):
+    mpmath = pytest.importorskip("mpmath")
+    X, y, C = drawn(kind)
+    rng = np.random.default_rng(6)
+    K, n, ridge, gamma = 2, len(y), 0.3, 1.5
+    W = 0.1 * rng.standard_normal((K, 3))
+    R = rng.random((n, K))
+    R /= R.sum(axis=1, keepdims=True)
+    z = rng.integers(0, K, n)
+    with mpmath.workdps(60):
+        of = mpmath.mpf
+        points = [[of(t) for t in (*row, 1.0)] for row in X.tolist()]
+        faces = [[of(t) for t in row] for row in W.tolist()]
+        s = [[mpmath.fdot(w, x) for w in faces] for x in points]
+
+        def held(certificate, value, gradient):
+            lost = mpmath.fsum(g**2 for g in gradient) / (2 * of(ridge))
+            assert value <= of(certificate.primal_value) <= value * (1 + of(1e-6))
+            assert of(certificate.dual_value) <= max(value - lost, 0)
+
+        def sigma(t):
+            return 1 / (1 + mpmath.exp(-t))
+
+        size = of(ridge) / 2 * mpmath.fsum(t**2 for w in faces for t in w)
+        cost = [of(c) for c in C.tolist()]
+        value, slopes = size, [[of(0)] * K for _ in range(n)]
+        for i in range(n):
+            against = -of(y[i]) * s[i][z[i]]
+            value += cost[i] * mpmath.log1p(mpmath.exp(against))
+            slopes[i][z[i]] = -cost[i] * of(y[i]) * sigma(against)
+
+        def gradient(slopes):
+            for k in range(K):
+                for j in range(3):
+                    yield of(ridge) * faces[k][j] + mpmath.fsum(slopes[i][k] * points[i][j] for i in range(n))
+
+        held(certify_spla1(X, y, W, ridge=ridge, C=C, assignment=z), value, gradient(slopes))
+        value = size
+        for i in range(n):
+            shares = [of(r) / mpmath.fsum(of(t) for t in R[i].tolist()) for r in R[i].tolist()]
+            powers = [mpmath.exp(-of(gamma) * t) for t in s[i]]
+            total = mpmath.fsum(powers)
+            terms = [mpmath.log(total)]
+            for k in range(K):
+                against = -of(y[i]) * s[i][k]
+                terms.append(shares[k] * (of(gamma) * s[i][k] + mpmath.log1p(mpmath.exp(against))))
+                terms.append(shares[k] * mpmath.log(shares[k]))
+                pull = of(gamma) * (shares[k] - powers[k] / total) - shares[k] * of(y[i]) * sigma(against)
+                slopes[i][k] = cost[i] * pull
+            value += cost[i] * mpmath.fsum(terms)
+        proof = certify_plume(X, y, W, gamma=gamma, ridge=ridge, C=C, responsibilities=R)
+        held(proof, value, gradient(slopes))
+
+
+# -- what is given ---------------------------------------------------------------------------
+
+GIVEN = {
+    "cpm": (certify_cpm, {"W": np.ones((2, 3))}),
+    "spla1": (certify_spla1, {"W": np.ones((2, 3)), "ridge": 1.0}),
+    "plume": (certify_plume, {"W": np.ones((2, 3)), "ridge": 1.0, "gamma": 1.0}),
+    "polyceptron": (certify_polyceptron, {"W": np.ones((2, 3))}),
+    "pc_slp": (certify_pc_slp, {"W": np.ones((2, 3))}),
+}
+WRONG = [
+    {"W": np.full((2, 3), np.nan)},
+    {"W": np.ones((2, 3)) + 1j},
+    {"W": np.ones((2, 2))},
+    {"W": np.ones((0, 3))},
+    {"tol": np.inf},
+    {"tol": np.nan},
+    {"tol": -1.0},
+    {"C": np.nan},
+    {"C": -1.0},
+    {"ridge": np.nan},
+    {"ridge": [1.0]},
+    {"gamma": np.inf},
+    {"radius": np.nan},
+    {"radius": -1.0},
+    {"assignment": np.full(14, 0.5)},
+    {"assignment": np.full(14, 7)},
+    {"assignment": np.full(14, np.nan)},
+    {"alpha": np.full((14, 2), np.inf)},
+    {"alpha": np.ones((13, 2))},
+    {"u": np.full((14, 2), np.nan), "q": np.ones(14)},
+    {"responsibilities": np.ones((14, 2))},
+    {"global_bound": np.nan},
+    {"max_iter": -1},
+    {"max_iter": 0.5},
+]
+
+
+@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda w: "-".join(w))
+def test_what_is_no_number_of_its_kind_is_refused(name, wrong):
+    import inspect
+
+    certify, arguments = GIVEN[name]
+    known = inspect.signature(certify).parameters
+    wrong = {key: value for key, value in wrong.items() if key in known}
+    if not wrong:
+        return
+    X, y, _ = drawn("plain")
+    everything = {**arguments, **wrong}
+    with pytest.raises(ValueError, match="must"):
+        certify(X, y, W=everything.pop("W"), **everything)

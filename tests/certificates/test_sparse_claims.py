@@ -1,0 +1,332 @@
+"""What the sparse machines prove is true of real numbers: bounds and values against exact rationals."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from formulations.l0 import as_l0_data
+from polyopt import Claim, CrossEntropySVM, OneNormSVM
+from polyopt.certificates import expansion
+from polyopt.certificates.l0 import certify_l0, certify_l0_data, cut_of, score_bound
+from polyopt.certificates.one_norm import certify_one_norm
+from polyopt.solvers.l0.lp import PatternLP
+from polyopt.solvers.l0.node import FREE, OFF, ON, NodeLP
+from polyopt.solvers.l0.tree import solve_l0_tree
+
+SEEDS = range(12)
+
+
+def exact(values):
+    return [Fraction(float(value)) for value in np.ravel(values)]
+
+
+def problem(seed, *, n=6, spread=3.0):
+    """Small data of mixed scales, every other time with duplicates or integers."""
+    rng = np.random.default_rng(seed)
+    K = rng.normal(size=(n, n)) * 10.0 ** rng.uniform(-spread, spread)
+    if seed % 3 == 1:
+        K = np.round(3 * K / np.abs(K).max())
+    if seed % 3 == 2:
+        K[n // 2 :] = K[: n - n // 2]
+    y = np.where(np.arange(n) % 2, 1.0, -1.0)
+    return K, y, 10.0 ** rng.uniform(-2, 4), 10.0 ** rng.uniform(-spread, spread, n), rng
+
+
+def balanced_exactly(u, y, caps):
+    """The real multipliers that :func:`expansion.balanced` stands for."""
+    clipped = exact(np.clip(u, 0.0, caps))
+    plus = sum((v for v, t in zip(clipped, y, strict=True) if t > 0), Fraction(0))
+    minus = sum((v for v, t in zip(clipped, y, strict=True) if t < 0), Fraction(0))
+    light = min(plus, minus)
+    share = {1.0: light / plus if plus else Fraction(0), -1.0: light / minus if minus else Fraction(0)}
+    return [v * share[float(t)] for v, t in zip(clipped, y, strict=True)]
+
+
+def rates_exactly(K, y, centres, u):
+    return [
+        int(centres[j])
+        * sum((Fraction(float(K[i, j])) * int(y[i]) * u[i] for i in range(len(y))), Fraction(0))
+        for j in range(K.shape[1])
+    ]
+
+
+def loss_exactly(K, y, costs, centres, alpha, b):
+    coefficients = [Fraction(float(a)) * int(t) for a, t in zip(alpha, centres, strict=True)]
+    outputs = [
+        sum((Fraction(float(k)) * c for k, c in zip(row, coefficients, strict=True)), Fraction(float(b)))
+        for row in K
+    ]
+    return sum(
+        (c * max(1 - int(t) * f, Fraction(0)) for c, t, f in zip(costs, y, outputs, strict=True)), Fraction(0)
+    )
+
+
+def holds(ball, true):
+    lower, upper = np.atleast_1d(ball.lower), np.atleast_1d(ball.upper)
+    return all(
+        Fraction(float(a)) <= t <= Fraction(float(b)) for a, t, b in zip(lower, true, upper, strict=True)
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_multipliers_are_balanced_over_the_reals_and_the_cut_knows_it(seed):
+    K, y, C, weights, rng = problem(seed)
+    u = rng.normal(size=len(y)) * 10.0 ** rng.uniform(-3, 3, len(y))
+    if seed % 2:  # where the two sums are equal to the last bits, neither is surely the lighter one
+        u = np.abs(u)
+        u[y > 0] *= u[y < 0].sum() / u[y > 0].sum()
+        weights = np.full(len(y), 1e4)
+    true = balanced_exactly(u, y, weights)
+    assert sum((int(t) * v for t, v in zip(y, true, strict=True)), Fraction(0)) == 0
+    assert all(0 <= v <= w for v, w in zip(true, exact(weights), strict=True))
+    found = expansion.balanced(u, y, weights)
+    assert holds(found, true)
+    assert (found.rad <= 1e-13 * np.abs(found.mid) + 1e-300).all()
+
+    data = as_l0_data(K, y, C, weights)
+    rates, cap = rates_exactly(K, y, y, true), Fraction(C)
+    constant, slopes = cut_of(data, u)
+    assert holds(constant, [sum(true, Fraction(0))])
+    assert holds(slopes, [cap * max(r, Fraction(0)) for r in rates])
+    bound = cap * sum(true, Fraction(0)) - sum(
+        (max(cap * cap * r - 1, Fraction(0)) for r in rates), Fraction(0)
+    )
+    assert Fraction(score_bound(data, u)) <= bound
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_nodes_bound_is_one_over_the_reals(seed):
+    K, y, C, weights, _ = problem(seed, spread=1.0)
+    data = as_l0_data(K, y, C, weights)
+    node = NodeLP(data)
+    found = node.solve(np.full(len(y), FREE, dtype=np.int8), None, np.inf, _Endless())
+    patterns = PatternLP.of(data)
+    for sigma in itertools.product((0, 1), repeat=len(y)):
+        value = patterns.solve(np.array(sigma, dtype=float))
+        score = int((value.alpha > 0).sum()) + Fraction(C) * loss_exactly(
+            K, y, exact(weights), y, value.alpha, value.b
+        )
+        fixed = np.where(np.array(sigma) > 0, ON, OFF).astype(np.int8)
+        assert Fraction(found.bound) <= score
+        inner = node.solve(fixed, None, np.inf, _Endless())
+        # Within the leaf the pattern itself is paid for.
+        assert Fraction(inner.bound) <= sum(sigma) + Fraction(C) * loss_exactly(
+            K, y, exact(weights), y, value.alpha, value.b
+        )
+
+
+class _Endless:
+    left, is_over = None, False
+
+
+# 100 and 600: coefficients that matter are far under the cap; the others are ordinary and degenerate.
+@pytest.mark.parametrize("seed", [*range(6), 100, 600])
+def test_the_trees_bound_and_point_are_those_of_all_patterns(seed):
+    K, y, C, weights, _ = problem(seed, n=5, spread=1.0)
+    C = 4e7 / np.abs(K).max() / weights.max() if seed >= 100 else C
+    data = as_l0_data(K, y, C, weights)
+    found = solve_l0_tree(data, tol=1e-9)
+    patterns, best = PatternLP.of(data), None
+    for sigma in itertools.product((0.0, 1.0), repeat=len(y)):
+        value = patterns.solve(np.array(sigma))
+        loss = loss_exactly(K, y, exact(weights), y, value.alpha, value.b)
+        score = int((value.alpha > 0).sum()) + Fraction(C) * loss
+        best = score if best is None else min(best, score)
+    assert Fraction(found.bound) <= best
+    assert found.objective <= float(best) * (1 + 1e-6)
+    proof = certify_l0_data(data, found["alpha"], float(found["b"]), searched=found.bound)
+    assert proof.claim is Claim.OPTIMAL
+    assert "leaves" in proof.note
+    value = int((found["alpha"] > 0).sum()) + Fraction(C) * loss_exactly(
+        K, y, exact(weights), y, found["alpha"], found["b"]
+    )
+    assert Fraction(proof.primal_value) >= value
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_values_of_a_certificate_lie_on_the_safe_side(seed):
+    K, y, C, weights, rng = problem(seed)
+    alpha, b = C * rng.uniform(0.0, 1.0, len(y)) * (rng.random(len(y)) < 0.6), float(rng.normal())
+    u = np.abs(rng.normal(size=len(y))) * weights
+    proof = certify_l0(K, y, C, alpha=alpha, b=b, weights=weights, u=u, v=C * u)
+    loss = loss_exactly(K, y, exact(weights), y, alpha, b)
+    assert Fraction(proof.primal_value) >= int((alpha > 0).sum()) + Fraction(C) * loss
+    assert proof.primal_value <= float(int((alpha > 0).sum()) + Fraction(C) * loss) * (1 + 1e-9)
+
+    costs = C * weights
+    alpha = np.minimum(alpha, costs)
+    proof = certify_one_norm(K, y, costs, alpha=alpha, b=b, u=C * u)
+    value = sum(exact(alpha), Fraction(0)) + loss_exactly(K, y, exact(costs), y, alpha, b)
+    assert float(value) * (1 + 1e-9) >= proof.primal_value
+    assert Fraction(proof.primal_value) >= value
+    true = balanced_exactly(C * u, y, costs)
+    rates = rates_exactly(K, y, y, true)
+    bound = sum(true, Fraction(0)) - sum(
+        (c * max(r - 1, Fraction(0)) for c, r in zip(exact(costs), rates, strict=True)), Fraction(0)
+    )
+    assert Fraction(proof.dual_value) <= max(bound, Fraction(0))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_entry_error_makes_the_certificate_one_for_every_kernel_within_it(seed):
+    K, y, C, weights, rng = problem(seed, spread=0.5)
+    error = 1e-3 * np.abs(K).max() * rng.uniform(0.0, 1.0, K.shape)
+    data = replace(as_l0_data(K, y, C, weights), entry_error=error)
+    found = PatternLP.of(data).solve(np.ones(len(y)))
+    alpha, b, u = found.alpha, found.b, found.u
+    proof = certify_l0_data(data, alpha, b, u=u, v=C * u)
+    linear = certify_one_norm(
+        K, y, C * weights, alpha=np.minimum(alpha, C * weights), b=b, u=C * u, entry_error=error
+    )
+    assert certify_l0_data(replace(data, entry_error=0.0), alpha, b, u=u).claim is Claim.STATIONARY
+    if alpha.any():  # else the kernel does not matter
+        assert certify_l0_data(data, alpha, b, u=u).claim is Claim.SUBOPTIMAL_BY
+    for _ in range(10):
+        other = K + rng.choice([-1.0, 1.0], K.shape) * error * (1 - 1e-12)
+        true = certify_l0(other, y, C, alpha=alpha, b=b, weights=weights, u=u, v=C * u)
+        assert proof.primal_value >= true.primal_value - true.rounding
+        assert proof.dual_value <= true.dual_value + true.rounding
+        same = certify_one_norm(other, y, C * weights, alpha=np.minimum(alpha, C * weights), b=b, u=C * u)
+        assert linear.primal_value >= same.primal_value - same.rounding
+        assert linear.dual_value <= same.dual_value + same.rounding
+
+
+HOSTILE = {
+    "alpha": [[1.0, np.nan, 0.0, 0.0], [1.0, 0.0], [1j, 0, 0, 0], "none", None],
+    "b": [np.nan, np.inf, [0.0, 0.0, 0.0, 0.0], 1j, "0"],
+    "u": [[np.nan, 0.0, 0.0, 0.0], [1.0], np.zeros((4, 1))],
+    "tol": [np.nan, 0.0, 1.0, np.inf, -1e-6, [1e-6]],
+    "C": [np.nan, 0.0, -1.0, np.inf, 1j, "one"],
+}
+OF_L0 = {
+    "v": [[np.nan, 0.0, 0.0, 0.0], [1.0]],
+    "bound": [np.nan, [1.0, 2.0], 1j, "1"],
+    "weights": [[np.nan, 1.0, 1.0, 1.0], [-1.0, 1.0, 1.0, 1.0], [0.0] * 4, [1.0]],
+    "centres": [[1.0, -1.0, 1.0, 2.0], [np.nan, 1.0, 1.0, 1.0], [1.0], [1j, 1, 1, 1]],
+}
+
+
+@pytest.mark.parametrize("certify", [certify_l0, certify_one_norm])
+def test_what_is_no_number_is_refused_by_name(certify):
+    K, y = np.eye(4), np.array([1.0, -1.0, 1.0, -1.0])
+    good = {"C": 1.0, "alpha": np.zeros(4), "b": 0.0, "u": np.zeros(4)}
+    assert certify(K, y, **good).claim is Claim.SUBOPTIMAL_BY
+    for name, values in {**HOSTILE, **(OF_L0 if certify is certify_l0 else {})}.items():
+        for value in values:
+            with pytest.raises(ValueError, match=rf"^{name} must"):
+                certify(K, y, **{**good, name: value})
+    with pytest.raises(ValueError, match="square"):
+        certify(np.ones((4, 3)), y, **good)
+    with pytest.raises(ValueError, match="entry_error must"):
+        certify_one_norm(K, y, **good, entry_error=np.nan)
+
+
+def test_an_integer_solvers_word_is_no_proof():
+    K, y, C, weights, _ = problem(3, n=5, spread=1.0)
+    data = as_l0_data(K, y, C, weights)
+    found = solve_l0_tree(data, tol=1e-9)
+    point = {"alpha": found["alpha"], "b": float(found["b"]), "weights": weights, "u": found["margin"]}
+    word = certify_l0(K, y, C, **point, bound=found.bound)
+    assert word.claim is Claim.SOLVERS_WORD
+    assert not word.is_optimal
+    assert word.dual_value < word.stated == found.bound
+    assert "solver states" in word.sentence
+
+
+def test_a_repair_shows():
+    K, y = np.eye(4), np.array([1.0, -1.0, 1.0, -1.0])
+    used = np.array([1.0, 1.0, 0.0, 0.0])
+    assert "without coefficients under 1e-9" not in certify_l0(K, y, 1.0, alpha=used).note
+    for tiny in (1e-12, -1e-12):
+        proof = certify_l0(K, y, 1.0, alpha=used + tiny * (used == 0))
+        assert "without coefficients under 1e-9" in proof.note
+        assert proof.primal_value == certify_l0(K, y, 1.0, alpha=used).primal_value
+    assert "clipped" in certify_one_norm(K, y, 1.0, alpha=used * (1 + 1e-12)).note
+
+
+# -- fitted models --------------------------------------------------------------------------
+
+
+def samples(seed=0, n=14):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1, -1)
+
+
+def machines():
+    return [
+        CrossEntropySVM(2.0, n_samples=20, max_iter=5, random_state=0, kernel="poly", coef0=1.0, degree=2),
+        OneNormSVM(2.0, kernel="rbf", gamma=0.7),
+        OneNormSVM(2.0, kernel="linear"),
+    ]
+
+
+@pytest.mark.parametrize("machine", machines(), ids=["ce", "one-norm", "linear"])
+def test_a_fitted_model_keeps_its_own_parameters(machine):
+    X, y = samples()
+    machine.fit(X, y)
+    before = machine.decision_function(X), machine.certificate(), machine.duals_
+    machine.set_params(C=0.1, kernel="sigmoid", gamma=9.0, degree=5, coef0=-2.0)
+    assert (machine.decision_function(X) == before[0]).all()
+    assert machine.certificate() == before[1]
+    assert machine.duals_.equals(before[2])
+    machine.fit(X, y)
+    assert (machine.decision_function(X) != before[0]).any()
+    assert not hasattr(machine, "coef_")
+
+
+def asymmetric(A, B):
+    """The first argument is the sample to be classified, the second the support vector."""
+    return np.exp(-((A[:, None, :] - 2.0 * B[None, :, :]) ** 2).sum(axis=2)) + A[:, :1]
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        CrossEntropySVM(5.0, n_samples=20, max_iter=5, random_state=0, kernel=asymmetric),
+        OneNormSVM(5.0, kernel=asymmetric),
+    ],
+    ids=["ce", "one-norm"],
+)
+def test_an_asymmetric_kernel_takes_the_sample_first(machine):
+    X, y = samples()
+    machine.fit(X, y)
+    assert len(machine.support_) > 0
+    new = samples(1)[0]
+    by_hand = asymmetric(new, X[machine.support_]) @ machine.dual_coef_[0] + machine.intercept_[0]
+    assert machine.decision_function(new) == pytest.approx(by_hand, rel=1e-12)
+    other_way = asymmetric(X[machine.support_], new).T @ machine.dual_coef_[0] + machine.intercept_[0]
+    assert np.abs(by_hand - other_way).max() > 0.1
+    # The program that was solved is of the same matrix.
+    xi = np.maximum(0.0, 1.0 - y * machine.decision_function(X))
+    price = (
+        len(machine.support_) if isinstance(machine, CrossEntropySVM) else np.abs(machine.dual_coef_).sum()
+    )
+    assert machine.certificate().primal_value == pytest.approx(price + 5.0 * xi.sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["milp", "exact", "tree"])
+def test_every_exact_solver_is_proven_by_the_tree(solver):
+    X, y = samples(3, n=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        machine = CrossEntropySVM(2.0, solver=solver, n_samples=20, max_iter=5, random_state=0).fit(X, y)
+    proof = machine.certificate()
+    assert proof.claim is Claim.OPTIMAL
+    machine.dual_coef_ = machine.dual_coef_ * 0.9
+    assert machine.certificate().claim is Claim.SUBOPTIMAL_BY
+
+
+def test_a_screen_that_has_no_time_rules_nobody_out():
+    X, y = samples(4, n=40)
+    machine = CrossEntropySVM(svm_screen=True, time_limit=1e-9, random_state=0)
+    with pytest.warns(UserWarning, match="time limit"):
+        machine.fit(X, y)
+    assert (machine.candidates_ == np.arange(40)).all()
+    assert machine.certificate().claim is Claim.SUBOPTIMAL_BY

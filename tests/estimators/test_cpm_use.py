@@ -1,0 +1,303 @@
+"""ConvexPolytopeMachine in use: two sides, votes, streams, bytes, faces and files."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers.cpm import clusters
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
+
+from formulations import cpm
+from polyopt import Claim, certify_cpm
+from polyopt import ConvexPolytopeMachine as CPM  # noqa: N817
+from polyopt.cli.model import Model, load_model, save_model
+from polyopt.datasets import load
+from polyopt.estimators.votes import random_votes
+
+
+@pytest.fixture(autouse=True)
+def without_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def wbc():
+    data = load("wbc")
+    return StandardScaler().fit_transform(data.X), data.y
+
+
+# -- two sides -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["exact", "sgd"])
+def test_two_sides_are_the_two_machines_with_one(solver):
+    X, y, _ = clusters(60, 3, 0, widen=1.4)
+    labels = np.where(y > 0, "b", "a")
+    settings = {"solver": solver, "random_state": 0, "n_init": 2, "max_iter": 50}
+    both = CPM(3, double_sided=True, **settings).fit(X, labels)
+    minus, plus = (CPM(3, outer_label=label, **settings).fit(X, labels) for label in ("b", "a"))
+    f_minus, f_plus = minus.face_scores(X).max(axis=1), plus.face_scores(X).max(axis=1)
+    assert both.decision_function(X) == pytest.approx(f_minus - f_plus, abs=1e-12)
+    assert (both.sides_[0].W_ == minus.W_).all()
+    assert (both.sides_[1].W_ == plus.W_).all()
+    together = minus.certificate().primal_value + plus.certificate().primal_value
+    assert both.certificate().primal_value == pytest.approx(together)
+    assert both.duals_.groupby("outside").size().to_dict() == {"a": len(plus.duals_), "b": len(minus.duals_)}
+    assert set(both.history_["outside"]) == {"a", "b"}
+
+
+def test_two_sides_do_not_depend_on_the_names_of_the_classes():
+    X, y, _ = clusters(60, 3, 0, widen=1.4)
+    machine = CPM(3, double_sided=True, random_state=0, n_init=2)
+    one, other = clone(machine).fit(X, y), clone(machine).fit(X, -y)
+    assert one.decision_function(X) == pytest.approx(-other.decision_function(X), abs=1e-9)
+
+
+def test_jobs_make_no_difference():
+    X, y, _ = clusters(60, 3, 0, widen=1.4)
+    machine = CPM(3, double_sided=True, random_state=0, solver="sgd", max_iter=20)
+    one, two = clone(machine).fit(X, y), clone(machine).set_params(n_jobs=2).fit(X, y)
+    assert (one.decision_function(X) == two.decision_function(X)).all()
+
+
+# -- votes ---------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**6), st.integers(3, 6))
+def test_votes_are_counted_and_ties_alone_are_broken_by_lot(seed, n_classes):
+    rng = np.random.default_rng(seed)
+    pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+    second = rng.random((40, len(pairs))) < 0.5
+    counts = np.zeros((40, n_classes))
+    for place, (i, j) in enumerate(pairs):
+        counts[np.arange(40), np.where(second[:, place], j, i)] += 1
+    votes = random_votes(second, n_classes, seed)
+    assert (np.floor(votes) == counts).all()
+    assert (counts[np.arange(40), votes.argmax(axis=1)] == counts.max(axis=1)).all()
+    # The same sample gets the same lot in any company; another seed draws others.
+    assert (random_votes(second[5:9], n_classes, seed) == votes[5:9]).all()
+    assert (random_votes(second, n_classes, seed + 1) != votes).any()
+
+
+def test_random_ties_fall_to_every_class():
+    second = np.array([[False, True, False]])  # 0 beats 1, 2 beats 0, 1 beats 2
+    winners = [random_votes(second, 3, seed).argmax() for seed in range(60)]
+    assert min(np.bincount(winners, minlength=3)) > 8
+
+
+def test_random_ties_are_an_option_of_the_machine():
+    X, y = load_iris(return_X_y=True)
+    machine = CPM(2, ties="random", solver="sgd", random_state=0, max_iter=30).fit(X, y)
+    votes = machine.decision_function(X)
+    assert votes.shape == (150, 3)
+    assert np.floor(votes).sum(axis=1) == pytest.approx(3.0)
+    assert machine.score(X, y) > 0.9
+
+
+# -- streams -------------------------------------------------------------------------------
+
+
+def test_a_stream_learns_what_epochs_learn():
+    X, y = wbc()
+    whole = CPM(1, solver="sgd", random_state=0, max_iter=60, tol=1e-9).fit(X, y)
+    stream = CPM(1, random_state=0)
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        for chunk in np.array_split(rng.permutation(len(y)), 5):
+            stream.partial_fit(X[chunk], y[chunk], classes=np.unique(y), n_total=len(y))
+    signs = np.where(y == stream.classes_[1], 1.0, -1.0)
+    J = [cpm.objective(X, signs, machine.solution_["W"]) for machine in (whole, stream)]
+    assert J[1] == pytest.approx(J[0], rel=0.02)
+    assert stream.score(X, y) == pytest.approx(whole.score(X, y), abs=0.01)
+    assert stream.history_["steps"].iloc[-1] == 60 * len(y)
+    assert stream.history_["estimate"].iloc[-1] < 0.5 * stream.history_["estimate"].iloc[0]
+    with pytest.raises(ValueError, match="needs the training data"):
+        stream.certificate()
+    assert certify_cpm(X, signs, 1.0, W=stream.solution_["W"]).relative_gap < 0.1
+
+
+def test_a_chunk_may_have_one_class():
+    X, y = wbc()
+    stream = CPM(2, random_state=0)
+    classes = np.unique(y)
+    for label in np.tile(classes, 40):
+        stream.partial_fit(X[y == label][:150], y[y == label][:150], classes=classes, n_total=len(y))
+    assert stream.score(X, y) > 0.93
+
+
+def test_streams_of_two_sides_and_of_many_classes():
+    X, y = load_iris(return_X_y=True)
+    many = CPM(2, random_state=0)
+    for _ in range(60):
+        many.partial_fit(X, y)
+    assert many.score(X, y) > 0.9
+    assert len(many.estimators_) == 3
+    two = y < 2
+    sides = CPM(2, random_state=0, double_sided=True)
+    for _ in range(20):
+        sides.partial_fit(X[two], y[two])
+    assert sides.score(X[two], y[two]) == 1.0
+    assert sides.sides_[0].outer_label_ != sides.sides_[1].outer_label_
+
+
+def test_a_fit_begins_anew_after_a_stream_and_a_stream_after_a_fit():
+    X, y, _ = clusters(60, 3, 0)
+    machine = CPM(3, solver="sgd", random_state=0, max_iter=20)
+    expected = clone(machine).fit(X, y).W_
+    machine.partial_fit(X, y).fit(X, y)
+    assert (machine.W_ == expected).all()
+    first = clone(machine).partial_fit(X, y).W_
+    assert (machine.partial_fit(X, y).W_ == first).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "sentence"),
+    [
+        ({"solver": "exact"}, {}, "partial_fit is Algorithm 1"),
+        ({"loss": "max"}, {}, "partial_fit is Algorithm 1"),
+        ({}, {"classes": [1.0]}, "there is one class"),
+        ({}, {"classes": [1.0, 7.0]}, r"y must be of the classes \[1.0, 7.0\]; it has \[-1.0\]"),
+        ({}, {"n_total": 0}, "n_total must be at least 1, not 0"),
+        ({}, {"sample_weight": -np.ones(20)}, "must be non-negative"),
+    ],
+)
+def test_a_bad_stream_is_refused(settings, arguments, sentence):
+    X, y, _ = clusters(20, 2, 0)
+    with pytest.raises(ValueError, match=sentence):
+        CPM(2, **settings).partial_fit(X, y, **arguments)
+
+
+# -- bytes, faces, files -------------------------------------------------------------------
+
+
+def test_bytes_are_pixels_without_floats():
+    X, y = load_digits(return_X_y=True)
+    pixels, y = X.astype(np.uint8), y == 2
+    machine = CPM(4, C=0.1, solver="sgd", random_state=0, max_iter=20)
+    floats = clone(machine).fit(X / 16, y)
+    bytes_ = clone(machine).set_params(feature_scale=1 / 16).fit(pixels, y)
+    assert bytes_._X.dtype == np.uint8
+    assert bytes_.decision_function(pixels) == pytest.approx(floats.decision_function(X / 16), abs=1e-3)
+    assert bytes_.decision_function(pixels) == pytest.approx(
+        (X @ bytes_.W_.T + bytes_.b_).max(axis=1), abs=1e-4
+    )
+    assert bytes_.certificate().primal_value == pytest.approx(floats.certificate().primal_value, rel=1e-3)
+
+
+@pytest.mark.parametrize("form", [np.float64, np.float32, "csr"])
+def test_the_faces_of_samples(form):
+    X, y, _ = clusters(60, 3, 0)
+    machine = CPM(random_state=0, n_init=2).fit(X, y)
+    Z = sp.csr_array(X) if form == "csr" else X.astype(form)
+    scores = machine.face_scores(Z)
+    assert scores == pytest.approx(X @ machine.W_.T + machine.b_, abs=1e-5)
+    assert (machine.active_face(Z) == scores.argmax(axis=1)).all()
+    assert machine.decision_function(Z) == pytest.approx(scores.max(axis=1))
+    outside = y > 0
+    assert (machine.active_face(X)[outside] == machine.assignment_[outside]).all()
+    assert (machine.polytope_.contains(X) == (scores.max(axis=1) <= 0)).all()
+
+
+def test_what_is_of_one_polytope_says_so():
+    X, y, _ = clusters(40, 2, 0)
+    both = CPM(2, double_sided=True, solver="sgd", random_state=0, max_iter=5).fit(X, y)
+    for ask in (lambda: both.polytope_, lambda: both.face_scores(X), both.generalization_bound):
+        with pytest.raises(AttributeError, match="sides_"):
+            ask()
+
+
+def test_the_bound_of_theorem_1_is_above_the_error():
+    X, y = wbc()
+    bound = CPM(3, C=0.01, solver="sgd", random_state=0).fit(X, y).generalization_bound(delta=0.1)
+    assert bound.total > 0.0
+
+
+@pytest.mark.parametrize("kind", ["one side", "two sides", "three classes"])
+def test_model_files_come_back_exactly(kind, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    if kind != "three classes":
+        X, y = X[y > 0], y[y > 0]
+    # More faces than are of use: an unused one must come back as well.
+    machine = CPM(9, solver="sgd", double_sided=kind == "two sides", random_state=0, max_iter=20).fit(X, y)
+    scores = machine.decision_function(X)
+    joblib.dump(machine, tmp_path / "model.joblib")
+    save_model(Model(machine, None, None, "y", "cpm"), tmp_path / "model.skops")
+    save_model(Model(machine.without_data(), None, None, "y", "cpm"), tmp_path / "lean.skops")
+    copies = [
+        pickle.loads(pickle.dumps(machine)),
+        joblib.load(tmp_path / "model.joblib"),
+        load_model(tmp_path / "model.skops").estimator,
+        load_model(tmp_path / "lean.skops").estimator,
+    ]
+    for again in copies:
+        assert (again.decision_function(X) == scores).all()
+        assert again.get_params() == machine.get_params()
+    assert copies[2].certificate().primal_value == machine.certificate().primal_value
+    with pytest.raises(ValueError, match="needs the training data"):
+        copies[3].certificate()
+    assert len(pickle.dumps(machine.without_data())) < 0.5 * len(pickle.dumps(machine))
+
+
+# -- every solver, one objective -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_every_solver_minimises_one_objective(seed):
+    X, y, _ = clusters(40, 3, seed, widen=1.4)
+    found = {
+        solver: CPM(3, solver=solver, random_state=0, tol=1e-4).fit(X, y)
+        for solver in ("global", "exact", "dual", "sgd")
+    }
+    J = {solver: cpm.objective(X, y, np.c_[machine.W_, machine.b_]) for solver, machine in found.items()}
+    least = found["global"].certificate()
+    assert least.claim is Claim.OPTIMAL
+    assert least.primal_value == pytest.approx(J["global"], rel=1e-9)
+    for solver in ("exact", "dual", "sgd"):
+        assert J[solver] >= least.dual_value * (1 - 1e-9)
+        assert J[solver] <= 1.05 * J["global"]
+        certificate = found[solver].certificate(tol=1e-3)
+        assert certificate.primal_value == pytest.approx(J[solver], rel=1e-6)
+        assert certificate.claim is not Claim.OPTIMAL
+    assert found["dual"].certificate().relative_gap <= 1e-5
+    assert found["dual"].certificate(tol=1e-3).claim is Claim.STATIONARY
+    assert found["exact"].certificate().relative_gap <= 1e-8
+
+
+def test_the_worst_margin_is_wider_and_the_total_no_better():
+    """Each machine is best at its own objective, which a swap of the penalties would turn round."""
+    X, y, _ = clusters(60, 3, 1, widen=1.2)
+    total = CPM(3, C=5.0, solver="exact", random_state=0).fit(X, y)
+    worst = CPM(3, C=5.0, margin="worst", random_state=0).fit(X, y)
+    norms = {name: (np.c_[m.W_, m.b_] ** 2).sum(axis=1) for name, m in (("total", total), ("worst", worst))}
+    paid = {
+        name: cpm.objective(X, y, np.c_[m.W_, m.b_], 5.0) - norms[name].sum()
+        for name, m in (("total", total), ("worst", worst))
+    }
+    assert paid["total"] + norms["total"].sum() <= (paid["worst"] + norms["worst"].sum()) * (1 + 1e-6)
+    assert paid["worst"] + norms["worst"].max() <= (paid["total"] + norms["total"].max()) * (1 + 1e-6)
+    certificate = worst.certificate()
+    assert certificate.claim is Claim.STATIONARY
+    assert certificate.primal_value == pytest.approx(paid["worst"] + norms["worst"].max(), rel=1e-6)
+
+
+def test_bytes_go_to_every_solver():
+    X, y = load_digits(return_X_y=True)
+    kept = np.isin(y, (3, 8))
+    X, y = X[kept][:120].astype(np.uint8), y[kept][:120]
+    for solver in ("exact", "dual", "sgd"):
+        settings = {"solver": solver, "n_init": 1, "random_state": 0, "max_iter": 50}
+        bytes_ = CPM(2, feature_scale=1 / 16, **settings).fit(X, y)
+        floats = CPM(2, **settings).fit(X / 16, y)
+        assert bytes_.certificate().primal_value == pytest.approx(floats.certificate().primal_value, rel=1e-3)
+        assert bytes_.score(X, y) == pytest.approx(floats.score(X / 16, y), abs=0.02)

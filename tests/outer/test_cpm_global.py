@@ -1,0 +1,380 @@
+"""The global optimum of the Convex Polytope Machine: the search, its bound, and independent checks."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers.cpm import clusters
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+
+from formulations import cpm
+from formulations.cpm_global import big_m, mixed_integer
+from formulations.solution import Status
+from polyopt import ConvexPolytopeMachine
+from polyopt.certificates import Claim
+from polyopt.certificates.cpm import certify_cpm
+from polyopt.compare.data import prepare
+from polyopt.outer.cpm import optimum as module
+from polyopt.outer.cpm.optimum import solve_cpm_global
+from polyopt.solvers.cpm.bound import add_up, cost_on, moves_for, try_move
+from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane
+
+
+def face_value(X, y, costs):
+    """The optimum of one face by coordinate ascent: a dual value, with a primal one close to it."""
+    A = cpm.lift(X) * y[:, None]
+    data = Samples(A, (A * A).sum(axis=1), costs, 0)
+    a, w = np.zeros(len(y)), np.zeros(A.shape[1])
+    climb(data, np.zeros(len(y)), costs, a, w, 200_000, np.inf, 1e-15)
+    hyperplane(data, a, w)
+    primal = w @ w + costs @ np.maximum(0.0, 1.0 - A @ w)
+    dual = dual_value(a, w)
+    assert primal == pytest.approx(dual, rel=1e-5, abs=1e-9)
+    return dual
+
+
+def brute_force(X, y, C, K):
+    """The least sum of face optima over all assignments."""
+    positives = np.flatnonzero(y > 0)
+    C = np.broadcast_to(C, y.shape)
+    negatives = np.where(y < 0, C, 0.0)
+    values = {}
+
+    def value(subset):
+        if subset not in values:
+            costs = negatives.copy()
+            costs[list(subset)] = C[list(subset)]
+            values[subset] = face_value(X, y, costs)
+        return values[subset]
+
+    best = np.inf
+    for z in itertools.product(range(K), repeat=len(positives)):
+        if all(z[i] <= max(z[:i], default=-1) + 1 for i in range(len(z))):  # one of each renaming
+            best = min(best, sum(value(tuple(positives[np.array(z) == k])) for k in range(K)))
+    return best
+
+
+def assert_proven(solution, X, y, C, best, tol=1e-6):
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(best, rel=tol)
+    assert solution.bound <= best * (1 + 1e-9)
+    assert solution.objective - solution.bound <= tol * solution.objective
+    assert solution.objective == pytest.approx(cpm.objective(X, y, solution["W"], C), rel=1e-12)
+
+
+# -- the search against every assignment ---------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("bounds", ["additive", "plain"])
+def test_the_search_finds_what_every_assignment_tried_does(seed, bounds):
+    K = 2 + seed % 2
+    X, y, _ = clusters(16 if K == 2 else 13, 3, seed, widen=1.8)
+    C = np.random.default_rng(seed).uniform(0.3, 3.0, len(y))
+    best = brute_force(X, y, C, K)
+    solution = solve_cpm_global(X, y, C, K, bounds=bounds, seed=seed)
+    assert_proven(solution, X, y, C, best)
+    certificate = certify_cpm(
+        X, y, C, W=solution["W"], alpha=solution.duals["margin"], assignment=solution["assignment"]
+    )
+    assert certificate.claim is Claim.STATIONARY
+    assert set(solution["assignment"][y < 0]) == {-1}
+
+
+@given(st.integers(0, 10**6), st.integers(2, 3), st.integers(1, 6), st.integers(0, 5), st.integers(1, 3))
+def test_degenerate_data(seed, K, positives, negatives, width):
+    """Samples on a grid: duplicates, contradictions, zero columns, more faces than positives."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-1, width, size=(positives + negatives, 2)).astype(float)
+    y = np.r_[np.ones(positives), -np.ones(negatives)]
+    C = rng.choice([0.0, 0.5, 1.0, 4.0], size=len(y))
+    C[0] = 1.0
+    assert_proven(solve_cpm_global(X, y, C, K), X, y, C, brute_force(X, y, C, K))
+
+
+def test_one_face_is_the_convex_program():
+    X, y, _ = clusters(30, 3, 0, widen=1.8)
+    solution = solve_cpm_global(X, y, 1.0, 1)
+    assert_proven(solution, X, y, 1.0, cpm.face(X, y, 1.0).solve().objective)
+
+
+def test_more_faces_than_positives_and_no_positives_at_all():
+    X, y = np.array([[1.0], [-1.0], [0.0]]), np.array([1.0, 1.0, -1.0])
+    # Two faces hold a positive each; what is left is one that holds the negative alone.
+    alone, empty = face_value(X, y, np.array([5.0, 0, 5.0])), face_value(X, y, np.array([0.0, 0, 5.0]))
+    assert solve_cpm_global(X, y, 5.0, 4).objective == pytest.approx(2 * alone + 2 * empty)
+    inside = solve_cpm_global(X[2:], y[2:], 5.0, 3)
+    assert inside.objective == pytest.approx(3 * empty)
+    assert inside.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 30.0])
+def test_scales(scale):
+    X, y, _ = clusters(14, 2, 3, widen=1.5)
+    X = X * scale
+    assert_proven(solve_cpm_global(X, y, 2.0, 2), X, y, 2.0, brute_force(X, y, 2.0, 2))
+
+
+def test_weight_is_repetition_and_order_and_sparsity_make_no_difference(rng):
+    X, y, _ = clusters(24, 3, 1, widen=1.8)
+    weights, order = rng.integers(1, 4, len(y)), rng.permutation(len(y))
+    plain = solve_cpm_global(X, y, 1.0 * weights, 3)
+    rows = np.repeat(np.arange(len(y)), weights)
+    repeated = solve_cpm_global(X[rows], y[rows], 1.0, 3)
+    shuffled = solve_cpm_global(sp.csr_array(X[order]), y[order], 1.0 * weights[order], 3)
+    assert repeated.objective == pytest.approx(plain.objective, rel=2e-6)
+    assert shuffled.objective == pytest.approx(plain.objective, rel=2e-6)
+    pulls = cpm.recover(X[rows], y[rows], repeated.duals["margin"])["W"]
+    assert pulls == pytest.approx(repeated["W"], abs=1e-6)  # the multipliers of repetitions are right
+
+
+def test_the_same_seed_makes_the_same_search():
+    X, y, _ = clusters(40, 3, 11, widen=1.8)
+    one, two = (solve_cpm_global(X, y, 1.0, 3, seed=5) for _ in range(2))
+    assert one.iterations == two.iterations > 10
+    assert (one["W"] == two["W"]).all()
+    assert one.bound == two.bound
+
+
+# -- the mixed-integer program ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_M_is_never_in_the_way_of_the_optimum(seed):
+    X, y, _ = clusters(30, 3, seed, widen=1.8)
+    C = np.random.default_rng(seed).uniform(0.5, 2.0, len(y))
+    best = solve_cpm_global(X, y, C, 3)
+    needed = 1.0 - cpm.lift(X[y > 0]) @ best["W"].T
+    tight, loose = big_m(X, y, 3, C, best.objective), big_m(X, y, 3, C)
+    assert (needed <= tight[:, None] + 1e-6).all()
+    assert (tight < loose).all()
+    # The optimum is a point of the program, of the same value.
+    program = mixed_integer(X, y, 3, C, best.objective * (1 + 1e-9))
+    z = best["assignment"][y > 0]
+    names = {k: name for name, k in enumerate(dict.fromkeys(z.tolist()))}  # by first use
+    order = sorted(range(3), key=lambda k: names.get(k, 3))
+    W = best["W"][order]
+    hinge = np.maximum(0.0, 1.0 - y[:, None] * (cpm.lift(X) @ W.T))
+    Z = np.eye(3)[[order.index(k) for k in z]]
+    point = {"W": W, "xi": hinge[y < 0], "eta": (hinge[y > 0] * Z).sum(axis=1), "z": Z}
+    assert max(program.violations(point).values()) < 1e-6
+    assert program.value(point) == pytest.approx(best.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize(("seed", "K"), [(0, 2), (1, 3)])
+def test_scip_agrees_with_the_search(seed, K):
+    pytest.importorskip("pyscipopt")
+    X, y, _ = clusters(16, 3, seed, widen=1.5)
+    C = np.random.default_rng(seed).uniform(0.5, 2.0, len(y))
+    solution = mixed_integer(X, y, K, C).solve()
+    assert solution.status is Status.OPTIMAL
+    assert solution.duals == {}
+    best = solve_cpm_global(X, y, C, K)
+    assert solution.objective == pytest.approx(best.objective, rel=1e-5)
+    assert solution.bound == pytest.approx(solution.objective, rel=1e-5)
+    limited = mixed_integer(X, y, K, C).solve(max_iter=1)
+    assert limited.status is Status.ITERATION_LIMIT
+    assert limited.bound <= best.objective <= limited.objective * (1 + 1e-6)
+
+
+def test_a_mixed_integer_program_without_scip_says_what_to_install(monkeypatch):
+    X, y, _ = clusters(8, 2, 0)
+    program = mixed_integer(X, y, 2)
+    monkeypatch.setattr("cvxpy.installed_solvers", lambda: ["CLARABEL", "HIGHS"])
+    with pytest.raises(ModuleNotFoundError, match=r"polyopt\[mip\]"):
+        program.solve()
+    assert "An integer program has no multipliers" in str(program)
+    assert (program.kind, program.solvers) == ("MIQP", ("SCIP",))
+
+
+def test_the_examples_of_the_mixed_integer_program_are_true():
+    import doctest
+
+    from formulations import cpm_global
+
+    results = doctest.testmod(cpm_global)
+    assert results.attempted >= 4
+    assert results.failed == 0
+
+
+# -- the bound -----------------------------------------------------------------------------
+
+
+def partial(X, y, C, K, assigned):
+    """A partial assignment as the kernels see it: data, boxes, multipliers, faces."""
+    order = np.r_[np.flatnonzero(y < 0), np.flatnonzero(y > 0)]
+    A = (cpm.lift(X) * y[:, None])[order]
+    data = Samples(A, (A * A).sum(axis=1), C[order], int((y < 0).sum()))
+    n, d = A.shape
+    caps, alpha, W = np.zeros((K, n)), np.zeros((K, n)), np.zeros((K, d))
+    for k in range(K):
+        caps_of(data, assigned, k, caps[k])
+        climb(data, np.zeros(n), caps[k], alpha[k], W[k], 50, np.inf, 0.0)
+        hyperplane(data, alpha[k], W[k])
+    return data, caps, alpha, W
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_additive_bound_is_below_every_completion_and_above_the_plain_one(seed):
+    rng = np.random.default_rng(seed)
+    X, y, _ = clusters(14, 3, seed, widen=1.8)
+    C, K = rng.uniform(0.5, 2.0, len(y)), 2
+    assigned = np.array([0, 1, -1, -1, -1, -1, -1])
+    data, caps, alpha, W = partial(X, y, C, K, assigned)
+    n, d = data.A.shape
+    free = np.flatnonzero(assigned < 0)
+    moves, allowed = moves_for(7, n, d, K), rng.random((7, K)) < 0.8
+    allowed[~allowed.any(axis=1)] = True
+    for p in free:
+        for k in range(K):
+            try_move(data, caps[k], alpha[k], W[k], p, k, moves, np.inf)
+    base = sum(dual_value(alpha[k], W[k]) for k in range(K))
+    order = rng.permutation(free)
+    total = add_up(data, caps, alpha, W, moves, allowed, order, K, np.inf)
+    on = {(p, k): cost_on(data, alpha[k], W[k], moves, order, p, k)[0] for p in free for k in range(K)}
+    positives = np.flatnonzero(y > 0)
+    negatives = np.where(y < 0, C, 0.0)
+
+    def value(z):
+        costs = [
+            negatives + np.where(np.isin(np.arange(len(y)), positives[z == k]), C, 0.0) for k in range(K)
+        ]
+        return sum(face_value(X, y, c) for c in costs)
+
+    values = []
+    for choice in itertools.product(range(K), repeat=len(free)):
+        z = assigned.copy()
+        z[free] = choice
+        if not allowed[free, choice].all():
+            continue
+        values.append(value(z))
+        for p, k in zip(free, choice, strict=True):
+            assert base + moves.gain[p, k] <= values[-1] * (1 + 1e-9)
+            assert base + total - moves.added[p] + on[p, k] <= values[-1] * (1 + 1e-9)
+    assert base + total <= min(values) * (1 + 1e-9)
+    assert total > 0.3 * (min(values) - base)  # and it is not a trivial one
+
+
+def test_the_moves_stay_within_the_boxes_whichever_are_made(rng):
+    X, y, _ = clusters(40, 3, 2, widen=1.8)
+    assigned = np.where(np.arange(20) < 4, np.arange(20) % 2, -1)
+    data, caps, alpha, W = partial(X, y, np.ones(40), 2, assigned)
+    moves, free = moves_for(20, 40, 3, 2), np.arange(4, 20)
+    for p in free:
+        for k in range(2):
+            try_move(data, caps[k], alpha[k], W[k], p, k, moves, np.inf)
+    add_up(data, caps, alpha, W, moves, np.ones((20, 2), dtype=bool), free, 2, np.inf)
+    for _ in range(200):
+        z = rng.integers(0, 2, 20)
+        for k in range(2):
+            chosen = free[z[free] == k]
+            box = caps[k].copy()
+            box[data.inside + chosen] = 1.0
+            made = alpha[k] + moves.taken[chosen, k].sum(axis=0)
+            assert made.min() >= -1e-12
+            assert (made <= box + 1e-12).all()
+
+
+def test_the_additive_bound_saves_most_of_the_nodes():
+    X, y, _ = clusters(36, 3, 10, widen=1.8)
+    strong, plain = (solve_cpm_global(X, y, 1.0, 2, bounds=b) for b in ("additive", "plain"))
+    assert strong.objective == pytest.approx(plain.objective, rel=2e-6)
+    assert strong.iterations < plain.iterations / 10
+
+
+# -- limits --------------------------------------------------------------------------------
+
+
+def test_limits_keep_a_point_and_a_valid_bound():
+    X, y, _ = clusters(40, 3, 10, widen=1.8)
+    whole = solve_cpm_global(X, y, 1.0, 3)
+    assert whole.status is Status.OPTIMAL
+    limited = solve_cpm_global(X, y, 1.0, 3, max_nodes=3)
+    assert limited.status is Status.ITERATION_LIMIT
+    assert limited.iterations == 3
+    timed = solve_cpm_global(X, y, 1.0, 3, time_limit=0.0)
+    assert timed.status is Status.TIME_LIMIT
+    for solution in (limited, timed):
+        assert solution.bound <= whole.objective * (1 + 1e-9)
+        assert whole.bound <= solution.objective * (1 + 1e-9)
+        assert solution.objective == pytest.approx(cpm.objective(X, y, solution["W"], 1.0))
+    assert limited.bound > 0.5 * whole.objective
+    # Begun from a poor point, the search still ends at the optimum.
+    again = solve_cpm_global(X, y, 1.0, 3, start=np.zeros((3, 3)))
+    assert again.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+def test_the_bound_never_falls_and_the_objective_never_rises(monkeypatch):
+    monkeypatch.setattr(module, "_RECORD", -1.0)  # every node is recorded
+    X, y, _ = clusters(60, 3, 11, widen=1.8)
+    solution = solve_cpm_global(X, y, 1.0, 2, max_nodes=300)
+    records = solution.history
+    assert len(records) > 300
+    for key, sign in (("bound", 1), ("objective", -1), ("nodes", 1)):
+        assert (np.diff([sign * r[key] for r in records]) >= -1e-12).all()
+    assert all(r["bound"] <= r["objective"] for r in records)
+
+
+def test_little_room_makes_the_search_go_deep_and_changes_no_answer(monkeypatch):
+    X, y, _ = clusters(36, 3, 10, widen=1.8)
+    whole = solve_cpm_global(X, y, 1.0, 2, bounds="plain")
+    monkeypatch.setattr(module, "_BYTES", 0)
+    small = solve_cpm_global(X, y, 1.0, 2, bounds="plain")
+    assert small.objective == pytest.approx(whole.objective, rel=2e-6)
+    assert small.status is Status.OPTIMAL
+    assert max(r["open"] for r in small.history) <= 2 * 18
+
+
+def test_ctrl_c_keeps_the_point_and_the_bound(monkeypatch):
+    X, y, _ = clusters(80, 3, 11, widen=2.2)
+    explore = module.examine
+
+    def interrupted(data, best, node, *settings):
+        found = explore(data, best, node, *settings)
+        if found[0] > 0 and len(seen) == 20:  # at a moment that no clock decides
+            raise KeyboardInterrupt
+        seen.append(found[0])
+        return found
+
+    seen = []
+    monkeypatch.setattr(module, "examine", interrupted)
+    solution = solve_cpm_global(X, y, 1.0, 3)
+    assert solution.status is Status.INTERRUPTED
+    assert 0 < solution.bound < solution.objective
+
+
+def test_what_cannot_be_sought_is_refused():
+    X, y, _ = clusters(600, 3, 0)
+    with pytest.raises(ValueError, match=r"up to 500 samples, not 600: .* alternating"):
+        solve_cpm_global(X, y, 1.0, 3)
+    X, y = X[::20], y[::20]
+    with pytest.raises(ValueError, match=r"start must be finite, of shape \(3, 3\)"):
+        solve_cpm_global(X, y, 1.0, 3, start=np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="n_faces"):
+        solve_cpm_global(X, y, 1.0, 0)
+    with pytest.raises(ValueError, match="tol must be between 0 and 1, not 0"):
+        solve_cpm_global(X, y, 1.0, 2, tol=0.0)
+    with pytest.raises(ValueError, match="bounds must be 'additive' or 'plain'"):
+        solve_cpm_global(X, y, 1.0, 2, bounds="best")
+
+
+@pytest.mark.slow
+def test_real_data_are_solved_to_the_proven_optimum():
+    """wdbc, 426 samples of 30 features: below what 20 starts of the alternation find, and proven."""
+    data = prepare("wdbc", 0)
+    machines = {
+        solver: ConvexPolytopeMachine(3, solver=solver, outer_label=0, random_state=0)
+        for solver in ("exact", "global")
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = {name: m.fit(data.X_train, data.y_train).certificate() for name, m in machines.items()}
+    assert found["global"].claim is Claim.OPTIMAL
+    assert found["exact"].claim is Claim.STATIONARY
+    assert found["global"].primal_value < found["exact"].primal_value

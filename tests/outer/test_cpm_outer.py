@@ -1,0 +1,190 @@
+"""Alternating minimisation: the loop, many starts, and the polytope as its problem."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers.cpm import LOSSES, clusters
+from sklearn.preprocessing import StandardScaler
+
+from formulations import cpm
+from formulations.solution import Solution, Status
+from polyopt.certificates import Claim
+from polyopt.certificates.cpm import certify_cpm
+from polyopt.datasets import load
+from polyopt.outer.alternating import alternate, alternate_from_many_starts
+from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.outer.starts import best_of
+
+
+@pytest.fixture(params=[0, 1])
+def data(request):
+    X, y, _ = clusters(60, 3, request.param, widen=1.5)
+    return X, y, np.random.default_rng(request.param).uniform(0.5, 1.5, 60)
+
+
+def by_direction(X, y, K, rng):
+    """An assignment that is coherent but far from a fixed point: the best of K random directions."""
+    return np.where(y > 0, ((X - X.mean(axis=0)) @ rng.normal(size=(X.shape[1], K))).argmax(axis=1), -1)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_objective_never_rises_and_ends_at_a_fixed_point(loss, data):
+    X, y, C = data
+    problem, rng = PolytopeProblem(X, y, C, 3, loss), np.random.default_rng(0)
+    longest = 0
+    for _ in range(10):
+        solution = alternate(problem, by_direction(X, y, 3, rng))
+        values = [record["objective"] for record in solution.history]
+        assert (np.diff(values) <= 1e-9 * values[0]).all()
+        assert solution.status is Status.CONVERGED
+        assert solution.history[-1]["reassigned"] == 0
+        # A positive stays where it is for a gain that is none but rounding.
+        least = cpm.objective(X, y, solution["W"], C, loss)
+        assert least * (1 - 1e-9) <= solution.objective <= least * (1 + 1e-9) + 1e-7 * C.sum()
+        again = cpm.fixed_assignment(X, y, 3, solution["assignment"], C, loss).solve()
+        assert solution.objective == pytest.approx(again.objective, rel=1e-9)
+        certificate = certify_cpm(
+            X, y, C, W=solution["W"], alpha=solution.duals["margin"],
+            assignment=solution["assignment"], loss=loss,
+        )  # fmt: skip
+        assert certificate.claim is Claim.STATIONARY
+        longest = max(longest, len(values))
+    assert longest >= 3
+
+
+def test_a_positive_moves_only_for_a_strict_gain():
+    X, y = np.array([[3.0], [-3.0], [0.5], [0.0]]), np.array([1.0, 1.0, 1.0, -1.0])
+    problem = PolytopeProblem(X, y, np.ones(4), 3)
+    # Faces 0 and 2 are equal; sample 0 is beyond the margin of face 1 as well, sample 2 of none.
+    W = np.array([[1.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
+    point = Solution(Status.OPTIMAL, {"W": W}, {}, 0.0, None, "by hand")
+    assert problem.reassign(point, np.array([1, 1, 1, -1])).tolist() == [1, 1, 0, -1]
+    assert problem.reassign(point, np.array([1, 1, 2, -1])).tolist() == [1, 1, 2, -1]
+
+
+def test_remembered_faces_change_nothing(data):
+    X, y, C = data
+    shared = PolytopeProblem(X, y, C, 3)
+    generator = np.random.default_rng(0)
+    starts = [by_direction(X, y, 3, generator) for _ in range(4)]
+    for start in starts:
+        fresh = alternate(PolytopeProblem(X, y, C, 3), start)
+        warm = alternate(shared, start)
+        assert warm.objective == pytest.approx(fresh.objective, rel=1e-10)
+        assert warm["W"] == pytest.approx(fresh["W"], abs=1e-8)
+        assert (warm["assignment"] == fresh["assignment"]).all()
+    assert len(shared._solved) > 3
+
+
+def test_starts_do_not_depend_on_order_or_repetition(data, rng):
+    X, y, _ = data
+    repeats, order = rng.integers(1, 4, len(y)), rng.permutation(len(y))
+    rows = np.repeat(np.arange(len(y)), repeats)
+
+    def start(X, y, C):
+        return PolytopeProblem(X, y, C, 4).start(np.random.default_rng(3))
+
+    plain = start(X, y, 1.0 * repeats)
+    assert len(set(plain[y > 0])) >= 2
+    assert (plain[y < 0] == -1).all()
+    assert (start(X[rows], y[rows], np.ones(len(rows))) == plain[rows]).all()
+    assert (start(X[order], y[order], 1.0 * repeats[order]) == plain[order]).all()
+    assert (start(sp.csr_array(X), y, 1.0 * repeats) == plain).all()
+
+
+@pytest.mark.parametrize("name", ["sonar", "ionosphere"])
+def test_starts_end_lower_than_random_directions_do(name, rng):
+    data = load(name)
+    X, y = StandardScaler().fit_transform(data.X), np.where(data.y == 1, 1.0, -1.0)
+    problem = PolytopeProblem(X, y, np.ones(len(y)), 3)
+    ours = [alternate(problem, problem.start(np.random.default_rng(s))).objective for s in range(5)]
+    random = [alternate(problem, by_direction(X, y, 3, rng)).objective for _ in range(5)]
+    assert np.median(ours) < np.median(random)
+    assert min(ours) < min(random)
+
+
+def test_the_best_of_many_starts_is_kept(data):
+    X, y, C = data
+    solution = alternate_from_many_starts(PolytopeProblem(X, y, C, 3), n_init=8, seed=1)
+    ends = {record["start"]: record["objective"] for record in solution.history}
+    assert sorted(ends) == list(range(8))
+    assert solution.objective == pytest.approx(min(ends.values()), rel=1e-9)
+    assert max(ends.values()) > 1.001 * min(ends.values())
+    assert solution.iterations == len(solution.history)
+
+
+def test_starts_in_parallel_are_the_starts_in_turn(data):
+    X, y, C = data
+    one, two = (
+        alternate_from_many_starts(PolytopeProblem(X, y, C, 3), n_init=4, seed=1, n_jobs=n_jobs)
+        for n_jobs in (None, 2)
+    )
+    assert two["W"] == pytest.approx(one["W"], abs=1e-8)
+    assert [r["round"] for r in two.history] == [r["round"] for r in one.history]
+
+
+# -- limits --------------------------------------------------------------------------------
+
+
+class Stairs:
+    """A problem whose objective falls by 1 a round for ever; it may be interrupted at a round."""
+
+    def __init__(self, interrupt_at=None):
+        self.interrupt_at, self.rounds = interrupt_at, 0
+
+    def start(self, rng):
+        return np.array([0])
+
+    def solve(self, assignment, time_limit):
+        self.rounds += 1
+        if self.rounds == self.interrupt_at:
+            raise KeyboardInterrupt
+        return Solution(Status.OPTIMAL, {"x": assignment}, {}, -float(assignment[0]), None, "stairs")
+
+    def reassign(self, point, assignment):
+        return assignment + 1
+
+
+def test_limits_and_interruptions_keep_the_best_point():
+    by_count = alternate(Stairs(), np.array([0]), max_iter=5)
+    assert (by_count.status, by_count.objective) == (Status.ITERATION_LIMIT, -4.0)
+    by_hand = alternate(Stairs(interrupt_at=4), np.array([0]))
+    assert (by_hand.status, by_hand.objective) == (Status.INTERRUPTED, -2.0)
+    assert by_hand["assignment"] == 2
+    by_time = alternate(Stairs(), np.array([0]), max_iter=10**9, time_limit=0.05)
+    assert by_time.status is Status.TIME_LIMIT
+    with pytest.raises(KeyboardInterrupt):  # there is no point to keep
+        alternate(Stairs(interrupt_at=1), np.array([0]))
+
+
+def test_an_interruption_ends_the_starts_as_well():
+    stopped = alternate_from_many_starts(Stairs(interrupt_at=8), n_init=5, max_iter=5)
+    assert stopped.status is Status.INTERRUPTED
+    assert stopped.objective == -4.0  # the first start's end, better than the second's
+    assert [r["start"] for r in stopped.history] == [0] * 5 + [1] * 2
+
+
+def test_best_of_keeps_the_first_that_ties_and_stops_at_the_limit():
+    values = [3.0, 1.0 + 1e-12, 1.0, 2.0]
+
+    def run(number, time_left):
+        return Solution(Status.CONVERGED, {"x": np.array(number)}, {}, values[number], None, "by hand")
+
+    assert best_of(run, 4)["x"] == 1
+    assert best_of(run, 4).status is Status.CONVERGED
+    limited = best_of(run, 4, time_limit=0.0)
+    assert limited["x"] == 0
+    assert limited.status is Status.TIME_LIMIT
+
+
+def test_a_time_limit_within_a_round_is_admitted():
+    X, y, _ = clusters(2000, 3, 0)
+    problem = PolytopeProblem(X, y, np.ones(2000), 3)
+    solution = alternate(problem, problem.start(np.random.default_rng(0)), time_limit=1e-3)
+    assert solution.status is Status.TIME_LIMIT
+    assert solution.objective == pytest.approx(cpm.objective(X, y, solution["W"], 1.0), rel=0.5)
+    assert solution.objective >= cpm.objective(X, y, solution["W"], 1.0)
+    certificate = certify_cpm(X, y, 1.0, W=solution["W"], alpha=solution.duals["margin"])
+    assert certificate.claim is Claim.SUBOPTIMAL_BY

@@ -1,0 +1,815 @@
+"""The cross-entropy method for 0-1 problems: what it finds, what it counts, and how it ends."""
+
+from __future__ import annotations
+
+import doctest
+from itertools import product
+from math import inf, nan
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from joblib import parallel_config
+from sklearn.linear_model import LinearRegression
+
+from formulations.solution import Status
+from polyopt import cross_entropy_minimize
+from polyopt.outer.cross_entropy import method as cross_entropy
+from polyopt.solvers import clock
+
+COUNTS = ("evaluations", "cache_hits", "screened", "failures")
+COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")
+
+
+def separable(n, seed):
+    """A sum of costs, positive and negative, and the pattern that takes the negative ones."""
+    c = np.random.default_rng(seed).normal(size=n)
+    return (lambda pattern: float(c[pattern].sum())), c < 0
+
+
+def rugged(n, seed, digits=None):
+    """A quadratic score with interactions, which n bits have to be searched for."""
+    rng = np.random.default_rng(seed)
+    Q, c = rng.normal(size=(n, n)), rng.normal(size=n)
+    if digits is not None:
+        Q, c = Q.round(digits), c.round(digits)
+    return lambda pattern: float(pattern @ Q @ pattern + c @ pattern)
+
+
+def least(score, n):
+    return min(score(np.array(bits, dtype=bool)) for bits in product((0, 1), repeat=n))
+
+
+def course(found, *columns):
+    return [tuple(record[column] for column in columns or COURSE) for record in found.history]
+
+
+class Recorder:
+    """A score that remembers what it was asked, and may fail in between."""
+
+    def __init__(self, score, trouble=None):
+        self.score, self.trouble, self.asked = score, trouble, []
+
+    def __call__(self, pattern):
+        self.asked.append(tuple(pattern.tolist()))
+        if self.trouble is not None:
+            self.trouble(len(self.asked))
+        return self.score(pattern)
+
+
+class AsBatch:
+    """A batch scorer from a score, with a proof for every pattern over the threshold."""
+
+    def __init__(self, score, screens=True):
+        self.score, self.screens, self.thresholds, self.asked = score, screens, [], 0
+
+    def __call__(self, patterns, threshold, wanted):
+        self.thresholds.append(threshold)
+        self.asked += len(patterns)
+        values = np.array([self.score(pattern) for pattern in patterns])
+        return np.where(values > threshold, inf, values) if self.screens else values
+
+
+def scripted(values):
+    """A batch scorer that has its own scores for each iteration: values (iterations, samples)."""
+    rows = iter(values)
+    return lambda patterns, threshold, wanted: np.asarray(next(rows), dtype=float)
+
+
+# -- what it finds ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sum_of_costs_has_its_negative_costs_chosen(seed):
+    score, optimum = separable(40, seed)
+    found = cross_entropy_minimize(score, 40, n_samples=200, patience=10, random_state=seed)
+    assert (found.pattern == optimum).all()
+    assert found.value == score(optimum)
+    assert ((found.p > 0.5) == optimum).all()
+    assert found.status is Status.CONVERGED
+
+
+def knapsack(seed):
+    rng = np.random.default_rng(seed)
+    worth, weight = rng.integers(5, 60, 12), rng.integers(5, 60, 12)
+    room = weight.sum() // 2
+    return lambda pattern: float(max(weight[pattern].sum() - room, 0) * 100 - worth[pattern].sum())
+
+
+def subset_sum(seed):
+    rng = np.random.default_rng(seed)
+    numbers = rng.integers(1, 100, 12)
+    return lambda pattern: float(abs(numbers[pattern].sum() - numbers.sum() // 3))
+
+
+def max_cut(seed):
+    rng = np.random.default_rng(seed)
+    weights = np.triu(rng.integers(1, 30, (12, 12)) * (rng.random((12, 12)) < 0.5), 1)
+    return lambda side: -float(weights[side[:, None] != side[None, :]].sum())
+
+
+@pytest.mark.parametrize("problem", [knapsack, subset_sum, max_cut])
+def test_small_problems_are_solved_as_by_enumeration(problem):
+    for seed in range(5):
+        score = problem(seed)
+        found = cross_entropy_minimize(score, 12, restarts=3, random_state=seed)
+        assert found.value == least(score, 12)
+        assert found.value == score(found.pattern)
+
+
+def test_the_printed_quantile_does_not_concentrate():
+    score = rugged(60, 0)
+    settings = {"n_samples": 100, "max_iter": 22, "patience": 22}
+    ours = cross_entropy_minimize(score, 60, rho=0.1, **settings)
+    printed = cross_entropy_minimize(score, 60, rho=0.9, **settings)
+    assert printed.history[-1]["entropy"] > 0.6
+    assert ours.history[-1]["entropy"] < 0.1
+    assert ours.value < printed.value
+
+
+def test_features_of_a_regression_are_selected():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 15))
+    support = np.isin(np.arange(15), [2, 3, 7, 12])
+    X[:, 4] = X[:, 3] + 0.3 * rng.normal(size=80)  # and one that looks like another
+    y = X[:, support] @ [1.0, -0.8, 0.6, 0.9] + 0.3 * rng.normal(size=80)
+
+    def extended_bic(features):
+        residual = y - y.mean()
+        if features.any():
+            residual = y - LinearRegression().fit(X[:, features], y).predict(X[:, features])
+        return len(y) * np.log(np.mean(residual**2)) + (np.log(len(y)) + 2 * np.log(15)) * features.sum()
+
+    found = cross_entropy_minimize(extended_bic, 15, n_samples=60)
+    assert (found.pattern == support).all()
+
+
+# -- what it does in an iteration ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_samples", "rho"), [(50, 0.1), (100, 0.07), (30, 0.01), (7, 1.0), (40, 0.33)])
+def test_p_moves_to_the_elite_s_share_ties_included(n_samples, rho):
+    settings = {"n_samples": n_samples, "rho": rho, "beta": 0.3, "max_iter": 1}
+    p0 = np.linspace(0.2, 0.8, 6)
+    found = cross_entropy_minimize(lambda b: int(b.sum()), 6, p0=p0, random_state=5, **settings)
+    drawn = np.random.default_rng(5).random((n_samples, 6)) < p0
+    sizes = drawn.sum(axis=1)
+    threshold = np.quantile(sizes, rho, method="inverted_cdf")
+    elite = drawn[sizes <= threshold]
+    assert found.history[0]["elite_threshold"] == threshold
+    assert found.p == pytest.approx(0.3 * p0 + 0.7 * elite.mean(axis=0), abs=1e-15)
+    if rho == 0.1:
+        assert len(elite) > 5  # ties there are
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_scores_that_differ_by_rounding_tie(sign):
+    noise = np.random.default_rng(0)
+
+    def sizes(pattern):
+        return sign * (7.0 + pattern.sum())
+
+    def noisy(pattern):  # as a solver's values are, that depend on where it started from
+        return sizes(pattern) * (1 + 1e-13 * noise.normal())
+
+    exact, rough = (cross_entropy_minimize(score, 30, random_state=1) for score in (sizes, noisy))
+    screened = cross_entropy_minimize(AsBatch(noisy), 30, batch=True, random_state=1)
+    for found in (rough, screened):
+        assert (found.p == exact.p).all()
+        assert found.iterations == exact.iterations
+    assert screened.screened > 100
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "rho", "elite"), [(100, 0.07, 7), (100, 0.071, 8), (20, 0.01, 1), (9, 1, 9)]
+)
+def test_the_elite_are_the_lowest_share_rounded_up(n_samples, rho, elite):
+    values = np.random.default_rng(0).permutation(n_samples)[None]
+    found = cross_entropy_minimize(scripted(values), 60, n_samples=n_samples, rho=rho, batch=True, max_iter=1)
+    assert found.history[0]["elite_threshold"] == elite - 1
+
+
+class Mirrored(np.random.Generator):
+    """Draws as seen in a mirror, for some coordinates. Of U on [0, 1) it makes 1 - U, which is exact."""
+
+    def __new__(cls, seed, flipped):
+        made = super().__new__(cls, np.random.PCG64(seed))
+        made.flipped = flipped
+        return made
+
+    def __init__(self, seed, flipped):
+        super().__init__(np.random.PCG64(seed))
+        self.flipped = flipped
+
+    def random(self, size):
+        drawn = super().random(size)
+        return np.where(self.flipped, 1 - drawn, drawn)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_coordinate_s_meaning_may_be_turned_around(seed):
+    score, flipped = rugged(20, seed), np.random.default_rng(seed).random(20) < 0.5
+    p0 = np.random.default_rng(seed + 1).uniform(0.2, 0.8, 20)
+    seen, mirrored = Recorder(score), Recorder(lambda pattern: score(pattern ^ flipped))
+    plain = cross_entropy_minimize(seen, 20, p0=p0, random_state=np.random.Generator(np.random.PCG64(seed)))
+    turned = cross_entropy_minimize(
+        mirrored, 20, p0=np.where(flipped, 1 - p0, p0), random_state=Mirrored(seed, flipped)
+    )
+    assert (np.array(seen.asked) == np.array(mirrored.asked) ^ flipped).all()
+    assert course(plain, "best", "elite_threshold", *COUNTS) == course(
+        turned, "best", "elite_threshold", *COUNTS
+    )
+    assert (turned.pattern == plain.pattern ^ flipped).all()
+    assert turned.p == pytest.approx(np.where(flipped, 1 - plain.p, plain.p), abs=1e-12)
+    assert plain.iterations > 5
+
+
+@pytest.mark.parametrize(
+    "transformation", [lambda v: 3.0 * v - 1e6, lambda v: v**3, lambda v: np.exp(v / 500)]
+)
+def test_only_the_ranks_of_scores_matter(transformation):
+    numbers = 2 ** np.arange(12)
+    order = np.random.default_rng(0).permutation(4096)
+
+    def rank(pattern):  # a score without ties, and with some sense in its leading bits
+        code = int(numbers[pattern].sum())
+        return float(4096 * bin(code ^ 0b101101110010).count("1") + order[code])
+
+    plain = Recorder(rank)
+    other = Recorder(lambda pattern: transformation(rank(pattern)))
+    one, two = (cross_entropy_minimize(score, 12, random_state=3) for score in (plain, other))
+    assert plain.asked == other.asked
+    assert (one.p == two.p).all()
+    assert two.value == transformation(one.value)
+    assert (one.iterations, one.reason) == (two.iterations, two.reason)
+
+
+# -- seeds and workers -----------------------------------------------------------------------
+
+
+def troubled_and_shorter():
+    """A score and what improves it; within a function, so that no worker has to import this file."""
+
+    def troubled(pattern):  # of 30 bits, the first 20 should be three; and fails now and then
+        if pattern[:3].all():
+            raise ZeroDivisionError
+        return nan if pattern[3:7].all() else abs(pattern[:20].sum() - 3.0) + 0.01 * pattern[20:].sum()
+
+    def shorter(pattern, value):  # the last five bits are better not there
+        other = pattern.copy()
+        other[25:] = False
+        return other, value - 0.01 * pattern[25:].sum()
+
+    return troubled, shorter
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_one_worker_is_as_good_as_two(backend):
+    troubled, shorter = troubled_and_shorter()
+    settings = {"n_samples": 40, "max_iter": 8, "restarts": 1, "random_state": 4}
+    options = {"improve": shorter, "errors": (ZeroDivisionError,), **settings}
+    one = cross_entropy_minimize(troubled, 30, **options)
+    with parallel_config(backend=backend):
+        two = cross_entropy_minimize(troubled, 30, n_jobs=2, **options)
+    assert (one.pattern == two.pattern).all()
+    assert (one.p == two.p).all()
+    assert course(one, *COURSE, *COUNTS) == course(two, *COURSE, *COUNTS)
+    assert one.failures == two.failures
+    assert sum(one.failures.values()) > 5
+
+
+def test_the_seed_decides():
+    score = rugged(30, 0)
+    same = [cross_entropy_minimize(score, 30, random_state=1) for _ in range(2)]
+    other = cross_entropy_minimize(score, 30, random_state=2)
+    assert course(same[0]) == course(same[1])
+    assert course(same[0]) != course(other)
+
+
+# -- the cache -------------------------------------------------------------------------------
+
+
+def test_no_pattern_is_scored_twice_and_the_counts_are_right():
+    seen = Recorder(rugged(12, 1))
+    found = cross_entropy_minimize(seen, 12, restarts=2, incumbents=np.eye(12, dtype=int)[[0, 1, 0]])
+    assert len(seen.asked) == len(set(seen.asked)) == found.evaluations
+    assert found.evaluations + found.cache_hits == 100 * found.iterations + 3
+    assert sum(r["evaluations"] for r in found.history) == found.evaluations - 2
+    assert sum(r["cache_hits"] for r in found.history) == found.cache_hits - 1
+    assert found.cache_hits > 100
+
+
+@pytest.mark.parametrize("cache_size", [0, 30])
+def test_a_small_cache_costs_evaluations_and_nothing_else(cache_size):
+    score = rugged(14, 2)
+    small = cross_entropy_minimize(score, 14, cache_size=cache_size, max_iter=8)
+    large = cross_entropy_minimize(score, 14, max_iter=8)
+    assert course(small) == course(large)
+    assert small.evaluations > large.evaluations
+    assert small.evaluations + small.cache_hits == large.evaluations + large.cache_hits
+
+
+class Dictated(np.random.Generator):
+    """Draws, where p is about a half, the patterns it was made with: one array of patterns at a time."""
+
+    def __init__(self, *drawn):
+        super().__init__(np.random.PCG64(0))
+        self.drawn = iter(drawn)
+
+    def __new__(cls, *drawn):
+        return super().__new__(cls, np.random.PCG64(0))
+
+    def random(self, size):
+        return np.where(next(self.drawn), 0.0, 0.9).reshape(size)
+
+
+def test_the_cache_forgets_the_longest_unused():
+    a, b, c, d, e = np.array(list(product((0, 1), repeat=3)))[:5]
+    seen = Recorder(lambda pattern: float(pattern.sum()))
+    draws = Dictated([a, b], [a, c], [a, d], [b, a], [e, a])
+    cross_entropy_minimize(seen, 3, n_samples=2, cache_size=3, max_iter=5, beta=0.9, random_state=draws)
+    assert seen.asked == [tuple(map(bool, p)) for p in (a, b, c, d, b, e)]
+
+
+def test_patterns_are_safe_from_the_score():
+    def vandal(pattern):
+        pattern[:] = True
+        return 0.0
+
+    with pytest.raises(ValueError, match="read-only"):
+        cross_entropy_minimize(vandal, 5)
+
+
+# -- failures --------------------------------------------------------------------------------
+
+
+def test_failures_are_counted_and_never_win():
+    good, _ = separable(16, 3)
+
+    def score(pattern):
+        if pattern[0]:
+            return -inf
+        if pattern[1] and pattern[2]:
+            raise np.linalg.LinAlgError
+        return (
+            nan
+            if pattern[3] and pattern[4] and pattern[5]
+            else inf
+            if not pattern[6:].any()
+            else good(pattern)
+        )
+
+    seen = Recorder(score)
+    found = cross_entropy_minimize(seen, 16, errors=(np.linalg.LinAlgError,), patience=10)
+    asked = np.array(seen.asked)
+    raised = ~asked[:, 0] & asked[:, 1] & asked[:, 2]
+    assert found.failures["a score of -inf"] == asked[:, 0].sum()
+    assert found.failures["LinAlgError"] == raised.sum()
+    assert sum(found.failures.values()) == sum(r["failures"] for r in found.history)
+    assert found.failures["a score of nan"] > 0
+    allowed = [p for p in map(np.array, product((False, True), repeat=16)) if not p[0] and p[6:].any()]
+    best = min(good(p) for p in allowed if not (p[1] and p[2]) and not (p[3] and p[4] and p[5]))
+    assert found.value == best
+
+
+def test_other_exceptions_pass():
+    with pytest.raises(ZeroDivisionError):
+        cross_entropy_minimize(lambda pattern: 1 / 0, 5, errors=(KeyError,))
+    with pytest.raises(TypeError, match="score must return a number, not None"):
+        cross_entropy_minimize(lambda pattern: None, 5)
+
+
+def test_where_nothing_has_a_score_that_is_said():
+    found = cross_entropy_minimize(lambda pattern: nan, 30, patience=2, p0=0.4)
+    assert found.status is Status.FAILED
+    assert found.pattern is None
+    assert np.isnan(found.value)
+    assert found.failures == {"a score of nan": found.evaluations}
+    assert "nan" in found.reason
+    assert (found.p == 0.4).all()
+
+
+def test_with_fewer_scores_than_elite_places_those_that_have_one_are_the_elite():
+    values = np.full((1, 40), nan)
+    values[0, [3, 30]] = 5.0, 7.0
+    found = cross_entropy_minimize(scripted(values), 20, n_samples=40, batch=True, max_iter=1, beta=0.0)
+    drawn = np.random.default_rng(0).random((40, 20)) < 0.5
+    assert found.history[0]["elite_threshold"] == 7.0
+    assert (found.p == drawn[[3, 30]].mean(axis=0)).all()
+
+
+# -- incumbents ------------------------------------------------------------------------------
+
+
+def test_incumbents_come_first_and_are_never_lost():
+    score, optimum = separable(100, 0)
+    seen = Recorder(score)
+    found = cross_entropy_minimize(seen, 100, n_samples=20, max_iter=3, incumbents=[~optimum, optimum])
+    assert seen.asked[:2] == [tuple((~optimum).tolist()), tuple(optimum.tolist())]
+    assert (found.pattern == optimum).all()
+    assert found.value == score(optimum)
+
+
+def test_an_incumbent_below_the_threshold_is_elite_and_one_above_is_not():
+    score, optimum = separable(50, 1)
+    settings = {"n_samples": 20, "max_iter": 1, "beta": 0.0}
+    alone = cross_entropy_minimize(score, 50, **settings)
+    beside = cross_entropy_minimize(score, 50, incumbents=[optimum, ~optimum], **settings)
+    assert beside.p == pytest.approx((2 * alone.p + optimum) / 3, abs=1e-15)
+    assert beside.history[0]["elite_threshold"] == alone.history[0]["elite_threshold"]
+
+
+def test_fixed_coordinates_stay_unless_an_incumbent_moves_them():
+    score = rugged(20, 0)
+    p0 = np.where(np.arange(20) < 5, 0.0, np.where(np.arange(20) < 8, 1.0, 0.5))
+    seen = Recorder(score)
+    cross_entropy_minimize(seen, 20, p0=p0)
+    asked = np.array(seen.asked)
+    assert not asked[:, :5].any()
+    assert asked[:, 5:8].all()
+    best = cross_entropy_minimize(score, 20, restarts=3).pattern
+    assert best[:5].any()
+    freed = cross_entropy_minimize(score, 20, p0=p0, incumbents=[best])
+    assert (freed.p[:5] > 0).tolist() == best[:5].tolist()
+
+
+# -- improvement -----------------------------------------------------------------------------
+
+
+def pruning(mask, score):
+    """Leaves only what is in the mask."""
+    return lambda pattern, value: (pattern & mask, score(pattern & mask))
+
+
+def test_an_improved_pattern_takes_the_place_of_the_first():
+    mask = np.arange(20) < 8
+    target = np.isin(np.arange(20), [1, 4, 5])
+
+    def score(pattern):
+        return 3.0 * (pattern ^ target)[mask].sum() + pattern[~mask].sum()
+
+    seen = Recorder(score)
+    once = cross_entropy_minimize(seen, 20, improve=pruning(mask, score), beta=0.0, max_iter=1)
+    drawn = np.random.default_rng(0).random((100, 20)) < 0.5
+    values = np.array([score(pattern & mask) for pattern in drawn])
+    threshold = np.sort(values)[9]
+    assert once.history[0]["elite_threshold"] == threshold
+    assert (once.p == (drawn & mask)[values <= threshold].mean(axis=0)).all()
+    seen.asked.clear()
+    found = cross_entropy_minimize(seen, 20, improve=pruning(mask, score), beta=0.0)
+    assert (found.pattern == target).all()
+    assert found.value == 0.0
+    # In the cache as well: after the first iteration all patterns drawn are within the mask, and every
+    # such pattern that the first iteration's pruning had met was not scored again.
+    first = {tuple((np.array(pattern) & mask).tolist()) for pattern in seen.asked[:100]}
+    assert len(first) > 50
+    assert not first & set(seen.asked[100:])
+    assert found.evaluations == len(seen.asked) == len(set(seen.asked))
+
+
+def test_improved_incumbents_stand_in_their_better_form():
+    score, optimum = separable(50, 1)
+    settings = {"n_samples": 20, "max_iter": 1, "beta": 0.0}
+
+    def improve(pattern, value):
+        return (optimum, score(optimum)) if not pattern.any() else None
+
+    alone = cross_entropy_minimize(score, 50, **settings)
+    found = cross_entropy_minimize(score, 50, incumbents=[np.zeros(50)], improve=improve, **settings)
+    assert found.p == pytest.approx((2 * alone.p + optimum) / 3, abs=1e-15)
+    assert (found.pattern == optimum).all()
+
+
+def test_ranked_as_drawn_the_elite_alone_are_improved():
+    n, keep = 12, np.arange(12) < 6
+    improved = []
+
+    def score(pattern):
+        return float(pattern[~keep].sum()) - 0.01 * pattern[keep] @ np.arange(6)
+
+    def improve(pattern, value):
+        improved.append((tuple(pattern.tolist()), value))
+        return pattern & keep, score(pattern & keep)
+
+    drawn = Recorder(score)
+    found = cross_entropy_minimize(drawn, n, improve=improve, rank="drawn", max_iter=1, beta=0.0)
+    values = sorted(score(np.array(pattern)) for pattern in drawn.asked)
+    assert len(set(improved)) == len(improved) < 30
+    assert {value for _, value in improved} == {v for v in values if v <= values[9] + 1e-9}
+    # p is the mean of what the elite became, and the best of that is the answer.
+    assert found.p[~keep].max() == 0
+    assert found.value == min(score(np.array(pattern) & keep) for pattern, _ in improved)
+
+
+def test_ranked_as_drawn_incumbents_stand_in_their_better_form():
+    n, keep = 12, np.arange(12) < 6
+
+    def score(pattern):
+        return 1.0 + pattern[~keep].sum() + np.abs(pattern[keep] - 1.0).sum()
+
+    found = cross_entropy_minimize(
+        score,
+        n,
+        improve=pruning(keep, score),
+        rank="drawn",
+        incumbents=np.ones((1, n)),
+        p0=0.02,
+        max_iter=1,
+        beta=0.0,
+    )
+    assert found.value == 1.0
+    assert (found.pattern == keep).all()
+    assert found.p[keep].min() > 0.05  # the incumbent is among the elite
+
+
+@pytest.mark.parametrize("worse", [lambda v: v + 1.0, lambda v: nan, lambda v: -inf])
+def test_what_is_no_improvement_is_left_alone(worse):
+    score = rugged(15, 0)
+    plain = cross_entropy_minimize(score, 15)
+    found = cross_entropy_minimize(score, 15, improve=lambda b, v: (~b, worse(v)))
+    assert course(found, *COURSE, *COUNTS) == course(plain, *COURSE, *COUNTS)
+
+
+def test_a_failed_improvement_leaves_the_score():
+    def improve(pattern, value):
+        raise RuntimeError
+
+    score = rugged(15, 0)
+    found = cross_entropy_minimize(score, 15, improve=improve, errors=(RuntimeError,))
+    assert course(found) == course(cross_entropy_minimize(score, 15))
+    assert found.failures == {"improve: RuntimeError": found.evaluations}
+    with pytest.raises(ValueError, match="improve must return a pattern of shape"):
+        cross_entropy_minimize(score, 15, improve=lambda b, v: (b[:3], v))
+
+
+# -- batches and screening -------------------------------------------------------------------
+
+
+@given(
+    st.integers(0, 10_000), st.sampled_from([None, "improved", "drawn"]), st.sampled_from([0.05, 0.1, 0.3])
+)
+@settings(max_examples=16)
+def test_screening_changes_nothing_but_the_evaluations(seed, rank, rho):
+    n = 14 + seed % 10
+    raw, mask = rugged(n, seed, digits=0 if seed % 2 else None), np.arange(n) < 10
+
+    def score(pattern):
+        return raw(pattern & mask) + pattern[~mask].sum()
+
+    improve = pruning(mask, score) if rank else None
+    # What screens must know what `improve` would make of a pattern, where that decides.
+    bound = (lambda pattern: score(pattern & mask)) if rank == "improved" else score
+
+    def screened(patterns, threshold, wanted):
+        values = np.array([score(p) for p in patterns])
+        if len(values) >= wanted:
+            threshold = min(threshold, np.sort(values)[wanted - 1])
+        return np.where([bound(p) <= threshold for p in patterns], values, inf)
+
+    options = {
+        "improve": improve,
+        "rank": rank or "improved",
+        "rho": rho,
+        "restarts": 1,
+        "incumbents": np.eye(n)[:2],
+        "random_state": seed,
+    }
+    plain = cross_entropy_minimize(score, n, **options)
+    whole = cross_entropy_minimize(AsBatch(score, screens=False), n, batch=True, **options)
+    spared = cross_entropy_minimize(screened, n, batch=True, **options)
+    assert course(plain, *COURSE, *COUNTS) == course(whole, *COURSE, *COUNTS)
+    assert course(plain) == course(spared)
+    assert (plain.p == spared.p).all()
+    assert (plain.pattern == spared.pattern).all()
+    assert plain.reason == spared.reason
+    assert spared.evaluations < plain.evaluations
+    assert spared.screened > 0
+    assert spared.failures == {}
+
+
+def test_the_threshold_is_the_last_iteration_s_until_it_proves_too_low():
+    values = [[9, 8, 7, 6], [1, 1, inf, inf], [inf, inf, inf, 5], [2, 3, nan], [inf, 5, 6, inf], [inf, 6]]
+    asked = []
+    rows = iter(values)
+
+    def score(patterns, threshold, wanted):
+        asked.append((len(patterns), threshold))
+        return np.array(next(rows), dtype=float)
+
+    found = cross_entropy_minimize(score, 60, n_samples=4, rho=0.5, batch=True, max_iter=4)
+    # The third iteration hoped for two scores up to 1, and has one score in all, 5: anything may be elite.
+    # The fourth hoped for two up to 3, and has two up to 6.
+    assert [number for number, _ in asked] == [4, 4, 4, 3, 4, 2]
+    thresholds = [threshold for _, threshold in asked]
+    assert thresholds == pytest.approx([inf, 7.0, 1.0, inf, 3.0, 6.0], rel=2e-9)
+    assert thresholds[1] > 7.0  # what ties with it is not to be screened
+    assert thresholds[5] > 6.0
+    assert course(found, "elite_threshold") == [(7.0,), (1.0,), (3.0,), (6.0,)]
+    counts = course(found, "evaluations", "screened", "failures")
+    assert counts == [(4, 0, 0), (2, 2, 0), (4, 0, 1), (3, 1, 0)]
+
+
+def test_scores_known_from_an_earlier_run_lower_the_threshold():
+    score = AsBatch(rugged(9, 0))
+    found = cross_entropy_minimize(score, 9, batch=True, restarts=1)
+    again = next(record for record in found.history if record["restart"] == 1)
+    assert again["evaluations"] + again["screened"] > 10
+    assert [number for number, threshold in enumerate(score.thresholds) if threshold == inf] == [0]
+    assert course(found) == course(cross_entropy_minimize(score.score, 9, restarts=1))
+
+
+def test_a_batch_that_fails_is_a_failure_of_each_of_its_patterns():
+    score = AsBatch(rugged(30, 0))
+
+    def sometimes(patterns, threshold, wanted):
+        if len(score.thresholds) == 2:
+            score.thresholds.append(nan)
+            raise RuntimeError
+        return score(patterns, threshold, wanted)
+
+    found = cross_entropy_minimize(sometimes, 30, batch=True, errors=(RuntimeError,), max_iter=6)
+    assert found.failures["RuntimeError"] > 50
+    assert found.iterations == 6
+    with pytest.raises(ValueError, match="score must return 100 scores for as many patterns"):
+        cross_entropy_minimize(lambda patterns, threshold, wanted: np.zeros(3), 30, batch=True)
+
+
+# -- how it ends -----------------------------------------------------------------------------
+
+
+def test_patience_waits_for_the_best_and_for_the_threshold():
+    flat = np.full(4, 9.0)
+    falling = [np.r_[1.0, np.full(3, 20.0 - t)] for t in range(6)]  # the best stays, the threshold falls
+    rising = [np.r_[0.5, np.full(3, 30.0)]]  # the other way round
+    rows = [*falling, *rising, *[np.r_[0.5, np.full(3, 15.0)]] * 9]
+    found = cross_entropy_minimize(
+        scripted(rows), 60, n_samples=4, rho=0.5, batch=True, patience=3, random_state=0
+    )
+    assert found.iterations == 7 + 3
+    assert found.status is Status.CONVERGED
+    assert "3 iterations in a row lowered neither" in found.reason
+    found = cross_entropy_minimize(scripted([flat] * 9), 60, n_samples=4, batch=True, patience=5)
+    assert found.iterations == 1 + 5
+    rounding = [flat * (1 - 1e-14 * t) for t in range(9)]
+    found = cross_entropy_minimize(scripted(rounding), 60, n_samples=4, batch=True, patience=5)
+    assert found.iterations == 1 + 5
+    assert found.value == rounding[5][0]
+
+
+def test_an_iteration_that_draws_nothing_new_is_the_last():
+    found = cross_entropy_minimize(lambda pattern: 0.0, 3, n_samples=200, patience=50)
+    assert found.reason == "an iteration drew no new pattern"
+    assert found.evaluations == 8
+    assert found.iterations == 2
+    # A pattern that was met as the improvement of another is new when it is drawn itself, and only then.
+    draws = Dictated([[1, 1, 1]], [[0, 1, 1]], [[0, 1, 1]], [[0, 0, 0]])
+    found = cross_entropy_minimize(
+        lambda pattern: float(pattern.sum()),
+        3,
+        n_samples=1,
+        beta=0.9,
+        improve=lambda pattern, value: ([0, 1, 1], 2.0) if value == 3 else None,
+        random_state=draws,
+    )
+    assert found.reason == "an iteration drew no new pattern"
+    assert (found.iterations, found.evaluations, found.cache_hits) == (3, 1, 2)
+
+
+def test_probabilities_at_their_ends_are_the_end():
+    score, optimum = separable(10, 0)
+    found = cross_entropy_minimize(score, 10, p0=np.where(optimum, 0.9, 0.1), rho=0.01, beta=0.0)
+    assert "every probability" in found.reason
+    assert (np.minimum(found.p, 1 - found.p) <= 1e-3).all()
+    assert found.status is Status.CONVERGED
+    fixed = cross_entropy_minimize(score, 10, p0=optimum)
+    assert (fixed.iterations, fixed.evaluations) == (1, 1)
+
+
+def test_the_iteration_limit_is_said():
+    found = cross_entropy_minimize(rugged(40, 0), 40, max_iter=3)
+    assert (found.status, found.iterations) == (Status.ITERATION_LIMIT, 3)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_time_limit_keeps_the_best(monkeypatch):
+    """By a clock that goes 2 ms with every score."""
+    hand = [0.0]
+    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: hand[0]))
+
+    def slow(number):
+        hand[0] += 0.002
+
+    score = rugged(40, 0)
+    for n_jobs in (None, 2):
+        seen = Recorder(score, slow)
+        with parallel_config(backend="threading"):
+            found = cross_entropy_minimize(seen, 40, n_samples=50, time_limit=0.25, n_jobs=n_jobs)
+        assert found.status is Status.TIME_LIMIT
+        # By many hands a round of 50 is begun as a whole.
+        assert 0.25 <= found.seconds <= 0.251 + (0.0 if n_jobs is None else 0.1)
+        assert found.value == score(found.pattern)
+        if n_jobs is None:
+            assert found.value == min(score(np.array(pattern)) for pattern in seen.asked)
+            assert len(seen.asked) == found.evaluations
+    least_time = cross_entropy_minimize(Recorder(score, slow), 40, time_limit=1e-9)
+    assert (least_time.evaluations, least_time.iterations) == (1, 0)
+    assert least_time.value == score(least_time.pattern)
+    monkeypatch.undo()
+    batch = AsBatch(score)
+    whole = cross_entropy_minimize(batch, 40, batch=True, time_limit=1e-9)
+    assert (whole.evaluations, whole.iterations, whole.status) == (100, 1, Status.TIME_LIMIT)
+
+
+@pytest.mark.parametrize("when", [1, 2, 30, 160])
+def test_ctrl_c_keeps_the_best(when):
+    def interrupt(number):
+        if number == when:
+            raise KeyboardInterrupt
+
+    score = rugged(40, 1)
+    seen = Recorder(score, interrupt)
+    if when == 1:
+        with pytest.raises(KeyboardInterrupt):
+            cross_entropy_minimize(seen, 40)
+        return
+    found = cross_entropy_minimize(seen, 40)
+    assert found.status is Status.INTERRUPTED
+    assert found.value == min(score(np.array(pattern)) for pattern in seen.asked[:-1])
+    assert found.value == score(found.pattern)
+    assert found.iterations == (when - 1) // 100
+
+
+def test_restarts_keep_the_best_of_all():
+    score = rugged(40, 3)
+    settings = {"n_samples": 30, "patience": 2}
+    found = cross_entropy_minimize(score, 40, restarts=5, **settings)
+    alone = cross_entropy_minimize(score, 40, **settings)
+    starts = [record for record in found.history if record["iteration"] == 1]
+    assert [record["restart"] for record in starts] == [0, 1, 2, 3, 4, 5]
+    assert found.restarts == 5
+    assert found.value < alone.value
+    assert course(found)[: alone.iterations] == course(alone)
+    bests = [record["best"] for record in found.history]
+    assert (np.diff(bests) <= 0).all()
+    winner = found.history[bests.index(found.value)]["restart"]
+    last = [record for record in found.history if record["restart"] == winner][-1]
+    assert found.p.mean() == pytest.approx(last["mean_p"], abs=1e-15)
+
+
+def test_the_history_is_told_as_it_happens():
+    told = []
+    found = cross_entropy_minimize(rugged(20, 0), 20, progress=told.append)
+    assert tuple(told) == found.history
+    assert set(told[0]) == {*COURSE, *COUNTS, "seconds"}
+    p = found.p[(found.p > 0) & (found.p < 1)]
+    entropy = -(p * np.log(p) + (1 - p) * np.log(1 - p)).sum() / 20
+    assert told[-1]["entropy"] == pytest.approx(entropy)
+    assert told[0]["entropy"] <= np.log(2)
+    assert (np.diff([record["seconds"] for record in told]) >= 0).all()
+
+
+# -- nonsense --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n": 0}, "n must be an integer of at least 1, not 0"),
+        ({"n": 2.5}, "n must be an integer"),
+        ({"score": 3}, "score must be callable, not 3"),
+        ({"improve": 3}, "improve must be callable"),
+        ({"p0": 1.5}, "p0 must be between 0 and 1"),
+        ({"p0": [0.5, nan, 0.5, 0.5]}, "p0 must be between 0 and 1"),
+        ({"p0": np.zeros(3)}, r"p0 must be a number or of shape \(4,\); its shape is \(3,\)"),
+        ({"n_samples": 0}, "n_samples must be an integer of at least 1"),
+        ({"rho": 0.0}, "rho must be over 0 and at most 1, not 0.0"),
+        ({"rho": 1.1}, "rho must be"),
+        ({"rho": "a"}, "rho must be a number, not 'a'"),
+        ({"beta": 1.0}, "beta must be at least 0 and under 1"),
+        ({"beta": nan}, "beta must be"),
+        ({"patience": 0}, "patience must be an integer of at least 1"),
+        ({"max_iter": 0}, "max_iter must be an integer of at least 1"),
+        ({"tol": 0.5}, "tol must be at least 0 and under 0.5"),
+        ({"restarts": -1}, "restarts must be an integer of at least 0"),
+        ({"cache_size": -1}, "cache_size must be an integer of at least 0"),
+        ({"time_limit": 0.0}, "time_limit must be positive, or None"),
+        ({"incumbents": [[0, 1]]}, r"incumbents must have shape \(r, 4\)"),
+        ({"incumbents": [0, 1, 0, 1]}, "incumbents must have shape"),
+        ({"incumbents": [[0, 1, 2, 0]]}, "incumbents must hold zeros and ones only"),
+        ({"errors": ValueError}, "errors must be a tuple of exception classes"),
+        ({"errors": (KeyboardInterrupt,)}, "errors must be a tuple of exception classes"),
+        ({"batch": True, "n_jobs": 2}, "n_jobs must be None with batch=True, not 2"),
+    ],
+)
+def test_nonsense_is_refused(change, message):
+    arguments = {"score": lambda pattern: 0.0, "n": 4, **change}
+    with pytest.raises(ValueError, match=message):
+        cross_entropy_minimize(**arguments)
+
+
+def test_the_example_is_true():
+    results = doctest.testmod(cross_entropy)
+    assert results.attempted >= 5
+    assert results.failed == 0

@@ -1,0 +1,643 @@
+"""The search for the L0 machine's pattern: never under the optimum, the same with screening, never killed."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, replace
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+from helpers.l0 import degenerate, late, problem, scipy_value
+
+from formulations import l0_svm, svm
+from formulations.l0 import as_l0_data
+from formulations.recovery import best_intercept
+from formulations.samples import two_blobs
+from formulations.solution import Status
+from polyopt.certificates import Claim
+from polyopt.certificates.l0 import certify_l0, cut_of, score_bound
+from polyopt.certificates.one_norm import certify_one_norm
+from polyopt.datasets import load
+from polyopt.outer.cross_entropy.patterns import with_ties
+from polyopt.outer.l0 import search as search_module
+from polyopt.outer.l0.flips import descend_by_flips
+from polyopt.outer.l0.scores import PatternScorer, Work
+from polyopt.outer.l0.search import round_relaxation, solve_l0
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.l0.lp import CutPool, PatternLP
+from polyopt.solvers.one_norm import solve_one_norm, solve_relaxation
+
+COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")
+DEGENERATE = ["duplicates", "lonely", "zero kernel", "weightless"]
+
+
+def small(kind, seed):
+    """A problem of 8 centres, all of whose patterns can be tried."""
+    rng = np.random.default_rng(seed)
+    if kind == "square":  # asymmetric, indefinite
+        return as_l0_data(rng.normal(size=(8, 8)), rng.permutation(np.resize([1.0, -1.0], 8)), 2.0)
+    K, y = rng.normal(size=(12, 8)), np.resize([1.0, -1.0, 1.0], 12)
+    if kind == "ties":
+        K = K.round()
+        K[:, 1], K[:, 2] = K[:, 0], 0.0
+        return as_l0_data(K, y, 2.0, centres=rng.choice([-1.0, 1.0], 8))
+    return as_l0_data(K, y, 2.0, rng.uniform(0.2, 3.0, 12), rng.choice([-1.0, 1.0], 8))
+
+
+def model_of(data):
+    return PatternLP(data.K, data.y, data.C, data.weights, data.centres)
+
+
+@cache
+def all_losses(kind, seed, C):
+    """L(σ) of every pattern σ, as a dictionary."""
+    model = model_of(replace(small(kind, seed), C=C))
+    return {sigma: model.solve(sigma).value for sigma in product((False, True), repeat=8)}
+
+
+def all_scores(kind, seed, C):
+    return {sigma: sum(sigma) + C * loss for sigma, loss in all_losses(kind, seed, C).items()}
+
+
+def certified(data, solution):
+    return certify_l0(
+        data.K,
+        data.y,
+        data.C,
+        alpha=solution["alpha"],
+        b=float(solution["b"]),
+        weights=data.weights,
+        centres=data.centres,
+        u=solution["margin"],
+        v=solution["relaxation"],
+    )
+
+
+def is_sound(data, solution):
+    """Whether the point is what the solution says of it, and the bound is one."""
+    alpha, b = solution["alpha"], float(solution["b"])
+    certificate = certified(data, solution)
+    assert certificate.claim in (Claim.OPTIMAL, Claim.SUBOPTIMAL_BY)
+    assert solution.objective == pytest.approx(data.score(alpha, b), rel=1e-12)
+    assert solution.objective == pytest.approx(certificate.primal_value, rel=1e-12)
+    assert (solution["sigma"] == (alpha > 0)).all()
+    assert solution.bound <= solution.objective * (1 + 1e-9)
+    assert solution.bound == pytest.approx(certificate.dual_value, rel=1e-9, abs=1e-12)
+    return True
+
+
+def course(solution):
+    return [tuple(record[column] for column in COURSE) for record in solution.history]
+
+
+# -- against all patterns ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["square", "rectangular", "ties"])
+@pytest.mark.parametrize("C", [0.3, 1.0, 10.0])
+def test_no_score_is_under_the_optimum_and_no_bound_over_it(kind, C):
+    found = 0
+    for seed in range(4):
+        data = replace(small(kind, seed), C=C)
+        optimum = min(all_scores(kind, seed, C).values())
+        solution, search = solve_l0(data, n_init=3, n_samples=30, seed=seed)
+        assert solution.objective >= optimum * (1 - 1e-9)
+        assert solution.bound <= optimum * (1 + 1e-9)
+        assert search.relaxed == pytest.approx(solution.bound, rel=1e-12)
+        assert min(search.scores) == pytest.approx(solution.objective, rel=1e-9)
+        assert is_sound(data, solution)
+        rounded = round_relaxation(data)
+        assert rounded.objective >= optimum * (1 - 1e-9)
+        assert is_sound(data, rounded)
+        assert optimum * (1 - 1e-9) <= search.rounded
+        assert solution.objective <= min(search.rounded, data.C * 2 * least_class(data)) * (1 + 1e-9)
+        found += solution.objective <= optimum * (1 + 1e-7)
+    assert found >= 3
+
+
+def least_class(data):
+    return min(data.weights[data.y > 0].sum(), data.weights[data.y < 0].sum())
+
+
+def test_the_integer_program_of_the_formulations_agrees_with_the_patterns():
+    data = small("rectangular", 1)
+    program = l0_svm.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
+    stated = program.solve(mip_rel_gap=1e-9).objective
+    assert min(all_scores("rectangular", 1, 2.0).values()) == pytest.approx(stated)
+
+
+# -- screening changes nothing -------------------------------------------------------------
+
+
+def of_ionosphere(seed, n=40):
+    data = load("ionosphere")
+    rows = np.random.default_rng(seed).permutation(len(data.y))[:n]
+    X, y = data.X[rows], np.where(data.y[rows] > 0, 1.0, -1.0)
+    K = X @ X.T if seed % 2 else np.exp(-0.05 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    return K, y, 1.0, None, None
+
+
+def of_a_name(name, seed):
+    """K, y, C, weights, centres: random, with ties, or real."""
+    if name == "ionosphere":
+        return of_ionosphere(seed)
+    return degenerate(name) if name in DEGENERATE else problem(name, seed, n=30)
+
+
+def assert_same(first, second):
+    (one, of_one), (two, of_two) = first, second
+    assert course(one) == course(two)
+    for name in ("sigma", "alpha", "b", "xi", "margin"):
+        assert np.array_equal(one[name], two[name]), name
+    assert (one.objective, one.bound, one.status) == (two.objective, two.bound, two.status)
+    assert of_one.scores == of_two.scores
+    assert (of_one.moves, of_one.is_local_optimum) == (of_two.moves, of_two.is_local_optimum)
+    for run, other in zip(of_one.runs, of_two.runs, strict=True):
+        assert np.array_equal(run.p, other.p)
+        assert np.array_equal(run.pattern, other.pattern)
+        assert (run.value, run.iterations, run.reason) == (other.value, other.iterations, other.reason)
+
+
+# Two runs: what the first has seen the second draws again.
+@pytest.mark.parametrize("C", [0.3, 1.0, 10.0])
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("indefinite", 0), ("rectangular", 0), ("rbf", 2), *((d, 0) for d in DEGENERATE), ("ionosphere", 0),
+        ("ionosphere", 1),
+    ],
+)  # fmt: skip
+def test_the_search_with_screening_is_the_search_without(name, seed, C):
+    K, y, _, weights, centres = of_a_name(name, seed)
+    data = as_l0_data(K, y, C, weights, centres)
+    settings = {"n_init": 2, "n_samples": 30, "max_iter": 20, "seed": seed}
+    screened, plain = solve_l0(data, **settings), solve_l0(data, screening=False, **settings)
+    assert_same(screened, plain)
+    assert plain[1].work.screened == 0
+    assert screened[1].work.screened > 0
+    assert screened[1].work.programs < plain[1].work.programs
+    assert is_sound(data, screened[0])
+
+
+def test_most_programs_of_a_real_search_are_spared():
+    K, y, _, _, _ = of_ionosphere(0, n=80)
+    data = as_l0_data(K, y, 1.0)
+    with_it, without = (solve_l0(data, screening=screening)[1].work for screening in (True, False))
+    assert with_it.programs < 0.5 * without.programs
+    assert with_it.screened > without.programs / 2
+
+
+@pytest.mark.parametrize(("name", "seed"), [("indefinite", 3), ("duplicates", 0), ("ionosphere", 2)])
+@pytest.mark.parametrize("screening", [True, False])
+def test_the_search_is_the_same_on_one_worker_and_on_two(name, seed, screening):
+    K, y, C, weights, centres = of_a_name(name, seed)
+    data = as_l0_data(K, y, 3.0 * C, weights, centres)
+    settings = {"n_init": 2, "n_samples": 30, "max_iter": 6, "seed": seed, "screening": screening}
+    one, two = solve_l0(data, n_jobs=1, **settings), solve_l0(data, n_jobs=2, **settings)
+    assert_same(one, two)
+    assert one[1].work == two[1].work
+
+
+def test_another_seed_draws_other_patterns_and_the_same_seed_the_same():
+    K, y, _, weights, _ = problem("indefinite", 0, n=30)
+    data = as_l0_data(K, y, 3.0, weights)
+    courses = [course(solve_l0(data, seed=seed, max_iter=3)[0]) for seed in (0, 0, 1)]
+    assert courses[0] == courses[1] != courses[2]
+
+
+def test_runs_are_the_runs_of_a_longer_search():
+    K, y, _, weights, _ = problem("indefinite", 1, n=30)
+    data = as_l0_data(K, y, 3.0, weights)
+    settings = {"n_samples": 30, "seed": 5}
+    short, long = solve_l0(data, n_init=1, **settings), solve_l0(data, n_init=3, **settings)
+    assert course(short[0]) == [record for record in course(long[0]) if record[0] == 0.0]
+    assert long[1].scores[0] == short[1].scores[0]
+    assert long[0].objective <= short[0].objective
+
+
+@pytest.mark.parametrize("rank", ["drawn", "improved"])
+@pytest.mark.parametrize("flips", [True, False])
+def test_flips_only_help_and_both_ranks_are_sound(rank, flips):
+    K, y, _, weights, _ = problem("indefinite", 2, n=30)
+    data = as_l0_data(K, y, 3.0, weights)
+    solution, search = solve_l0(data, rank=rank, flips=flips, n_samples=30)
+    assert is_sound(data, solution)
+    assert search.is_local_optimum is flips
+    assert search.scores[0] <= search.runs[0].value * (1 + 1e-9)
+    assert rank == "drawn" or search.work.screened == 0
+
+
+# -- what is ruled out is over the ceiling -------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "indefinite", "rectangular", "duplicates"])
+@pytest.mark.parametrize("C", [0.3, 1.0, 10.0])
+def test_every_pattern_ruled_out_is_over_the_ceiling(kernel, C):
+    K, y, _, weights, centres = degenerate(kernel) if kernel in DEGENERATE else problem(kernel, n=30)
+    data = as_l0_data(K, y, C, weights, centres)
+    scorer = PatternScorer(data, screening=True, n_jobs=None, clock=Clock())
+    p, ruled_out, threshold = K.shape[1], 0, np.inf
+    for batch in range(4):
+        drawn = np.unique(late(p, 40, seed=batch).astype(bool), axis=0)
+        truth = np.array([s.sum() + C * scipy_value(K, y, C, data.weights, centres, s) for s in drawn])
+        values = scorer(drawn, threshold, 4)
+        known = np.isfinite(values)
+        assert not np.isnan(values).any()
+        assert values[known] == pytest.approx(truth[known], rel=1e-7, abs=1e-7)
+        ceiling = min(threshold, with_ties(np.sort(truth)[3]))
+        assert (truth[~known] > ceiling * (1 - 1e-9)).all()
+        ruled_out += (~known).sum()
+        for row in np.flatnonzero(known):
+            support, score = scorer.improve(drawn[row], values[row])
+            assert not (support & ~drawn[row]).any()
+            assert score <= values[row] * (1 + 1e-9)
+            loss = scipy_value(K, y, C, data.weights, centres, support)
+            assert score == pytest.approx(support.sum() + C * loss, rel=1e-7, abs=1e-7)
+        threshold = np.sort(truth)[3]
+    assert ruled_out > 0
+    work = scorer.work
+    assert work.screened + work.cut_off >= ruled_out
+    assert scorer.improve(~np.zeros(p, dtype=bool), np.inf) is None
+
+
+def test_a_ruled_out_pattern_gets_its_score_when_it_is_asked_for_again():
+    K, y, _, weights, centres = problem("indefinite", n=30)
+    data = as_l0_data(K, y, 3.0, weights, centres)
+    scorer = PatternScorer(data, screening=True, n_jobs=None, clock=Clock())
+    drawn = np.unique(late(30, 40).astype(bool), axis=0)
+    first = scorer(drawn, np.inf, 4)
+    again = scorer(drawn[~np.isfinite(first)], np.inf, len(drawn))
+    plain = PatternScorer(data, screening=False, n_jobs=None, clock=Clock())(drawn, np.inf, 4)
+    assert (first[np.isfinite(first)] == plain[np.isfinite(first)]).all()
+    assert (again == plain[~np.isfinite(first)]).all()
+
+
+# -- flips ---------------------------------------------------------------------------------
+
+
+def neighbours(at):
+    """One centre off, one on, or one for another."""
+    for i in range(len(at)):
+        other = at.copy()
+        other[i] ^= True
+        yield tuple(other.tolist())
+    for i, j in product(np.flatnonzero(at), np.flatnonzero(~at)):
+        other = at.copy()
+        other[[i, j]] ^= True
+        yield tuple(other.tolist())
+
+
+@pytest.mark.parametrize("kind", ["square", "rectangular", "ties"])
+@pytest.mark.parametrize("C", [0.3, 1.0, 10.0])
+def test_flips_end_at_a_local_optimum_and_never_rise(kind, C):
+    moves = 0
+    for seed in range(4):
+        data = replace(small(kind, seed), C=C)
+        scores = all_scores(kind, seed, C)
+        rng = np.random.default_rng(seed)
+        for start in (np.zeros(8, bool), np.ones(8, bool), rng.random(8) < 0.5):
+            end = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(), work=Work())
+            assert end.is_local_optimum
+            assert not end.interrupted
+            assert end.score == pytest.approx(scores[tuple(end.pattern.tolist())], rel=1e-9)
+            assert end.score <= scores[tuple(start.tolist())] * (1 + 1e-9)
+            assert min(scores[other] for other in neighbours(end.pattern)) >= end.score * (1 - 1e-8)
+            moves += end.moves
+    assert moves > 0 or C < 1
+
+
+def test_flips_do_not_depend_on_what_is_known():
+    K, y, _, weights, _ = problem("indefinite", 4, n=30)
+    data = as_l0_data(K, y, 3.0, weights)
+    start = late(30, 1)[0].astype(bool)
+    ends = []
+    for known in (0, 60):
+        model, pool = model_of(data), CutPool(data)
+        for sigma in late(30, 60, seed=9)[:known]:
+            pool.add(*model.solve(sigma).cut)
+        ends.append(descend_by_flips(model, pool, start, clock=Clock(), work=Work()))
+    fresh, warm = ends
+    assert fresh.moves == warm.moves > 0
+    assert (fresh.pattern == warm.pattern).all()
+    assert fresh.score == warm.score
+    assert (fresh.solution.alpha == warm.solution.alpha).all()
+
+
+def of_thirty():
+    K, y, _, weights, _ = problem("indefinite", 4, n=30)
+    return as_l0_data(K, y, 3.0, weights)
+
+
+def test_flips_that_run_out_of_time_prove_nothing():
+    data = of_thirty()
+    start = np.zeros(30, dtype=bool)
+    end = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(1e-9), work=Work())
+    assert not end.is_local_optimum
+    assert end.score <= data.C * 2 * least_class(data) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.TIME_LIMIT])
+def test_a_neighbour_without_an_answer_is_no_proof(status, monkeypatch):
+    data, solve = of_thirty(), PatternLP.solve
+    start = np.zeros(30, dtype=bool)
+    best = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(), work=Work())
+    assert best.is_local_optimum
+    monkeypatch.setattr(PatternLP, "solve", lambda self, *a, **k: broken(solve(self, *a, **k), status))
+    work = Work()
+    stuck = descend_by_flips(model_of(data), CutPool(data), best.pattern, clock=Clock(), work=work)
+    assert (work.failed if status is Status.FAILED else work.timed_out) > 0
+    assert not stuck.is_local_optimum
+    assert stuck.score == best.score
+
+
+def test_ctrl_c_in_the_flips_keeps_their_best(monkeypatch):
+    data, solve = of_thirty(), PatternLP.solve
+    start = np.zeros(30, dtype=bool)
+    whole = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(), work=Work())
+    assert whole.moves >= 3
+    reached = []
+    for stop in (1, 3, 6, 12):
+        calls = iter(range(10**6))
+
+        def stopped(self, *arguments, stop=stop, calls=calls, **settings):
+            if next(calls) == stop:
+                raise KeyboardInterrupt
+            return solve(self, *arguments, **settings)
+
+        monkeypatch.setattr(PatternLP, "solve", stopped)
+        end = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(), work=Work())
+        assert end.interrupted
+        assert not end.is_local_optimum
+        reached.append((end.moves, end.score))
+    assert [score for _, score in reached] == sorted((score for _, score in reached), reverse=True)
+    assert reached[-1][0] > reached[0][0]
+    assert reached[-1][1] < data.C * 2 * least_class(data)
+
+
+# -- what goes wrong -----------------------------------------------------------------------
+
+
+def broken(found, status):
+    """The answer as HiGHS leaves it when it fails, or when it is stopped at a point far from optimal."""
+    n, p = len(found.u), len(found.alpha)
+    nothing = {"status": status, "u": np.zeros(n), "cut": (0.0, np.zeros(p)), "bound": 0.0}
+    if status is Status.FAILED:
+        return replace(found, **nothing, value=np.inf, alpha=np.full(p, np.nan), b=np.nan)
+    return replace(found, **nothing, value=1e3, alpha=np.zeros(p), b=0.0)
+
+
+@pytest.fixture
+def troubled(monkeypatch):
+    """Makes patterns go wrong, in the search alone: its answer is solved without a limit."""
+    told = {Status.FAILED: 0, Status.TIME_LIMIT: 0}
+
+    def trouble(share, statuses=(Status.FAILED, Status.TIME_LIMIT), method="solve"):
+        original, rng = getattr(PatternLP, method), np.random.default_rng(0)
+
+        def sometimes(self, sigma, *, time_limit=None, **settings):
+            found = original(self, sigma, time_limit=time_limit, **settings)
+            if time_limit is None or rng.random() >= share:
+                return found
+            status = statuses[int(rng.integers(len(statuses)))]
+            told[status] += 1
+            return broken(found, status)
+
+        monkeypatch.setattr(PatternLP, method, sometimes)
+        return told
+
+    return trouble
+
+
+@pytest.mark.parametrize("screening", [True, False])
+@pytest.mark.parametrize("share", [0.2, 0.8])
+def test_failures_kill_no_search_and_are_counted(troubled, share, screening):
+    data = of_thirty()
+    sound = solve_l0(data)[0]
+    told = troubled(share)
+    solution, search = solve_l0(data, screening=screening, n_samples=50, time_limit=1e3)
+    assert (search.work.failed, search.work.timed_out) == (told[Status.FAILED], told[Status.TIME_LIMIT])
+    assert min(told.values()) > 0
+    assert is_sound(data, solution)
+    assert sound.objective * (1 - 1e-9) <= solution.objective
+    assert solution.objective <= data.C * 2 * least_class(data) * (1 + 1e-9)
+    assert share > 0.5 or solution.objective <= 1.1 * sound.objective
+
+
+def test_a_failure_is_scored_as_infinite_and_never_again(troubled):
+    data = of_thirty()
+    told = troubled(1.0)
+    scorer = PatternScorer(data, screening=True, n_jobs=None, clock=Clock(1e3))
+    values = scorer(late(30, 20).astype(bool), np.inf, 5)
+    assert np.isnan(values).all()  # which the method takes for a failure: infinite
+    assert scorer.work.failed + scorer.work.timed_out == sum(told.values()) == 20
+
+
+def test_where_every_program_fails_the_relaxation_is_left(troubled):
+    data = of_thirty()
+    rounded = round_relaxation(data)
+    troubled(1.0, (Status.FAILED,))
+    solution, search = solve_l0(data, n_init=2, time_limit=1e3, flips=False)
+    assert search.runs[0].pattern is None
+    assert search.scores == ()
+    assert np.isnan(search.rounded)
+    assert solution.objective == pytest.approx(rounded.objective)
+    assert solution.status is Status.FAILED
+    assert is_sound(data, solution)
+
+
+def test_programs_of_the_mean_may_fail(troubled):
+    data = of_thirty()
+    sound = solve_l0(data)[0]
+    troubled(0.5, method="prepare")
+    solution, search = solve_l0(data, time_limit=1e3)
+    assert is_sound(data, solution)
+    assert solution.objective <= 1.1 * sound.objective
+    assert search.runs[0].status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("limit", [1e-3, 0.2])
+def test_a_time_limit_keeps_the_best_point(limit):
+    K, y, _, _, _ = of_ionosphere(0, n=150)
+    data = as_l0_data(K, y, 10.0)
+    solution, search = solve_l0(data, time_limit=limit, n_init=50)
+    assert len(search.runs) < 50
+    assert solution.status is Status.TIME_LIMIT
+    assert not search.is_local_optimum or len(search.runs) > 1
+    assert certified(data, solution).claim is Claim.SUBOPTIMAL_BY
+    assert solution.objective == pytest.approx(data.score(solution["alpha"], float(solution["b"])))
+    assert solution.objective <= data.C * 2 * least_class(data) * (1 + 1e-9)
+    assert solution.bound <= solution.objective
+    rounded = round_relaxation(data, time_limit=1e-6)
+    assert rounded.status is Status.TIME_LIMIT
+    assert rounded.objective <= data.C * 2 * least_class(data) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("call", [0, 5, 60])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c_keeps_the_best_point(call, n_jobs, monkeypatch):
+    data, solve, calls = of_thirty(), PatternLP.solve, iter(range(10**6))
+
+    def stopped(self, *arguments, **settings):
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return solve(self, *arguments, **settings)
+
+    monkeypatch.setattr(PatternLP, "solve", stopped)
+    solution, search = solve_l0(data, screening=False, n_jobs=n_jobs)
+    assert solution.status is Status.INTERRUPTED
+    assert is_sound(data, solution)
+    assert not search.is_local_optimum
+    assert solution.objective <= round_relaxation(data).objective * (1 + 1e-9)
+
+
+def test_ctrl_c_in_the_flips_keeps_the_search(monkeypatch):
+    data = of_thirty()
+    whole, of_whole = solve_l0(data)
+
+    def stopped(model, pool, pattern, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search_module, "descend_by_flips", stopped)
+    solution, search = solve_l0(data, n_init=2)
+    assert solution.status is Status.INTERRUPTED
+    assert len(search.runs) == 1
+    assert solution.objective == pytest.approx(of_whole.runs[0].value)
+    assert course(solution) == course(whole)
+    assert is_sound(data, solution)
+
+
+def test_ctrl_c_within_a_descent_ends_the_search(monkeypatch):
+    data = of_thirty()
+    _, of_whole = solve_l0(data)
+    flips = search_module.descend_by_flips
+
+    def interrupted(*arguments, **settings):
+        return replace(flips(*arguments, **settings), interrupted=True)
+
+    monkeypatch.setattr(search_module, "descend_by_flips", interrupted)
+    solution, search = solve_l0(data, n_init=3)
+    assert solution.status is Status.INTERRUPTED
+    assert len(search.runs) == len(search.scores) == 1
+    assert solution.objective == pytest.approx(of_whole.scores[0])
+
+
+def test_ctrl_c_in_the_relaxation_has_nothing_to_keep(monkeypatch):
+    def stopped(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search_module, "solve_relaxation", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        solve_l0(of_thirty())
+
+
+def test_an_error_in_progress_is_not_swallowed():
+    def progress(record):
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        solve_l0(of_thirty(), progress=progress)
+
+
+# -- the one-norm machines -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "indefinite", "rectangular"])
+@pytest.mark.parametrize("C", [0.1, 1.0, 20.0])
+def test_the_relaxation_is_the_program_of_the_formulations(kernel, C):
+    K, y, _, weights, centres = problem(kernel, n=30)
+    data = as_l0_data(K, y, C, weights, centres)
+    found = solve_relaxation(data)
+    stated = l0_svm.relaxation(K, y, C, weights, centres).solve()
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(stated.objective, rel=1e-7)
+    assert found.bound == pytest.approx(stated.objective, rel=1e-7)
+    assert found.bound <= found.objective * (1 + 1e-12)
+    assert found["cap"] == pytest.approx(np.maximum(data.rates(found["margin"]) - 1 / C, 0.0))
+    one = solve_one_norm(K, y, C * data.weights, np.full(K.shape[1], C), price=1 / C, centres=centres)
+    assert (one["alpha"] == found["alpha"]).all()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "indefinite"])
+@pytest.mark.parametrize("C", [0.1, 1.0, 20.0])
+def test_the_one_norm_machine_is_the_program_of_the_formulations(kernel, C):
+    K, y, _, weights, _ = problem(kernel, n=30)
+    costs = C * weights
+    found = solve_one_norm(K, y, costs, costs)
+    assert found.objective == pytest.approx(svm.one_norm(K, y, costs).solve().objective, rel=1e-7)
+    certificate = certify_one_norm(K, y, costs, alpha=found["alpha"], b=float(found["b"]), u=found["margin"])
+    assert certificate.claim is Claim.OPTIMAL
+    assert found["cap"] == pytest.approx(np.maximum(y * (K.T @ (y * found["margin"])) - 1, 0.0))
+    broken_point = certify_one_norm(K, y, costs, alpha=found["alpha"] + 0.01 * costs, u=found["margin"])
+    assert broken_point.claim is not Claim.OPTIMAL
+
+
+@pytest.mark.parametrize("C", [1e-9, 1e-6, 1e-3, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "indefinite", "rectangular"])
+def test_strong_duality_over_fifteen_orders_of_C(kernel, C):
+    K, y, _, weights, centres = problem(kernel, n=30)
+    data = as_l0_data(K, y, C, weights, centres)
+    found = solve_relaxation(data)
+    assert found.status is Status.OPTIMAL
+    # A score is whole numbers and losses times C: what is under 1e-6 is rounding.
+    # The bound itself is lower by its own rounding, which grows with C² times the kernel.
+    constant, slopes = cut_of(data, found["margin"] / C)
+    computed = C * constant.mid - np.maximum(C * slopes.mid - 1.0, 0.0).sum()
+    assert computed == pytest.approx(found.objective, rel=1e-6, abs=1e-6)
+    assert found.objective * (1 - 1e-4) - 1e-6 <= score_bound(data, found["margin"] / C) <= computed
+    if centres is None:
+        costs = C * weights
+        one = solve_one_norm(K, y, costs, costs)
+        certificate = certify_one_norm(K, y, costs, alpha=one["alpha"], b=float(one["b"]), u=one["margin"])
+        # Nothing but rounding keeps it from a proof, and that only where C is large.
+        assert certificate.gap - certificate.rounding <= 1e-6 * certificate.primal_value
+        assert certificate.claim is Claim.OPTIMAL or (C >= 1e6 and certificate.rounding > 0)
+
+
+def test_a_kernel_of_zeros_leaves_the_intercept():
+    y = np.where(np.arange(10) < 3, 1.0, -1.0)
+    data = as_l0_data(np.zeros((10, 10)), y, 2.0)
+    relaxed = solve_relaxation(data)
+    assert not relaxed["alpha"].any()
+    assert relaxed.objective == pytest.approx(2.0 * 2 * 3)
+    solution, search = solve_l0(data)
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(12.0)
+    assert float(solution["b"]) == best_intercept(np.zeros(10), y, np.ones(10))
+    assert not solution["sigma"].any()
+    assert search.rounded == pytest.approx(12.0)
+
+
+def test_a_limit_leaves_the_one_norm_machine_a_point():
+    X, y = two_blobs(n=200, m=3, seed=0)
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    found = solve_one_norm(K, y, np.ones(200), np.ones(200), time_limit=1e-9)
+    assert found.status is Status.TIME_LIMIT
+    assert ((found["alpha"] >= 0) & (found["alpha"] <= 1)).all()
+    certificate = certify_one_norm(K, y, 1.0, alpha=found["alpha"], b=float(found["b"]), u=found["margin"])
+    assert certificate.primal_value == pytest.approx(found.objective)
+    assert certificate.claim is Claim.SUBOPTIMAL_BY
+
+
+# -- what the search tells -----------------------------------------------------------------
+
+
+def test_the_work_in_words_and_in_numbers():
+    assert str(Work(programs=12, cut_off=3)) == "12 programs, 3 cut off"
+    data = of_thirty()
+    solution, search = solve_l0(data, n_init=2)
+    assert str(search.work) in solution.solver
+    assert sum(astuple(search.work)) > 0
+    assert solution.iterations == sum(run.iterations for run in search.runs) == len(solution.history)
+    assert {record["restart"] for record in solution.history} == {0.0, 1.0}
+    seconds = [record["seconds"] for record in solution.history]
+    assert seconds == sorted(seconds)
+
+
+def test_a_search_that_meets_the_bound_is_optimal_and_ends():
+    X = np.array([-3.0, -2.0, 2.0, 3.0])
+    data = as_l0_data(np.zeros((4, 4)), np.sign(X), 1.0)
+    solution, search = solve_l0(data, n_init=5)
+    assert solution.status is Status.OPTIMAL
+    assert len(search.runs) == 1
+    assert certified(data, solution).claim is Claim.OPTIMAL

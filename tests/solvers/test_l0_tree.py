@@ -1,0 +1,203 @@
+"""The branch and bound of the L0 machine: what a node proves, and that a search never claims more."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from formulations.l0 import as_l0_data
+from formulations.samples import two_blobs
+from formulations.solution import Status
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.l0 import node as l0_node
+from polyopt.solvers.l0 import tree as l0_tree
+from polyopt.solvers.l0.lp import PatternLP
+from polyopt.solvers.l0.node import FREE, OFF, ON, NodeLP
+from polyopt.solvers.l0.tree import solve_l0_tree
+
+KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
+
+
+def problem(kernel, n, seed=0):
+    rng = np.random.default_rng(seed)
+    X, y = two_blobs(n=n, m=2, seed=seed)
+    weights = rng.uniform(0.5, 2.0, n)
+    if kernel == "linear":
+        return as_l0_data(X @ X.T, y, 1.0, weights)
+    if kernel == "rbf":
+        return as_l0_data(np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2)), y, 3.0, weights)
+    if kernel == "indefinite":
+        return as_l0_data(np.tanh(0.5 * X @ X.T - 0.3) + 0.3 * rng.normal(size=(n, n)), y, 2.0, weights)
+    K = np.tanh(X @ rng.normal(size=(2, 8)))
+    return as_l0_data(K, y, 2.0, weights, rng.choice([-1.0, 1.0], 8))
+
+
+def marks(p, rng):
+    return rng.choice([OFF, FREE, FREE, ON], p).astype(np.int8)
+
+
+def node_value(data, fixed):
+    """The program of a node, by scipy."""
+    n = len(data.y)
+    signed = data.y[:, None] * data.K * data.C * data.centres
+    cost = np.r_[np.where(fixed == ON, 0.0, 1.0), 0.0, data.C * data.weights]
+    bounds = [(0, 0 if mark == OFF else 1) for mark in fixed] + [(None, None)] + [(0, None)] * n
+    found = linprog(cost, -np.c_[signed, data.y, np.eye(n)], -np.ones(n), bounds=bounds)
+    assert found.status == 0
+    return found.fun + (fixed == ON).sum()
+
+
+@cache
+def scores(kernel):
+    """A small problem, all of its patterns and their scores."""
+    data = problem(kernel, 8)
+    patterns = np.array(list(itertools.product((0.0, 1.0), repeat=len(data.centres))))
+    lp = PatternLP(data.K, data.y, data.C, data.weights, data.centres)
+    return data, patterns, np.array([data.pattern_score(s, lp.solve(s).value) for s in patterns])
+
+
+@cache
+def medium():
+    """A problem of some hundred nodes, and its optimum."""
+    data = problem("rbf", 24, seed=4)
+    found = solve_l0_tree(data)
+    assert found.status is Status.OPTIMAL
+    assert found.iterations > 30
+    return data, found.objective
+
+
+# -- the program of a node -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_node_proves_the_value_of_its_program(kernel):
+    data, rng = problem(kernel, 40), np.random.default_rng(1)
+    lp = NodeLP(data)
+    root = lp.solve(np.full(len(data.centres), FREE, dtype=np.int8), None, np.inf, Clock())
+    for narrowed in (False, True):
+        if narrowed:
+            lp.narrow(root)
+            assert len(lp._rows) < 40
+        for _ in range(25):
+            fixed = marks(len(data.centres), rng)
+            found = lp.solve(fixed, None, np.inf, Clock())
+            assert found.solved
+            assert found.bound == pytest.approx(node_value(data, fixed), rel=1e-6)
+            assert not found.a[fixed == OFF].any()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_node_never_proves_more_than_holds(kernel):
+    data, patterns, values = scores(kernel)
+    rng, lp = np.random.default_rng(2), NodeLP(data)
+    root = lp.solve(np.full(len(data.centres), FREE, dtype=np.int8), None, np.inf, Clock())
+    lp.narrow(root)
+    cut_short = 0
+    for _ in range(60):
+        fixed = marks(len(data.centres), rng)
+        within = (patterns[:, fixed == ON] == 1).all(axis=1) & (patterns[:, fixed == OFF] == 0).all(axis=1)
+        least = values[within].min()
+        found = lp.solve(fixed, None, np.inf, Clock())
+        limited = lp.solve(fixed, root.basis, np.inf, Clock(), most=1)
+        stopped = lp.solve(fixed, root.basis, 0.5 * least, Clock())
+        loose = lp.solve(fixed, root.basis, np.inf, Clock(), loss=0.5 * least)
+        cut_short += not limited.solved
+        for one in (found, limited, stopped, loose):
+            assert one.bound <= least * (1 + 1e-9)
+        assert stopped.bound >= 0.5 * least * (1 - 1e-9) or stopped.solved
+        assert loose.bound >= found.bound - 0.5 * least - 1e-9
+    assert cut_short > 0
+
+
+def test_a_basis_brings_back_the_node_at_once(monkeypatch):
+    data, rng = problem("rbf", 40), np.random.default_rng(3)
+    lp = NodeLP(data)
+    lp.narrow(lp.solve(np.full(40, FREE, dtype=np.int8), None, np.inf, Clock()))
+    nodes = [(fixed, lp.solve(fixed, None, np.inf, Clock())) for fixed in (marks(40, rng) for _ in range(10))]
+    for fixed, found in nodes:
+        again = lp.solve(fixed, found.basis, np.inf, Clock(), most=0)
+        assert again.bound == pytest.approx(found.bound, rel=1e-9)
+        lp.solve(nodes[0][0], None, np.inf, Clock())
+
+
+# -- the search ----------------------------------------------------------------------------
+
+
+def test_without_room_it_goes_depth_first_to_the_same_optimum(monkeypatch):
+    data, optimum = medium()
+    monkeypatch.setattr(l0_tree, "_BYTES", 0)
+    found = solve_l0_tree(data)
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(optimum, rel=1e-6)
+    assert found.history[-1]["open"] < 60
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144])
+def test_wherever_it_is_interrupted_the_bound_holds(monkeypatch, after):
+    data, optimum = medium()
+    solve, calls = NodeLP.solve, itertools.count()
+
+    def interrupted(self, *arguments, **options):
+        if next(calls) == after:
+            raise KeyboardInterrupt
+        return solve(self, *arguments, **options)
+
+    monkeypatch.setattr(NodeLP, "solve", interrupted)
+    found = solve_l0_tree(data)
+    assert found.status is Status.INTERRUPTED
+    assert 0.0 <= found.bound <= optimum * (1 + 1e-9)
+    assert found.objective >= optimum * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
+def test_failures_of_highs_cost_time_and_no_truth(monkeypatch, share):
+    data, optimum = medium()
+    run, point, rng = l0_node._Model.run, l0_node._Model.point, np.random.default_rng(0)
+    failures = []
+
+    def failing(self, *arguments):
+        self.failed = rng.random() < share
+        failures.append(self.failed)
+        return run(self, *arguments) and not self.failed
+
+    def nothing(self):
+        x, prices = point(self)
+        return (np.full_like(x, np.nan), np.full_like(prices, np.nan)) if self.failed else (x, prices)
+
+    monkeypatch.setattr(l0_node._Model, "run", failing)
+    monkeypatch.setattr(l0_node._Model, "point", nothing)
+    found = solve_l0_tree(data)
+    assert sum(failures) > 10
+    assert found.bound <= optimum * (1 + 1e-9)
+    assert found.objective >= optimum * (1 - 1e-9)
+    assert found.status in (Status.OPTIMAL, Status.INACCURATE)
+
+
+def test_highs_of_no_use_at_all_leaves_the_start(monkeypatch):
+    data, _ = medium()
+    first = PatternLP(data.K, data.y, data.C, data.weights).solve(np.arange(24) % 3 == 0)
+    monkeypatch.setattr(l0_node._Model, "run", lambda *_: False)
+    found = solve_l0_tree(data, start=(first.alpha, first.b))
+    assert found.status is Status.FAILED
+    assert found.objective <= data.score(first.alpha, first.b)
+
+
+def test_a_wider_tolerance_ends_sooner():
+    data, optimum = medium()
+    found, exact = solve_l0_tree(data, tol=0.02), solve_l0_tree(data)
+    assert found.status is Status.OPTIMAL
+    assert found.iterations < exact.iterations
+    assert optimum * (1 - 1e-9) <= found.objective <= found.bound / (1 - 0.02) * (1 + 1e-9)
+    assert found.bound <= optimum * (1 + 1e-9)
+
+
+def test_it_is_the_same_run_every_time():
+    data, _ = medium()
+    one, other = solve_l0_tree(data), solve_l0_tree(data)
+    assert one.iterations == other.iterations
+    assert one.bound == other.bound
+    assert (one["alpha"] == other["alpha"]).all()

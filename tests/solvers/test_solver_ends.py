@@ -1,0 +1,191 @@
+"""How solvers end: what "optimal" is worth, what limits and budgets keep, and who is told."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from formulations.samples import two_blobs
+from formulations.solution import Status
+from polyopt import SPLA1, SVM, ConvexPolytopeMachine, RelativeMarginMachine
+from polyopt.kernels import Kernel, SampleGram
+from polyopt.outer.cpm import dual as cpm_dual
+from polyopt.outer.cpm import problem as cpm
+from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.decomposition import Decomposition, active_set, solve_decomposition
+from polyopt.solvers.decomposition.active_set import ActiveSet
+from polyopt.solvers.decomposition.dual import Dual
+
+pytestmark = pytest.mark.usefixtures("working_sets")
+
+HEAVY = [  # kernel, C, B: a small violation is dear here
+    (Kernel("rbf", 0.4), 1.8e4, np.inf),
+    (Kernel("rbf", 2.0), 1e6, 1.05),
+    (Kernel("poly", 0.2, 3, 1.0), 3170.0, np.inf),
+    (Kernel("rbf", 1.0), 1e4, 1.5),
+    (Kernel("rbf", 0.05), 1e5, 3.0),
+]
+
+
+class Ticking(Clock):
+    """A clock whose limit passes at so many looks at it."""
+
+    def __init__(self, looks: float):
+        super().__init__(None)
+        self.looks = looks
+
+    @property
+    def is_over(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+def of(K, y, C, B, solution):
+    """Violation and relative gap of a solution, from the whole matrix."""
+    dual = Dual(y, np.full(len(y), C), B)
+    lam = solution.duals.get("bound_above", np.zeros(len(y)))
+    lam_star = solution.duals.get("bound_below", np.zeros(len(y)))
+    beta = solution.duals["margin"] * y - lam + lam_star
+    m, M = dual.violation(beta, K @ beta)
+    values = dual.values(beta, K @ beta)
+    return m - M, (values["objective"] - values["bound"]) / max(map(abs, values.values()))
+
+
+@pytest.mark.parametrize(("kernel", "C", "B"), HEAVY)
+def test_optimal_is_a_closed_gap_too_at_any_tolerance(kernel, C, B):
+    X, y = two_blobs(n=150, separation=1.0)
+    K = kernel(X)
+    for tol in (1e-1, 1e-2, 1e-3, 1e-5):
+        solution = solve_decomposition(SampleGram(X, kernel), y, np.full(150, C), B, tol=tol)
+        violation, gap = of(K, y, C, B, solution)
+        assert solution.status is Status.OPTIMAL
+        assert violation <= tol * (1 + 1e-6)
+        assert gap <= min(10 * tol, 0.1) * (1 + 1e-6)
+
+
+def test_a_small_violation_alone_is_not_enough():
+    """Where the violation is first within the tolerance the gap is nearly the whole objective."""
+    X, y = two_blobs(n=150, separation=1.0)
+    solution = solve_decomposition(SampleGram(X, Kernel("rbf", 0.4)), y, np.full(150, 1.8e4), tol=1e-1)
+    within = [record for record in solution.history if record["violation"] <= 1e-1]
+    gaps = [(record["objective"] - record["bound"]) / record["objective"] for record in within]
+    assert gaps[0] > 0.5
+    assert gaps[-1] <= 0.1
+
+
+@pytest.mark.parametrize("B", [np.inf, 1.2])
+@pytest.mark.parametrize("kernel", [Kernel("linear"), Kernel("rbf", 0.5), Kernel("poly", 0.3, 2, 1.0)])
+def test_all_free_variables_at_once_cost_no_more_than_their_share(kernel, B, monkeypatch):
+    """Also where it leads nowhere: kernels of low rank with most variables free, and costs out of scale."""
+    X, y = two_blobs(n=200, separation=0.5)
+    machine = Decomposition(SampleGram(10.0 * X, kernel), y)
+    machine.solve(np.full(200, 100.0), B, tol=1e-6, max_iter=15)
+    assert machine._finish_work <= 0.5 * machine._work()
+
+
+@pytest.mark.parametrize("looks", [0, 1, 2, 3, 5, 8, 13, 40])
+def test_an_active_set_ends_at_any_look_at_the_clock_with_a_sound_point(looks, monkeypatch):
+    X, y = two_blobs(n=80, separation=0.4)
+    K, dual = Kernel("rbf", 0.4)(X), Dual(y, np.full(80, 3.0), 1.3)
+    beta = dual.join(np.full(80, 1.0))
+    g = K @ beta
+    before = dual.values(beta, g)["bound"]
+    monkeypatch.setattr(active_set, "_CHUNK", 0.0)  # a look for every pivot
+    ActiveSet(K, g, beta, dual.lo, dual.hi, y, 1.3).run(1e-10, 200, Ticking(looks))
+    assert g == pytest.approx(K @ beta, abs=1e-9)
+    assert abs(beta.sum()) <= 1e-9
+    assert dual.values(beta, g)["bound"] >= before
+
+
+def test_the_clock_is_asked_for_every_working_set(monkeypatch):
+    X, y = two_blobs(n=300, separation=0.3)
+    from polyopt.solvers.decomposition import driver
+
+    for looks in (1, 2, 4):
+        monkeypatch.setattr(driver, "Clock", lambda limit, looks=looks: Ticking(looks))
+        monkeypatch.setattr(driver, "_WORKING_SET", 10)
+        solution = solve_decomposition(SampleGram(X, Kernel("rbf", 0.4)), y, np.full(300, 5.0), tol=1e-8)
+        assert solution.status is Status.TIME_LIMIT
+        assert solution.iterations <= looks
+        assert 0 <= solution.bound <= solution.objective
+
+
+def test_the_ascent_of_one_assignment_is_bounded(monkeypatch):
+    """Features of scale 1000 at C = 1: coordinate steps gain little, and for very long."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3)) * 1000
+    y = np.where(np.linalg.norm(X, axis=1) > 1500, 1, -1)
+    climbs, original = [], cpm_dual.dual_machine
+
+    def counted(*arguments, **settings):
+        machine = original(*arguments, **settings)
+        climb = machine.climb
+        machine.climb = lambda *a: (climbs.append(1), climb(*a))[1]
+        return machine
+
+    monkeypatch.setattr(cpm_dual, "dual_machine", counted)
+    monkeypatch.setattr(cpm_dual, "_ROUNDS", 5)
+    with pytest.warns(ConvergenceWarning, match="iteration limit"):
+        machine = ConvexPolytopeMachine(3, solver="dual", n_init=1, max_iter=4, random_state=0).fit(X, y)
+    assert len(climbs) <= 4 * 5 + 10  # rounds, and those of loosening
+    assert machine.solution_.bound <= machine.solution_.objective
+
+
+def test_the_faces_of_a_polytope_share_one_time_limit(monkeypatch):
+    """Once the time is over no program is begun, and the faces left are those that do nothing."""
+    X, y = two_blobs(n=30, separation=1.0)
+    problem, calls = PolytopeProblem(X, y, np.ones(30), 3), []
+    solve = cpm._solve_well
+
+    def counted(program, gap, time_limit):
+        calls.append(1)
+        return solve(program, gap, None) if len(calls) == 1 else None
+
+    monkeypatch.setattr(cpm, "_solve_well", counted)
+    found = problem.solve(np.arange(30) % 3, 5.0)
+    assert found.status is Status.TIME_LIMIT
+    assert found["W"][0].any()
+    assert not found["W"][1:].any()
+    assert not found.duals["margin"][:, 1:].any()
+    hinge = np.maximum(0.0, 1.0 - y[:, None] * (np.column_stack([X, np.ones(30)]) @ found["W"].T))
+    paid = np.where(y > 0, hinge[np.arange(30), np.arange(30) % 3], hinge.sum(axis=1))
+    assert found.objective == pytest.approx((found["W"] ** 2).sum() + paid.sum())
+
+
+@pytest.mark.parametrize("machine", [SVM(), RelativeMarginMachine(B=1.5), SVM(kernel="linear")])
+@pytest.mark.parametrize("status", [s for s in Status if s not in (Status.OPTIMAL, Status.CONVERGED)])
+def test_every_end_short_of_optimal_warns(machine, status):
+    X, y = two_blobs(n=40, separation=0.5)
+    machine.fit(X, y)
+    machine.solution_ = replace(machine.solution_, status=status)
+    with pytest.warns(ConvergenceWarning, match=str(status).split(";")[0]):
+        machine._warn_if_short(None)
+
+
+def test_where_the_certificate_proves_the_point_rounding_is_no_matter():
+    X, y = two_blobs(n=40, separation=0.5)
+    machine = SVM(solver="exact").fit(X, y)
+    machine.solution_ = replace(machine.solution_, status=Status.INACCURATE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        machine._warn_if_short(lambda: machine.certificate(1e-6))
+    machine.intercept_ = machine.intercept_ + 0.5
+    with pytest.warns(ConvergenceWarning, match="Short of exact"):
+        machine._warn_if_short(lambda: machine.certificate(1e-6))
+    machine.solver_ = "decomposition"
+    with pytest.warns(ConvergenceWarning, match="short of the tolerance"):
+        machine._warn_if_short(lambda: machine.certificate(1e-6))
+
+
+@pytest.mark.parametrize("status", [Status.INACCURATE, Status.STALLED, Status.TIME_LIMIT])
+def test_polyhedral_classifiers_warn_of_them_as_well(status, monkeypatch):
+    X, y = two_blobs(n=40, separation=0.5)
+    solve = SPLA1._solve
+    monkeypatch.setattr(SPLA1, "_solve", lambda self, *a: replace(solve(self, *a), status=status))
+    with pytest.warns(ConvergenceWarning, match=str(status).split(";")[0]):
+        SPLA1(2, random_state=0).fit(X, y)

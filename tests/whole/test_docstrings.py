@@ -1,0 +1,140 @@
+"""The mathematics is documented by one template, the public API by numpydoc sections."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+import runpy
+import subprocess
+import sys
+from enum import Enum
+from importlib import import_module
+from itertools import pairwise
+
+import pytest
+
+import polyopt
+from formulations import FAMILIES, family
+
+HEADINGS = [
+    "Problem", "Variables and shapes", "Primal", "Dual", "Recovery", "Multipliers",
+    "Infeasible when", "Reference", "Example",
+]  # fmt: skip
+
+
+def headings(docstring: str) -> list[str]:
+    lines = docstring.splitlines()
+    return [line for line, rule in pairwise(lines) if line and rule == "-" * len(line)]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_follows_the_template(name):
+    docstring = inspect.getdoc(family(name))
+    assert headings(docstring) == HEADINGS
+    assert re.search(r"\(\d{4}\)", docstring), "the reference gives a year"
+    assert re.search(r"eq\. \(\d", docstring), "the reference gives an equation number"
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_row_of_a_family_is_named_in_its_docstring(name):
+    docstring = inspect.getdoc(family(name))
+    for pair in family(name).pairs():
+        for program in (pair.primal, pair.dual):
+            if "one_norm" in program.name:
+                continue  # the one-norm machine is documented by its own function
+            for row in program.rows:
+                assert re.search(rf"^ +{row.name}:", docstring, re.M), f"{program.name} has a row {row.name}"
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_examples_are_true(name):
+    results = doctest.testmod(family(name))
+    assert results.attempted >= 4
+    assert results.failed == 0
+
+
+def test_a_family_runs_as_a_program():
+    run = subprocess.run(
+        [sys.executable, "-m", "formulations.svm"],
+        capture_output=True,
+        text=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert "dual value" in run.stdout
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_demonstrates_itself(name, capsys, monkeypatch):
+    monkeypatch.delitem(sys.modules, f"formulations.{name}", raising=False)  # or it would be warned of
+    runpy.run_module(f"formulations.{name}", run_name="__main__")
+    printed = capsys.readouterr().out
+    gaps = [float(text) for text in re.findall(r"^  gap +(\S+)", printed, re.M)]
+    residuals = [float(text) for text in re.findall(r"^  worst residual +(\S+)", printed, re.M)]
+    assert len(gaps) == len(residuals) == len(family(name).pairs())
+    assert max(gaps + residuals) < 1e-6
+    for word in ("primal value", "dual value", "recovered value", "subject to"):
+        assert word in printed
+
+
+def public_callables():
+    modules = [
+        "formulations.program",
+        "formulations.recovery",
+        "formulations.centred_kernel",
+        "formulations.rademacher",
+        "formulations.margin_bounds",
+        "formulations.landmarks",
+        "formulations.error_bounds",
+        "polyopt.verify",
+    ]
+    modules += [f"formulations.{name}" for name in FAMILIES]
+    modules += [
+        "polyopt.certificates",
+        "polyopt.datasets",
+        "polyopt.solvers.decomposition",
+        "polyopt.solvers.interior_point",
+        "formulations.cpm_global",
+        "polyopt.outer.cpm.optimum",
+        "polyopt.outer.cpm.worst",
+        "polyopt.outer.path",
+        "polyopt.kernels",
+        "polyopt.polytope",
+        "polyopt.plots",
+        "polyopt.solvers.osqp_dual",
+        "polyopt.certificates.hinge",
+    ]
+    found = {}
+    for module in map(import_module, modules):
+        for name in module.__all__:
+            found[f"{module.__name__}.{name}"] = getattr(module, name)
+    for name in polyopt.__all__:
+        found[f"polyopt.{name}"] = getattr(polyopt, name)
+    # The values of an enumeration are sentences, and errors are raised, not made: their summary is enough.
+    return {
+        key: value
+        for key, value in found.items()
+        if callable(value) and not (inspect.isclass(value) and issubclass(value, (Enum, BaseException)))
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "thing"), sorted(public_callables().items()), ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_every_parameter_is_documented(name, thing):
+    docstring = inspect.getdoc(thing) or ""
+    assert docstring, f"{name} has no docstring"
+    parameters = [
+        p for p in inspect.signature(thing).parameters if p not in ("self", "args", "kwargs", "values")
+    ]
+    if (
+        len(parameters) <= 1
+        or "rguments as in" in docstring
+        or re.search(r"from the (dual's|multipliers)", docstring)
+    ):
+        return  # one parameter, or another's: the summary says it
+    section = docstring[re.search(r"(Parameters|Attributes)\n-+\n", docstring).start() :]
+    for parameter in parameters:
+        pattern = rf"(^|, )\*{{0,2}}{parameter}(, [\w, ]+)?( :|$)"
+        assert re.search(pattern, section, re.M), f"{name} does not document {parameter}"

@@ -1,0 +1,104 @@
+"""The portfolio's ratios, profiles and data are what they are said to be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from benchmarks import kernel_portfolio
+from benchmarks.helpers.portfolio_data import SETS, is_at_hand, samples
+
+
+def a_cell(data, ours, theirs, status="OPTIMAL", peer_status="ended", threads=1):
+    """One kept cell: ours and the peer's seconds; of the processor half of those by the clock."""
+    facts = {"violation": 1e-4, "predict CPU": 1.0, "predict clock": 1.0}
+    row = {
+        "threads": threads,
+        "data": data,
+        "degree": 0,
+        "C": 10.0,
+        "gamma": 2.0,
+        "share": 0.0,
+        "n": 9,
+        "m": 2,
+    }
+    row |= {"limit": 60.0, "past limit": 0.0}
+    for who, seconds, ended in (("polyopt", ours, status), ("intelex", theirs, peer_status)):
+        found = {"CPU": seconds, "clock": 2 * seconds, "status": ended, **facts}
+        row |= {f"{who}: {name}": value for name, value in found.items()}
+    return row
+
+
+def test_means_and_worst_cells_come_first():
+    rows = [a_cell("a", 1.0, 2.0), a_cell("b", 8.0, 1.0)]
+    table = kernel_portfolio.as_printed(rows, absent=["c"])
+    assert list(table["data"][:2]) == ["geometric mean", "worst: b"]
+    assert list(table["ratio"][:2]) == ["2", "8"]
+    assert list(table["data"])[-3:] == ["a (9, 2)", "b (9, 2)", "c"]
+    assert table["task"].iloc[-1] == "not at hand"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "ratio"),
+    [(("limit", "ended"), "> 4"), (("OPTIMAL", "limit"), "< 4"), (("limit", "limit"), "neither ended")],
+)
+def test_a_ratio_at_the_limit_is_a_bound(statuses, ratio):
+    table = kernel_portfolio.as_printed([a_cell("a", 4.0, 1.0, *statuses)])
+    assert table.loc[table["data"] == "a (9, 2)", "ratio"].tolist() == [ratio]
+
+
+def test_a_failed_fit_has_no_seconds():
+    rows = [a_cell("a", 1.0, 2.0), a_cell("b", 8.0, 1.0, peer_status="ValueError: no")]
+    table = kernel_portfolio.as_printed(rows)
+    assert table["task"][0] == "SVM: 1 cells"
+    assert "valueerror: no" in table["peer, s"].iloc[-1]
+
+
+def test_the_profile_counts_what_did_not_end_and_leaves_out_what_was_not_tried():
+    rows = [
+        a_cell("a", 1.0, 3.0), a_cell("b", 4.0, 2.0), a_cell("c", 1.0, 1.0, peer_status="limit"),
+        a_cell("d", 9.0, 9.0, "limit", "limit"), a_cell("e", 1.0, 1.0, peer_status=np.nan),
+    ]  # fmt: skip
+    found = kernel_portfolio.profiles(pd.DataFrame(rows), ("polyopt", "intelex"))
+    np.testing.assert_allclose(found["polyopt"], [1.0, 1.0, 2.0, np.inf])
+    np.testing.assert_allclose(found["intelex"], [1.0, 3.0, np.inf, np.inf])
+
+
+def test_kept_cells_are_not_computed_again(tmp_path, monkeypatch):
+    kept = tmp_path / "cells.csv"
+    computed = []
+
+    def compute(worker, cell, rounds):
+        computed.append(cell)
+        return {**a_cell(cell.data, 1.0, 2.0), **cell._asdict()}
+
+    monkeypatch.setattr(kernel_portfolio, "_cell", compute)
+    for _ in range(2):
+        table = kernel_portfolio.run(data=["moons", "spirals"], threads=(1,), kept=kept)
+        assert len(computed) == len(set(computed)) == 10
+    assert (table["data"] == "spirals (9, 2)").sum() == 3
+    kept.write_text("".join(kept.read_text().splitlines(keepends=True)[:-1]))
+    kernel_portfolio.run(data=["moons", "spirals"], threads=(1,), kept=kept)
+    assert computed[10:] == computed[9:10]
+
+
+@pytest.mark.parametrize("name", [name for name in SETS if not SETS[name].file])
+def test_seeded_sets_are_the_same_each_time(name):
+    X, y = samples(name)
+    again, same = samples(name)
+    assert set(y) == {-1.0, 1.0}
+    assert X.dtype == np.float32
+    assert 2000 <= X.shape[0] <= 20_000
+    np.testing.assert_array_equal(y, same)
+    assert (abs(X - again).max() if sp.issparse(X) else np.abs(X - again).max()) == 0.0
+
+
+def test_without_the_folder_real_sets_are_not_at_hand(monkeypatch, tmp_path):
+    seeded = [name for name in SETS if not SETS[name].file]
+    for setting in (None, str(tmp_path)):
+        monkeypatch.delenv("POLYOPT_DATA", raising=False) if setting is None else monkeypatch.setenv(
+            "POLYOPT_DATA", setting
+        )
+        assert [name for name in SETS if is_at_hand(name)] == seeded
