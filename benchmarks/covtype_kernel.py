@@ -28,7 +28,8 @@ from benchmarks.helpers.portfolio_data import path_of
 from benchmarks.helpers.portfolio_worker import processors, threads_set
 from polyopt import SVM, RelativeMarginMachine
 from polyopt.certificates.geometry import KernelGeometry
-from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.certificates.hinge import certify_hinge
+from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.datasets._npz import read_npz
 from polyopt.kernels import Kernel, SampleGram
 from polyopt.solvers.decomposition.dual import Dual

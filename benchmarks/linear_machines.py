@@ -20,7 +20,7 @@ from sklearn.svm import LinearSVC
 from benchmarks.helpers.timing import race
 from polyopt import certify_rmm, certify_svm, datasets
 from polyopt.certificates.geometry import LinearGeometry
-from polyopt.certificates.hinge import HingeProgram
+from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.solvers.interior_point import solve_interior_point
 
 C = 1.0

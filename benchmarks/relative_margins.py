@@ -16,7 +16,8 @@ import pandas as pd
 from benchmarks.helpers.large_data import tasks, three_against_eight
 from benchmarks.helpers.timing import race
 from polyopt.certificates.geometry import KernelGeometry
-from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.certificates.hinge import certify_hinge
+from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.kernels import SampleGram
 from polyopt.solvers.decomposition import Decomposition, solve_decomposition
 

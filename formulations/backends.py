@@ -18,7 +18,7 @@ import numpy as np
 from formulations.solution import Solution, Status
 
 if TYPE_CHECKING:
-    from formulations.program import Program
+    from formulations.statement import Statement
 
 __all__ = ["BACKENDS", "PREFERRED", "Backend", "attempt"]
 
@@ -162,7 +162,7 @@ _HAIR = 1e-9  # seconds: a limit of 0 is none to some solvers, and with this one
 
 
 def attempt(
-    program: Program,
+    program: Statement,
     solver: str,
     settings: Settings,
     *,
@@ -174,7 +174,7 @@ def attempt(
 
     Parameters
     ----------
-    program : Program
+    program : Statement
         The program.
     solver : str
         A key of :data:`BACKENDS`.

@@ -91,11 +91,13 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.cpm_face import PAPER, SOURCE, face, face_dual
+from formulations.cpm_global import mixed_integer
 from formulations.polytope import answers, check_loss, lift, natural_assignment, objective, slack_places
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
-from formulations.svm import alpha_rows, cost_parameter, margin_rows
+from formulations.svm import cost_parameter
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -116,8 +118,6 @@ __all__ = [
     "singles",
     "slack_places",
 ]
-
-_PAPER = "Kantchelian et al. (2014)"
 
 
 def _parameters(
@@ -192,7 +192,7 @@ def fixed_assignment(
     return Program(
         name=f"cpm.fixed_assignment_{loss}",
         title=f"Convex polytope machine, fixed assignment, {_PAYS[loss]}",
-        source=f"{_PAPER}, {_SOURCES[loss]}",
+        source=f"{PAPER}, {_SOURCES[loss]}",
         objective=cp.Minimize(cp.sum_squares(W) + cp.sum(cp.multiply(costs, xi))),
         objective_text=objective_text,
         objective_latex=objective_latex,
@@ -203,7 +203,7 @@ def fixed_assignment(
 
 
 _PAYS = {"sum": "a negative pays for every face", "max": "a negative pays for its worst face"}
-_SOURCES = {"sum": "unconstrained form of eq. (6)", "max": "eq. (6)"}
+_SOURCES = {"sum": SOURCE, "max": "eq. (6)"}
 
 
 def fixed_assignment_dual(
@@ -235,7 +235,7 @@ def fixed_assignment_dual(
     return Program(
         name=f"cpm.fixed_assignment_{loss}_dual",
         title=f"Convex polytope machine, fixed assignment, dual, {_PAYS[loss]}",
-        source=f"{_PAPER}, {_SOURCES[loss]} (derived)",
+        source=f"{PAPER}, {_SOURCES[loss]} (derived)",
         objective=cp.Maximize(
             cp.sum(alpha) - 0.25 * cp.sum_squares(lift(X).T @ cp.multiply(y[:, None], alpha))
         ),
@@ -244,52 +244,6 @@ def fixed_assignment_dual(
         variables={"alpha": alpha},
         rows=rows,
         parameters=parameters,
-    )
-
-
-def face(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """One face of the fixed-assignment program with loss="sum".
-
-    Parameters
-    ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample: 0 for the positives that other faces answer for.
-    """
-    X, y = as_data(X, y)
-    n, m = X.shape
-    w, xi, costs = cp.Variable(m + 1, name="w"), cp.Variable(n, name="xi"), cost_parameter(C, n)
-    return Program(
-        name="cpm.face",
-        title="Convex polytope machine, one face",
-        source=f"{_PAPER}, {_SOURCES['sum']}",
-        objective=cp.Minimize(cp.sum_squares(w) + costs @ xi),
-        objective_text="‖w‖² + Σᵢ Cᵢ ξᵢ",
-        objective_latex=r"\|w\|^2 + \sum_i C_i \xi_i",
-        variables={"w": w, "xi": xi},
-        rows=margin_rows(y, lift(X) @ w, xi, "w·x̃ᵢ", r"w^\top \tilde x_i"),
-        parameters={"C": costs},
-    )
-
-
-def face_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """Dual of :func:`face`; arguments as in there."""
-    X, y = as_data(X, y)
-    n = X.shape[0]
-    alpha, costs = cp.Variable(n, name="alpha"), cost_parameter(C, n)
-    return Program(
-        name="cpm.face_dual",
-        title="Convex polytope machine, one face, dual",
-        source=f"{_PAPER}, {_SOURCES['sum']} (derived)",
-        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.sum_squares(lift(X).T @ cp.multiply(y, alpha))),
-        objective_text="Σᵢ αᵢ − ¼ ‖Σᵢ αᵢ yᵢ x̃ᵢ‖²",
-        objective_latex=r"\sum_i \alpha_i - \tfrac14 \Big\|\sum_i \alpha_i y_i \tilde x_i\Big\|^2",
-        variables={"alpha": alpha},
-        rows=alpha_rows(alpha, costs),
-        parameters={"C": costs},
     )
 
 
@@ -340,8 +294,6 @@ def pairs(seed: int = 0) -> list[Duality]:
 
 def singles(seed: int = 0) -> list[Program]:
     """The machine over all assignments, which has no dual, on random data."""
-    from formulations.cpm_global import mixed_integer  # which is made of the programs above
-
     X, y = two_blobs(n=16, m=2, seed=seed)
     return [mixed_integer(X, y, 2)]
 

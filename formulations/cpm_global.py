@@ -59,7 +59,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.cpm import face
+from formulations.cpm_face import face
 from formulations.polytope import lift
 from formulations.program import Program, Row
 from formulations.recovery import as_costs, as_data

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.program import Program, Row
+    from formulations.statement import Row, Statement
 
 __all__ = ["Condition", "Conditions", "conditions"]
 
@@ -84,13 +84,13 @@ class Conditions:
 
 
 def conditions(
-    program: Program, primal: Mapping[str, ArrayLike], duals: Mapping[str, ArrayLike]
+    program: Statement, primal: Mapping[str, ArrayLike], duals: Mapping[str, ArrayLike]
 ) -> Conditions:
     """Evaluate the Karush-Kuhn-Tucker conditions of a program at a point.
 
     Parameters
     ----------
-    program : Program
+    program : Statement
         A convex program with differentiable expressions.
     primal : mapping of str to array_like
         A value for every variable.
@@ -168,7 +168,7 @@ def _row_conditions(
     ]
 
 
-def _jacobians(program: Program, expression: cp.Expression) -> dict[cp.Variable, Any]:
+def _jacobians(program: Statement, expression: cp.Expression) -> dict[cp.Variable, Any]:
     """The derivatives of an expression; those of affine ones without parameters are taken once."""
     if not expression.is_affine() or expression.parameters():
         return expression.grad
@@ -180,7 +180,7 @@ def _jacobians(program: Program, expression: cp.Expression) -> dict[cp.Variable,
 class _Gradient:
     """The gradient of the Lagrangian in each variable, and the largest single term it adds up."""
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Statement):
         self.program = program
         self.names = {variable.id: name for name, variable in program.variables.items()}
         self.total = {name: np.zeros(v.size) for name, v in program.variables.items()}

@@ -29,88 +29,23 @@ table; a test holds each of them to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import cvxpy as cp
-import numpy as np
 
 from formulations.backends import PREFERRED
 from formulations.solution import Solution, Status
 from formulations.solving import solve
+from formulations.statement import Row, Statement
 from formulations.typeset import latex_of, markdown_of, text_of
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 __all__ = ["Duality", "Program", "Row", "Solution", "Status"]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One named family of constraints.
-
-    Attributes
-    ----------
-    name : str
-        Its name in ``Solution.duals``.
-    constraint : cvxpy.Constraint
-        The constraint itself.
-    text, latex : str
-        The row as the paper prints it.
-    multiplier : str
-        The paper's letter for its multiplier.
-    meaning : str
-        What the multiplier says, in words.
-    """
-
-    name: str
-    constraint: cp.Constraint
-    text: str
-    latex: str
-    multiplier: str
-    meaning: str
-
-    @property
-    def is_equality(self) -> bool:
-        """Whether it is ``h(x) == r``."""
-        return isinstance(self.constraint, (cp.constraints.Equality, cp.constraints.Zero))
-
-    @property
-    def is_matrix(self) -> bool:
-        """Whether it is ``G(x) >> 0``, a matrix inequality."""
-        return isinstance(self.constraint, cp.constraints.PSD)
-
-    @property
-    def is_cone(self) -> bool:
-        """Whether it is a cone, the columns of ``v`` each no longer than their entry of ``s``.
-
-        ``‖v‖ ≤ s`` written as a norm has no gradient at ``v = 0``; as a cone it has a vector for its
-        multiplier, and that is what the gradient asks for.
-        """
-        return isinstance(self.constraint, cp.SOC)
-
-    @property
-    def multipliers(self) -> NDArray[Any]:
-        """The multipliers that the last solve left: of the row's shape, or for a cone ``mu`` above ``u``."""
-        if self.is_cone:
-            mu, u = (np.array(part, dtype=float) for part in self.constraint.dual_value)
-            return np.vstack([mu[None, :], u])
-        return np.array(self.constraint.dual_value, dtype=float)
-
-    def keep(self, multipliers: NDArray[Any]) -> None:
-        """Put multipliers in the place of those that the last solve left."""
-        parts = (multipliers[0], multipliers[1:]) if self.is_cone else (multipliers,)
-        for variable, part in zip(self.constraint.dual_variables, parts, strict=True):
-            variable.save_value(part)
-
-
-_LOGARITHMS = (cp.logistic, cp.log_sum_exp, cp.entr)
-
-
-@dataclass(eq=False)
-class Program:
-    """A convex program as a paper states it.
+class Program(Statement):
+    """A convex program as a paper states it, to be solved and printed.
 
     Attributes
     ----------
@@ -132,62 +67,10 @@ class Program:
         Named parameters; change them with :meth:`set`, and solving again skips the rebuilding.
     """
 
-    name: str
-    title: str
-    source: str
-    objective: cp.Minimize | cp.Maximize
-    objective_text: str
-    objective_latex: str
-    variables: dict[str, cp.Variable]
-    rows: tuple[Row, ...]
-    parameters: dict[str, cp.Parameter] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.problem = cp.Problem(self.objective, [row.constraint for row in self.rows])
-        self.jacobians: dict[int, Any] = {}  # of affine expressions: formulations.optimality
-
-    @property
-    def sense(self) -> str:
-        """``"minimise"`` or ``"maximise"``."""
-        return "minimise" if isinstance(self.objective, cp.Minimize) else "maximise"
-
-    @property
-    def kind(self) -> str:
-        """The program's class: LP, QP, QCQP, SDP, EXP (logarithms), MILP or MIQP (but for integers)."""
-        if self.problem.is_mixed_integer():
-            return "MILP" if self.objective.args[0].is_affine() else "MIQP"
-        if any(row.is_matrix for row in self.rows):
-            return "SDP"
-        if any(issubclass(atom, _LOGARITHMS) for atom in self.problem.atoms()):
-            return "EXP"
-        if self.problem.is_lp():
-            return "LP"
-        return "QP" if self.problem.is_qp() else "QCQP"
-
     @property
     def solvers(self) -> tuple[str, ...]:
         """Names of the solvers that can solve it, preferred first."""
         return PREFERRED[self.kind]
-
-    def set(self, **values: ArrayLike) -> Program:
-        """Give parameters new values; the next solve re-uses the problem already built.
-
-        Parameters
-        ----------
-        **values : array_like
-            New values by parameter name; a scalar fills a vector parameter.
-
-        Returns
-        -------
-        Program
-            Itself, so that calls chain.
-        """
-        for name, value in values.items():
-            if name not in self.parameters:
-                raise KeyError(f"{self.name} has no parameter {name!r}; it has {', '.join(self.parameters)}")
-            parameter = self.parameters[name]
-            parameter.value = np.broadcast_to(np.asarray(value, dtype=float), parameter.shape)
-        return self
 
     def solve(
         self,
@@ -232,27 +115,6 @@ class Program:
             The program needs SCIP, and it is not installed.
         """
         return solve(self, solver, time_limit=time_limit, max_iter=max_iter, verbose=verbose, options=options)
-
-    def assign(self, values: Mapping[str, ArrayLike]) -> Program:
-        """Put a point into the variables, for :meth:`value` and :meth:`violations`.
-
-        Parameters
-        ----------
-        values : mapping of str to array_like
-            A value for every variable.
-        """
-        for name, variable in self.variables.items():
-            variable.project_and_assign(np.asarray(values[name], dtype=float).reshape(variable.shape))
-        return self
-
-    def value(self, values: Mapping[str, ArrayLike]) -> float:
-        """Objective at the point `values`, feasible or not."""
-        return float(self.assign(values).objective.value)
-
-    def violations(self, values: Mapping[str, ArrayLike]) -> dict[str, float]:
-        """Largest violation of each row at the point `values`, by row name."""
-        self.assign(values)
-        return {row.name: float(np.max(row.constraint.violation())) for row in self.rows}
 
     def __str__(self) -> str:
         return text_of(self)

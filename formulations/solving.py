@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.backends import BACKENDS, attempt
+from formulations.backends import BACKENDS, PREFERRED, attempt
 from formulations.optimality import conditions
 from formulations.solution import Solution, Status
 
 if TYPE_CHECKING:
-    from formulations.program import Program
+    from formulations.statement import Statement
 
 __all__ = ["solve"]
 
@@ -36,7 +36,7 @@ _LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
 
 
 def solve(
-    program: Program,
+    program: Statement,
     solver: str | None,
     *,
     time_limit: float | None,
@@ -45,7 +45,7 @@ def solve(
     options: dict[str, Any],
 ) -> Solution:
     """Solve a program; arguments and result as in :meth:`formulations.program.Program.solve`."""
-    names = program.solvers if solver is None else (_checked_solver(solver),)
+    names = PREFERRED[program.kind] if solver is None else (_checked_solver(solver),)
     _check_limits(time_limit, max_iter)
     if "SCIP" in names:
         _require_scip()
@@ -85,7 +85,7 @@ def _require_scip() -> None:
 class _Run:
     """One call of :func:`solve`: what is asked, and the best that was answered so far."""
 
-    program: Program
+    program: Statement
     time_limit: float | None
     max_iter: int | None
     verbose: bool

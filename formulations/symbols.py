@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from formulations.program import Program
+    from formulations.statement import Statement
 
 __all__ = ["Symbol", "symbols_of"]
 
@@ -32,12 +32,12 @@ class Symbol:
     latex: str
 
 
-def symbols_of(program: Program) -> list[Symbol]:
+def symbols_of(program: Statement) -> list[Symbol]:
     """The letters of a program that its reader has to be told of, in the order of the list below.
 
     Parameters
     ----------
-    program : Program
+    program : Statement
         The program.
     """
     texts = [program.objective_text, *(text for row in program.rows for text in (row.text, row.meaning))]

@@ -11,7 +11,7 @@ from formulations.symbols import symbols_of
 if TYPE_CHECKING:
     import cvxpy as cp
 
-    from formulations.program import Program
+    from formulations.statement import Statement
 
 
 def _shape(variable: cp.Variable) -> str:
@@ -23,12 +23,12 @@ def _shape(variable: cp.Variable) -> str:
     return f"{domain}^{size}" if len(shape) == 1 else f"{domain}^({size})"
 
 
-def conditions_of(program: Program) -> list[str]:
+def conditions_of(program: Statement) -> list[str]:
     """Which of a program's variables are binary, each as LaTeX.
 
     Parameters
     ----------
-    program : Program
+    program : Statement
         The program.
     """
     found = []
@@ -47,14 +47,14 @@ def _number(parameter: cp.Parameter) -> str:
     return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
 
 
-def size_of(program: Program) -> str:
+def size_of(program: Statement) -> str:
     """Class and size of a program, such as ``QP: 44 variables, 160 constraint rows``."""
     variables = sum(variable.size for variable in program.variables.values())
     rows = sum(row.constraint.size for row in program.rows)
     return f"{program.kind}: {variables} variables, {rows} constraint rows"
 
 
-def text_of(program: Program) -> str:
+def text_of(program: Statement) -> str:
     """The program as aligned lines of text."""
     over = ", ".join(f"{name} ∈ {_shape(variable)}" for name, variable in program.variables.items())
     name_width = max((len(row.name) for row in program.rows), default=0)
@@ -85,7 +85,7 @@ def text_of(program: Program) -> str:
     return "\n".join(lines)
 
 
-def latex_of(program: Program) -> str:
+def latex_of(program: Statement) -> str:
     """The program as a LaTeX display."""
     verb = r"\min" if program.sense == "minimise" else r"\max"
     over = ",\\,".join(latex_name(name) for name in program.variables)
@@ -101,7 +101,7 @@ def latex_of(program: Program) -> str:
     return "$$\\begin{aligned}\n" + "\n".join(lines) + "\n\\end{aligned}$$"
 
 
-def markdown_of(program: Program) -> str:
+def markdown_of(program: Statement) -> str:
     """The program as Markdown: title, LaTeX display and the table of multipliers."""
     table = ["| row | multiplier | meaning |", "|---|---|---|"] if program.rows else []
     for row in program.rows:

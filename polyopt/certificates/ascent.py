@@ -16,7 +16,7 @@ from scipy.optimize import lsq_linear
 
 from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.geometry import KernelGeometry
-from polyopt.certificates.hinge import HingeProgram, Multipliers
+from polyopt.certificates.hinge_program import HingeProgram, Multipliers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

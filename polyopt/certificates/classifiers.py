@@ -11,7 +11,8 @@ from formulations.centred_kernel import CentredKernel
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.given import checked_vector
-from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.certificates.hinge import certify_hinge
+from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.rounding import Ball
 from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd

@@ -30,7 +30,8 @@ from polyopt.certificates.certificate import Certificate, Claim, Residual, concl
 from polyopt.certificates.cpm_point import CpmPoint, bound_of, check_coupled, check_margin, pulls
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.given import checked_faces, checked_iterations, checked_tol
-from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.certificates.hinge import certify_hinge
+from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from polyopt.certificates.rounding import Ball
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from polyopt.certificates.hinge import HingeProgram
+    from polyopt.certificates.hinge_program import HingeProgram
 
     Vector = NDArray[np.float64]
 

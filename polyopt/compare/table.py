@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from rich.text import Text
 from formulations.solution import Status
 
 if TYPE_CHECKING:
-    from polyopt.compare.comparison import Comparison, Row
+    from polyopt.compare.row import Row
 
 __all__ = ["CLAIMS", "duration", "number", "tables"]
 
@@ -56,15 +56,27 @@ def duration(seconds: float) -> str:
     return f"{seconds:.{2 if seconds < 9.995 else 1 if seconds < 99.95 else 0}f}"
 
 
-def tables(comparison: Comparison, width: int) -> Group:
-    """One table per data set, then the meaning of the marks and how the numbers came about."""
+def tables(rows: Sequence[Row], titles: Mapping[str, str], notes: Iterable[str], width: int) -> Group:
+    """One table per data set, then the meaning of the marks and how the numbers came about.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        The fits.
+    titles : mapping of str to str
+        The title of each data set's table, by its name.
+    notes : iterable of str
+        How the numbers came about.
+    width : int
+        Characters of a line.
+    """
     parts: list[RenderableType] = []
     shown = []
-    for data in comparison.datasets:
-        rows = [row for row in comparison.rows if row.data == data.name]
-        if rows:
-            parts += [_table(data.summary, rows, width), Text()]
-            shown += rows
+    for name, title in titles.items():
+        own = [row for row in rows if row.data == name]
+        if own:
+            parts += [_table(title, own, width), Text()]
+            shown += own
     if not shown:
         parts.append(Text("No fit was finished."))
     elif width < _WIDE:
@@ -75,7 +87,7 @@ def tables(comparison: Comparison, width: int) -> Group:
         for row in shown
         if _fell_short(row)
     ]
-    parts += [Text(note, style="dim") for note in comparison.notes() if shown or comparison.interrupted]
+    parts += [Text(note, style="dim") for note in notes]
     return Group(*parts)
 
 

@@ -23,7 +23,8 @@ from formulations.recovery import slacks
 from formulations.solution import Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, middle
-from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.certificates.hinge import certify_hinge
+from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
 from polyopt.kernels import MatrixGram, SampleGram, chunks, require_psd
 

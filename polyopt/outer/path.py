@@ -17,7 +17,8 @@ from formulations.arguments import real_number
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.given import checked_tol
-from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.certificates.hinge import certify_hinge
+from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd
 from polyopt.solvers.clock import Clock
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
-    from polyopt.polytope.body import Polytope
+    from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
@@ -18,15 +18,62 @@ __all__ = ["rules_of"]
 _ROUNDING = 1e-9
 
 
+class Described(Protocol):
+    """What rules are made of: :class:`~polyopt.polytope.body.Polytope` has all of it."""
+
+    @property
+    def W(self) -> Array:  # noqa: N802 (the papers' letter)
+        """Normals, a row each."""
+
+    @property
+    def b(self) -> Array:
+        """Offsets."""
+
+    @property
+    def spread(self) -> Array | None:
+        """How much each feature varies, where that is known."""
+
+    @property
+    def n_faces(self) -> int:
+        """Faces."""
+
+    @property
+    def n_features(self) -> int:
+        """Features."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the features."""
+
+    @property
+    def redundant(self) -> NDArray[np.bool_]:
+        """Which faces shut nothing out that others let in."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no point is inside."""
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether it has no volume."""
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it fits into a box."""
+
+    def bounding_box(self) -> tuple[Array, Array]:
+        """The lowest and the highest value of every feature."""
+
+
 def rules_of(
-    polytope: Polytope,
+    polytope: Described,
     digits: int,
     threshold: float,
     max_terms: int | None,
     inside: str | None,
     outside: str | None,
 ) -> str:
-    """The text of :meth:`Polytope.rules`; arguments as in there."""
+    """The text of a polytope's ``rules``; arguments as of that method."""
     if not 1 <= digits <= 17:
         raise ValueError(f"digits must be from 1 to 17, not {digits!r}")
     if not 0.0 <= threshold <= 1.0:
@@ -43,7 +90,7 @@ def rules_of(
     return "\n".join(lines)
 
 
-def _heading(polytope: Polytope, inside: str | None, outside: str | None) -> str:
+def _heading(polytope: Described, inside: str | None, outside: str | None) -> str:
     within = "Inside" if inside is None else f"Inside, class '{inside}'"
     beyond = "outside" if outside is None else f"outside, class '{outside}'"
     if polytope.is_empty:
@@ -54,7 +101,7 @@ def _heading(polytope: Polytope, inside: str | None, outside: str | None) -> str
 
 
 def _rule(
-    polytope: Polytope, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
+    polytope: Described, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
 ) -> str:
     """One face as "outside if 0.52 length − 1.2 width > 3.4"."""
     row = polytope.W[k]
@@ -78,7 +125,7 @@ def _rule(
     return f"outside if {text} > {limit:.{digits}g}"
 
 
-def _sizes(polytope: Polytope) -> Array:
+def _sizes(polytope: Described) -> Array:
     """How much each feature varies: as given, else the polytope's own width, else all alike."""
     if polytope.spread is not None:
         return polytope.spread

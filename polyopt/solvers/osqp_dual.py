@@ -32,7 +32,7 @@ from formulations.recovery import as_costs, as_data, gram_factor
 from formulations.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.geometry import KernelGeometry
-from polyopt.certificates.hinge import HingeProgram, Multipliers
+from polyopt.certificates.hinge_program import HingeProgram, Multipliers
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:

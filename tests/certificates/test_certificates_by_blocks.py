@@ -22,7 +22,8 @@ from polyopt.certificates import (
     products,
 )
 from polyopt.certificates.geometry import KernelGeometry
-from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.certificates.hinge import certify_hinge
+from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.kernels import Kernel, MatrixGram, SampleGram
 
 

@@ -12,7 +12,8 @@ from formulations.solution import Status
 from polyopt import SVM, RelativeMarginMachine, SigmaSVM, certify_rmm, certify_svm
 from polyopt.certificates import Claim
 from polyopt.certificates.geometry import LinearGeometry
-from polyopt.certificates.hinge import HingeProgram, certify_hinge
+from polyopt.certificates.hinge import certify_hinge
+from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.rounding import Ball
 
 X, Y = two_blobs(n=30, seed=0)

@@ -86,6 +86,29 @@ def test_a_file_imports_only_the_floors_under_it(module, path):
         assert other is None or other <= height, f"{module} imports {imported}, which is above it"
 
 
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Of every module that leads back to itself, the modules that it is in a circle with."""
+    reached = {module: set(imported) for module, imported in graph.items()}
+    for middle in graph:
+        for module in graph:
+            if middle in reached[module]:
+                reached[module] |= reached[middle]
+    return [
+        sorted(other for other in graph if other in reached[module] and module in reached[other])
+        for module in sorted(graph)
+        if module in reached[module]
+    ]
+
+
+def test_no_module_leads_back_to_itself():
+    """Neither at once, nor by an import within a function, nor for types alone. Rooms' doors are left out."""
+    doors = {module for module, path in modules() if path.name == "__init__.py"}
+    known = {module for module, _ in modules()} - doors
+    graph = {module: imports_of(path) & known for module, path in modules() if module in known}
+    assert circles(graph) == []
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [["b", "c"], ["b", "c"]]
+
+
 def test_formulations_never_import_polyopt():
     for module, path in modules():
         if module.startswith("formulations"):
