@@ -22,6 +22,7 @@ from polyopt.solvers.decomposition.active_set import ActiveSet
 from polyopt.solvers.decomposition.dual import Dual
 from polyopt.solvers.decomposition.rows import Rows
 from polyopt.solvers.decomposition.subproblem import Computed, Held, solve_pairs
+from polyopt.solvers.decomposition.watch import IDLE, Watch
 from polyopt.solvers.decomposition.working_set import choose
 
 pytestmark = pytest.mark.usefixtures("working_sets")
@@ -490,10 +491,10 @@ def test_a_dual_value_above_the_objective_is_no_bound(overlapping, monkeypatch):
 
 
 def test_a_run_whose_dual_value_no_longer_rises_is_seen():
-    flat, rising, unknown = driver._Watch(), driver._Watch(), driver._Watch()
-    assert [flat.is_idle(7.0) for _ in range(driver._IDLE + 1)] == [False] * driver._IDLE + [True]
-    assert not any(rising.is_idle(7.0 + 1e-12 * k) for k in range(3 * driver._IDLE))
-    assert not any(unknown.is_idle(np.nan) for _ in range(3 * driver._IDLE))
+    flat, rising, unknown = Watch(), Watch(), Watch()
+    assert [flat.is_idle(7.0) for _ in range(IDLE + 1)] == [False] * IDLE + [True]
+    assert not any(rising.is_idle(7.0 + 1e-12 * k) for k in range(3 * IDLE))
+    assert not any(unknown.is_idle(np.nan) for _ in range(3 * IDLE))
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_all_free_variables_at_once_cost_no_more_than_their_share(kernel, B, mon
     X, y = two_blobs(n=200, separation=0.5)
     machine = Decomposition(SampleGram(10.0 * X, kernel), y)
     machine.solve(np.full(200, 100.0), B, tol=1e-6, max_iter=15)
-    assert machine._finish_work <= 0.5 * machine._work()
+    assert machine._ledger.finishing <= 0.5 * machine._ledger.spent()
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2, 3, 5, 8, 13, 40])

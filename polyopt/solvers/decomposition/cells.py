@@ -107,9 +107,8 @@ def _pieces(cell: Samples, size: int) -> list[Samples]:
 
 def _is_mostly_bounded(dual: Dual, beta: Vector, cell: Samples) -> bool:
     """Whether many samples of a cell are at a bound other than 0, and far fewer between bounds."""
-    own, lo, hi = beta[cell], dual.lo[cell], dual.hi[cell]
-    bounded = int((((own == lo) | (own == hi)) & (own != 0.0)).sum())
-    free = int(((own != lo) & (own != hi)).sum())
+    is_free = dual.is_free(beta)[cell]
+    bounded, free = int((~is_free & (beta[cell] != 0.0)).sum()), int(is_free.sum())
     return bounded >= max(_BOUNDED * len(cell), _TIMES_FREE * free)
 
 

@@ -13,15 +13,15 @@ from polyopt.solvers.clock import Clock, OutOfTimeError
 from polyopt.solvers.decomposition.active_set import ActiveSet
 from polyopt.solvers.decomposition.cells import beta_of_cells
 from polyopt.solvers.decomposition.dual import Dual, balanced, gains, recapped
-from polyopt.solvers.decomposition.point import Point
+from polyopt.solvers.decomposition.ledger import Ledger
+from polyopt.solvers.decomposition.point import SINGLE_TOL, Point
 from polyopt.solvers.decomposition.subproblem import Computed, Held, gathered, solve_pairs
+from polyopt.solvers.decomposition.watch import Watch
 from polyopt.solvers.decomposition.work import (
     block_work,
     factor_work,
     pair_work,
     pivot_work,
-    row_work,
-    set_work,
 )
 from polyopt.solvers.decomposition.working_set import choose
 from polyopt.threads import blas_held
@@ -52,13 +52,10 @@ _SHRINK_EVERY = 10  # iterations between two looks at what could be set aside
 _SHRINK_TO = 0.8  # share of the active samples that may stay for that to be worth while
 _GAP, _WIDEST = 10.0, 0.1  # times the tolerance, and at most: the relative gap of an optimal point
 _NEARLY = 1e-3  # relative gap up to which a run that rounding ended is called nearly optimal
-_PATIENCE, _CLOSER = 10, 0.9  # working sets in which rounding must let the violation fall to this share
 _RECORD_EVERY = 10  # iterations between two records
-_IDLE, _RISE = 200, 1e-14  # records in which the dual value must rise by this share: every step raises it
 _FIRST_PROBE = 8  # the iteration after which single precision is probed first; then after twice as many, ...
 _PROBING = 0.05  # ... where that costs no more than this share of what working sets have cost
 _CERTAIN = 0.8  # times the tolerance, in single precision: what its probes let pass is then within it
-_SINGLE_TOL = 1e-5  # single precision leads no closer than this
 _REFRESHES = 3  # times that g is computed anew before the rows are, too
 _SWITCH = 0.1  # the violation from which on all free variables at once are weighed
 _REACH = 2.0  # times the violation: the outputs within which they are looked at
@@ -181,21 +178,19 @@ class Decomposition:
         self._limit = np.inf if max_iter is None else max_iter
         self._iteration = 0
         self._next_probe = _FIRST_PROBE
-        self._sets = self._steps_work = self._finish_work = self._work_at_finish = 0.0
-        self._rows_before = self._point.rows.computed
-        self._pace: tuple[float, float] | None = None  # violation, and work, when all were weighed last
+        self._ledger = Ledger(self._point)
         self._size = _FIRST_SET if _LEAST < self._point.gram.n <= _FEW else _WORKING_SET
-        self._watch, self._distrusted = _Watch(), 0
+        self._watch, self._distrusted = Watch(), 0
         self._history: list[dict[str, float]] = []
         point = self._point
         last, point.dual = point.dual, Dual(point.dual.y, C, B)
         try:
             # Blocks of work have the threads; BLAS's own would change the last digits with their number.
             with blas_held():
-                if tol < _SINGLE_TOL and point.is_small:
+                if tol < SINGLE_TOL and point.is_small:
                     self._go_double()
                 point.move_to(self._first(last, start), self._clock.check)
-                self._pace = (point.violation(), 0.0)
+                self._ledger.pace = (point.violation(), 0.0)
                 self._is_fresh = False
                 self._walk(max(tol, _WALK_TOL))
                 status = self._run(tol)
@@ -232,7 +227,7 @@ class Decomposition:
         """Working sets to ever smaller violations, all free variables at once in between where it pays."""
         point, aim = self._point, max(tol, _SWITCH)
         while True:
-            if aim < _SINGLE_TOL and point.violation() > aim:
+            if aim < SINGLE_TOL and point.violation() > aim:
                 self._go_double()
             status = self._decompose(aim)
             if status is Status.CONVERGED:  # too slowly: it may be that another method does better
@@ -290,9 +285,8 @@ class Decomposition:
         if np.isfinite(g).all():  # or else it left the range of numbers
             point.take(beta, g)
         point.rows.computed += rows
-        self._steps_work += pair_work(taken, n)
+        self._ledger.add_set(pair_work(taken, n))
         self._iteration += 1
-        self._sets += 1
         self._size = _WORKING_SET
 
     # -- working sets --------------------------------------------------------------------------
@@ -329,7 +323,7 @@ class Decomposition:
                 return over
             if self._iteration == self._next_probe:
                 self._next_probe *= 2
-                if point.probe_work() <= _PROBING * self._work() and not point.is_trusted(violation):
+                if point.probe_work() <= _PROBING * self._ledger.spent() and not point.is_trusted(violation):
                     # In single precision a matrix may have lost its definiteness, and the dual its bound.
                     self._mend()
                     continue
@@ -343,12 +337,12 @@ class Decomposition:
                 Held(rows.table, slots, chosen), point.diagonal[active[chosen]], output, part,
                 lo[chosen], hi[chosen], y[chosen], dual.B, goal, size, steps,
             )  # fmt: skip
-            self._steps_work += pair_work(taken, size)
+            cost = pair_work(taken, size)
             if taken == steps:
                 # K is all but singular on this set, and pairs crawl: there are better steps.
                 K = gathered(rows.table, slots, chosen)
                 pivots = self._pivot(K, active[chosen], output, part, goal, _PIVOTS)
-                self._steps_work += pivots * pivot_work(size // 2, size)
+                cost += pivots * pivot_work(size // 2, size)
             moved = np.flatnonzero(part != beta[chosen])
             if len(moved) > _MANY * size:
                 self._size = min(2 * self._size, _WORKING_SET)
@@ -359,7 +353,7 @@ class Decomposition:
             point.change(active[chosen[moved]], part[moved])
             self._last = chosen
             self._iteration += 1
-            self._sets += 1
+            self._ledger.add_set(cost)
 
     def _set_aside(self, rise: Vector, fall: Vector) -> bool:
         """Go on without the samples that violate with no other; whether that is worth it."""
@@ -394,7 +388,7 @@ class Decomposition:
                 point.recompute(self._clock.check)
         if self._watch.is_second:
             return False
-        self._watch = _Watch(is_second=True)
+        self._watch = Watch(is_second=True)
         if not point.is_whole:
             self._set_active(np.arange(point.gram.n))
         point.recompute(self._clock.check) if point.is_double else self._go_double()
@@ -428,25 +422,26 @@ class Decomposition:
         """
         point, before = self._point, self._point.violation()
         chosen, least, each, few = self._finish_cost(before)
-        ahead = self._rows_ahead(tol)
-        allowed = _SHARE * (self._work() + ahead) - self._finish_work
+        ledger = self._ledger
+        ahead = ledger.rows_ahead(tol)
+        allowed = _SHARE * (ledger.spent() + ahead) - ledger.finishing
         if not hurry:
-            allowed = min(allowed, self._foreseen(before, tol) + ahead)
+            allowed = min(allowed, ledger.foreseen(before, tol) + ahead)
         room = 32.0 * len(chosen) ** 2
-        self._work_at_finish = self._work()
+        ledger.mark()
         if not len(chosen) or room > point.budget or least + few * each > allowed or self._clock.is_over:
             return
         if room + point.rows.bytes > point.budget:
             point.forget_rows()
             self._last = np.zeros(0, dtype=np.intp)
-        self._pace = None
+        ledger.pace = None
         if not point.is_trusted(tol):
             point.refresh(chosen, self._clock.check)
         beta, g = point.beta[chosen], point.g[chosen]
         pivots = int(min((allowed - least) / each, self._limit - self._iteration))
         found = self._pivot(self._matrix(chosen), chosen, g, beta, tol / 2, pivots)
         self._iteration += found
-        self._finish_work += least + found * each
+        ledger.finishing += least + found * each
         moved = beta != point.beta[chosen]
         point.change(chosen[moved], beta[moved])
         point.bring_up_to_date()
@@ -473,7 +468,7 @@ class Decomposition:
     def _finish_cost(self, violation: float) -> tuple[Samples, float, float, float]:
         """The samples that would be looked at, their least cost, that of a pivot, and the pivots foreseen."""
         point = self._point
-        is_free = (point.beta != point.dual.lo) & (point.beta != point.dual.hi)
+        is_free = point.dual.is_free(point.beta)
         chosen = point.watched(_REACH * abs(violation))
         size, width, free = len(chosen), point.gram.width, int(is_free.sum())
         least = block_work(size, size / 2.0, width) + factor_work(free)
@@ -487,30 +482,7 @@ class Decomposition:
         if not point.is_up_to_date:
             return False
         _, least, each, few = self._finish_cost(point.violation())
-        return self._work() - self._work_at_finish > _SLOW * (least + few * each)
-
-    def _work(self) -> float:
-        """What working sets have cost: their kernel rows, their steps, and the rest."""
-        point = self._point
-        rows = (point.rows.computed - self._rows_before) * row_work(point.gram, point.rows.dtype)
-        return rows + self._sets * set_work(point.gram.n) + self._steps_work
-
-    def _rows_ahead(self, tol: float) -> float:
-        """What working sets will pay for rows in double precision, where they need them for `tol`."""
-        point = self._point
-        if point.is_double or tol >= _SINGLE_TOL:
-            return 0.0
-        return int((point.beta != 0).sum()) * row_work(point.gram, np.float64)
-
-    def _foreseen(self, violation: float, tol: float) -> float:
-        """What working sets would still cost, at their pace since they were asked last."""
-        last, self._pace = self._pace, (violation, self._work())
-        if last is None or not 0.0 < violation < last[0]:
-            return 0.0
-        pace = float(np.log(last[0]) - np.log(violation))
-        if pace <= 0.0:  # they differ by rounding alone
-            return 0.0
-        return (self._pace[1] - last[1]) * float(np.log(violation / tol)) / pace
+        return self._ledger.since_mark() > _SLOW * (least + few * each)
 
     # -- the answer ----------------------------------------------------------------------------
 
@@ -559,27 +531,3 @@ class Decomposition:
 def _widest_gap(tol: float) -> float:
     """The relative gap that an optimal point may have."""
     return min(_GAP * tol, _WIDEST)
-
-
-class _Watch:
-    """Whether the violation still falls, where rounding may keep it up, and whether the dual value rises."""
-
-    def __init__(self, is_second: bool = False):
-        self.is_second = is_second
-        self._least, self._idle = np.inf, 0
-        self._best, self._flat = -np.inf, 0
-
-    def has_stopped(self, violation: float) -> bool:
-        """Ask once for each working set."""
-        closer = violation < _CLOSER * self._least
-        self._least = violation if closer else self._least
-        self._idle = 0 if closer else self._idle + 1
-        return self._idle >= _PATIENCE
-
-    def is_idle(self, bound: float) -> bool:
-        """Ask with the dual value of every record, which is none while samples are set aside."""
-        if np.isfinite(bound):
-            has_risen = not bound <= self._best + _RISE * abs(self._best)
-            self._best = max(bound, self._best)
-            self._flat = 0 if has_risen else self._flat + 1
-        return self._flat >= _IDLE

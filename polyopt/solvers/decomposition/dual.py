@@ -74,6 +74,10 @@ class Dual:
             beta = beta - (0.0 if lam is None else lam) + (0.0 if lam_star is None else lam_star)
         return balanced(beta)
 
+    def is_free(self, beta: Vector) -> NDArray[np.bool_]:
+        """Which β_i are at none of their kinks."""
+        return (beta != self.lo) & (beta != self.hi)
+
     def start(self) -> Vector:
         """The β to start from: 0, which for B < 1 is no piece of φ's, so that the kinks are taken there."""
         return balanced(self.hi.copy()) if self.B < 1.0 else np.zeros(len(self.y))

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
-__all__ = ["Point"]
+__all__ = ["SINGLE_TOL", "Point"]
 
+SINGLE_TOL = 1e-5  # single precision leads no closer than this
 NEAR = 0.05  # outputs so near to where they would count are worth double precision
 # Up to so many samples, and so many multiplications, double precision throughout: rows cost next to nothing.
 _SMALL, _CHEAP = 2000, 2e9
