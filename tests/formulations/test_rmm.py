@@ -222,3 +222,13 @@ def test_a_bad_bound_is_refused(B):
     for program in (rmm.qp, rmm.qcqp, rmm.qp_dual, rmm.qcqp_dual):
         with pytest.raises(ValueError, match="B must be finite and at least 0"):
             program([[0.0], [1.0]], [-1, 1], 1.0, B)
+
+
+def test_where_no_multiplier_holds_the_intercept_its_bound_does():
+    """By hand: all b with |g + b| <= 2 for which no multiplier says more."""
+    g, y, zeros = np.array([0.3, -0.7, 1.1]), np.array([1.0, -1.0, 1.0]), np.zeros(3)
+    capped = np.where(y > 0, 1.0, 0.0)  # nothing asks for a larger b
+    lo, hi = intercept_interval(g, y, capped, 1.0, zeros, zeros, 2.0)
+    assert (lo, hi) == pytest.approx((-2.0 + 0.7, -1.0 + 0.7))
+    lo, hi = intercept_interval(g, y, 1.0 - capped, 1.0, zeros, zeros, 2.0)  # nothing asks for a smaller one
+    assert (lo, hi) == pytest.approx((1.0 - 0.3, 2.0 - 1.1))
