@@ -318,6 +318,15 @@ def test_pair_steps_end_before_they_want_too_many_rows(blobs):
     assert g == pytest.approx(K @ beta, abs=1e-12)
 
 
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-8])
+def test_small_machines_are_exact_whatever_the_tolerance(tol, blobs, monkeypatch):
+    X, y = blobs
+    monkeypatch.setattr(driver, "_WALK_ROW", 10**6)
+    found = solve_decomposition(SampleGram(X, RBF), y, np.ones(len(y)), 1.3, tol=tol)
+    assert found.status is Status.OPTIMAL
+    assert found.objective - found.bound <= 1e-10 * found.objective
+
+
 @given(st.integers(0, 10**6), st.sampled_from(COMPUTABLE), st.sampled_from([np.inf, 0.5, 1.0, 1.2]),
        st.floats(-2, 4))  # fmt: skip
 def test_small_machines_are_the_same_with_and_without_working_sets(seed, kernel, B, size):

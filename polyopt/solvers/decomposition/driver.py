@@ -44,9 +44,9 @@ _PIVOTS = 1_000  # ... and then by so many changes of an active set
 # the next, where more than this share of a set moved.
 _FIRST_SET, _LEAST, _FEW, _MANY = 96, 512, 2_000, 0.25
 # Multiplications of a kernel row up to which a machine of so few samples begins with pair steps over all of
-# them; their rows and their number at most: what does not end soon ends sooner with working sets. Below this
-# violation all free variables at once are exact in less time.
-_WALK_ROW, _WALK_ROWS, _WALK_STEPS, _WALK_TOL = 128_000, 128, 1_000, 1e-3
+# them; their rows and their number at most: what does not end soon ends sooner with working sets. From this
+# violation on all free variables at once are exact in less time, and so to this one whatever the tolerance.
+_WALK_ROW, _WALK_ROWS, _WALK_STEPS, _WALK_TOL, _EXACT = 128_000, 128, 1_000, 1e-3, 1e-8
 _ENOUGH = 0.3  # share of the violation for which a working set without new kernel rows is worth while
 _SHRINK_EVERY = 10  # iterations between two looks at what could be set aside
 _SHRINK_TO = 0.8  # share of the active samples that may stay for that to be worth while
@@ -192,7 +192,7 @@ class Decomposition:
                 point.move_to(self._first(last, start), self._clock.check)
                 self._ledger.pace = (point.violation(), 0.0)
                 self._is_fresh = False
-                self._walk(max(tol, _WALK_TOL))
+                self._walk(tol)
                 status = self._run(tol)
         except OutOfTimeError:
             status = Status.TIME_LIMIT
@@ -268,18 +268,21 @@ class Decomposition:
         return Status.TIME_LIMIT if self._clock.is_over else None
 
     def _walk(self, tol: float) -> None:
-        """Pair steps over all samples, with kernel rows one at a time: all that many small machines need."""
+        """Pair steps over all samples, with kernel rows one at a time, then all free variables at once.
+
+        That is all that many small machines need, and it leaves them exact.
+        """
         point, dual = self._point, self._point.dual
         n = point.gram.n
         is_cheap = n <= _FEW and n * point.gram.width <= _WALK_ROW and np.isinf(self._limit)
         factors = point.rows.factors() if is_cheap else None
-        violation = point.violation()
+        aim, violation = max(tol, _WALK_TOL), point.violation()
         if factors is None or not point.is_whole or violation <= tol:
             return
         self._record(violation)
         beta, g = point.beta.copy(), point.g.copy()
         taken, rows = solve_pairs(
-            Computed(*factors), point.diagonal, g, beta, dual.lo, dual.hi, dual.y, dual.B, tol, _WALK_ROWS,
+            Computed(*factors), point.diagonal, g, beta, dual.lo, dual.hi, dual.y, dual.B, aim, _WALK_ROWS,
             _WALK_STEPS,
         )  # fmt: skip
         if np.isfinite(g).all():  # or else it left the range of numbers
@@ -288,6 +291,8 @@ class Decomposition:
         self._ledger.add_set(pair_work(taken, n))
         self._iteration += 1
         self._size = _WORKING_SET
+        if point.violation() <= aim:
+            self._finish(min(tol, _EXACT), hurry=True)
 
     # -- working sets --------------------------------------------------------------------------
 
