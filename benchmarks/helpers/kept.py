@@ -111,8 +111,11 @@ def formatter(column: pd.Series) -> Callable[[object], str]:
     return lambda value: "" if pd.isna(value) else form.format(value)
 
 
-def shown(table: pd.DataFrame) -> list[tuple[list[str], int]]:
-    """The cells of every row as they are written, and how many from the left are as in the row above."""
+def shown(table: pd.DataFrame) -> list[tuple[list[str], bool]]:
+    """The cells of every row as they are written, and whether a run of rows begins with it.
+
+    What the row above says as well is not said again.
+    """
     columns = [table[column] for column in table.columns]
     many, rows = groups(table), []
     last = [""] * len(columns)
@@ -120,6 +123,6 @@ def shown(table: pd.DataFrame) -> list[tuple[list[str], int]]:
         same = 0
         while same < many and row[same] == last[same]:
             same += 1
-        rows.append((row, same))
+        rows.append((["" if place < same else cell for place, cell in enumerate(row)], same < many))
         last = row
     return rows

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from benchmarks.helpers.kept import RESULTS, groups, kept_table, paragraphs_of, pictures_of, shown
+from benchmarks.helpers.kept import RESULTS, kept_table, paragraphs_of, pictures_of, shown
 
 PAGE = RESULTS.parent / "RESULTS.md"
 README = RESULTS.parents[1] / "README.md"
@@ -75,15 +75,13 @@ def _anchor(title: str) -> str:
 
 
 def _table(table: pd.DataFrame) -> str:
-    """A table in Markdown; what the row above says as well is not said again."""
+    """A table in Markdown."""
     sides = ["---:" if is_numeric_dtype(table[column]) else "---" for column in table.columns]
-    many, rows = groups(table), [_row(map(str, table.columns)), f"|{'|'.join(sides)}|"]
-    for row, same in shown(table)[:_ROWS]:
-        rows.append(_row("" if place < min(same, many) else cell for place, cell in enumerate(row)))
-    return "\n".join(rows)
+    rows = [_row(map(str, table.columns)), f"|{'|'.join(sides)}|"]
+    return "\n".join([*rows, *(_row(row) for row, _ in shown(table)[:_ROWS])])
 
 
-def _row(cells: Iterator[str]) -> str:
+def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
@@ -108,8 +106,8 @@ def write_speed(path: Path = README) -> Path:
     _, end, after = rest.partition(_END)
     if not (begin and end):
         raise ValueError(f"{path} has no table between {_BEGIN.strip()!r} and {_END.strip()!r}")
-    rows = [_row(iter(("What", "Against", "Times faster", "at worst", "Table"))), "|---|---|---:|---:|---|"]
-    rows += [_row(iter(line)) for line in _speeds()]
+    rows = [_row(("What", "Against", "Times faster", "at worst", "Table")), "|---|---|---:|---:|---|"]
+    rows += [_row(line) for line in _speeds()]
     block = "\n\n".join(["\n".join(rows), *_large()])
     path.write_text(before + begin + block + "\n" + end + after, encoding="utf-8")
     return path
@@ -149,8 +147,15 @@ def _portfolio() -> Iterator[tuple[str, ...]]:
         what = {"SVM": "kernel SVM", "predicting": "its predictions"}.get(title)
         if peer and what:
             threads = "one thread" if int(row["threads"]) == 1 else f"{int(row['threads'])} threads"
-            mean, worst = (1 / float(str(table["ratio"][at]).lstrip("<>")) for at in (place, place + 1))
-            yield f"{what}, {cells}, {threads}", peer, f"{mean:.1f}", f"{worst:.2f}", "kernel_portfolio"
+            mean, worst = _inverse(table["ratio"][place], 1), _inverse(table["ratio"][place + 1], 2)
+            yield f"{what}, {cells}, {threads}", peer, mean, worst, "kernel_portfolio"
+
+
+def _inverse(ratio: object, digits: int) -> str:
+    """One by a ratio; where a limit makes it a bound, so is its inverse, of the other kind."""
+    text = str(ratio)
+    sign = {"<": "> ", ">": "< "}.get(text[0], "")
+    return f"{sign}{1 / float(text.lstrip('<> ')):.{digits}f}"
 
 
 def _large() -> Iterator[str]:
@@ -174,7 +179,7 @@ def _large() -> Iterator[str]:
             machine, f"{row['samples']:,}", f"{row['seconds']:.0f}", f"{row['peak GB']:.1f}",
             f"{row['violation']:.1e}", f"{row['proven relative gap']:.1e}", f"{row['test error, %']:.1f}",
         ]  # fmt: skip
-        lines.append(_row(iter(cells)))
+        lines.append(_row(cells))
     yield "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from benchmarks.helpers.kept import RESULTS, groups, kept_table, paragraphs_of, pictures_of, shown
+from benchmarks.helpers.kept import RESULTS, kept_table, paragraphs_of, pictures_of, shown
 from polyopt.report.frame import framed, scrolling
 
 PAGE = RESULTS / "report.html"
@@ -102,10 +102,9 @@ def _table(table: pd.DataFrame) -> str:
     head = "".join(
         f"<th{style}>{escape(str(column))}</th>" for column, style in zip(table.columns, styles, strict=True)
     )
-    many, rows = groups(table), []
-    for row, same in shown(table):
-        cells = ["" if place < same else escape(cell) for place, cell in enumerate(row)]
-        kind = " class='first'" if same < many else ""
+    rows = []
+    for row, is_first in shown(table):
+        cells, kind = map(escape, row), " class='first'" if is_first else ""
         tds = "".join(f"<td{style}>{cell}</td>" for cell, style in zip(cells, styles, strict=True))
         rows.append(f"<tr{kind}>{tds}</tr>")
     return scrolling(head, "".join(rows), "wide" if len(styles) > 11 else "")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
+from helpers import l0
 from scipy.optimize import linprog
 
 from formulations import l0_svm, svm
 from formulations.l0 import as_l0_data, as_patterns
-from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.l0 import certify_l0, cut_of, score_bound
@@ -19,22 +20,7 @@ KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 EXACT = {"mip_rel_gap": 1e-9, "mip_feasibility_tolerance": 1e-9}
 
 
-def problem(kernel, seed=0, n=24):
-    """The arguments of every program, but for the pattern: K, y, C, weights, centres."""
-    X, y = two_blobs(n=n, m=2, seed=seed)
-    rng = np.random.default_rng(100 + seed)
-    weights = rng.uniform(0.5, 2.0, n)
-    if kernel == "linear":
-        return X @ X.T, y, 0.5, weights, None
-    if kernel == "rbf":
-        return np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2)), y, 3.0, weights, None
-    if kernel == "indefinite":
-        K = np.tanh(0.5 * X @ X.T - 0.3) + 0.1 * rng.normal(size=(n, n))
-        assert np.linalg.eigvalsh(K + K.T).min() < -0.1
-        assert np.abs(K - K.T).max() > 0.1
-        return K, y, 2.0, weights, None
-    landmarks = rng.normal(size=(9, 2))
-    return np.tanh(X @ landmarks.T), y, 2.0, weights, rng.choice([-1.0, 1.0], 9)
+problem = partial(l0.problem, n=24, p=9)
 
 
 def hinge_lp(K, y, C, weights, centres, sigma, price=0.0, loss=1.0):

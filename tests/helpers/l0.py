@@ -8,8 +8,8 @@ from scipy.optimize import linprog
 from formulations.samples import two_blobs
 
 
-def problem(kernel, seed=0, n=40):
-    """The arguments of PatternLP: K, y, C, weights, centres."""
+def problem(kernel, seed=0, n=40, p=15):
+    """The arguments of every program, but for the pattern: K, y, C, weights, centres (p, if rectangular)."""
     X, y = two_blobs(n=n, m=2, seed=seed)
     rng = np.random.default_rng(100 + seed)
     weights = rng.uniform(0.5, 2.0, n)
@@ -18,9 +18,12 @@ def problem(kernel, seed=0, n=40):
     if kernel == "rbf":
         return np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2)), y, 3.0, weights, None
     if kernel == "indefinite":
-        return np.tanh(0.5 * X @ X.T - 0.3) + 0.1 * rng.normal(size=(n, n)), y, 2.0, weights, None
-    landmarks = rng.normal(size=(15, 2))
-    return np.tanh(X @ landmarks.T), y, 2.0, weights, rng.choice([-1.0, 1.0], 15)
+        K = np.tanh(0.5 * X @ X.T - 0.3) + 0.1 * rng.normal(size=(n, n))
+        assert np.linalg.eigvalsh(K + K.T).min() < -0.1
+        assert np.abs(K - K.T).max() > 0.1
+        return K, y, 2.0, weights, None
+    landmarks = rng.normal(size=(p, 2))
+    return np.tanh(X @ landmarks.T), y, 2.0, weights, rng.choice([-1.0, 1.0], p)
 
 
 def degenerate(kind):

@@ -289,6 +289,18 @@ def test_rows_filled_with_mirror_images_are_those_of_the_matrix(kernel, dtype, r
     assert min(blocks) < n / 2  # the rest came from rows at hand
 
 
+def test_no_row_of_single_precision_is_mirrored_where_samples_lie_far_out(rng):
+    """Two of them side by side: products lose their distance, differences do not."""
+    X = rng.normal(size=(120, 300)) / 8
+    X[7] += 40.0
+    X[8] = X[7] + 0.01
+    gram = SampleGram(X, RBF)
+    assert list(gram.far_out) == [7, 8]
+    rows = Rows(gram, 1e6, np.float32)
+    rows.fetch(np.arange(40, 90))
+    assert rows.table[rows.fetch(np.array([7, 8]))] == pytest.approx(RBF(X)[[7, 8]], abs=1e-5)
+
+
 def test_outputs_at_a_few_samples_are_those_of_the_whole_matrix(rng):
     X, some = rng.normal(size=(900, 5)), np.array([3, 500, 7])
     coefficients = np.where(rng.random(900) < 0.7, rng.normal(size=900), 0.0)
@@ -489,6 +501,25 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
         assert solution.bound == pytest.approx(plain.bound, rel=1e-6)
     else:
         assert solution.status is Status.STALLED
+
+
+def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, monkeypatch):
+    gram, y, C = overlapping
+    plain, solve = solve_decomposition(gram, y, C, 1.2, tol=1e-6), driver.solve_pairs
+    monkeypatch.setattr(driver, "_WALK_ROW", 10**6)
+
+    def wild(rows, diagonal, g, beta, *rest):
+        taken = solve(rows, diagonal, g, beta, *rest)
+        if isinstance(rows, Computed):
+            g[0], beta[0] = np.inf, 1e308
+        return taken
+
+    monkeypatch.setattr(driver, "solve_pairs", wild)
+    machine = Decomposition(gram, y)
+    solution = machine.solve(C, 1.2, tol=1e-6)
+    assert solution.status is Status.OPTIMAL
+    assert solution.bound == pytest.approx(plain.bound, rel=1e-6)
+    assert not machine._watch.is_second  # nothing had to begin anew
 
 
 def test_a_dual_value_above_the_objective_is_no_bound(overlapping, monkeypatch):

@@ -83,6 +83,12 @@ def test_every_figure_of_the_readme_s_table_is_of_a_kept_table(tmp_path, text):
     assert Path(copy).read_text(encoding="utf-8") == text
 
 
+def test_a_ratio_that_a_limit_bounds_stays_a_bound():
+    assert markdown._inverse("0.5", 1) == markdown._inverse(0.5, 1) == "2.0"
+    assert markdown._inverse("<0.25", 2) == "> 4.00"
+    assert markdown._inverse("> 2", 2) == "< 0.50"
+
+
 def test_a_page_without_a_place_for_the_table_is_left_alone(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("no table\n", encoding="utf-8")

@@ -275,9 +275,9 @@ class Decomposition:
         point, dual = self._point, self._point.dual
         n = point.gram.n
         is_cheap = n <= _FEW and n * point.gram.width <= _WALK_ROW and np.isinf(self._limit)
-        factors = point.rows.factors() if is_cheap else None
         aim, violation = max(tol, _WALK_TOL), point.violation()
-        if factors is None or not point.is_whole or violation <= tol:
+        factors = point.rows.factors() if is_cheap and point.is_whole and not violation <= tol else None
+        if factors is None:
             return
         self._record(violation)
         beta, g = point.beta.copy(), point.g.copy()
