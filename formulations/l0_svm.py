@@ -90,9 +90,10 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
+from formulations.families import best_intercept
 from formulations.l0 import L0Data, as_l0_data, as_patterns
 from formulations.program import Duality, Program, Row
-from formulations.recovery import best_intercept, slacks
+from formulations.recovery import slacks
 from formulations.samples import two_blobs
 
 if TYPE_CHECKING:

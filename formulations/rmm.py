@@ -87,8 +87,9 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
+from formulations.families import best_intercept
 from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data, best_intercept, gram_factor, slacks
+from formulations.recovery import as_data, gram_factor, slacks
 from formulations.samples import two_blobs
 from formulations.svm import alpha_rows, cost_parameter, in_features, margin_rows
 

@@ -67,8 +67,9 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.centred_kernel import CentredKernel
+from formulations.families import best_intercept
 from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data, best_intercept, gram_factor, moments, slacks
+from formulations.recovery import as_data, gram_factor, moments, slacks
 from formulations.samples import two_blobs
 from formulations.svm import alpha_rows, cost_parameter, in_features, margin_rows
 

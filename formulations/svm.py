@@ -70,8 +70,9 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
+from formulations.families import best_intercept
 from formulations.program import Duality, Program, Row
-from formulations.recovery import as_costs, as_data, best_intercept, gram_factor, slacks
+from formulations.recovery import as_costs, as_data, gram_factor, slacks
 from formulations.samples import two_blobs
 
 if TYPE_CHECKING:
