@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.families.family import Family, bound_families, margin_family
-from formulations.families.intercept import allowed, bounds_of, cheapest, optimal_interval
+from formulations.families.intercept import (
+    Bound,
+    Priced,
+    allowed,
+    bounds_of,
+    cheapest,
+    optimal_interval,
+    priced,
+)
 from formulations.families.pieces import Layout, Pieces, lay_out
 from formulations.recovery import as_costs, as_labels
 
@@ -83,7 +91,7 @@ class Families:
     @cached_property
     def price(self) -> Vector:
         """The most that a unit of output can cost each sample in slack, shape (n,)."""
-        finite = [family.cap for family in self if np.isfinite(family.cap).all()]
+        finite = [family.cap for family in self if family.is_soft]
         return np.max(finite, axis=0) if finite else np.zeros(self.n)
 
     @cached_property
@@ -143,28 +151,34 @@ class Families:
 
     # -- outputs -------------------------------------------------------------------------------
 
+    @cached_property
+    def _priced(self) -> Priced:
+        return priced(self._families)
+
+    @cached_property
+    def _soft(self) -> list[tuple[Family, NDArray[np.bool_] | None]]:
+        """The families with slack, and which of their rows have it (None for all)."""
+        some = [family for family in self if family.has_slack]
+        return [(family, None if family.is_soft else np.isfinite(family.cap)) for family in some]
+
     def cost(self, f: Vector) -> float:
         """What the slacks that outputs f (n,) need cost; rows without slack do not count."""
         total = 0.0
-        for family in self:
-            soft = np.isfinite(family.cap)
-            if soft.any():
-                slack = np.maximum(0.0, -family.room(f))
-                total += float(family.cap @ slack) if soft.all() else float(family.cap[soft] @ slack[soft])
+        for family, soft in self._soft:
+            slack = np.maximum(0.0, -family.room(f))
+            total += float(family.cap @ slack if soft is None else family.cap[soft] @ slack[soft])
         return total
 
     @cached_property
-    def _bounds(self) -> list[tuple[Vector, NDArray[np.bool_], NDArray[np.bool_]]]:
+    def _bounds(self) -> list[Bound]:
         return bounds_of(self._families)
 
     def shrink(self, f: Vector) -> float:
         """The factor, at most 1, that brings outputs f (n,) within every bound without slack."""
         factor = 1.0
-        for places, up, down in self._bounds:
-            for ends, out, mask in ((-places, -f, up), (places, f, down)):
-                reach = float(out.max(initial=0.0, where=mask))
-                end = float(ends.max(initial=0.0, where=mask))
-                factor = min(factor, end / reach) if reach > end else factor
+        for bound in self._bounds:
+            reach = bound.reach(f)
+            factor = min(factor, bound.end / reach) if reach > bound.end else factor
         return factor
 
     def best_intercept(self, g: Vector) -> float:
@@ -179,7 +193,7 @@ class Families:
         g : ndarray of shape (n,)
             Scores without intercept.
         """
-        low, high = cheapest(self._families, g)
+        low, high = cheapest(self._priced, g)
         least, most = allowed(self._bounds, g)
         if least > most:
             return (least + most) / 2

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,9 +50,28 @@ class Family:
     price: str = ""
     place: str = ""
 
+    def __getstate__(self) -> dict[str, object]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     def room(self, f: Vector) -> Vector:
         """By how much outputs f (n,) are beyond the kink; negative where slack is needed."""
         return self.side * f - self.kink
+
+    @cached_property
+    def _finite(self) -> tuple[bool, bool]:
+        caps = self.cap if self.cap.strides != (0,) else self.cap[:1]  # one number for all samples
+        finite = np.isfinite(caps)
+        return bool(finite.any()), bool(finite.all())
+
+    @property
+    def has_slack(self) -> bool:
+        """Whether some row may be short at a price."""
+        return self._finite[0]
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether every row may be short at a price."""
+        return self._finite[1]
 
     @property
     def unit(self) -> float:

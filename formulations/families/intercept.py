@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,61 +14,96 @@ if TYPE_CHECKING:
     from formulations.families.family import Family
 
     Vector = NDArray[np.float64]
-    Bound = tuple[Vector, NDArray[np.bool_], NDArray[np.bool_]]
 
-__all__ = ["allowed", "bounds_of", "cheapest", "optimal_interval"]
+__all__ = ["Bound", "Priced", "allowed", "bounds_of", "cheapest", "optimal_interval", "priced"]
 
 
-def cheapest(families: Sequence[Family], g: Vector) -> tuple[float, float]:
-    """The interval of b at which the slacks of ``g + b`` cost least.
+class Priced(NamedTuple):
+    """The rows with slack of all families, one after the other: where they begin to hold, and their costs.
 
-    The slope of this piecewise linear function rises by a row's cap at its breakpoint ``side * kink - g``. An
-    interval without end is left at its finite end.
+    `total` is the sum of the costs, `rising` that of the rows that hold outputs up, `any_rise` whether there
+    are such rows, `repeats` the number of families.
+    """
+
+    places: Vector
+    costs: Vector
+    total: float
+    rising: float
+    any_rise: bool
+    repeats: int
+
+
+def priced(families: Sequence[Family]) -> Priced:
+    """What :func:`cheapest` needs of the families; a hard margin outweighs all soft rows together.
 
     Parameters
     ----------
     families : sequence of Family
         The families.
+    """
+    rows = [family for family in families if family.kink > 0.0 or family.has_slack]
+    if not rows:
+        return Priced(np.zeros(0), np.zeros(0), 0.0, 0.0, False, 0)
+    costs = [row.cap if row.is_soft else _finite_costs(row, families) for row in rows]
+    ups = [row.side > 0 for row in rows]
+    rising = sum(float(cost[up].sum()) for cost, up in zip(costs, ups, strict=True))
+    places = np.concatenate([row.side * row.kink for row in rows])
+    whole = np.concatenate(costs)
+    return Priced(places, whole, float(whole.sum()), rising, any(up.any() for up in ups), len(rows))
+
+
+def _finite_costs(row: Family, families: Sequence[Family]) -> Vector:
+    """Costs with a finite one for rows without slack: for a bound 0, for a margin more than all soft rows."""
+    soft = sum(float(family.cap[np.isfinite(family.cap)].sum()) for family in families)
+    dear = 1.0 + len(row.cap) * soft if row.kink > 0.0 else 0.0
+    return np.where(np.isfinite(row.cap), row.cap, dear)
+
+
+def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
+    """The interval of b at which the slacks of ``g + b`` cost least.
+
+    The slope of this piecewise linear function rises by a row's cost at its breakpoint ``side * kink - g``.
+    An interval without end is left at its finite end.
+
+    Parameters
+    ----------
+    rows : Priced
+        The rows with slack.
     g : ndarray of shape (n,)
         Scores without intercept.
     """
-    breaks, sides, costs = _priced(families, g)
-    if not len(breaks):
+    if not rows.repeats:
         return -np.inf, np.inf
+    breaks = rows.places - (g if rows.repeats == 1 else np.tile(g, rows.repeats))
     order = breaks.argsort()
-    slope = costs[order].cumsum() - float(costs[sides > 0].sum())
-    rounding = 1e-12 * float(costs.sum())
+    slope = rows.costs[order].cumsum() - rows.rising
+    rounding = 1e-12 * rows.total
     first = int((slope >= -rounding).argmax())
     low = float(breaks[order[first]])
     flat = slope[first] <= rounding
     high = float(breaks[order[first + 1]]) if flat and first + 1 < len(breaks) else low
-    if flat and not (sides > 0).any():  # the minimum is flat from -infinity up to the first breakpoint
+    if flat and not rows.any_rise:  # the minimum is flat from -infinity up to the first breakpoint
         low = high = float(breaks[order[0]])
     return low, high
 
 
-def _priced(families: Sequence[Family], g: Vector) -> tuple[Vector, Vector, Vector]:
-    """Breakpoints, sides and costs of the rows with slack; a hard margin outweighs all soft ones together."""
-    found: list[tuple[Vector, Vector, Vector]] = []
-    for family in families:
-        hard = np.isinf(family.cap)
-        if family.kink <= 0.0 and hard.all():
-            continue
-        costs = np.where(hard, _outweighing(families) if family.kink > 0.0 else 0.0, family.cap)
-        found.append((family.side * family.kink - g, family.side, costs if hard.any() else family.cap))
-    if not found:
-        return np.zeros(0), np.zeros(0), np.zeros(0)
-    breaks, sides, priced = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
-    return breaks, sides, priced
+class Bound(NamedTuple):
+    """Rows without slack, on one side, that hold outputs up to `end` >= 0 away from 0."""
 
+    is_lower: bool
+    end: float
+    rows: NDArray[np.bool_] | None  # which of the samples; None for all
 
-def _outweighing(families: Sequence[Family]) -> float:
-    soft = sum(float(family.cap[np.isfinite(family.cap)].sum()) for family in families)
-    return 1.0 + len(families[0].side) * soft
+    def reach(self, f: Vector) -> float:
+        """How far outputs f (n,) go towards this bound; -inf where no row is."""
+        if self.rows is None:
+            return float(-f.min() if self.is_lower else f.max())
+        mine = f[self.rows]
+        return float(-mine.min(initial=np.inf) if self.is_lower else mine.max(initial=-np.inf))
 
 
 def bounds_of(families: Sequence[Family]) -> list[Bound]:
-    """Of each family of bounds without slack: where it ends the outputs, and which it holds up and down.
+    """The bounds without slack.
 
     Parameters
     ----------
@@ -77,10 +112,12 @@ def bounds_of(families: Sequence[Family]) -> list[Bound]:
     """
     found = []
     for family in families:
-        hard = np.isinf(family.cap)
-        if family.kink <= 0.0 and hard.any():
-            up = family.side > 0
-            found.append((family.side * family.kink, hard & up, hard & ~up))
+        if family.kink <= 0.0 and not family.is_soft:
+            hard = np.isinf(family.cap)
+            for is_lower, side in ((True, family.side > 0), (False, family.side < 0)):
+                rows = hard & side
+                if rows.any():
+                    found.append(Bound(is_lower, -family.kink, None if rows.all() else rows))
     return found
 
 
@@ -89,16 +126,18 @@ def allowed(bounds: list[Bound], g: Vector) -> tuple[float, float]:
 
     Parameters
     ----------
-    bounds : list
-        As :func:`bounds_of` gives them.
+    bounds : list of Bound
+        The bounds.
     g : ndarray of shape (n,)
         Scores without intercept.
     """
     least, most = -np.inf, np.inf
-    for places, up, down in bounds:
-        ends = places - g
-        least = max(least, float(ends.max(initial=-np.inf, where=up)))
-        most = min(most, float(ends.min(initial=np.inf, where=down)))
+    for bound in bounds:
+        room = bound.end - bound.reach(g)
+        if bound.is_lower:
+            least = max(least, -room)
+        else:
+            most = min(most, room)
     return least, most
 
 

@@ -26,17 +26,16 @@ __all__ = ["Layout", "Pieces", "lay_out"]
 class Pieces(NamedTuple):
     """The piecewise linear phi of each sample, for compiled code.
 
-    ``ends[i]`` are its kinks in ascending order, and ``table[kind[i]]`` its slopes, one more than kinks: from
-    below the first to above the last. Slopes are infinite where phi has ended.
+    Column i of ``ends`` (k, n) has the kinks of sample i in ascending order, that of ``slopes`` (k + 1, n) its
+    slopes, from below the first kink to above the last. Slopes are infinite where phi has ended.
     """
 
     ends: Vector
-    kind: NDArray[np.intp]
-    table: Vector
+    slopes: Vector
 
     def of(self, samples: NDArray[np.intp]) -> Pieces:
         """Those of some samples."""
-        return Pieces(self.ends[samples], self.kind[samples], self.table)
+        return Pieces(self.ends.take(samples, 1), self.slopes.take(samples, 1))
 
 
 class Layout(NamedTuple):
@@ -60,28 +59,35 @@ def lay_out(families: Sequence[Family], n: int) -> Layout:
     n : int
         Samples.
     """
+    if len(families) == 1:  # as the general case below, at a fraction of its cost
+        (family,) = families
+        end, wall = family.side * family.cap, np.full(n, np.inf)
+        pieces = Pieces(
+            np.stack([np.minimum(0.0, end), np.maximum(0.0, end)]),
+            np.stack([wall, family.side * family.kink, -wall]),
+        )
+        return Layout(pieces, np.zeros((1, n)))
     count, every = len(families), range(len(families))
     positions, anchors = np.zeros((count + 1, n)), np.empty((count, n))
-    kind, slopes = np.empty(n, dtype=np.intp), []
-    for number, (samples, up) in enumerate(_kinds(families, n)):
+    slopes = np.full((count + 2, n), np.inf)
+    slopes[-1] = -np.inf
+    for samples, up in _kinds(families, n):
         earned = [
             (1.0 if rising else -1.0) * family.kink for family, rising in zip(families, up, strict=True)
         ]
         # The one that earns most is first; of two that earn the same, the one that is empty from there on.
         order = sorted(every, key=[(-earned[q], up[q]) for q in every].__getitem__)
-        caps = [family.cap[samples] for family in families]
+        caps = [family.cap[samples] if family.has_slack else np.inf for family in families]
         for place in range(count + 1):
             full = sum(caps[q] for q in order[:place] if up[q])
             positions[place, samples] = full - sum(caps[q] for q in order[place:] if not up[q])
         for place, q in enumerate(order):
             anchors[q, samples] = positions[place if up[q] else place + 1, samples]
-        kind[samples] = number
-        slopes.append([np.inf, *(earned[q] for q in order), -np.inf])
+            slopes[place + 1, samples] = earned[q]
     # Where no sample's phi ends there is no kink.
     first = 1 if np.isneginf(positions[0]).all() else 0
     last = count if np.isposinf(positions[-1]).all() else count + 1
-    table = np.ascontiguousarray(np.array(slopes)[:, first : last + 1])
-    return Layout(Pieces(np.ascontiguousarray(positions[first:last].T), kind, table), anchors)
+    return Layout(Pieces(positions[first:last], slopes[first : last + 1]), anchors)
 
 
 def _kinds(families: Sequence[Family], n: int) -> list[tuple[NDArray[np.intp], list[bool]]]:

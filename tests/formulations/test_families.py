@@ -80,20 +80,20 @@ def test_phi_is_what_the_split_earns(seed):
     """Its slopes, its kinks and where it ends, against differences of the gain of the split."""
     rows, rng = invented(seed)
     phi = rows.pieces
-    low = np.where(np.isfinite(phi.ends[:, 0]), phi.ends[:, 0], -3.0)
-    high = np.where(np.isfinite(phi.ends[:, -1]), phi.ends[:, -1], 3.0)
+    low = np.where(np.isfinite(phi.ends[0]), phi.ends[0], -3.0)
+    high = np.where(np.isfinite(phi.ends[-1]), phi.ends[-1], 3.0)
     beta = low + rng.random(rows.n) * (high - low)
     step = 1e-7
     for i in range(rows.n):
         own = rows.part(np.array([i]))
         at = float(beta[i])
-        if (np.abs(phi.ends[i] - at) < 2 * step).any():
+        if (np.abs(phi.ends[:, i] - at) < 2 * step).any():
             continue
         inner = own.gain(own.split(np.array([at + step]))) - own.gain(own.split(np.array([at])))
-        piece = int((at > phi.ends[i]).sum())
-        assert phi.table[phi.kind[i], piece] == pytest.approx(inner / step, abs=1e-5)
-    assert (phi.ends[:, :-1] <= phi.ends[:, 1:]).all()
-    assert (phi.table[:, :-1] >= phi.table[:, 1:]).all()
+        piece = int((at > phi.ends[:, i]).sum())
+        assert phi.slopes[piece, i] == pytest.approx(inner / step, abs=1e-5)
+    assert (phi.ends[:-1] <= phi.ends[1:]).all()
+    assert (phi.slopes[:-1] >= phi.slopes[1:]).all()
 
 
 # -- intercepts --------------------------------------------------------------------------------

@@ -120,8 +120,8 @@ def test_joined_multipliers_are_feasible(rng):
         )
         assert abs(beta.sum()) < 1e-12
         if np.isinf(B):
-            assert (beta >= dual.phi.ends[:, 0]).all()
-            assert (beta <= dual.phi.ends[:, 1]).all()
+            assert (beta >= dual.phi.ends[0]).all()
+            assert (beta <= dual.phi.ends[1]).all()
 
 
 # -- kernel rows -------------------------------------------------------------------------------
@@ -394,8 +394,8 @@ def test_an_active_set_raises_the_dual_and_stays_feasible(seed, B, rank):
     assert abs(beta.sum()) <= 1e-9 * (1 + np.abs(beta).sum())
     assert dual.values(beta, K @ beta)["bound"] >= before - 1e-9 * (1 + abs(before))
     if np.isinf(B):
-        assert (beta >= dual.phi.ends[:, 0] - 1e-12).all()
-        assert (beta <= dual.phi.ends[:, 1] + 1e-12).all()
+        assert (beta >= dual.phi.ends[0] - 1e-12).all()
+        assert (beta <= dual.phi.ends[1] + 1e-12).all()
 
 
 @settings(deadline=None, max_examples=40)

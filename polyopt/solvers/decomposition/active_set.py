@@ -25,7 +25,7 @@ from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from formulations.families import Pieces
-from polyopt.solvers.decomposition.dual import extremes, next_above, next_below, slopes_at
+from polyopt.solvers.decomposition.dual import gains, next_above, next_below, slopes_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +76,7 @@ class ActiveSet:
         self.pivots = 0
         self._unit = max(float(K.diagonal().mean()), np.finfo(float).tiny)
         self._ridge = _RIDGE  # like the constant added, in this unit
-        self._free = np.flatnonzero((beta[:, None] != phi.ends).all(axis=1))
+        self._free = np.flatnonzero((beta != phi.ends).all(axis=0))
         # Slope of φ on the piece of each free variable, and where that piece ends.
         self._pieces = _pieces(self._free, beta, phi)
 
@@ -162,7 +162,7 @@ def _pivot(
             n = _drop(U, F, r, ones, n, place)
             continue
         _take_along(K, total, g)
-        m, M = extremes(g, beta, phi)
+        rise, fall, m, M = gains(g, beta, phi)
         if m - M <= tol:
             end = _DONE
             break
@@ -178,7 +178,7 @@ def _pivot(
             middle += r[k] / n
         middle = middle if n else (m + M) / 2
         for _ in range(max(_JOIN, n // _SHARE)):
-            i, rising = _worst(F, n, g, beta, phi, middle, tol / 4)
+            i, rising = _worst(F, n, rise, fall, middle, tol / 4)
             if i < 0:
                 break
             if n == len(F):
@@ -279,21 +279,18 @@ def _take_along(K: Vector, total: Vector, g: Vector) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _worst(
-    F: Samples, n: int, g: Vector, beta: Vector, phi: Pieces, b: float, least: float
-) -> tuple[int, bool]:
+def _worst(F: Samples, n: int, rise: Vector, fall: Vector, b: float, least: float) -> tuple[int, bool]:
     """The variable at a kink that violates most with the intercept b, and whether it is to rise; or -1."""
-    is_free = np.zeros(len(g), dtype=np.bool_)
+    is_free = np.zeros(len(rise), dtype=np.bool_)
     for k in range(n):
         is_free[F[k]] = True
     worst, rising = -1, True
-    for i in range(len(g)):
+    for i in range(len(rise)):
         if not is_free[i]:
-            up, down = slopes_at(beta[i], i, phi)
-            if up - g[i] - b > least:
-                least, worst, rising = up - g[i] - b, i, True
-            if b - down + g[i] > least:
-                least, worst, rising = b - down + g[i], i, False
+            if rise[i] - b > least:
+                least, worst, rising = rise[i] - b, i, True
+            if b - fall[i] > least:
+                least, worst, rising = b - fall[i], i, False
     return worst, rising
 
 
@@ -342,8 +339,8 @@ def _piece(beta: float, i: int, phi: Pieces, rising: bool) -> tuple[float, float
     """Slope of φ on the piece of a variable, and its two ends; at a kink, of the piece on the side named."""
     up, down = slopes_at(beta, i, phi)
     low, high = next_below(beta, i, phi), next_above(beta, i, phi)
-    for end in phi.ends[i]:
-        if end == beta:
+    for k in range(len(phi.ends)):
+        if phi.ends[k, i] == beta:
             return (up, beta, high) if rising else (down, low, beta)
     return up, low, high
 

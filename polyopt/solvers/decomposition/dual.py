@@ -68,7 +68,7 @@ class Dual:
     """
 
     def __init__(self, rows: Families):
-        if any(family.kink > 0.0 and np.isinf(family.cap).any() for family in rows):
+        if any(family.kink > 0.0 and not family.is_soft for family in rows):
             raise ValueError("this solver needs finite costs; an explicit program takes hard margins")
         self.rows, self.phi = rows, rows.pieces
 
@@ -79,18 +79,18 @@ class Dual:
 
     def is_free(self, beta: Vector) -> NDArray[np.bool_]:
         """Which β_i are at none of their kinks."""
-        is_free: NDArray[np.bool_] = (beta[:, None] != self.phi.ends).all(axis=1)
+        is_free: NDArray[np.bool_] = (beta != self.phi.ends).all(axis=0)
         return is_free
 
     @property
     def rests_at_zero(self) -> bool:
         """Whether 0 is a kink of every sample, as it is unless some row can never be met."""
-        return bool((self.phi.ends == 0.0).any(axis=1).all())
+        return bool((self.phi.ends == 0.0).any(axis=0).all())
 
     def start(self) -> Vector:
         """The β to start from: of each sample the kink next to 0, as what is between kinks is dear."""
         ends = self.phi.ends
-        return balanced(ends[np.arange(len(ends)), np.abs(ends).argmin(axis=1)])
+        return balanced(ends[np.abs(ends).argmin(axis=0), np.arange(ends.shape[1])])
 
     def violation(self, beta: Vector, g: Vector) -> tuple[float, float]:
         """The two of them, m and M; optimal within tol when m − M ≤ tol."""
@@ -147,20 +147,20 @@ def balanced(beta: Vector) -> Vector:
 @njit(cache=True, nogil=True)
 def slopes_at(beta: float, i: int, phi: Pieces) -> tuple[float, float]:
     """Slope of φ_i to the right and to the left of β_i."""
-    ends, table = phi.ends[i], phi.table[phi.kind[i]]
-    right = left = table[0]
-    for k in range(len(ends)):
-        right = table[k + 1] if beta >= ends[k] else right
-        left = table[k + 1] if beta > ends[k] else left
+    right = left = phi.slopes[0, i]
+    for k in range(len(phi.ends)):
+        end, after = phi.ends[k, i], phi.slopes[k + 1, i]
+        right = after if beta >= end else right
+        left = after if beta > end else left
     return right, left
 
 
 @njit(cache=True, nogil=True)
 def next_above(beta: float, i: int, phi: Pieces) -> float:
     """The kink of φ_i next above β_i; infinite for none."""
-    for end in phi.ends[i]:
-        if end > beta:
-            return float(end)
+    for k in range(len(phi.ends)):
+        if phi.ends[k, i] > beta:
+            return float(phi.ends[k, i])
     return np.inf
 
 
@@ -168,19 +168,21 @@ def next_above(beta: float, i: int, phi: Pieces) -> float:
 def next_below(beta: float, i: int, phi: Pieces) -> float:
     """The kink of φ_i next below β_i; infinite for none."""
     found = -np.inf
-    for end in phi.ends[i]:
-        if end < beta:
-            found = end
+    for k in range(len(phi.ends)):
+        found = phi.ends[k, i] if phi.ends[k, i] < beta else found
     return found
 
 
 @njit(cache=True, nogil=True)
 def slopes(beta: Vector, phi: Pieces) -> tuple[Vector, Vector]:
     """Slopes of φ to the right and to the left of every β_i, each of shape (n,)."""
-    up, down = np.empty(len(beta)), np.empty(len(beta))
-    for i in range(len(beta)):
-        up[i], down[i] = slopes_at(beta[i], i, phi)
-    return up, down
+    right, left = phi.slopes[0].copy(), phi.slopes[0].copy()
+    for k in range(len(phi.ends)):
+        end, after = phi.ends[k], phi.slopes[k + 1]
+        for i in range(len(beta)):
+            right[i] = after[i] if beta[i] >= end[i] else right[i]
+            left[i] = after[i] if beta[i] > end[i] else left[i]
+    return right, left
 
 
 @njit(cache=True, nogil=True)
@@ -201,8 +203,5 @@ def gains(g: Vector, beta: Vector, phi: Pieces) -> tuple[Vector, Vector, float, 
 @njit(cache=True, nogil=True)
 def extremes(g: Vector, beta: Vector, phi: Pieces) -> tuple[float, float]:
     """The m and M of these samples, as of :func:`gains`."""
-    m, M, spoilt = -np.inf, np.inf, 0.0
-    for i in range(len(g)):
-        up, down = slopes_at(beta[i], i, phi)
-        m, M, spoilt = max(m, up - g[i]), min(M, down - g[i]), spoilt + 0.0 * g[i]
-    return m + spoilt, M + spoilt
+    _, _, m, M = gains(g, beta, phi)
+    return m, M

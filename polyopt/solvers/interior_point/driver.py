@@ -203,7 +203,7 @@ class _Kept:
 
     def _balanced(self, beta: Vector) -> Vector:
         """β with the rounding errors of Σ β_i = 0 taken off, where there is room for it."""
-        room = np.abs(beta[:, None] - self._problem.rows.pieces.ends).min(axis=1)
+        room = np.abs(beta - self._problem.rows.pieces.ends).min(axis=0)
         total = float(room.sum())
         share = float(beta.sum()) / total if total > 0 else 0.0
         return beta - np.clip(share, -1.0, 1.0) * room

@@ -47,7 +47,7 @@ class State(NamedTuple):
     T: Vector
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def weigh(state: State, d: Vector, V: Vector) -> tuple[float, float, float, float, float, float]:
     """Fill d, the diagonal of D, and the columns beta and room of V.
 
@@ -63,69 +63,67 @@ def weigh(state: State, d: Vector, V: Vector) -> tuple[float, float, float, floa
     sides, kinks, caps, f, ease, Z, T = state
     soft = len(caps)
     gain, fall, products, largest, multiplier, violation = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(len(f)):
-        weight, beta, room = 0.0, 0.0, 0.0
-        for q in range(len(kinks)):
-            side, kink = sides[q, i], kinks[q]
+    d[:], V[:] = 0.0, 0.0
+    for q in range(len(kinks)):
+        side, kink, unit = sides[q], kinks[q], max(abs(kinks[q]), 1.0)
+        r = 2 * q if q < soft else soft + q
+        mu, s = Z[r], T[r]
+        for i in range(len(f)):
+            if q < soft and not caps[q, i] > 0.0:
+                continue
+            own, room, slack, worst = mu[i] * s[i], mu[i], 0.0, mu[i] * s[i]
             if q < soft:
-                if not caps[q, i] > 0.0:
-                    continue
-                mu, eta, s, xi = Z[2 * q, i], Z[2 * q + 1, i], T[2 * q, i], T[2 * q + 1, i]
-                weight += 1.0 / (s / mu + xi / eta + ease)
-                way, product = min(mu, eta), mu * s + eta * xi
-                worst = max(mu * s, eta * xi)
+                eta, xi = Z[r + 1, i], T[r + 1, i]
+                d[i] += 1.0 / (s[i] / mu[i] + xi / eta + ease)
+                room, slack, worst = min(mu[i], eta), xi, max(own, eta * xi)
+                own += eta * xi
             else:
-                mu, s, xi = Z[soft + q, i], T[soft + q, i], 0.0
-                weight += mu / (s + ease * mu)
-                way, product, worst = mu, mu * s, mu * s
-            beta += side * mu
-            room += way
-            gain += kink * mu
-            fall += side * kink * way
-            products += product
-            largest = max(largest, worst / max(abs(kink), 1.0))
-            multiplier = max(multiplier, mu)
-            violation = max(violation, abs(kink - side * f[i] - xi + s))
-        d[i] = weight
-        V[i, 0] = beta
-        V[i, 1] = room
+                d[i] += mu[i] / (s[i] + ease * mu[i])
+            V[i, 0] += side[i] * mu[i]
+            V[i, 1] += room
+            gain += kink * mu[i]
+            fall += side[i] * kink * room
+            products += own
+            largest = max(largest, worst / unit)
+            multiplier = max(multiplier, mu[i])
+            violation = max(violation, abs(kink - side[i] * f[i] - slack + s[i]))
     return gain, fall, products, largest, multiplier, violation
 
 
-@njit(cache=True)
-def _with_slack(state: State, aim: Vector, q: int, i: int) -> tuple[float, float]:
-    """The change of mu as a function of that of f: ``a (p − side df)``, as (a, p)."""
-    sides, kinks, _, f, ease, Z, T = state
-    mu, eta, s, xi = Z[2 * q, i], Z[2 * q + 1, i], T[2 * q, i], T[2 * q + 1, i]
-    weight = 1.0 / (s / mu + xi / eta + ease)
-    return weight, kinks[q] - sides[q, i] * f[i] - xi + s - aim[2 * q + 1, i] / eta + aim[2 * q, i] / mu
-
-
-@njit(cache=True)
-def _without_slack(state: State, aim: Vector, q: int, i: int, df: float) -> float:
-    """The change of mu for a change of f."""
+@njit(cache=True, error_model="numpy")
+def _changes(state: State, aim: Vector, q: int, change: Vector, weight: Vector) -> None:
+    """The change of mu of a family as a function of that of f: ``change − weight side df``."""
     sides, kinks, caps, f, ease, Z, T = state
-    r = len(caps) + q
-    lack = sides[q, i] * f[i] - kinks[q] - T[r, i]
-    return (aim[r, i] - Z[r, i] * (lack + sides[q, i] * df)) / (T[r, i] + ease * Z[r, i])
+    soft, side, kink = len(caps), sides[q], kinks[q]
+    if q < soft:
+        mu, eta, s, xi, cap = Z[2 * q], Z[2 * q + 1], T[2 * q], T[2 * q + 1], caps[q]
+        aim_s, aim_xi = aim[2 * q], aim[2 * q + 1]
+        for i in range(len(f)):
+            own = 1.0 / (s[i] / mu[i] + xi[i] / eta[i] + ease)
+            push = kink - side[i] * f[i] - xi[i] + s[i] - aim_xi[i] / eta[i] + aim_s[i] / mu[i]
+            weight[i] = own if cap[i] > 0.0 else 0.0
+            change[i] = own * push if cap[i] > 0.0 else 0.0
+    else:
+        mu, s, aim_s = Z[soft + q], T[soft + q], aim[soft + q]
+        for i in range(len(f)):
+            lack, held = side[i] * f[i] - kink - s[i], s[i] + ease * mu[i]
+            weight[i] = mu[i] / held
+            change[i] = (aim_s[i] - mu[i] * lack) / held
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def condense(state: State, aim: Vector, h: Vector) -> None:
     """Fill h, where the change of beta is ``h − D df``."""
-    sides, caps, soft = state.sides, state.caps, len(state.caps)
-    for i in range(len(state.f)):
-        pull = 0.0
-        for q in range(len(state.kinks)):
-            if q >= soft:
-                pull += sides[q, i] * _without_slack(state, aim, q, i, 0.0)
-            elif caps[q, i] > 0.0:
-                weight, push = _with_slack(state, aim, q, i)
-                pull += sides[q, i] * weight * push
-        h[i, 0] = pull
+    change, weight = np.empty(len(state.f)), np.empty(len(state.f))
+    h[:] = 0.0
+    for q in range(len(state.kinks)):
+        _changes(state, aim, q, change, weight)
+        side = state.sides[q]
+        for i in range(len(change)):
+            h[i, 0] += side[i] * change[i]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def direct(state: State, aim: Vector, df: Vector, dZ: Vector, dT: Vector) -> tuple[float, float, float]:
     """Fill dZ and dT, the directions that go with df.
 
@@ -135,28 +133,44 @@ def direct(state: State, aim: Vector, df: Vector, dZ: Vector, dT: Vector) -> tup
         The step at which the first multiplier or slack reaches zero (infinite for none), and the
         products' change per step and per squared step, summed.
     """
-    sides, caps, Z, T, soft = state.sides, state.caps, state.Z, state.T, len(state.caps)
-    steepest, linear, square = 0.0, 0.0, 0.0
-    for i in range(len(df)):
-        for q in range(len(state.kinks)):
-            if q >= soft:
-                r = soft + q
-                dZ[r, i] = _without_slack(state, aim, q, i, df[i])
-                dT[r, i] = (aim[r, i] - T[r, i] * dZ[r, i]) / Z[r, i]
-            elif caps[q, i] > 0.0:
-                weight, push = _with_slack(state, aim, q, i)
-                change, r = weight * (push - sides[q, i] * df[i]), 2 * q
-                dZ[r, i], dZ[r + 1, i] = change, -change
-                dT[r, i] = (aim[r, i] - T[r, i] * change) / Z[r, i]
-                dT[r + 1, i] = (aim[r + 1, i] + T[r + 1, i] * change) / Z[r + 1, i]
-        for r in range(Z.shape[0]):
-            if -dZ[r, i] > steepest * Z[r, i]:
-                steepest = -dZ[r, i] / Z[r, i]
-            if -dT[r, i] > steepest * T[r, i]:
-                steepest = -dT[r, i] / T[r, i]
-            linear += dZ[r, i] * T[r, i] + Z[r, i] * dT[r, i]
-            square += dZ[r, i] * dT[r, i]
+    Z, T, soft = state.Z, state.T, len(state.caps)
+    weight, steepest, linear, square = np.empty(len(df)), 0.0, 0.0, 0.0
+    for q in range(len(state.kinks)):
+        side, r = state.sides[q], 2 * q if q < soft else soft + q
+        change = dZ[r]
+        _changes(state, aim, q, change, weight)
+        for i in range(len(df)):
+            change[i] -= weight[i] * side[i] * df[i]
+        _slacks(Z[r], T[r], aim[r], change, dT[r])
+        if q < soft:
+            for i in range(len(df)):
+                dZ[r + 1, i] = -change[i]
+            _slacks(Z[r + 1], T[r + 1], aim[r + 1], dZ[r + 1], dT[r + 1])
+    for r in range(len(Z)):
+        steep, along, bend = _along(Z[r], T[r], dZ[r], dT[r])
+        steepest, linear, square = max(steepest, steep), linear + along, square + bend
     return (1.0 / steepest if steepest > 0.0 else np.inf), linear, square
+
+
+@njit(cache=True, error_model="numpy")
+def _slacks(z: Vector, t: Vector, aim: Vector, change: Vector, out: Vector) -> None:
+    """The change of a slack that goes with that of its multiplier; none where there is no row."""
+    for i in range(len(z)):
+        out[i] = (aim[i] - t[i] * change[i]) / z[i] if z[i] > 0.0 else 0.0
+
+
+@njit(cache=True, error_model="numpy")
+def _along(z: Vector, t: Vector, dz: Vector, dt: Vector) -> tuple[float, float, float]:
+    """The inverse of the longest step, and the products' change per step and per squared step."""
+    steepest, linear, square = 0.0, 0.0, 0.0
+    for i in range(len(z)):
+        if -dz[i] > steepest * z[i]:
+            steepest = -dz[i] / z[i]
+        if -dt[i] > steepest * t[i]:
+            steepest = -dt[i] / t[i]
+        linear += dz[i] * t[i] + z[i] * dt[i]
+        square += dz[i] * dt[i]
+    return steepest, linear, square
 
 
 @njit(cache=True)
@@ -164,8 +178,9 @@ def target(state: State, mean: float, mu: float, dZ: Vector, dT: Vector, second:
     """Aim at products of mu per unit of cost; less `second` times what dZ and dT would add to them."""
     caps, Z, T = state.caps, state.Z, state.T
     for r in range(Z.shape[0]):
+        is_soft, cap = r < 2 * len(caps), caps[min(r // 2, len(caps) - 1)]
         for i in range(Z.shape[1]):
-            wanted = mu * (caps[r // 2, i] if r < 2 * len(caps) else mean)
+            wanted = mu * (cap[i] if is_soft else mean)
             aim[r, i] = wanted - Z[r, i] * T[r, i] - second * dZ[r, i] * dT[r, i]
 
 
@@ -177,8 +192,9 @@ def centre(
     """Bring products that a step of this length would leave outside [low, high] of mu back to it."""
     caps, Z, T = state.caps, state.Z, state.T
     for r in range(Z.shape[0]):
+        is_soft, cap = r < 2 * len(caps), caps[min(r // 2, len(caps) - 1)]
         for i in range(Z.shape[1]):
-            wanted = mu * (caps[r // 2, i] if r < 2 * len(caps) else mean)
+            wanted = mu * (cap[i] if is_soft else mean)
             product = (Z[r, i] + length * dZ[r, i]) * (T[r, i] + length * dT[r, i])
             if product < low * wanted:
                 aim[r, i] += low * wanted - product

@@ -52,9 +52,9 @@ def read(X: Any, rows: Families, D: float | None, weights: ArrayLike | None) -> 
     X = _matrix(X)
     if rows.n != X.shape[0]:
         raise ValueError(f"the rows must be of the {X.shape[0]} samples of X, not of {rows.n}")
-    soft = [family for family in rows if np.isfinite(family.cap).all()]
-    hard = [family for family in rows if not np.isfinite(family.cap).all()]
-    if not soft or any(np.isfinite(family.cap).any() or family.kink > 0.0 for family in hard):
+    soft = [family for family in rows if family.is_soft]
+    hard = [family for family in rows if not family.is_soft]
+    if not soft or any(family.has_slack or family.kink > 0.0 for family in hard):
         raise ValueError("this solver needs finite costs of slack; an explicit program takes hard margins")
     if any(family.kink == 0.0 for family in hard):
         raise ValueError("B must be positive; at B = 0 every output is 0")
