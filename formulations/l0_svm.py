@@ -112,7 +112,15 @@ __all__ = [
 ]
 
 _SLIDES = "Mannor, Peleg & Rubinstein, slides"
-_SAVED = "loss saved per unit of a larger cap on αⱼ"
+LETTERS = {
+    "Kᵢⱼ": "the kernel of sample $i$ and centre $j$",
+    "tⱼ": "the label of centre $j$, +1 or −1",
+    "σⱼ": "whether centre $j$ may be used, 1 or 0",
+    "wᵢ": "the weight of sample $i$, 1 by default",
+    "C": "the price of loss, and the cap on a coefficient",
+    "yᵢ": "the label of sample $i$, +1 or −1",
+}
+_SAVED = "loss saved per unit of a larger cap on $αⱼ$"
 
 
 def pattern(
@@ -151,17 +159,18 @@ def pattern(
         lambda: parameters["C"].value * parameters["sigma"].value, shape=data.centres.shape, nonneg=True
     )
     alpha, b, xi = _unknowns(data)
-    cap = Row("cap", alpha <= caps, "αⱼ ≤ C σⱼ", r"\alpha_j \le C \sigma_j", "s", _SAVED)
+    cap = Row("cap", alpha <= caps, "αⱼ ≤ C σⱼ", "s", _SAVED)
     return Program(
         name="l0_svm.pattern",
         title="L0 support vector machine, the program of one pattern",
         source=f"{_SLIDES}, eq. (2)",
         objective=cp.Minimize(data.weights @ xi),
         objective_text="Σᵢ wᵢ ξᵢ",
-        objective_latex=r"\sum_i w_i \xi_i",
         variables={"alpha": alpha, "b": b, "xi": xi},
         rows=(*_rows(data, alpha, b, xi), cap),
         parameters=parameters,
+        letters=LETTERS,
+        data=_numbers(data),
     )
 
 
@@ -181,9 +190,8 @@ def pattern_dual(
         "alpha",
         cp.multiply(parameters["sigma"], _rates(data, u)) - s <= 0,
         "σⱼ tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ ≤ sⱼ",
-        r"\sigma_j t_j \sum_i K_{ij} y_i u_i \le s_j",
         "alpha",
-        "the coefficient αⱼ where σⱼ = 1",
+        "the coefficient $αⱼ$ where $σⱼ = 1$",
     )
     return Program(
         name="l0_svm.pattern_dual",
@@ -191,10 +199,11 @@ def pattern_dual(
         source=f"{_SLIDES}, eq. (5) (derived)",
         objective=cp.Maximize(cp.sum(u) - parameters["C"] * cp.sum(s)),
         objective_text="Σᵢ uᵢ − C Σⱼ sⱼ",
-        objective_latex=r"\sum_i u_i - C \sum_j s_j",
         variables={"u": u, "s": s},
-        rows=_dual_rows(data, u, s, used, data.weights, ("wᵢ", "w_i")),
+        rows=_dual_rows(data, u, s, used, data.weights, "wᵢ"),
         parameters=parameters,
+        letters=LETTERS,
+        data=_numbers(data),
     )
 
 
@@ -217,17 +226,18 @@ def relaxation(
     data = as_l0_data(K, y, C, weights, centres)
     price, inverse = _price_and_inverse(data)
     alpha, b, xi = _unknowns(data)
-    cap = Row("cap", alpha <= price, "αⱼ ≤ C", r"\alpha_j \le C", "s", _SAVED)
+    cap = Row("cap", alpha <= price, "αⱼ ≤ C", "s", _SAVED)
     return Program(
         name="l0_svm.relaxation",
         title="L0 support vector machine, relaxed",
         source=f"{_SLIDES}, eq. (4) (derived)",
         objective=cp.Minimize(inverse * cp.sum(alpha) + price * (data.weights @ xi)),
-        objective_text="Σⱼ αⱼ / C + C Σᵢ wᵢ ξᵢ",
-        objective_latex=r"\tfrac1C \sum_j \alpha_j + C \sum_i w_i \xi_i",
+        objective_text="(1/C) Σⱼ αⱼ + C Σᵢ wᵢ ξᵢ",
         variables={"alpha": alpha, "b": b, "xi": xi},
         rows=(*_rows(data, alpha, b, xi), cap),
         parameters={"C": price},
+        letters=LETTERS,
+        data=_numbers(data),
     )
 
 
@@ -246,9 +256,8 @@ def relaxation_dual(
         "alpha",
         _rates(data, u) - s <= inverse,
         "tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1/C",
-        r"t_j \sum_i K_{ij} y_i u_i - s_j \le 1/C",
         "alpha",
-        "the coefficient αⱼ",
+        "the coefficient $αⱼ$",
     )
     return Program(
         name="l0_svm.relaxation_dual",
@@ -256,10 +265,11 @@ def relaxation_dual(
         source=f"{_SLIDES}, eq. (6) (derived)",
         objective=cp.Maximize(cp.sum(u) - price * cp.sum(s)),
         objective_text="Σᵢ uᵢ − C Σⱼ sⱼ",
-        objective_latex=r"\sum_i u_i - C \sum_j s_j",
         variables={"u": u, "s": s},
-        rows=_dual_rows(data, u, s, used, price * data.weights, ("C wᵢ", "C w_i")),
+        rows=_dual_rows(data, u, s, used, price * data.weights, "C wᵢ"),
         parameters={"C": price},
+        letters=LETTERS,
+        data=_numbers(data),
     )
 
 
@@ -283,20 +293,26 @@ def mixed_integer(
     price, _ = _price_and_inverse(data)
     alpha, b, xi = _unknowns(data)
     sigma = cp.Variable(len(data.centres), boolean=True, name="sigma")
-    cap = Row("cap", alpha <= price * sigma, "αⱼ ≤ C σⱼ", r"\alpha_j \le C \sigma_j", "s", _SAVED)
+    cap = Row("cap", alpha <= price * sigma, "αⱼ ≤ C σⱼ", "s", _SAVED)
     none = "none: an integer program has no multipliers"
-    rows = (replace(row, multiplier="–", meaning=none) for row in (*_rows(data, alpha, b, xi), cap))
+    rows = (replace(row, multiplier="–", says=none) for row in (*_rows(data, alpha, b, xi), cap))
     return Program(
         name="l0_svm.mixed_integer",
         title="L0 support vector machine over all patterns",
         source=f"{_SLIDES}, eq. (3) (derived)",
         objective=cp.Minimize(cp.sum(sigma) + price * (data.weights @ xi)),
         objective_text="Σⱼ σⱼ + C Σᵢ wᵢ ξᵢ",
-        objective_latex=r"\sum_j \sigma_j + C \sum_i w_i \xi_i",
         variables={"alpha": alpha, "b": b, "xi": xi, "sigma": sigma},
         rows=tuple(rows),
         parameters={"C": price},
+        letters=LETTERS,
+        data=_numbers(data),
     )
+
+
+def _numbers(data: L0Data) -> dict[str, NDArray[np.float64]]:
+    """The letters that are data."""
+    return {"K": data.K, "y": data.y, "t": data.centres, "w": data.weights}
 
 
 def _pattern_parameters(data: L0Data, sigma: ArrayLike) -> dict[str, cp.Parameter]:
@@ -330,29 +346,24 @@ def _rows(data: L0Data, alpha: cp.Variable, b: cp.Variable, xi: cp.Variable) -> 
         "margin",
         cp.multiply(data.y, data.K @ cp.multiply(data.centres, alpha) + b) >= 1 - xi,
         "yᵢ(Σⱼ Kᵢⱼ tⱼ αⱼ + b) ≥ 1 − ξᵢ",
-        r"y_i\Big(\sum_j K_{ij} t_j \alpha_j + b\Big) \ge 1 - \xi_i",
         "u",
         "price of sample i's margin: 0 beyond it, its price of slack inside it",
     )
-    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", r"\xi_i \ge 0", "v", "what uᵢ leaves of the price of slack")
-    sign = Row(
-        "sign", alpha >= 0, "αⱼ ≥ 0", r"\alpha_j \ge 0", "r", "what coefficient j lacks to be worth using"
-    )
+    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", "v", "what $uᵢ$ leaves of the price of slack")
+    sign = Row("sign", alpha >= 0, "αⱼ ≥ 0", "r", "what coefficient j lacks to be worth using")
     return margin, slack, sign
 
 
 def _dual_rows(
-    data: L0Data, u: cp.Variable, s: cp.Variable, used: Row, most: Any, names: tuple[str, str]
+    data: L0Data, u: cp.Variable, s: cp.Variable, used: Row, most: Any, most_text: str
 ) -> tuple[Row, ...]:
-    balance = Row(
-        "b", data.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", r"\sum_i y_i u_i = 0", "b", "the intercept b, sign included"
-    )
+    balance = Row("b", data.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included")
     return (
         balance,
         used,
-        Row("cap", s >= 0, "sⱼ ≥ 0", r"s_j \ge 0", "room", "room left under the cap: C − αⱼ"),
-        Row("margin", u >= 0, "uᵢ ≥ 0", r"u_i \ge 0", "surplus", "how far sample i is beyond its margin row"),
-        Row("xi", u <= most, f"uᵢ ≤ {names[0]}", rf"u_i \le {names[1]}", "xi", "the slack ξᵢ of sample i"),
+        Row("cap", s >= 0, "sⱼ ≥ 0", "room", "room left under the cap: $C − αⱼ$"),
+        Row("margin", u >= 0, "uᵢ ≥ 0", "surplus", "how far sample i is beyond its margin row"),
+        Row("xi", u <= most, f"uᵢ ≤ {most_text}", "xi", "the slack $ξᵢ$ of sample i"),
     )
 
 
@@ -366,8 +377,9 @@ def _sample(seed: int, n: int = 40) -> tuple[NDArray[np.float64], NDArray[np.flo
 def pairs(seed: int = 0) -> list[Duality]:
     """The linear programs of this module on random data, as primal-dual pairs."""
     K, y, weights = _sample(seed)
-    data = as_l0_data(K, y, 2.0, weights)
-    sigma = np.arange(len(y)) % 3 == 0
+    K, centres = K[:, :30], y[:30]
+    data = as_l0_data(K, y, 2.0, weights, centres)
+    sigma = np.arange(len(centres)) % 3 == 0
 
     def recovery(dual: Program, on: Any) -> Any:
         def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -379,18 +391,18 @@ def pairs(seed: int = 0) -> list[Duality]:
 
         return recover
 
-    one = pattern_dual(K, y, sigma, data.C, weights)
-    relaxed = relaxation_dual(K, y, data.C, weights)
+    one = pattern_dual(K, y, sigma, data.C, weights, centres)
+    relaxed = relaxation_dual(K, y, data.C, weights, centres)
     return [
-        Duality(pattern(K, y, sigma, data.C, weights), one, recovery(one, sigma)),
-        Duality(relaxation(K, y, data.C, weights), relaxed, recovery(relaxed, 1.0)),
+        Duality(pattern(K, y, sigma, data.C, weights, centres), one, recovery(one, sigma)),
+        Duality(relaxation(K, y, data.C, weights, centres), relaxed, recovery(relaxed, 1.0)),
     ]
 
 
 def singles(seed: int = 0) -> list[Program]:
     """The exact program, which has no dual, on random data."""
     K, y, weights = _sample(seed, n=20)
-    return [mixed_integer(K, y, 2.0, weights)]
+    return [mixed_integer(K[:, :15], y, 2.0, weights, y[:15])]
 
 
 def _demonstrate() -> None:

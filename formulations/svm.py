@@ -78,10 +78,34 @@ from formulations.samples import two_blobs
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["dual", "kernel_dual", "one_norm", "one_norm_dual", "pairs", "primal", "recover"]
+__all__ = [
+    "IN_FEATURES",
+    "KERNEL_LETTERS",
+    "LETTERS",
+    "dual",
+    "kernel_dual",
+    "one_norm",
+    "one_norm_dual",
+    "pairs",
+    "primal",
+    "recover",
+]
 
 _PAPER = "Shivaswamy & Jebara (2008)"
 _SLIDES = "Mannor, Peleg & Rubinstein, slides"
+
+LETTERS = {
+    "xᵢ": "sample $i$",
+    "Kᵢⱼ": "= xᵢ·xⱼ: the linear kernel",
+    "yᵢ": "the label of sample $i$, +1 or −1",
+    "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
+}
+KERNEL_LETTERS = {**LETTERS, "Kᵢⱼ": "the kernel matrix, $k(xᵢ, xⱼ)$"}
+IN_FEATURES = {"xᵢ": "the image of sample $i$ in the feature space of the kernel"}
+_ONE_NORM_LETTERS = {
+    **KERNEL_LETTERS,
+    "Cᵢ": "the price of sample $i$'s slack, and the cap on its coefficient",
+}
 
 
 def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
@@ -89,19 +113,16 @@ def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
     return cp.Parameter(n, nonneg=True, name="C", value=as_costs(C, n))
 
 
-def margin_rows(
-    y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str, f_latex: str
-) -> tuple[Row, Row]:
+def margin_rows(y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str) -> tuple[Row, Row]:
     """The rows ``margin`` and ``slack`` that every program of the hinge family begins with."""
     margin = Row(
         "margin",
         cp.multiply(y, f) >= 1 - xi,
         f"yᵢ({f_text}) ≥ 1 − ξᵢ",
-        rf"y_i({f_latex}) \ge 1 - \xi_i",
         "alpha",
-        "price of sample i's margin: 0 beyond it, between 0 and Cᵢ on it, Cᵢ inside it",
+        "price of sample i's margin: 0 beyond it, between 0 and $Cᵢ$ on it, $Cᵢ$ inside it",
     )
-    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", r"\xi_i \ge 0", "beta", "unused price of slack: Cᵢ − alphaᵢ")
+    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", "beta", "unused price of slack: $Cᵢ − αᵢ$")
     return margin, slack
 
 
@@ -111,11 +132,10 @@ def alpha_rows(alpha: cp.Variable, C: cp.Parameter) -> tuple[Row, Row]:
         "margin",
         alpha >= 0,
         "αᵢ ≥ 0",
-        r"\alpha_i \ge 0",
         "surplus",
         "how far sample i is beyond its margin row",
     )
-    cap = Row("xi", alpha <= C, "αᵢ ≤ Cᵢ", r"\alpha_i \le C_i", "xi", "the slack ξᵢ of sample i")
+    cap = Row("xi", alpha <= C, "αᵢ ≤ Cᵢ", "xi", "the slack $ξᵢ$ of sample i")
     return sign, cap
 
 
@@ -141,29 +161,31 @@ def primal(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         source=f"{_PAPER}, eq. (1)",
         objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
         objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
-        objective_latex=r"\tfrac12\|w\|^2 + \sum_i C_i \xi_i",
         variables={"w": w, "b": b, "xi": xi},
-        rows=margin_rows(y, X @ w + b, xi, "w·xᵢ + b", r"w^\top x_i + b"),
+        rows=margin_rows(y, X @ w + b, xi, "w·xᵢ + b"),
         parameters={"C": costs},
+        letters=LETTERS,
+        data={"x": X, "y": y},
     )
 
 
-def _dual_from_factor(F: Any, y: NDArray[Any], C: ArrayLike, name: str, title: str) -> Program:
+def _dual_from_factor(
+    F: Any, y: NDArray[Any], C: ArrayLike, name: str, title: str, letters: Mapping[str, str], data: Any
+) -> Program:
     n = F.shape[0]
     alpha, costs = cp.Variable(n, name="alpha"), cost_parameter(C, n)
-    balance = Row(
-        "b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", r"\sum_i \alpha_i y_i = 0", "b", "the intercept b, sign included"
-    )
+    balance = Row("b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", "b", "the intercept $b$, sign included")
     return Program(
         name=name,
         title=title,
         source=f"{_PAPER}, eq. (2)",
         objective=cp.Maximize(cp.sum(alpha) - 0.5 * cp.sum_squares(F.T @ cp.multiply(y, alpha))),
         objective_text="Σᵢ αᵢ − ½ Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ",
-        objective_latex=r"\sum_i \alpha_i - \tfrac12 \sum_{ij} \alpha_i \alpha_j y_i y_j K_{ij}",
         variables={"alpha": alpha},
         rows=(balance, *alpha_rows(alpha, costs)),
         parameters={"C": costs},
+        letters=letters,
+        data={**data, "y": y},
     )
 
 
@@ -180,7 +202,7 @@ def dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         Cost of slack, per sample.
     """
     X, y = as_data(X, y)
-    return _dual_from_factor(X, y, C, "svm.dual", "Support vector machine, dual")
+    return _dual_from_factor(X, y, C, "svm.dual", "Support vector machine, dual", LETTERS, {"x": X})
 
 
 def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
@@ -201,7 +223,8 @@ def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         K is not symmetric positive semidefinite.
     """
     K, y = as_data(K, y)
-    return _dual_from_factor(gram_factor(K), y, C, "svm.kernel_dual", "Support vector machine, kernel dual")
+    title = "Support vector machine, kernel dual"
+    return _dual_from_factor(gram_factor(K), y, C, "svm.kernel_dual", title, KERNEL_LETTERS, {"K": K})
 
 
 def recover(X: Any, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -232,27 +255,23 @@ def one_norm(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         "margin",
         cp.multiply(y, K @ cp.multiply(y, alpha) + b) >= 1 - xi,
         "yᵢ(Σⱼ Kᵢⱼ yⱼ αⱼ + b) ≥ 1 − ξᵢ",
-        r"y_i\Big(\sum_j K_{ij} y_j \alpha_j + b\Big) \ge 1 - \xi_i",
         "u",
-        "price of sample i's margin: 0 beyond it, Cᵢ inside it",
+        "price of sample i's margin: 0 beyond it, $Cᵢ$ inside it",
     )
-    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", r"\xi_i \ge 0", "v", "unused price of slack: Cᵢ − uᵢ")
-    sign = Row(
-        "sign", alpha >= 0, "αⱼ ≥ 0", r"\alpha_j \ge 0", "r", "what coefficient j lacks to be worth using"
-    )
-    cap = Row(
-        "cap", alpha <= costs, "αⱼ ≤ Cⱼ", r"\alpha_j \le C_j", "s", "saving per unit of extra cap on αⱼ"
-    )
+    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", "v", "unused price of slack: $Cᵢ − uᵢ$")
+    sign = Row("sign", alpha >= 0, "αⱼ ≥ 0", "r", "what coefficient j lacks to be worth using")
+    cap = Row("cap", alpha <= costs, "αⱼ ≤ Cⱼ", "s", "saving per unit of extra cap on $αⱼ$")
     return Program(
         name="svm.one_norm",
         title="One-norm support vector machine",
         source=_SLIDES,
         objective=cp.Minimize(cp.sum(alpha) + costs @ xi),
         objective_text="Σⱼ αⱼ + Σᵢ Cᵢ ξᵢ",
-        objective_latex=r"\sum_j \alpha_j + \sum_i C_i \xi_i",
         variables={"alpha": alpha, "b": b, "xi": xi},
         rows=(margin, slack, sign, cap),
         parameters={"C": costs},
+        letters=_ONE_NORM_LETTERS,
+        data={"K": K, "y": y},
     )
 
 
@@ -272,18 +291,17 @@ def one_norm_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     n = len(y)
     u, s, costs = cp.Variable(n, name="u"), cp.Variable(n, name="s"), cost_parameter(C, n)
     rows = (
-        Row("b", y @ u == 0, "Σᵢ yᵢ uᵢ = 0", r"\sum_i y_i u_i = 0", "b", "the intercept b, sign included"),
+        Row("b", y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included"),
         Row(
             "alpha",
             cp.multiply(y, K.T @ cp.multiply(y, u)) - s <= 1,
             "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1",
-            r"y_j \sum_i K_{ij} y_i u_i - s_j \le 1",
             "alpha",
-            "the coefficient αⱼ",
+            "the coefficient $αⱼ$",
         ),
-        Row("cap", s >= 0, "sⱼ ≥ 0", r"s_j \ge 0", "room", "room left under the cap: Cⱼ − αⱼ"),
-        Row("margin", u >= 0, "uᵢ ≥ 0", r"u_i \ge 0", "surplus", "how far sample i is beyond its margin row"),
-        Row("xi", u <= costs, "uᵢ ≤ Cᵢ", r"u_i \le C_i", "xi", "the slack ξᵢ of sample i"),
+        Row("cap", s >= 0, "sⱼ ≥ 0", "room", "room left under the cap: $Cⱼ − αⱼ$"),
+        Row("margin", u >= 0, "uᵢ ≥ 0", "surplus", "how far sample i is beyond its margin row"),
+        Row("xi", u <= costs, "uᵢ ≤ Cᵢ", "xi", "the slack $ξᵢ$ of sample i"),
     )
     return Program(
         name="svm.one_norm_dual",
@@ -291,16 +309,17 @@ def one_norm_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         source=f"{_SLIDES} (derived)",
         objective=cp.Maximize(cp.sum(u) - costs @ s),
         objective_text="Σᵢ uᵢ − Σⱼ Cⱼ sⱼ",
-        objective_latex=r"\sum_i u_i - \sum_j C_j s_j",
         variables={"u": u, "s": s},
         rows=rows,
         parameters={"C": costs},
+        letters=_ONE_NORM_LETTERS,
+        data={"K": K, "y": y},
     )
 
 
 def in_features(program: Program) -> Program:
     """The same primal, named as the partner of a kernel dual: its samples are rows of a kernel's factor."""
-    return replace(program, name=f"{program.name} (kernel)")
+    return replace(program, name=f"{program.name} (kernel)", letters={**program.letters, **IN_FEATURES})
 
 
 def pairs(seed: int = 0) -> list[Duality]:
