@@ -307,7 +307,7 @@ def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
 def box_duals(
     off: cp.Expression, shape: tuple[int, ...], radius: float, text: str, letter: str
 ) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:
-    """What the box makes of a dual: its price, as it is printed too, its variables, and the rows with ``balance``.
+    """What the box makes of a dual: its price, how that is printed, its variables, its rows with ``balance``.
 
     Parameters
     ----------

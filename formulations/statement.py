@@ -3,21 +3,21 @@
 How to write a program down
 ---------------------------
 Each formula is written once, as plain text in the notation of :mod:`formulations.notation`, beside the cvxpy
-expression that computes it; its LaTeX is made of it. :mod:`formulations.printed` evaluates both on random
-numbers and compares them, so a program has to say what its letters stand for:
+expression that computes it. Its LaTeX is made of the text. :mod:`formulations.printed` evaluates both on
+random numbers and compares them with the expression, so a program says what its letters stand for:
 
 - its variables and parameters, by their names: ``lam_star`` is printed λ*, ``s_plus`` s⁺, ``xi`` ξ;
-- ``data``: the numbers of other letters, ``{"x": X, "y": y}``. An index takes the first axis that is left. A
-  value may be a cvxpy expression or a function without arguments, called only when a formula is checked; the
-  name may have its indices, ``"ξᵢ"``, where a letter means different things with different indices;
-- ``letters``: what all letters but the variables mean, in words or by a formula
-  (:mod:`formulations.symbols`). Every family has one mapping for its programs; what a program does not use is
-  not printed.
+- ``data``: the numbers of the other letters, ``{"x": X, "y": y}``. An index takes the first axis that is
+  left. A value may be a cvxpy expression, or a function without arguments that is called only when a formula
+  is checked. Where a letter means different things with different indices, the name has them: ``"ξᵢ"``;
+- ``letters``: what the letters mean that are no variables, in words or by a formula
+  (:mod:`formulations.symbols`). A family has one mapping for its programs; what a program does not use is not
+  printed.
 
-A row is compared with its constraint by its violation: left − right of ``≤`` and of ``=``, whose sign is
-that of its multiplier. The free indices of a row, in alphabetical order, are the axes of its constraint. Where
-they are not, or where the row is stated for some of them only (``… for yᵢ < 0``), ``at`` says where each
-stands.
+A row is compared with its constraint by its violation: left − right of ``≤``, right − left of ``≥``, and left
+− right of ``=`` with its sign, which is that of its multiplier. The free indices of a row, in alphabetical
+order, are the axes of its constraint. Where they are not, or where the row is stated for some of them only
+(``… for yᵢ < 0``), ``at`` says where each stands.
 """
 
 from __future__ import annotations

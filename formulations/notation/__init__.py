@@ -5,8 +5,8 @@ made of the tree, the letters that need an explanation are found in it, and its 
 compared with the cvxpy expression beside it (:mod:`formulations.printed`).
 
 Read the files in this order: ``tree`` (what a formula consists of), ``tokens`` and ``latex`` (the two ways of
-writing it), ``parser``, ``printing`` (its LaTeX), ``words`` (sentences with formulas), ``values`` (the
-arithmetic of numbers, vectors and matrices) and ``evaluation``.
+writing it), ``cursor`` and ``parser`` (from there to the tree), ``printing`` (its LaTeX), ``words`` (sentences
+with formulas), ``values`` (the arithmetic of numbers, vectors and matrices) and ``evaluation``.
 
 The plain text
 --------------

@@ -16,15 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
-from formulations.notation.latex import latex_tokens
-from formulations.notation.tokens import INDICES, Token, UnreadableError, text_tokens
+from formulations.notation.cursor import Cursor
+from formulations.notation.tokens import INDICES, UnreadableError
 from formulations.notation.tree import (
     Call,
     Claim,
     Definition,
     Expression,
     Hadamard,
-    Index,
     Letter,
     Matrix,
     Norm,
@@ -98,40 +97,10 @@ def functions_of(letters: Iterable[str]) -> frozenset[str]:
     return frozenset(letter.partition("(")[0] for letter in letters if "(" in letter)
 
 
-class _Parser:
+class _Parser(Cursor):
     """One pass over the tokens of one formula."""
 
-    def __init__(self, formula: str, functions: Collection[str], latex: bool):
-        self.formula, self.functions = formula, functions
-        self.tokens = latex_tokens(formula) if latex else text_tokens(formula)
-        self.at = 0
-        self.in_norm = False
-
-    # -- tokens -----------------------------------------------------------------------------------
-
-    @property
-    def next(self) -> Token:
-        return self.tokens[self.at]
-
-    def take(self, *kinds: str) -> Token:
-        token = self.next
-        if kinds and token.kind not in kinds:
-            raise self.fail(f"{_shown(kinds[0])} is missing")
-        self.at += 1
-        return token
-
-    def fail(self, sentence: str) -> UnreadableError:
-        place = self.next.place
-        at = (
-            "at its end" if self.next.kind == "end" else f"at character {place + 1}, {self.formula[place]!r},"
-        )
-        return UnreadableError(f"{sentence} {at} of {self.formula!r}")
-
-    def whole(self, rule: Callable[[], T]) -> T:
-        found = rule()
-        if self.next.kind != "end":
-            raise self.fail("nothing can stand")
-        return found
+    in_norm = False
 
     # -- rows -------------------------------------------------------------------------------------
 
@@ -293,41 +262,7 @@ class _Parser:
             raise self.fail(f"what {name} is of is missing")
         return Call(name, (self.scripted(),))
 
-    # -- letters and totals -----------------------------------------------------------------------
-
-    def letter(self) -> Letter:
-        name = self.take("letter").text
-        while self.next.kind == "mark":
-            name += self.take().text
-        indices: tuple[Index, ...] = ()
-        if self.next.kind == "_{":
-            self.take()
-            label, indices = self.subscript()
-            name += label
-        while self.next.kind == "mark":
-            name += self.take().text
-        return Letter(name, indices)
-
-    def subscript(self) -> tuple[str, tuple[Index, ...]]:
-        """Its label, as ``_ff`` or ``₍₎``, and its indices, up to the closing brace."""
-        label, indices, bracket = "", [], ""
-        while self.next.kind != "}":
-            token = self.take("letter", "[", "]", ",", "+", "−")
-            if token.kind in ("[", "]"):
-                bracket += "₍" if token.kind == "[" else "₎"
-            elif token.kind == "letter" and token.text in INDICES:
-                indices.append(Index(token.text))
-            elif token.kind == "letter":
-                label += token.text
-            elif token.kind in ("+", "−"):
-                step = int(self.take("number").text) * (1 if token.kind == "+" else -1)
-                if not indices:
-                    raise self.fail("an index is missing before its step")
-                indices[-1] = Index(indices[-1].letter, step)
-        self.take("}")
-        if bracket not in ("", "₍₎"):
-            raise self.fail("the brackets of a subscript do not match")
-        return (f"_{label}" if label else "") + bracket, tuple(indices)
+    # -- totals ------------------------------------------------------------------------------------
 
     def _is_summation(self) -> bool:
         """Σ is a sum where an index or a condition is under it, and a letter otherwise."""
@@ -373,7 +308,3 @@ def _first_index(condition: Relation, otherwise: UnreadableError) -> tuple[str, 
         if left.indices:
             return (left.indices[0].letter,)
     raise otherwise
-
-
-def _shown(kind: str) -> str:
-    return {"letter": "a letter", "number": "a number"}.get(kind, repr(kind))

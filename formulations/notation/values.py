@@ -209,7 +209,7 @@ def power(base: Value, exponent: Value) -> Value:
     if base.array.shape[-1] != base.array.shape[-2]:
         raise UnreadableError("a matrix that is not square has no power")
     if exponent.array == -1.0:
-        return replace(base, array=np.linalg.inv(base.array))
+        return Value(np.asarray(np.linalg.inv(base.array), dtype=np.float64), base.axes)
     if exponent.array == 0.5:
         values, vectors = np.linalg.eigh(base.array)
         rooted = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]

@@ -1,4 +1,4 @@
-"""What is printed is what is computed: every formula of every program, and every misprint planted into one."""
+"""What is printed is what is computed: every formula of every program; and planted misprints are caught."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers.misprints import latex_misprints, letters_of, text_misprints
 
-from formulations import FAMILIES, cpm, cpm_global, family, pc_slp, polyceptron, rmm, sigma_svm, svm
+from formulations import FAMILIES, cpm, cpm_global, pc_slp, polyceptron, rmm, sigma_svm, svm
 from formulations.catalogue import catalogue
 from formulations.notation.latex import latex_pieces
 from formulations.notation.parser import functions_of, read_expression, read_row
