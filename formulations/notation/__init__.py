@@ -4,8 +4,8 @@ A program is printed from one plain text per formula. What is written there is r
 made of the tree, the letters that need an explanation are found in it, and its value on random numbers is
 compared with the cvxpy expression beside it (:mod:`formulations.printed`).
 
-Read the files in this order: ``tree`` (what a formula consists of), ``tokens`` and ``latex`` (the two ways of
-writing it), ``cursor`` and ``parser`` (from there to the tree), ``printing`` (its LaTeX), ``words`` (sentences
+Read the files in this order: ``tree`` (what a formula consists of), ``tokens`` and ``latex`` (the two ways to
+write it), ``cursor`` and ``parser`` (from there to the tree), ``printing`` (its LaTeX), ``words`` (sentences
 with formulas), ``values`` (the arithmetic of numbers, vectors and matrices) and ``evaluation``.
 
 The plain text

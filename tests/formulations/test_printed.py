@@ -14,6 +14,7 @@ from formulations import FAMILIES, cpm, cpm_global, pc_slp, polyceptron, rmm, si
 from formulations.catalogue import catalogue
 from formulations.notation.latex import latex_pieces
 from formulations.notation.parser import functions_of, read_expression, read_row
+from formulations.notation.printing import latex_of_expression
 from formulations.notation.tokens import INDICES, UnreadableError
 from formulations.notation.tree import Letter, nodes
 from formulations.printed import Trial, misprints
@@ -154,6 +155,53 @@ def test_every_planted_misprint_is_caught(entry):
         tree, other = (read(f, functions, latex=latex) for f in (formula, same_of_labels(wrong)))
         assert tree == other or same_but_for_names(tree, other, trial.ranges), f"{wrong} for {formula} passes"
     assert count > 50
+
+
+def definitions(name):
+    """The letters of a family that have a formula, each with the programs in which it is evaluated."""
+    found = {}
+    for entry in ENTRIES:
+        for symbol in symbols_of(entry.program) if entry.family == name else ():
+            for key, said in entry.program.letters.items():
+                if symbol.definition is not None and symbol.text.startswith(f"{key} = "):
+                    found.setdefault((key, said), []).append(entry.program)
+    return found
+
+
+# Σᵢ (xᵢ + μ)(xᵢ − μ)' is Σᵢ (xᵢ − μ)(xᵢ − μ)' and 2μ times Σᵢ (xᵢ − μ)' = 0.
+CENTRED = ("(1/n) Σᵢ (xᵢ + μ)(xᵢ − μ)'", "(1/n) Σᵢ (xᵢ − μ)(xᵢ + μ)'")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_misprint_in_what_a_letter_is_defined_as_is_caught(name):
+    for (key, said), programs in definitions(name).items():
+        body, colon, words = said.removeprefix("= ").partition(": ")
+        for wrong in text_misprints(body, letters_of([body])):
+            assert wrong in CENTRED or any(caught(p, {key: f"= {wrong}{colon}{words}"}) for p in programs), (
+                f"{key} = {wrong} for {body} passes"
+            )
+
+
+def caught(program, letters):
+    try:
+        return misprints(replace(program, letters={**program.letters, **letters}), 1)
+    except UnreadableError:
+        return True
+
+
+def test_the_formula_of_every_definition_is_read_back_from_its_latex():
+    found = [(s.definition, functions_of(e.program.letters)) for e in ENTRIES for s in symbols_of(e.program)]
+    found = [(definition, functions) for definition, functions in found if definition is not None]
+    for definition, functions in found:
+        latex = latex_of_expression(definition.body)
+        assert read_expression(latex, functions, latex=True) == definition.body
+    assert {one.head.name for one, _ in found} >= {"M", "q", "β", "β_f", "c", "μ", "Σ", "Σ_λ", "K", "H", "x̃"}
+
+
+def test_centred_samples_add_up_to_nothing():
+    assert (X - X.mean(axis=0)).sum(axis=0) == pytest.approx(0.0, abs=1e-12)
+    both = (X + X.mean(axis=0)).T @ (X - X.mean(axis=0))
+    assert both == pytest.approx((X - X.mean(axis=0)).T @ (X - X.mean(axis=0)))
 
 
 def test_a_label_that_is_less_than_1_is_less_than_0():
