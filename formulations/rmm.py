@@ -376,14 +376,15 @@ def subproblem(
         "b",
         "the intercept $b$ as these samples see it",
     )
-    F = gram_factor(K[np.ix_(free, free)])
+    K_ff, K_fh = K[np.ix_(free, free)], K[np.ix_(free, held)]
+    F = gram_factor(K_ff)
     return Program(
         name="rmm.subproblem",
         title="Relative Margin Machine, subproblem of the decomposition",
         source=f"{_PAPER}, eq. (9), corrected",
         objective=cp.Maximize(
             -0.5 * cp.sum_squares(F.T @ beta)
-            - (K[np.ix_(free, held)] @ beta_held) @ beta
+            - (K_fh @ beta_held) @ beta
             + cp.sum(a)
             - bound * cp.sum(above)
             - bound * cp.sum(below)
@@ -393,7 +394,7 @@ def subproblem(
         rows=(balance, *alpha_rows(a, costs), *_bound_sign_rows(above, below)),
         parameters={"C": costs, "B": bound},
         letters=_SUBPROBLEM_LETTERS,
-        data={"y": y[free], "K_ff": K[np.ix_(free, free)], "K_fh": K[np.ix_(free, held)], "β_h": beta_held},
+        data={"y": y[free], "K_ff": K_ff, "K_fh": K_fh, "β_h": beta_held},
     )
 
 

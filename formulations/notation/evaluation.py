@@ -8,28 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from formulations.notation import tree as t
 from formulations.notation import values as v
 from formulations.notation.tokens import INDICES, UnreadableError
-from formulations.notation.tree import (
-    Call,
-    Claim,
-    Definition,
-    Expression,
-    Hadamard,
-    Index,
-    Letter,
-    Matrix,
-    Norm,
-    Number,
-    Power,
-    Product,
-    Quotient,
-    Relation,
-    Stack,
-    Sum,
-    Total,
-    Transpose,
-)
 from formulations.notation.values import Value
 
 if TYPE_CHECKING:
@@ -43,7 +24,7 @@ _COMPARE: dict[str, Callable[..., NDArray[np.bool_]]] = {
 }  # fmt: skip
 
 
-def printed_letter(letter: Letter) -> str:
+def printed_letter(letter: t.Letter) -> str:
     """A letter as plain text prints it, ``ξᵢₖ`` or ``ξ₍ᵢₖ₎``."""
     subscript = "".join(_SUBSCRIPTS[index.letter] for index in letter.indices)
     if letter.name.endswith("₍₎"):
@@ -69,7 +50,7 @@ class Scope:
         How far each index goes. An index that would go differently far in two places is refused.
     """
 
-    def __init__(self, letters: Mapping[str, ArrayLike], definitions: Sequence[Definition] = ()):
+    def __init__(self, letters: Mapping[str, ArrayLike], definitions: Sequence[t.Definition] = ()):
         self.letters = {name: np.asarray(value, dtype=float) for name, value in letters.items()}
         self.definitions = {definition.head.name: definition for definition in definitions}
         self.ranges: dict[str, int] = {}
@@ -77,7 +58,7 @@ class Scope:
         self._parameters: dict[str, Value] = {}
         self._open: list[str] = []
 
-    def value(self, tree: Expression) -> Value:
+    def value(self, tree: t.Expression) -> Value:
         """The value of an expression.
 
         Raises
@@ -87,7 +68,7 @@ class Scope:
         """
         return self._RULES[type(tree)](self, tree)
 
-    def residual(self, relation: Relation) -> Value:
+    def residual(self, relation: t.Relation) -> Value:
         """By how much a relation is violated: left less right, or for ≥ right less left.
 
         Both are numbers, or vectors or matrices of one size; only ``= 0`` and ``⪰ 0`` are short for a
@@ -100,10 +81,10 @@ class Scope:
             raise UnreadableError(f"⪰ is between matrices, not {left.kind} and {right.kind}")
         if relation.sign != "⪰" and (left.unit or right.unit):
             raise UnreadableError("a unit matrix is compared")
-        nothing = relation.right == Number("0")
+        nothing = relation.right == t.Number("0")
         return v.add(left, right, -1, spread=relation.sign == "⪰" or (relation.sign == "=" and nothing))
 
-    def holds(self, relation: Relation) -> Value:
+    def holds(self, relation: t.Relation) -> Value:
         """1 where a relation between numbers holds, and 0 where it does not."""
         left, right = self.value(relation.left), self.value(relation.right)
         if left.rank or right.rank or relation.sign not in _COMPARE:
@@ -111,7 +92,7 @@ class Scope:
         (a, b), axes = v.aligned([left, right])
         return Value(_COMPARE[relation.sign](a, b).astype(float), axes)
 
-    def stated(self, claim: Claim) -> Value:
+    def stated(self, claim: t.Claim) -> Value:
         """1 where a claim is made, 0 where its conditions leave it out."""
         found = v.number(1.0)
         for condition in claim.conditions:
@@ -120,13 +101,13 @@ class Scope:
 
     # -- letters ----------------------------------------------------------------------------------
 
-    def _letter(self, letter: Letter) -> Value:
+    def _letter(self, letter: t.Letter) -> Value:
         base = self._base(letter)
         for index in letter.indices:
             base = self._at(base, index, letter)
         return base
 
-    def _base(self, letter: Letter) -> Value:
+    def _base(self, letter: t.Letter) -> Value:
         name, whole = letter.name, printed_letter(letter)
         if name in self._parameters:
             return self._parameters[name]
@@ -141,7 +122,7 @@ class Scope:
             return Value(np.arange(self.ranges[name], dtype=float), (name,))
         raise UnreadableError(f"{whole} has no value")
 
-    def _at(self, base: Value, index: Index, letter: Letter) -> Value:
+    def _at(self, base: Value, index: t.Index, letter: t.Letter) -> Value:
         if base.rank < 1 or base.unit:
             raise UnreadableError(f"{printed_letter(letter)} has an index too many")
         axis = len(base.axes)
@@ -161,7 +142,7 @@ class Scope:
         axes = tuple(sorted((*base.axes, index.letter)))
         return Value(np.moveaxis(array, axis, axes.index(index.letter)), axes)
 
-    def _defined(self, definition: Definition) -> Value:
+    def _defined(self, definition: t.Definition) -> Value:
         name = definition.head.name
         if name not in self._known:
             if name in self._open:
@@ -182,10 +163,10 @@ class Scope:
 
     # -- expressions ------------------------------------------------------------------------------
 
-    def _number(self, tree: Number) -> Value:
+    def _number(self, tree: t.Number) -> Value:
         return v.number(float(tree.digits))
 
-    def _sum(self, tree: Sum) -> Value:
+    def _sum(self, tree: t.Sum) -> Value:
         sign, first = tree.terms[0]
         found = self.value(first)
         if sign < 0:
@@ -194,17 +175,17 @@ class Scope:
             found = v.add(found, self.value(term), sign)
         return found
 
-    def _product(self, tree: Product) -> Value:
+    def _product(self, tree: t.Product) -> Value:
         found = self.value(tree.factors[0])
         for factor in tree.factors[1:]:
             found = v.times(found, self.value(factor))
         return found
 
-    def _quotient(self, tree: Quotient) -> Value:
+    def _quotient(self, tree: t.Quotient) -> Value:
         below = self.value(tree.below).number_by_number(np.reciprocal, "a denominator")
         return v.times(self.value(tree.above), below)
 
-    def _call(self, tree: Call) -> Value:
+    def _call(self, tree: t.Call) -> Value:
         given = [self.value(argument) for argument in tree.arguments]
         if tree.name in self.definitions and self.definitions[tree.name].parameter:
             return self._applied(self.definitions[tree.name], given)
@@ -224,7 +205,7 @@ class Scope:
             raise UnreadableError(f"{tree.name} is not defined")
         return given[0].number_by_number(functions[tree.name], tree.name)
 
-    def _applied(self, definition: Definition, given: list[Value]) -> Value:
+    def _applied(self, definition: t.Definition, given: list[Value]) -> Value:
         if len(given) != 1:
             raise UnreadableError(f"{definition.head.name} is of one argument")
         outside = self._parameters
@@ -234,7 +215,7 @@ class Scope:
         finally:
             self._parameters = outside
 
-    def _total(self, tree: Total) -> Value:
+    def _total(self, tree: t.Total) -> Value:
         found = self.value(tree.body)
         if tree.condition is not None:
             found = v.where(self.holds(tree.condition), found)
@@ -242,21 +223,21 @@ class Scope:
             found = found.summed(index)
         return found
 
-    def _matrix(self, tree: Matrix) -> Value:
+    def _matrix(self, tree: t.Matrix) -> Value:
         return v.blocks([[self.value(cell) for cell in row] for row in tree.rows])
 
     _RULES: ClassVar[dict[type, Callable[..., Value]]] = {
-        Number: _number,
-        Letter: _letter,
-        Sum: _sum,
-        Product: _product,
-        Hadamard: lambda self, tree: v.hadamard(self.value(tree.left), self.value(tree.right)),
-        Quotient: _quotient,
-        Power: lambda self, tree: v.power(self.value(tree.base), self.value(tree.exponent)),
-        Transpose: lambda self, tree: self.value(tree.inner).transposed(),
-        Norm: lambda self, tree: self.value(tree.inner).norm(),
-        Call: _call,
-        Total: _total,
-        Stack: lambda self, tree: v.stack([self.value(part) for part in tree.parts]),
-        Matrix: _matrix,
+        t.Number: _number,
+        t.Letter: _letter,
+        t.Sum: _sum,
+        t.Product: _product,
+        t.Hadamard: lambda self, tree: v.hadamard(self.value(tree.left), self.value(tree.right)),
+        t.Quotient: _quotient,
+        t.Power: lambda self, tree: v.power(self.value(tree.base), self.value(tree.exponent)),
+        t.Transpose: lambda self, tree: self.value(tree.inner).transposed(),
+        t.Norm: lambda self, tree: self.value(tree.inner).norm(),
+        t.Call: _call,
+        t.Total: _total,
+        t.Stack: lambda self, tree: v.stack([self.value(part) for part in tree.parts]),
+        t.Matrix: _matrix,
     }

@@ -5,27 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 
+from formulations.notation import tree as t
 from formulations.notation.latex import GREEK
 from formulations.notation.tokens import TILDE
-from formulations.notation.tree import (
-    Call,
-    Claim,
-    Expression,
-    Hadamard,
-    Letter,
-    Matrix,
-    Norm,
-    Number,
-    Power,
-    Product,
-    Quotient,
-    Relation,
-    Stack,
-    Sum,
-    Total,
-    Transpose,
-    nodes,
-)
 
 __all__ = ["latex_of_claims", "latex_of_expression", "latex_of_letter", "latex_of_relation"]
 
@@ -35,7 +17,7 @@ _MARKS = {"*": "*", "⁺": "+", "⁻": "-"}
 _WORDS = ("ln", "max", "min")
 
 
-def latex_of_expression(tree: Expression) -> str:
+def latex_of_expression(tree: t.Expression) -> str:
     """An expression as LaTeX.
 
     Parameters
@@ -46,13 +28,13 @@ def latex_of_expression(tree: Expression) -> str:
     return _RULES[type(tree)](tree)
 
 
-def latex_of_relation(relation: Relation) -> str:
+def latex_of_relation(relation: t.Relation) -> str:
     """A relation as LaTeX."""
     left, right = latex_of_expression(relation.left), latex_of_expression(relation.right)
     return f"{left} {_RELATIONS[relation.sign]} {right}"
 
 
-def latex_of_claims(claims: Sequence[Claim]) -> str:
+def latex_of_claims(claims: Sequence[t.Claim]) -> str:
     """A row's relations as LaTeX, each with its conditions."""
     parts = []
     for claim in claims:
@@ -62,7 +44,7 @@ def latex_of_claims(claims: Sequence[Claim]) -> str:
     return r",\quad ".join(parts)
 
 
-def latex_of_letter(letter: Letter) -> str:
+def latex_of_letter(letter: t.Letter) -> str:
     """A letter with its marks and indices."""
     name, _, label = letter.name.removesuffix("₍₎").partition("_")
     marks = "".join(_MARKS[sign] for sign in name if sign in _MARKS)
@@ -85,12 +67,12 @@ def _braced(latex: str) -> str:
 
 
 def _inside(tree: object, kinds: tuple[type, ...]) -> bool:
-    return any(isinstance(node, kinds) for node in nodes(tree))
+    return any(isinstance(node, kinds) for node in t.nodes(tree))
 
 
-def _size(tree: Expression | tuple[Expression, ...]) -> str:
+def _size(tree: t.Expression | tuple[t.Expression, ...]) -> str:
     """How large the brackets around it are."""
-    if _inside(tree, (Total,)):
+    if _inside(tree, (t.Total,)):
         return r"\Big"
     return r"\big" if _brackets(tree) > 1 else ""
 
@@ -99,67 +81,67 @@ def _brackets(tree: object) -> int:
     """How deep sums stand in one another; an exponent is small, and does not count."""
     if isinstance(tree, tuple):
         return max((_brackets(part) for part in tree), default=0)
-    if not is_dataclass(tree) or (isinstance(tree, Call) and tree.name == "exp"):
+    if not is_dataclass(tree) or (isinstance(tree, t.Call) and tree.name == "exp"):
         return 0
-    return max(_brackets(getattr(tree, field.name)) for field in fields(tree)) + isinstance(tree, Sum)
+    return max(_brackets(getattr(tree, field.name)) for field in fields(tree)) + isinstance(tree, t.Sum)
 
 
-def _bracketed(tree: Expression) -> str:
+def _bracketed(tree: t.Expression) -> str:
     size = _size(tree)
     return f"{size}({latex_of_expression(tree)}{size})"
 
 
-def _base(tree: Expression) -> str:
+def _base(tree: t.Expression) -> str:
     """Under a power: brackets around all but letters, norms and calls."""
-    if isinstance(tree, Letter) and any(mark in tree.name for mark in _MARKS):
+    if isinstance(tree, t.Letter) and any(mark in tree.name for mark in _MARKS):
         return f"{{{latex_of_letter(tree)}}}"
-    plain = isinstance(tree, Letter | Number | Norm | Stack | Matrix) or (
-        isinstance(tree, Call) and tree.name != "exp"
+    plain = isinstance(tree, t.Letter | t.Number | t.Norm | t.Stack | t.Matrix) or (
+        isinstance(tree, t.Call) and tree.name != "exp"
     )
     return latex_of_expression(tree) if plain else _bracketed(tree)
 
 
-def _sum(tree: Sum) -> str:
+def _sum(tree: t.Sum) -> str:
     parts = []
     for sign, term in tree.terms:
-        text = _bracketed(term) if isinstance(term, Sum) else latex_of_expression(term)
+        text = _bracketed(term) if isinstance(term, t.Sum) else latex_of_expression(term)
         parts.append(f" {'+' if sign > 0 else '-'} {text}")
     first = parts[0].removeprefix(" + ") if tree.terms[0][0] > 0 else "-" + parts[0].removeprefix(" - ")
     return first + "".join(parts[1:])
 
 
-def _product(tree: Product) -> str:
+def _product(tree: t.Product) -> str:
     parts: list[str] = []
     for i, factor in enumerate(tree.factors):
         last = i == len(tree.factors) - 1
-        open_end = isinstance(factor, Total) and not last
-        latex = _bracketed(factor) if isinstance(factor, Sum) or open_end else latex_of_expression(factor)
+        open_end = isinstance(factor, t.Total) and not last
+        latex = _bracketed(factor) if isinstance(factor, t.Sum) or open_end else latex_of_expression(factor)
         close = not parts or (parts[-1].isdigit() and latex[0].isalpha())  # 2E
         parts.append(latex if close else f" {latex}")
     return "".join(parts)
 
 
-def _quotient(tree: Quotient) -> str:
+def _quotient(tree: t.Quotient) -> str:
     above, below = latex_of_expression(tree.above), latex_of_expression(tree.below)
     if len(above) == len(below) == 1:
         return rf"\tfrac{above}{below}" if above.isdigit() else rf"\tfrac {above}{below}"
     return rf"\tfrac{{{above}}}{{{below}}}"
 
 
-def _power(tree: Power) -> str:
+def _power(tree: t.Power) -> str:
     exponent = tree.exponent
-    if isinstance(exponent, Quotient):
+    if isinstance(exponent, t.Quotient):
         above, below = latex_of_expression(exponent.above), latex_of_expression(exponent.below)
         return f"{_base(tree.base)}^{{{above}/{below}}}"
     return f"{_base(tree.base)}^{_braced(latex_of_expression(exponent))}"
 
 
-def _norm(tree: Norm) -> str:
-    size = r"\Big" if _inside(tree.inner, (Total,)) else ""
+def _norm(tree: t.Norm) -> str:
+    size = r"\Big" if _inside(tree.inner, (t.Total,)) else ""
     return rf"{size}\|{latex_of_expression(tree.inner)}{size}\|"
 
 
-def _call(tree: Call) -> str:
+def _call(tree: t.Call) -> str:
     arguments = r",\, ".join(latex_of_expression(argument) for argument in tree.arguments)
     if tree.name == "exp":
         return f"e^{{{arguments}}}"
@@ -168,39 +150,39 @@ def _call(tree: Call) -> str:
     name = "\\" + tree.name if tree.name in _WORDS else rf"\mathrm{{{tree.name}}}"
     if len(tree.name) == 1:
         name = _COMMANDS.get(tree.name, tree.name)
-    short = tree.name in ("ln", "tr") and isinstance(tree.arguments[0], Letter | Total)
+    short = tree.name in ("ln", "tr") and isinstance(tree.arguments[0], t.Letter | t.Total)
     size = _size(tree.arguments)
     return f"{name} {arguments}" if short else f"{name}{size}({arguments}{size})"
 
 
-def _total(tree: Total) -> str:
+def _total(tree: t.Total) -> str:
     below = "".join(tree.indices) if tree.condition is None else latex_of_relation(tree.condition)
-    body = _bracketed(tree.body) if isinstance(tree.body, Sum) else latex_of_expression(tree.body)
+    body = _bracketed(tree.body) if isinstance(tree.body, t.Sum) else latex_of_expression(tree.body)
     return rf"\sum_{_braced(below.replace(' < ', '<').replace(' > ', '>'))} {body}"
 
 
-def _stack(tree: Stack) -> str:
-    size = r"\big" if _inside(tree, (Total,)) else ""
+def _stack(tree: t.Stack) -> str:
+    size = r"\big" if _inside(tree, (t.Total,)) else ""
     return f"{size}(" + r",\, ".join(latex_of_expression(part) for part in tree.parts) + f"{size})"
 
 
-def _matrix(tree: Matrix) -> str:
+def _matrix(tree: t.Matrix) -> str:
     rows = (" & ".join(latex_of_expression(cell) for cell in row) for row in tree.rows)
     return r"\begin{bmatrix} " + r" \\ ".join(rows) + r" \end{bmatrix}"
 
 
 _RULES: dict[type, Callable[..., str]] = {
-    Number: lambda tree: tree.digits,
-    Letter: latex_of_letter,
-    Sum: _sum,
-    Product: _product,
-    Hadamard: lambda tree: rf"{_base(tree.left)} \circ {_base(tree.right)}",
-    Quotient: _quotient,
-    Power: _power,
-    Transpose: lambda tree: rf"{_base(tree.inner)}^\top",
-    Norm: _norm,
-    Call: _call,
-    Total: _total,
-    Stack: _stack,
-    Matrix: _matrix,
+    t.Number: lambda tree: tree.digits,
+    t.Letter: latex_of_letter,
+    t.Sum: _sum,
+    t.Product: _product,
+    t.Hadamard: lambda tree: rf"{_base(tree.left)} \circ {_base(tree.right)}",
+    t.Quotient: _quotient,
+    t.Power: _power,
+    t.Transpose: lambda tree: rf"{_base(tree.inner)}^\top",
+    t.Norm: _norm,
+    t.Call: _call,
+    t.Total: _total,
+    t.Stack: _stack,
+    t.Matrix: _matrix,
 }
