@@ -26,8 +26,8 @@ __all__ = ["Layout", "Pieces", "lay_out"]
 class Pieces(NamedTuple):
     """The piecewise linear phi of each sample, for compiled code.
 
-    Column i of ``ends`` (k, n) has the kinks of sample i in ascending order, that of ``slopes`` (k + 1, n) its
-    slopes, from below the first kink to above the last. Slopes are infinite where phi has ended.
+    Column i of ``ends`` (k, n) has the kinks of sample i in ascending order, that of ``slopes`` (k + 1, n)
+    its slopes, from below the first kink to above the last. Slopes are infinite where phi has ended.
     """
 
     ends: Vector

@@ -33,7 +33,7 @@ from polyopt.certificates.rounding import Ball
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from polyopt.certificates.hinge_program import HingeProgram
 
@@ -53,7 +53,7 @@ def certify_hinge(
     *,
     v: Vector | None = None,
     b: Ball | float | None = None,
-    multipliers: Mapping[str, Vector] | None = None,
+    multipliers: Mapping[str, ArrayLike] | None = None,
     tol: float = 1e-6,
     max_iter: int = 2000,
 ) -> Certificate:

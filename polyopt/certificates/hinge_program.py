@@ -16,7 +16,7 @@ from polyopt.certificates.rounding import Ball
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from formulations.families import Families
     from polyopt.certificates.geometry import Geometry
@@ -112,7 +112,7 @@ class HingeProgram:
         """The intercept that is optimal for v; 0 where the program has none."""
         return self.rows.best_intercept(self.geometry.scores(v)) if self.intercept else 0.0
 
-    def multipliers(self, given: Mapping[str, Vector]) -> Vector:
+    def multipliers(self, given: Mapping[str, ArrayLike]) -> Vector:
         """Multipliers by name as an array (q, n), checked, with zeros for those that are not given."""
         letters = {family.name: family.letter for family in self.rows}
         shape = (self.rows.n,)

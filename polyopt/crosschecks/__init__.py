@@ -17,6 +17,7 @@ from polyopt.crosschecks import (
     rmm,
     rmm_bound,
     sigma_svm,
+    soft_rmm,
     svm,
 )
 from polyopt.crosschecks.registry import Crosscheck, Outcome, run
@@ -26,6 +27,19 @@ __all__ = ["CROSSCHECKS", "Crosscheck", "Outcome", "crosscheck_table", "run"]
 
 CROSSCHECKS = tuple(
     check
-    for module in (svm, sigma_svm, rmm, rmm_bound, bounds, klda, cpm, cpm_assignment, polyhedral, l0, plume)
+    for module in (
+        svm,
+        sigma_svm,
+        rmm,
+        rmm_bound,
+        soft_rmm,
+        bounds,
+        klda,
+        cpm,
+        cpm_assignment,
+        polyhedral,
+        l0,
+        plume,
+    )
     for check in module.CHECKS
 )

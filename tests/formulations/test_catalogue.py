@@ -100,7 +100,8 @@ def test_the_latex_is_what_any_latex_sets(program):
     assert set(re.findall(r"\\([a-zA-Z]+)", latex)) <= {
         "begin", "end", "text", "mathrm", "quad", "min", "max", "sum", "ln", "tfrac", "sqrt", "tilde", "top",
         "le", "ge", "in", "pm", "times", "circ", "succeq", "big", "Big", "alpha", "beta", "gamma", "zeta",
-        "eta", "theta", "lambda", "mu", "nu", "xi", "pi", "rho", "sigma", "Sigma", "phi", "psi",
+        "eta", "theta", "lambda", "mu", "nu", "xi", "pi", "rho", "sigma", "Sigma", "tau", "phi",
+        "psi",
     }  # fmt: skip
     depth = 0
     for brace in re.findall(r"(?<!\\)[{}]", latex):
