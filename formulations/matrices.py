@@ -1,0 +1,21 @@
+"""What samples are given as, and what programs compute with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+    from scipy.sparse import csr_array
+
+__all__ = ["Matrix", "MatrixLike", "is_sparse"]
+
+Matrix: TypeAlias = "NDArray[Any] | csr_array"
+MatrixLike: TypeAlias = "ArrayLike | csr_array"
+
+
+def is_sparse(X: object) -> TypeGuard[csr_array]:
+    """Whether it is a sparse matrix."""
+    return bool(sp.issparse(X))
