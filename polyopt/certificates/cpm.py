@@ -268,7 +268,7 @@ def _bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter
         parts = np.where((point.y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), point.Z)
     X, costs = point.geometry.X, point.C[:, None] * parts
     if X.shape[0] * X.shape[1] > _LARGE:
-        from polyopt.certificates.coordinate import climb
+        from polyopt.certificates.coordinate_climb import climb
 
         alpha = climb(
             X[:, :-1],

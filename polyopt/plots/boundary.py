@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.plots.style import CLASSES, FACES, GREEN, INK, new_figure, styled
+from polyopt.plots.style import CLASSES, FACES, GREEN, INK, legend_below, new_figure, styled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,14 +79,8 @@ def decision_boundaries(
     ----------
     estimators : mapping of str to estimator
         Each with its title, fitted to X and y.
-    X : array_like of shape (n, 2)
-        The training samples.
-    y : array_like of shape (n,)
-        Their labels.
-    axis_names : sequence of str
-        Names of the two features.
-    class_names : sequence of str, optional
-        Names of the two classes; their labels by default.
+    X, y, axis_names, class_names
+        As in :func:`decision_boundary`.
     columns : int
         Panels in a row.
 
@@ -111,15 +105,7 @@ def decision_boundaries(
             axes.set(ylabel=axis_names[1])
         for axes in panels[-1]:
             axes.set(xlabel=axis_names[0])
-        handles = {
-            label: handle
-            for axes in figure.axes
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center",
-            ncols=5, handletextpad=0.4, columnspacing=1.4,
-        )  # fmt: skip
+        legend_below(figure, columns=5)
     return figure
 
 

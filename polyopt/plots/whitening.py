@@ -13,7 +13,7 @@ from polyopt.estimators.rmm import RelativeMarginMachine
 from polyopt.estimators.sigma_svm import SigmaSVM
 from polyopt.estimators.svm import SVM
 from polyopt.plots.boundary import draw_classes, draw_levels, plane_limits
-from polyopt.plots.style import GREEN, INK, MUTED, PURPLE, new_figure, styled
+from polyopt.plots.style import GREEN, INK, MUTED, PURPLE, legend_below, new_figure, styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,15 +82,7 @@ def whitening(
             axes.set_aspect("equal")
         _draw_bounded(right, estimator, X)
         left.set(xlim=limits[0], ylim=limits[1], ylabel=axis_names[1])
-        handles = {
-            label: handle
-            for axes in (left, right)
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center",
-            ncols=4, handletextpad=0.4, columnspacing=1.4,
-        )  # fmt: skip
+        legend_below(figure, columns=4)
     return figure
 
 
