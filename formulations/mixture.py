@@ -122,7 +122,7 @@ def gate(X: Any, W: Array, gamma: float) -> Array:
 
 def posterior(X: Any, W: Array, gamma: float) -> Array:
     """P(+1|x) of eq. (3), an array of shape (n,). Arguments as in :func:`gate`."""
-    return expit(log_odds(X, W, gamma))
+    return np.asarray(expit(log_odds(X, W, gamma)))
 
 
 def log_odds(X: Any, W: Array, gamma: float) -> Array:
@@ -301,21 +301,21 @@ def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
 
 def _exponents(s: Array, gamma: float) -> Array:
     """The gate's logarithm up to a constant of each row: at most 0, so that no large numbers cancel."""
-    return -gamma * (s - s.min(axis=1, keepdims=True))
+    return np.asarray(-gamma * (s - s.min(axis=1, keepdims=True)))
 
 
 def _log_sum(a: Array) -> Array:
     top = a.max(axis=1)
-    return top + np.log(np.exp(a - top[:, None]).sum(axis=1))
+    return np.asarray(top + np.log(np.exp(a - top[:, None]).sum(axis=1)))
 
 
 def _shares(a: Array) -> Array:
     e = np.exp(a - a.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
+    return np.asarray(e / e.sum(axis=1, keepdims=True))
 
 
 def _gram(lifted: Any, d: Array) -> Array:
     """Σ_i d_i x̃_i x̃_i', dense."""
     if isinstance(lifted, np.ndarray):
         return lifted.T @ (d[:, None] * lifted)
-    return (lifted.T @ lifted.multiply(d[:, None]).tocsr()).toarray()
+    return np.asarray((lifted.T @ lifted.multiply(d[:, None]).tocsr()).toarray())

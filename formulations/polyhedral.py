@@ -81,7 +81,7 @@ def pull(X: Any, R: Array) -> Array:
 
 def cells(X: Any, W: Array) -> NDArray[np.int64]:
     """The face with the least score for each sample, an array of int of shape (n,)."""
-    return np.argmin(scores(X, W), axis=1)
+    return np.asarray(np.argmin(scores(X, W), axis=1))
 
 
 def criterion(X: Any, y: Array, W: Array, c: Array | float = 1.0) -> float:
@@ -160,7 +160,7 @@ def class_shares(y: Array, c: Array | float = 1.0) -> Array:
     """The costs (n,) of the samples over those of their class: each class adds up to 1."""
     costs = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
     inside = y > 0
-    return costs / np.where(inside, costs[inside].sum(), costs[~inside].sum())
+    return np.asarray(costs / np.where(inside, costs[inside].sum(), costs[~inside].sum()))
 
 
 def hard_loss(

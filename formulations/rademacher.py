@@ -241,7 +241,7 @@ def log_odds_lipschitz(gamma: float, n_faces: int) -> float:
     def excess(a: float) -> float:
         return a - (n_faces - 1) * float(np.exp(xlog1py(gamma, -min((1.0 + a) / gamma, 1.0))))
 
-    return 1.0 + sqrt(2.0) * gamma / (gamma - 1.0) * brentq(excess, 0.0, gamma - 1.0, xtol=1e-14)
+    return float(1.0 + sqrt(2.0) * gamma / (gamma - 1.0) * brentq(excess, 0.0, gamma - 1.0, xtol=1e-14))
 
 
 def plume_bound(X: Any, y: ArrayLike, W: ArrayLike, gamma: float, delta: float = 0.05) -> PolytopeBound:
@@ -315,4 +315,4 @@ def _bounds(
 def _trace_term(X: Any) -> float:
     """T = √(Σ_i ‖x̃_i‖²) / n."""
     X = X if sp.issparse(X) else np.asarray(X, dtype=float)
-    return sqrt(square_sum(X) + X.shape[0]) / X.shape[0]
+    return float(sqrt(square_sum(X) + X.shape[0]) / X.shape[0])

@@ -148,7 +148,7 @@ def gram_factor(K: ArrayLike) -> Vector:
             "The dual is not concave for this kernel; choose a Mercer kernel"
         )
     keep = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
-    return vectors[:, keep] * np.sqrt(values[keep])
+    return np.asarray(vectors[:, keep] * np.sqrt(values[keep]))
 
 
 def slacks(f: Vector, y: Vector) -> Vector:

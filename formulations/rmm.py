@@ -400,7 +400,7 @@ def subproblem(
 
 def _costs_of(C: ArrayLike, free: NDArray[Any], n: int) -> NDArray[Any]:
     """The costs of the samples in `free`, from a scalar or from a vector over all n samples."""
-    return np.broadcast_to(np.asarray(C, dtype=float), (n,))[free]
+    return np.asarray(np.broadcast_to(np.asarray(C, dtype=float), (n,))[free])
 
 
 def recover(

@@ -259,7 +259,7 @@ def recover(X: Any, U: Any, D: float, lam: NDArray[Any]) -> dict[str, NDArray[An
 
 def _spread(U: Matrix, lam: Matrix, D: float) -> Matrix:
     """Σ_λ."""
-    return lam.sum() * np.eye(U.shape[1]) + D * (U * lam[:, None]).T @ U
+    return np.asarray(lam.sum() * np.eye(U.shape[1]) + D * (U * lam[:, None]).T @ U)
 
 
 def _factor(X: Matrix) -> Matrix:
@@ -313,7 +313,7 @@ def _dense(name: str, X: Any) -> Matrix:
         raise ValueError(
             f"{name} must have two dimensions, not be empty, and be finite; its shape is {X.shape}"
         )
-    return X
+    return np.asarray(X)
 
 
 def pairs(seed: int = 0) -> list[Duality]:

@@ -123,6 +123,28 @@ def _add_rows(context: Any, factors: Any, places: Any, count: Any, rows: Any, su
     return types.void(factors, places, types.int64, rows, sums, width), generate
 
 
+@njit(cache=True, nogil=True)
+def _lay_out(
+    starts: NDArray[Any],
+    columns: NDArray[Any],
+    values: NDArray[Any],
+    start: int,
+    width: int,
+    places: NDArray[np.int32],
+    group: NDArray[Any],
+) -> int:
+    """Put so many samples side by side into the group, a row for each column they use; how many rows."""
+    used = 0
+    for j in range(width):
+        for e in range(starts[start + j], starts[start + j + 1]):
+            k = columns[e]
+            if places[k] == 0:
+                used += 1
+                places[k] = used
+            group[places[k], j] += values[e]
+    return used
+
+
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _multiply(
     starts: NDArray[Any],
@@ -149,14 +171,8 @@ def _multiply(
     shared, factors = np.empty(longest, dtype=np.int32), np.empty(longest, dtype=values.dtype)
     sums = np.empty((_ROWS, _GROUP), dtype=group.dtype)
     for start in range(first, last, _GROUP):
-        width, used = min(_GROUP, last - start), 0
-        for j in range(width):
-            for e in range(right_starts[start + j], right_starts[start + j + 1]):
-                k = right_columns[e]
-                if places[k] == 0:
-                    used += 1
-                    places[k] = used
-                group[places[k], j] += right_values[e]
+        width = min(_GROUP, last - start)
+        used = _lay_out(right_starts, right_columns, right_values, start, width, places, group)
         for top in range(0, count, _ROWS):
             rows = min(_ROWS, count - top)
             for r in range(rows):

@@ -128,7 +128,7 @@ class FaceAscent:
     @property
     def dual(self) -> Vector:
         """Dual value (K,) of every face."""
-        return self._earned - np.einsum("kj,kj->k", self.W, self.W)
+        return np.asarray(self._earned - np.einsum("kj,kj->k", self.W, self.W))
 
     def values_at(self, others: Vector, scores: Vector) -> Vector:
         """`others` (K,) and what each face pays for its positives at the scores (positives, K)."""

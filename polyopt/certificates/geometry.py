@@ -140,11 +140,11 @@ class LinearGeometry:
         if self._shift is None:
             return np.asarray(self.X.T @ beta)
         parts = (rows.T @ beta[4096 * k : 4096 * (k + 1)] for k, rows in enumerate(self._rows()))
-        return np.add.reduce(list(parts))
+        return np.asarray(np.add.reduce(list(parts)))
 
     def columns(self, samples: NDArray[np.intp]) -> Vector:
         rows: Any = self.X[samples]
-        return (rows.toarray() if sp.issparse(rows) else rows - self.centre).T
+        return np.asarray((rows.toarray() if sp.issparse(rows) else rows - self.centre).T)
 
     def pull_scale(self, beta: Vector) -> float:
         size, found = np.abs(beta), np.zeros(self.X.shape[1])

@@ -239,7 +239,7 @@ def _assignment(
     """The assignment given, or the face whose multiplier holds a negative, or that of the least score."""
     if assignment is None:
         best = s.argmin(axis=1)
-        return best if u is None else np.where(u.max(axis=1) > least, u.argmax(axis=1), best)
+        return np.asarray(best if u is None else np.where(u.max(axis=1) > least, u.argmax(axis=1), best))
     return check_assignment(-y, s.shape[1], assignment, "negative")
 
 

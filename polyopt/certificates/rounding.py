@@ -266,7 +266,7 @@ def _terms(X: Any) -> int:
     """The number of terms in a row's inner product."""
     if sp.issparse(X):
         return int(np.diff(X.indptr).max(initial=0)) + 2
-    return X.shape[1] + 2
+    return int(X.shape[1] + 2)
 
 
 def _rounded(mid: Vector, carried: Vector) -> Ball:

@@ -37,8 +37,8 @@ class KernelOperands:
 
     def __init__(self, X: Matrix, kernel: KernelFunction, centre: Vector | None = None):
         self.X, self.kernel = X, kernel
-        self.n = X.shape[0]
-        self.width = X.nnz // max(self.n, 1) + 1 if is_sparse(X) else X.shape[1]
+        self.n: int = X.shape[0]
+        self.width: int = X.nnz // max(self.n, 1) + 1 if is_sparse(X) else X.shape[1]
         self.is_sparse = is_sparse(X)
         self._used, self._middle = np.zeros(0, dtype=np.intp), np.zeros(0)
         if not self.is_sparse and not callable(kernel.name):
@@ -65,7 +65,7 @@ class KernelOperands:
             return np.asarray(X.astype(float).power(2).sum(axis=1)).ravel()
         from polyopt.operands import square_norms
 
-        return square_norms(X, self._middle)
+        return np.asarray(square_norms(X, self._middle))
 
     def product_error(self, roundings: int, unit: float) -> float:
         """As :meth:`entry_error`, of kernels other than RBF, for products of so many roundings each."""
@@ -89,7 +89,7 @@ class KernelOperands:
         return self._exponent_share() * max(float(squares.max(initial=0.0)), self.largest_square())
 
     def _exponent_share(self) -> float:
-        return 4 * (self.X.shape[1] + 8) * np.finfo(float).eps * self.kernel.gamma
+        return 4 * float(self.X.shape[1] + 8) * float(np.finfo(float).eps) * self.kernel.gamma
 
     def _loses(self, squares: Vector) -> bool:
         return not self._exponent_error(squares) <= _EXPONENT_ERROR
@@ -117,7 +117,7 @@ class KernelOperands:
         from polyopt.operands import distances
 
         if not (is_sparse(self.X) and is_sparse(Z)):
-            return distances(Z, points, self.X, columns, -self.kernel.gamma)
+            return np.asarray(distances(Z, points, self.X, columns, -self.kernel.gamma))
         exponents = np.empty((len(points), len(columns)))
         for start in range(0, len(columns), DENSE_ROWS):
             some = self.X[columns[start : start + DENSE_ROWS]].toarray().astype(float)
@@ -180,5 +180,5 @@ def middle_of(X: Vector) -> Vector:
     from polyopt.operands import sums_from
 
     first = X[0].astype(float)
-    middle = first + sums_from(X, first) / len(X)
+    middle: Vector = first + sums_from(X, first) / len(X)
     return np.where(np.isfinite(middle), middle, first)

@@ -171,7 +171,7 @@ class Faces:
     @property
     def n_features(self) -> int:
         """The number of features, m."""
-        return self.W.shape[1]
+        return int(self.W.shape[1])
 
     def scores(self, X: MatrixLike) -> Array:
         """W_k·x + b_k (n, K): positive beyond the face; their largest is the machine's f(x).
