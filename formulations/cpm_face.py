@@ -5,7 +5,7 @@ The machine itself, its letters and its reference stand in :mod:`formulations.cp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 
@@ -16,6 +16,8 @@ from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from formulations.matrices import MatrixLike
 
 __all__ = ["LETTERS", "PAPER", "SOURCE", "face", "face_dual"]
 
@@ -36,7 +38,7 @@ _FACE_LETTERS = {
 }
 
 
-def face(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+def face(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """One face of the fixed-assignment program with loss="sum".
 
     Parameters
@@ -65,7 +67,7 @@ def face(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     )
 
 
-def face_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+def face_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """Dual of :func:`face`; arguments as in there."""
     X, y = as_data(X, y)
     n = X.shape[0]

@@ -54,7 +54,7 @@ array([4.873, 4.873])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
@@ -68,11 +68,13 @@ from formulations.samples import two_blobs
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = ["big_m", "mixed_integer"]
 
 
 def big_m(
-    X: Any, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None
+    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None
 ) -> NDArray[np.float64]:
     """M_i of each positive, shape (n₊,).
 
@@ -115,7 +117,7 @@ def big_m(
 
 
 def mixed_integer(
-    X: Any, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None
+    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None
 ) -> Program:
     """The machine over all assignments, loss="sum".
 

@@ -44,6 +44,8 @@ from formulations.polytope import lift
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Matrix
+
     Array = NDArray[np.float64]
 
 __all__ = [
@@ -97,7 +99,7 @@ def check_responsibilities(R: ArrayLike, shape: tuple[int, int | None]) -> Array
     return R
 
 
-def scores_in_blocks(X: Any, W: Array) -> Array:
+def scores_in_blocks(X: Matrix, W: Array) -> Array:
     """The scores s_ik = W_k·x̃_i, an array of shape (n, K), without a copy of X in float64.
 
     Arguments as in :func:`formulations.polyhedral.scores`.
@@ -105,7 +107,7 @@ def scores_in_blocks(X: Any, W: Array) -> Array:
     return np.concatenate([scores(block, W) for _, block in _blocks(X)])
 
 
-def gate(X: Any, W: Array, gamma: float) -> Array:
+def gate(X: Matrix, W: Array, gamma: float) -> Array:
     """The gate g_k(x) of eq. (4), an array of shape (n, K) whose rows add up to 1.
 
     Parameters
@@ -120,19 +122,19 @@ def gate(X: Any, W: Array, gamma: float) -> Array:
     return _shares(_exponents(scores_in_blocks(X, W), gamma))
 
 
-def posterior(X: Any, W: Array, gamma: float) -> Array:
+def posterior(X: Matrix, W: Array, gamma: float) -> Array:
     """P(+1|x) of eq. (3), an array of shape (n,). Arguments as in :func:`gate`."""
     return np.asarray(expit(log_odds(X, W, gamma)))
 
 
-def log_odds(X: Any, W: Array, gamma: float) -> Array:
+def log_odds(X: Matrix, W: Array, gamma: float) -> Array:
     """The logarithm of P(+1|x) / P(−1|x), an array of shape (n,). Arguments as in :func:`gate`."""
     s = scores_in_blocks(X, W)
     a = _exponents(s, gamma)
     return _log_sum(a - np.logaddexp(0.0, -s)) - _log_sum(a - np.logaddexp(0.0, s))
 
 
-def responsibilities(X: Any, y: Array, W: Array, gamma: float) -> Array:
+def responsibilities(X: Matrix, y: Array, W: Array, gamma: float) -> Array:
     """The responsibilities of eq. (6), an array of shape (n, K) whose rows add up to 1.
 
     Parameters
@@ -150,7 +152,7 @@ def responsibilities(X: Any, y: Array, W: Array, gamma: float) -> Array:
     return _shares(_exponents(s, gamma) - np.logaddexp(0.0, -y[:, None] * s))
 
 
-def loss(X: Any, y: Array, W: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0) -> float:
+def loss(X: Matrix, y: Array, W: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0) -> float:
     """The penalised negative log-likelihood L(W).
 
     Parameters
@@ -166,7 +168,7 @@ def loss(X: Any, y: Array, W: Array, gamma: float, c: Array | float = 1.0, ridge
 
 
 def expected(
-    X: Any, y: Array, W: Array, R: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
+    X: Matrix, y: Array, W: Array, R: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> float:
     """What the M-step minimises, F(W; R).
 
@@ -181,7 +183,7 @@ def expected(
 
 
 def value_and_gradient(
-    X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
+    X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> tuple[float, Array]:
     """F(W; R) and its gradient (K, m+1), in one pass; L(W) and its own where R is None.
 
@@ -196,7 +198,7 @@ def value_and_gradient(
 
 
 def hessian(
-    X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
+    X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> Array:
     """The Hessian of F(W; R), of L(W) where R is None: (K(m+1), K(m+1)), for W taken row by row.
 
@@ -217,7 +219,9 @@ def hessian(
     return square
 
 
-def multipliers(X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0) -> Array:
+def multipliers(
+    X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0
+) -> Array:
     """What each sample pulls at each face, α_ik = c_i [γ (g_ik − R_ik) + R_ik y_i u_ik], of shape (n, K).
 
     At a stationary point ρ W_k = Σ_i α_ik x̃_i. Arguments as in :func:`value_and_gradient`.
@@ -226,7 +230,7 @@ def multipliers(X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Ar
 
 
 def turnover(
-    X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
+    X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> float:
     """The largest of Σ_i |α_ik| |x̃_ij| and ρ |W_kj|: what a gradient adds up before anything cancels.
 
@@ -240,7 +244,7 @@ def turnover(
     return float(max(total.max(), ridge * np.abs(W).max()))
 
 
-def _blocks(X: Any, always: bool = False) -> Iterator[tuple[slice, Any]]:
+def _blocks(X: Matrix, always: bool = False) -> Iterator[tuple[slice, Any]]:
     """Rows as float64: all of them at once where they are so already, else some at a time."""
     if X.dtype == np.float64 and not always:
         yield slice(None), X
@@ -251,7 +255,7 @@ def _blocks(X: Any, always: bool = False) -> Iterator[tuple[slice, Any]]:
 
 
 def _evaluate(
-    X: Any,
+    X: Matrix,
     y: Array,
     W: Array,
     R: Array | None,

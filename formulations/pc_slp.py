@@ -98,6 +98,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = ["choice", "pairs", "step", "step_dual"]
 
 _PAPER = "Astorino & Gaudioso (2002), reconstructed"
@@ -132,7 +134,7 @@ def choice(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.floa
 
 
 def step(
-    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
 ) -> Program:
     """The linear program of one step.
 
@@ -200,7 +202,7 @@ def step(
 
 
 def step_dual(
-    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
 ) -> Program:
     """Dual of :func:`step`, with the same parameters; arguments as in there."""
     inside, outside, parameters = _parts(X, y, n_faces, assignment, C)
@@ -237,7 +239,7 @@ def step_dual(
 
 
 def _parts(
-    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike
 ) -> tuple[Any, Any, dict[str, cp.Parameter]]:
     """The lifted samples of each class, and the parameters."""
     X, y = as_data(X, y)

@@ -100,6 +100,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = [
     "answers",
     "box_duals",
@@ -148,7 +150,9 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
     return belonging(y, z, n_faces, "all")
 
 
-def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4) -> Program:
+def cell(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4
+) -> Program:
     """One face of the program for a fixed assignment.
 
     Parameters
@@ -182,7 +186,9 @@ def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: 
     )
 
 
-def cell_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4) -> Program:
+def cell_dual(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4
+) -> Program:
     """Dual of :func:`cell`; arguments as in there."""
     X, y = as_data(X, y)
     n, m = X.shape
@@ -204,7 +210,7 @@ def cell_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, rad
 
 
 def fixed_assignment(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     n_faces: int,
     assignment: ArrayLike,
@@ -255,7 +261,7 @@ def fixed_assignment(
 
 
 def fixed_assignment_dual(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     n_faces: int,
     assignment: ArrayLike,

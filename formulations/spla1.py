@@ -75,6 +75,8 @@ from formulations.svm import cost_parameter
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = ["cell", "cell_dual", "pairs", "recover"]
 
 _SOURCE = "Manwani & Sastry (2010), reconstructed"
@@ -89,7 +91,7 @@ LETTERS = {
 }
 
 
-def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
+def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
     """The logistic regression of one cell.
 
     Parameters
@@ -132,7 +134,7 @@ def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Progr
     )
 
 
-def cell_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
+def cell_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
     """Dual of :func:`cell`; arguments as in there."""
     X, y = as_data(X, y)
     n = X.shape[0]
@@ -155,7 +157,7 @@ def cell_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> 
 
 
 def recover(
-    X: Any, y: ArrayLike, v: NDArray[Any], C: ArrayLike = 1.0, ridge: float = 1e-3
+    X: MatrixLike, y: ArrayLike, v: NDArray[Any], C: ArrayLike = 1.0, ridge: float = 1e-3
 ) -> dict[str, NDArray[Any]]:
     """Primal variables w and z of :func:`cell` from the dual's v."""
     X, y = as_data(X, y)

@@ -21,8 +21,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from formulations.matrices import dense
 from formulations.polyhedral import belonging, pull, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
@@ -273,7 +273,7 @@ def _balanced(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], box: FaceBo
         at, rows = np.flatnonzero(free[:, k]), side == 0
         if at.size and rows.any():
             chosen = lift(X[at])
-            terms = ((chosen.toarray() if sp.issparse(chosen) else chosen) * y[at, None]).T[rows]
+            terms = (dense(chosen) * y[at, None]).T[rows]
             size = np.abs(terms).max(axis=1)
             size[size == 0] = 1.0
             M[at, k] -= np.linalg.lstsq(terms / size[:, None], off[k, rows] / size, rcond=None)[0]
