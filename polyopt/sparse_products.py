@@ -16,6 +16,7 @@ from numba.extending import intrinsic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
 __all__ = ["SparseRight", "multiply_turned", "roundings"]
 
@@ -32,7 +33,7 @@ class SparseRight:
         The samples.
     """
 
-    def __init__(self, samples: Any):
+    def __init__(self, samples: csr_array):
         self.shape, self._samples = samples.shape, samples
         ends = samples.indptr[np.append(np.arange(0, self.shape[0], _GROUP), self.shape[0])]
         # A group need not begin at a multiple of its size, so that it may have parts of two of these.
@@ -47,7 +48,7 @@ class SparseRight:
 
     def multiply(
         self,
-        left: Any,
+        left: csr_array,
         first: int,
         last: int,
         out: NDArray[Any],
@@ -67,7 +68,7 @@ class SparseRight:
         return out
 
 
-def multiply_turned(left: Any, right: Any, out: NDArray[Any]) -> None:
+def multiply_turned(left: csr_array, right: csr_array, out: NDArray[Any]) -> None:
     """``right left'`` into `out`, for few samples at the right and many at the left (CSR, same type)."""
     some = SparseRight(right)
     some.multiply(left, 0, right.shape[0], out, some.room(), turned=True)

@@ -14,7 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from polyopt.baselines.labels import coded_labels
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import MatrixLike
 
 __all__ = ["AdaptiveMultiHyperplaneMachine"]
 
@@ -82,7 +84,7 @@ class AdaptiveMultiHyperplaneMachine(ClassifierMixin, BaseEstimator):
         limit: int = 50,
         prune_every: int = 10_000,
         c: float = 10.0,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.lam = lam
         self.epochs = epochs
@@ -91,7 +93,7 @@ class AdaptiveMultiHyperplaneMachine(ClassifierMixin, BaseEstimator):
         self.c = c
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
         """Fit the classifier.
 
         Parameters
@@ -132,7 +134,7 @@ class AdaptiveMultiHyperplaneMachine(ClassifierMixin, BaseEstimator):
         self.n_weights_ = counts
         return self
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
+    def decision_function(self, X: MatrixLike) -> NDArray[Any]:
         """Scores of samples.
 
         Parameters
@@ -150,7 +152,7 @@ class AdaptiveMultiHyperplaneMachine(ClassifierMixin, BaseEstimator):
         best = [(X @ weights[:, :-1].T + weights[:, -1]).max(axis=1) for weights in self.weights_]
         return best[1] - best[0] if len(best) == 2 else np.column_stack(best)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Predicted labels.
 
         Parameters

@@ -16,7 +16,11 @@ from polyopt.baselines.labels import coded_labels
 from polyopt.kernels import Kernel, MatrixGram, require_psd
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import MatrixLike
 
     Vector = NDArray[np.float64]
 
@@ -82,7 +86,7 @@ class KernelLDA(ClassifierMixin, BaseEstimator):
         eps: float = 1e-3,
         *,
         regularization: str = "ridge",
-        kernel: Any = "rbf",
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
@@ -94,7 +98,7 @@ class KernelLDA(ClassifierMixin, BaseEstimator):
         self.degree = degree
         self.coef0 = coef0
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
         """Fit the classifier.
 
         Parameters
@@ -142,7 +146,7 @@ class KernelLDA(ClassifierMixin, BaseEstimator):
         spread = float(X.var()) if self.gamma == "scale" else 1.0
         return 1.0 / (X.shape[1] * spread) if spread > 0.0 else 1.0
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
+    def decision_function(self, X: MatrixLike) -> NDArray[Any]:
         """Scores of samples.
 
         Parameters
@@ -164,7 +168,7 @@ class KernelLDA(ClassifierMixin, BaseEstimator):
             return scores[:, 0]
         return _ovr_decision_function(scores > 0, scores, len(self.classes_))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Predicted labels.
 
         Parameters

@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["coded_labels"]
 
 
-def coded_labels(y: Any, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def coded_labels(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The classes, sorted, and for each label the number of its class.
 
     Parameters

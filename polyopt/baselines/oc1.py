@@ -17,6 +17,8 @@ from polyopt.estimators.base import checked_weights
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = ["ObliqueTree"]
 
 
@@ -86,7 +88,7 @@ class ObliqueTree(ClassifierMixin, BaseEstimator):
         prune: float = 0.1,
         min_samples_split: int = 2,
         max_depth: int | None = None,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.criterion = criterion
         self.n_restarts = n_restarts
@@ -96,7 +98,7 @@ class ObliqueTree(ClassifierMixin, BaseEstimator):
         self.max_depth = max_depth
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the classifier.
 
         Parameters
@@ -122,10 +124,10 @@ class ObliqueTree(ClassifierMixin, BaseEstimator):
         from polyopt.baselines.oc1_tree import Growth, grow, pruned
 
         self._validate_params()
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C")
+        X, labels = validate_data(self, X, y, dtype=np.float64, order="C")
         weights = checked_weights(sample_weight, X)
         used = weights > 0.0
-        self.classes_, codes = coded_labels(y[used], type(self).__name__)
+        self.classes_, codes = coded_labels(labels[used], type(self).__name__)
         n_classes = len(self.classes_)
         samples, which = np.unique(np.column_stack([X[used], codes]), axis=0, return_inverse=True)
         weights = np.bincount(which.ravel(), weights=weights[used]).astype(np.float64)
@@ -145,7 +147,7 @@ class ObliqueTree(ClassifierMixin, BaseEstimator):
         self.depth_ = int(tree.depths().max())
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: MatrixLike) -> NDArray[np.float64]:
         """Shares of the classes in the samples' leaves.
 
         Parameters
@@ -163,7 +165,7 @@ class ObliqueTree(ClassifierMixin, BaseEstimator):
         counts = self.tree_.counts[self.tree_.leaves(X)]
         return counts / counts.sum(axis=1, keepdims=True)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Predicted labels.
 
         Parameters

@@ -18,7 +18,7 @@ branch and bound (:mod:`polyopt.outer.cpm.optimum`) is a proof, each of its boun
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from polyopt.certificates.rounding import Ball
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
     from formulations.polytope import Loss
     from formulations.solution import Solution
     from polyopt.certificates.cpm_point import Margin
@@ -56,7 +57,7 @@ _SEARCHED = (
 
 
 def certify_cpm(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     C: ArrayLike = 1.0,
     *,
@@ -137,7 +138,9 @@ def certify_cpm(
     )
 
 
-def certify_cpm_search(X: Any, y: ArrayLike, C: ArrayLike, found: Solution, tol: float = 1e-6) -> Certificate:
+def certify_cpm_search(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike, found: Solution, tol: float = 1e-6
+) -> Certificate:
     """Certify what this package's own branch and bound found, among all assignments.
 
     Parameters
@@ -170,7 +173,7 @@ def certify_cpm_search(X: Any, y: ArrayLike, C: ArrayLike, found: Solution, tol:
 
 @np.errstate(over="ignore", invalid="ignore")
 def _certified(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     C: ArrayLike,
     *,

@@ -17,7 +17,7 @@ those computed at W, over their sum in each row: real numbers that add up to 1, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import entr
@@ -38,6 +38,8 @@ from polyopt.certificates.rounding import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Matrix, MatrixLike
+
     Vector = NDArray[np.float64]
 
 __all__ = ["certify_plume"]
@@ -49,7 +51,7 @@ _NO_RIDGE = "A bound needs a ridge: without one the optimum need not be attained
 
 @np.errstate(over="ignore", invalid="ignore")
 def certify_plume(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     W: ArrayLike,
     *,
@@ -127,7 +129,7 @@ def certify_plume(
 
 
 def _value_and_gradient(
-    X: Any, y: Vector, W: Vector, R: Vector, sharpness: float, costs: Vector, ridge: float
+    X: Matrix, y: Vector, W: Vector, R: Vector, sharpness: float, costs: Vector, ridge: float
 ) -> tuple[Ball, Ball]:
     """G(W; R) and its gradient (K, m+1) at R over the sums of its rows."""
     lifted = lift(X)

@@ -18,7 +18,7 @@ caps as real numbers: what they lack in balance is paid for in full, with what r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Matrix, MatrixLike
+
     Vector = NDArray[np.float64]
     _Clip = Callable[[Vector], Vector]
     Assignment = NDArray[np.int64]
@@ -52,7 +54,7 @@ _LARGE = 2_000_000  # entries of X, times faces, beyond that
 
 @np.errstate(over="ignore", invalid="ignore")
 def certify_polyceptron(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     W: ArrayLike,
     *,
@@ -130,7 +132,7 @@ def certify_polyceptron(
 
 @np.errstate(over="ignore", invalid="ignore")
 def certify_pc_slp(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     W: ArrayLike,
     *,
@@ -213,7 +215,7 @@ def certify_pc_slp(
     return _certificate("PC-SLP", value, bound, residuals, box, tol, [_TRIVIAL] if large else [])
 
 
-def _hinges(X: Any, y: Vector, W: Vector) -> Ball:
+def _hinges(X: Matrix, y: Vector, W: Vector) -> Ball:
     """[1 − y_i W_k·x̃_i]_+, shape (n, K)."""
     return (1.0 - product(lift(X), W.T).signed(y[:, None])).positive()
 
@@ -252,7 +254,7 @@ def _assignment_residual(y: Vector, hinge: Vector, chosen: Assignment) -> list[R
     return [residual("stationarity", "assignment", gain, 1.0)]
 
 
-def _bound(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], clip: _Clip, box: FaceBox) -> Ball:
+def _bound(X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], clip: _Clip, box: FaceBox) -> Ball:
     """The dual value at the multipliers made feasible, as they are or balanced; or 0 where that is more."""
     best, feasible, lifted = Ball(0.0), clip(M), lift(X)
     for candidate in (feasible, clip(_balanced(X, y, feasible, free, box))):
@@ -263,7 +265,7 @@ def _bound(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], clip: _Clip, b
     return best
 
 
-def _balanced(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], box: FaceBox) -> Vector:
+def _balanced(X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], box: FaceBox) -> Vector:
     """The multipliers nearest to M in balance where the box does not hold a face, if those free allow it.
 
     A solver balances to its tolerance, and R makes a price of that; with large features it is a high one.
@@ -281,7 +283,7 @@ def _balanced(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], box: FaceBo
 
 
 def _conditions(
-    X: Any, y: Vector, M: Vector, unused: Vector, xi: Vector, box: FaceBox, scale: float
+    X: Matrix, y: Vector, M: Vector, unused: Vector, xi: Vector, box: FaceBox, scale: float
 ) -> list[Residual]:
     """Signs of the multipliers, balance beyond what the box explains, and complementarity.
 

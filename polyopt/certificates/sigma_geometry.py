@@ -29,6 +29,7 @@ from polyopt.certificates.rounding import Ball, transposed_product
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from polyopt.kernels import Gram
 
     Vector = NDArray[np.float64]
@@ -56,7 +57,7 @@ class SigmaLinearGeometry:
 
     note, short = "", 0.0
 
-    def __init__(self, X: Any, D: float, weights: Vector | None = None):
+    def __init__(self, X: Matrix, D: float, weights: Vector | None = None):
         self._plain = LinearGeometry(X, centred=True)
         self.X, self.n, self.D = self._plain.X, self._plain.n, D
         self.weights = np.ones(self.n) if weights is None else weights

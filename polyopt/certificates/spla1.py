@@ -13,7 +13,7 @@ faces have.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from polyopt.certificates.rounding import Ball, product, strongly_convex_bound, 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
     from formulations.polyhedral import Positives
 
 __all__ = ["certify_spla1"]
@@ -38,7 +39,7 @@ _OTHERS = "Other cells may have a lower optimum."
 
 @np.errstate(over="ignore", invalid="ignore")
 def certify_spla1(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     W: ArrayLike,
     *,

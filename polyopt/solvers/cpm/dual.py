@@ -16,7 +16,7 @@ Hsieh et al., A Dual Coordinate Descent Method for Large-scale Linear SVM (2008)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import Matrix
 
     Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
@@ -43,7 +45,7 @@ _COLD = 2  # sweeps over all samples from α = 0
 
 
 def dual_machine(
-    X: Any,
+    X: Matrix,
     y: Vector,
     C: ArrayLike,
     n_faces: int,
@@ -72,7 +74,7 @@ def dual_machine(
 
 
 def solve_cpm_dual(
-    X: Any,
+    X: Matrix,
     y: Vector,
     C: ArrayLike,
     n_faces: int,
