@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,8 +20,17 @@ __all__ = ["decision_boundaries", "decision_boundary", "draw_classes", "draw_lev
 _GRID = 240
 
 
+class Classifier(Protocol):
+    """What a picture asks of a fitted classifier."""
+
+    classes_: NDArray[Any]
+
+    def decision_function(self, X: NDArray[Any], /) -> NDArray[Any]:
+        """Its scores, whose sign tells the class."""
+
+
 def decision_boundary(
-    estimator: Any,
+    estimator: Classifier,
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -65,7 +74,7 @@ def decision_boundary(
 
 
 def decision_boundaries(
-    estimators: Mapping[str, Any],
+    estimators: Mapping[str, Classifier],
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -109,7 +118,7 @@ def decision_boundaries(
     return figure
 
 
-def _checked(X: ArrayLike, y: ArrayLike, estimator: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _checked(X: ArrayLike, y: ArrayLike, estimator: Classifier) -> tuple[NDArray[Any], NDArray[Any]]:
     data, labels = np.asarray(X, dtype=float), np.asarray(y)
     if data.ndim != 2 or data.shape[1] != 2:
         raise ValueError(f"a picture of the boundary needs two features; X has shape {data.shape}")
@@ -118,11 +127,11 @@ def _checked(X: ArrayLike, y: ArrayLike, estimator: Any) -> tuple[NDArray[Any], 
     return data, labels
 
 
-def _names(estimator: Any, class_names: Sequence[str] | None) -> list[str]:
+def _names(estimator: Classifier, class_names: Sequence[str] | None) -> list[str]:
     return [str(label) for label in estimator.classes_] if class_names is None else list(class_names)
 
 
-def _draw(axes: Axes, estimator: Any, X: NDArray[Any], y: NDArray[Any], names: list[str]) -> None:
+def _draw(axes: Axes, estimator: Classifier, X: NDArray[Any], y: NDArray[Any], names: list[str]) -> None:
     """Boundary, levels, faces and samples of one classifier."""
     limits = plane_limits(X)
     draw_levels(axes, estimator, limits)
@@ -145,14 +154,16 @@ def plane_limits(X: NDArray[Any]) -> NDArray[Any]:
     return np.column_stack([low - pad, high + pad])
 
 
-def draw_classes(axes: Axes, X: NDArray[Any], y: NDArray[Any], labels: Any, names: Sequence[str]) -> None:
+def draw_classes(
+    axes: Axes, X: NDArray[Any], y: NDArray[Any], labels: ArrayLike, names: Sequence[str]
+) -> None:
     """The samples of both classes, each with its colour and marker."""
-    for label, name, (colour, marker) in zip(labels, names, CLASSES, strict=True):
+    for label, name, (colour, marker) in zip(np.asarray(labels), names, CLASSES, strict=True):
         u, v = X[y == label].T
         axes.scatter(u, v, s=20, c=colour, marker=marker, lw=0.3, ec="white", label=name, zorder=3)
 
 
-def draw_levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
+def draw_levels(axes: Axes, estimator: Classifier, limits: NDArray[Any]) -> None:
     """The two sides as tints, and the lines f = 0, ±1, ±B."""
     u, v = (np.linspace(low, high, _GRID) for low, high in limits)
     U, V = np.meshgrid(u, v)
@@ -174,9 +185,9 @@ def draw_levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
             )
 
 
-def _faces(estimator: Any) -> NDArray[Any]:
+def _faces(estimator: Classifier) -> NDArray[Any]:
     """Rows (w, b) of the hyperplanes of a polytope; none for other classifiers."""
-    if not hasattr(estimator, "W_"):
+    if not (hasattr(estimator, "W_") and hasattr(estimator, "b_")):
         return np.empty((0, 3))
     return np.column_stack([estimator.W_, estimator.b_])
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from formulations.matrices import dense
 from formulations.recovery import moments
 from formulations.whitening import bounding_spread
 from polyopt.estimators.rmm import RelativeMarginMachine
@@ -30,7 +31,7 @@ _RINGS = 40.0, 260.0  # areas of the ring of the least and of the largest multip
 
 
 def whitening(
-    estimator: Any,
+    estimator: RelativeMarginMachine | SigmaSVM,
     *,
     axis_names: Sequence[str] = ("x₁", "x₂"),
     class_names: Sequence[str] | None = None,
@@ -63,7 +64,7 @@ def whitening(
         Another kernel, or data that are not of two features and two classes.
     """
     _check(estimator)
-    X, y = np.asarray(_dense(estimator._X), dtype=float), estimator._y
+    X, y = np.asarray(dense(estimator._X), dtype=float), estimator._y
     names = [str(label) for label in estimator.classes_] if class_names is None else list(class_names)
     svm = SVM(estimator.C, kernel="linear").fit(X, y, sample_weight=estimator._costs / estimator.C)
     centre, metric, words = _metric(estimator, X)
@@ -100,10 +101,6 @@ def _check(estimator: Any) -> None:
             "the picture needs two features and two classes, not "
             f"{estimator.n_features_in_} and {len(estimator.classes_)}"
         )
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if hasattr(X, "toarray") else X
 
 
 def _metric(estimator: Any, X: Array) -> tuple[Array, Array, tuple[str, str]]:

@@ -22,6 +22,8 @@ from polyopt.solvers.clock import Clock
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
+
     Array = NDArray[np.float64]
     Method = Literal["newton", "bfgs", "gradient"]
 
@@ -34,7 +36,7 @@ _MEMORY = 20  # pairs of steps and changes of the gradient that L-BFGS keeps
 
 
 def maximise(
-    X: Any,
+    X: Matrix,
     y: Array,
     c: Array,
     R: Array,
@@ -89,7 +91,7 @@ def maximise(
 
 
 def polish(
-    X: Any,
+    X: Matrix,
     y: Array,
     c: Array,
     W: Array,
@@ -114,7 +116,7 @@ def polish(
 class _Objective:
     """F(W; R), or L(W) where R is None."""
 
-    X: Any
+    X: Matrix
     y: Array
     c: Array
     R: Array | None

@@ -31,6 +31,7 @@ from polyopt.solvers.clock import Clock
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from polyopt.rows import Rows
 
     Vector = NDArray[np.float64]
@@ -112,7 +113,7 @@ class _Sweeps:
 
 
 def solve_batch(
-    X: Any,
+    X: Matrix,
     y: Vector,
     c: Vector,
     W: Vector,
@@ -188,7 +189,7 @@ def solve_batch(
 
 
 def solve_online(
-    X: Any,
+    X: Matrix,
     y: Vector,
     c: Vector,
     W: Vector,
