@@ -43,10 +43,8 @@ def face(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
+    X, y
+        As in :func:`formulations.cpm.fixed_assignment`.
     C : float or array_like of shape (n,)
         Cost of slack, per sample: 0 for the positives that other faces answer for.
     """

@@ -80,14 +80,8 @@ def big_m(
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
-    n_faces : int
-        K, at least 1.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
+    X, y, n_faces, C
+        As in :func:`formulations.cpm.fixed_assignment`; both classes are needed for a program.
     upper : float, optional
         U, the cost of any point; the lower, the smaller is M. By default that of W = 0 or of all faces
         at (0, ..., 0, -1), whichever is less.
@@ -123,14 +117,8 @@ def mixed_integer(
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples, both classes among them.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
-    n_faces : int
-        K, at least 1.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
+    X, y, n_faces, C
+        As in :func:`big_m`.
     upper : float, optional
         The cost of any point, for :func:`big_m`.
     """

@@ -98,18 +98,8 @@ def fixed_assignment(
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
-    n_faces : int
-        K, at least 1.
-    assignment : array_like of int, shape (n,)
-        The face of each positive; the entries of negatives are ignored.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
-    loss : {"sum", "max"}
-        Whether a negative pays for every face it violates, or for the worst.
+    X, y, n_faces, assignment, C, loss
+        As in :func:`formulations.cpm.fixed_assignment`.
 
     Returns
     -------

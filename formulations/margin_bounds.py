@@ -216,10 +216,8 @@ def linear_bound(
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        The training samples, in the units that w is for.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
+    X, y
+        Samples (n, m), in the units that w is for, and labels.
     w : array_like of shape (m,)
         Weights.
     b : float

@@ -112,10 +112,8 @@ def gate(X: Matrix, W: Array, gamma: float) -> Array:
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
+    X, W
+        As in :func:`formulations.polyhedral.criterion`.
     gamma : float
         Sharpness γ of the gate, at least 0.
     """
@@ -139,12 +137,8 @@ def responsibilities(X: Matrix, y: Array, W: Array, gamma: float) -> Array:
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
+    X, y, W
+        As in :func:`formulations.polyhedral.criterion`.
     gamma : float
         Sharpness of the gate.
     """

@@ -118,12 +118,8 @@ def choice(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.floa
 
     Parameters
     ----------
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    n_faces : int
-        K, at least 1.
-    assignment : array_like of int, shape (n,)
-        The face of each negative; the entries of positives are ignored.
+    y, n_faces, assignment
+        As in :func:`formulations.polyceptron.answers`.
 
     Raises
     ------
@@ -140,14 +136,8 @@ def step(
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside; both are needed.
-    n_faces : int
-        K, at least 1.
-    assignment : array_like of int, shape (n,)
-        The face of each negative; the entries of positives are ignored.
+    X, y, n_faces, assignment
+        As in :func:`formulations.polyceptron.fixed_assignment`; both classes are needed.
     C : float or array_like of shape (n,)
         Costs: what each sample counts within its class.
     radius : float

@@ -129,10 +129,8 @@ def m_step(
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside.
+    X, y
+        Samples, labels: +1 inside, -1 outside.
     R : array_like of shape (n, K)
         Responsibilities; rows add up to 1.
     gamma : float

@@ -131,10 +131,8 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
 
     Parameters
     ----------
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    n_faces : int
-        K, at least 1.
+    y, n_faces
+        As in :func:`formulations.polytope.answers`.
     assignment : array_like of int, shape (n,)
         The face of each negative; the entries of positives are ignored.
 
@@ -157,10 +155,8 @@ def cell(
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside.
+    X, y
+        Samples, labels: +1 inside, -1 outside.
     C : float or array_like of shape (n,)
         Cost of slack, per sample: 0 for the negatives that other faces answer for.
     margin : float
@@ -222,18 +218,8 @@ def fixed_assignment(
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside.
-    n_faces : int
-        K, at least 1.
-    assignment : array_like of int, shape (n,)
-        The face of each negative; the entries of positives are ignored.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
-    margin, radius : float
-        As in :func:`cell`.
+    X, y, n_faces, assignment, C, margin, radius
+        As in :func:`cell` and :func:`answers`.
 
     Returns
     -------

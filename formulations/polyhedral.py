@@ -91,12 +91,8 @@ def criterion(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
+    X, y, W
+        Samples (n, m), labels (+1 inside, -1 outside) and faces (K, m+1), the bias last.
     c : float or ndarray of shape (n,)
         Costs of the samples.
     """

@@ -104,10 +104,8 @@ def slack_places(y: ArrayLike, n_faces: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    n_faces : int
-        K, at least 1.
+    y, n_faces
+        As in :func:`answers`.
     """
     own = np.where(np.asarray(y)[:, None] > 0, np.arange(n_faces), 0)
     width = np.where(np.asarray(y) > 0, n_faces, 1)
@@ -119,12 +117,8 @@ def natural_assignment(X: MatrixLike, y: ArrayLike, W: NDArray[Any]) -> NDArray[
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
+    X, y, W
+        As in :func:`objective`.
     """
     return np.where(np.asarray(y) > 0, np.argmax(lift(X) @ W.T, axis=1), -1)
 
@@ -134,10 +128,8 @@ def objective(X: MatrixLike, y: ArrayLike, W: NDArray[Any], C: ArrayLike = 1.0, 
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
+    X, y
+        Samples and labels.
     W : ndarray of shape (K, m+1)
         Faces, the bias last.
     C : float or array_like of shape (n,)

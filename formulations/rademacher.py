@@ -253,16 +253,12 @@ def plume_bound(
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        The training samples, in the units that W is for.
+    X, W, delta
+        As in :func:`polytope_bound`.
     y : array_like of shape (n,)
         Labels: +1 inside, -1 outside.
-    W : array_like of shape (K, m+1)
-        Faces, the bias last.
     gamma : float
         Sharpness of the gate, chosen before the sample was seen.
-    delta : float
-        Probability that the bound fails, between 0 and 1.
 
     Returns
     -------

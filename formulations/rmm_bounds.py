@@ -174,14 +174,8 @@ def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples, not all zero.
-    U : array_like or CSR matrix of shape (n_u, m)
-        Samples whose outputs are kept small.
-    E : float
-        Energy, positive.
-    D : float
-        Weight of the outputs, at least 0.
+    X, U, E, D
+        As in :func:`g_complexity`.
 
     Returns
     -------

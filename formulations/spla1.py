@@ -96,10 +96,8 @@ def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside.
+    X, y
+        Samples, labels: +1 inside, -1 outside.
     C : float or array_like of shape (n,)
         Weight of each sample; 0 for those of other cells.
     ridge : float

@@ -25,19 +25,7 @@ from polyopt.kernels import Kernel
 
 __all__ = ["judge_gamma", "laplacian", "run_hinge", "true_gamma"]
 
-_KERNELS = (
-    "linear",
-    "linear",
-    "linear",
-    "rbf",
-    "rbf",
-    "rbf",
-    "poly",
-    "poly",
-    "sigmoid",
-    "precomputed",
-    "callable",
-)
+_KERNELS = (*3 * ("linear",), *3 * ("rbf",), *2 * ("poly",), "sigmoid", "precomputed", "callable")
 _ROUNDED = 1e-6  # relative: a matrix that is so far from semidefinite is not so by rounding
 _SOLVERS = ("auto", "auto", "decomposition", "decomposition", "exact", "interior-point")
 

@@ -18,18 +18,7 @@ from polyopt import CrossEntropySVM, OneNormSVM, certify_l0, certify_one_norm
 
 __all__ = ["run_sparse"]
 
-_KERNELS = (
-    "linear",
-    "linear",
-    "rbf",
-    "rbf",
-    "rbf",
-    "poly",
-    "sigmoid",
-    "precomputed",
-    "callable",
-    "asymmetric",
-)
+_KERNELS = (*2 * ("linear",), *3 * ("rbf",), "poly", "sigmoid", "precomputed", "callable", "asymmetric")
 _SOLVERS = {
     "one-norm": ("auto", "exact"),
     "L0": ("ce", "ce", "milp", "tree", "tree", "one-norm", "exact"),

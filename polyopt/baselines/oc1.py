@@ -99,27 +99,10 @@ class ObliqueTree(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the classifier.
+        """Fit the classifier to samples (n, m) and labels (n,) of two or more classes.
 
-        Parameters
-        ----------
-        X : array_like of shape (n, m)
-            Training samples.
-        y : array_like of shape (n,)
-            Labels of two or more classes, of any type.
-        sample_weight : array_like of shape (n,), optional
-            Non-negative weights; a weight of 2 is the same as giving the sample twice, a weight of 0
-            the same as leaving it out.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-
-        Raises
-        ------
-        ValueError
-            A parameter out of its range, data that are not finite, or fewer than two classes.
+        A weight of 2 is the same as giving the sample twice, a weight of 0 as leaving it out. ValueError
+        where a parameter is out of its range, or data are not finite or of one class only.
         """
         from polyopt.baselines.oc1_tree import Growth, grow, pruned
 
@@ -148,35 +131,13 @@ class ObliqueTree(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: MatrixLike) -> NDArray[np.float64]:
-        """Shares of the classes in the samples' leaves.
-
-        Parameters
-        ----------
-        X : array_like of shape (t, m)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (t, n_classes)
-            Shares of weight among the samples from which the tree was grown.
-        """
+        """Shares of the classes (t, n_classes) in the leaves of samples (t, m), by the weights of the fit."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         counts = self.tree_.counts[self.tree_.leaves(X)]
         return counts / counts.sum(axis=1, keepdims=True)
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Predicted labels.
-
-        Parameters
-        ----------
-        X : array_like of shape (t, m)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-            Labels from ``classes_``: the heaviest class of each leaf.
-        """
+        """Predicted labels (t,) of samples (t, m): the heaviest class of each leaf."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]

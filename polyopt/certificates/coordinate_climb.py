@@ -36,10 +36,8 @@ def climb(
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
+    X, y
+        Samples (n, m) and labels -1 and +1.
     costs : array_like of shape (n,) or (n, K)
         Cost of a sample's slack, on every face or on each.
     n_faces : int

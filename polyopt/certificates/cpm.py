@@ -145,17 +145,11 @@ def certify_cpm_search(
 
     Parameters
     ----------
-    X : array_like or CSR of shape (n, m)
-        The training data, as the search had them.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
+    X, y, C, tol
+        As in :func:`certify_cpm`, and as the search had them.
     found : Solution
         What :func:`~polyopt.outer.cpm.optimum.solve_cpm_global` returned for these data: its point, its
         multipliers and its bound, which is safe from rounding.
-    tol : float
-        Relative tolerance for the gap and for every residual.
 
     Returns
     -------

@@ -65,12 +65,8 @@ def certify_plume(
 
     Parameters
     ----------
-    X : array_like or CSR of shape (n, m)
-        The training data.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside.
-    W : array_like of shape (K, m+1)
-        Faces, the bias last.
+    X, y, W, tol
+        As in :func:`~polyopt.certificates.certify_polyceptron`.
     gamma : float
         Sharpness of the gate, at least 0.
     ridge : float
@@ -80,8 +76,6 @@ def certify_plume(
     responsibilities : array_like of shape (n, K), optional
         Those of the M-step whose optimum W is held to; rows add up to 1. By default those of W, at which the
         value is L(W).
-    tol : float
-        Relative tolerance for the gap and for every residual.
 
     Returns
     -------

@@ -50,12 +50,8 @@ def solve_logistic(
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    c : ndarray of shape (n,)
-        Weights, at least 0.
+    X, y, c
+        Samples (n, m), labels -1 and +1, and weights (n,), at least 0.
     w : ndarray of shape (m+1,)
         Where to begin.
     ridge : float

@@ -53,12 +53,8 @@ def maximise(
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples; of float32 no copy is made.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    c : ndarray of shape (n,)
-        Weights of the samples.
+    X, y, c
+        Samples (n, m), labels (+1 inside, -1 outside) and weights (n,). Of float32 samples no copy is made.
     R : ndarray of shape (n, K)
         Responsibilities; rows add up to 1.
     W : ndarray of shape (K, m+1)

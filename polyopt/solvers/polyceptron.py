@@ -130,12 +130,8 @@ def solve_batch(
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    c : ndarray of shape (n,)
-        Weights, positive.
+    X, y, c
+        Samples (n, m), labels (+1 inside, -1 outside) and weights (n,), positive.
     W : ndarray of shape (K, m+1)
         Where to begin, bias last.
     step : float

@@ -92,8 +92,8 @@ def solve_cpm_dual(
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples: float32, float64, or uint8, which is not copied into floats.
+    X, scale
+        As in :func:`~polyopt.solvers.cpm.sgd.solve_cpm_sgd`.
     y : ndarray of shape (n,)
         Labels: -1 inside, +1 outside.
     C : float or ndarray of shape (n,)
@@ -102,8 +102,6 @@ def solve_cpm_dual(
         K, at least 1.
     assignment : array_like of int, shape (n,)
         The face of each positive; the entries of negatives are ignored.
-    scale : float
-        What every entry of X counts times, such as 1/255 for pixels held as bytes.
     tol : float
         Relative duality gap asked, over all samples and in double precision.
     max_iter : int
