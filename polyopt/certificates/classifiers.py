@@ -88,20 +88,11 @@ def certify_svm(
 
 
 def certify_sigma_svm(
-    X: MatrixLike,
-    y: ArrayLike,
-    C: ArrayLike = 1.0,
-    D: float = 0.5,
-    *,
-    weights: ArrayLike | None = None,
-    w: ArrayLike | None = None,
-    b: float | None = None,
-    alpha: ArrayLike | None = None,
-    kernel: Kernel | None = None,
-    precomputed: bool = False,
-    tol: float = 1e-6,
-    max_iter: int = 2000,
-) -> Certificate:
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, *,
+    weights: ArrayLike | None = None, w: ArrayLike | None = None, b: float | None = None,
+    alpha: ArrayLike | None = None, kernel: Kernel | None = None, precomputed: bool = False,
+    tol: float = 1e-6, max_iter: int = 2000,
+) -> Certificate:  # fmt: skip
     """Certify a point of the Sigma-SVM, eq. (3) and (4) of Shivaswamy & Jebara (2008).
 
     Parameters

@@ -132,17 +132,10 @@ def certify_polyceptron(
 
 @np.errstate(over="ignore", invalid="ignore")
 def certify_pc_slp(
-    X: MatrixLike,
-    y: ArrayLike,
-    W: ArrayLike,
-    *,
-    C: ArrayLike = 1.0,
-    u: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    assignment: ArrayLike | None = None,
-    radius: float = 1e4,
+    X: MatrixLike, y: ArrayLike, W: ArrayLike, *, C: ArrayLike = 1.0, u: ArrayLike | None = None,
+    q: ArrayLike | None = None, assignment: ArrayLike | None = None, radius: float = 1e4,
     tol: float = 1e-6,
-) -> Certificate:
+) -> Certificate:  # fmt: skip
     """Certify faces of PC-SLP (:mod:`formulations.pc_slp`).
 
     Parameters

@@ -35,17 +35,9 @@ _MOST_NEWTON = 6000  # unknowns up to which Newton's method does
 
 
 def solve_logistic(
-    X: Matrix,
-    y: Vector,
-    c: Vector,
-    w: Vector,
-    *,
-    ridge: float,
-    method: Method = "newton",
-    max_iter: int = 100,
-    tol: float = 1e-8,
-    time_limit: float | None = None,
-) -> Solution:
+    X: Matrix, y: Vector, c: Vector, w: Vector, *, ridge: float, method: Method = "newton",
+    max_iter: int = 100, tol: float = 1e-8, time_limit: float | None = None,
+) -> Solution:  # fmt: skip
     """Minimise L from w.
 
     Parameters
