@@ -1,6 +1,7 @@
 """Kernels, and Gram matrices served by blocks: nobody here needs the whole matrix.
 
-Training, prediction and certificates all take their kernel from here. In the order to read:
+Training, prediction and certificates all take their kernel from here, and :meth:`SampleGram.entry_error`
+bounds how far its values are from those of real arithmetic. In the order to read:
 
 protocol       what a Gram matrix is asked for, and samples by pieces
 function       the named kernels: their numbers, and the last step to their values
