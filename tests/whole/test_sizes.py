@@ -52,7 +52,6 @@ UNTYPED = {
     "polyopt/estimators",
     "polyopt/outer",
     "polyopt/sensitivity.py",
-    "polyopt/solvers/decomposition",
     "polyopt/solvers/l0",
 }
 
