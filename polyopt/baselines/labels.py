@@ -20,9 +20,10 @@ class LargestScore:
 
     classes_: NDArray[Any]
 
-    def decision_function(self, X: MatrixLike) -> NDArray[Any]:
-        """Scores of samples (t, m), of shape (t,) or (t, n_classes)."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def decision_function(self, X: MatrixLike) -> NDArray[Any]:
+            """Scores of samples (t, m), of shape (t,) or (t, n_classes)."""
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Predicted labels (t,), from ``classes_``."""
