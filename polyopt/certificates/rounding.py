@@ -218,12 +218,10 @@ def transposed_product(X: Matrix, v: Ball | ArrayLike, shift: Vector | None = No
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        The matrix; its entries count as exact.
+    X, shift
+        As in :func:`product`.
     v : Ball or array_like of shape (n,) or (n, k)
         A vector, or several as columns.
-    shift : ndarray of shape (m,), optional
-        As in :func:`product`.
     """
     v = Ball.of(v)
     shape = (X.shape[1], *v.mid.shape[1:])
