@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.helpers.timing import race
 from benchmarks.polyhedral_table import table_data
 from polyopt import PCSLP, PLUME, SPLA1, Polyceptron
-from polyopt.compare.methods import narrower_class
+from polyopt.methods.tuning import narrower_class
 
 METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     "SPLA1, BFGS": (SPLA1, {"solver": "bfgs"}),

@@ -31,7 +31,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, Polyceptron, datasets
 from polyopt.baselines import ObliqueTree
-from polyopt.compare.methods import narrower_class
+from polyopt.methods.tuning import narrower_class
 
 KEPT = Path(__file__).parent / "results" / "polyhedral_table.csv"
 _STARTS, _TUNING_STARTS = 5, 2

@@ -1,8 +1,8 @@
 """The mathematics: every program in the notation of its paper, primal and dual side by side.
 
-One module per family: ``svm``, ``sigma_svm``, ``rmm``, ``rmm_bounds``, ``cpm``, ``cpm_worst``,
-``spla1``, ``plume``, ``polyceptron``, ``pc_slp``, ``l0_svm``. Each runs by itself (``python -m
-formulations.rmm``) and prints its programs and their demonstration.
+A family of programs is a module of this package with a function ``pairs(seed)``, which states its programs on
+small random data. Each runs by itself (``python -m formulations.rmm``) and prints its programs and their
+demonstration.
 
 Everywhere X (n, m) are the samples, an array or a CSR matrix, y (n,) their labels -1 and +1, C the cost of
 slack, one number or one per sample, and K in its place (n, n) a Gram matrix. Of machines of several faces K
@@ -12,24 +12,22 @@ is their number, ``n_faces``, and the assignment (n,) says which face answers fo
 from __future__ import annotations
 
 from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
+from typing import Any
 
 __all__ = ["FAMILIES", "family"]
 
-FAMILIES = (
-    "svm",
-    "sigma_svm",
-    "rmm",
-    "soft_rmm",
-    "rmm_bounds",
-    "cpm",
-    "cpm_worst",
-    "spla1",
-    "plume",
-    "polyceptron",
-    "pc_slp",
-    "l0_svm",
-)
+FAMILIES: tuple[str, ...]
+"""The families, by the alphabet; their modules are imported when it is asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name != "FAMILIES":
+        raise AttributeError(f"module 'formulations' has no attribute {name!r}")
+    names = sorted(info.name for info in iter_modules(__path__))
+    globals()[name] = tuple(each for each in names if hasattr(import_module(f"formulations.{each}"), "pairs"))
+    return globals()[name]
 
 
 def family(name: str) -> ModuleType:
@@ -41,6 +39,7 @@ def family(name: str) -> ModuleType:
         One of :data:`FAMILIES`; a hyphen may stand for the underscore.
     """
     name = name.replace("-", "_")
-    if name not in FAMILIES:
-        raise ValueError(f"the families are {', '.join(FAMILIES)}, not {name!r}")
+    known = __getattr__("FAMILIES")
+    if name not in known:
+        raise ValueError(f"the families are {', '.join(known)}, not {name!r}")
     return import_module(f"formulations.{name}")

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 from formulations import FAMILIES, family
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import ModuleType
+
     from formulations.program import Program
 
-__all__ = ["Entry", "catalogue"]
+__all__ = ["Entry", "catalogue", "entries_of"]
 
 # The paper up to its year, or the slides; then where in it.
 _SOURCE = re.compile(r"(?P<paper>.*?(?:\(\d{4}\)|\bslides\b))[,;]?\s*(?P<place>.*)")
@@ -28,7 +31,7 @@ class Entry:
     Attributes
     ----------
     family : str
-        The module of :mod:`formulations` that states it.
+        The family that states it.
     program : Program
         The program, on the family's own small data.
     partner : str
@@ -69,12 +72,38 @@ class Entry:
         return (found["paper"], found["place"]) if found else (self.program.source, "")
 
 
-def catalogue(families: tuple[str, ...] = FAMILIES, seed: int = 0) -> list[Entry]:
-    """Every program of some families, each primal followed by its dual.
+def entries_of(name: str, module: ModuleType, seed: int = 0) -> list[Entry]:
+    """Every program of one family, each primal followed by its dual.
 
     Parameters
     ----------
-    families : tuple of str
+    name : str
+        What the family is called.
+    module : module
+        Its ``pairs(seed)`` and, where there is one, its ``singles(seed)`` state the programs.
+    seed : int
+        Seed of the data they are stated on.
+
+    Returns
+    -------
+    list of Entry
+        One entry for each name; of a program that the family lists twice, the first.
+    """
+    found: dict[str, Entry] = {}
+    for pair in module.pairs(seed):
+        found.setdefault(pair.primal.name, Entry(name, pair.primal, pair.dual.name))
+        found.setdefault(pair.dual.name, Entry(name, pair.dual, pair.primal.name))
+    for program in getattr(module, "singles", lambda seed: [])(seed):
+        found.setdefault(program.name, Entry(name, program, ""))
+    return list(found.values())
+
+
+def catalogue(families: Iterable[str] | None = None, seed: int = 0) -> list[Entry]:
+    """Every program of some families of :mod:`formulations`, each primal followed by its dual.
+
+    Parameters
+    ----------
+    families : iterable of str, optional
         Which families; all by default.
     seed : int
         Seed of the data they are stated on.
@@ -82,16 +111,7 @@ def catalogue(families: tuple[str, ...] = FAMILIES, seed: int = 0) -> list[Entry
     Returns
     -------
     list of Entry
-        One entry for each name; of a program that a family lists twice, the first.
+        One entry for each name.
     """
-    found: dict[str, Entry] = {}
-    for name in families:
-        module = family(name)
-        entries = []
-        for pair in module.pairs(seed):
-            entries.append(Entry(name, pair.primal, pair.dual.name))
-            entries.append(Entry(name, pair.dual, pair.primal.name))
-        entries += [Entry(name, program, "") for program in getattr(module, "singles", lambda seed: [])(seed)]
-        for entry in entries:
-            found.setdefault(entry.name, entry)
-    return list(found.values())
+    names = FAMILIES if families is None else families
+    return [entry for name in names for entry in entries_of(name, family(name), seed)]

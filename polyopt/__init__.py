@@ -1,10 +1,12 @@
 """polyopt: large-margin and polyhedral classifiers as certified mathematical programs.
 
-The names below are imported when they are first used, so that ``import polyopt`` is quick.
+Public names are imported when they are first used, so that ``import polyopt`` is quick. Those of a method are
+in its entry in :mod:`polyopt.methods`; the list below is for type checkers.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from polyopt.estimators.spla1 import SPLA1 as SPLA1
     from polyopt.estimators.svm import SVM as SVM
     from polyopt.kernels import Kernel as Kernel
+    from polyopt.methods import Method as Method
+    from polyopt.methods import register as register
     from polyopt.outer.cross_entropy.method import cross_entropy_minimize as cross_entropy_minimize
     from polyopt.outer.path import PathPoint as PathPoint
     from polyopt.outer.path import rmm_path as rmm_path
@@ -46,52 +50,39 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "SVM": "polyopt.estimators.svm",
-    "RelativeMarginMachine": "polyopt.estimators.rmm",
-    "SigmaSVM": "polyopt.estimators.sigma_svm",
-    "ConvexPolytopeMachine": "polyopt.estimators.cpm",
-    "PLUME": "polyopt.estimators.plume",
-    "PCSLP": "polyopt.estimators.pc_slp",
-    "SoftRelativeMarginMachine": "polyopt.estimators.soft_rmm",
-    "SPLA1": "polyopt.estimators.spla1",
-    "Polyceptron": "polyopt.estimators.polyceptron",
-    "PolytopeSearch": "polyopt.estimators.cpm_search",
-    "FaceSearch": "polyopt.estimators.face_search",
-    "CrossEntropySVM": "polyopt.estimators.l0_svm",
-    "OneNormSVM": "polyopt.estimators.one_norm",
+_SHARED = {
     "Certificate": "polyopt.certificates",
     "Claim": "polyopt.certificates",
-    "certify_cpm": "polyopt.certificates",
-    "certify_l0": "polyopt.certificates",
-    "certify_one_norm": "polyopt.certificates",
-    "certify_pc_slp": "polyopt.certificates",
-    "certify_plume": "polyopt.certificates",
-    "certify_polyceptron": "polyopt.certificates",
-    "certify_program": "polyopt.certificates",
-    "certify_rmm": "polyopt.certificates",
-    "certify_sigma_svm": "polyopt.certificates",
-    "certify_spla1": "polyopt.certificates",
-    "certify_svm": "polyopt.certificates",
     "Kernel": "polyopt.kernels",
-    "cross_entropy_minimize": "polyopt.outer.cross_entropy",
-    "PathPoint": "polyopt.outer.path",
-    "rmm_path": "polyopt.outer.path",
+    "Method": "polyopt.methods",
     "binding": "polyopt.sensitivity",
-    "centre_prices": "polyopt.sensitivity",
+    "certify_program": "polyopt.certificates",
+    "register": "polyopt.methods",
     "sensitivities": "polyopt.sensitivity",
 }
 
-__all__ = [*sorted(_HOMES), "datasets"]
+
+@cache
+def _homes() -> dict[str, str]:
+    """The module of every public name: the shared ones above, and those that the methods' entries name."""
+    from polyopt.methods.registry import BUILT_IN
+
+    found = dict(_SHARED)
+    for method in BUILT_IN.values():
+        module, _, estimator = method.home.rpartition(".")
+        found |= {estimator: module, **method.exports}
+    return found
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return [*sorted(_homes()), "datasets"]
     if name == "datasets":
         return import_module("polyopt.datasets")
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if not name.startswith("_") and name in _homes():
+        return getattr(import_module(_homes()[name]), name)
     raise AttributeError(f"module 'polyopt' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*globals(), *__getattr__("__all__")]

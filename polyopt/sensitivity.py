@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +30,8 @@ from polyopt.estimators.plume import PLUME
 from polyopt.estimators.polyceptron import Polyceptron
 from polyopt.estimators.sigma_svm import SigmaSVM
 from polyopt.estimators.spla1 import SPLA1
+from polyopt.methods.method import named
+from polyopt.methods.registry import answering_for, method_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,7 +185,7 @@ def centre_prices(estimator: CrossEntropySVM) -> pd.DataFrame:
 
 def _machines(estimator: Any) -> list[tuple[dict[str, str], Any]]:
     """The binary machines with one program each, with the columns that tell them apart."""
-    if not isinstance(estimator, PairwiseClassifier):
+    if not isinstance(estimator, PairwiseClassifier) and method_of(estimator) is None:
         raise TypeError(
             f"{type(estimator).__name__} is not a classifier of polyopt with a program of its own; of a "
             "search, give best_estimator_"
@@ -238,9 +239,13 @@ def _independent(rows: Any) -> bool:
 # -- one machine each -------------------------------------------------------------------------------
 
 
-@singledispatch
 def _slopes(machine: Any, tol: float) -> list[Sensitivity]:
-    raise TypeError(f"no derivatives are known of {type(machine).__name__}")
+    """By the function that the entry of its method names."""
+    method = method_of(machine)
+    if method is None or not method.slopes:
+        raise TypeError(f"no derivatives are known of {type(machine).__name__}")
+    with answering_for(method):
+        return named(method.slopes)(machine, tol)
 
 
 def _paid(machine: Any) -> tuple[Array, Array]:
@@ -253,8 +258,8 @@ def _paid(machine: Any) -> tuple[Array, Array]:
     return slack["slack"].to_numpy(), by_sample[slack["sample"]].to_numpy()
 
 
-@_slopes.register(HingeClassifier)
-def _of_hinge(machine: HingeClassifier, tol: float) -> list[Sensitivity]:
+def of_hinge(machine: HingeClassifier, tol: float) -> list[Sensitivity]:
+    """The prices of slack, and where the machine has them the bound and the share."""
     value, rows = _objective(machine, tol), machine.families_
     found = []
     for name in dict.fromkeys(family.price for family in rows if family.price):
@@ -298,8 +303,8 @@ def _norm_and_variance(machine: SigmaSVM) -> tuple[float, float]:
     return float(f @ machine._v), float(weights @ f**2 / weights.sum())
 
 
-@_slopes.register(OneNormSVM)
-def _of_one_norm(machine: OneNormSVM, tol: float) -> list[Sensitivity]:
+def of_one_norm(machine: OneNormSVM, tol: float) -> list[Sensitivity]:
+    """The price of slack, which caps the coefficients as well."""
     frame = machine.duals_
     s = frame.query("letter == 's'")["multiplier"].to_numpy()
     matrix, strict = _basis(machine)
@@ -308,8 +313,8 @@ def _of_one_norm(machine: OneNormSVM, tol: float) -> list[Sensitivity]:
     return [slopes.capped_cost(machine.C, _objective(machine, tol), xi, s, weights, only)]
 
 
-@_slopes.register(CrossEntropySVM)
-def _of_l0(machine: CrossEntropySVM, tol: float) -> list[Sensitivity]:
+def of_l0(machine: CrossEntropySVM, tol: float) -> list[Sensitivity]:
+    """The price of loss, for the pattern found."""
     frame, sigma = machine.duals_, np.asarray(machine.solution_["sigma"])
     s = frame.query("letter == 's'")["multiplier"].to_numpy()
     xi, weights = _paid(machine)
@@ -339,19 +344,19 @@ def _basis(machine: ExpansionClassifier) -> tuple[Array, bool]:
     return matrix, bool(all((part > _AT).all() for part in (*held, bound)))
 
 
-@_slopes.register(ConvexPolytopeMachine)
-def _of_cpm(machine: ConvexPolytopeMachine, tol: float) -> list[Sensitivity]:
+def of_cpm(machine: ConvexPolytopeMachine, tol: float) -> list[Sensitivity]:
+    """The price of slack, for the assignment reached."""
     return [slopes.cost(machine.C, _objective(machine, tol), *_paid(machine))]
 
 
-@_slopes.register(SPLA1)
-def _of_spla1(machine: SPLA1, tol: float) -> list[Sensitivity]:
+def of_spla1(machine: SPLA1, tol: float) -> list[Sensitivity]:
+    """The ridge, for the cells reached."""
     machine._need_data("sensitivities()")
     return [slopes.ridge(machine.ridge, _objective(machine, tol), machine.solution_["W"])]
 
 
-@_slopes.register(PLUME)
-def _of_plume(machine: PLUME, tol: float) -> list[Sensitivity]:
+def of_plume(machine: PLUME, tol: float) -> list[Sensitivity]:
+    """The ridge and the sharpness of the gate, for the responsibilities reached."""
     machine._need_data("sensitivities()")
     W, value = machine.solution_["W"], _objective(machine, tol)
     return [
@@ -360,8 +365,8 @@ def _of_plume(machine: PLUME, tol: float) -> list[Sensitivity]:
     ]
 
 
-@_slopes.register(Polyceptron)
-def _of_polyceptron(machine: Polyceptron, tol: float) -> list[Sensitivity]:
+def of_polyceptron(machine: Polyceptron, tol: float) -> list[Sensitivity]:
+    """The radius of the box, for the assignment reached."""
     machine._need_data("sensitivities()")
     u = machine.solution_.duals.get("margin")
     _need_multipliers(machine, u)
@@ -378,8 +383,8 @@ def _of_polyceptron(machine: Polyceptron, tol: float) -> list[Sensitivity]:
     return [slopes.box(machine.radius, value, s, only)]
 
 
-@_slopes.register(PCSLP)
-def _of_pc_slp(machine: PCSLP, tol: float) -> list[Sensitivity]:
+def of_pc_slp(machine: PCSLP, tol: float) -> list[Sensitivity]:
+    """The radius of the box, for the assignment reached."""
     machine._need_data("sensitivities()")
     duals, y = machine.solution_.duals, machine._y
     _need_multipliers(machine, duals.get("inside"))

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from polyopt.cli.catalogue import catalogue
 from polyopt.cli.compare import compare
+from polyopt.cli.console import sentences_at_once
 from polyopt.cli.duals import duals
 from polyopt.cli.fit import fit
 from polyopt.cli.predict import predict
@@ -28,7 +29,8 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with sentences_at_once():
+                return super().invoke(ctx)
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise  # these say how to end, and are RuntimeErrors and OSErrors by birth
         except (ValueError, OSError, RuntimeError, MemoryError) as error:

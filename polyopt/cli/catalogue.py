@@ -39,15 +39,11 @@ def catalogue(
     Classes: LP, QP, QCQP (second-order cones among them), SDP, EXP (logarithms), MILP, MIQP. Sizes are
     those on the small data on which each family states its programs. polyopt show NAME prints one.
     """
-    from formulations import FAMILIES
-    from formulations.catalogue import catalogue as list_programs
     from polyopt.cli.console import output
+    from polyopt.compare.programs import entries as list_programs
     from polyopt.report.programs import CATALOGUE_COLUMNS, catalogue_page, catalogue_rows
 
-    wanted = FAMILIES if family is None else (family.strip().replace("-", "_"),)
-    if not set(wanted) <= set(FAMILIES):
-        raise ValueError(f"no family is called {family!r}; there are {', '.join(FAMILIES)}")
-    entries = list_programs(wanted)
+    entries = list_programs(None if family is None else (family.strip().replace("-", "_"),))
     names = [name for name, _ in CATALOGUE_COLUMNS]
     rows = catalogue_rows(entries)
     if format is Format.TEXT:

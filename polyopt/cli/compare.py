@@ -19,7 +19,8 @@ def compare(
     prove: Annotated[
         bool,
         typer.Option(
-            "--global", help="Also prove the optimum over all assignments (cpm; on wdbc by default)."
+            "--global",
+            help="Also prove the optimum where the others prove less (of a polytope, over all assignments).",
         ),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits and of the stochastic solvers.")] = 0,
@@ -34,12 +35,13 @@ def compare(
     """Solve each method exactly and fast, and certify both.
 
     Prints, for each method and solver, objective, proven bound, gap, worst residual of the optimality
-    conditions and its row, support vectors or faces, test error and seconds. With --global a third row for
-    the polytope machine, by branch and bound over all assignments. Ctrl-C prints what is done.
+    conditions and its row, support vectors or faces, test error and seconds. With --global a third row of
+    each method that has a solver that proves more, such as branch and bound over all assignments of a
+    polytope. Ctrl-C prints what is done.
     """
     from polyopt.cli.console import output, progress, say
     from polyopt.cli.data import load_data
-    from polyopt.compare import DEFAULT_DATA, DEFAULT_METHODS, PROVABLE_DATA, find_method
+    from polyopt.compare import DEFAULT_DATA, DEFAULT_METHODS, METHODS, PROVABLE_DATA, find_method
     from polyopt.compare import compare as run
     from polyopt.compare.comparison import Row
 
@@ -47,10 +49,11 @@ def compare(
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
     if report is not None and not report.absolute().parent.is_dir():
         raise ValueError(f"--report: the folder {report.absolute().parent} does not exist")
-    usual = ["cpm"] if prove else DEFAULT_METHODS
+    usual = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
     chosen = [find_method(name).name for name in (methods.split(",") if methods is not None else usual)]
     if prove and not any(find_method(name).proving for name in chosen):
-        raise ValueError(f"--global is for cpm; of {', '.join(chosen)} the exact solution is the optimum")
+        able = ", ".join(method.name for method in METHODS.values() if method.proving)
+        raise ValueError(f"--global is for {able}; of {', '.join(chosen)} the exact solution is the optimum")
     datasets = [load_data(text, target) for text in data or (PROVABLE_DATA if prove else DEFAULT_DATA)]
     fits = sum(len(find_method(name).solvers(prove)) for name in set(chosen))
     with progress(fits * len(datasets)) as step:

@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["output", "progress", "say", "warnings_as_sentences"]
+__all__ = ["output", "progress", "say", "sentences_at_once", "warnings_as_sentences"]
 
 _PIPED_WIDTH = 120
 
@@ -45,6 +45,14 @@ def warnings_as_sentences() -> Iterator[None]:
         yield
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         say(f"warning: {' '.join(message.split())}")
+
+
+@contextmanager
+def sentences_at_once() -> Iterator[None]:
+    """Each warning raised inside as one line on standard error, as it comes."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {' '.join(str(message).split())}")
+        yield
 
 
 @contextmanager

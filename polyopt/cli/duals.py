@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polyopt.cli import settings as options
+from polyopt.methods.registry import DEFAULT_METHOD, answering_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,13 +15,11 @@ if TYPE_CHECKING:
 
     from formulations.program import Row
 
-# What the others leave of a price: printed last.
-_UNUSED = ("beta", "v", "r")
 _COLUMNS = ("pair", "row", "letter", "sample", "face", "label", "multiplier", "state")
 
 
 def duals(
-    method: options.MethodName = "rmm",
+    method: options.MethodName = DEFAULT_METHOD,
     data: Annotated[str, typer.Option(help="Name of a data set, or path of a file.")] = "ionosphere",
     top: Annotated[int, typer.Option(min=1, help="Rows to print of each letter.")] = 10,
     csv: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
@@ -32,6 +31,7 @@ def duals(
     ridge: options.Ridge = None,
     kernel: options.Kernel = None,
     gamma: options.Gamma = None,
+    others: options.Set = None,
     target: options.Target = None,
     seed: options.Seed = 0,
     time_limit: options.TimeLimit = None,
@@ -42,30 +42,32 @@ def duals(
     """
     from polyopt.cli.console import output, say, warnings_as_sentences
     from polyopt.cli.data import load_data
-    from polyopt.compare import find_method
     from polyopt.compare.data import check_dataset, scaler_for
     from polyopt.compare.programs import find_programs
     from polyopt.compare.run import settings_text
+    from polyopt.methods import find_method
     from polyopt.sensitivity import sensitivities
 
     entry = find_method(method)
     given = options.check_settings(
-        entry, C=C, B=B, D=D, n_faces=faces, ridge=ridge, kernel=kernel, gamma=gamma
+        entry, others, C=C, B=B, D=D, n_faces=faces, ridge=ridge, kernel=kernel, gamma=gamma
     )
     found = load_data(data, target)
     check_dataset(found)
     X = scaler_for(found.X).transform(found.X)
-    with warnings_as_sentences():
+    with warnings_as_sentences(), answering_for(entry):
         settings = entry.settings_for(X, found.y, **given)
         estimator = entry.make(solver.of(entry), settings, time_limit=time_limit, seed=seed).fit(X, found.y)
-    frame = estimator.duals_
+        frame = estimator.duals_
     if frame["multiplier"].isna().any():
         raise ValueError(
             f"the solver {solver.of(entry)!r} of {entry.name} has no multipliers; take --solver exact"
         )
     program = find_programs(entry.duals_of or entry.programs[0])[0]
     rows = {row.multiplier: row for row in program.rows}
-    frame = _sorted(frame, list(rows))
+    if foreign := sorted(set(frame["letter"]) - set(rows)):
+        raise ValueError(f"{program.name} has no row whose multiplier is {', '.join(map(repr, foreign))}")
+    frame = _sorted(frame, list(rows), entry.leftovers)
     if csv:
         meanings = frame["letter"].map({letter: row.meaning for letter, row in rows.items()})
         typer.echo(frame.assign(meaning=meanings).to_csv(index=False, lineterminator="\n"), nl=False)
@@ -75,15 +77,17 @@ def duals(
     largest = float(frame["multiplier"].abs().max())
     for letter in dict.fromkeys(frame["letter"]):
         _print_letter(console, frame[frame["letter"] == letter], rows[letter], top, 1e-6 * largest)
-    with warnings_as_sentences():
-        _print_sensitivities(console, sensitivities(estimator))
-    certificate = estimator.certificate()
+    if entry.slopes:
+        with warnings_as_sentences():
+            _print_sensitivities(console, sensitivities(estimator))
+    with answering_for(entry):
+        certificate = estimator.certificate()
     say(certificate.sentence)
 
 
-def _sorted(frame: pd.DataFrame, letters: list[str]) -> pd.DataFrame:
-    """Letters in the program's order, unused prices last; within a letter, largest first, of either sign."""
-    ranks = {letter: (letter in _UNUSED, i) for i, letter in enumerate(letters)}
+def _sorted(frame: pd.DataFrame, letters: list[str], leftovers: tuple[str, ...]) -> pd.DataFrame:
+    """Letters in the program's order, leftovers last; within a letter, largest first, of either sign."""
+    ranks = {letter: (letter in leftovers, i) for i, letter in enumerate(letters)}
     order = {letter: i for i, letter in enumerate(sorted(letters, key=lambda letter: ranks[letter]))}
     sizes = frame["multiplier"].abs()
     # Rounded, so that samples at the same bound stay in input order.

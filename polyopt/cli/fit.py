@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polyopt.cli import settings as options
+from polyopt.methods.registry import DEFAULT_METHOD, answering_for
 
 if TYPE_CHECKING:
     from polyopt.datasets import Dataset
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def fit(
     data: Annotated[str, typer.Argument(help="Name of a data set, or path of a CSV or svmlight file.")],
-    method: options.MethodName = "rmm",
+    method: options.MethodName = DEFAULT_METHOD,
     out: Annotated[Path | None, typer.Option(help="File to save the model in, such as model.skops.")] = None,
     scale: Annotated[
         bool, typer.Option(help="Scale the features to unit variance; the model keeps the scaling.")
@@ -30,6 +31,7 @@ def fit(
     ridge: options.Ridge = None,
     kernel: options.Kernel = None,
     gamma: options.Gamma = None,
+    others: options.Set = None,
     target: options.Target = None,
     seed: options.Seed = 0,
     time_limit: options.TimeLimit = None,
@@ -41,24 +43,22 @@ def fit(
     from polyopt.cli.console import output, say, warnings_as_sentences
     from polyopt.cli.data import load_data
     from polyopt.cli.model import Model, save_model
-    from polyopt.compare import find_method
     from polyopt.compare.data import check_dataset, scaler_for
     from polyopt.compare.run import settings_text
+    from polyopt.methods import find_method
 
     entry = find_method(method)
     given = options.check_settings(
-        entry, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
+        entry, others, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
         ridge=ridge, kernel=kernel, gamma=gamma,
     )  # fmt: skip
-    if double_sided:
-        given["outer_label"] = None  # each class in turn
     if out is not None and not out.absolute().parent.is_dir():
         raise ValueError(f"--out: the folder {out.absolute().parent} does not exist")
     found = load_data(data, target)
     check_dataset(found)
     scaler = scaler_for(found.X) if scale else None
     X = found.X if scaler is None else scaler.transform(found.X)
-    with warnings_as_sentences():
+    with warnings_as_sentences(), answering_for(entry):
         settings = entry.settings_for(X, found.y, **given)
         estimator = entry.make(solver.of(entry), settings, time_limit=time_limit, seed=seed).fit(X, found.y)
     model = Model(
@@ -76,7 +76,8 @@ def fit(
     console = output()
     console.print(f"{entry.title} ({settings_text(settings)}), fitted to {found.name}")
     console.print(f"training error {100 * wrong / n:.2f} % ({wrong} of {n} samples)\n")
-    console.print(estimator.certificate().table())
+    with answering_for(entry):
+        console.print(estimator.certificate().table())
 
 
 def _target_of(text: str, data: Dataset, target: str | None) -> str | int:

@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
 
-from formulations.centred_kernel import CentredKernel
 from formulations.families import Families, Family
 from formulations.solution import Solution
-from polyopt.compare import METHODS
-from polyopt.outer.cross_entropy.method import CrossEntropyResult
-from polyopt.outer.l0.scores import Work
-from polyopt.outer.l0.search import L0Search
+from polyopt.methods import METHODS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,15 +23,10 @@ _FORMAT = "polyopt model, version 1"
 
 def _own_types() -> list[str]:
     """What a file may make besides plain containers, arrays and what skops itself trusts of scikit-learn."""
-    types = [
-        Solution,
-        CentredKernel,
-        *(Families, Family),
-        *(L0Search, CrossEntropyResult, Work),  # how the L0 machine was found
-        sp.csr_matrix,
-        *(method.estimator_class for method in METHODS.values()),
-    ]
-    return sorted({f"{kind.__module__}.{kind.__qualname__}" for kind in types})
+    shared = {
+        f"{kind.__module__}.{kind.__qualname__}" for kind in (Solution, Families, Family, sp.csr_matrix)
+    }
+    return sorted(shared.union(*({method.home, *method.keeps} for method in METHODS.values())))
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ def rules(
 ) -> None:
     """Print the faces of a learnt polytope as rules, in the units of the data they were learnt from."""
     from polyopt.cli.model import load_model
-    from polyopt.compare import METHODS
+    from polyopt.methods import METHODS, find_method
     from polyopt.polytope import Polytope
 
     found = load_model(model)
     machine = found.estimator
-    if METHODS[found.method].counts != "faces":
-        having = ", ".join(method.name for method in METHODS.values() if method.counts == "faces")
+    if not find_method(found.method).has_faces:
+        having = ", ".join(method.name for method in METHODS.values() if method.has_faces)
         raise ValueError(f"{model} is a model of {found.method}; rules are of a polytope, --method {having}")
     if not hasattr(machine, "W_") and not hasattr(machine, "sides_"):
         raise ValueError(f"{model} has {len(machine.classes_)} classes, and so no polytope of its own")

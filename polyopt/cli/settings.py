@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polyopt.methods.registry import BUILT_IN, answering_for
+
 if TYPE_CHECKING:
-    from polyopt.compare import Method
+    from polyopt.methods import Method
 
 __all__ = [
     "B",
@@ -22,6 +24,7 @@ __all__ = [
     "Perplexity",
     "Ridge",
     "Seed",
+    "Set",
     "Solver",
     "Target",
     "TimeLimit",
@@ -32,33 +35,36 @@ MethodName = Annotated[
     str,
     typer.Option(
         "--method",
-        help="svm, sigma-svm, rmm, one-norm-svm, ce-svm (also with -rbf), cpm, polyceptron, spla1, pc-slp or "
-        "plume.",
+        help=f"One of {', '.join(BUILT_IN)}, or a method of another package.",
     ),
 ]
 C = Annotated[float | None, typer.Option("--C", help="Cost of a unit of slack.")]
 B = Annotated[
-    float | None, typer.Option("--B", help="Bound on the outputs (rmm); by default half-way to the SVM.")
+    float | None, typer.Option("--B", help="Bound on the outputs; by default half-way to those of the SVM.")
 ]
-D = Annotated[float | None, typer.Option("--D", help="Share of the output variance (sigma-svm), 0 to 1.")]
+D = Annotated[float | None, typer.Option("--D", help="Share of the output variance, 0 to 1.")]
 Kernel = Annotated[str | None, typer.Option(help="linear, rbf, poly or sigmoid.")]
 Gamma = Annotated[
     str | None,
-    typer.Option(help="Kernel coefficient: scale, auto or a number; sharpness of the gate (plume)."),
+    typer.Option(help="Kernel coefficient: scale, auto or a number; of a gate between faces, its sharpness."),
 ]
 Faces = Annotated[
     int | None,
-    typer.Option("--faces", help="Faces of the polytope (cpm, polyceptron, spla1, pc-slp, plume)."),
+    typer.Option("--faces", help="Faces of the polytope."),
 ]
 Perplexity = Annotated[
-    float | None, typer.Option(help="Least effective number of faces in use (cpm), 1 to the faces.")
+    float | None, typer.Option(help="Least effective number of faces in use, 1 to the faces.")
 ]
 DoubleSided = Annotated[
-    bool | None, typer.Option("--double-sided", help="A polytope with each class outside (cpm).")
+    bool | None, typer.Option("--double-sided", help="A polytope with each class outside.")
 ]
-Ridge = Annotated[float | None, typer.Option(help="Penalty on the faces (spla1, plume).")]
+Ridge = Annotated[float | None, typer.Option(help="Penalty on the faces.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds at most.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of a stochastic solver.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Another parameter of the method, as NAME=VALUE; may be given again."),
+]
 Target = Annotated[str | None, typer.Option(help="Label column of a CSV file: name, or place from 0.")]
 
 
@@ -77,24 +83,38 @@ class Solver(StrEnum):
         return method.fast if self is Solver.FAST else self.value
 
 
-def check_settings(method: Method, **given: Any) -> dict[str, Any]:
+def check_settings(method: Method, others: list[str] | None = None, **given: Any) -> dict[str, Any]:
     """The settings that were given, if the method has them.
+
+    Parameters
+    ----------
+    method : Method
+        The method.
+    others : list of str, optional
+        Settings without an option of their own, each as ``"name=value"``.
+    **given
+        The others; None for those that were not given.
 
     Raises
     ------
     ValueError
         One that the method does not have; the message names those that do.
     """
-    import inspect
-
-    from polyopt.compare import METHODS
+    from polyopt.methods import METHODS
 
     settings = {name: value for name, value in given.items() if value is not None}
+    with answering_for(method):
+        known = _parameters(method)
     for name in settings:
-        having = [m.name for m in METHODS.values() if name in inspect.signature(m.estimator_class).parameters]
-        if method.name not in having:
+        if name not in known:
+            having = [m.name for m in METHODS.values() if m.name in BUILT_IN and name in _parameters(m)]
             option = "--faces" if name == "n_faces" else f"--{name.replace('_', '-')}"
             raise ValueError(f"{option} is not a setting of {method.name}; it is one of {', '.join(having)}")
+    for text in others or ():
+        name, value = _parsed(text)
+        if name not in known:
+            raise ValueError(f"--set: {method.name} has no setting {name!r}; it has {', '.join(known)}")
+        settings[name] = value
     if settings.get("kernel", "linear") not in _KERNELS:
         raise ValueError(f"--kernel must be one of {', '.join(_KERNELS)}, not {settings['kernel']!r}")
     gamma = settings.get("gamma")
@@ -104,3 +124,26 @@ def check_settings(method: Method, **given: Any) -> dict[str, Any]:
         except ValueError:
             raise ValueError(f"--gamma must be scale, auto or a number, not {gamma!r}") from None
     return settings
+
+
+_LIMITS = ("solver", "time_limit", "random_state")  # these have options of their own
+
+
+def _parameters(method: Method) -> list[str]:
+    """The parameters of a method's estimator that are settings."""
+    import inspect
+
+    return [name for name in inspect.signature(method.estimator_class).parameters if name not in _LIMITS]
+
+
+def _parsed(text: str) -> tuple[str, Any]:
+    """Name and value of ``name=value``; the value is a number, True, False or None, or else a word."""
+    import ast
+
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ValueError(f"--set takes NAME=VALUE, not {text!r}")
+    try:
+        return name.strip(), ast.literal_eval(value.strip())
+    except (SyntaxError, ValueError):
+        return name.strip(), value.strip()

@@ -32,22 +32,23 @@ def show(
     Without a name, it lists what there is to show. With --format html it is a page that needs no network.
     """
     import inspect
+    from itertools import groupby
 
-    from formulations import FAMILIES, family
-    from polyopt.compare import METHODS
-    from polyopt.compare.programs import find_programs, programs_of
+    from polyopt.compare.programs import entries, find_programs, programs_of
+    from polyopt.methods import METHODS
+    from polyopt.methods.registry import families, family_module
 
     if name is None:
-        for one in FAMILIES:
-            typer.echo(f"{one.replace('_', '-')}: {', '.join(programs_of(one))}")
+        for one, own in groupby(entries(), key=lambda entry: entry.family):
+            typer.echo(f"{one.replace('_', '-')}: {', '.join(entry.name for entry in own)}")
         return
     wanted = name.strip().replace("-", "_")
-    if wanted in FAMILIES and format is Format.TEXT:
-        text = (inspect.getdoc(family(wanted)) or "").partition("\nExample\n")[0].rstrip()
+    if wanted in families() and format is Format.TEXT:
+        text = (inspect.getdoc(family_module(wanted)) or "").partition("\nExample\n")[0].rstrip()
         typer.echo(f"{text}\n\nPrograms (polyopt show NAME)\n{'-' * 28}\n{', '.join(programs_of(wanted))}")
         return
     method = METHODS.get(name)
-    if method is None or wanted in FAMILIES:
+    if method is None or wanted in families():
         programs = find_programs(name)
     else:
         programs = [program for part in method.programs for program in find_programs(part)]

@@ -23,8 +23,8 @@ def verify(
     cross-check: the identities that tie the programs, the solvers and the certificates to each other, each
     with what was computed and what is expected. Exit status 1 if anything falls short.
     """
-    from formulations import FAMILIES
     from polyopt.cli.console import output, progress, say
+    from polyopt.methods.registry import families
     from polyopt.verify import Check, falls_short, verification_table
     from polyopt.verify import verify as run
 
@@ -33,20 +33,21 @@ def verify(
     if html is not None and not html.absolute().parent.is_dir():
         raise ValueError(f"--html: the folder {html.absolute().parent} does not exist")
     checks: list[Check] = []
-    with progress(len(FAMILIES)) as step:
-        for name in FAMILIES:
+    with progress(len(families())) as step:
+        for name in families():
             step(name, 0)
             checks += run(seed, (name,))
             step(name, 1)
     output(_WIDTH).print(verification_table(checks))
     failed = bool(falls_short(checks))
     if everything or html is not None:
-        from polyopt.crosschecks import CROSSCHECKS, Outcome, crosscheck_table
+        from polyopt.crosschecks import Outcome, all_checks, crosscheck_table
         from polyopt.crosschecks import run as evaluate
 
         outcomes: list[Outcome] = []
-        with progress(len(CROSSCHECKS)) as step:
-            for check in CROSSCHECKS:
+        held = all_checks()
+        with progress(len(held)) as step:
+            for check in held:
                 step(check.name, 0)
                 outcomes.append(evaluate(check, seed))
                 step(check.name, 1)
@@ -54,10 +55,10 @@ def verify(
         output(_WIDTH).print(crosscheck_table(outcomes))
         failed = failed or any(outcome.verdict == "FAILS" for outcome in outcomes)
         if html is not None:
-            from formulations.catalogue import catalogue
+            from polyopt.compare.programs import entries
             from polyopt.report import write_verification
 
-            write_verification(catalogue(seed=seed), checks, outcomes, html)
+            write_verification(entries(seed=seed), checks, outcomes, html)
             say(f"page: {html}")
     if failed:
         raise typer.Exit(1)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from polyopt.compare.data import Prepared
-from polyopt.compare.methods import METHODS
 from polyopt.compare.row import Row
+from polyopt.methods import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,14 +92,17 @@ class Comparison:
         notes += [
             f"{rule[0].upper()}{rule[1:]}: {', '.join(where)}." for rule, where in self._tuned().items()
         ]
-        solvers = {row.solver for row in self.rows if row.counts == "faces"}
-        if solvers:
+        with_faces = [row for row in self.rows if METHODS[row.method].has_faces]
+        if with_faces:
             notes.append(
                 "Methods with faces are not convex: their bounds are on the optimum for the assignment "
                 "reached, which another assignment may beat."
             )
-        if "global" in solvers:
-            notes[-1] += " The bound of the global solver is on the optimum over all assignments."
+            proving = sorted({r.solver for r in with_faces if r.solver == METHODS[r.method].proving})
+            notes[-1] += "".join(
+                f" The bound of the {solver} solver is on the optimum over all assignments."
+                for solver in proving
+            )
         if self.interrupted:
             notes.append("The run was interrupted; what was done by then is shown.")
         return notes

@@ -3,20 +3,51 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from typing import TYPE_CHECKING
 
-from formulations import FAMILIES
-from formulations.catalogue import catalogue
+from formulations.catalogue import Entry, entries_of
+from polyopt.methods.registry import answering_for, families, family_module, owner_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from formulations.program import Program
 
-__all__ = ["find_programs", "programs_of"]
+__all__ = ["entries", "find_programs", "programs_of"]
+
+
+def entries(names: Iterable[str] | None = None, seed: int = 0) -> list[Entry]:
+    """Every program of some families, those of other packages' methods included.
+
+    Parameters
+    ----------
+    names : iterable of str, optional
+        Which families; all by default.
+    seed : int
+        Seed of the data they are stated on.
+
+    Warns
+    -----
+    UserWarning
+        A family of another package cannot be read; of all families it is left out, asked for by its name it
+        is an error.
+    """
+    found = []
+    for name in families() if names is None else names:
+        try:
+            with answering_for(owner_of(name)):
+                found += entries_of(name, family_module(name), seed)
+        except RuntimeError as error:
+            if names is not None:
+                raise
+            warnings.warn(f"the programs of {name} are left out. {error}", UserWarning, stacklevel=2)
+    return found
 
 
 def programs_of(name: str) -> dict[str, Program]:
     """Every program of a family by its name, each primal before its dual."""
-    return {entry.name: entry.program for entry in catalogue((name.replace("-", "_"),))}
+    return {entry.name: entry.program for entry in entries((name.replace("-", "_"),))}
 
 
 def find_programs(name: str) -> list[Program]:
@@ -34,10 +65,11 @@ def find_programs(name: str) -> list[Program]:
     """
     wanted = name.strip().replace("-", "_")
     family_name = wanted.partition(".")[0]
-    if family_name not in FAMILIES:
-        close = difflib.get_close_matches(family_name, FAMILIES, n=1, cutoff=0.5)
+    known = families()
+    if family_name not in known:
+        close = difflib.get_close_matches(family_name, known, n=1, cutoff=0.5)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"no program or family is called {name!r}.{hint} Families: {', '.join(FAMILIES)}")
+        raise ValueError(f"no program or family is called {name!r}.{hint} Families: {', '.join(known)}")
     programs = programs_of(family_name)
     if wanted == family_name:
         return list(programs.values())

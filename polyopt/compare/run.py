@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.data import Prepared, prepare
-from polyopt.compare.methods import DEFAULT_METHODS, Method, find_method, status_of
+from polyopt.methods.registry import BUILT_IN, DEFAULT_METHODS, Method, answering_for, find_method
+from polyopt.methods.status import status_of
 
 if TYPE_CHECKING:
     from polyopt.datasets import Dataset
@@ -84,14 +86,14 @@ def compare(
             _warm_up(method, prove, on_start)
         for prepared in datasets:
             for method in chosen:
-                settings = method.settings_for(prepared.X_train, prepared.y_train)
+                settings, wrong = _settings(method, prepared)
                 for solver in method.solvers(prove):
                     if on_start is not None:
                         on_start(prepared.name, method.name, solver)
                     endless = solver == method.proving or (method.is_integer and solver == "exact")
                     seconds = _PROOF if time_limit is None and endless else time_limit
-                    estimator = method.make(solver, settings, time_limit=seconds, seed=seed)
-                    row = _fit(method, solver, estimator, settings, prepared)
+                    given = {"settings": settings, "time_limit": seconds, "seed": seed}
+                    row = _fit(method, solver, given, prepared, wrong)
                     rows.append(row)
                     if on_row is not None:
                         on_row(row)
@@ -103,6 +105,17 @@ def compare(
     return Comparison(tuple(rows), datasets, seed, time_limit, whole, interrupted)
 
 
+def _settings(method: Method, data: Prepared) -> tuple[Mapping[str, Any], str]:
+    """The method's settings for these data; and why there are none, of a method that is another package's."""
+    if method.name in BUILT_IN:
+        return method.settings_for(data.X_train, data.y_train), ""
+    try:
+        with answering_for(method):
+            return method.settings_for(data.X_train, data.y_train), ""
+    except RuntimeError as error:
+        return method.settings, str(error)
+
+
 def _warm_up(method: Method, prove: bool, on_start: Callable[[str, str, str], None] | None) -> None:
     """Import and compile what the method needs, so that neither is in the seconds of its fits."""
     if on_start is not None:
@@ -111,25 +124,34 @@ def _warm_up(method: Method, prove: bool, on_start: Callable[[str, str, str], No
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for solver in method.solvers(prove):
-            method.make(solver, method.settings_for(X, y)).fit(X, y)
+            # What another package's method raises here it raises again, for its row to tell.
+            with nullcontext() if method.name in BUILT_IN else suppress(Exception):
+                method.make(solver, method.settings_for(X, y)).fit(X, y)
 
 
-def _fit(method: Method, solver: str, estimator: Any, settings: Mapping[str, Any], data: Prepared) -> Row:
+def _fit(method: Method, solver: str, given: Mapping[str, Any], data: Prepared, wrong: str = "") -> Row:
+    """Fit and certify; or, where that cannot be done or something is `wrong`, a row that says so."""
     known: dict[str, Any] = {
         "data": data.name,
         "method": method.name,
         "solver": solver,
         "program": method.programs[0],
-        "settings": settings_text(settings),
+        "settings": settings_text(given["settings"]),
         "counts": method.counts,
     }
     started = time.perf_counter()
     try:
-        with warnings.catch_warnings():
+        if wrong:
+            raise RuntimeError(wrong)
+        with answering_for(method), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the row's status says it
+            estimator = method.make(solver, **given)
+            started = time.perf_counter()
             estimator.fit(data.X_train, data.y_train)
+            seconds = time.perf_counter() - started
+        with answering_for(method):
+            return _judged(method, estimator, seconds, data, known)
     except (ValueError, RuntimeError, MemoryError) as error:
-        seconds = time.perf_counter() - started
         nothing: dict[str, Any] = dict.fromkeys(_NUMBERS, np.nan)
         return Row(
             **known,
@@ -137,10 +159,13 @@ def _fit(method: Method, solver: str, estimator: Any, settings: Mapping[str, Any
             residual_at="",
             claim="none",
             complexity=None,
-            seconds=seconds,
+            seconds=time.perf_counter() - started,
             status=str(error),
         )
-    seconds = time.perf_counter() - started
+
+
+def _judged(method: Method, estimator: Any, seconds: float, data: Prepared, known: Mapping[str, Any]) -> Row:
+    """The row of a fitted estimator."""
     certificate = estimator.certificate()
     worst = certificate.worst
     return Row(

@@ -16,10 +16,11 @@ from formulations.solution import Status
 if TYPE_CHECKING:
     from polyopt.compare.row import Row
 
-__all__ = ["CLAIMS", "duration", "number", "tables"]
+__all__ = ["CLAIMS", "SIZES", "duration", "number", "tables"]
 
 # From these widths on: claims in words; one more digit; conditions in full.
 _WIDE, _MEDIUM, _FULL = 112, 96, 140
+_LONG = 9  # letters of a solver's name, from which on it is cut
 _SHORT = {"stationarity": "stat.", "complementarity": "compl."}
 
 
@@ -37,10 +38,16 @@ CLAIMS = {
     "stationary": _Badge(
         "○", "stationary", "cyan", "optimal for its assignment, and no sample would change face"
     ),
+    "conditions": _Badge("◇", "conditions", "cyan", "the optimality conditions hold; no bound is proven"),
+    "solvers_word": _Badge("?", "solver's word", "yellow", "optimal by the solver's word alone"),
     "infeasible": _Badge("∅", "infeasible", "red", "no feasible point, proven"),
+    "contradiction": _Badge("!", "contradiction", "red", "value below bound: one of them is wrong"),
     "none": _Badge("✗", "none", "red", "nothing proven"),
 }
 """Each claim's mark, word, colour and meaning."""
+
+SIZES = {"support vectors": "sv", "faces": "faces"}
+"""What a method's size is counted in, in short."""
 
 
 def number(value: float, digits: int = 8) -> str:
@@ -101,8 +108,8 @@ def _table(title: str, rows: list[Row], width: int) -> Table:
         title=title, title_justify="left", title_style="bold", box=None, show_edge=False, pad_edge=False,
         padding=(0, gap, 0, 0), header_style="bold",
     )  # fmt: skip
-    names = {"support vectors": "sv", "faces": "faces" if width >= _WIDE else "f"}
-    counts = "/".join(dict.fromkeys(names[row.counts] for row in rows))
+    sizes = dict.fromkeys(SIZES[row.counts] for row in rows)
+    counts = "/".join(sizes if width >= _WIDE else (name if len(name) < 3 else name[0] for name in sizes))
     columns = _columns(width, counts)
     cells = [[cell(row) for _, cell in columns] for row in rows]
     for previous, row in zip(rows, cells[1:], strict=False):
@@ -158,12 +165,11 @@ def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | T
 
 
 def solver_word(solver: str, width: int) -> str:
-    """A solver's name, cut to its first part where the table is narrow."""
-    return (
-        solver
-        if width >= _FULL
-        else {"decomposition": "decomp.", "interior-point": "interior"}.get(solver, solver)
-    )
+    """A solver's name; where the table is narrow its first part, cut short if that is long."""
+    if width >= _FULL or len(solver) <= _LONG:
+        return solver
+    first = solver.partition("-")[0]
+    return first if len(first) <= _LONG else f"{first[: _LONG - 3]}."
 
 
 def _percent(share: float, with_sign: bool) -> str:

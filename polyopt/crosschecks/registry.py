@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import inspect
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+
+from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     Pair = tuple[ArrayLike, ArrayLike]  # computed, expected
     Evaluate = Callable[[int], Pair]
 
-__all__ = ["Crosscheck", "NotRun", "Outcome", "Registry", "deviation", "run"]
+__all__ = ["Crosscheck", "NotRun", "Outcome", "Registry", "all_checks", "deviation", "run"]
 
 Relation = Literal["=", "≤", "≥", "<", ">"]
 
@@ -133,6 +137,28 @@ class Registry:
             return evaluate
 
         return register
+
+
+def all_checks() -> tuple[Crosscheck, ...]:
+    """The checks that the entries of the methods name, each module's once, other packages' among them.
+
+    Warns
+    -----
+    UserWarning
+        Those of another package cannot be read; they are left out.
+    """
+    found: dict[str, list[Crosscheck]] = {}
+    for method in METHODS.values():
+        for module in method.crosschecks:
+            if module not in found:
+                try:
+                    with answering_for(method):
+                        found[module] = list(import_module(module).CHECKS)
+                except RuntimeError as error:
+                    if method.name in BUILT_IN:
+                        raise
+                    warnings.warn(f"its cross-checks are left out. {error}", UserWarning, stacklevel=2)
+    return tuple(check for checks in found.values() for check in checks)
 
 
 def deviation(relation: Relation, computed: ArrayLike, expected: ArrayLike) -> tuple[float, float, float]:

@@ -29,6 +29,8 @@ _LOOKS = {
 }
 # A cap on a coefficient says nothing about the output of its sample.
 _CAPS = ("at the cap", GREEN, "s"), ("of a centre not used", ORANGE, "D")
+# What the others leave of a price is not drawn.
+_LEFTOVERS = ("beta", "v", "r")
 _MARKERS = ("o", "^", "v", "s", "D", "P", "X", "*")
 _MARGIN = ("inside the margin", "on the margin", "beyond the margin")
 _SMALL = 1e-6  # share of the largest, under which a multiplier is a solver's zero
@@ -109,7 +111,7 @@ def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> F
 
 def _families(duals: pd.DataFrame) -> Iterator[_Family]:
     """What is drawn, in order: families of letters, or of faces where there are several."""
-    shown = duals[duals["letter"].isin(list(_LOOKS))]
+    shown = duals[~duals["letter"].isin(["s", *_LEFTOVERS])]
     parts = [name for name in ("outside", "face") if name in shown and shown[name].nunique() > 1]
     several = len(shown[parts].drop_duplicates()) if parts else 1
     if 1 < several <= len(FACES):
@@ -122,8 +124,9 @@ def _families(duals: pd.DataFrame) -> Iterator[_Family]:
                      for part, key in zip(parts, keys, strict=True)]  # fmt: skip
             yield _Family(", ".join(names), colour, marker, mine)
     else:
-        for letter, mine in shown.groupby("letter", sort=False):
-            yield _Family(_LOOKS[str(letter)][0], *_LOOKS[str(letter)][1:], mine)
+        for place, (letter, mine) in enumerate(shown.groupby("letter", sort=False)):
+            other = (str(letter), FACES[place % len(FACES)], _MARKERS[place % len(_MARKERS)])
+            yield _Family(*_LOOKS.get(str(letter), other), mine)
     caps = duals[duals["letter"] == "s"]
     off = caps["state"] == "held at 0"
     for (name, colour, marker), mine in zip(_CAPS, (caps[~off], caps[off]), strict=True):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.symbols import symbols_of
-from polyopt.compare.methods import METHODS
 from polyopt.compare.programs import find_programs
-from polyopt.compare.table import CLAIMS, number
+from polyopt.compare.table import CLAIMS, SIZES, number
+from polyopt.methods.registry import BUILT_IN, METHODS
 from polyopt.report.frame import framed, part, scrolling
 from polyopt.report.pictures import Picture, pictures_of
 
@@ -132,11 +132,7 @@ def _cells(row: Row, first: bool) -> list[str]:
     def small(value: float) -> str:
         return "–" if np.isnan(value) else f"{value:.1e}"
 
-    size = (
-        "–"
-        if row.complexity is None
-        else f"{row.complexity} {'sv' if row.counts == 'support vectors' else 'faces'}"
-    )
+    size = "–" if row.complexity is None else f"{row.complexity} {SIZES[row.counts]}"
     error = "–" if np.isnan(row.test_error) else f"{100 * row.test_error:.1f} %"
     return [
         escape(row.method) if first else "", escape(row.solver), number(row.objective), number(row.bound),
@@ -153,7 +149,12 @@ def _badge(claim: str) -> str:
 def _programs(name: str) -> str:
     """The mathematics of a method, primal and dual, for those who open it."""
     method = METHODS[name]
-    programs = [find_programs(program)[0] for program in method.programs]
+    try:
+        programs = [find_programs(program)[0] for program in method.programs]
+    except (RuntimeError, ValueError) as error:
+        if method.name in BUILT_IN:
+            raise
+        return f"<p class='quiet'>The programs of {escape(name)} are left out: {escape(str(error))}</p>"
     return (
         f"<details><summary><b>{escape(method.name)}</b> {escape(method.title)} "
         f"<span class='quiet'>{escape(programs[0].source)}</span></summary>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -11,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from polyopt.compare.methods import METHODS
 from polyopt.compare.trace import trace
+from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 from polyopt.plots import convergence, decision_boundary, multipliers
 from polyopt.plots.style import BLUE, GREEN, GRID, INK, MUTED, ORANGE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.figure import Figure
 
     from polyopt.compare.comparison import Row
     from polyopt.compare.data import Prepared
+    from polyopt.methods import Method
 
 __all__ = ["Picture", "pictures_of", "svg"]
 
@@ -55,12 +59,22 @@ def pictures_of(data: Prepared, rows: list[Row], seed: int) -> list[Picture]:
     seed : int
         Seed of the refit in two dimensions.
     """
-    pictures = [_boundary(data, rows[0].method, seed)]
+    method = METHODS[rows[0].method]
     exact, fast = (next((row for row in rows if pick(row)), None) for pick in (_is_exact, _is_fast))
+    drawn: list[Callable[[], Picture]] = [lambda: _boundary(data, method, seed)]
     if exact is not None:
-        pictures.append(_multipliers(exact))
+        drawn.append(lambda: _multipliers(exact))
     if fast is not None:
-        pictures.append(_run(data, fast, exact))
+        drawn.append(lambda: _run(data, fast, exact))
+    pictures = []
+    for draw in drawn:
+        try:
+            with answering_for(method):
+                pictures.append(draw())
+        except RuntimeError as error:
+            if method.name in BUILT_IN:
+                raise
+            warnings.warn(f"a picture is left out. {error}", UserWarning, stacklevel=2)
     return pictures
 
 
@@ -72,11 +86,10 @@ def _is_fast(row: Row) -> bool:
     return row.solver != "exact" and row.estimator is not None and row.seconds <= _LONGEST_FIT
 
 
-def _boundary(data: Prepared, name: str, seed: int) -> Picture:
+def _boundary(data: Prepared, method: Method, seed: int) -> Picture:
     """The method fitted anew in the plane of the first two principal components."""
     from sklearn.decomposition import TruncatedSVD
 
-    method = METHODS[name]
     X, y = data.X_train, data.y_train
     kept = np.arange(len(y))
     if len(y) > _MOST_POINTS:

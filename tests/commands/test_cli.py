@@ -20,16 +20,16 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
-from formulations import FAMILIES
 from formulations.catalogue import catalogue
 from polyopt.cli import app
 from polyopt.cli.model import load_model
 from polyopt.compare import METHODS, find_method
 from polyopt.compare.programs import find_programs, programs_of
-from polyopt.crosschecks import CROSSCHECKS
+from polyopt.crosschecks import all_checks
 from polyopt.crosschecks.registry import Crosscheck
 from polyopt.datasets import load
 from polyopt.estimators.rmm import RelativeMarginMachine
+from polyopt.methods.registry import families
 from polyopt.sensitivity import sensitivities
 from polyopt.verify import Check
 
@@ -151,7 +151,7 @@ def test_a_time_limit_keeps_the_point(table):
 # -- show and verify ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", families())
 def test_show_a_family_prints_its_mathematics(name):
     text = run("show", name.replace("_", "-")).output
     for heading in ("Problem", "Primal", "Dual", "Multipliers", "Reference"):
@@ -175,7 +175,7 @@ def test_show_a_method_prints_its_programs():
 
 def test_show_without_a_name_lists_everything():
     text = run("show").output
-    assert all(program in text for name in FAMILIES for program in programs_of(name))
+    assert all(program in text for name in families() for program in programs_of(name))
 
 
 @pytest.mark.parametrize(("verdict", "status"), [("ok", 0), ("FAILS", 1)])
@@ -189,8 +189,8 @@ def test_verify_tells_by_its_exit_status(monkeypatch, verdict, status):
     monkeypatch.setattr("polyopt.verify.verify", one_check)
     done = run("verify", "--seed", 7)
     assert done.exit_code == status
-    assert asked == [(7, name) for name in FAMILIES]
-    assert all(f"{name}.x" in done.output for name in FAMILIES)
+    assert asked == [(7, name) for name in families()]
+    assert all(f"{name}.x" in done.output for name in families())
     assert ("NOT proven" in done.output) == (status == 1)
 
 
@@ -293,7 +293,7 @@ def without_programs(monkeypatch, *verdicts):
         for i, verdict in enumerate(verdicts)
     ]
     monkeypatch.setattr("polyopt.verify.verify", one_check)
-    monkeypatch.setattr("polyopt.crosschecks.CROSSCHECKS", tuple(checks))
+    monkeypatch.setattr("polyopt.crosschecks.all_checks", lambda: tuple(checks))
 
 
 def test_verify_all_tells_by_its_exit_status_whether_every_check_holds(monkeypatch):
@@ -329,8 +329,8 @@ def test_verify_writes_a_page_with_programs_and_cross_checks(monkeypatch, tmp_pa
 
 def test_verify_runs_the_real_checks(monkeypatch, tmp_path):
     without_programs(monkeypatch)
-    few = [check for check in CROSSCHECKS if check.family in ("klda", "bounds")]
-    monkeypatch.setattr("polyopt.crosschecks.CROSSCHECKS", tuple(few))
+    few = [check for check in all_checks() if check.family in ("klda", "bounds")]
+    monkeypatch.setattr("polyopt.crosschecks.all_checks", lambda: tuple(few))
     done = run("verify", "--all")
     assert done.exit_code == 0
     assert f"{len(few)} of {len(few)} cross-checks hold" in done.output

@@ -16,12 +16,12 @@ from formulations.program import Status
 from polyopt.compare import DEFAULT_METHODS, METHODS, compare, find_method
 from polyopt.compare import run as run_module
 from polyopt.compare.data import prepare
-from polyopt.compare.methods import relative_bound, wider_class
 from polyopt.compare.programs import find_programs
 from polyopt.compare.table import CLAIMS, duration, number, solver_word
 from polyopt.compare.trace import trace
 from polyopt.datasets import Dataset
 from polyopt.estimators.svm import SVM
+from polyopt.methods.tuning import relative_bound, wider_class
 
 CONVEX = [name for name, method in METHODS.items() if method.counts != "faces" and not method.is_integer]
 INTEGER = [name for name, method in METHODS.items() if method.is_integer]
@@ -213,7 +213,7 @@ def test_ctrl_c_that_a_solver_answered_ends_the_run_after_its_row(monkeypatch):
 
 
 def test_an_interrupted_svm_gives_no_bound(monkeypatch):
-    monkeypatch.setattr("polyopt.compare.methods.status_of", lambda estimator: Status.INTERRUPTED)
+    monkeypatch.setattr("polyopt.methods.tuning.status_of", lambda estimator: Status.INTERRUPTED)
     data = prepare(blobs())
     with pytest.raises(KeyboardInterrupt):
         relative_bound(data.X_train, data.y_train, {"kernel": "linear"})

@@ -37,6 +37,7 @@ FLOORS = [
     (
         "polyopt.compare",
         "polyopt.crosschecks",
+        "polyopt.methods",
         "polyopt.plots",
         "polyopt.sensitivity",
         "polyopt.verify",

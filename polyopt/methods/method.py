@@ -1,0 +1,220 @@
+"""`Method`: all that the commands, the comparison and the reports know of a method."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Method", "named"]
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+def named(place: str) -> Any:
+    """What a dotted name such as ``"polyopt.estimators.svm.SVM"`` stands for, imported when asked for.
+
+    Parameters
+    ----------
+    place : str
+        Module and name.
+    """
+    module, _, name = place.rpartition(".")
+    return getattr(import_module(module), name)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method: its estimator with settings, its programs, its exact solver and its fast one.
+
+    It is plain data. Code is named by where it is, such as ``"polyopt.estimators.svm.SVM"``, and imported
+    when it is needed.
+
+    Attributes
+    ----------
+    name : str
+        What a user types, such as ``"rmm-rbf"``.
+    title : str
+        What it is, in words.
+    families : mapping of str to str
+        Its families of programs: the name, and the module whose ``pairs(seed)``, and ``singles(seed)`` where
+        there is one, state the programs on small random data. Their names begin with the family's.
+    programs : tuple of str
+        The program, such as ``"rmm.qp"``, and its dual: both solvers' answers are answers to both.
+    home : str
+        Module and class of the estimator. It takes `solver`, `time_limit` and the settings, and besides
+        what scikit-learn asks for it has ``certificate(tol)``, ``solution_`` and ``duals_``, and for the
+        report ``history_``.
+    fast : str
+        Its fast or stochastic solver; the other is ``"exact"``.
+    unit : str
+        What an iteration of the fast solver is.
+    counts : str
+        What :meth:`complexity` counts: ``"support vectors"``, from ``support_``, or ``"faces"``, from
+        ``assignment_``.
+    settings : dict
+        Parameters of the estimator, solver and limits apart.
+    tuned : str
+        The setting that depends on the data; empty for none.
+    rule : str
+        How it is chosen, in words.
+    tuning : str
+        Module and name of the function that chooses it, from the training data, the labels and the other
+        settings.
+    proving : str
+        The solver that proves the optimum where the others prove less; empty where they do not.
+    is_integer : bool
+        Whether the program is an integer one, which may take for ever.
+    duals_of : str
+        The program whose multipliers the estimator keeps, where it is not the first of `programs`.
+    leftovers : tuple of str
+        Letters of the multipliers that only say what the others leave of a price; they are printed last.
+    slopes : str
+        Module and name of the function that says how the optimal value moves with the parameters: it takes
+        a fitted binary machine and a tolerance to a list of :class:`formulations.sensitivity.Sensitivity`.
+        Empty where nobody has worked it out.
+    crosschecks : tuple of str
+        Modules whose ``CHECKS`` are the method's identities.
+    keeps : tuple of str
+        Classes, besides the estimator's and :class:`formulations.solution.Solution`, of which a fitted
+        estimator keeps objects; a saved model may hold no others.
+    exports : mapping of str to str
+        Further names that users find in :mod:`polyopt` itself, and their modules; the estimator is there
+        without it.
+    """
+
+    name: str
+    title: str
+    families: Mapping[str, str]
+    programs: tuple[str, str]
+    home: str
+    fast: str
+    unit: str = "iterations"
+    counts: str = "support vectors"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    tuned: str = ""
+    rule: str = ""
+    tuning: str = ""
+    proving: str = ""
+    is_integer: bool = False
+    duals_of: str = ""
+    leftovers: tuple[str, ...] = ()
+    slopes: str = ""
+    crosschecks: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
+    exports: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checked(self)
+
+    @property
+    def has_faces(self) -> bool:
+        """Whether it is a polytope, whose answer is an optimum for the assignment reached alone."""
+        return self.counts == "faces"
+
+    def solvers(self, prove: bool = False) -> tuple[str, ...]:
+        """The solvers to compare: the exact one, the fast one, and at will the proving one."""
+        return ("exact", self.fast, self.proving) if prove and self.proving else ("exact", self.fast)
+
+    @property
+    def estimator_class(self) -> type:
+        """The estimator's class, imported when asked for."""
+        return named(self.home)
+
+    def settings_for(self, X: Any, y: NDArray[Any], **given: Any) -> dict[str, Any]:
+        """Settings for these training data.
+
+        Parameters
+        ----------
+        X : array_like or CSR of shape (n, m)
+            Training samples, scaled.
+        y : array_like of shape (n,)
+            Labels.
+        **given
+            Settings that replace this entry's, the tuned one among them.
+        """
+        settings = {**self.settings, **given}
+        if self.tuning and self.tuned not in settings:
+            choose: Callable[..., Any] = named(self.tuning)
+            settings[self.tuned] = choose(X, y, settings)
+        return settings
+
+    def make(
+        self, solver: str, settings: Mapping[str, Any], *, time_limit: float | None = None, seed: int = 0
+    ) -> Any:
+        """An unfitted estimator.
+
+        Parameters
+        ----------
+        solver : str
+            ``"exact"``, or the name of the fast or the proving solver.
+        settings : mapping
+            As :meth:`settings_for` gives them.
+        time_limit : float, optional
+            Seconds.
+        seed : int
+            Given to estimators that use randomness.
+        """
+        estimator = self.estimator_class(solver=solver, time_limit=time_limit, **settings)
+        if "random_state" in estimator.get_params():
+            estimator.set_params(random_state=seed)
+        return estimator
+
+    def complexity(self, estimator: Any) -> int | None:
+        """Support vectors, or faces in use, of a fitted estimator; summed over several pairs of classes.
+
+        None where the estimator does not keep them.
+        """
+        parts = getattr(estimator, "estimators_", [estimator])
+        kept = [getattr(part, "assignment_" if self.has_faces else "support_", None) for part in parts]
+        each = [{int(k) for k in own if k >= 0} if self.has_faces else own for own in kept if own is not None]
+        return sum(map(len, each)) if len(each) == len(parts) else None
+
+
+def checked(method: Method) -> None:
+    """Refuse an entry that no command could use.
+
+    Parameters
+    ----------
+    method : Method
+        The entry.
+
+    Raises
+    ------
+    ValueError
+        The first thing that is wrong with it, as a sentence.
+    """
+    name = method.name
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"a method's name must be small letters, digits and hyphens, not {name!r}")
+
+    def refuse(what: str, value: object, allowed: str) -> None:
+        raise ValueError(f"method {name!r}: {what} must be {allowed}, not {value!r}")
+
+    for what in ("title", "fast", "unit"):
+        value = getattr(method, what)
+        if not isinstance(value, str) or not value:
+            refuse(what, value, "a word or more")
+    if method.counts not in ("support vectors", "faces"):
+        refuse("counts", method.counts, "'support vectors' or 'faces'")
+    pair = method.programs
+    if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(one, str) for one in pair):
+        refuse("programs", pair, "the names of a program and of its dual")
+    for one in filter(None, (*pair, method.duals_of)):
+        if one.partition(".")[0] not in method.families:
+            refuse("programs", one, f"of its families ({', '.join(method.families) or 'there are none'})")
+    for what, place in (("home", method.home), ("tuning", method.tuning), ("slopes", method.slopes)):
+        if (place or what == "home") and not (isinstance(place, str) and _DOTTED.fullmatch(place)):
+            refuse(what, place, "a module and a name in it, with a dot between")
+    for module in (*method.families.values(), *method.crosschecks, *method.exports.values()):
+        if not isinstance(module, str) or not _MODULE.fullmatch(module):
+            refuse("families, crosschecks and exports", module, "the names of modules")
+    if bool(method.tuned) != bool(method.tuning) or bool(method.tuned) != bool(method.rule):
+        refuse("tuned, rule and tuning", (method.tuned, method.rule, method.tuning), "given together")

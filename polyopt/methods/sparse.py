@@ -1,0 +1,58 @@
+"""The entries of the machines with few support vectors: the one-norm SVM and the L0 machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polyopt.methods.method import Method
+
+__all__ = ["ENTRIES"]
+
+
+def _sparse(name: str, title: str, **rest: Any) -> tuple[Method, Method]:
+    """The linear machine, and that with a Gaussian kernel: one program of the kernel's matrix."""
+    return (
+        Method(name, f"{title}, linear", settings={"C": 1.0, "kernel": "linear"}, **rest),
+        Method(f"{name}-rbf", f"{title}, RBF kernel", settings={"C": 1.0, "kernel": "rbf"}, **rest),
+    )
+
+
+ENTRIES = (
+    *_sparse(
+        "one-norm-svm",
+        "One-norm SVM",
+        families={"svm": "formulations.svm"},
+        programs=("svm.one_norm", "svm.one_norm_dual"),
+        home="polyopt.estimators.one_norm.OneNormSVM",
+        fast="highs",
+        unit="pivots",
+        leftovers=("v", "r"),
+        slopes="polyopt.sensitivity.of_one_norm",
+    ),
+    *_sparse(
+        "ce-svm",
+        "L0 support vector machine",
+        families={"l0_svm": "formulations.l0_svm"},
+        programs=("l0_svm.mixed_integer", "l0_svm.relaxation_dual"),
+        duals_of="l0_svm.pattern",
+        home="polyopt.estimators.l0_svm.CrossEntropySVM",
+        fast="ce",
+        unit="iterations",
+        proving="tree",
+        is_integer=True,
+        leftovers=("v", "r"),
+        slopes="polyopt.sensitivity.of_l0",
+        crosschecks=("polyopt.crosschecks.l0",),
+        keeps=(
+            "polyopt.outer.cross_entropy.method.CrossEntropyResult",
+            "polyopt.outer.l0.scores.Work",
+            "polyopt.outer.l0.search.L0Search",
+        ),
+        exports={
+            "certify_l0": "polyopt.certificates",
+            "centre_prices": "polyopt.sensitivity",
+            "cross_entropy_minimize": "polyopt.outer.cross_entropy",
+        },
+    ),
+)
+"""Each method, linear and with a kernel."""

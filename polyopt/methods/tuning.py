@@ -1,0 +1,59 @@
+"""Settings that depend on the data: each is chosen from the training data, the labels and other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.solution import Status
+from polyopt.estimators.svm import SVM
+from polyopt.methods.status import status_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["narrower_class", "relative_bound", "wider_class"]
+
+
+def relative_bound(X: Any, y: NDArray[Any], settings: Mapping[str, Any]) -> float:
+    """The bound B half-way between 1 and the SVM's largest output θ: ``B = 1 + (θ − 1)/2``.
+
+    θ is taken over the training samples of the SVM with the same C and kernel. At θ the machine
+    would be the SVM; Shivaswamy & Jebara (2008) search below it in steps of which this is the first.
+    """
+    shared = {name: value for name, value in settings.items() if name in ("C", "kernel", "gamma")}
+    svm = SVM(**shared).fit(X, y)
+    if status_of(svm) is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # its own solver keeps the point instead, which is of no use here
+    theta = float(np.abs(svm.duals_["output"]).max())
+    return max(1.0, 1.0 + 0.5 * (theta - 1.0))
+
+
+def wider_class(X: Any, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
+    """The class of two whose samples spread more widely, which is better kept outside of a polytope.
+
+    None for more than two classes: of each pair, the estimator then takes the later one. None as well for a
+    polytope that has each class outside in turn.
+    """
+    classes = np.unique(y)
+    if len(classes) != 2 or settings.get("double_sided"):
+        return None
+    return max(classes, key=lambda label: _total_variance(X[y == label]))
+
+
+def narrower_class(X: Any, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
+    """The class of two whose samples spread less widely, which is better kept inside of a polytope.
+
+    None for more than two classes, as in :func:`wider_class`.
+    """
+    wider = wider_class(X, y, settings)
+    return None if wider is None else next(label for label in np.unique(y) if label != wider)
+
+
+def _total_variance(X: Any) -> float:
+    """Sum of the variances of the columns, without a dense copy of a sparse X."""
+    squares = X.multiply(X) if sp.issparse(X) else X * X
+    return float(np.sum(np.asarray(squares.mean(axis=0)) - np.asarray(X.mean(axis=0)) ** 2))
