@@ -25,8 +25,7 @@ FAMILIES: tuple[str, ...]
 def __getattr__(name: str) -> Any:
     if name != "FAMILIES":
         raise AttributeError(f"module 'formulations' has no attribute {name!r}")
-    names = sorted(info.name for info in iter_modules(__path__))
-    globals()[name] = tuple(each for each in names if hasattr(import_module(f"formulations.{each}"), "pairs"))
+    globals()[name] = tuple(each for each in _modules() if _is_family(each))
     return globals()[name]
 
 
@@ -39,7 +38,14 @@ def family(name: str) -> ModuleType:
         One of :data:`FAMILIES`; a hyphen may stand for the underscore.
     """
     name = name.replace("-", "_")
-    known = __getattr__("FAMILIES")
-    if name not in known:
-        raise ValueError(f"the families are {', '.join(known)}, not {name!r}")
+    if name not in _modules() or not _is_family(name):
+        raise ValueError(f"the families are {', '.join(__getattr__('FAMILIES'))}, not {name!r}")
     return import_module(f"formulations.{name}")
+
+
+def _modules() -> list[str]:
+    return sorted(info.name for info in iter_modules(__path__))
+
+
+def _is_family(name: str) -> bool:
+    return hasattr(import_module(f"formulations.{name}"), "pairs")

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from formulations import FAMILIES, family
+import formulations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -113,5 +113,5 @@ def catalogue(families: Iterable[str] | None = None, seed: int = 0) -> list[Entr
     list of Entry
         One entry for each name.
     """
-    names = FAMILIES if families is None else families
-    return [entry for name in names for entry in entries_of(name, family(name), seed)]
+    names = formulations.FAMILIES if families is None else families
+    return [entry for name in names for entry in entries_of(name, formulations.family(name), seed)]

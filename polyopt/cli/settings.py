@@ -40,7 +40,7 @@ MethodName = Annotated[
 ]
 C = Annotated[float | None, typer.Option("--C", help="Cost of a unit of slack.")]
 B = Annotated[
-    float | None, typer.Option("--B", help="Bound on the outputs; by default half-way to those of the SVM.")
+    float | None, typer.Option("--B", help="Bound on the outputs; the method chooses one by default.")
 ]
 D = Annotated[float | None, typer.Option("--D", help="Share of the output variance, 0 to 1.")]
 Kernel = Annotated[str | None, typer.Option(help="linear, rbf, poly or sigmoid.")]

@@ -49,9 +49,10 @@ class Method:
     programs : tuple of str
         The program, such as ``"rmm.qp"``, and its dual: both solvers' answers are answers to both.
     home : str
-        Module and class of the estimator. It takes `solver`, `time_limit` and the settings, and besides
-        what scikit-learn asks for it has ``certificate(tol)``, ``solution_`` and ``duals_``, and for the
-        report ``history_``.
+        Module and class of the estimator. It takes the settings, `time_limit`, and `solver`: ``"exact"``,
+        ``"auto"`` or the others named here. Besides what scikit-learn asks for it has ``certificate(tol)``,
+        ``solution_`` and ``duals_``, and for the report ``history_``; a subclass of
+        :class:`polyopt.estimators.base.PairwiseClassifier` has these.
     fast : str
         Its fast or stochastic solver; the other is ``"exact"``.
     unit : str

@@ -61,15 +61,13 @@ class _Methods(Mapping[str, Method]):
         """All of them, those of installed packages included."""
         # Set before it is filled: a package may ask for methods while it is imported.
         self.__dict__["complete"] = self.found
-        from importlib.metadata import entry_points
-
-        for point in entry_points(group=GROUP):
+        for point in _entry_points():
             self.read(point)
         return self.found
 
     def read(self, point: EntryPoint) -> None:
         """Take what one entry point names; whatever is wrong with it is told and left out."""
-        package = point.dist.name if point.dist is not None else point.module
+        package = (point.dist.name if point.dist is not None else None) or point.module
         told = f"the package {package!r} registers {point.name!r} as a method of polyopt"
         try:
             value = point.load()
@@ -110,6 +108,22 @@ class _Methods(Mapping[str, Method]):
 
     def __len__(self) -> int:
         return len(self.complete)
+
+
+def _entry_points() -> list[EntryPoint]:
+    """The entry points of this group. One file that cannot be read spoils all of the standard library's."""
+    from importlib.metadata import distributions, entry_points
+
+    try:
+        return list(entry_points(group=GROUP))
+    except Exception:  # of whichever kind: they are others' files
+        found: list[EntryPoint] = []
+        for package in distributions():
+            try:
+                found += package.entry_points.select(group=GROUP)
+            except Exception as error:
+                _warn(f"the entry points of the package {package.name!r} cannot be read: {_words(error)}")
+        return found
 
 
 METHODS = _Methods(BUILT_IN)
@@ -247,7 +261,9 @@ def answering_for(method: Method) -> Iterator[None]:
 
 
 def _words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    """The error in a line: a ValueError is a sentence, of others the kind says more."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
 
 
 def _warn(sentence: str) -> None:

@@ -28,6 +28,7 @@ ENTRIES = (
         unit="pivots",
         leftovers=("v", "r"),
         slopes="polyopt.sensitivity.of_one_norm",
+        exports={"certify_one_norm": "polyopt.certificates"},
     ),
     *_sparse(
         "ce-svm",

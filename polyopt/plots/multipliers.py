@@ -62,7 +62,7 @@ def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> F
     ----------
     duals : DataFrame
         ``estimator.duals_`` of a binary problem, or of one pair of classes: ``letter``, ``multiplier``,
-        ``state`` and, for the lower picture, ``output``.
+        ``sample``; for caps on coefficients ``state``; and for the lower picture ``output``.
     B : float
         The bound on the outputs, to be marked; infinite for none.
     title : str
@@ -77,6 +77,8 @@ def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> F
         raise ValueError("these duals_ have no multipliers (nan): fit with solver='exact'")
     if "pair" in duals and duals["pair"].nunique() > 1:
         raise ValueError("a picture is of one pair of classes: give duals_[duals_['pair'] == ...]")
+    if "state" not in duals:
+        duals = duals.assign(state="")
     small = _SMALL * float(duals["multiplier"].abs().max())
     families = [family for family in _families(duals) if (family.rows["multiplier"].abs() > small).any()]
     with_outputs = "output" in duals and any(family.at_outputs for family in families)
