@@ -9,65 +9,61 @@ from polyopt.methods.method import Method
 __all__ = ["ENTRIES"]
 
 
-def _hinge(name: str, title: str, **rest: Any) -> tuple[Method, Method]:
-    """The linear machine, and that with a Gaussian kernel, whose duals have other names."""
-    own = {key: rest.pop(key) for key in ("programs", "kernel_programs")}
-    shared: dict[str, Any] = {"leftovers": ("beta",), "slopes": "polyopt.sensitivity.of_hinge", **rest}
+def _hinge(
+    name: str,
+    title: str,
+    home: str,
+    programs: tuple[str, str],
+    kernel_programs: tuple[str, str],
+    crosschecks: tuple[str, ...],
+    **rest: Any,
+) -> tuple[Method, Method]:
+    """The linear machine, and that with a Gaussian kernel: `home` is the module on all floors, and the class.
+
+    Programs and cross-checks are without their modules.
+    """
+    family = home.partition(".")[0]
+    shared: dict[str, Any] = {
+        "families": {family: f"formulations.{family}"},
+        "home": f"polyopt.estimators.{home}",
+        "leftovers": ("beta",),
+        "slopes": "polyopt.sensitivity.of_hinge",
+        "crosschecks": tuple(f"polyopt.crosschecks.{checks}" for checks in crosschecks),
+        **rest,
+    }
+    shared["exports"] = {f"certify_{family}": "polyopt.certificates", **rest.get("exports", {})}
+
+    def machine(own_name: str, words: str, kernel: str, own: tuple[str, str], fast: str, unit: str) -> Method:
+        pair = (f"{family}.{own[0]}", f"{family}.{own[1]}")
+        settings = {"C": 1.0, "kernel": kernel}
+        return Method(
+            own_name, f"{title}, {words}", programs=pair, fast=fast, unit=unit, settings=settings, **shared
+        )
+
     return (
-        Method(
-            name, f"{title}, linear", programs=own["programs"], fast="interior-point", unit="iterations",
-            settings={"C": 1.0, "kernel": "linear"}, **shared,
-        ),
-        Method(
-            f"{name}-rbf", f"{title}, RBF kernel", programs=own["kernel_programs"], fast="decomposition",
-            unit="working sets", settings={"C": 1.0, "kernel": "rbf"}, **shared,
-        ),
-    )  # fmt: skip
+        machine(name, "linear", "linear", programs, "interior-point", "iterations"),
+        machine(f"{name}-rbf", "RBF kernel", "rbf", kernel_programs, "decomposition", "working sets"),
+    )
 
 
 ENTRIES = (
     *_hinge(
-        "svm",
-        "Support vector machine",
-        families={"svm": "formulations.svm"},
-        programs=("svm.primal", "svm.dual"),
-        kernel_programs=("svm.primal (kernel)", "svm.kernel_dual"),
-        home="polyopt.estimators.svm.SVM",
-        crosschecks=("polyopt.crosschecks.svm",),
-        exports={"certify_svm": "polyopt.certificates"},
+        "svm", "Support vector machine", "svm.SVM",
+        ("primal", "dual"), ("primal (kernel)", "kernel_dual"), ("svm",),
     ),
     *_hinge(
-        "sigma-svm",
-        "Sigma-SVM",
-        families={"sigma_svm": "formulations.sigma_svm"},
-        programs=("sigma_svm.primal", "sigma_svm.dual"),
-        kernel_programs=("sigma_svm.primal (kernel)", "sigma_svm.kernel_dual"),
-        home="polyopt.estimators.sigma_svm.SigmaSVM",
-        crosschecks=("polyopt.crosschecks.sigma_svm",),
+        "sigma-svm", "Sigma-SVM", "sigma_svm.SigmaSVM",
+        ("primal", "dual"), ("primal (kernel)", "kernel_dual"), ("sigma_svm",),
         keeps=("formulations.centred_kernel.CentredKernel",),
-        exports={"certify_sigma_svm": "polyopt.certificates"},
     ),
     *_hinge(
-        "rmm",
-        "Relative Margin Machine",
+        "rmm", "Relative Margin Machine", "rmm.RelativeMarginMachine",
+        ("qp", "qp_dual"), ("qp (kernel)", "kernel_dual"), ("rmm", "rmm_bound", "bounds", "klda"),
         families={"rmm": "formulations.rmm", "rmm_bounds": "formulations.rmm_bounds"},
-        programs=("rmm.qp", "rmm.qp_dual"),
-        kernel_programs=("rmm.qp (kernel)", "rmm.kernel_dual"),
-        home="polyopt.estimators.rmm.RelativeMarginMachine",
         tuned="B",
         rule="B = 1 + (θ − 1)/2, θ the SVM's largest training output",
         tuning="polyopt.methods.tuning.relative_bound",
-        crosschecks=(
-            "polyopt.crosschecks.rmm",
-            "polyopt.crosschecks.rmm_bound",
-            "polyopt.crosschecks.bounds",
-            "polyopt.crosschecks.klda",
-        ),
-        exports={
-            "certify_rmm": "polyopt.certificates",
-            "PathPoint": "polyopt.outer.path",
-            "rmm_path": "polyopt.outer.path",
-        },
+        exports={"PathPoint": "polyopt.outer.path", "rmm_path": "polyopt.outer.path"},
     ),
-)
+)  # fmt: skip
 """Each method, linear and with a kernel."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from polyopt.methods.method import Method
@@ -9,20 +10,36 @@ from polyopt.methods.method import Method
 __all__ = ["ENTRIES"]
 
 
-def _polyhedral(name: str, title: str, family: str, crosschecks: tuple[str, ...] = (), **rest: Any) -> Method:
-    """A machine that has its positives inside, and programs in a family of its own."""
+def _polyhedral(
+    name: str,
+    title: str,
+    home: str,
+    programs: tuple[str, str],
+    fast: tuple[str, str],
+    settings: Mapping[str, Any],
+    crosschecks: tuple[str, ...] = (),
+) -> Method:
+    """A machine that has its positives inside: `home` is the module on every floor, and the class.
+
+    `programs` and `crosschecks` are without their module; `fast` is the fast solver, and its unit.
+    """
+    family = home.partition(".")[0]
     return Method(
         name,
         title,
         families={family: f"formulations.{family}"},
+        programs=(f"{family}.{programs[0]}", f"{family}.{programs[1]}"),
+        home=f"polyopt.estimators.{home}",
+        fast=fast[0],
+        unit=fast[1],
         counts="faces",
+        settings={"n_faces": 3, **settings},
         tuned="inside_label",
         rule="the class inside of the polytope is the one whose samples spread less widely",
         tuning="polyopt.methods.tuning.narrower_class",
         slopes=f"polyopt.sensitivity.of_{family}",
-        crosschecks=("polyopt.crosschecks.polyhedral", *crosschecks),
+        crosschecks=tuple(f"polyopt.crosschecks.{checks}" for checks in ("polyhedral", *crosschecks)),
         exports={"FaceSearch": "polyopt.estimators.face_search", f"certify_{family}": "polyopt.certificates"},
-        **rest,
     )
 
 
@@ -50,45 +67,17 @@ ENTRIES = (
         },
     ),
     _polyhedral(
-        "polyceptron",
-        "Polyceptron",
-        "polyceptron",
-        programs=("polyceptron.fixed_assignment", "polyceptron.fixed_assignment_dual"),
-        home="polyopt.estimators.polyceptron.Polyceptron",
-        fast="batch",
-        unit="iterations",
-        settings={"n_faces": 3},
+        "polyceptron", "Polyceptron", "polyceptron.Polyceptron",
+        ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {},
     ),
     _polyhedral(
-        "spla1",
-        "SPLA1",
-        "spla1",
-        programs=("spla1.cell", "spla1.cell_dual"),
-        home="polyopt.estimators.spla1.SPLA1",
-        fast="newton",
-        unit="alternations",
-        settings={"n_faces": 3, "ridge": 0.1, "positives": "all", "n_init": 2},
+        "spla1", "SPLA1", "spla1.SPLA1", ("cell", "cell_dual"),
+        ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2},
     ),
+    _polyhedral("pc-slp", "PC-SLP", "pc_slp.PCSLP", ("step", "step_dual"), ("highs", "programs"), {}),
     _polyhedral(
-        "pc-slp",
-        "PC-SLP",
-        "pc_slp",
-        programs=("pc_slp.step", "pc_slp.step_dual"),
-        home="polyopt.estimators.pc_slp.PCSLP",
-        fast="highs",
-        unit="programs",
-        settings={"n_faces": 3},
+        "plume", "PLUME", "plume.PLUME", ("m_step", "m_step_dual"),
+        ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, ("plume",),
     ),
-    _polyhedral(
-        "plume",
-        "PLUME",
-        "plume",
-        programs=("plume.m_step", "plume.m_step_dual"),
-        home="polyopt.estimators.plume.PLUME",
-        fast="newton",
-        unit="EM steps",
-        settings={"n_faces": 3, "gamma": 1.0, "ridge": 0.1, "n_init": 2},
-        crosschecks=("polyopt.crosschecks.plume",),
-    ),
-)
+)  # fmt: skip
 """Each method."""

@@ -21,9 +21,9 @@ ENTRIES = (
     *_sparse(
         "one-norm-svm",
         "One-norm SVM",
+        home="polyopt.estimators.one_norm.OneNormSVM",
         families={"svm": "formulations.svm"},
         programs=("svm.one_norm", "svm.one_norm_dual"),
-        home="polyopt.estimators.one_norm.OneNormSVM",
         fast="highs",
         unit="pivots",
         leftovers=("v", "r"),
