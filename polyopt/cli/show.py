@@ -36,19 +36,19 @@ def show(
 
     from polyopt.compare.programs import entries, find_programs, programs_of
     from polyopt.methods import METHODS
-    from polyopt.methods.registry import families, family_module
+    from polyopt.methods.registry import family_module, is_family
 
     if name is None:
         for one, own in groupby(entries(), key=lambda entry: entry.family):
             typer.echo(f"{one.replace('_', '-')}: {', '.join(entry.name for entry in own)}")
         return
     wanted = name.strip().replace("-", "_")
-    if wanted in families() and format is Format.TEXT:
+    if is_family(wanted) and format is Format.TEXT:
         text = (inspect.getdoc(family_module(wanted)) or "").partition("\nExample\n")[0].rstrip()
         typer.echo(f"{text}\n\nPrograms (polyopt show NAME)\n{'-' * 28}\n{', '.join(programs_of(wanted))}")
         return
     method = METHODS.get(name)
-    if method is None or wanted in families():
+    if method is None or is_family(wanted):
         programs = find_programs(name)
     else:
         programs = [program for part in method.programs for program in find_programs(part)]

@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from formulations.catalogue import Entry, entries_of
-from polyopt.methods.registry import answering_for, families, family_module, owner_of
+from polyopt.methods.registry import answering_for, families, family_module, is_family, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,8 +65,8 @@ def find_programs(name: str) -> list[Program]:
     """
     wanted = name.strip().replace("-", "_")
     family_name = wanted.partition(".")[0]
-    known = families()
-    if family_name not in known:
+    if not is_family(family_name):
+        known = families()
         close = difflib.get_close_matches(family_name, known, n=1, cutoff=0.5)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(f"no program or family is called {name!r}.{hint} Families: {', '.join(known)}")

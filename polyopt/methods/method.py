@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Method", "named"]
 
@@ -127,9 +127,10 @@ class Method:
     @property
     def estimator_class(self) -> type:
         """The estimator's class, imported when asked for."""
-        return named(self.home)
+        found: type = named(self.home)
+        return found
 
-    def settings_for(self, X: Any, y: NDArray[Any], **given: Any) -> dict[str, Any]:
+    def settings_for(self, X: ArrayLike, y: NDArray[Any], **given: Any) -> dict[str, Any]:
         """Settings for these training data.
 
         Parameters
@@ -168,7 +169,7 @@ class Method:
             estimator.set_params(random_state=seed)
         return estimator
 
-    def complexity(self, estimator: Any) -> int | None:
+    def complexity(self, estimator: object) -> int | None:
         """Support vectors, or faces in use, of a fitted estimator; summed over several pairs of classes.
 
         None where the estimator does not keep them.

@@ -27,6 +27,7 @@ __all__ = [
     "families",
     "family_module",
     "find_method",
+    "is_family",
     "method_of",
     "owner_of",
     "package_of",
@@ -181,9 +182,10 @@ def method_of(estimator: object) -> Method | None:
     estimator : estimator
         Any object.
     """
-    for kind in type(estimator).__mro__:
-        place = f"{kind.__module__}.{kind.__qualname__}"
-        if found := next((method for method in METHODS.values() if method.home == place), None):
+    places = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(estimator).__mro__]
+    for known in (BUILT_IN, METHODS):  # other packages are looked at where it is none of these
+        by_home = {method.home: method for method in reversed(list(known.values()))}
+        if found := next((by_home[place] for place in places if place in by_home), None):
             return found
     return None
 
@@ -197,6 +199,17 @@ def package_of(method: Method) -> str:
         A registered method.
     """
     return METHODS.packages[method.name]
+
+
+def is_family(name: str) -> bool:
+    """Whether a method has a family of programs of this name.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    """
+    return name in METHODS.families or name in families()
 
 
 def families() -> tuple[str, ...]:
@@ -218,10 +231,9 @@ def owner_of(family: str) -> Method:
     ValueError
         There is no such family; the message lists those there are.
     """
-    known = families()
-    if family not in known:
-        raise ValueError(f"no family is called {family!r}; there are {', '.join(known)}")
-    return next(method for method in METHODS.values() if family in method.families)
+    if not is_family(family):
+        raise ValueError(f"no family is called {family!r}; there are {', '.join(families())}")
+    return next(method for method in METHODS.found.values() if family in method.families)
 
 
 def family_module(name: str) -> ModuleType:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
-from formulations.solution import Status
+from formulations.solution import Solution, Status
 
-__all__ = ["status_of"]
+__all__ = ["Fitted", "status_of"]
 
 
-def status_of(estimator: Any) -> Status:
+class Fitted(Protocol):
+    """A fitted estimator: with the solver's answer, or one for each pair of classes."""
+
+    solution_: Solution | list[Solution]
+
+
+def status_of(estimator: Fitted) -> Status:
     """How the solver of a fitted estimator ended; of several pairs of classes, the first that fell short.
 
     Parameters

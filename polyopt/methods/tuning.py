@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["narrower_class", "relative_bound", "wider_class"]
 
 
-def relative_bound(X: Any, y: NDArray[Any], settings: Mapping[str, Any]) -> float:
+def relative_bound(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: Mapping[str, Any]) -> float:
     """The bound B half-way between 1 and the SVM's largest output θ: ``B = 1 + (θ − 1)/2``.
 
     θ is taken over the training samples of the SVM with the same C and kernel. At θ the machine
@@ -32,7 +32,7 @@ def relative_bound(X: Any, y: NDArray[Any], settings: Mapping[str, Any]) -> floa
     return max(1.0, 1.0 + 0.5 * (theta - 1.0))
 
 
-def wider_class(X: Any, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
+def wider_class(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
     """The class of two whose samples spread more widely, which is better kept outside of a polytope.
 
     None for more than two classes: of each pair, the estimator then takes the later one. None as well for a
@@ -44,7 +44,7 @@ def wider_class(X: Any, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
     return max(classes, key=lambda label: _total_variance(X[y == label]))
 
 
-def narrower_class(X: Any, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
+def narrower_class(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
     """The class of two whose samples spread less widely, which is better kept inside of a polytope.
 
     None for more than two classes, as in :func:`wider_class`.
@@ -53,7 +53,7 @@ def narrower_class(X: Any, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
     return None if wider is None else next(label for label in np.unique(y) if label != wider)
 
 
-def _total_variance(X: Any) -> float:
+def _total_variance(X: NDArray[Any] | sp.csr_matrix) -> float:
     """Sum of the variances of the columns, without a dense copy of a sparse X."""
     squares = X.multiply(X) if sp.issparse(X) else X * X
     return float(np.sum(np.asarray(squares.mean(axis=0)) - np.asarray(X.mean(axis=0)) ** 2))
