@@ -55,5 +55,5 @@ def narrower_class(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: M
 
 def _total_variance(X: NDArray[Any] | sp.csr_matrix) -> float:
     """Sum of the variances of the columns, without a dense copy of a sparse X."""
-    squares = X.multiply(X) if sp.issparse(X) else X * X
+    squares = sp.csr_array(X).power(2) if sp.issparse(X) else X * X
     return float(np.sum(np.asarray(squares.mean(axis=0)) - np.asarray(X.mean(axis=0)) ** 2))
