@@ -197,26 +197,37 @@ def checked(method: Method) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"a method's name must be small letters, digits and hyphens, not {name!r}")
 
-    def refuse(what: str, value: object, allowed: str) -> None:
-        raise ValueError(f"method {name!r}: {what} must be {allowed}, not {value!r}")
-
     for what in ("title", "fast", "unit"):
         value = getattr(method, what)
         if not isinstance(value, str) or not value:
-            refuse(what, value, "a word or more")
+            _refuse(method, what, value, "a word or more")
     if method.counts not in ("support vectors", "faces"):
-        refuse("counts", method.counts, "'support vectors' or 'faces'")
-    pair = method.programs
-    if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(one, str) for one in pair):
-        refuse("programs", pair, "the names of a program and of its dual")
-    for one in filter(None, (*pair, method.duals_of)):
-        if one.partition(".")[0] not in method.families:
-            refuse("programs", one, f"of its families ({', '.join(method.families) or 'there are none'})")
+        _refuse(method, "counts", method.counts, "'support vectors' or 'faces'")
+    _check_programs(method)
     for what, place in (("home", method.home), ("tuning", method.tuning), ("slopes", method.slopes)):
         if (place or what == "home") and not (isinstance(place, str) and _DOTTED.fullmatch(place)):
-            refuse(what, place, "a module and a name in it, with a dot between")
+            _refuse(method, what, place, "a module and a name in it, with a dot between")
     for module in (*method.families.values(), *method.crosschecks, *method.exports.values()):
         if not isinstance(module, str) or not _MODULE.fullmatch(module):
-            refuse("families, crosschecks and exports", module, "the names of modules")
-    if bool(method.tuned) != bool(method.tuning) or bool(method.tuned) != bool(method.rule):
-        refuse("tuned, rule and tuning", (method.tuned, method.rule, method.tuning), "given together")
+            _refuse(method, "families, crosschecks and exports", module, "the names of modules")
+    if len({bool(method.tuned), bool(method.rule), bool(method.tuning)}) > 1:
+        tuned = (method.tuned, method.rule, method.tuning)
+        _refuse(method, "tuned, rule and tuning", tuned, "given together")
+
+
+def _check_programs(method: Method) -> None:
+    """Each program must be of a family of the method, whose name a program's may begin with."""
+    for family in method.families:
+        if not family.isidentifier():
+            _refuse(method, "families", family, "named by letters, digits and underscores")
+    pair = method.programs
+    if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(one, str) for one in pair):
+        _refuse(method, "programs", pair, "the names of a program and of its dual")
+    for one in filter(None, (*pair, method.duals_of)):
+        if one.partition(".")[0] not in method.families:
+            known = ", ".join(method.families) or "there are none"
+            _refuse(method, "programs", one, f"of its families ({known})")
+
+
+def _refuse(method: Method, what: str, value: object, allowed: str) -> None:
+    raise ValueError(f"method {method.name!r}: {what} must be {allowed}, not {value!r}")

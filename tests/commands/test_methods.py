@@ -204,6 +204,7 @@ def test_the_list_for_type_checkers_is_of_public_names():
         ({"programs": ("rmm.qp", "cpm.face")}, r"programs must be of its families \(rmm, rmm_bounds\)"),
         ({"duals_of": "svm.dual"}, r"programs must be of its families"),
         ({"families": {}}, r"of its families \(there are none\)"),
+        ({"families": {"r-mm": "rmm"}}, "families must be named by letters, digits and underscores"),
         ({"home": "SVM"}, "home must be a module and a name in it, with a dot between, not 'SVM'"),
         ({"slopes": "of rmm"}, "slopes must be a module and a name in it"),
         ({"crosschecks": ("a b",)}, "must be the names of modules, not 'a b'"),

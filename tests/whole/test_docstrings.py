@@ -100,6 +100,8 @@ def public_callables():
         "polyopt.outer.cpm.worst",
         "polyopt.outer.path",
         "polyopt.kernels",
+        "polyopt.methods.method",
+        "polyopt.methods.registry",
         "polyopt.polytope",
         "polyopt.plots",
         "polyopt.solvers.osqp_dual",
