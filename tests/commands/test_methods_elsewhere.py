@@ -18,6 +18,7 @@ from helpers.commands import run, small_table, worked
 import polyopt
 from polyopt.compare import compare
 from polyopt.crosschecks import all_checks
+from polyopt.crosschecks import run as evaluate
 from polyopt.datasets import Dataset
 from polyopt.methods import METHODS, find_method
 from polyopt.methods.registry import BUILT_IN, families
@@ -128,6 +129,49 @@ def test_the_example_of_the_guide_works_through_every_command(site, table, tmp_p
     assert (refused.exit_code, "Traceback" in refused.output) == (2, False)
     assert "method 'lsvm' of the package 'lagrangian': C must be finite and positive" in refused.output
     assert run("fit", table, "--method", "lsvm", "--set", "D=1").exit_code == 2
+
+
+MORE = """
+from dataclasses import replace
+from formulations.sensitivity import Sensitivity
+from polyopt.crosschecks.registry import Registry
+
+def slopes(machine, tol):
+    xi = np.maximum(0, 1 - machine._Z @ machine.solution_["w"])
+    value = machine.certificate(tol).primal_value
+    return [Sensitivity("C", machine.C, machine._costs @ xi**2 / machine.C / 2, value, "½ Σ wᵢ ξᵢ²")]
+
+_REGISTRY = Registry("lsvm")
+CHECKS = _REGISTRY.checks
+
+@_REGISTRY.add("L01", 1e-6)
+def price(seed):
+    \"\"\"The price of a margin is C times its slack.
+
+    Source: Mangasarian & Musicant (2001).
+    \"\"\"
+    (pair,) = pairs(seed)
+    found = pair.primal.solve()
+    return found["margin"], found["xi"]
+
+METHOD = replace(METHOD, slopes=f"{__name__}.slopes", crosschecks=(__name__,))
+"""
+
+
+def test_slopes_and_cross_checks_of_another_package_are_used(site, table):
+    install(site, "lagrangian", "lsvm = lagrangian:METHOD", lagrangian=EXAMPLE + MORE)
+    (check,) = [check for check in all_checks() if check.name == "L01"]
+    assert evaluate(check).verdict == "ok"
+    assert check.identity == "The price of a margin is C times its slack"
+    data = str_data(table)
+    method, y = find_method("lsvm"), data.y
+
+    def value(C):
+        return method.make("exact", {"C": C}).fit(data.X, y).certificate().primal_value
+
+    (found,) = sensitivities(method.make("ascent", {"C": 0.7}).fit(data.X, y)).itertuples()
+    assert found.derivative == pytest.approx((value(0.7 + 1e-3) - value(0.7 - 1e-3)) / 2e-3, rel=1e-4)
+    assert "½ Σ wᵢ ξᵢ²" in worked("duals", "--method", "lsvm", "--data", table)
 
 
 def str_data(table):
