@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from polyopt.methods.method import Method
@@ -16,11 +18,12 @@ def _hinge(
     programs: tuple[str, str],
     kernel_programs: tuple[str, str],
     crosschecks: tuple[str, ...],
+    prices: Mapping[str, float] = MappingProxyType({"C": 1.0}),
     **rest: Any,
 ) -> tuple[Method, Method]:
     """The linear machine, and that with a Gaussian kernel: `home` is the module on all floors, and the class.
 
-    Programs and cross-checks are without their modules.
+    Programs and cross-checks are without their modules; `prices` are the settings but the kernel.
     """
     family = home.partition(".")[0]
     shared: dict[str, Any] = {
@@ -35,7 +38,7 @@ def _hinge(
 
     def machine(own_name: str, words: str, kernel: str, own: tuple[str, str], fast: str, unit: str) -> Method:
         pair = (f"{family}.{own[0]}", f"{family}.{own[1]}")
-        settings = {"C": 1.0, "kernel": kernel}
+        settings = {**prices, "kernel": kernel}
         return Method(
             own_name, f"{title}, {words}", programs=pair, fast=fast, unit=unit, settings=settings, **shared
         )
@@ -45,6 +48,12 @@ def _hinge(
         machine(f"{name}-rbf", "RBF kernel", "rbf", kernel_programs, "decomposition", "working sets"),
     )
 
+
+_BOUND: dict[str, Any] = {
+    "tuned": "B",
+    "rule": "B = 1 + (θ − 1)/2, θ the SVM's largest training output",
+    "tuning": "polyopt.methods.tuning.relative_bound",
+}
 
 ENTRIES = (
     *_hinge(
@@ -60,10 +69,12 @@ ENTRIES = (
         "rmm", "Relative Margin Machine", "rmm.RelativeMarginMachine",
         ("qp", "qp_dual"), ("qp (kernel)", "kernel_dual"), ("rmm", "rmm_bound", "bounds", "klda"),
         families={"rmm": "formulations.rmm", "rmm_bounds": "formulations.rmm_bounds"},
-        tuned="B",
-        rule="B = 1 + (θ − 1)/2, θ the SVM's largest training output",
-        tuning="polyopt.methods.tuning.relative_bound",
-        exports={"PathPoint": "polyopt.outer.path", "rmm_path": "polyopt.outer.path"},
+        exports={"PathPoint": "polyopt.outer.path", "rmm_path": "polyopt.outer.path"}, **_BOUND,
+    ),
+    *_hinge(
+        "soft-rmm", "Relative Margin Machine with slack on its bounds", "soft_rmm.SoftRelativeMarginMachine",
+        ("qp", "qp_dual"), ("qp (kernel)", "kernel_dual"), ("soft_rmm",), {"C": 1.0, "D": 1.0},
+        leftovers=("beta", "rho", "rho_star"), **_BOUND,
     ),
 )  # fmt: skip
 """Each method, linear and with a kernel."""

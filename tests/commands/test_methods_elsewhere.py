@@ -16,7 +16,9 @@ import pytest
 from helpers.commands import run, small_table, worked
 
 import polyopt
+from formulations.printed import misprints
 from polyopt.compare import compare
+from polyopt.compare.programs import entries
 from polyopt.crosschecks import all_checks
 from polyopt.crosschecks import run as evaluate
 from polyopt.datasets import Dataset
@@ -93,9 +95,10 @@ def test_the_example_of_the_guide_works_through_every_command(site, table, tmp_p
     assert list(METHODS) == [*BUILT_IN, "lsvm"]
     assert "lsvm: lsvm.primal, lsvm.dual" in worked("show")
     assert worked("show", "lsvm").startswith("The Lagrangian support vector machine")
-    assert "maximise    Σᵢ αᵢ − ½‖Z'α‖²" in worked("show", "lsvm.dual")
+    assert "maximise    Σᵢ αᵢ − ½‖Σᵢ αᵢ zᵢ‖²" in worked("show", "lsvm.dual")
     assert "lsvm.primal" in worked("catalogue", "lsvm")
 
+    assert [misprints(entry.program) for entry in entries(("lsvm",))] == [[], []]
     checks = verify(0, ("lsvm",))
     assert falls_short(checks) == []
     assert {check.program for check in checks} == {"lsvm.primal", "lsvm.dual"}
@@ -118,7 +121,7 @@ def test_the_example_of_the_guide_works_through_every_command(site, table, tmp_p
 
     text = worked("duals", "--method", "lsvm", "--data", table, "--set", "C=0.5", "--top", 2)
     assert "Lagrangian SVM on table.csv (C=0.5)" in text
-    assert "its price: Cᵢ ξᵢ" in text
+    assert "the price of sample i's margin, Cᵢ ξᵢ" in text
     assert "optimal within the tolerance" in text
     model = tmp_path / "m.skops"
     assert "optimal within the tolerance" in worked(
