@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -16,38 +17,55 @@ ROOTS = {"formulations": Path(formulations.__path__[0]), "polyopt": Path(polyopt
 
 # Lowest first. A file may import floors under its own, and its own.
 FLOORS = [
-    ("formulations",),
+    ("every mathematical program", ("formulations",)),
     (
-        "polyopt.bounded",
-        "polyopt.datasets",
-        "polyopt.kernels",
-        "polyopt.operands",
-        "polyopt.lanes",
-        "polyopt.parts",
-        "polyopt.polytope",
-        "polyopt.rows",
-        "polyopt.scoring",
-        "polyopt.sparse_products",
-        "polyopt.threads",
+        "samples, kernels, polytopes as sets, data",
+        (
+            "polyopt.bounded",
+            "polyopt.datasets",
+            "polyopt.kernels",
+            "polyopt.operands",
+            "polyopt.lanes",
+            "polyopt.parts",
+            "polyopt.polytope",
+            "polyopt.rows",
+            "polyopt.scoring",
+            "polyopt.sparse_products",
+            "polyopt.threads",
+        ),
     ),
-    ("polyopt.certificates",),
-    ("polyopt.solvers",),
-    ("polyopt.outer",),
-    ("polyopt.baselines", "polyopt.estimators"),
+    ("optimality, from data and vectors alone", ("polyopt.certificates",)),
+    ("arrays in, Solution out", ("polyopt.solvers",)),
+    ("the loops around them", ("polyopt.outer",)),
+    ("scikit-learn classes; the papers' comparators", ("polyopt.baselines", "polyopt.estimators")),
     (
-        "polyopt.compare",
-        "polyopt.crosschecks",
-        "polyopt.methods",
-        "polyopt.plots",
-        "polyopt.sensitivity",
-        "polyopt.verify",
+        "the methods by name; exact against fast, identities, pictures, slopes",
+        (
+            "polyopt.compare",
+            "polyopt.crosschecks",
+            "polyopt.methods",
+            "polyopt.plots",
+            "polyopt.sensitivity",
+            "polyopt.verify",
+        ),
     ),
-    ("polyopt.cli", "polyopt.report", "polyopt.__main__"),
+    ("what a person calls and sees", ("polyopt.cli", "polyopt.report", "polyopt.__main__")),
 ]
+GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
+# The rooms of a method have its name on every floor; a file's name may say more after it.
+METHODS = (
+    "svm", "sigma_svm", "rmm", "soft_rmm", "one_norm", "l0", "cpm", "polyceptron", "spla1", "pc_slp", "plume"
+)  # fmt: skip
+# Machines of families of rows are certified alike, and so are the linear programs of the polyhedral family.
+SHARED = {
+    ("svm", "polyopt.certificates"), ("sigma_svm", "polyopt.certificates"), ("rmm", "polyopt.certificates"),
+    ("polyceptron", "polyopt.certificates"), ("pc_slp", "polyopt.certificates"),
+}  # fmt: skip
+STORIES = ("formulations", "polyopt.certificates", "polyopt.solvers", "polyopt.outer", "polyopt.estimators")
 
 
 def floor_of(module: str) -> int | None:
-    for height, names in enumerate(FLOORS):
+    for height, (_, names) in enumerate(FLOORS):
         if any(module == name or module.startswith(name + ".") for name in names):
             return height
     return None
@@ -110,6 +128,54 @@ def test_no_module_leads_back_to_itself():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [["b", "c"], ["b", "c"]]
 
 
+def drawing() -> str:
+    """The floors, the highest first, and under each other the rooms of every method."""
+    lines = []
+    for height, (what, names) in reversed(list(enumerate(FLOORS))):
+        rooms = [name.removeprefix("polyopt.") for name in names]
+        text = textwrap.wrap(", ".join(rooms), 62, break_long_words=False)
+        lines.append(f"{height}  {what}")
+        lines += [f"       {line}" for line in text]
+    return "\n".join(lines)
+
+
+def rooms_of(method: str, story: str) -> list[str]:
+    """The files or folders of a method on a floor: its name, or a name that begins with it."""
+    root = ROOTS[story.split(".")[0]].joinpath(*story.split(".")[1:])
+    names = sorted(
+        path.stem for path in root.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
+    )
+    longer = [other for other in METHODS if other != method and other.startswith(method)]
+    return [
+        name for name in names
+        if name == method or (name.startswith(f"{method}_") and not name.startswith(tuple(longer)))
+    ]  # fmt: skip
+
+
+def table() -> str:
+    """The rooms of every method by floors, in Markdown."""
+    heads = [story.removeprefix("polyopt.") for story in STORIES]
+    lines = ["| Method | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    for method in METHODS:
+        cells = [", ".join(f"`{room}`" for room in rooms_of(method, story)) for story in STORIES]
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def test_the_guide_draws_the_floors_and_the_rooms():
+    """``python tests/whole/test_import_graph.py`` prints both, to be put there."""
+    text = GUIDE.read_text(encoding="utf-8")
+    assert drawing() in text
+    assert table() in text
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_has_its_name_on_every_floor(method):
+    for story in ("formulations", "polyopt.certificates", "polyopt.estimators"):
+        if (method, story) not in SHARED:
+            assert rooms_of(method, story), f"{method} has no room of its name in {story}"
+
+
 def test_formulations_never_import_polyopt():
     for module, path in modules():
         if module.startswith("formulations"):
@@ -132,3 +198,7 @@ def test_every_public_name_can_be_had():
     assert set(polyopt.__all__) <= set(dir(polyopt))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = polyopt.nonsense
+
+
+if __name__ == "__main__":
+    print(drawing(), table(), sep="\n\n")
