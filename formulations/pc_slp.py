@@ -86,7 +86,8 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.polyceptron import answers, box_duals, box_rows
+from formulations.box import box_duals, box_rows
+from formulations.polyceptron import answers
 from formulations.polyhedral import class_shares
 from formulations.polytope import lift
 from formulations.program import Duality, Program, Row

@@ -88,7 +88,8 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.polyhedral import belonging, check_radius
+from formulations.box import box_duals, box_rows
+from formulations.polyhedral import belonging
 from formulations.polytope import check_assignment, lift
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
@@ -102,16 +103,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike
 
-__all__ = [
-    "answers",
-    "box_duals",
-    "box_rows",
-    "cell",
-    "cell_dual",
-    "fixed_assignment",
-    "fixed_assignment_dual",
-    "pairs",
-]
+__all__ = ["answers", "cell", "cell_dual", "fixed_assignment", "fixed_assignment_dual", "pairs"]
 
 _PAPER = "Manwani & Sastry (2011), eq. (4), with a margin, a box and every positive in it"
 
@@ -272,69 +264,6 @@ def fixed_assignment_dual(
         parameters=parameters,
         letters=LETTERS,
         data={"x": X, "y": y, "R": radius},
-    )
-
-
-def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
-    """The rows ``upper`` and ``lower`` of the box |W| ≤ R; none where it is infinite.
-
-    Parameters
-    ----------
-    faces : cvxpy.Variable
-        w, or W.
-    radius : float
-        R.
-    letter : str
-        The faces as the formulas print them.
-    """
-    if np.isinf(check_radius(radius)):
-        return ()
-    saved = "saving per unit of a wider box: not zero where the box holds the face"
-    return (
-        Row("upper", faces <= radius, f"{letter}ₗ ≤ R", "s_plus", saved),
-        Row("lower", -faces <= radius, f"−{letter}ₗ ≤ R", "s_minus", saved),
-    )
-
-
-def box_duals(
-    off: cp.Expression, shape: tuple[int, ...], radius: float, text: str, letter: str
-) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:
-    """What the box makes of a dual: its price, how that is printed, its variables, its rows with ``balance``.
-
-    Parameters
-    ----------
-    off : cvxpy.Expression
-        What must balance, of the given shape.
-    shape : tuple of int
-        That of the faces.
-    radius : float
-        R; infinite, the balance is an equation, and there are no variables.
-    text : str
-        `off` as the formulas print it.
-    letter : str
-        The letter of the faces, the multipliers of ``balance``.
-    """
-    meaning = f"the faces ${letter}$, sign included"
-    if np.isinf(check_radius(radius)):
-        row = Row("balance", off == 0, f"{text} = 0", letter, meaning)
-        return 0.0, "", {}, (row,)
-    face = "ₖ" if len(shape) == 2 else ""
-    s_plus, s_minus = cp.Variable(shape, name="s_plus"), cp.Variable(shape, name="s_minus")
-    balance = Row(
-        "balance",
-        off - s_plus + s_minus == 0,
-        f"{text} − s⁺{face} + s⁻{face} = 0",
-        letter,
-        meaning,
-    )
-    upper = Row("upper", s_plus >= 0, f"s⁺{face}ₗ ≥ 0", "R - W", "room left under the box")
-    lower = Row("lower", s_minus >= 0, f"s⁻{face}ₗ ≥ 0", "R + W", "room left above the box's floor")
-    price = radius * (cp.sum(s_plus) + cp.sum(s_minus))
-    return (
-        price,
-        f" − R Σ{face}ₗ (s⁺{face}ₗ + s⁻{face}ₗ)",
-        {"s_plus": s_plus, "s_minus": s_minus},
-        (balance, upper, lower),
     )
 
 

@@ -85,6 +85,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = ["families", "kernel_dual", "pairs", "qp", "qp_dual", "recover"]
 
 _SOURCE = "Shivaswamy & Jebara (2008), section 3.1, not investigated there"
@@ -117,7 +119,7 @@ def families(y: ArrayLike, C: ArrayLike, B: float, D: ArrayLike) -> Families:
     return Families(*margins, *bound_families(margins.n, B, as_costs(D, margins.n, hard=True)))
 
 
-def qp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike = 1.0) -> Program:
+def qp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike = 1.0) -> Program:
     """The machine as a quadratic program.
 
     Parameters
@@ -183,13 +185,15 @@ def _with_caps(dual: Program, D: ArrayLike, name: str, title: str) -> Program:
     )
 
 
-def qp_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike = 1.0) -> Program:
+def qp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike = 1.0) -> Program:
     """Dual of the QP, with the linear kernel K = XX'; arguments as in :func:`qp`."""
     title = "Relative Margin Machine with slack on its bounds, dual"
     return _with_caps(rmm.qp_dual(X, y, C, B), D, "soft_rmm.qp_dual", title)
 
 
-def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike = 1.0) -> Program:
+def kernel_dual(
+    K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike = 1.0
+) -> Program:
     """Dual of the QP for a Gram matrix.
 
     Parameters
@@ -204,7 +208,7 @@ def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: Arr
 
 
 def recover(
-    X: Any, y: ArrayLike, C: ArrayLike, B: float, D: ArrayLike, dual: Mapping[str, NDArray[Any]]
+    X: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, D: ArrayLike, dual: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
     """Primal variables from the dual's, by name."""
     X, y = as_data(X, y)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from formulations.arguments import real_number
 from formulations.families import Families
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from formulations.matrices import Matrix
     from polyopt.certificates.certificate import Certificate
     from polyopt.kernels import Kernel
 
@@ -25,7 +26,7 @@ __all__ = ["certify_families"]
 
 
 def certify_families(
-    X: Any,
+    X: Matrix,
     rows: Families,
     *,
     name: str = "the machine",
@@ -47,24 +48,11 @@ def certify_families(
         The machine's families of rows.
     name : str
         What the certificate calls the machine.
-    w : array_like of shape (m,), optional
-        Normal vector; with `kernel` or `precomputed`, signed expansion coefficients of shape (n,).
-    b : float, optional
-        Intercept. By default the best one for w.
+    w, b, kernel, precomputed, tol, max_iter
+        As in :func:`polyopt.certificates.certify_svm`.
     multipliers : mapping of str to array_like of shape (n,), optional
         By the names of the families, in input order; zeros where a family has none. At least one of `w` and
         `multipliers` is needed; without the latter a dual bound is built.
-    kernel : Kernel, optional
-        The kernel of a kernel machine whose samples are X. No more of the Gram matrix is computed than
-        the columns of the support, by blocks.
-    precomputed : bool
-        Whether X is a Gram matrix.
-    tol : float
-        Relative tolerance.
-    max_iter : int
-        Steps spent on the bound where there are no multipliers. With a kernel of more than about a thousand
-        samples there are fewer, and of more than 63,000 none: the bound is then of the multipliers that w
-        implies.
 
     Raises
     ------

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from formulations.matrices import MatrixLike
     from polyopt.certificates.certificate import Certificate
 
 __all__ = ["certify_soft_rmm"]
 
 
 def certify_soft_rmm(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     C: ArrayLike = 1.0,
     B: float = 2.0,

@@ -1,0 +1,74 @@
+"""The box |W| ≤ R that keeps the faces of a linear program bounded: its rows, and what it makes of a dual."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.polyhedral import check_radius
+from formulations.program import Row
+
+__all__ = ["box_duals", "box_rows"]
+
+
+def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
+    """The rows ``upper`` and ``lower`` of the box |W| ≤ R; none where it is infinite.
+
+    Parameters
+    ----------
+    faces : cvxpy.Variable
+        w, or W.
+    radius : float
+        R.
+    letter : str
+        The faces as the formulas print them.
+    """
+    if np.isinf(check_radius(radius)):
+        return ()
+    saved = "saving per unit of a wider box: not zero where the box holds the face"
+    return (
+        Row("upper", faces <= radius, f"{letter}ₗ ≤ R", "s_plus", saved),
+        Row("lower", -faces <= radius, f"−{letter}ₗ ≤ R", "s_minus", saved),
+    )
+
+
+def box_duals(
+    off: cp.Expression, shape: tuple[int, ...], radius: float, text: str, letter: str
+) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:
+    """What the box makes of a dual: its price, how that is printed, its variables, its rows with ``balance``.
+
+    Parameters
+    ----------
+    off : cvxpy.Expression
+        What must balance, of the given shape.
+    shape : tuple of int
+        That of the faces.
+    radius : float
+        R; infinite, the balance is an equation, and there are no variables.
+    text : str
+        `off` as the formulas print it.
+    letter : str
+        The letter of the faces, the multipliers of ``balance``.
+    """
+    meaning = f"the faces ${letter}$, sign included"
+    if np.isinf(check_radius(radius)):
+        row = Row("balance", off == 0, f"{text} = 0", letter, meaning)
+        return 0.0, "", {}, (row,)
+    face = "ₖ" if len(shape) == 2 else ""
+    s_plus, s_minus = cp.Variable(shape, name="s_plus"), cp.Variable(shape, name="s_minus")
+    balance = Row(
+        "balance",
+        off - s_plus + s_minus == 0,
+        f"{text} − s⁺{face} + s⁻{face} = 0",
+        letter,
+        meaning,
+    )
+    upper = Row("upper", s_plus >= 0, f"s⁺{face}ₗ ≥ 0", "R - W", "room left under the box")
+    lower = Row("lower", s_minus >= 0, f"s⁻{face}ₗ ≥ 0", "R + W", "room left above the box's floor")
+    price = radius * (cp.sum(s_plus) + cp.sum(s_minus))
+    return (
+        price,
+        f" − R Σ{face}ₗ (s⁺{face}ₗ + s⁻{face}ₗ)",
+        {"s_plus": s_plus, "s_minus": s_minus},
+        (balance, upper, lower),
+    )
