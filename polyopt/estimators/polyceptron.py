@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from polyopt.certificates.certificate import Certificate
+    from polyopt.outer.faces_by_programs import Engine
     from polyopt.solvers.polyceptron import Rule
 
     Array = NDArray[np.float64]
@@ -156,15 +157,14 @@ class Polyceptron(PolyhedralClassifier):
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
             return self._learn(X, y, c, seed)
-        from polyopt.outer.descent import descend_from_many_starts
         from polyopt.outer.polyceptron import ExactPolyceptron
+        from polyopt.outer.rounds import Stage, run_from_many_starts
 
-        return descend_from_many_starts(
-            ExactPolyceptron(
-                X, y, c, self.n_faces, self.radius, "highs" if self.solver_ == "exact" else "program"
-            ),
+        engine: Engine = "highs" if self.solver_ == "exact" else "program"
+        problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine)
+        return run_from_many_starts(
+            [Stage(problem, self.max_iter)],
             n_init=self.n_init if self.n_faces > 1 else 1,  # one face has one cell
-            max_iter=self.max_iter,
             time_limit=self.time_limit,
             seed=seed,
             n_jobs=self.n_jobs,

@@ -148,19 +148,16 @@ class SPLA1(Probabilities, PolyhedralClassifier):
         return "newton" if X.shape[1] < _NEWTON else "bfgs"
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
-        from polyopt.outer.descent import descend_from_many_starts
+        from polyopt.outer.rounds import Stage, run_from_many_starts
         from polyopt.outer.spla1 import LogisticCells
 
         problem = LogisticCells(
             X, y, c, self.n_faces,
             ridge=self.ridge, positives=self.positives, engine=_ENGINES[self.solver_], inner=self.inner,
         )  # fmt: skip
-        found = descend_from_many_starts(
-            problem,
+        found = run_from_many_starts(
+            [Stage(problem, self.max_iter, self.tol, self.patience)],
             n_init=self.n_init if self.n_faces > 1 else 1,  # one face has one cell
-            max_iter=self.max_iter,
-            tol=self.tol,
-            patience=self.patience,
             time_limit=self.time_limit,
             seed=seed,
             n_jobs=self.n_jobs,

@@ -6,7 +6,7 @@ how negatives go to faces, what becomes of faces without any, and when the faces
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +17,7 @@ from formulations.polyhedral import belonging, check_radius, scores
 from formulations.polytope import lift
 from formulations.solution import Solution, Status
 from polyopt.certificates.rounding import product
+from polyopt.outer.descent import DescentProblem
 from polyopt.outer.random_faces import random_faces
 from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
@@ -40,7 +41,7 @@ _ROOM = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
 
-class FacesByPrograms(ABC):
+class FacesByPrograms(DescentProblem):
     """Descent by linear programs that bound the objective for a fixed assignment of the negatives.
 
     A step gives each negative the face with the least score, where it pays least, and solves the linear
@@ -104,14 +105,10 @@ class FacesByPrograms(ABC):
         self._models: list[PersistentLP] = []
         self._program: Program | None = None
 
-    def start(self, rng: np.random.Generator) -> Vector:
+    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
         """Random faces around the mean of the positives, inside the box."""
         W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
         return W * np.minimum(1.0, self.radius / np.abs(W).max(axis=1, keepdims=True))
-
-    @abstractmethod
-    def value(self, W: Vector) -> float:
-        """The objective at W, each negative at its best face."""
 
     def record(self, W: Vector) -> dict[str, float]:
         """The number of faces that some negative is at."""

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from formulations.polyhedral import belonging, cells, check_positives, hard_loss
 from formulations.solution import Solution, Status
+from polyopt.outer.descent import DescentProblem
 from polyopt.outer.random_faces import random_faces
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic import METHODS, solve_logistic
@@ -32,8 +33,8 @@ __all__ = ["LogisticCells"]
 _SMALL = 1_000_000  # entries up to which sparse samples are made dense
 
 
-class LogisticCells:
-    """Steps of SPLA1 for :func:`polyopt.outer.descent.descend`.
+class LogisticCells(DescentProblem):
+    """Steps of SPLA1.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class LogisticCells:
         """Without the built program, which each process makes for itself."""
         return {**self.__dict__, "_program": None}
 
-    def start(self, rng: np.random.Generator) -> Vector:
+    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
         """Random faces around the mean of the positives."""
         return random_faces(self.X, self.y, self.c, self.n_faces, rng)
 
