@@ -42,7 +42,7 @@ def _against_sgd(smoke: bool) -> pd.DataFrame:
     for seed in range(1 if smoke else 3):
 
         def sgd(seed: int = seed) -> Solution:
-            return solve_cpm_sgd(X, y, C, K, scale=scale, max_iter=epochs, tol=0.0, seed=seed)
+            return solve_cpm_sgd(X, y, C, K, scale=scale, max_iter=epochs, tol=1e-12, seed=seed)
 
         reached: list[tuple[float, float]] = []  # processor time and objective after every round
 

@@ -88,7 +88,8 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.polyhedral import belonging, check_radius
+from formulations.arguments import positive, whole
+from formulations.polyhedral import belonging
 from formulations.polytope import check_assignment, lift
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
@@ -141,8 +142,7 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
     ValueError
         A negative is assigned to no face, or the shapes differ.
     """
-    if not (isinstance(n_faces, int | np.integer) and n_faces >= 1):
-        raise ValueError(f"n_faces must be an integer of at least 1, not {n_faces!r}")
+    whole("n_faces", n_faces)
     y = np.asarray(y, dtype=float)
     z = check_assignment(-y, n_faces, assignment, "negative")
     return belonging(y, z, n_faces, "all")
@@ -287,7 +287,7 @@ def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
     letter : str
         The faces as the formulas print them.
     """
-    if np.isinf(check_radius(radius)):
+    if np.isinf(positive("radius", radius, infinite=True)):
         return ()
     saved = "saving per unit of a wider box: not zero where the box holds the face"
     return (
@@ -315,7 +315,7 @@ def box_duals(
         The letter of the faces, the multipliers of ``balance``.
     """
     meaning = f"the faces ${letter}$, sign included"
-    if np.isinf(check_radius(radius)):
+    if np.isinf(positive("radius", radius, infinite=True)):
         row = Row("balance", off == 0, f"{text} = 0", letter, meaning)
         return 0.0, "", {}, (row,)
     face = "ₖ" if len(shape) == 2 else ""

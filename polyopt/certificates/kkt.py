@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from formulations.arguments import real_array
+from formulations.arguments import real_array, tolerance
 from formulations.optimality import conditions
 from polyopt.certificates.certificate import Certificate, Claim, relative_gap, residual
-from polyopt.certificates.given import checked_tol
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -54,7 +53,7 @@ def certify_program(
         A variable or a row without values, values of the wrong shape or not finite, or a tolerance out of
         its range.
     """
-    tol = checked_tol(tol)
+    tol = tolerance(tol)
     point = _checked("primal", primal, program.variables)
     found = conditions(program, point, _checked("duals", duals, [row.name for row in program.rows]))
     residuals = [residual(part.kind, part.row, part.violation, part.scale) for part in found.parts]

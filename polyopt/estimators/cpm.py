@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
+from formulations.arguments import at_least, positive
 from formulations.polytope import natural_assignment, perplexity
 from polyopt.certificates.combine import combine
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.estimators.cpm_duals import duals_frame
 from polyopt.estimators.cpm_stream import PolytopeStream, begin_pairs, show_pairs, stream_classes
 from polyopt.estimators.faces import FaceClassifier
+from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.votes import random_votes
 from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm
 
@@ -138,24 +139,17 @@ class ConvexPolytopeMachine(FaceClassifier):
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_faces": [Interval(Integral, 1, None, closed="left")],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        **shared("n_faces", "C", "tol", "max_iter", "time_limit", "class_weight", "random_state", "n_jobs"),
         "margin": [StrOptions({"total", "worst"})],
         "loss": [StrOptions({"sum", "max"})],
-        "perplexity": [Interval(Real, 1, None, closed="left")],
+        "perplexity": [Ruled(lambda value: at_least("perplexity", value, 1.0))],
         "outer_label": "no_validation",  # type: ignore[dict-item]
         "double_sided": ["boolean"],
         "solver": [StrOptions({"auto", *_STARTS})],
-        "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "n_init": [StrOptions({"auto"}), *shared("n_init")["n_init"]],
         "average": ["boolean"],
-        "feature_scale": [Interval(Real, 0, None, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+        "feature_scale": [Ruled(lambda value: positive("feature_scale", value))],
         "ties": [StrOptions({"scores", "random"})],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from formulations.polyhedral import class_shares
 from polyopt.estimators.hinge_duals import hinge_columns
+from polyopt.estimators.parameters import shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class PCSLP(PolyhedralClassifier):
     class_weight: ClassVar[None] = None  # a mean over each class: no weight of a class changes it
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: allowed for name, allowed in SHARED.items() if name != "class_weight"},
-        "radius": [Interval(Real, 0, None, closed="neither")],
+        **shared("radius"),
         "solver": [StrOptions({"auto", "highs", "exact"})],
     }
 

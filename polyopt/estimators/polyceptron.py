@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
+from formulations.arguments import at_least
 from formulations.polyhedral import best_scale, margin_error
 from formulations.solution import Solution, Status
 from polyopt.estimators.base import checked_weights
 from polyopt.estimators.cpm_stream import begin_pairs, show_pairs, stream_classes
 from polyopt.estimators.hinge_duals import hinge_columns
+from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
 
 if TYPE_CHECKING:
@@ -106,12 +107,10 @@ class Polyceptron(PolyhedralClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         "solver": [StrOptions({"auto", "batch", "online", "exact", "program"})],
-        "step": [Interval(Real, 0, None, closed="neither")],
-        "threshold": [Interval(Real, 0, None, closed="left")],
+        **shared("step", "radius", optional=["patience"]),
+        "threshold": [Ruled(lambda value: at_least("threshold", value, 0.0))],
         "rule": [StrOptions({"corrected", "cells", "printed"})],
         "pocket": ["boolean"],
-        "patience": [Interval(Integral, 1, None, closed="left"), None],
-        "radius": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(

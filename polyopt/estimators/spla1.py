@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from formulations.polyhedral import belonging, scores
 from polyopt.certificates.spla1 import certify_spla1
+from polyopt.estimators.parameters import shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
 
 if TYPE_CHECKING:
@@ -101,12 +101,9 @@ class SPLA1(Probabilities, PolyhedralClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
-        "ridge": [Interval(Real, 0, None, closed="neither")],
+        **shared("ridge", "inner", "patience", "tol"),
         "positives": [StrOptions({"cell", "all"})],
         "solver": [StrOptions({"auto", *_ENGINES})],
-        "inner": [Interval(Integral, 1, None, closed="left")],
-        "patience": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.polyhedral import belonging, check_radius, scores
+from formulations.arguments import as_costs, one_of, positive, whole
+from formulations.polyhedral import belonging, scores
 from formulations.polytope import lift
 from formulations.solution import Solution, Status
 from polyopt.certificates.rounding import product
@@ -84,10 +85,10 @@ class FacesByPrograms(DescentProblem):
     def __init__(
         self, X: Any, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
     ):
-        if engine not in ("highs", "program"):
-            raise ValueError(f"engine must be 'highs' or 'program', not {engine!r}")
-        self.X, self.y, self.c, self.n_faces = X, y, c, n_faces
-        self.radius, self.engine = check_radius(radius), engine
+        one_of("engine", engine, ("highs", "program"))
+        whole("n_faces", n_faces)
+        self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
+        self.radius, self.engine = positive("radius", radius, infinite=True), engine
         # HiGHS's tolerances are absolute: each feature's row counts in the unit of its largest entry.
         self._units = 1.0 / np.append(largest_entries(X), 1.0)
         self._drop()

@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from formulations import mixture
+from formulations.arguments import as_costs, one_of, tolerance, whole, whole_or_none
 from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
 from polyopt.outer.descent import DescentProblem
@@ -97,15 +98,13 @@ class PlumeProblem(DescentProblem):
         init: Init = "random",
     ):
         mixture.check_model(gamma, ridge)
-        if method not in _METHODS:
-            raise ValueError(f"method must be one of {', '.join(map(repr, _METHODS))}, not {method!r}")
+        whole("n_faces", n_faces)
+        whole_or_none("inner", inner)
+        one_of("method", method, _METHODS)
+        one_of("init", init, ("random", "kmeans"))
         if method == "exact" and ridge == 0.0:
             raise ValueError("ridge must be positive with method='exact': its program needs an optimum")
-        if init not in ("random", "kmeans"):
-            raise ValueError(f"init must be 'random' or 'kmeans', not {init!r}")
-        if inner is not None and inner < 1:
-            raise ValueError(f"inner must be at least 1, not {inner!r}")
-        self.X, self.y, self.c, self.n_faces = X, y, c, n_faces
+        self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
         self.gamma, self.ridge, self.init = gamma, ridge, init
         small = n_faces * (X.shape[1] + 1) <= _NEWTON_BELOW
         self.polisher: Climber = "newton" if small else "bfgs"
@@ -251,7 +250,7 @@ def solve_plume(
         which only those of one γ compare; the last of a run is its polish. The status is CONVERGED where that
         ended at a stationary point. A limit, or Ctrl-C, keeps the best point.
     """
-    step_tol = max(tol, _SLOW)
+    step_tol = max(tolerance(tol), _SLOW)
     soft = _softer(problem.gamma) if anneal else []
     stages = [
         *(Stage(problem.at(gamma), _STEPS_AT_RUNG, step_tol) for gamma in soft),

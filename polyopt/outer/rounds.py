@@ -14,6 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from formulations.arguments import tolerance, whole
 from formulations.solution import Solution, Status
 from polyopt.outer.starts import TIE, best_of
 from polyopt.solvers.clock import Clock
@@ -88,6 +89,11 @@ class Stage(Generic[State]):
     max_iter: int = 100
     tol: float = TIE
     patience: int = 1
+
+    def __post_init__(self) -> None:
+        whole("max_iter", self.max_iter)
+        tolerance(self.tol)
+        whole("patience", self.patience)
 
 
 def run_rounds(
@@ -173,6 +179,7 @@ def run_from_many_starts(
     Solution
         The best of the runs, as :func:`polyopt.outer.starts.best_of` keeps it; ``runs`` has them all.
     """
+    whole("n_init", n_init)
     problem = stages[0].problem
     generators = problem.generators(seed, n_init)
 

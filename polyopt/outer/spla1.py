@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.arguments import as_costs, one_of, positive, tolerance, whole
 from formulations.polyhedral import belonging, cells, check_positives, hard_loss
 from formulations.solution import Solution, Status
 from polyopt.outer.descent import DescentProblem
@@ -74,12 +75,14 @@ class LogisticCells(DescentProblem):
         tol: float = 1e-12,
     ):
         check_positives(positives)
-        if engine not in (*METHODS, "program"):
-            raise ValueError(f"engine must be 'newton', 'bfgs' or 'program', not {engine!r}")
+        one_of("engine", engine, (*METHODS, "program"))
+        whole("n_faces", n_faces)
+        whole("inner", inner)
         # Many small products are made; those of small sparse matrices cost many times the dense ones.
         small = sp.issparse(X) and X.shape[0] * X.shape[1] <= _SMALL
-        self.X, self.y, self.c, self.n_faces = X.toarray() if small else X, y, c, n_faces
-        self.ridge, self.positives, self.engine, self.inner, self.tol = ridge, positives, engine, inner, tol
+        self.X, self.y, self.n_faces = X.toarray() if small else X, y, n_faces
+        self.c, self.ridge, self.tol = as_costs(c, len(y)), positive("ridge", ridge), tolerance(tol)
+        self.positives, self.engine, self.inner = positives, engine, inner
         self._program: Program | None = None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from formulations.arguments import seconds
+
 __all__ = ["Clock", "OutOfTimeError"]
 
 
@@ -22,14 +24,12 @@ class Clock:
     Raises
     ------
     ValueError
-        A limit below 0, or NaN.
+        Anything else.
     """
 
     def __init__(self, limit: float | None = None):
-        if limit is not None and not limit >= 0.0:
-            raise ValueError(f"time_limit must be at least 0 seconds, or None, not {limit!r}")
+        self._limit = seconds(limit)
         self._started = time.perf_counter()
-        self._limit = limit
 
     @property
     def seconds(self) -> float:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numba import njit
 
+from formulations.arguments import at_least, one_of, positive, whole, whole_or_none
 from formulations.solution import Solution, Status
 from polyopt.lanes import add_bias, add_to_face, padded, prefetch_row, row_product
 from polyopt.rows import as_rows
@@ -159,8 +160,9 @@ def solve_batch(
         ``primal`` has ``W``, the objective is its E_P. ``history`` has a record for each iterate:
         criterion, weight of the mistakes, the norm that is held to the threshold, faces in use.
     """
-    if rule not in RULES:
-        raise ValueError(f"rule must be one of {', '.join(RULES)}, not {rule!r}")
+    one_of("rule", rule, RULES)
+    at_least("threshold", threshold, 0.0)
+    _check(step, patience, max_iter)
     rows, state = as_rows(X), _Sweeps(W)
     order, update = np.arange(len(y)), np.zeros_like(state.W)
 
@@ -196,6 +198,7 @@ def solve_online(
     ``history`` has a record for each pass: criterion and mistakes of the faces after it. The run has
     settled once a pass makes no mistake.
     """
+    _check(step, patience, max_iter)
     rows, machine = as_rows(X), OnlinePolyceptron(W, step, seed)
     in_turn, nothing = np.arange(len(y)), np.zeros_like(machine.state.W)
 
@@ -244,6 +247,12 @@ class OnlinePolyceptron:
         order = self.rng.permutation(np.flatnonzero(c > 0))
         _, mistakes, _ = self.state.sweep(rows, y, c, order, self.state.W, self.step)
         return mistakes
+
+
+def _check(step: float, patience: int | None, max_iter: int) -> None:
+    positive("step", step)
+    whole_or_none("patience", patience)
+    whole("max_iter", max_iter, 0)
 
 
 @dataclass(frozen=True)

@@ -723,7 +723,7 @@ def test_bad_settings_are_named(command, options, message, table):
         (("--methods", ""), r"method '' is not known"),
         (("--csv", "--json"), r"--csv and --json exclude each other"),
         (("--report", "/no/such/folder/out.html"), r"--report: the folder .*folder does not exist"),
-        (("--time-limit", "0"), r"time_limit must be positive, not 0"),
+        (("--time-limit", "-1"), r"time_limit must be seconds, at least 0, or None, not -1"),
         (("--seed", "-1"), r"'--seed'.*0"),
         (("--data", "sonar", "--data", "no.csv"), r"'no\.csv' is neither a file nor a known data set"),
     ],

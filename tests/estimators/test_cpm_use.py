@@ -169,7 +169,7 @@ def test_a_fit_begins_anew_after_a_stream_and_a_stream_after_a_fit():
         ({}, {"classes": [1.0]}, "there is one class"),
         ({}, {"classes": [1.0, 7.0]}, r"y must be of the classes \[1.0, 7.0\]; it has \[-1.0\]"),
         ({}, {"n_total": 0}, "n_total must be at least 1, not 0"),
-        ({}, {"sample_weight": -np.ones(20)}, "must be non-negative"),
+        ({}, {"sample_weight": -np.ones(20)}, "sample_weight must be at least 0 and finite"),
     ],
 )
 def test_a_bad_stream_is_refused(settings, arguments, sentence):

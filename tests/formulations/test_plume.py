@@ -533,9 +533,9 @@ def test_a_step_that_would_rise_is_not_taken(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"method": "sgd"}, r"method must be one of 'auto', 'exact'.*, not 'sgd'"),
+        ({"method": "sgd"}, r"method must be 'auto', 'exact'.*, not 'sgd'"),
         ({"init": "zeros"}, "init must be 'random' or 'kmeans', not 'zeros'"),
-        ({"inner": 0}, "inner must be at least 1, not 0"),
+        ({"inner": 0}, "inner must be an integer of at least 1, or None, not 0"),
         ({"gamma": np.nan}, "gamma must be at least 0 and finite"),
         ({"method": "exact", "ridge": 0.0}, "ridge must be positive with method='exact'"),
     ],

@@ -144,7 +144,7 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="n_faces must be an integer of at least 1, not 0"):
         polyceptron.answers([-1, 1], 0, [0, 0])
     for make in (polyceptron.cell, polyceptron.cell_dual):
-        with pytest.raises(ValueError, match="radius must be positive, or inf for no box, not -1"):
+        with pytest.raises(ValueError, match="radius must be positive, not -1"):
             make([[1.0], [2.0]], [1, -1], radius=-1)
 
 
@@ -320,7 +320,7 @@ def test_wrong_settings_are_refused(method):
     X, y, c = ring()
     with pytest.raises(ValueError, match="engine must be 'highs' or 'program', not 'cbc'"):
         method(X, y, c, 3, engine="cbc")
-    with pytest.raises(ValueError, match="radius must be positive, or inf for no box, not 0"):
+    with pytest.raises(ValueError, match="radius must be positive, not 0"):
         method(X, y, c, 3, radius=0)
 
 

@@ -279,7 +279,7 @@ def test_options_of_the_caller_are_asked_for_once(blobs, monkeypatch):
         ({"time_limit": np.inf}, "time_limit must be .* not inf"),
         ({"time_limit": "3"}, "time_limit must be .* not '3'"),
         ({"time_limit": True}, "time_limit must be .* not True"),
-        ({"max_iter": 0}, "max_iter must be a whole number, at least 1, or None, not 0"),
+        ({"max_iter": 0}, "max_iter must be an integer of at least 1, or None, not 0"),
         ({"max_iter": -5}, "max_iter must be .* not -5"),
         ({"max_iter": 2.5}, "max_iter must be .* not 2.5"),
         ({"max_iter": np.nan}, "max_iter must be .* not nan"),

@@ -267,7 +267,7 @@ def test_wrong_input_is_named():
     X, y, C, K, z = problem_of(0)
     with pytest.raises(ValueError, match="assignment must be from 0 to 4 at every positive, not 0 to 7"):
         solve_cpm_dual(X, y, C, K, np.where(z == 0, 7, z))
-    with pytest.raises(ValueError, match="C must be finite and positive"):
+    with pytest.raises(ValueError, match="C must be positive and finite"):
         solve_cpm_dual(X, y, -C, K, z)
     with pytest.raises(ValueError, match="engine='dual' is for loss='sum', not 'max'"):
         PolytopeProblem(X, y, C, K, "max", engine="dual")

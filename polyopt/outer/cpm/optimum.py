@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations import cpm
+from formulations.arguments import one_of, tolerance, whole
 from formulations.polytope import lift, natural_assignment, objective
 from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
@@ -120,12 +121,9 @@ def _check(n: int, n_faces: int, tol: float, bounds: str) -> None:
             f"the global optimum can be sought for up to {_MOST} samples, not {n}: draw a subset, or use "
             "alternating minimisation from many starts (solver='exact'), which has no such limit"
         )
-    if not (isinstance(n_faces, int | np.integer) and n_faces >= 1):
-        raise ValueError(f"n_faces must be an integer of at least 1, not {n_faces!r}")
-    if not 0.0 < tol < 1.0:
-        raise ValueError(f"tol must be between 0 and 1, not {tol!r}")
-    if bounds not in ("additive", "plain"):
-        raise ValueError(f"bounds must be 'additive' or 'plain', not {bounds!r}")
+    whole("n_faces", n_faces)
+    tolerance(tol)
+    one_of("bounds", bounds, ("additive", "plain"))
 
 
 def _faces(name: str, values: ArrayLike, shape: tuple[int, int]) -> Vector:

@@ -17,6 +17,8 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from formulations import cpm
+from formulations.arguments import as_costs, one_of, positive, tolerance, whole
+from formulations.polytope import check_loss
 from formulations.program import Program
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
@@ -88,8 +90,10 @@ class PolytopeProblem(AlternatingProblem):
         tol: float = 1e-3,
         scale: float = 1.0,
     ):
-        if engine not in ("program", "dual"):
-            raise ValueError(f"engine must be 'program' or 'dual', not {engine!r}")
+        one_of("engine", engine, ("program", "dual"))
+        check_loss(loss)
+        whole("n_faces", n_faces)
+        C, tol, scale = as_costs(C, len(y)), tolerance(tol), positive("scale", scale)
         if engine == "dual" and loss != "sum":
             raise ValueError(f"engine='dual' is for loss='sum', not {loss!r}; engine='program' does both")
         if engine == "program" and scale != 1.0:
