@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.arguments import tolerance, whole
+from formulations.arguments import tolerance, whole_or_none
 from formulations.solution import Solution, Status
 from polyopt.kernels import as_gram, square
 from polyopt.solvers.clock import Clock, OutOfTimeError
@@ -165,7 +165,8 @@ class Decomposition:
             relative gap is above 1e-3. A limit, or Ctrl-C, keeps the point reached.
         """
         self._clock, tol = Clock(time_limit), tolerance(tol)
-        self._limit = np.inf if max_iter is None else whole("max_iter", max_iter)
+        most = whole_or_none("max_iter", max_iter)
+        self._limit = np.inf if most is None else most
         self._iteration = 0
         self._next_probe = _FIRST_PROBE
         self._ledger = Ledger(self._point)
