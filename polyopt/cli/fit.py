@@ -51,7 +51,7 @@ def fit(
         ridge=ridge, kernel=kernel, gamma=gamma,
     )  # fmt: skip
     if double_sided:
-        given["outer_label"] = None  # each class in turn
+        given["inside_label"] = None  # each class in turn
     if out is not None and not out.absolute().parent.is_dir():
         raise ValueError(f"--out: the folder {out.absolute().parent} does not exist")
     found = load_data(data, target)

@@ -279,9 +279,9 @@ METHODS: dict[str, Method] = {
             unit="epochs",
             counts="faces",
             settings={"n_faces": 3, "C": 1.0, "max_iter": 1000},
-            tuned="outer_label",
-            rule="the class outside of the polytope is the one whose samples spread more widely",
-            tuning=wider_class,
+            tuned="inside_label",
+            rule="the class inside of the polytope is the one whose samples spread less widely",
+            tuning=narrower_class,
             proving="global",
         ),
         _polyhedral(

@@ -66,8 +66,8 @@ class ConvexPolytopeMachine(FaceClassifier):
         faces from falling out of use: the exponential of its entropy h. It steers the stochastic
         solver by the samples inside their margin; no program states it. What the answer really has is
         ``perplexity_``; a warning says so where that is less than asked.
-    outer_label : label, optional
-        The class outside, of two; by default ``classes_[1]``.
+    inside_label : label, optional
+        The class inside, of two; by default ``classes_[0]``.
     double_sided : bool, default=False
         Learn two polytopes, one with each class outside, and predict by the difference of their
         scores; they are in ``sides_``.
@@ -117,8 +117,8 @@ class ConvexPolytopeMachine(FaceClassifier):
     perplexity_ : float
         Effective number of faces in use: the exponential of the entropy of the assignment (binary
         problems with one side).
-    outer_label_ : label
-        The class outside (binary problems with one side).
+    inside_label_, outer_label_ : label
+        The class inside, and the one outside (binary problems with one side).
     sides_ : tuple of ConvexPolytopeMachine
         With ``double_sided``, the machine with ``classes_[1]`` outside and the one with ``classes_[0]``.
     solution_ : Solution or list of Solution
@@ -143,7 +143,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         "margin": [StrOptions({"total", "worst"})],
         "loss": [StrOptions({"sum", "max"})],
         "perplexity": [Ruled(lambda value: at_least("perplexity", value, 1.0))],
-        "outer_label": "no_validation",  # type: ignore[dict-item]
+        "inside_label": "no_validation",  # type: ignore[dict-item]
         "double_sided": ["boolean"],
         "solver": [StrOptions({"auto", *_STARTS})],
         "n_init": [StrOptions({"auto"}), *shared("n_init")["n_init"]],
@@ -160,7 +160,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         margin: Margin = "total",
         loss: Loss = "sum",
         perplexity: float = 1.0,
-        outer_label: Any = None,
+        inside_label: Any = None,
         double_sided: bool = False,
         solver: str = "auto",
         n_init: int | str = "auto",
@@ -179,7 +179,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         self.margin = margin
         self.loss = loss
         self.perplexity = perplexity
-        self.outer_label = outer_label
+        self.inside_label = inside_label
         self.double_sided = double_sided
         self.solver = solver
         self.n_init = n_init
@@ -214,9 +214,9 @@ class ConvexPolytopeMachine(FaceClassifier):
                 f"perplexity={self.perplexity!r} needs solver='sgd' with margin='total' and loss='sum': the "
                 "others have no such floor, so set perplexity=1 for them"
             )
-        if self.double_sided and self.outer_label is not None:
+        if self.double_sided and self.inside_label is not None:
             raise ValueError(
-                f"double_sided=True puts each class outside once; drop outer_label={self.outer_label!r}"
+                f"double_sided=True puts each class inside once; drop inside_label={self.inside_label!r}"
             )
 
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:

@@ -32,33 +32,31 @@ class FaceClassifier(PairwiseClassifier):
     paper, and ``_side``: +1 where ``classes_[1]`` is the paper's positive class, -1 where ``classes_[0]`` is.
     """
 
+    inside_label: Any  # which class of two is inside
     W_: NDArray[Any]
     b_: NDArray[Any]
     _side: float
     _outward: ClassVar[float] = 1.0  # +1 where the faces are positive outside, -1 where they are inside
-    _label_parameter: ClassVar[str] = "outer_label"  # which class of two is the paper's positive one
 
     # -- the sides ---------------------------------------------------------------------------
 
     def _chosen_side(self) -> float:
         """+1 where ``classes_[1]`` is the paper's positive class, -1 where ``classes_[0]`` is."""
-        wanted = getattr(self, self._label_parameter)
-        if wanted is None:
+        if self.inside_label is None:
             return 1.0
-        matches = [label == wanted for label in self.classes_]
+        matches = [label == self.inside_label for label in self.classes_]
         if not any(matches):
             raise ValueError(
-                f"{self._label_parameter} must be one of {self.classes_.tolist()}, not {wanted!r}"
+                f"inside_label must be one of {self.classes_.tolist()}, not {self.inside_label!r}"
             )
-        return 1.0 if matches[1] else -1.0
+        return -self._outward if matches[1] else self._outward
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
-        wanted = getattr(self, self._label_parameter)
-        if wanted is not None:
-            side = "outside" if self._outward > 0 else "inside"
+        if self.inside_label is not None:
+            inside = "earlier" if self._outward > 0 else "later"
             raise ValueError(
-                f"{self._label_parameter}={wanted!r} needs two classes, but there are {len(self.classes_)}; "
-                f"leave it None: of each pair, the later class is {side}"
+                f"inside_label={self.inside_label!r} needs two classes, but there are {len(self.classes_)}; "
+                f"leave it None: of each pair, the {inside} class is inside"
             )
         return super()._for_pairs(X, weights)
 

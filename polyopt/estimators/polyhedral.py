@@ -46,7 +46,6 @@ class PolyhedralClassifier(FaceClassifier):
     """
 
     _outward: ClassVar[float] = -1.0
-    _label_parameter: ClassVar[str] = "inside_label"
 
     @abstractmethod
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:

@@ -46,7 +46,7 @@ def test_two_sides_are_the_two_machines_with_one(solver):
     labels = np.where(y > 0, "b", "a")
     settings = {"solver": solver, "random_state": 0, "n_init": 2, "max_iter": 50}
     both = CPM(3, double_sided=True, **settings).fit(X, labels)
-    minus, plus = (CPM(3, outer_label=label, **settings).fit(X, labels) for label in ("b", "a"))
+    minus, plus = (CPM(3, inside_label=label, **settings).fit(X, labels) for label in ("a", "b"))
     f_minus, f_plus = minus.face_scores(X).max(axis=1), plus.face_scores(X).max(axis=1)
     assert both.decision_function(X) == pytest.approx(f_minus - f_plus, abs=1e-12)
     assert (both.sides_[0].W_ == minus.W_).all()
