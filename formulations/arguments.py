@@ -170,7 +170,7 @@ def as_costs(C: ArrayLike, n: int, *, hard: bool = False) -> Vector:
     return _per_sample("C", C, n, "positive" if hard else "positive and finite", infinite=hard)
 
 
-def as_weights(weights: ArrayLike, n: int, name: str = "weights", *, zero: bool = False) -> Vector:
+def as_weights(weights: ArrayLike, n: int, name: str = "weights") -> Vector:
     """Weights of the samples, of shape (n,): not negative, and not all zero.
 
     Parameters
@@ -181,8 +181,6 @@ def as_weights(weights: ArrayLike, n: int, name: str = "weights", *, zero: bool 
         Samples.
     name : str
         What the caller calls them.
-    zero : bool
-        Whether all of them may be zero.
 
     Raises
     ------
@@ -191,20 +189,18 @@ def as_weights(weights: ArrayLike, n: int, name: str = "weights", *, zero: bool 
     """
     if _shape(weights) not in ((n,), None):
         raise ValueError(f"{name} must have shape ({n},), not {_shape(weights)}")
-    return _per_sample(name, weights, n, "positive and finite", zero=zero)
+    return _per_sample(name, weights, n, "positive and finite")
 
 
-def _per_sample(
-    name: str, values: ArrayLike, n: int, text: str, *, infinite: bool = False, zero: bool = False
-) -> Vector:
-    text = "at least 0 and finite" if zero else f"{text} (per sample: not all zero)"
+def _per_sample(name: str, values: ArrayLike, n: int, text: str, *, infinite: bool = False) -> Vector:
+    text = f"{text} (per sample: not all zero)"
     try:
         array = real_array(name, values, finite=not infinite)
     except ValueError:
         _refuse(name, text, values)
     if array.shape not in ((1,), (n,)):
         raise ValueError(f"{name} must be one number or have shape ({n},), not {array.shape}")
-    if (array < 0).any() or not (zero or array.any()):
+    if (array < 0).any() or not array.any():
         _refuse(name, text, values)
     return np.broadcast_to(array, (n,)).copy()
 
@@ -288,7 +284,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 def _shape(values: ArrayLike) -> tuple[int, ...] | None:
     """The shape; None where there is none, as rows differ in length."""
     try:
-        return np.shape(values)
+        return np.asarray(values).shape
     except ValueError:
         return None
 

@@ -349,7 +349,7 @@ def _is_same(value: Any, other: Any) -> bool:
 def checked_weights(sample_weight: ArrayLike | None, X: Any) -> NDArray[np.float64]:
     """The weights (n,) of the samples, ones by default; those below zero are refused."""
     n = X.shape[0]
-    return np.ones(n) if sample_weight is None else as_weights(sample_weight, n, "sample_weight", zero=True)
+    return np.ones(n) if sample_weight is None else as_weights(sample_weight, n, "sample_weight")
 
 
 def _fit_pair(machine: Any, X: Any, codes: NDArray[Any], weights: NDArray[Any], pair: tuple[int, int]) -> Any:

@@ -10,25 +10,28 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import validate_data
 
 from formulations.arguments import at_least, positive
 from formulations.polytope import natural_assignment, perplexity
 from polyopt.certificates.combine import combine
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.estimators.cpm_duals import duals_frame
-from polyopt.estimators.cpm_stream import PolytopeStream, begin_pairs, show_pairs, stream_classes
-from polyopt.estimators.faces import FaceClassifier
+from polyopt.estimators.cpm_stream import PolytopeStream
 from polyopt.estimators.parameters import Ruled, shared
+from polyopt.estimators.stream import StreamedClassifier
 from polyopt.estimators.votes import random_votes
 from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm
+from polyopt.solvers.cpm.sgd import CpmSgd
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.polytope import Loss
     from formulations.rademacher import PolytopeBound
+    from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.cpm_point import Margin
 
@@ -41,7 +44,7 @@ _CELLS_PER_FACE = 1_500
 _STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
 
 
-class ConvexPolytopeMachine(FaceClassifier):
+class ConvexPolytopeMachine(StreamedClassifier):
     """Convex Polytope Machine: positives outside a polytope of K faces, negatives inside.
 
     Scores are ``f(x) = max_k (W_k'x + b_k)``. Minimises, over the faces and over which of them answers
@@ -136,6 +139,8 @@ class ConvexPolytopeMachine(FaceClassifier):
        Machine, 2014.
     """
 
+    _sides: tuple[Self, ...] | None = None
+    _perplexity: float | None = None
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -199,10 +204,8 @@ class ConvexPolytopeMachine(FaceClassifier):
         super()._validate_params()
         if self.perplexity > self.n_faces:
             raise ValueError(f"perplexity must be from 1 to n_faces={self.n_faces}, not {self.perplexity!r}")
-        special = next(
-            (f"{name}={getattr(self, name)!r}" for name, usual in (("margin", "total"), ("loss", "sum"))
-             if getattr(self, name) != usual), None,
-        )  # fmt: skip
+        special = f"loss={self.loss!r}" if self.loss != "sum" else ""
+        special = f"margin={self.margin!r}" if self.margin != "total" else special
         if special and self.solver not in ("auto", "exact"):
             raise ValueError(
                 f"{special} needs solver='exact': the others minimise margin='total', loss='sum'"
@@ -219,26 +222,25 @@ class ConvexPolytopeMachine(FaceClassifier):
                 f"double_sided=True puts each class inside once; drop inside_label={self.inside_label!r}"
             )
 
-    def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        self.__dict__.pop("_stream", None)
-        super()._fit_pairs(X, codes, weights, rows)
-
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         self._check_sizes(X, weights, self.C)
-        self.__dict__.pop("_stream", None)
+        self._forget()
         if not self.double_sided:
             self._fit_side(X, y, weights, rows, self._chosen_side())
             return
         sides = [self._one_sided() for _ in range(2)]
-        self.sides_ = tuple(
+        self._take_sides(
             Parallel(n_jobs=self.n_jobs)(
                 delayed(_fitted)(machine, X, y, weights, rows, side)
                 for machine, side in zip(sides, (1.0, -1.0), strict=True)
             )
         )
-        self.solver_ = self.sides_[0].solver_
-        self.solution_ = [machine.solution_ for machine in self.sides_]
-        self.n_iter_ = max(machine.n_iter_ for machine in self.sides_)
+
+    def _take_sides(self, machines: Sequence[Self]) -> None:
+        self._sides, self._side = tuple(machines), 1.0
+        self.solver_ = machines[0].solver_
+        self.solution_ = [machine.solution_ for machine in machines]
+        self.n_iter_ = max(machine.n_iter_ for machine in machines)
 
     def _one_sided(self) -> Self:
         """A machine for one side of two, with what this one knows of the labels."""
@@ -255,18 +257,15 @@ class ConvexPolytopeMachine(FaceClassifier):
         """Learn one polytope: ``classes_[1]`` is outside for side +1, ``classes_[0]`` for -1."""
         self._side, self.solver_ = side, self._pick_solver(X)
         self._X, self._y, self._rows, self._costs = X, side * y, rows, self.C * weights
-        known = {name: getattr(self, name) for name in Settings.__annotations__}
-        starts = _STARTS[self.solver_] if isinstance(self.n_init, str) else self.n_init
-        settings = Settings(**{**known, "solver": self.solver_, "n_init": starts})
-        self._show(solve_cpm(X, self._y, self._costs, settings, self._seed()))
+        self._show(solve_cpm(X, self._y, self._costs, self._settings(), self._seed()))
         self.n_iter_ = max(self.solution_.iterations, 1)
         W = self.solution_["W"]
         if "assignment" in self.solution_.primal:
-            self.assignment_ = self.solution_["assignment"]
+            self._assignment = self.solution_["assignment"]
         else:
-            self.assignment_ = natural_assignment(self._scaled(X), self._y, W)
+            self._assignment = natural_assignment(self._scaled(X), self._y, W)
         outside = self._y > 0
-        self.perplexity_ = perplexity(self.assignment_[outside], weights[outside])
+        self._perplexity = perplexity(self.assignment_[outside], weights[outside])
         self._warn_if_short(lambda: self._binary_certificate(tol=1e-6))
         if self.perplexity_ < (1.0 - 1e-9) * self.perplexity:
             warnings.warn(
@@ -277,7 +276,27 @@ class ConvexPolytopeMachine(FaceClassifier):
                 stacklevel=3,
             )
 
-    def _show(self, solution: Any) -> None:
+    def _settings(self) -> Settings:
+        return Settings(
+            n_faces=self.n_faces,
+            solver=self.solver_,
+            loss=self.loss,
+            margin=self.margin,
+            perplexity=self.perplexity,
+            average=self.average,
+            feature_scale=self.feature_scale,
+            n_init=_STARTS[self.solver_] if isinstance(self.n_init, str) else self.n_init,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            time_limit=self.time_limit,
+            n_jobs=self.n_jobs,
+        )
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._sides = self._perplexity = None
+
+    def _show(self, solution: Solution) -> None:
         """Take the faces of a solution, and bring them to the units of X."""
         self.solution_ = solution
         self.W_, self.b_ = self.feature_scale * solution["W"][:, :-1], solution["W"][:, -1]
@@ -331,26 +350,33 @@ class ConvexPolytopeMachine(FaceClassifier):
         ValueError
             One class, labels that are not among the classes, or settings that need another solver.
         """
-        self._validate_params()
         if self.solver not in ("auto", "sgd") or self.loss != "sum" or self.margin != "total":
             raise ValueError(
                 "partial_fit is Algorithm 1: it needs solver='sgd', loss='sum' and margin='total'"
             )
-        first = not hasattr(self, "_stream")
-        if first:
-            self._asked = self.get_params(deep=False)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
-        self.classes_ = stream_classes(self, y, classes, first)
-        if first:
-            self._stream = PolytopeStream.begin(self, X, n_total) if self._is_binary else None
-            if self._stream is None:
-                begin_pairs(self)
-        if self._stream is not None:
-            self._stream.show(self, X, y, sample_weight)
-        else:
-            whole = X.shape[0] if n_total is None else n_total
-            show_pairs(self, X, y, sample_weight, lambda share: {"n_total": max(1, round(whole * share))})
-        return self
+        return self._learn_chunk(X, y, classes, sample_weight, n_total)
+
+    def _begin(self, X: Any, n_total: int) -> PolytopeStream:
+        outer = [1.0, -1.0] if self.double_sided else [self._chosen_side()]
+        sides = [
+            CpmSgd(
+                X.shape[1], self.n_faces, perplexity=self.perplexity, average=self.average,
+                scale=self.feature_scale, seed=self._seed(),
+            )
+            for _ in outer
+        ]  # fmt: skip
+        return PolytopeStream(sides, outer, n_total)
+
+    def _learn(self, X: Any, codes: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        self._check_sizes(X, weights, self.C)
+        assert isinstance(self._stream, PolytopeStream)
+        found = self._stream.show(X, codes, self.C * weights)
+        parts = [self._one_sided() for _ in found] if self.double_sided else [self]
+        for part, outer, solution in zip(parts, self._stream.outer, found, strict=True):
+            part._side, part.solver_, part.n_iter_ = outer, "sgd", solution.iterations
+            part._show(solution)
+        if self.double_sided:
+            self._take_sides(parts)
 
     # -- answering ---------------------------------------------------------------------------
 
@@ -364,6 +390,31 @@ class ConvexPolytopeMachine(FaceClassifier):
         if self._asked["ties"] == "scores":
             return super()._votes(scores)
         return random_votes(scores > 0, len(self.classes_), self._asked["random_state"])
+
+    @property
+    def _is_one_polytope(self) -> bool:
+        return self._is_binary and not self._asked["double_sided"]
+
+    @property
+    def sides_(self) -> tuple[Self, ...]:
+        """The machine with ``classes_[1]`` outside, and the one with ``classes_[0]`` (``double_sided``)."""
+        if self._sides is None:
+            raise AttributeError("sides_ is of a machine with double_sided=True and two classes")
+        return self._sides
+
+    @property
+    def perplexity_(self) -> float:
+        """Effective number of faces in use: the exponential of the entropy of the assignment."""
+        if self._perplexity is None:
+            raise AttributeError("perplexity_ is of a fit on whole data with one polytope")
+        return self._perplexity
+
+    def _keep_no_solution(self, whole: Self) -> None:
+        self._perplexity = whole._perplexity
+        if whole._sides is None:
+            super()._keep_no_solution(whole)
+        else:
+            self._take_sides([machine.without_data() for machine in whole._sides])
 
     # -- what is proven ----------------------------------------------------------------------
 

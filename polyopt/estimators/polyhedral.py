@@ -69,15 +69,10 @@ class PolyhedralClassifier(FaceClassifier):
         self._X, self._y, self._rows, self._costs = X, self._side * y, rows, weights
         _advise_scaling(X, type(self).__name__)
         self._show(self._solve(X, self._y, weights, self._seed()))
-        self.assignment_ = self._scores_of_faces(X).argmin(axis=1)
+        self._assignment = self._scores_of_faces(X).argmin(axis=1)
         status = self.solution_.status
         if status not in _FINE:
             warnings.warn(f"{type(self).__name__}: {status}", ConvergenceWarning, stacklevel=3)
-
-    def _forget(self) -> None:
-        """Drop what an earlier fit left and this one may not set."""
-        for name in ("_stream", "assignment_", "_X", "_y", "_rows", "_costs"):
-            self.__dict__.pop(name, None)
 
     def _show(self, solution: Solution) -> None:
         self.solution_ = solution

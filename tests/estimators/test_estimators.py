@@ -344,7 +344,7 @@ ENDLESS[3, 1] = np.inf
         ((GOOD_X, np.linspace(0, 1, 12)), "Unknown label type"),
         ((np.full((12, 3), "x"), GOOD_Y), "could not convert|dtype='numeric'"),
         ((GOOD_X, GOOD_Y, np.full(12, np.nan)), "sample_weight|Sample weights"),
-        ((GOOD_X, GOOD_Y, -np.ones(12)), "sample_weight must be at least 0 and finite"),
+        ((GOOD_X, GOOD_Y, -np.ones(12)), "sample_weight must be positive and finite"),
         ((GOOD_X, GOOD_Y, np.where(GOOD_Y > 0, 1.0, 0.0)), "one class"),
         ((GOOD_X, GOOD_Y, np.zeros(12)), "at least two classes|zero|positive"),
     ],

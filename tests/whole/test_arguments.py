@@ -268,10 +268,10 @@ def test_one_sentence_for_one_fault_in_costs_per_sample(function, given_first, n
 def test_weights_have_one_sentence(machine):
     for fault in (np.nan, np.inf, -1.0):
         weights = np.where(np.arange(12) == 3, fault, ones).tolist()
-        with pytest.raises(ValueError, match="sample_weight must be at least 0 and finite, not "):
+        with pytest.raises(ValueError, match="sample_weight must be positive and finite"):
             machine().fit(X, y, sample_weight=weights)
     with pytest.raises(ValueError, match=re.escape("sample_weight must have shape (12,), not (11,)")):
         machine().fit(X, y, sample_weight=ones[:11])
-    for weights in (["a"] * 12, [None] * 12):
-        with pytest.raises(ValueError, match="sample_weight must be at least 0 and finite"):
+    for weights in (["a"] * 12, [None] * 12, [0.0] * 12):
+        with pytest.raises(ValueError, match="sample_weight must be positive and finite"):
             machine().fit(X, y, sample_weight=weights)
