@@ -6,26 +6,21 @@ import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.arguments import at_least, positive
 from formulations.polytope import natural_assignment, perplexity
-from polyopt.certificates.combine import combine
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.estimators.cpm_duals import duals_frame
 from polyopt.estimators.cpm_stream import PolytopeStream
 from polyopt.estimators.parameters import Ruled, shared
-from polyopt.estimators.stream import StreamedClassifier
+from polyopt.estimators.two_sides import TwoSidedClassifier
 from polyopt.estimators.votes import random_votes
 from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm
 from polyopt.solvers.cpm.sgd import CpmSgd
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
@@ -44,7 +39,7 @@ _CELLS_PER_FACE = 1_500
 _STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
 
 
-class ConvexPolytopeMachine(StreamedClassifier):
+class ConvexPolytopeMachine(TwoSidedClassifier):
     """Convex Polytope Machine: positives outside a polytope of K faces, negatives inside.
 
     Scores are ``f(x) = max_k (W_k'x + b_k)``. Minimises, over the faces and over which of them answers
@@ -139,7 +134,6 @@ class ConvexPolytopeMachine(StreamedClassifier):
        Machine, 2014.
     """
 
-    _sides: tuple[Self, ...] | None = None
     _perplexity: float | None = None
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
     _scored_dtypes: ClassVar[Any] = _dtypes
@@ -222,39 +216,10 @@ class ConvexPolytopeMachine(StreamedClassifier):
                 f"double_sided=True puts each class inside once; drop inside_label={self.inside_label!r}"
             )
 
-    def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        self._check_sizes(X, weights, self.C)
-        self._forget()
-        if not self.double_sided:
-            self._fit_side(X, y, weights, rows, self._chosen_side())
-            return
-        sides = [self._one_sided() for _ in range(2)]
-        self._take_sides(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(_fitted)(machine, X, y, weights, rows, side)
-                for machine, side in zip(sides, (1.0, -1.0), strict=True)
-            )
-        )
-
-    def _take_sides(self, machines: Sequence[Self]) -> None:
-        self._sides, self._side = tuple(machines), 1.0
-        self.solver_ = machines[0].solver_
-        self.solution_ = [machine.solution_ for machine in machines]
-        self.n_iter_ = max(machine.n_iter_ for machine in machines)
-
-    def _one_sided(self) -> Self:
-        """A machine for one side of two, with what this one knows of the labels."""
-        machine = clone(self).set_params(double_sided=False, class_weight=None, n_jobs=None)
-        machine.classes_, machine.n_features_in_ = self.classes_, self.n_features_in_
-        machine._asked = machine.get_params(deep=False)
-        if hasattr(self, "feature_names_in_"):
-            machine.feature_names_in_ = self.feature_names_in_
-        return machine
-
     def _fit_side(
         self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], side: float
     ) -> None:
-        """Learn one polytope: ``classes_[1]`` is outside for side +1, ``classes_[0]`` for -1."""
+        self._check_sizes(X, weights, self.C)
         self._side, self.solver_ = side, self._pick_solver(X)
         self._X, self._y, self._rows, self._costs = X, side * y, rows, self.C * weights
         self._show(solve_cpm(X, self._y, self._costs, self._settings(), self._seed()))
@@ -294,7 +259,7 @@ class ConvexPolytopeMachine(StreamedClassifier):
 
     def _forget(self) -> None:
         super()._forget()
-        self._sides = self._perplexity = None
+        self._perplexity = None
 
     def _show(self, solution: Solution) -> None:
         """Take the faces of a solution, and bring them to the units of X."""
@@ -380,27 +345,13 @@ class ConvexPolytopeMachine(StreamedClassifier):
 
     # -- answering ---------------------------------------------------------------------------
 
-    def _binary_scores(self, X: Any) -> NDArray[Any]:
-        if self._asked["double_sided"]:
-            minus, plus = self.sides_
-            return minus._binary_scores(X) + plus._binary_scores(X)
+    def _side_scores(self, X: Any) -> NDArray[Any]:
         return self._side * self._scores_of_faces(X).max(axis=1)
 
     def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
         if self._asked["ties"] == "scores":
             return super()._votes(scores)
         return random_votes(scores > 0, len(self.classes_), self._asked["random_state"])
-
-    @property
-    def _is_one_polytope(self) -> bool:
-        return self._is_binary and not self._asked["double_sided"]
-
-    @property
-    def sides_(self) -> tuple[Self, ...]:
-        """The machine with ``classes_[1]`` outside, and the one with ``classes_[0]`` (``double_sided``)."""
-        if self._sides is None:
-            raise AttributeError("sides_ is of a machine with double_sided=True and two classes")
-        return self._sides
 
     @property
     def perplexity_(self) -> float:
@@ -411,18 +362,11 @@ class ConvexPolytopeMachine(StreamedClassifier):
 
     def _keep_no_solution(self, whole: Self) -> None:
         self._perplexity = whole._perplexity
-        if whole._sides is None:
-            super()._keep_no_solution(whole)
-        else:
-            self._take_sides([machine.without_data() for machine in whole._sides])
+        super()._keep_no_solution(whole)
 
     # -- what is proven ----------------------------------------------------------------------
 
-    def _binary_certificate(self, tol: float) -> Certificate:
-        if self._asked["double_sided"]:
-            names = [f"{machine.outer_label_} outside" for machine in self.sides_]
-            return combine([machine.certificate(tol) for machine in self.sides_], names, "sides")
-        self._need_data("certificate()")
+    def _side_certificate(self, tol: float) -> Certificate:
         if self.solver_ == "global":
             return certify_cpm_search(self._scaled(self._X), self._y, self._costs, self.solution_, tol)
         return certify_cpm(
@@ -451,31 +395,8 @@ class ConvexPolytopeMachine(StreamedClassifier):
         self._need_data("generalization_bound()")
         return polytope_bound(self._scaled(self._X), self._y, self.solution_["W"], delta)
 
-    def _binary_duals(self) -> pd.DataFrame:
-        import pandas as pd
-
-        if self._asked["double_sided"]:
-            frames = []
-            for machine in self.sides_:
-                frame = machine.duals_
-                frame.insert(0, "outside", machine.outer_label_)
-                frames.append(frame)
-            return pd.concat(frames, ignore_index=True)
-        self._need_data("duals_")
+    def _side_duals(self) -> pd.DataFrame:
         X, labels = self._scaled(self._X), self.classes_[::-1] if self._side > 0 else self.classes_
         return duals_frame(
             X, self._y, self._costs, self.solution_, self.assignment_, self._asked["loss"], self._rows, labels
         )
-
-    def _binary_history(self) -> pd.DataFrame:
-        import pandas as pd
-
-        if not self._asked["double_sided"]:
-            return super()._binary_history()
-        frames = [machine.history_.assign(outside=machine.outer_label_) for machine in self.sides_]
-        return pd.concat(frames, ignore_index=True)
-
-
-def _fitted(machine: Any, X: Any, y: Any, weights: Any, rows: Any, side: float) -> Any:
-    machine._fit_side(X, y, weights, rows, side)
-    return machine
