@@ -6,10 +6,10 @@ positive is to move, however large the gap still is; only where none is to move 
 tolerance. What a round answers with is, face by face, the better of the last answer and the climb, each
 valued for the present assignment: so the objective never rises, whatever the gaps.
 
-Before the first round, :meth:`DualEngine.loosen` may improve the start. A positive that holds its face
-adds ½ α ‖x̃‖² to its own score there, and would find itself further inside without: a part of it is
-taken off before faces are compared. So positives leave faces that only fit them at a price, which
-alternating minimisation, where a satisfied positive never moves, does not let them do.
+Before the first round, :meth:`DualEngine.loosen` may improve the start. A positive with the multiplier α
+adds ½ α ‖x̃‖² to its own score on its face. A part of that is taken off before it compares faces, so that it
+may leave a face which fits it only because the positive pulled it there. Alternating minimisation never moves
+a positive that is satisfied.
 """
 
 from __future__ import annotations
