@@ -11,7 +11,6 @@ A caller who gives options of a solver, or a limit that is reached, gets what th
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from formulations.arguments import seconds, whole_or_none
 from formulations.backends import BACKENDS, PREFERRED, attempt
+from formulations.clock import Clock
 from formulations.optimality import conditions
 from formulations.solution import Solution, Status
 
@@ -86,7 +86,7 @@ class _Run:
     times: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
-        self.began = time.perf_counter()
+        self.clock = Clock(self.time_limit)
         # The caller's own settings are tried once and their answer is taken; an integer program has no
         # multipliers by which to measure a point.
         self.as_told = bool(self.options) or self.program.problem.is_mixed_integer()
@@ -95,14 +95,11 @@ class _Run:
         """Ask a solver, as often as it takes; whether no other need be asked."""
         kind, settled = self.program.kind, False
         for number, settings in enumerate(BACKENDS[name].attempts(kind)):
-            seconds = None
-            if self.time_limit is not None:
-                seconds = max(self.time_limit - (time.perf_counter() - self.began), 0.0)
-                if seconds == 0.0 and self.times != (0.0, 0.0):
-                    return True
+            if self.clock.is_over and self.times != (0.0, 0.0):
+                return True
             found = attempt(
                 self.program, name, {**settings, **self.options},
-                seconds=seconds, max_iter=self.max_iter, verbose=self.verbose,
+                seconds=self.clock.left, max_iter=self.max_iter, verbose=self.verbose,
             )  # fmt: skip
             self.times = (self.times[0] + found.build_time, self.times[1] + found.solve_time)
             settled = self._judge(found, number)
