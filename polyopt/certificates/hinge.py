@@ -25,7 +25,7 @@ import scipy.sparse as sp
 
 from formulations.arguments import real_array, real_number, tolerance, whole
 from polyopt.certificates.ascent import ascend
-from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
+from polyopt.certificates.certificate import Certificate, Residual, conclude, conclude_infeasible, residual
 from polyopt.certificates.ray import to_feasible, value_between
 from polyopt.certificates.rounding import Ball
 
@@ -116,9 +116,7 @@ def certify_hinge(
             residuals += _stationarity(program, v, given, float(primal.mid))
         residuals += _complementarity(program, f.mid, given)
         if is_ray(program, given):
-            return Certificate(
-                program.name, Claim.INFEASIBLE, float(primal.upper), np.inf, tuple(residuals), tol
-            )
+            return conclude_infeasible(program.name, float(primal.upper), residuals, tol)
     return conclude(
         program.name,
         primal,
