@@ -253,22 +253,7 @@ def real_array(
 
 
 def real_number(name: str, value: object, *, infinite: bool = False) -> float:
-    """One real number; an array of one, and True, are none.
-
-    Parameters
-    ----------
-    name : str
-        What the caller calls it.
-    value : float
-        The number.
-    infinite : bool
-        Whether it may be infinite.
-
-    Raises
-    ------
-    ValueError
-        Anything else.
-    """
+    """One real number; arguments and errors as of :func:`positive`."""
     if not _is_number(value) or np.isnan(value) or (np.isinf(value) and not infinite):
         _refuse(name, "one number" if infinite else "one finite number", value)
     return float(value)

@@ -69,20 +69,5 @@ def checked_faces(name: str, values: ArrayLike, rows: int | None, columns: int |
 
 
 def checked_number(name: str, value: float | None, *, infinite: bool = False) -> float | None:
-    """One real number; None where it was not given.
-
-    Parameters
-    ----------
-    name : str
-        What the caller calls it.
-    value : float or None
-        The number.
-    infinite : bool
-        Whether it may be infinite.
-
-    Raises
-    ------
-    ValueError
-        Anything else, an array of numbers among it.
-    """
+    """One real number; None where it was not given. See :func:`formulations.arguments.real_number`."""
     return None if value is None else real_number(name, value, infinite=infinite)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from formulations.solution import Solution, Status
 from polyopt.rows import as_rows
@@ -52,7 +53,7 @@ class PolytopeStream:
     def __post_init__(self) -> None:
         self.history = [[] for _ in self.outer]
 
-    def show(self, X: Any, codes: NDArray[np.int64], C: Array) -> list[Solution]:
+    def show(self, X: NDArray[Any] | sp.csr_array, codes: NDArray[np.int64], C: Array) -> list[Solution]:
         """One step for each sample, in random order; the faces as they are then, for each polytope.
 
         Parameters

@@ -42,7 +42,7 @@ class FaceClassifier(PairwiseClassifier):
     _rows: Any = None
     _costs: Any = None
     _assignment: NDArray[np.int64] | None = None
-    _stream: Any = None  # what partial_fit keeps between two chunks
+    _stream: object = None  # what partial_fit keeps between two chunks
     _polytope: tuple[Any, Polytope] | None = None  # the faces it was made of, and itself
     _outward: ClassVar[float] = 1.0  # +1 where the faces are positive outside, -1 where they are inside
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.arguments import at_least
@@ -261,7 +262,7 @@ class PolyceptronStream:
     machine: OnlinePolyceptron
     history: tuple[dict[str, float], ...] = ()
 
-    def show(self, X: Any, y: Array, c: Array) -> Solution:
+    def show(self, X: NDArray[Any] | sp.csr_array, y: Array, c: Array) -> Solution:
         """One pass over a chunk, with labels +1 inside and weights; the faces as they are then."""
         made = self.machine.show(as_rows(X), y, c)
         record = {"chunk": float(len(self.history) + 1), "samples": float(len(y)), "made": made}

@@ -29,7 +29,7 @@ class StreamedClassifier(FaceClassifier):
     """
 
     @abstractmethod
-    def _begin(self, X: Any, n_total: int) -> Any:
+    def _begin(self, X: Any, n_total: int) -> object:
         """The state of a learner that has seen nothing; `n_total` is the size of all the data."""
 
     @abstractmethod
@@ -62,7 +62,7 @@ class StreamedClassifier(FaceClassifier):
         self._learn(X, codes, weights * self._class_weights(codes, weights)[codes])
         return self
 
-    def _begin_pairs(self) -> list[Any]:
+    def _begin_pairs(self) -> object:
         """One machine for each pair of more than two classes."""
         self.pairs_ = list(combinations(self.classes_, 2))
         self.estimators_ = [self._for_pairs(None, np.empty(0)) for _ in self.pairs_]

@@ -133,6 +133,8 @@ class TwoSidedClassifier(StreamedClassifier):
         return pd.concat(frames, ignore_index=True)
 
 
-def _fitted(machine: Any, X: Any, y: Any, weights: Any, rows: Any, side: float) -> Any:
+def _fitted(
+    machine: TwoSidedClassifier, X: Any, y: Array, weights: Array, rows: NDArray[np.int64], side: float
+) -> TwoSidedClassifier:
     machine._fit_side(X, y, weights, rows, side)
     return machine
