@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyopt.outer.rounds import Round
+from polyopt.outer.shipped import Shipped
 from polyopt.outer.starts import generators_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["AlternatingProblem"]
 
 
-class AlternatingProblem(ABC):
+class AlternatingProblem(Shipped, ABC):
     """A problem of :mod:`polyopt.outer.rounds` whose state is an assignment, (n,) int, -1 for none needed.
 
     The answer has its ``assignment`` among the primal variables.

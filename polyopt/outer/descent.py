@@ -14,6 +14,7 @@ import numpy as np
 
 from formulations.solution import Solution, Status
 from polyopt.outer.rounds import Round
+from polyopt.outer.shipped import Shipped
 from polyopt.outer.starts import generators_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["DescentProblem"]
 
 
-class DescentProblem(ABC):
+class DescentProblem(Shipped, ABC):
     """A problem of :mod:`polyopt.outer.rounds` whose state are faces W (K, m+1), bias last.
 
     Its objective is never negative.

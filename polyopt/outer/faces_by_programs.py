@@ -24,7 +24,7 @@ from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -82,6 +82,11 @@ class FacesByPrograms(DescentProblem):
         The engine or the radius is not of those allowed.
     """
 
+    _own = ("_last", "_models", "_program")
+    _last: Solution | None = None
+    _models: Sequence[PersistentLP] = ()
+    _program: Program | None = None
+
     def __init__(
         self, X: Any, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
     ):
@@ -91,20 +96,6 @@ class FacesByPrograms(DescentProblem):
         self.radius, self.engine = positive("radius", radius, infinite=True), engine
         # HiGHS's tolerances are absolute: each feature's row counts in the unit of its largest entry.
         self._units = 1.0 / np.append(largest_entries(X), 1.0)
-        self._drop()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the built programs, which each process makes for itself."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_last", "_models", "_program")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._drop()
-
-    def _drop(self) -> None:
-        self._last: Solution | None = None
-        self._models: list[PersistentLP] = []
-        self._program: Program | None = None
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
         """Random faces around the mean of the positives, inside the box."""

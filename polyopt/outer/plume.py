@@ -84,6 +84,8 @@ class PlumeProblem(DescentProblem):
         A parameter is not what it may be.
     """
 
+    _program: Program | None = None
+
     def __init__(
         self,
         X: Any,
@@ -111,12 +113,7 @@ class PlumeProblem(DescentProblem):
         self.climber: Climber = self.polisher if method == "auto" or method == "exact" else method
         self.method = self.climber if method == "auto" else method
         self.inner = inner or _INNER[self.climber]
-        self._program: Program | None = None
         self._known: tuple[Array, float] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the built program, which each process makes for itself."""
-        return {**self.__dict__, "_program": None}
 
     def at(self, gamma: float) -> PlumeProblem:
         """The same problem with another sharpness of the gate."""

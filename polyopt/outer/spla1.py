@@ -61,6 +61,8 @@ class LogisticCells(DescentProblem):
         Relative gap to which a cell's program is solved.
     """
 
+    _program: Program | None = None
+
     def __init__(
         self,
         X: Any,
@@ -83,11 +85,6 @@ class LogisticCells(DescentProblem):
         self.X, self.y, self.n_faces = X.toarray() if small else X, y, n_faces
         self.c, self.ridge, self.tol = as_costs(c, len(y)), positive("ridge", ridge), tolerance(tol)
         self.positives, self.engine, self.inner = positives, engine, inner
-        self._program: Program | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the built program, which each process makes for itself."""
-        return {**self.__dict__, "_program": None}
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
         """Random faces around the mean of the positives."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from helpers.cpm import clusters
@@ -9,7 +11,11 @@ from helpers.cpm import clusters
 from formulations.solution import Solution, Status
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.descent import DescentProblem
+from polyopt.outer.pc_slp import SuccessiveLP
+from polyopt.outer.plume import PlumeProblem
+from polyopt.outer.polyceptron import ExactPolyceptron
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds, run_stages
+from polyopt.outer.spla1 import LogisticCells
 
 
 class Scripted(DescentProblem):
@@ -121,3 +127,25 @@ def test_the_starts_of_the_polytope_machine_draw_from_one_stream(engine):
     problem, rng = PolytopeProblem(X, y, np.ones(40), 3, engine=engine), np.random.default_rng(7)
     for generator in problem.generators(7, 4):
         assert (problem.draw(generator) == problem.draw(rng)).all()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X, y, c: LogisticCells(X, y, c, 3, engine="program"),
+        lambda X, y, c: ExactPolyceptron(X, y, c, 3),
+        lambda X, y, c: SuccessiveLP(X, y, c, 3, engine="program"),
+        lambda X, y, c: PlumeProblem(X, y, c, 3, method="exact"),
+        lambda X, y, c: PolytopeProblem(X, y, c, 3),
+        lambda X, y, c: PolytopeProblem(X, y, c, 3, engine="dual"),
+    ],
+)
+def test_a_problem_travels_without_what_it_has_built_and_goes_on_alike(make):
+    X, y, _ = clusters(30, 3, 0)
+    used = make(X, y, np.ones(30))
+    state = used.start(np.random.default_rng(0))
+    expected = used.round(state, None).point
+    arrived = pickle.loads(pickle.dumps(used))
+    assert not set(used._own) & set(vars(arrived))
+    found = arrived.round(arrived.start(np.random.default_rng(0)), None).point
+    assert found["W"] == pytest.approx(expected["W"], abs=1e-6)

@@ -78,6 +78,10 @@ class PolytopeProblem(AlternatingProblem):
         The engine does not exist, or cannot do what is asked.
     """
 
+    _own = ("_program", "_solved")
+    _program: Program | None = None
+    _solved: dict[bytes, Solution] | None = None
+
     def __init__(
         self,
         X: Any,
@@ -106,12 +110,6 @@ class PolytopeProblem(AlternatingProblem):
             self._dual = DualEngine(X, y, C, n_faces, tol, scale)
             return
         self._lifted = cpm.lift(X)
-        self._program: Program | None = None
-        self._solved: dict[bytes, Solution] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the built program and the solved faces, which each process makes for itself."""
-        return {**self.__dict__, "_program": None, "_solved": {}}
 
     def generators(self, seed: int, count: int) -> list[np.random.Generator]:
         """Sources of randomness for `count` starts: the starts draw from one stream, one after the other."""
@@ -206,6 +204,8 @@ class PolytopeProblem(AlternatingProblem):
 
     def _solve_face(self, mask: Vector, time_limit: float | None) -> Solution:
         key = np.packbits(mask > 0).tobytes()
+        if self._solved is None:
+            self._solved = {}
         if key in self._solved:
             return self._solved[key]
         if self._program is None:
