@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import polyopt
 from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, spla1, svm
+from formulations.families import hinge_families
 from polyopt import compare
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.problem import PolytopeProblem
@@ -112,8 +113,9 @@ CERTIFICATES = [
 LIMITS = "tol=tolerance time_limit=seconds"
 VISITS = "time_limit=seconds max_iter=count-from-0 patience=count-or-none step=positive"
 SOLVERS = [
-    (solve_decomposition, (K, y, ones), f"{LIMITS} max_iter=count-or-none"),
-    (solve_interior_point, (X, y), f"{LIMITS} max_iter=count-or-none C=positive B=positive-or-inf D=share"),
+    (hinge_families, (y,), "C=positive B=from-0"),
+    (solve_decomposition, (K, hinge_families(y, ones)), f"{LIMITS} max_iter=count-or-none"),
+    (solve_interior_point, (X, hinge_families(y, ones)), f"{LIMITS} max_iter=count-or-none D=share"),
     (solve_osqp_dual, (K, y), f"{LIMITS} max_iter=count-or-none C=positive B=from-0"),
     (solve_cpm_sgd, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
     (solve_cpm_dual, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
