@@ -148,7 +148,7 @@ def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 # -- one number per sample ---------------------------------------------------------------------
 
 
-def as_costs(C: ArrayLike, n: int, *, hard: bool = False) -> Vector:
+def as_costs(C: ArrayLike, n: int, *, hard: bool = False, name: str = "C") -> Vector:
     """Cost per sample from a scalar or a vector.
 
     Parameters
@@ -159,6 +159,8 @@ def as_costs(C: ArrayLike, n: int, *, hard: bool = False) -> Vector:
         Samples.
     hard : bool
         Whether costs may be infinite, for rows without slack.
+    name : str
+        What the caller calls them.
 
     Raises
     ------
@@ -166,8 +168,8 @@ def as_costs(C: ArrayLike, n: int, *, hard: bool = False) -> Vector:
         Another shape, a cost that is negative, NaN or (unless `hard`) infinite, or no positive cost at all.
     """
     if _shape(C) == ():
-        return np.full(n, positive("C", C, infinite=hard))
-    return _per_sample("C", C, n, "positive" if hard else "positive and finite", infinite=hard)
+        return np.full(n, positive(name, C, infinite=hard))
+    return _per_sample(name, C, n, "positive" if hard else "positive and finite", infinite=hard)
 
 
 def as_weights(weights: ArrayLike, n: int, name: str = "weights") -> Vector:

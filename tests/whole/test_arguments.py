@@ -161,6 +161,7 @@ ESTIMATORS = [
         (polyopt.SVM, HINGE),
         (polyopt.RelativeMarginMachine, f"{HINGE} B=from-1"),
         (polyopt.SigmaSVM, f"{HINGE} D=share"),
+        (polyopt.SoftRelativeMarginMachine, f"{HINGE} B=from-1 D=positive-or-inf"),
         (polyopt.OneNormSVM, "C=positive time_limit=seconds"),
         (polyopt.CrossEntropySVM, "C=positive time_limit=seconds max_iter=count patience=count"),
         (
