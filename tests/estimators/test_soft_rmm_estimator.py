@@ -160,7 +160,8 @@ def test_a_multiplier_above_its_price_is_told_and_bounds_nothing(blobs):
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"D": 0.0}, "D must be positive"), ({"D": -1.0}, "D must be positive"), ({"D": np.nan}, "D must be positive"),
+    ({"D": 0.0}, "D must be positive"), ({"D": -1.0}, "D must be positive"),
+    ({"D": np.nan}, "D must be positive"),
     ({"B": 0.5}, "B must be at least 1, not"),
 ])  # fmt: skip
 def test_wrong_parameters_are_named(changes, message, blobs):
