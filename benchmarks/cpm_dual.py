@@ -20,8 +20,9 @@ from sklearn.preprocessing import StandardScaler
 from formulations.solution import Solution
 from polyopt import datasets
 from polyopt.certificates.cpm import certify_cpm
-from polyopt.outer.alternating import alternate
+from polyopt.outer.alternating import AlternatingProblem
 from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.outer.rounds import run_rounds
 from polyopt.solvers.cpm.sgd import CpmSgd, solve_cpm_sgd
 
 _ROUNDS = 3
@@ -41,7 +42,7 @@ def _against_sgd(smoke: bool) -> pd.DataFrame:
     for seed in range(1 if smoke else 3):
 
         def sgd(seed: int = seed) -> Solution:
-            return solve_cpm_sgd(X, y, C, K, scale=scale, max_iter=epochs, tol=0.0, seed=seed)
+            return solve_cpm_sgd(X, y, C, K, scale=scale, max_iter=epochs, tol=1e-12, seed=seed)
 
         reached: list[tuple[float, float]] = []  # processor time and objective after every round
 
@@ -51,7 +52,7 @@ def _against_sgd(smoke: bool) -> pd.DataFrame:
             begin = np.full(len(y), -1)
             begin[y > 0] = (X[y > 0] @ (scale * first[:-1]) + first[-1]).argmax(axis=1)
             problem = PolytopeProblem(X, y, C, K, engine="dual", tol=1e-3, scale=scale)
-            return alternate(_Noted(problem, reached), problem.loosen(begin))
+            return run_rounds(_Noted(problem, reached), problem.loosen(begin))
 
         name = f"{data.name} 2 vs rest, K = {K}, start {seed}"
         pair = _raced(name, {"sgd": sgd, "dual": dual}, smoke, (X * scale, y, C))
@@ -62,17 +63,20 @@ def _against_sgd(smoke: bool) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-class _Noted:
+class _Noted(AlternatingProblem):
     """A problem that notes when each round ended, and with what objective."""
 
     def __init__(self, problem: PolytopeProblem, notes: list[tuple[float, float]]):
         self.problem, self.notes = problem, notes
-        self.reassign = problem.reassign
+        self.start = problem.start
 
     def solve(self, assignment: Any, time_limit: float | None) -> Solution:
         point = self.problem.solve(assignment, time_limit)
         self.notes.append((time.process_time(), point.objective))
         return point
+
+    def reassign(self, point: Solution, assignment: Any) -> Any:
+        return self.problem.reassign(point, assignment)
 
 
 def _against_the_program(smoke: bool) -> pd.DataFrame:
@@ -83,7 +87,7 @@ def _against_the_program(smoke: bool) -> pd.DataFrame:
     begin = PolytopeProblem(X, y, C, K).start(np.random.default_rng(0))
 
     def by(engine: Any) -> Callable[[], Solution]:
-        return lambda: alternate(PolytopeProblem(X, y, C, K, engine=engine, tol=1e-6), begin)
+        return lambda: run_rounds(PolytopeProblem(X, y, C, K, engine=engine, tol=1e-6), begin)
 
     entrants = {"program": by("program"), "dual": by("dual")}
     return pd.DataFrame(_raced(f"{data.name}, K = {K}", entrants, smoke, (X, y, C)))

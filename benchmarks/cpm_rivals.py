@@ -59,7 +59,7 @@ def _table(smoke: bool) -> pd.DataFrame:
     for name, machine in _polytopes(data.scale, smoke).items():
         machine.fit(data.X[:300], data.y[:300])  # compiles
         lines.append(_line(data, name, machine, (data.X, data.X_test), _faces, rounds))
-        if machine.outer_label == -1:
+        if machine.inside_label == 1:
             lines += _parts(machine, data, test, rounds)
     return pd.DataFrame([*lines, *_larger(data, smoke)])
 
@@ -115,8 +115,8 @@ def _polytopes(scale: float, smoke: bool, times: int = 1) -> dict[str, ConvexPol
     }  # fmt: skip
     return {
         f"CPM, K = {K}, two sides, {epochs} epochs": ConvexPolytopeMachine(**settings, double_sided=True),
-        f"CPM, K = {K}, 2s inside, {epochs} epochs": ConvexPolytopeMachine(**settings, outer_label=-1),
-        f"CPM, K = {K}, 2s outside, {epochs} epochs": ConvexPolytopeMachine(**settings, outer_label=1),
+        f"CPM, K = {K}, 2s inside, {epochs} epochs": ConvexPolytopeMachine(**settings, inside_label=1),
+        f"CPM, K = {K}, 2s outside, {epochs} epochs": ConvexPolytopeMachine(**settings, inside_label=-1),
         f"CPM, K = {more}, two sides, {epochs} epochs": ConvexPolytopeMachine(
             **settings | {"n_faces": more, "C": 0.3 / times, "perplexity": 0.8 * more}, double_sided=True
         ),

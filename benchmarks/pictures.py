@@ -40,7 +40,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
     jobs = {
         "rmm": (RelativeMarginMachine(C=1.0, B=4.5, kernel="linear"), X, wdbc.y, columns, wdbc.target_names),
         "cpm": (
-            ConvexPolytopeMachine(n_faces=4, C=10.0, outer_label=-1, solver="exact", random_state=0),
+            ConvexPolytopeMachine(n_faces=4, C=10.0, inside_label=1, solver="exact", random_state=0),
             polytope, labels, ["first feature", "second feature"], ("outside", "inside"),
         ),
     }  # fmt: skip
@@ -72,7 +72,7 @@ def _family(X: np.ndarray, y: np.ndarray, smoke: bool) -> dict[str, object]:
         "SPLA1": SPLA1(4, **inside),
         "PC-SLP": PCSLP(4, **inside),
         "PLUME": PLUME(4, **inside),
-        "Convex Polytope Machine": ConvexPolytopeMachine(4, C=10.0, outer_label=-1, random_state=0),
+        "Convex Polytope Machine": ConvexPolytopeMachine(4, C=10.0, **inside),
     }
     for machine in machines.values():
         machine.fit(X, y)

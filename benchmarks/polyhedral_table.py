@@ -61,7 +61,7 @@ METHODS: dict[str, tuple[Callable[[int, Any, Any, int], Any], dict[str, list[Any
     "PLUME": (_family(PLUME), {"ridge": [1.0, 0.1, 0.01]}),
     "CPM": (
         lambda K, inside, outside, seed: ConvexPolytopeMachine(
-            K, solver="dual", outer_label=outside, random_state=seed, n_init=_STARTS
+            K, solver="dual", inside_label=inside, random_state=seed, n_init=_STARTS
         ),
         {"C": [0.1, 1.0, 10.0]},
     ),

@@ -1,8 +1,15 @@
-"""Numbers that a caller gives, checked: real, of the shape and range asked, or refused in a sentence."""
+"""What a caller gives, checked: the one place for each rule, and one sentence for each.
+
+Every public function, from a program to an estimator, asks here. A rule takes the argument's name and value,
+and gives back the value as the code wants it. Whatever is wrong with it (type, shape, NaN, range), the
+sentence says what the argument must be, and what it is. The estimators' table of parameters
+(:mod:`polyopt.estimators.parameters`) is made of these rules.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, NoReturn, TypeGuard
 
 import numpy as np
 
@@ -11,7 +18,196 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["real_array", "real_number"]
+__all__ = [
+    "as_costs",
+    "as_weights",
+    "at_least",
+    "one_of",
+    "positive",
+    "real_array",
+    "real_number",
+    "seconds",
+    "tolerance",
+    "whole",
+    "whole_or_none",
+    "within",
+]
+
+
+# -- numbers -----------------------------------------------------------------------------------
+
+
+def positive(name: str, value: object, *, infinite: bool = False) -> float:
+    """A number above 0.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls it.
+    value : float
+        The number.
+    infinite : bool
+        Whether it may be infinite.
+
+    Raises
+    ------
+    ValueError
+        Anything else.
+    """
+    if not (_is_number(value) and value > 0.0 and (infinite or value < np.inf)):
+        _refuse(name, "positive" if infinite else "positive and finite", value)
+    return float(value)
+
+
+def at_least(name: str, value: object, low: float, *, infinite: bool = False) -> float:
+    """A number of at least `low`; arguments and errors as of :func:`positive`."""
+    if not (_is_number(value) and low <= value and (infinite or value < np.inf)):
+        _refuse(name, f"at least {low:g}" + ("" if infinite else " and finite"), value)
+    return float(value)
+
+
+def within(name: str, value: object, low: float, high: float) -> float:
+    """A number from `low` to `high`, both among them; errors as of :func:`positive`."""
+    if not (_is_number(value) and low <= value <= high):
+        raise ValueError(f"{name} must lie in [{low:g}, {high:g}], not {_short(value)}")
+    return float(value)
+
+
+def whole(name: str, value: object, low: int = 1) -> int:
+    """An integer of at least `low`.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls it.
+    value : int
+        The number.
+    low : int
+        The least that is allowed.
+
+    Raises
+    ------
+    ValueError
+        Anything else, 2.0 and True among it.
+    """
+    if not _is_whole(value, low):
+        _refuse(name, f"an integer of at least {low}", value)
+    return int(value)
+
+
+def whole_or_none(name: str, value: object, low: int = 1) -> int | None:
+    """An integer of at least `low`, or None; arguments and errors as of :func:`whole`."""
+    if value is None:
+        return None
+    if not _is_whole(value, low):
+        _refuse(name, f"an integer of at least {low}, or None", value)
+    return int(value)
+
+
+def seconds(value: object, name: str = "time_limit") -> float | None:
+    """A limit in seconds, at least 0, or None for no limit; errors as of :func:`positive`."""
+    if value is None:
+        return None
+    if not (_is_number(value) and 0.0 <= value < np.inf):
+        _refuse(name, "seconds, at least 0, or None", value)
+    return float(value)
+
+
+def tolerance(value: object, name: str = "tol") -> float:
+    """A tolerance: above 0, and below 1, as margins and relative gaps are 1 at a point that is no answer.
+
+    Errors as of :func:`positive`.
+    """
+    if not (_is_number(value) and 0.0 < value < 1.0):
+        _refuse(name, "between 0 and 1", value)
+    return float(value)
+
+
+def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Refuse a word that is not among those allowed.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls it.
+    value : str
+        The word.
+    allowed : tuple of str
+        The words, two or more.
+
+    Raises
+    ------
+    ValueError
+        Another word, or anything that is none.
+    """
+    if not isinstance(value, str) or value not in allowed:
+        words = [repr(word) for word in allowed]
+        _refuse(name, f"{', '.join(words[:-1])} or {words[-1]}", value)
+
+
+# -- one number per sample ---------------------------------------------------------------------
+
+
+def as_costs(C: ArrayLike, n: int, *, hard: bool = False, name: str = "C") -> Vector:
+    """Cost per sample from a scalar or a vector.
+
+    Parameters
+    ----------
+    C : float or array_like of shape (n,)
+        Costs; non-negative and not all zero.
+    n : int
+        Samples.
+    hard : bool
+        Whether costs may be infinite, for rows without slack.
+    name : str
+        What the caller calls them.
+
+    Raises
+    ------
+    ValueError
+        Another shape, a cost that is negative, NaN or (unless `hard`) infinite, or no positive cost at all.
+    """
+    if _shape(C) == ():
+        return np.full(n, positive(name, C, infinite=hard))
+    return _per_sample(name, C, n, "positive" if hard else "positive and finite", infinite=hard)
+
+
+def as_weights(weights: ArrayLike, n: int, name: str = "weights") -> Vector:
+    """Weights of the samples, of shape (n,): not negative, and not all zero.
+
+    Parameters
+    ----------
+    weights : array_like of shape (n,)
+        The weights.
+    n : int
+        Samples.
+    name : str
+        What the caller calls them.
+
+    Raises
+    ------
+    ValueError
+        Another shape, a weight that is negative, infinite or NaN, or no positive weight at all.
+    """
+    if _shape(weights) not in ((n,), None):
+        raise ValueError(f"{name} must have shape ({n},), not {_shape(weights)}")
+    return _per_sample(name, weights, n, "positive and finite")
+
+
+def _per_sample(name: str, values: ArrayLike, n: int, text: str, *, infinite: bool = False) -> Vector:
+    text = f"{text} (per sample: not all zero)"
+    try:
+        array = real_array(name, values, finite=not infinite)
+    except ValueError:
+        _refuse(name, text, values)
+    if array.shape not in ((1,), (n,)):
+        raise ValueError(f"{name} must be one number or have shape ({n},), not {array.shape}")
+    if (array < 0).any() or not array.any():
+        _refuse(name, text, values)
+    return np.broadcast_to(array, (n,)).copy()
+
+
+# -- numbers of any range ----------------------------------------------------------------------
 
 
 def real_array(
@@ -58,36 +254,34 @@ def real_array(
     return array
 
 
-def real_number(
-    name: str, value: ArrayLike | None, low: float = -np.inf, high: float = np.inf, *, infinite: bool = False
-) -> float:
-    """One real number.
+def real_number(name: str, value: object, *, infinite: bool = False) -> float:
+    """One real number; arguments and errors as of :func:`positive`."""
+    if not _is_number(value) or np.isnan(value) or (np.isinf(value) and not infinite):
+        _refuse(name, "one number" if infinite else "one finite number", value)
+    return float(value)
 
-    Parameters
-    ----------
-    name : str
-        What the caller calls it.
-    value : float
-        The number; an array of one is not one.
-    low, high : float
-        Its least and its largest value.
-    infinite : bool
-        Whether it may be infinite.
 
-    Raises
-    ------
-    ValueError
-        Anything else.
-    """
-    if value is None or np.ndim(value) != 0 or isinstance(value, (str, bytes)):
-        raise ValueError(f"{name} must be one number, not {_short(value)}")
-    number = float(real_array(name, value, finite=False, nan=low > -np.inf))
-    if not low <= number <= high:
-        bounds = f"be at least {low:g}" if high == np.inf else f"lie in [{low:g}, {high:g}]"
-        raise ValueError(f"{name} must {bounds}, not {value!r}")
-    if np.isinf(number) and not infinite:
-        raise ValueError(f"{name} must be finite, not {value!r}")
-    return number
+def _is_number(value: object) -> TypeGuard[float]:
+    """Whether it is one real number, NaN and infinity among them; an array of one, and True, are none."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "fiu"
+    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+
+
+def _shape(values: ArrayLike) -> tuple[int, ...] | None:
+    """The shape; None where there is none, as rows differ in length."""
+    try:
+        return np.asarray(values).shape
+    except ValueError:
+        return None
+
+
+def _is_whole(value: object, low: int) -> TypeGuard[Integral]:
+    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_)) and int(value) >= low
+
+
+def _refuse(name: str, requirement: str, value: object) -> NoReturn:
+    raise ValueError(f"{name} must be {requirement}, not {_short(value)}")
 
 
 def _short(value: object) -> str:

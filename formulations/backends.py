@@ -7,7 +7,6 @@ Which solver follows which, and what becomes of an answer that falls short, is i
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
+from formulations.clock import Clock
 from formulations.solution import Solution, Status
 
 if TYPE_CHECKING:
@@ -195,12 +195,12 @@ def attempt(
     backend, settings = BACKENDS[solver], dict(settings)
     if max_iter is not None:
         settings |= dict.fromkeys(backend.iterations, max_iter)
-    began = time.perf_counter()
+    clock = Clock(seconds)
     problem, found = program.problem, None
     try:
         data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=settings)
         if seconds is not None:
-            settings[backend.time] = max(seconds - (time.perf_counter() - began), _HAIR)
+            settings[backend.time] = _HAIR if clock.is_over else clock.left
         # Without a warm start: a solver kept from the last solve would keep its limits, too.
         raw = chain.solve_via_data(
             problem, data, warm_start=False, verbose=verbose, solver_opts=dict(settings)
@@ -208,7 +208,7 @@ def attempt(
         found = chain.invert(raw, inverse)
     except cp.error.SolverError:
         pass
-    elapsed = time.perf_counter() - began
+    elapsed = clock.seconds
     if found is None or found.status not in _STATUSES:  # neither a point nor a verdict
         return _empty(Status.FAILED, solver, elapsed, 0.0)
     problem.unpack(found)

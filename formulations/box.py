@@ -5,7 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
-from formulations.polyhedral import check_radius
+from formulations.arguments import positive
 from formulations.program import Row
 
 __all__ = ["box_duals", "box_rows"]
@@ -23,7 +23,7 @@ def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
     letter : str
         The faces as the formulas print them.
     """
-    if np.isinf(check_radius(radius)):
+    if np.isinf(positive("radius", radius, infinite=True)):
         return ()
     saved = "saving per unit of a wider box: not zero where the box holds the face"
     return (
@@ -51,7 +51,7 @@ def box_duals(
         The letter of the faces, the multipliers of ``balance``.
     """
     meaning = f"the faces ${letter}$, sign included"
-    if np.isinf(check_radius(radius)):
+    if np.isinf(positive("radius", radius, infinite=True)):
         row = Row("balance", off == 0, f"{text} = 0", letter, meaning)
         return 0.0, "", {}, (row,)
     face = "ₖ" if len(shape) == 2 else ""

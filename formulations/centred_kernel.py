@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.recovery import as_costs
+from formulations.arguments import as_weights
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -52,7 +52,7 @@ class CentredKernel:
     def __init__(self, K: ArrayLike, weights: ArrayLike | None = None):
         K = np.asarray(K, dtype=float)
         n = len(K)
-        self.weights = np.ones(n) if weights is None else as_costs(weights, n)
+        self.weights = np.ones(n) if weights is None else as_weights(weights, n)
         if (self.weights == 0).any():
             raise ValueError("weights must be positive; drop the samples whose weight is zero")
         self.total = float(self.weights.sum())

@@ -91,6 +91,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.arguments import whole
 from formulations.cpm_face import LETTERS, PAPER, SOURCE, face, face_dual
 from formulations.cpm_global import mixed_integer
 from formulations.polytope import answers, check_loss, lift, natural_assignment, objective, slack_places
@@ -126,8 +127,7 @@ def _parameters(
 ) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
     """The parameters C and Z, and the cost of each slack, which follows from both."""
     check_loss(loss)
-    if not (isinstance(n_faces, int | np.integer) and n_faces >= 1):
-        raise ValueError(f"n_faces must be an integer of at least 1, not {n_faces!r}")
+    whole("n_faces", n_faces)
     n = len(y)
     per_sample = cost_parameter(C, n)
     Z = cp.Parameter((n, n_faces), nonneg=True, name="Z", value=answers(y, n_faces, assignment))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from formulations.arguments import tolerance
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
@@ -117,9 +119,7 @@ def confidence(n: int, delta: float, against: ArrayLike = 0.0) -> Any:
     against : array_like
         ln(δ/δ').
     """
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must be between 0 and 1, not {delta!r}")
-    return 3.0 * np.sqrt((log(2.0 / delta) + np.asarray(against)) / (2 * n))
+    return 3.0 * np.sqrt((log(2.0 / tolerance(delta, "delta")) + np.asarray(against)) / (2 * n))
 
 
 def ramp(margins: Array, gamma: float) -> tuple[float, float]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.arguments import real_array, real_number
-from formulations.recovery import as_costs, as_data, slacks
+from formulations.arguments import as_weights, positive, real_array
+from formulations.recovery import as_data, slacks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -132,13 +132,7 @@ def as_l0_data(
     """
     K, y = as_data(K, y)
     K = K.toarray() if sp.issparse(K) else K
-    asked = f"C must be a finite positive number, not {C!r}; weights are given per sample"
-    try:
-        price = real_number("C", C)
-    except ValueError:
-        raise ValueError(asked) from None
-    if not price > 0.0:
-        raise ValueError(asked)
+    price = positive("C", C)
     if centres is None:
         if K.shape[1] != len(y):
             raise ValueError(f"K of shape {K.shape} is not square: give centres, the labels of its columns")
@@ -151,12 +145,7 @@ def as_l0_data(
             )
         if not np.isin(labels, (-1.0, 1.0)).all():
             raise ValueError(f"centres must hold only -1 and +1, not {np.setdiff1d(labels, (-1.0, 1.0))[:3]}")
-    if weights is not None and np.shape(weights) != y.shape:
-        raise ValueError(f"weights must have shape {y.shape} to match y, not {np.shape(weights)}")
-    try:
-        of_samples = as_costs(1.0 if weights is None else weights, len(y))
-    except ValueError as error:
-        raise ValueError("weights must be finite, not negative, and not all zero") from error
+    of_samples = np.ones(len(y)) if weights is None else as_weights(weights, len(y))
     return L0Data(K, y, price, of_samples, labels)
 
 

@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from formulations.arguments import at_least
 from formulations.matrices import dense
 from formulations.recovery import gram_factor, square_sum
 
@@ -188,8 +189,7 @@ class Landmarks:
         max_iter : int
             Steps at most; the best weights met are given in any case, with the gap that they have.
         """
-        if not 0.0 <= D < np.inf:
-            raise ValueError(f"D must be at least 0 and finite, not {D!r}")
+        D = at_least("D", D, 0.0)
         n_u, R = len(self.basis), np.sqrt(D) * self.basis
         p = np.full(n_u, 1.0 / n_u)
         size = float(np.trace(self.moments)) or 1.0

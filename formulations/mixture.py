@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit
 
+from formulations.arguments import at_least
 from formulations.polyhedral import pull, scores
 from formulations.polytope import lift
 
@@ -75,9 +76,8 @@ def check_model(gamma: float, ridge: float) -> None:
     gamma, ridge : float
         γ and ρ.
     """
-    for name, value in (("gamma", gamma), ("ridge", ridge)):
-        if not 0.0 <= value < np.inf:
-            raise ValueError(f"{name} must be at least 0 and finite, not {value!r}")
+    at_least("gamma", gamma, 0.0)
+    at_least("ridge", ridge, 0.0)
 
 
 def check_responsibilities(R: ArrayLike, shape: tuple[int, int | None]) -> Array:

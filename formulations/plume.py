@@ -76,7 +76,8 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.mixture import check_model, check_responsibilities, responsibilities
+from formulations.arguments import at_least, positive
+from formulations.mixture import check_responsibilities, responsibilities
 from formulations.polyhedral import pull, scores
 from formulations.polytope import lift
 from formulations.program import Duality, Program, Row
@@ -112,9 +113,8 @@ def _parameters(
     y: NDArray[Any], R: ArrayLike, gamma: float, C: ArrayLike, ridge: float
 ) -> tuple[dict[str, cp.Parameter], cp.Parameter]:
     """The parameters C and R, and their product by sample, which follows from both."""
-    check_model(gamma, ridge)
-    if ridge == 0.0:
-        raise ValueError("ridge must be positive: without it the optimum need not be attained")
+    at_least("gamma", gamma, 0.0)
+    positive("ridge", ridge)  # without it the optimum need not be attained
     R = check_responsibilities(R, (len(y), None))
     per_sample = cost_parameter(C, len(y))
     own = cp.Parameter(R.shape, nonneg=True, name="R", value=R)

@@ -88,6 +88,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
+from formulations.arguments import whole
 from formulations.box import box_duals, box_rows
 from formulations.polyhedral import belonging
 from formulations.polytope import check_assignment, lift
@@ -133,8 +134,7 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
     ValueError
         A negative is assigned to no face, or the shapes differ.
     """
-    if not (isinstance(n_faces, int | np.integer) and n_faces >= 1):
-        raise ValueError(f"n_faces must be an integer of at least 1, not {n_faces!r}")
+    whole("n_faces", n_faces)
     y = np.asarray(y, dtype=float)
     z = check_assignment(-y, n_faces, assignment, "negative")
     return belonging(y, z, n_faces, "all")

@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from formulations.arguments import one_of
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -43,7 +45,6 @@ __all__ = [
     "best_scale",
     "cells",
     "check_positives",
-    "check_radius",
     "class_shares",
     "criterion",
     "criterion_gradient",
@@ -201,12 +202,4 @@ def belonging(y: Array, assignment: NDArray[np.int64], n_faces: int, positives: 
 
 def check_positives(positives: str) -> None:
     """Refuse anything but "cell" and "all"."""
-    if positives not in ("cell", "all"):
-        raise ValueError(f"positives must be 'cell' or 'all', not {positives!r}")
-
-
-def check_radius(radius: float) -> float:
-    """The radius of the box, a positive number or inf; anything else is refused."""
-    if not radius > 0:
-        raise ValueError(f"radius must be positive, or inf for no box, not {radius!r}")
-    return float(radius)
+    one_of("positives", positives, ("cell", "all"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.arguments import one_of
 from formulations.recovery import as_costs, as_data, slacks
 
 if TYPE_CHECKING:
@@ -146,8 +147,7 @@ def objective(X: MatrixLike, y: ArrayLike, W: NDArray[Any], C: ArrayLike = 1.0, 
 
 def check_loss(loss: str) -> None:
     """Refuse a loss other than "sum" and "max"."""
-    if loss not in ("sum", "max"):
-        raise ValueError(f"loss must be 'sum' or 'max', not {loss!r}")
+    one_of("loss", loss, ("sum", "max"))
 
 
 def perplexity(faces: NDArray[np.int64], weights: NDArray[Any] | None = None) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.arguments import real_array
+from formulations.arguments import as_costs, real_array
 from formulations.matrices import is_sparse
 
 if TYPE_CHECKING:
@@ -81,39 +81,6 @@ def as_labels(y: ArrayLike) -> Vector:
     if not np.isin(y, (-1.0, 1.0)).all():
         raise ValueError(f"y must hold only -1 and +1, not {np.setdiff1d(y, (-1.0, 1.0))[:3]}")
     return y
-
-
-def as_costs(C: ArrayLike, n: int, *, hard: bool = False) -> Vector:
-    """Cost per sample from a scalar or a vector.
-
-    Parameters
-    ----------
-    C : float or array_like of shape (n,)
-        Costs; non-negative and not all zero.
-    n : int
-        Samples.
-    hard : bool
-        Whether costs may be infinite, for rows without slack.
-
-    Raises
-    ------
-    ValueError
-        Another shape, a cost that is negative, NaN or (unless `hard`) infinite, or no positive cost at all.
-    """
-
-    def refused() -> ValueError:
-        kind = "positive" if hard else "finite and positive"
-        return ValueError(f"C must be {kind} (per sample: not all zero), not {C!r}")
-
-    try:
-        costs = real_array("C", C, finite=not hard)
-    except ValueError:
-        raise refused() from None
-    if costs.shape not in ((), (1,), (n,)):
-        raise ValueError(f"C must be one number or have shape ({n},), not {costs.shape}")
-    if (costs < 0).any() or not costs.any():
-        raise refused()
-    return np.broadcast_to(costs, (n,)).copy()
 
 
 def square_sum(X: Matrix) -> float:

@@ -87,6 +87,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
+from formulations.arguments import at_least
 from formulations.families import best_intercept
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data, gram_factor, slacks
@@ -133,10 +134,8 @@ _SUBPROBLEM_LETTERS = {
 
 
 def _bound(B: float) -> cp.Parameter:
-    """The parameter B, finite and non-negative."""
-    if not 0.0 <= B < np.inf:
-        raise ValueError(f"B must be finite and at least 0, not {B!r} (for B = infinity it is the SVM)")
-    return cp.Parameter(nonneg=True, name="B", value=float(B))
+    """The parameter B, finite and non-negative: for B = infinity it is the SVM."""
+    return cp.Parameter(nonneg=True, name="B", value=at_least("B", B, 0.0))
 
 
 def _half_square(B: cp.Parameter) -> cp.Parameter:

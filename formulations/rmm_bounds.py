@@ -77,6 +77,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
+from formulations.arguments import at_least, positive
 from formulations.matrices import dense
 from formulations.program import Duality, Program, Row
 from formulations.recovery import gram_factor
@@ -285,15 +286,11 @@ def _parameters(E: float, D: float) -> dict[str, cp.Parameter]:
 
 
 def _energy(E: float) -> float:
-    if not 0.0 < E < np.inf:
-        raise ValueError(f"E must be positive and finite, not {E!r}")
-    return float(E)
+    return positive("E", E)
 
 
 def _weight(D: float) -> float:
-    if not 0.0 <= D < np.inf:
-        raise ValueError(f"D must be at least 0 and finite, not {D!r}")
-    return float(D)
+    return at_least("D", D, 0.0)
 
 
 def _both(X: MatrixLike, U: MatrixLike) -> tuple[Matrix, Matrix]:

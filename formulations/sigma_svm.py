@@ -67,6 +67,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
+from formulations.arguments import within
 from formulations.centred_kernel import CentredKernel
 from formulations.families import best_intercept
 from formulations.program import Duality, Program, Row
@@ -108,9 +109,7 @@ def _told(x: Any, y: NDArray[Any], weights: ArrayLike | None) -> dict[str, Any]:
 
 def _share(D: float) -> cp.Parameter:
     """The parameter D, within [0, 1]."""
-    if not 0.0 <= D <= 1.0:
-        raise ValueError(f"D must lie in [0, 1], not {D!r}")
-    return cp.Parameter(nonneg=True, name="D", value=float(D))
+    return cp.Parameter(nonneg=True, name="D", value=within("D", D, 0.0, 1.0))
 
 
 def primal(

@@ -116,7 +116,7 @@ def families(y: ArrayLike, C: ArrayLike, B: float, D: ArrayLike) -> Families:
         Bound on the outputs, at least 0.
     """
     margins = hinge_families(y, C)
-    return Families(*margins, *bound_families(margins.n, B, as_costs(D, margins.n, hard=True)))
+    return Families(*margins, *bound_families(margins.n, B, as_costs(D, margins.n, hard=True, name="D")))
 
 
 def qp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: ArrayLike = 1.0) -> Program:
@@ -137,7 +137,7 @@ def qp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: Array
     xi, tau, tau_star = (cp.Variable(n, name=name) for name in ("xi", "tau", "tau_star"))
     hard = rmm.qp(X, y, C, B)
     costs, bound = hard.parameters["C"], hard.parameters["B"]
-    dear = cp.Parameter(n, nonneg=True, name="D", value=as_costs(D, n))
+    dear = cp.Parameter(n, nonneg=True, name="D", value=as_costs(D, n, name="D"))
     f = X @ w + b
     rows = (
         Row("bound_above", f <= bound + tau, "w·xᵢ + b ≤ B + τᵢ", "lam",
@@ -164,7 +164,7 @@ def qp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, D: Array
 def _with_caps(dual: Program, D: ArrayLike, name: str, title: str) -> Program:
     """Dual (8) of the machine with hard bounds, with the caps that their slacks put on lam and lam_star."""
     lam, lam_star = dual.variables["lam"], dual.variables["lam_star"]
-    dear = cp.Parameter(lam.size, nonneg=True, name="D", value=as_costs(D, lam.size))
+    dear = cp.Parameter(lam.size, nonneg=True, name="D", value=as_costs(D, lam.size, name="D"))
     rooms = {
         "bound_above": "room under the bound and its slack: $B + τᵢ − fᵢ$",
         "bound_below": "room above the bound and its slack: $B + τ*ᵢ + fᵢ$",

@@ -11,14 +11,15 @@ A caller who gives options of a solver, or a limit that is reached, gets what th
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 
+from formulations.arguments import seconds, whole_or_none
 from formulations.backends import BACKENDS, PREFERRED, attempt
+from formulations.clock import Clock
 from formulations.optimality import conditions
 from formulations.solution import Solution, Status
 
@@ -46,7 +47,7 @@ def solve(
 ) -> Solution:
     """Solve a program; arguments and result as in :meth:`formulations.program.Program.solve`."""
     names = PREFERRED[program.kind] if solver is None else (_checked_solver(solver),)
-    _check_limits(time_limit, max_iter)
+    time_limit, max_iter = seconds(time_limit), whole_or_none("max_iter", max_iter)
     if "SCIP" in names:
         _require_scip()
     run = _Run(program, time_limit, max_iter, verbose, options)
@@ -60,18 +61,6 @@ def _checked_solver(solver: str) -> str:
     if not isinstance(solver, str) or solver.upper() not in BACKENDS:
         raise ValueError(f"solver must be one of {', '.join(BACKENDS)}, not {solver!r}")
     return solver.upper()
-
-
-def _check_limits(time_limit: float | None, max_iter: int | None) -> None:
-    if time_limit is not None and not (_is_number(time_limit) and time_limit >= 0):
-        raise ValueError(f"time_limit must be seconds, at least 0, or None, not {time_limit!r}")
-    if max_iter is not None and not (_is_number(max_iter) and max_iter >= 1 and max_iter == int(max_iter)):
-        raise ValueError(f"max_iter must be a whole number, at least 1, or None, not {max_iter!r}")
-
-
-def _is_number(value: Any) -> bool:
-    plain = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    return plain and bool(np.isfinite(value))
 
 
 def _require_scip() -> None:
@@ -97,7 +86,7 @@ class _Run:
     times: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
-        self.began = time.perf_counter()
+        self.clock = Clock(self.time_limit)
         # The caller's own settings are tried once and their answer is taken; an integer program has no
         # multipliers by which to measure a point.
         self.as_told = bool(self.options) or self.program.problem.is_mixed_integer()
@@ -106,14 +95,11 @@ class _Run:
         """Ask a solver, as often as it takes; whether no other need be asked."""
         kind, settled = self.program.kind, False
         for number, settings in enumerate(BACKENDS[name].attempts(kind)):
-            seconds = None
-            if self.time_limit is not None:
-                seconds = max(self.time_limit - (time.perf_counter() - self.began), 0.0)
-                if seconds == 0.0 and self.times != (0.0, 0.0):
-                    return True
+            if self.clock.is_over and self.times != (0.0, 0.0):
+                return True
             found = attempt(
                 self.program, name, {**settings, **self.options},
-                seconds=seconds, max_iter=self.max_iter, verbose=self.verbose,
+                seconds=self.clock.left, max_iter=self.max_iter, verbose=self.verbose,
             )  # fmt: skip
             self.times = (self.times[0] + found.build_time, self.times[1] + found.solve_time)
             settled = self._judge(found, number)

@@ -66,6 +66,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
+from formulations.arguments import positive
 from formulations.polytope import lift
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
@@ -122,7 +123,7 @@ def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -
         name="spla1.cell",
         title="SPLA1, one cell",
         source=_SOURCE,
-        objective=cp.Minimize(weights @ cp.logistic(-z) + 0.5 * _positive(ridge) * cp.sum_squares(w)),
+        objective=cp.Minimize(weights @ cp.logistic(-z) + 0.5 * positive("ridge", ridge) * cp.sum_squares(w)),
         objective_text="Σᵢ Cᵢ ln(1 + exp(−zᵢ)) + ρ/2 ‖w‖²",
         variables={"w": w, "z": z},
         rows=(margin,),
@@ -143,7 +144,7 @@ def cell_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e
         title="SPLA1, one cell, dual",
         source=f"{_SOURCE} (derived)",
         objective=cp.Maximize(
-            weights @ (cp.entr(v) + cp.entr(1 - v)) - cp.sum_squares(pulled) / (2 * _positive(ridge))
+            weights @ (cp.entr(v) + cp.entr(1 - v)) - cp.sum_squares(pulled) / (2 * positive("ridge", ridge))
         ),
         objective_text="Σᵢ Cᵢ H(vᵢ) − 1/(2ρ) ‖Σᵢ Cᵢ vᵢ yᵢ x̃ᵢ‖²",
         variables={"v": v},
@@ -162,12 +163,6 @@ def recover(
     lifted = lift(X)
     w = lifted.T @ (np.asarray(C) * v * y) / ridge
     return {"w": w, "z": y * (lifted @ w)}
-
-
-def _positive(ridge: float) -> float:
-    if not 0 < ridge < np.inf:
-        raise ValueError(f"ridge must be positive and finite, not {ridge!r}")
-    return float(ridge)
 
 
 def pairs(seed: int = 0) -> list[Duality]:

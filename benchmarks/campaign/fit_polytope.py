@@ -95,7 +95,7 @@ def _model(rng: np.random.Generator, machine: str, settings: dict[str, Any], ext
         return ConvexPolytopeMachine(
             C=log_uniform(rng, *wide), loss=loss, margin=margin, max_iter=30, **settings,
             average=bool(rng.random() < 0.7),
-            outer_label=None,
+            inside_label=None,
         )  # fmt: skip
     if machine == "Polyceptron":
         return Polyceptron(

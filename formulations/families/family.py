@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.arguments import at_least
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
@@ -105,9 +107,7 @@ def bound_families(n: int, B: float, cost: ArrayLike = np.inf) -> tuple[Family, 
     cost : float or array_like of shape (n,)
         What a unit beyond B costs; infinite for bounds that must hold.
     """
-    if not B >= 0.0:
-        raise ValueError(f"B must be at least 0, not {B!r}")
-    if np.isinf(B):
+    if np.isinf(at_least("B", B, 0.0, infinite=True)):
         return ()
     caps = np.broadcast_to(np.asarray(cost, dtype=float), (n,))
     soft = bool(np.isfinite(caps).any())

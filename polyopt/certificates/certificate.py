@@ -21,26 +21,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.table import Table
 
-__all__ = ["Certificate", "Claim", "Residual", "conclude", "relative_gap", "residual"]
+__all__ = [
+    "Certificate", "Claim", "Residual", "conclude", "conclude_conditions", "conclude_infeasible",
+    "relative_gap", "residual", "weakest",
+]  # fmt: skip
 
 _REFUTED = "The bound that the solver states is above the value of a feasible point, so it is ignored."
 _OVERFLOW = "The values overflow double precision; scale the data."
 
 
 class Claim(Enum):
-    """What a certificate proves; each value is a sentence."""
+    """What a certificate proves, the strongest first; each value is a sentence."""
 
     OPTIMAL = "The point is optimal within the tolerance."
-    SUBOPTIMAL_BY = "The point is feasible and within the stated amount of the optimum."
-    STATIONARY = "The point is a fixed point of its outer loop, optimal for its assignment."
     SOLVERS_WORD = "A solver states that the point is optimal within the tolerance; that is not proven here."
+    STATIONARY = "The point is a fixed point of its outer loop, optimal for its assignment."
     CONDITIONS = "The optimality conditions hold within the tolerance; no bound is proven."
+    SUBOPTIMAL_BY = "The point is feasible and within the stated amount of the optimum."
     INFEASIBLE = "No point is feasible: the multipliers form a ray that proves it."
+    NONE = "Nothing is proven about the point."
     CONTRADICTION = (
         "The value lies below the bound by more than rounding, so one of them is not what it is said to be: "
         "nothing is proven about the point."
     )
-    NONE = "Nothing is proven about the point."
 
     def __str__(self) -> str:
         return self.value
@@ -313,6 +316,25 @@ def conclude(
         rounding=float(np.nan_to_num(primal.rad + dual.rad, posinf=np.inf)),
         stated=stated,
     )
+
+
+def conclude_conditions(
+    program: str, value: float, lagrangian: float, residuals: Sequence[Residual], tol: float, sense: str
+) -> Certificate:
+    """Of the optimality conditions alone: as of :func:`conclude`, but the Lagrangian is no bound."""
+    holds = all(r.relative <= tol for r in residuals) and relative_gap(value, lagrangian) <= tol
+    claim = Claim.CONDITIONS if holds else Claim.NONE
+    return Certificate(program, claim, value, lagrangian, tuple(residuals), tol, program, sense=sense)
+
+
+def conclude_infeasible(program: str, value: float, residuals: Sequence[Residual], tol: float) -> Certificate:
+    """Of multipliers that form a ray, which the caller has proven: no point is feasible."""
+    return Certificate(program, Claim.INFEASIBLE, value, np.inf, tuple(residuals), tol)
+
+
+def weakest(claims: Sequence[Claim]) -> Claim:
+    """What is proven of all together."""
+    return max(claims, key=list(Claim).index)
 
 
 def relative_gap(primal_value: float, dual_value: float) -> float:

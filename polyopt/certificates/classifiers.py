@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.arguments import real_number
+from formulations.arguments import as_weights, at_least, real_number, within
 from formulations.centred_kernel import CentredKernel
 from formulations.families import hinge_families
-from formulations.recovery import as_costs, as_data
+from formulations.recovery import as_data
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.given import checked_vector
 from polyopt.certificates.hinge import certify_hinge
@@ -115,8 +115,8 @@ def certify_sigma_svm(
         As in :func:`certify_svm`, or more than 20,000 samples with a kernel.
     """
     X, y = as_data(X, y)
-    D = real_number("D", D, 0.0, 1.0)
-    s = np.ones(len(y)) if weights is None else as_costs(weights, len(y))
+    D = within("D", D, 0.0, 1.0)
+    s = np.ones(len(y)) if weights is None else as_weights(weights, len(y))
     if (s == 0).any():
         raise ValueError("weights must be positive; drop the samples whose weight is zero")
     geometry: Geometry
@@ -158,7 +158,7 @@ def certify_rmm(
         Multipliers of the upper and the lower bound; zero where not given.
     """
     X, y = as_data(X, y)
-    B = real_number("B", B, 0.0, infinite=True)
+    B = at_least("B", B, 0.0, infinite=True)
     geometry = _geometry(X, kernel, precomputed)
     program = HingeProgram("the Relative Margin Machine", geometry, hinge_families(y, C, B, hard=True))
     v = _vector_of(geometry, w)

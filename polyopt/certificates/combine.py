@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from polyopt.certificates.certificate import Certificate, Claim, Residual
+from polyopt.certificates.certificate import Certificate, Residual, weakest
 
 __all__ = ["combine"]
-
-_WEAKEST_FIRST = (
-    Claim.CONTRADICTION,
-    Claim.NONE,
-    Claim.INFEASIBLE,
-    Claim.SUBOPTIMAL_BY,
-    Claim.CONDITIONS,
-    Claim.STATIONARY,
-    Claim.SOLVERS_WORD,
-    Claim.OPTIMAL,
-)
 
 
 def combine(
@@ -41,10 +30,9 @@ def combine(
             key = (residual.condition, residual.row)
             if key not in worst or residual.relative > worst[key].relative:
                 worst[key] = replace(residual, row=f"{residual.row} ({name})")
-    claim = min((c.claim for c in certificates), key=_WEAKEST_FIRST.index)
     return Certificate(
         program=f"{certificates[0].program}, {len(certificates)} {parts}",
-        claim=claim,
+        claim=weakest([c.claim for c in certificates]),
         primal_value=sum(c.primal_value for c in certificates),
         dual_value=sum(c.dual_value for c in certificates),
         residuals=tuple(worst.values()),

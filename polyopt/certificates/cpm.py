@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.arguments import real_number
+from formulations.arguments import real_number, tolerance, whole
 from formulations.families import Families, margin_family
 from formulations.polytope import answers, check_loss, lift, natural_assignment, shares
 from formulations.recovery import as_costs, as_data
@@ -30,7 +30,7 @@ from polyopt.certificates.ascent import ascend
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.cpm_point import CpmPoint, bound_of, check_coupled, check_margin, pulls
 from polyopt.certificates.geometry import LinearGeometry
-from polyopt.certificates.given import checked_faces, checked_iterations, checked_tol
+from polyopt.certificates.given import checked_faces
 from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.rounding import Ball
@@ -185,7 +185,7 @@ def _certified(
     check_margin(margin)
     if W is None and alpha is None:
         raise ValueError("a certificate needs a primal point (W), multipliers (alpha), or both")
-    tol, max_iter = checked_tol(tol), checked_iterations(max_iter)
+    tol, max_iter = tolerance(tol), whole("max_iter", max_iter, 0)
     n, m = X.shape
     geometry = LinearGeometry(lift(X))
     given = None if alpha is None else checked_faces("alpha", alpha, n, None)

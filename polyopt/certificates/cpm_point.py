@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from formulations.arguments import one_of
 from formulations.polytope import shares
 from polyopt.certificates.certificate import Residual, residual
 from polyopt.certificates.feasible import within_shared_caps
@@ -38,8 +39,7 @@ __all__ = ["CpmPoint", "bound_of", "check_coupled", "check_margin", "pulls"]
 
 def check_margin(margin: str) -> None:
     """Refuse a margin other than "total" and "worst"."""
-    if margin not in ("total", "worst"):
-        raise ValueError(f"margin must be 'total' or 'worst', not {margin!r}")
+    one_of("margin", margin, ("total", "worst"))
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.arguments import real_number
-from formulations.polyhedral import check_radius
+from formulations.arguments import positive
 from polyopt.certificates.certificate import Residual, residual
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class FaceBox:
     @classmethod
     def around(cls, W: Vector, radius: float, tol: float) -> FaceBox:
         """Of faces, and a radius that may be infinite; broken where they are beyond it by more than tol."""
-        radius = check_radius(real_number("radius", radius, infinite=True))
+        radius = positive("radius", radius, infinite=True)
         if np.isinf(radius):
             wider = min(10.0 * float(np.abs(W).max()), float(np.finfo(float).max))
             return cls(W, wider or 1.0, None, False)

@@ -6,8 +6,7 @@ sample, a complex weight or an infinite tolerance would each make something "opt
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["checked_faces", "checked_iterations", "checked_number", "checked_tol", "checked_vector"]
+__all__ = ["checked_faces", "checked_number", "checked_vector"]
 
 
 def checked_vector(name: str, values: ArrayLike | None, shape: tuple[int, ...]) -> Vector | None:
@@ -69,62 +68,6 @@ def checked_faces(name: str, values: ArrayLike, rows: int | None, columns: int |
     return matrix
 
 
-def checked_number(
-    name: str, value: Any, low: float = -np.inf, high: float = np.inf, *, infinite: bool = False
-) -> float | None:
-    """One real number within [low, high]; None where it was not given.
-
-    Parameters
-    ----------
-    name : str
-        What the caller calls it.
-    value : float or None
-        The number.
-    low, high : float
-        Its least and its largest value.
-    infinite : bool
-        Whether it may be infinite.
-
-    Raises
-    ------
-    ValueError
-        Anything else, an array of numbers among it.
-    """
-    return None if value is None else real_number(name, value, low, high, infinite=infinite)
-
-
-def checked_tol(tol: Any) -> float:
-    """A relative tolerance: positive, and below 1, as a gap of the whole value is no optimum.
-
-    Parameters
-    ----------
-    tol : float
-        The tolerance.
-
-    Raises
-    ------
-    ValueError
-        Anything else.
-    """
-    value = real_number("tol", tol)
-    if not 0.0 < value < 1.0:
-        raise ValueError(f"tol must lie between 0 and 1, not {tol!r}")
-    return value
-
-
-def checked_iterations(max_iter: Any) -> int:
-    """A number of steps, at least 0.
-
-    Parameters
-    ----------
-    max_iter : int
-        The number.
-
-    Raises
-    ------
-    ValueError
-        Anything else.
-    """
-    if isinstance(max_iter, bool) or not isinstance(max_iter, Integral) or max_iter < 0:
-        raise ValueError(f"max_iter must be an integer of at least 0, not {max_iter!r}")
-    return int(max_iter)
+def checked_number(name: str, value: float | None, *, infinite: bool = False) -> float | None:
+    """One real number; None where it was not given. See :func:`formulations.arguments.real_number`."""
+    return None if value is None else real_number(name, value, infinite=infinite)

@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.arguments import real_array, real_number
+from formulations.arguments import real_array, real_number, tolerance, whole
 from polyopt.certificates.ascent import ascend
-from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
-from polyopt.certificates.given import checked_iterations, checked_tol
+from polyopt.certificates.certificate import Certificate, Residual, conclude, conclude_infeasible, residual
 from polyopt.certificates.ray import to_feasible, value_between
 from polyopt.certificates.rounding import Ball
 
@@ -85,7 +84,7 @@ def certify_hinge(
     ValueError
         Neither v nor multipliers, numbers that are not finite, or an argument out of its range.
     """
-    tol, max_iter = checked_tol(tol), checked_iterations(max_iter)
+    tol, max_iter = tolerance(tol), whole("max_iter", max_iter, 0)
     geometry, rows = program.geometry, program.rows
     if v is None and multipliers is None:
         raise ValueError("a certificate needs a primal point (w and b), multipliers (alpha), or both")
@@ -117,9 +116,7 @@ def certify_hinge(
             residuals += _stationarity(program, v, given, float(primal.mid))
         residuals += _complementarity(program, f.mid, given)
         if is_ray(program, given):
-            return Certificate(
-                program.name, Claim.INFEASIBLE, float(primal.upper), np.inf, tuple(residuals), tol
-            )
+            return conclude_infeasible(program.name, float(primal.upper), residuals, tol)
     return conclude(
         program.name,
         primal,

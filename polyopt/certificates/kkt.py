@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from formulations.arguments import real_array
+from formulations.arguments import real_array, tolerance
 from formulations.optimality import conditions
-from polyopt.certificates.certificate import Certificate, Claim, relative_gap, residual
-from polyopt.certificates.given import checked_tol
+from polyopt.certificates.certificate import Certificate, conclude_conditions, residual
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -54,21 +53,11 @@ def certify_program(
         A variable or a row without values, values of the wrong shape or not finite, or a tolerance out of
         its range.
     """
-    tol = checked_tol(tol)
+    tol = tolerance(tol)
     point = _checked("primal", primal, program.variables)
     found = conditions(program, point, _checked("duals", duals, [row.name for row in program.rows]))
     residuals = [residual(part.kind, part.row, part.violation, part.scale) for part in found.parts]
-    proven = all(r.relative <= tol for r in residuals) and relative_gap(found.value, found.lagrangian) <= tol
-    return Certificate(
-        program=program.name,
-        claim=Claim.CONDITIONS if proven else Claim.NONE,
-        primal_value=found.value,
-        dual_value=found.lagrangian,
-        residuals=tuple(residuals),
-        tol=tol,
-        scope=program.name,
-        sense=program.sense,
-    )
+    return conclude_conditions(program.name, found.value, found.lagrangian, residuals, tol, program.sense)
 
 
 def _checked(what: str, given: Mapping[str, ArrayLike], names: Iterable[str]) -> dict[str, NDArray[Any]]:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.arguments import real_array
+from formulations.arguments import real_array, tolerance
 from formulations.families import best_intercept
 from formulations.l0 import L0Data, as_l0_data
 from formulations.recovery import slacks
 from polyopt.certificates import expansion
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
-from polyopt.certificates.given import checked_number, checked_tol, checked_vector
+from polyopt.certificates.given import checked_number, checked_vector
 from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def certify_l0_data(
     stated : float, optional
         A bound that an integer solver states.
     """
-    tol = checked_tol(tol)
+    tol = tolerance(tol)
     given = real_array("alpha", alpha, data.centres.shape)
     of_pattern = checked_vector("u", u, data.y.shape)
     of_relaxation = checked_vector("v", v, data.y.shape)

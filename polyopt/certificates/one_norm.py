@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.arguments import real_array
+from formulations.arguments import real_array, tolerance
 from formulations.families import best_intercept
 from formulations.l0 import column_sizes
 from formulations.matrices import dense
 from formulations.recovery import as_costs, as_data, slacks
 from polyopt.certificates import expansion
 from polyopt.certificates.certificate import Certificate, Residual, conclude, residual
-from polyopt.certificates.given import checked_number, checked_tol, checked_vector
+from polyopt.certificates.given import checked_number, checked_vector
 from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def certify_one_norm(
     K = dense(given)
     if K.shape[1] != len(y):
         raise ValueError(f"K must be square, not of shape {K.shape}")
-    costs, tol = as_costs(C, len(y)), checked_tol(tol)
+    costs, tol = as_costs(C, len(y)), tolerance(tol)
     alpha = real_array("alpha", alpha, y.shape)
     b, u = checked_number("b", b), checked_vector("u", u, y.shape)
     if not (np.isfinite(entry_error).all() and np.min(entry_error) >= 0.0):

@@ -23,10 +23,11 @@ import numpy as np
 from scipy.special import entr
 
 from formulations import mixture
+from formulations.arguments import tolerance
 from formulations.polytope import lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
-from polyopt.certificates.given import checked_faces, checked_number, checked_tol
+from polyopt.certificates.given import checked_faces
 from polyopt.certificates.rounding import (
     UNIT,
     Ball,
@@ -90,10 +91,8 @@ def certify_plume(
         Anything given that is not finite, real and of its shape, or out of its range.
     """
     X, y = as_data(X, y)
-    for name, number in (("gamma", gamma), ("ridge", ridge)):
-        checked_number(name, number)
     mixture.check_model(gamma, ridge)
-    tol, W = checked_tol(tol), checked_faces("W", W, None, X.shape[1] + 1)
+    tol, W = tolerance(tol), checked_faces("W", W, None, X.shape[1] + 1)
     costs = as_costs(C, len(y))
     R = own = mixture.responsibilities(X, y, W, gamma)
     if responsibilities is not None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.arguments import tolerance
 from formulations.matrices import dense
 from formulations.polyhedral import belonging, pull, scores
 from formulations.polytope import check_assignment, lift
@@ -30,7 +31,7 @@ from polyopt.certificates.careful import careful_transposed_product
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.face_box import FaceBox
 from polyopt.certificates.feasible import within_shared_caps
-from polyopt.certificates.given import checked_faces, checked_tol, checked_vector
+from polyopt.certificates.given import checked_faces, checked_vector
 from polyopt.certificates.rounding import UNIT, Ball, gamma, product
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def certify_polyceptron(
         Anything given that is not finite, real and of its shape, or out of its range.
     """
     X, y = as_data(X, y)
-    tol, costs = checked_tol(tol), as_costs(C, len(y))
+    tol, costs = tolerance(tol), as_costs(C, len(y))
     box = FaceBox.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
     K = len(box.W)
     given = checked_vector("u", u, (len(y), K))
@@ -159,7 +160,7 @@ def certify_pc_slp(
         `u` without `q`, or `q` without `u`; shapes that do not fit; a class without samples or cost.
     """
     X, y = as_data(X, y)
-    tol, costs = checked_tol(tol), as_costs(C, len(y))
+    tol, costs = tolerance(tol), as_costs(C, len(y))
     box = FaceBox.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
     K, n, positive = len(box.W), len(y), y > 0
     if not (costs[positive].any() and costs[~positive].any()):

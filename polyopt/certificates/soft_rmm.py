@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formulations import soft_rmm
-from formulations.arguments import real_number
+from formulations.arguments import at_least
 from formulations.recovery import as_data
 from polyopt.certificates.machine import certify_families
 
@@ -49,6 +49,6 @@ def certify_soft_rmm(
         :func:`polyopt.certificates.machine.certify_families`.
     """
     X, y = as_data(X, y)
-    rows = soft_rmm.families(y, C, real_number("B", B, 0.0), D)
+    rows = soft_rmm.families(y, C, at_least("B", B, 0.0), D)
     name = "the Relative Margin Machine with slack on its bounds"
     return certify_families(X, rows, name=name, multipliers=multipliers, **given)

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.arguments import real_number
+from formulations.arguments import positive, tolerance, whole
 from formulations.polyhedral import belonging, check_positives, pull, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
-from polyopt.certificates.given import checked_faces, checked_tol
+from polyopt.certificates.given import checked_faces
 from polyopt.certificates.rounding import Ball, product, strongly_convex_bound, transposed_product
 
 if TYPE_CHECKING:
@@ -82,11 +82,9 @@ def certify_spla1(
     """
     X, y = as_data(X, y)
     check_positives(positives)
-    tol, rho = checked_tol(tol), real_number("ridge", ridge)
-    if not rho > 0:
-        raise ValueError(f"ridge must be positive and finite, not {ridge!r}: without it there is no bound")
+    tol, rho = tolerance(tol), positive("ridge", ridge)  # without a ridge there is no bound
     W = checked_faces("W", W, None, X.shape[1] + 1)
-    least = real_number("n_faces", len(W) if n_faces is None else n_faces, low=len(W))
+    least = len(W) if n_faces is None else whole("n_faces", n_faces, len(W))
     costs, s = as_costs(C, len(y)), scores(X, W)
     chosen: NDArray[np.int64] = np.argmin(s, axis=1)
     if assignment is not None:

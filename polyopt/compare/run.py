@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from formulations import arguments
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.compare.comparison import Comparison, Row
@@ -74,8 +75,7 @@ def compare(
         data set which others can has a row that says so.
     """
     began = time.perf_counter()
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit must be positive, not {time_limit!r}")
+    time_limit = arguments.seconds(time_limit)
     chosen = [find_method(name) for name in dict.fromkeys(methods or DEFAULT_METHODS)]
     several = [data] if not isinstance(data, Iterable) or isinstance(data, str) else list(data)
     datasets = tuple(prepare(one, seed) for one in several)

@@ -10,8 +10,8 @@ from sklearn.svm import LinearSVC
 from formulations import cpm, cpm_worst, svm
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, clusters, generator
-from polyopt.outer.alternating import alternate
 from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.outer.rounds import run_rounds
 from polyopt.solvers.cpm.sgd import solve_cpm_sgd
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _rounds(seed: int, loss: Any) -> Pair:
     before: list[float] = []
     for _ in range(4):
         start = np.where(y > 0, np.argmax(X @ drawn.normal(size=(2, 3)), axis=1), -1)
-        values = [record["objective"] for record in alternate(problem, start).history]
+        values = [record["objective"] for record in run_rounds(problem, start).history]
         after, before = after + values[1:], before + values[:-1]
     return after, before
 

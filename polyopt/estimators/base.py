@@ -20,11 +20,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from formulations.arguments import as_weights
 from formulations.solution import Status
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.certificates.combine import combine
+from polyopt.estimators.parameters import check_parameters
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,6 +99,9 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
                 text = f"Short of exact. {certificate.sentence} Scaling the features to unit variance helps."
         if text:
             warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=4)
+
+    def _validate_params(self) -> None:
+        check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
         """A clone for the pairs of a multi-class problem; what depends on all of X is resolved first."""
@@ -343,10 +348,8 @@ def _is_same(value: Any, other: Any) -> bool:
 
 def checked_weights(sample_weight: ArrayLike | None, X: Any) -> NDArray[np.float64]:
     """The weights (n,) of the samples, ones by default; those below zero are refused."""
-    weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
-    if not (weights >= 0).all():
-        raise ValueError("sample_weight must be non-negative")
-    return weights
+    n = X.shape[0]
+    return np.ones(n) if sample_weight is None else as_weights(sample_weight, n, "sample_weight")
 
 
 def _fit_pair(machine: Any, X: Any, codes: NDArray[Any], weights: NDArray[Any], pair: tuple[int, int]) -> Any:

@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
+from sklearn.utils._param_validation import StrOptions
 
-from formulations.polytope import natural_assignment, perplexity
-from polyopt.certificates.combine import combine
-from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
-from polyopt.estimators.cpm_duals import duals_frame
-from polyopt.estimators.cpm_stream import PolytopeStream, begin_pairs, show_pairs, stream_classes
-from polyopt.estimators.faces import FaceClassifier
+from formulations.arguments import at_least, positive
+from polyopt.estimators.cpm_fit import STARTS, PolytopeLearner
+from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.votes import random_votes
-from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.polytope import Loss
     from formulations.rademacher import PolytopeBound
-    from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.cpm_point import Margin
 
 __all__ = ["ConvexPolytopeMachine"]
 
-# ``solver="auto"`` is exact up to this many entries of the face programs, two or three seconds for all
-# starts; each face counts for some entries more, which is what a program costs however small.
-_EXACT_CELLS = 30_000
-_CELLS_PER_FACE = 1_500
-_STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
 
-
-class ConvexPolytopeMachine(FaceClassifier):
+class ConvexPolytopeMachine(PolytopeLearner):
     """Convex Polytope Machine: positives outside a polytope of K faces, negatives inside.
 
     Scores are ``f(x) = max_k (W_k'x + b_k)``. Minimises, over the faces and over which of them answers
@@ -65,8 +47,8 @@ class ConvexPolytopeMachine(FaceClassifier):
         faces from falling out of use: the exponential of its entropy h. It steers the stochastic
         solver by the samples inside their margin; no program states it. What the answer really has is
         ``perplexity_``; a warning says so where that is less than asked.
-    outer_label : label, optional
-        The class outside, of two; by default ``classes_[1]``.
+    inside_label : label, optional
+        The class inside, of two; by default ``classes_[0]``.
     double_sided : bool, default=False
         Learn two polytopes, one with each class outside, and predict by the difference of their
         scores; they are in ``sides_``.
@@ -116,8 +98,8 @@ class ConvexPolytopeMachine(FaceClassifier):
     perplexity_ : float
         Effective number of faces in use: the exponential of the entropy of the assignment (binary
         problems with one side).
-    outer_label_ : label
-        The class outside (binary problems with one side).
+    inside_label_, outer_label_ : label
+        The class inside, and the one outside (binary problems with one side).
     sides_ : tuple of ConvexPolytopeMachine
         With ``double_sided``, the machine with ``classes_[1]`` outside and the one with ``classes_[0]``.
     solution_ : Solution or list of Solution
@@ -138,24 +120,17 @@ class ConvexPolytopeMachine(FaceClassifier):
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_faces": [Interval(Integral, 1, None, closed="left")],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        **shared("n_faces", "C", "tol", "max_iter", "time_limit", "class_weight", "random_state", "n_jobs"),
         "margin": [StrOptions({"total", "worst"})],
         "loss": [StrOptions({"sum", "max"})],
-        "perplexity": [Interval(Real, 1, None, closed="left")],
-        "outer_label": "no_validation",  # type: ignore[dict-item]
+        "perplexity": [Ruled(lambda value: at_least("perplexity", value, 1.0))],
+        "inside_label": "no_validation",  # type: ignore[dict-item]
         "double_sided": ["boolean"],
-        "solver": [StrOptions({"auto", *_STARTS})],
-        "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "solver": [StrOptions({"auto", *STARTS})],
+        "n_init": [StrOptions({"auto"}), *shared("n_init")["n_init"]],
         "average": ["boolean"],
-        "feature_scale": [Interval(Real, 0, None, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+        "feature_scale": [Ruled(lambda value: positive("feature_scale", value))],
         "ties": [StrOptions({"scores", "random"})],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -166,7 +141,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         margin: Margin = "total",
         loss: Loss = "sum",
         perplexity: float = 1.0,
-        outer_label: Any = None,
+        inside_label: Any = None,
         double_sided: bool = False,
         solver: str = "auto",
         n_init: int | str = "auto",
@@ -185,7 +160,7 @@ class ConvexPolytopeMachine(FaceClassifier):
         self.margin = margin
         self.loss = loss
         self.perplexity = perplexity
-        self.outer_label = outer_label
+        self.inside_label = inside_label
         self.double_sided = double_sided
         self.solver = solver
         self.n_init = n_init
@@ -205,10 +180,8 @@ class ConvexPolytopeMachine(FaceClassifier):
         super()._validate_params()
         if self.perplexity > self.n_faces:
             raise ValueError(f"perplexity must be from 1 to n_faces={self.n_faces}, not {self.perplexity!r}")
-        special = next(
-            (f"{name}={getattr(self, name)!r}" for name, usual in (("margin", "total"), ("loss", "sum"))
-             if getattr(self, name) != usual), None,
-        )  # fmt: skip
+        special = f"loss={self.loss!r}" if self.loss != "sum" else ""
+        special = f"margin={self.margin!r}" if self.margin != "total" else special
         if special and self.solver not in ("auto", "exact"):
             raise ValueError(
                 f"{special} needs solver='exact': the others minimise margin='total', loss='sum'"
@@ -220,85 +193,10 @@ class ConvexPolytopeMachine(FaceClassifier):
                 f"perplexity={self.perplexity!r} needs solver='sgd' with margin='total' and loss='sum': the "
                 "others have no such floor, so set perplexity=1 for them"
             )
-        if self.double_sided and self.outer_label is not None:
+        if self.double_sided and self.inside_label is not None:
             raise ValueError(
-                f"double_sided=True puts each class outside once; drop outer_label={self.outer_label!r}"
+                f"double_sided=True puts each class inside once; drop inside_label={self.inside_label!r}"
             )
-
-    def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        self.__dict__.pop("_stream", None)
-        super()._fit_pairs(X, codes, weights, rows)
-
-    def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        self._check_sizes(X, weights, self.C)
-        self.__dict__.pop("_stream", None)
-        if not self.double_sided:
-            self._fit_side(X, y, weights, rows, self._chosen_side())
-            return
-        sides = [self._one_sided() for _ in range(2)]
-        self.sides_ = tuple(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(_fitted)(machine, X, y, weights, rows, side)
-                for machine, side in zip(sides, (1.0, -1.0), strict=True)
-            )
-        )
-        self.solver_ = self.sides_[0].solver_
-        self.solution_ = [machine.solution_ for machine in self.sides_]
-        self.n_iter_ = max(machine.n_iter_ for machine in self.sides_)
-
-    def _one_sided(self) -> Self:
-        """A machine for one side of two, with what this one knows of the labels."""
-        machine = clone(self).set_params(double_sided=False, class_weight=None, n_jobs=None)
-        machine.classes_, machine.n_features_in_ = self.classes_, self.n_features_in_
-        machine._asked = machine.get_params(deep=False)
-        if hasattr(self, "feature_names_in_"):
-            machine.feature_names_in_ = self.feature_names_in_
-        return machine
-
-    def _fit_side(
-        self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], side: float
-    ) -> None:
-        """Learn one polytope: ``classes_[1]`` is outside for side +1, ``classes_[0]`` for -1."""
-        self._side, self.solver_ = side, self._pick_solver(X)
-        self._X, self._y, self._rows, self._costs = X, side * y, rows, self.C * weights
-        known = {name: getattr(self, name) for name in Settings.__annotations__}
-        starts = _STARTS[self.solver_] if isinstance(self.n_init, str) else self.n_init
-        settings = Settings(**{**known, "solver": self.solver_, "n_init": starts})
-        self._show(solve_cpm(X, self._y, self._costs, settings, self._seed()))
-        self.n_iter_ = max(self.solution_.iterations, 1)
-        W = self.solution_["W"]
-        if "assignment" in self.solution_.primal:
-            self.assignment_ = self.solution_["assignment"]
-        else:
-            self.assignment_ = natural_assignment(self._scaled(X), self._y, W)
-        outside = self._y > 0
-        self.perplexity_ = perplexity(self.assignment_[outside], weights[outside])
-        self._warn_if_short(lambda: self._binary_certificate(tol=1e-6))
-        if self.perplexity_ < (1.0 - 1e-9) * self.perplexity:
-            warnings.warn(
-                f"ConvexPolytopeMachine: the faces' perplexity is {self.perplexity_:.3g}, below the floor of "
-                f"{self.perplexity:.3g} that was asked: Algorithm 2 steers by samples inside their margin "
-                "alone. A smaller C brings more of them inside",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-    def _show(self, solution: Any) -> None:
-        """Take the faces of a solution, and bring them to the units of X."""
-        self.solution_ = solution
-        self.W_, self.b_ = self.feature_scale * solution["W"][:, :-1], solution["W"][:, -1]
-
-    def _pick_solver(self, X: Any) -> str:
-        if self.solver != "auto":
-            return self.solver
-        if self.loss == "max" or self.margin == "worst":
-            return "exact"
-        n, m = X.shape
-        small = self.n_faces * (n * (m + 1) + _CELLS_PER_FACE) <= _EXACT_CELLS
-        return "exact" if small and self.perplexity == 1 else "sgd"
-
-    def _scaled(self, X: Any) -> Any:
-        return as_floats(X, self._asked["feature_scale"])
 
     # -- streams -----------------------------------------------------------------------------
 
@@ -337,34 +235,13 @@ class ConvexPolytopeMachine(FaceClassifier):
         ValueError
             One class, labels that are not among the classes, or settings that need another solver.
         """
-        self._validate_params()
         if self.solver not in ("auto", "sgd") or self.loss != "sum" or self.margin != "total":
             raise ValueError(
                 "partial_fit is Algorithm 1: it needs solver='sgd', loss='sum' and margin='total'"
             )
-        first = not hasattr(self, "_stream")
-        if first:
-            self._asked = self.get_params(deep=False)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
-        self.classes_ = stream_classes(self, y, classes, first)
-        if first:
-            self._stream = PolytopeStream.begin(self, X, n_total) if self._is_binary else None
-            if self._stream is None:
-                begin_pairs(self)
-        if self._stream is not None:
-            self._stream.show(self, X, y, sample_weight)
-        else:
-            whole = X.shape[0] if n_total is None else n_total
-            show_pairs(self, X, y, sample_weight, lambda share: {"n_total": max(1, round(whole * share))})
-        return self
+        return self._learn_chunk(X, y, classes, sample_weight, n_total)
 
     # -- answering ---------------------------------------------------------------------------
-
-    def _binary_scores(self, X: Any) -> NDArray[Any]:
-        if self._asked["double_sided"]:
-            minus, plus = self.sides_
-            return minus._binary_scores(X) + plus._binary_scores(X)
-        return self._side * self._scores_of_faces(X).max(axis=1)
 
     def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
         if self._asked["ties"] == "scores":
@@ -372,25 +249,6 @@ class ConvexPolytopeMachine(FaceClassifier):
         return random_votes(scores > 0, len(self.classes_), self._asked["random_state"])
 
     # -- what is proven ----------------------------------------------------------------------
-
-    def _binary_certificate(self, tol: float) -> Certificate:
-        if self._asked["double_sided"]:
-            names = [f"{machine.outer_label_} outside" for machine in self.sides_]
-            return combine([machine.certificate(tol) for machine in self.sides_], names, "sides")
-        self._need_data("certificate()")
-        if self.solver_ == "global":
-            return certify_cpm_search(self._scaled(self._X), self._y, self._costs, self.solution_, tol)
-        return certify_cpm(
-            self._scaled(self._X),
-            self._y,
-            self._costs,
-            W=self.solution_["W"],
-            alpha=self.solution_.duals.get("margin"),
-            assignment=self.assignment_,
-            margin=self._asked["margin"],
-            loss=self._asked["loss"],
-            tol=tol,
-        )
 
     def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
         """A bound on the error, Theorem 1 of [1]_, from the training data (binary, one side).
@@ -405,32 +263,3 @@ class ConvexPolytopeMachine(FaceClassifier):
         self._need_one_polytope("the bound")
         self._need_data("generalization_bound()")
         return polytope_bound(self._scaled(self._X), self._y, self.solution_["W"], delta)
-
-    def _binary_duals(self) -> pd.DataFrame:
-        import pandas as pd
-
-        if self._asked["double_sided"]:
-            frames = []
-            for machine in self.sides_:
-                frame = machine.duals_
-                frame.insert(0, "outside", machine.outer_label_)
-                frames.append(frame)
-            return pd.concat(frames, ignore_index=True)
-        self._need_data("duals_")
-        X, labels = self._scaled(self._X), self.classes_[::-1] if self._side > 0 else self.classes_
-        return duals_frame(
-            X, self._y, self._costs, self.solution_, self.assignment_, self._asked["loss"], self._rows, labels
-        )
-
-    def _binary_history(self) -> pd.DataFrame:
-        import pandas as pd
-
-        if not self._asked["double_sided"]:
-            return super()._binary_history()
-        frames = [machine.history_.assign(outside=machine.outer_label_) for machine in self.sides_]
-        return pd.concat(frames, ignore_index=True)
-
-
-def _fitted(machine: Any, X: Any, y: Any, weights: Any, rows: Any, side: float) -> Any:
-    machine._fit_side(X, y, weights, rows, side)
-    return machine

@@ -7,14 +7,13 @@ argument, the support vector its second, in training (``K[i, j] = k(x_i, x_j)``)
 from __future__ import annotations
 
 from abc import abstractmethod
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from formulations.recovery import slacks
 from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
+from polyopt.estimators.parameters import shared
 from polyopt.kernels import Kernel, SampleGram
 from polyopt.solvers.clock import Clock
 
@@ -29,11 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["EXPANSION_PARAMETERS", "ExpansionClassifier"]
 
 EXPANSION_PARAMETERS: dict[str, list[Any]] = {
-    "C": [Interval(Real, 0, None, closed="neither")],
     **KERNEL_PARAMETERS,
-    "time_limit": [Interval(Real, 0, None, closed="neither"), None],
-    "class_weight": [StrOptions({"balanced"}), dict, None],
-    "n_jobs": [Integral, None],
+    **shared("C", "time_limit", "class_weight", "n_jobs"),
 }
 """Constraints of the parameters that both have."""
 

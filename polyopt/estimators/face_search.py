@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
+    from polyopt.estimators.faces import FaceClassifier
+
 __all__ = ["FaceSearch"]
 
 _HOW = ("cv", "prune")
@@ -146,7 +148,7 @@ class FaceSearch(ClassifierSearch):
             needed = fewer
 
 
-def needed_faces(machine: Any) -> NDArray[np.int64]:
+def needed_faces(machine: FaceClassifier) -> NDArray[np.int64]:
     """The faces that bound the polytope and answer for a training sample outside.
 
     Parameters
@@ -154,6 +156,4 @@ def needed_faces(machine: Any) -> NDArray[np.int64]:
     machine : FaceClassifier
         Fitted, with one polytope and its training data.
     """
-    outside = machine._outward * machine._y > 0
-    used = np.unique(machine.assignment_[outside])
-    return np.setdiff1d(used, np.flatnonzero(machine.polytope_.redundant))
+    return np.setdiff1d(machine.faces_outside(), np.flatnonzero(machine.polytope_.redundant))

@@ -32,33 +32,43 @@ class FaceClassifier(PairwiseClassifier):
     paper, and ``_side``: +1 where ``classes_[1]`` is the paper's positive class, -1 where ``classes_[0]`` is.
     """
 
+    inside_label: Any  # which class of two is inside
     W_: NDArray[Any]
     b_: NDArray[Any]
-    _side: float
+    _side: float = 1.0
+    # Of a fit on whole data: the samples, their labels in the paper's signs, numbers and costs, and faces.
+    _X: Any = None
+    _y: Any = None
+    _rows: Any = None
+    _costs: Any = None
+    _assignment: NDArray[np.int64] | None = None
+    _stream: object = None  # what partial_fit keeps between two chunks
+    _polytope: tuple[Any, Polytope] | None = None  # the faces it was made of, and itself
     _outward: ClassVar[float] = 1.0  # +1 where the faces are positive outside, -1 where they are inside
-    _label_parameter: ClassVar[str] = "outer_label"  # which class of two is the paper's positive one
+
+    def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
+        self._forget()
+        super()._fit_pairs(X, codes, weights, rows)
 
     # -- the sides ---------------------------------------------------------------------------
 
     def _chosen_side(self) -> float:
         """+1 where ``classes_[1]`` is the paper's positive class, -1 where ``classes_[0]`` is."""
-        wanted = getattr(self, self._label_parameter)
-        if wanted is None:
+        if self.inside_label is None:
             return 1.0
-        matches = [label == wanted for label in self.classes_]
+        matches = [label == self.inside_label for label in self.classes_]
         if not any(matches):
             raise ValueError(
-                f"{self._label_parameter} must be one of {self.classes_.tolist()}, not {wanted!r}"
+                f"inside_label must be one of {self.classes_.tolist()}, not {self.inside_label!r}"
             )
-        return 1.0 if matches[1] else -1.0
+        return -self._outward if matches[1] else self._outward
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
-        wanted = getattr(self, self._label_parameter)
-        if wanted is not None:
-            side = "outside" if self._outward > 0 else "inside"
+        if self.inside_label is not None:
+            inside = "earlier" if self._outward > 0 else "later"
             raise ValueError(
-                f"{self._label_parameter}={wanted!r} needs two classes, but there are {len(self.classes_)}; "
-                f"leave it None: of each pair, the later class is {side}"
+                f"inside_label={self.inside_label!r} needs two classes, but there are {len(self.classes_)}; "
+                f"leave it None: of each pair, the {inside} class is inside"
             )
         return super()._for_pairs(X, weights)
 
@@ -119,8 +129,7 @@ class FaceClassifier(PairwiseClassifier):
     def _is_second(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether a score is one of ``classes_[1]``, which a score of 0 is where that class is inside."""
         # Two polytopes have no inside, and of a pair the later class is the paper's positive one.
-        inside = -self._outward * getattr(self, "_side", 1.0) > 0 and not hasattr(self, "sides_")
-        return scores >= 0 if inside else scores > 0
+        return scores >= 0 if -self._outward * self._side > 0 else scores > 0
 
     def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
         return _ovr_decision_function(self._is_second(scores), scores, len(self.classes_))
@@ -151,6 +160,12 @@ class FaceClassifier(PairwiseClassifier):
         scores = self._scores_of_faces(self._check_for_scoring(X, "active_face"))
         return (self._outward * scores).argmax(axis=1)
 
+    def faces_outside(self) -> NDArray[np.int64]:
+        """The faces that answer for a training sample outside, in order."""
+        self._need_one_polytope("faces_outside()")
+        self._need_data("faces_outside()")
+        return np.unique(self.assignment_[self._outward * self._y > 0])
+
     def _check_for_scoring(self, X: Any, what: str) -> Any:
         self._need_one_polytope(what)
         return validate_data(self, X, accept_sparse="csr", dtype=self._dtypes, reset=False)
@@ -164,17 +179,23 @@ class FaceClassifier(PairwiseClassifier):
         from polyopt.polytope import Polytope
 
         self._need_one_polytope("polytope_")
-        faces, known = self.__dict__.get("_polytope", (None, None))
-        if known is None or faces is not self.W_:
-            X = self.__dict__.get("_X")
-            spread = None
-            if X is not None and not sp.issparse(X):
-                spread = X.std(axis=0, dtype=np.float64)
-                spread[spread == 0] = 1.0
-            names = getattr(self, "feature_names_in_", None)
-            known = Polytope(self._outward * self.W_, self._outward * self.b_, names, spread)
-            self._polytope = (self.W_, known)
-        return known
+        if self._polytope is not None and self._polytope[0] is self.W_:
+            return self._polytope[1]
+        spread = None
+        if self._X is not None and not sp.issparse(self._X):
+            spread = self._X.std(axis=0, dtype=np.float64)
+            spread[spread == 0] = 1.0
+        names = getattr(self, "feature_names_in_", None)
+        found = Polytope(self._outward * self.W_, self._outward * self.b_, names, spread)
+        self._polytope = (self.W_, found)
+        return found
+
+    @property
+    def assignment_(self) -> NDArray[np.int64]:
+        """The face that answers for each sample of the training data."""
+        if self._assignment is None:
+            raise AttributeError("assignment_ is of a fit on whole data with one polytope")
+        return self._assignment
 
     # -- life without the data ---------------------------------------------------------------
 
@@ -185,31 +206,41 @@ class FaceClassifier(PairwiseClassifier):
         """
         check_is_fitted(self)
         lean = copy(self)
-        for name in ("_X", "_y", "_rows", "_costs", "assignment_", "_stream", "_polytope"):
-            lean.__dict__.pop(name, None)
-        for name in ("sides_", "estimators_"):
-            if hasattr(self, name):
-                parts = getattr(self, name)
-                setattr(lean, name, type(parts)(part.without_data() for part in parts))
-        if hasattr(self, "estimators_"):
-            lean._rows, lean._pair_places = (
-                np.empty(0, dtype=int),
-                [np.empty(0, dtype=int)] * len(self.pairs_),
-            )
-        if isinstance(self.solution_, list):
-            lean.solution_ = [part.solution_ for part in getattr(lean, "sides_", None) or lean.estimators_]
-        else:
-            lean.solution_ = replace(self.solution_, primal={}, duals={}, history=(), runs=())
+        lean._forget()
+        if self._is_binary:
+            lean._keep_no_solution(self)
+            return lean
+        lean.estimators_ = [part.without_data() for part in self.estimators_]
+        lean._hold_no_rows()
+        lean.solution_ = [part.solution_ for part in lean.estimators_]
         return lean
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit left, but its answer."""
+        self._X = self._y = self._rows = self._costs = None
+        self._assignment = self._stream = self._polytope = None
+
+    def _keep_no_solution(self, whole: Self) -> None:
+        """Of the whole machine's solution, what it came to."""
+        self.solution_ = replace(whole.solution_, primal={}, duals={}, history=(), runs=())
+
+    def _hold_no_rows(self) -> None:
+        """No pair of classes has training data."""
+        nothing = np.empty(0, dtype=int)
+        self._rows, self._pair_places = nothing, [nothing] * len(self.pairs_)
 
     def _need_one_polytope(self, what: str) -> None:
         check_is_fitted(self)
-        if not hasattr(self, "W_"):
+        if not self._is_one_polytope:
             raise AttributeError(f"{what} is of one polytope: ask the machines in sides_ or estimators_")
+
+    @property
+    def _is_one_polytope(self) -> bool:
+        return self._is_binary
 
     def _need_data(self, what: str) -> None:
         check_is_fitted(self)
-        if not hasattr(self, "_X"):
+        if self._X is None:
             raise ValueError(
                 f"{what} needs the training data, which this machine does not hold: it was fitted by "
                 "partial_fit, or is a copy without_data(). The certify_ functions of polyopt take data and "

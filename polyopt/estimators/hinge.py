@@ -10,7 +10,7 @@ import warnings
 from abc import abstractmethod
 from dataclasses import replace
 from functools import cache
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, middle
 from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
+from polyopt.estimators.parameters import shared
 from polyopt.kernels import MatrixGram, SampleGram, chunks, require_psd
 from polyopt.solvers.decomposition import Decomposition, recapped
 
@@ -67,16 +68,11 @@ class HingeClassifier(KernelClassifier):
     """Base of the kernel classifiers; its parameters are documented where they are used."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        **shared("C", "tol", "time_limit", "class_weight", "n_jobs", optional=["max_iter"]),
         **KERNEL_PARAMETERS,
         "solver": [StrOptions({"auto", "exact", "decomposition", "interior-point"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "time_limit": [Interval(Real, 0, None, closed="neither"), None],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
         "warm_start": ["boolean"],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
 

@@ -14,6 +14,7 @@ from formulations.l0 import L0Data, as_l0_data
 from formulations.solution import Status
 from polyopt.certificates.l0 import certify_l0_data
 from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
+from polyopt.estimators.parameters import shared
 from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
 
@@ -150,12 +151,10 @@ class CrossEntropySVM(ExpansionClassifier):
         "svm_screen": ["boolean"],
         "screening": ["boolean"],
         "flips": ["boolean"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
+        **shared("n_init", "max_iter", "patience"),
         "n_samples": [Interval(Integral, 1, None, closed="left")],
         "rho": [Interval(Real, 0, 1, closed="right")],
         "beta": [Interval(Real, 0, 1, closed="left")],
-        "patience": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }

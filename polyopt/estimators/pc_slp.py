@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from formulations.polyhedral import class_shares
 from polyopt.estimators.hinge_duals import hinge_columns
+from polyopt.estimators.parameters import shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
+    from polyopt.outer.faces_by_programs import Engine
 
     Array = NDArray[np.float64]
 
@@ -84,7 +85,7 @@ class PCSLP(PolyhedralClassifier):
     class_weight: ClassVar[None] = None  # a mean over each class: no weight of a class changes it
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: allowed for name, allowed in SHARED.items() if name != "class_weight"},
-        "radius": [Interval(Real, 0, None, closed="neither")],
+        **shared("radius"),
         "solver": [StrOptions({"auto", "highs", "exact"})],
     }
 
@@ -115,15 +116,14 @@ class PCSLP(PolyhedralClassifier):
         return "highs" if self.solver == "auto" else self.solver
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
-        from polyopt.outer.descent import descend_from_many_starts
         from polyopt.outer.pc_slp import SuccessiveLP
+        from polyopt.outer.rounds import Stage, run_from_many_starts
 
-        return descend_from_many_starts(
-            SuccessiveLP(
-                X, y, c, self.n_faces, self.radius, "highs" if self.solver_ == "highs" else "program"
-            ),
+        engine: Engine = "highs" if self.solver_ == "highs" else "program"
+        problem = SuccessiveLP(X, y, c, self.n_faces, self.radius, engine)
+        return run_from_many_starts(
+            [Stage(problem, self.max_iter)],
             n_init=self.n_init if self.n_faces > 1 else 1,  # one face has one program
-            max_iter=self.max_iter,
             time_limit=self.time_limit,
             seed=seed,
             n_jobs=self.n_jobs,

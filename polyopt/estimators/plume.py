@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from formulations import mixture
+from formulations.arguments import at_least
 from polyopt.certificates.plume import certify_plume
+from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
 
 if TYPE_CHECKING:
@@ -107,14 +108,13 @@ class PLUME(Probabilities, PolyhedralClassifier):
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
-        "gamma": [Interval(Real, 0, None, closed="left")],
-        "ridge": [Interval(Real, 0, None, closed="left")],
+        **shared("tol", optional=["inner"]),
+        "gamma": [Ruled(lambda value: at_least("gamma", value, 0.0))],
+        "ridge": [Ruled(lambda value: at_least("ridge", value, 0.0))],
         "solver": [StrOptions({"auto", "newton", "bfgs", "gradient", "exact"})],
-        "inner": [Interval(Integral, 1, None, closed="left"), None],
         "init": [StrOptions({"random", "kmeans"})],
         "anneal": ["boolean"],
         "decision": [StrOptions({"posterior", "polytope"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(

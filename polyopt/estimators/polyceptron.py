@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from numbers import Integral, Real
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
+import scipy.sparse as sp
+from sklearn.utils._param_validation import StrOptions
 
+from formulations.arguments import at_least
 from formulations.polyhedral import best_scale, margin_error
 from formulations.solution import Solution, Status
-from polyopt.estimators.base import checked_weights
-from polyopt.estimators.cpm_stream import begin_pairs, show_pairs, stream_classes
 from polyopt.estimators.hinge_duals import hinge_columns
+from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
+from polyopt.estimators.stream import StreamedClassifier
+from polyopt.rows import as_rows
+from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch, solve_online
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from polyopt.certificates.certificate import Certificate
+    from polyopt.outer.faces_by_programs import Engine
     from polyopt.solvers.polyceptron import Rule
 
     Array = NDArray[np.float64]
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Polyceptron"]
 
 
-class Polyceptron(PolyhedralClassifier):
+class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     """Polyceptron of Manwani & Sastry [1]_: one class inside of K faces, learnt as a perceptron learns.
 
     With scores ``W_k'x + b_k`` and h(x) their least, a sample is inside where h(x) is positive. The
@@ -105,12 +108,10 @@ class Polyceptron(PolyhedralClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         "solver": [StrOptions({"auto", "batch", "online", "exact", "program"})],
-        "step": [Interval(Real, 0, None, closed="neither")],
-        "threshold": [Interval(Real, 0, None, closed="left")],
+        **shared("step", "radius", optional=["patience"]),
+        "threshold": [Ruled(lambda value: at_least("threshold", value, 0.0))],
         "rule": [StrOptions({"corrected", "cells", "printed"})],
         "pocket": ["boolean"],
-        "patience": [Interval(Integral, 1, None, closed="left"), None],
-        "radius": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(
@@ -155,25 +156,23 @@ class Polyceptron(PolyhedralClassifier):
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
-            return self._learn(X, y, c, seed)
-        from polyopt.outer.descent import descend_from_many_starts
+            return self._make_passes(X, y, c, seed)
         from polyopt.outer.polyceptron import ExactPolyceptron
+        from polyopt.outer.rounds import Stage, run_from_many_starts
 
-        return descend_from_many_starts(
-            ExactPolyceptron(
-                X, y, c, self.n_faces, self.radius, "highs" if self.solver_ == "exact" else "program"
-            ),
+        engine: Engine = "highs" if self.solver_ == "exact" else "program"
+        problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine)
+        return run_from_many_starts(
+            [Stage(problem, self.max_iter)],
             n_init=self.n_init if self.n_faces > 1 else 1,  # one face has one cell
-            max_iter=self.max_iter,
             time_limit=self.time_limit,
             seed=seed,
             n_jobs=self.n_jobs,
         )
 
-    def _learn(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
+    def _make_passes(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         from polyopt.outer.random_faces import random_faces
         from polyopt.outer.starts import best_of
-        from polyopt.solvers.polyceptron import solve_batch, solve_online
 
         shared: dict[str, Any] = {
             "step": self.step, "pocket": self.pocket, "patience": self.patience, "max_iter": self.max_iter,
@@ -241,46 +240,34 @@ class Polyceptron(PolyhedralClassifier):
         ValueError
             One class, or labels that are not among the classes.
         """
-        self._validate_params()
-        first = not hasattr(self, "_stream")
-        if first:
-            self._asked = self.get_params(deep=False)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
-        self.classes_ = stream_classes(self, y, classes, first)
-        if first:
-            self._forget()
-            self._stream = self._begin(X) if self._is_binary else None
-            if self._stream is None:
-                begin_pairs(self)
-        if self._stream is None:
-            show_pairs(self, X, y, sample_weight)
-        else:
-            self._learn_chunk(X, y, sample_weight)
-        return self
+        return self._learn_chunk(X, y, classes, sample_weight)
 
-    def _begin(self, X: Any) -> Any:
-        """The state of Algorithm 2 before the first sample: small random faces."""
-        from polyopt.solvers.polyceptron import OnlinePolyceptron
-
+    def _begin(self, X: Any, n_total: int) -> PolyceptronStream:
+        """Algorithm 2 before the first sample: small random faces."""
         self._side, self.solver_ = self._chosen_side(), "online"
         seed = self._seed()
         W = np.random.default_rng(seed).normal(size=(self.n_faces, X.shape[1] + 1))
-        return OnlinePolyceptron(W / np.sqrt(W.shape[1]), self.step, seed)
+        return PolyceptronStream(OnlinePolyceptron(W / np.sqrt(W.shape[1]), self.step, seed))
 
-    def _learn_chunk(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
-        from polyopt.rows import as_rows
-
-        weights = checked_weights(sample_weight, X)
+    def _learn(self, X: Any, codes: NDArray[np.int64], weights: Array) -> None:
         self._check_sizes(X, weights)
-        codes = (y == self.classes_[1]).astype(int)
-        c = weights * self._class_weights(codes, weights)[codes]
-        assert self._stream is not None
-        made = self._stream.show(as_rows(X), self._side * np.where(codes == 1, 1.0, -1.0), c)
-        known = self.solution_.history if hasattr(self, "solution_") else ()
-        history = (*known, {"chunk": float(len(known) + 1), "samples": float(len(y)), "made": made})
-        self._show(
-            Solution(
-                Status.CONVERGED, {"W": self._stream.faces}, {}, np.nan, None, "polyceptron, a stream",
-                len(history), history=history,
-            )
+        assert isinstance(self._stream, PolyceptronStream)
+        self._show(self._stream.show(X, self._side * np.where(codes == 1, 1.0, -1.0), weights))
+
+
+@dataclass
+class PolyceptronStream:
+    """What is kept between two chunks: Algorithm 2, and its history."""
+
+    machine: OnlinePolyceptron
+    history: tuple[dict[str, float], ...] = ()
+
+    def show(self, X: NDArray[Any] | sp.csr_array, y: Array, c: Array) -> Solution:
+        """One pass over a chunk, with labels +1 inside and weights; the faces as they are then."""
+        made = self.machine.show(as_rows(X), y, c)
+        record = {"chunk": float(len(self.history) + 1), "samples": float(len(y)), "made": made}
+        self.history = (*self.history, record)
+        return Solution(
+            Status.CONVERGED, {"W": self.machine.faces}, {}, np.nan, None, "polyceptron, a stream",
+            len(self.history), history=self.history,
         )  # fmt: skip

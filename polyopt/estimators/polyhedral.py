@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.polyhedral import scores
 from formulations.solution import Status
 from polyopt.estimators.faces import FaceClassifier
+from polyopt.estimators.parameters import shared
 from polyopt.estimators.votes import couple_pairs
 
 if TYPE_CHECKING:
@@ -30,14 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["SHARED", "PolyhedralClassifier", "Probabilities"]
 
 SHARED: dict[str, list[Any]] = {
-    "n_faces": [Interval(Integral, 1, None, closed="left")],
+    **shared("n_faces", "n_init", "max_iter", "time_limit", "class_weight", "random_state", "n_jobs"),
     "inside_label": "no_validation",  # type: ignore[dict-item]
-    "n_init": [Interval(Integral, 1, None, closed="left")],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "time_limit": [Interval(Real, 0, None, closed="neither"), None],
-    "class_weight": [StrOptions({"balanced"}), dict, None],
-    "random_state": ["random_state"],
-    "n_jobs": [Integral, None],
 }
 """Constraints of the parameters that all of them have."""
 
@@ -53,7 +46,6 @@ class PolyhedralClassifier(FaceClassifier):
     """
 
     _outward: ClassVar[float] = -1.0
-    _label_parameter: ClassVar[str] = "inside_label"
 
     @abstractmethod
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
@@ -77,15 +69,10 @@ class PolyhedralClassifier(FaceClassifier):
         self._X, self._y, self._rows, self._costs = X, self._side * y, rows, weights
         _advise_scaling(X, type(self).__name__)
         self._show(self._solve(X, self._y, weights, self._seed()))
-        self.assignment_ = self._scores_of_faces(X).argmin(axis=1)
+        self._assignment = self._scores_of_faces(X).argmin(axis=1)
         status = self.solution_.status
         if status not in _FINE:
             warnings.warn(f"{type(self).__name__}: {status}", ConvergenceWarning, stacklevel=3)
-
-    def _forget(self) -> None:
-        """Drop what an earlier fit left and this one may not set."""
-        for name in ("_stream", "assignment_", "_X", "_y", "_rows", "_costs"):
-            self.__dict__.pop(name, None)
 
     def _show(self, solution: Solution) -> None:
         self.solution_ = solution

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from formulations.families import Families, bound_families
 from polyopt.estimators.hinge import HingeClassifier
+from polyopt.estimators.parameters import shared
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,7 +92,7 @@ class RelativeMarginMachine(HingeClassifier):
     _title = "the Relative Margin Machine"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HingeClassifier._parameter_constraints,
-        "B": [Interval(Real, 1, None, closed="both")],
+        **shared("B"),
     }
 
     def __init__(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
 from polyopt.estimators.hinge import HingeClassifier
+from polyopt.estimators.parameters import shared
 from polyopt.kernels import MatrixGram
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class SigmaSVM(HingeClassifier):
     _title = "the Sigma-SVM"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HingeClassifier._parameter_constraints,
-        "D": [Interval(Real, 0, 1, closed="both")],
+        **shared("D"),
     }
 
     def __init__(

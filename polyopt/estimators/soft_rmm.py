@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
+from formulations.arguments import positive
 from formulations.families import Families, bound_families, margin_family
+from polyopt.estimators.parameters import Ruled
 from polyopt.estimators.rmm import RelativeMarginMachine
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class SoftRelativeMarginMachine(RelativeMarginMachine):
     _title = "the Relative Margin Machine with slack on its bounds"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RelativeMarginMachine._parameter_constraints,
-        "D": [Interval(Real, 0, None, closed="right")],
+        "D": [Ruled(lambda value: positive("D", value, infinite=True))],
     }
 
     def __init__(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from formulations.polyhedral import belonging, scores
 from polyopt.certificates.spla1 import certify_spla1
+from polyopt.estimators.parameters import shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
 
 if TYPE_CHECKING:
@@ -101,12 +101,9 @@ class SPLA1(Probabilities, PolyhedralClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
-        "ridge": [Interval(Real, 0, None, closed="neither")],
+        **shared("ridge", "inner", "patience", "tol"),
         "positives": [StrOptions({"cell", "all"})],
         "solver": [StrOptions({"auto", *_ENGINES})],
-        "inner": [Interval(Integral, 1, None, closed="left")],
-        "patience": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(
@@ -148,19 +145,16 @@ class SPLA1(Probabilities, PolyhedralClassifier):
         return "newton" if X.shape[1] < _NEWTON else "bfgs"
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
-        from polyopt.outer.descent import descend_from_many_starts
+        from polyopt.outer.rounds import Stage, run_from_many_starts
         from polyopt.outer.spla1 import LogisticCells
 
         problem = LogisticCells(
             X, y, c, self.n_faces,
             ridge=self.ridge, positives=self.positives, engine=_ENGINES[self.solver_], inner=self.inner,
         )  # fmt: skip
-        found = descend_from_many_starts(
-            problem,
+        found = run_from_many_starts(
+            [Stage(problem, self.max_iter, self.tol, self.patience)],
             n_init=self.n_init if self.n_faces > 1 else 1,  # one face has one cell
-            max_iter=self.max_iter,
-            tol=self.tol,
-            patience=self.patience,
             time_limit=self.time_limit,
             seed=seed,
             n_jobs=self.n_jobs,

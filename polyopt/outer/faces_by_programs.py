@@ -6,23 +6,25 @@ how negatives go to faces, what becomes of faces without any, and when the faces
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.polyhedral import belonging, check_radius, scores
+from formulations.arguments import as_costs, one_of, positive, whole
+from formulations.polyhedral import belonging, scores
 from formulations.polytope import lift
 from formulations.solution import Solution, Status
 from polyopt.certificates.rounding import product
+from polyopt.outer.descent import DescentProblem
 from polyopt.outer.random_faces import random_faces
 from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,7 +42,7 @@ _ROOM = 1.0 + 1e-12  # so that a margin of 1 is not missed by rounding
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
 
 
-class FacesByPrograms(ABC):
+class FacesByPrograms(DescentProblem):
     """Descent by linear programs that bound the objective for a fixed assignment of the negatives.
 
     A step gives each negative the face with the least score, where it pays least, and solves the linear
@@ -80,38 +82,25 @@ class FacesByPrograms(ABC):
         The engine or the radius is not of those allowed.
     """
 
+    _own = ("_last", "_models", "_program")
+    _last: Solution | None = None
+    _models: Sequence[PersistentLP] = ()
+    _program: Program | None = None
+
     def __init__(
         self, X: Any, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
     ):
-        if engine not in ("highs", "program"):
-            raise ValueError(f"engine must be 'highs' or 'program', not {engine!r}")
-        self.X, self.y, self.c, self.n_faces = X, y, c, n_faces
-        self.radius, self.engine = check_radius(radius), engine
+        one_of("engine", engine, ("highs", "program"))
+        whole("n_faces", n_faces)
+        self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
+        self.radius, self.engine = positive("radius", radius, infinite=True), engine
         # HiGHS's tolerances are absolute: each feature's row counts in the unit of its largest entry.
         self._units = 1.0 / np.append(largest_entries(X), 1.0)
-        self._drop()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the built programs, which each process makes for itself."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_last", "_models", "_program")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._drop()
-
-    def _drop(self) -> None:
-        self._last: Solution | None = None
-        self._models: list[PersistentLP] = []
-        self._program: Program | None = None
-
-    def start(self, rng: np.random.Generator) -> Vector:
+    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
         """Random faces around the mean of the positives, inside the box."""
         W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
         return W * np.minimum(1.0, self.radius / np.abs(W).max(axis=1, keepdims=True))
-
-    @abstractmethod
-    def value(self, W: Vector) -> float:
-        """The objective at W, each negative at its best face."""
 
     def record(self, W: Vector) -> dict[str, float]:
         """The number of faces that some negative is at."""

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.arguments import real_number
+from formulations.arguments import at_least, tolerance
 from formulations.families import Families, hinge_families
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
-from polyopt.certificates.given import checked_tol
 from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd
@@ -117,11 +116,9 @@ def rmm_path(
     if len(np.unique(labels)) < 2:
         raise ValueError("rmm_path needs samples of both classes; y has one")
     costs = as_costs(C, len(labels))
-    if bounds is not None and not all(B >= 1 for B in bounds):
-        raise ValueError(f"every bound must be at least 1, not {list(bounds)!r}")
-    if not real_number("tol", tol, 0.0) > 0.0:
-        raise ValueError(f"tol must be positive, not {tol!r}")
-    certificate_tol = checked_tol(certificate_tol)
+    for number, bound in enumerate([] if bounds is None else bounds):
+        at_least(f"bounds[{number}]", bound, 1.0, infinite=True)
+    tol, certificate_tol = tolerance(tol), tolerance(certificate_tol, "certificate_tol")
     clock = Clock(time_limit)
     kernel = Kernel("linear") if kernel is None else kernel
     solve = _solver(X, kernel, precomputed, cache_size, progress)

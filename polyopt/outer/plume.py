@@ -21,12 +21,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from formulations import mixture
+from formulations.arguments import as_costs, one_of, tolerance, whole, whole_or_none
 from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
-from polyopt.outer.descent import descend
+from polyopt.outer.descent import DescentProblem
 from polyopt.outer.random_faces import random_faces
-from polyopt.outer.starts import TIE, best_of
-from polyopt.solvers.clock import Clock
+from polyopt.outer.rounds import Round, Stage, run_from_many_starts
+from polyopt.outer.starts import TIE
 from polyopt.solvers.plume import maximise, polish
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ _JITTER = 0.1  # share of a random face in one from a cluster, as equal faces wo
 _SLOW = 1e-2  # relative decrease of a step under which EM is at its tail, and minimising L quicker
 
 
-class PlumeProblem:
+class PlumeProblem(DescentProblem):
     """Steps of expectation and maximisation for PLUME.
 
     Parameters
@@ -83,6 +84,8 @@ class PlumeProblem:
         A parameter is not what it may be.
     """
 
+    _program: Program | None = None
+
     def __init__(
         self,
         X: Any,
@@ -97,27 +100,20 @@ class PlumeProblem:
         init: Init = "random",
     ):
         mixture.check_model(gamma, ridge)
-        if method not in _METHODS:
-            raise ValueError(f"method must be one of {', '.join(map(repr, _METHODS))}, not {method!r}")
+        whole("n_faces", n_faces)
+        whole_or_none("inner", inner)
+        one_of("method", method, _METHODS)
+        one_of("init", init, ("random", "kmeans"))
         if method == "exact" and ridge == 0.0:
             raise ValueError("ridge must be positive with method='exact': its program needs an optimum")
-        if init not in ("random", "kmeans"):
-            raise ValueError(f"init must be 'random' or 'kmeans', not {init!r}")
-        if inner is not None and inner < 1:
-            raise ValueError(f"inner must be at least 1, not {inner!r}")
-        self.X, self.y, self.c, self.n_faces = X, y, c, n_faces
+        self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
         self.gamma, self.ridge, self.init = gamma, ridge, init
         small = n_faces * (X.shape[1] + 1) <= _NEWTON_BELOW
         self.polisher: Climber = "newton" if small else "bfgs"
         self.climber: Climber = self.polisher if method == "auto" or method == "exact" else method
         self.method = self.climber if method == "auto" else method
         self.inner = inner or _INNER[self.climber]
-        self._program: Program | None = None
         self._known: tuple[Array, float] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the built program, which each process makes for itself."""
-        return {**self.__dict__, "_program": None}
 
     def at(self, gamma: float) -> PlumeProblem:
         """The same problem with another sharpness of the gate."""
@@ -125,7 +121,11 @@ class PlumeProblem:
         other.gamma, other._program, other._known = gamma, None, None
         return other
 
-    def start(self, rng: np.random.Generator) -> Array:
+    def generators(self, seed: int, count: int) -> list[np.random.Generator]:
+        """Sources of randomness for `count` starts."""
+        return [np.random.default_rng(one) for one in np.random.SeedSequence(seed).spawn(count)]
+
+    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Array:
         """Faces to begin from, no two alike."""
         W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
         return self._around_clusters(W, rng) if self.init == "kmeans" and (self.y < 0).any() else W
@@ -247,60 +247,37 @@ def solve_plume(
         which only those of one γ compare; the last of a run is its polish. The status is CONVERGED where that
         ended at a stationary point. A limit, or Ctrl-C, keeps the best point.
     """
-    seeds = np.random.SeedSequence(seed).spawn(n_init)
-    rungs = _rungs(problem.gamma) if anneal else []
-
-    def run(number: int, time_left: float | None) -> Solution:
-        return _one_run(problem, np.random.default_rng(seeds[number]), rungs, max_iter, tol, time_left)
-
-    best = best_of(run, n_init, time_limit=time_limit, n_jobs=n_jobs)
+    step_tol = max(tolerance(tol), _SLOW)
+    soft = _softer(problem.gamma) if anneal else []
+    stages = [
+        *(Stage(problem.at(gamma), _STEPS_AT_RUNG, step_tol) for gamma in soft),
+        Stage(problem, max_iter, step_tol),
+        Stage(_Polish(problem, max_iter, _CLOSER * tol), 1),
+    ]
+    best = run_from_many_starts(stages, n_init=n_init, time_limit=time_limit, seed=seed, n_jobs=n_jobs)
     alpha = mixture.multipliers(problem.X, problem.y, best["W"], None, problem.gamma, problem.c)
     return replace(best, duals={"score": alpha}, solver=f"em ({problem.method}), then L itself")
 
 
-def _rungs(gamma: float) -> list[float]:
+def _softer(gamma: float) -> list[float]:
     """The γ below the one asked, in rising order."""
     count = int(np.ceil(np.log(gamma / _SOFTEST) / np.log(_SHARPEN))) if gamma > _SOFTEST else 0
     return [_SOFTEST * _SHARPEN**i for i in range(count)]
 
 
-def _one_run(
-    problem: PlumeProblem,
-    rng: np.random.Generator,
-    rungs: list[float],
-    max_iter: int,
-    tol: float,
-    time_limit: float | None,
-) -> Solution:
-    clock = Clock(time_limit)
-    stopped: Status | None = None
-    history: list[dict[str, float]] = []
-    W = problem.start(rng)
-    for number, gamma in enumerate([*rungs, problem.gamma], start=1):
-        last = number > len(rungs)
-        steps = max_iter if last else _STEPS_AT_RUNG
-        begun, done = clock.seconds, len(history)
-        found = descend(
-            problem if last else problem.at(gamma),
-            W,
-            # After a limit the point is still to be judged at the sharpness that was asked.
-            max_iter=0 if stopped else steps,
-            tol=max(tol, _SLOW),
-            time_limit=clock.left,
-        )
-        W = found["W"]
-        history += [{**r, "step": r["step"] + done, "seconds": r["seconds"] + begun} for r in found.history]
-        if found.status in (Status.TIME_LIMIT, Status.INTERRUPTED):
-            stopped = found.status
-    if stopped is None:
-        found = problem.polish(W, max_iter, _CLOSER * tol, clock.left)
-        stopped = Status.CONVERGED if found.status is Status.OPTIMAL else found.status
-        reached = {"seconds": clock.seconds, "objective": found.objective, **problem.record(found["W"])}
-        history.append({"step": float(len(history)), **reached})
-    return replace(
-        found,
-        status=stopped,
-        iterations=len(history) - 1 - len(rungs),
-        solve_time=clock.seconds,
-        history=tuple(history),
-    )
+class _Polish:
+    """The last stage, of one round, in which L itself is minimised from the faces that EM has found."""
+
+    unit = "step"
+
+    def __init__(self, problem: PlumeProblem, max_iter: int, tol: float):
+        self.problem, self.max_iter, self.tol = problem, max_iter, tol
+        self.generators, self.start = problem.generators, problem.start
+
+    def judge(self, state: Array) -> None:
+        """None: the faces are known, at this very objective."""
+
+    def round(self, state: Array, time_limit: float | None) -> Round[Array]:
+        """The stationary point that a polish leads to, or as near as its limits let it come."""
+        point = self.problem.polish(state, self.max_iter, self.tol, time_limit)
+        return Round(point, point["W"], self.problem.record(point["W"]), is_fixed=True)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.arguments import as_costs, one_of, positive, tolerance, whole
 from formulations.polyhedral import belonging, cells, check_positives, hard_loss
 from formulations.solution import Solution, Status
+from polyopt.outer.descent import DescentProblem
 from polyopt.outer.random_faces import random_faces
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic import METHODS, solve_logistic
@@ -32,8 +34,8 @@ __all__ = ["LogisticCells"]
 _SMALL = 1_000_000  # entries up to which sparse samples are made dense
 
 
-class LogisticCells:
-    """Steps of SPLA1 for :func:`polyopt.outer.descent.descend`.
+class LogisticCells(DescentProblem):
+    """Steps of SPLA1.
 
     Parameters
     ----------
@@ -59,6 +61,8 @@ class LogisticCells:
         Relative gap to which a cell's program is solved.
     """
 
+    _program: Program | None = None
+
     def __init__(
         self,
         X: Any,
@@ -73,19 +77,16 @@ class LogisticCells:
         tol: float = 1e-12,
     ):
         check_positives(positives)
-        if engine not in (*METHODS, "program"):
-            raise ValueError(f"engine must be 'newton', 'bfgs' or 'program', not {engine!r}")
+        one_of("engine", engine, (*METHODS, "program"))
+        whole("n_faces", n_faces)
+        whole("inner", inner)
         # Many small products are made; those of small sparse matrices cost many times the dense ones.
         small = sp.issparse(X) and X.shape[0] * X.shape[1] <= _SMALL
-        self.X, self.y, self.c, self.n_faces = X.toarray() if small else X, y, c, n_faces
-        self.ridge, self.positives, self.engine, self.inner, self.tol = ridge, positives, engine, inner, tol
-        self._program: Program | None = None
+        self.X, self.y, self.n_faces = X.toarray() if small else X, y, n_faces
+        self.c, self.ridge, self.tol = as_costs(c, len(y)), positive("ridge", ridge), tolerance(tol)
+        self.positives, self.engine, self.inner = positives, engine, inner
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the built program, which each process makes for itself."""
-        return {**self.__dict__, "_program": None}
-
-    def start(self, rng: np.random.Generator) -> Vector:
+    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
         """Random faces around the mean of the positives."""
         return random_faces(self.X, self.y, self.c, self.n_faces, rng)
 

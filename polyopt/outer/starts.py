@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 from joblib import Parallel, delayed
 
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 
-__all__ = ["TIE", "best_of"]
+__all__ = ["TIE", "best_of", "generators_of"]
 
 TIE = 1e-9  # relative difference of objectives that counts as none
 
@@ -47,7 +48,7 @@ def best_of(
     stopped: Status | None = None
 
     def timed(number: int) -> Solution:
-        return run(number, None if time_limit is None else max(time_limit - clock.seconds, 0.0))
+        return run(number, clock.left)
 
     try:
         for solution in Parallel(n_jobs=n_jobs, return_as="generator")(
@@ -78,3 +79,8 @@ def best_of(
         ),
         runs=tuple(replace(solution, duals={}) for solution in runs),
     )
+
+
+def generators_of(seed: int, count: int) -> list[np.random.Generator]:
+    """One source of randomness for each run, which depends on the seed and the run's number alone."""
+    return [np.random.default_rng([seed, number]) for number in range(count)]

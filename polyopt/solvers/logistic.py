@@ -12,6 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from formulations.arguments import one_of, positive, tolerance, whole
 from formulations.matrices import is_sparse
 from formulations.polyhedral import pull, scores
 from formulations.solution import Solution, Status
@@ -67,8 +68,9 @@ def solve_logistic(
     ValueError
         An unknown method, or more unknowns than Newton's method takes.
     """
-    if method not in METHODS:
-        raise ValueError(f"method must be 'newton' or 'bfgs', not {method!r}")
+    one_of("method", method, METHODS)
+    ridge, tol = positive("ridge", ridge), tolerance(tol)
+    whole("max_iter", max_iter)
     if method == "newton" and len(w) > _MOST_NEWTON:
         raise ValueError(
             f"method='newton' takes {_MOST_NEWTON} unknowns at most, not {len(w)}; choose method='bfgs'"

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.arguments import at_least, tolerance, whole_or_none
 from formulations.families import hinge_families
 from formulations.recovery import as_costs, as_data, gram_factor
 from formulations.solution import Solution, Status
@@ -153,7 +154,7 @@ class OsqpDual:
 
         K, self.y = as_data(K, y)
         self.C = as_costs(C, len(self.y))
-        self._tol = tol
+        self._tol = tolerance(tol)
         self._geometry = KernelGeometry(K)
         # Multipliers are of the order of 1/K unless their caps are smaller.
         largest = float(self._geometry.gram.diagonal().max())
@@ -224,20 +225,19 @@ class OsqpDual:
         ValueError
             B is negative or not a number.
         """
-        if not B >= 0:
-            raise ValueError(f"B must be at least 0, not {B!r}")
+        B, max_iter = at_least("B", B, 0.0, infinite=True), whole_or_none("max_iter", max_iter)
         solver, effective = self._solver, np.inf if self._reach <= B else B
         solver.update(q=self._linear(effective), l=self._lower, u=self._upper(effective))
         solver.warm_start(*self._iterates(start, effective))
         clock, best, least = Clock(time_limit), None, np.inf
-        used, spent, most = 0, 0.0, _MAX_ITER if max_iter is None else int(max_iter)
+        used, spent, most = 0, 0.0, _MAX_ITER if max_iter is None else max_iter
         for tol in (*(stage for stage in _STAGES if stage > self._tol), self._tol):
-            left = np.inf if time_limit is None else max(time_limit - clock.seconds, _HAIR)
+            left = clock.left
             solver.update_settings(
                 eps_abs=tol,
                 eps_rel=tol,
                 max_iter=most - used,
-                time_limit=min(left, solver.constant("OSQP_INFTY")),
+                time_limit=solver.constant("OSQP_INFTY") if left is None else left,
             )
             answer = self._solution(solver.solve(raise_error=False), B)
             used, spent = used + answer.iterations, spent + answer.solve_time

@@ -16,6 +16,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from formulations import mixture
+from formulations.arguments import one_of, tolerance, whole
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 
@@ -188,8 +189,10 @@ def _minimise(
     objective: _Objective, W: Array, method: str, max_iter: int, tol: float, time_limit: float | None
 ) -> Solution:
     methods = {"newton": _newton, "bfgs": _bfgs, "gradient": _gradient}
-    if method not in methods:
-        raise ValueError(f"method must be 'newton', 'bfgs' or 'gradient', not {method!r}")
+    one_of("method", method, tuple(methods))
+    mixture.check_model(objective.gamma, objective.ridge)
+    whole("max_iter", max_iter)
+    tolerance(tol)
     if method == "newton" and W.size > MOST_FOR_NEWTON:
         raise ValueError(
             f"method='newton' is for W of at most {MOST_FOR_NEWTON} entries, not {W.size}: its Hessian has "

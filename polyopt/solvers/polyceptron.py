@@ -17,18 +17,22 @@ which reading is meant:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numba import njit
 
+from formulations.arguments import at_least, one_of, positive, whole, whole_or_none
 from formulations.solution import Solution, Status
 from polyopt.lanes import add_bias, add_to_face, padded, prefetch_row, row_product
 from polyopt.rows import as_rows
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from formulations.matrices import Matrix
@@ -156,32 +160,23 @@ def solve_batch(
         ``primal`` has ``W``, the objective is its E_P. ``history`` has a record for each iterate:
         criterion, weight of the mistakes, the norm that is held to the threshold, faces in use.
     """
-    if rule not in RULES:
-        raise ValueError(f"rule must be one of {', '.join(RULES)}, not {rule!r}")
-    clock, rows, state = Clock(time_limit), as_rows(X), _Sweeps(W)
+    one_of("rule", rule, RULES)
+    at_least("threshold", threshold, 0.0)
+    _check(step, patience, max_iter)
+    rows, state = as_rows(X), _Sweeps(W)
     order, update = np.arange(len(y)), np.zeros_like(state.W)
+
+    def visit(number: int) -> _Visit:
+        if number > 0:
+            state.W += step * update
+        update[:] = 0.0
+        met = state.sweep(rows, y, c, order, update, 1.0, rule != "corrected")
+        norm = float(np.linalg.norm(update, axis=0).sum())
+        goes_on = norm < threshold if rule == "printed" else norm >= threshold and met[_MISTAKES] > 0
+        return _Visit(*met, state.faces, {"norm": norm}, not goes_on)
+
     kept = _Kept(W, pocket, patience)
-    history: list[dict[str, float]] = []
-    status = Status.ITERATION_LIMIT
-    try:
-        for number in range(max_iter + 1):
-            update[:] = 0.0
-            criterion, mistakes, occupied = state.sweep(rows, y, c, order, update, 1.0, rule != "corrected")
-            norm = float(np.linalg.norm(update, axis=0).sum())
-            history.append(_record("iteration", number, clock, criterion, mistakes, occupied, norm=norm))
-            kept.offer(state, mistakes, criterion)
-            goes_on = norm < threshold if rule == "printed" else norm >= threshold and mistakes > 0
-            if not goes_on or kept.is_settled:
-                status = Status.CONVERGED
-                break
-            if clock.is_over:
-                status = Status.TIME_LIMIT
-                break
-            if number < max_iter:
-                state.W += step * update
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    return _answer(kept, status, "batch", history, clock)
+    return _run("batch", "iteration", range(max_iter + 1), visit, kept, Clock(time_limit))
 
 
 def solve_online(
@@ -203,26 +198,17 @@ def solve_online(
     ``history`` has a record for each pass: criterion and mistakes of the faces after it. The run has
     settled once a pass makes no mistake.
     """
-    clock, rows, machine = Clock(time_limit), as_rows(X), OnlinePolyceptron(W, step, seed)
+    _check(step, patience, max_iter)
+    rows, machine = as_rows(X), OnlinePolyceptron(W, step, seed)
     in_turn, nothing = np.arange(len(y)), np.zeros_like(machine.state.W)
+
+    def visit(number: int) -> _Visit:
+        made = machine.show(rows, y, c)
+        met = machine.state.sweep(rows, y, c, in_turn, nothing, 0.0)
+        return _Visit(*met, machine.faces, {"made": made}, made == 0)
+
     kept = _Kept(W, pocket, patience)
-    history: list[dict[str, float]] = []
-    status = Status.ITERATION_LIMIT
-    try:
-        for number in range(1, max_iter + 1):
-            made = machine.show(rows, y, c)
-            criterion, mistakes, occupied = machine.state.sweep(rows, y, c, in_turn, nothing, 0.0)
-            history.append(_record("pass", number, clock, criterion, mistakes, occupied, made=made))
-            kept.offer(machine.state, mistakes, criterion)
-            if made == 0 or kept.is_settled:
-                status = Status.CONVERGED
-                break
-            if clock.is_over:
-                status = Status.TIME_LIMIT
-                break
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    return _answer(kept, status, "online", history, clock)
+    return _run("online", "pass", range(1, max_iter + 1), visit, kept, Clock(time_limit))
 
 
 class OnlinePolyceptron:
@@ -263,17 +249,22 @@ class OnlinePolyceptron:
         return mistakes
 
 
-def _record(
-    unit: str, number: int, clock: Clock, criterion: float, mistakes: float, occupied: float, **more: float
-) -> dict[str, float]:
-    return {
-        unit: float(number),
-        "seconds": clock.seconds,
-        "criterion": criterion,
-        "mistakes": mistakes,
-        "occupied": occupied,
-        **more,
-    }
+def _check(step: float, patience: int | None, max_iter: int) -> None:
+    positive("step", step)
+    whole_or_none("patience", patience)
+    whole("max_iter", max_iter, 0)
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """What one visit to all samples found, the faces at which it did, and whether it was the last."""
+
+    criterion: float
+    mistakes: float
+    occupied: float
+    faces: Vector
+    more: dict[str, float]  # for the record
+    is_last: bool
 
 
 class _Kept:
@@ -283,21 +274,49 @@ class _Kept:
         self.W, self.criterion, self.mistakes = W, np.inf, np.inf
         self.pocket, self.patience, self.waited = pocket, patience, 0
 
-    def offer(self, state: _Sweeps, mistakes: float, criterion: float) -> None:
-        """Take the faces as they are now: the last ones, or those with the fewest mistakes."""
-        self.waited = 0 if mistakes < self.mistakes else self.waited + 1
-        if not self.pocket or mistakes <= self.mistakes:  # of equals the later
-            self.W, self.criterion = state.faces, criterion
-        self.mistakes = min(mistakes, self.mistakes)
+    def offer(self, visit: _Visit) -> None:
+        """Take the faces of a visit: the last ones, or those with the fewest mistakes."""
+        self.waited = 0 if visit.mistakes < self.mistakes else self.waited + 1
+        if not self.pocket or visit.mistakes <= self.mistakes:  # of equals the later
+            self.W, self.criterion = visit.faces, visit.criterion
+        self.mistakes = min(visit.mistakes, self.mistakes)
 
     @property
     def is_settled(self) -> bool:
         return self.patience is not None and self.waited >= self.patience
 
 
-def _answer(
-    kept: _Kept, status: Status, name: str, history: list[dict[str, float]], clock: Clock
+def _run(
+    name: str, unit: str, numbers: range, visit: Callable[[int], _Visit], kept: _Kept, clock: Clock
 ) -> Solution:
+    """Visits until the last one, or a limit.
+
+    The loop of :mod:`polyopt.outer.rounds` keeps the least objective; here the fewest mistakes count.
+    """
+    history: list[dict[str, float]] = []
+    status = Status.ITERATION_LIMIT
+    try:
+        for number in numbers:
+            found = visit(number)
+            history.append(
+                {
+                    unit: float(number),
+                    "seconds": clock.seconds,
+                    "criterion": found.criterion,
+                    "mistakes": found.mistakes,
+                    "occupied": found.occupied,
+                    **found.more,
+                }
+            )
+            kept.offer(found)
+            if found.is_last or kept.is_settled:
+                status = Status.CONVERGED
+                break
+            if clock.is_over:
+                status = Status.TIME_LIMIT
+                break
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
     return Solution(
         status, {"W": kept.W}, {}, kept.criterion, None, f"polyceptron, {name}", len(history),
         solve_time=clock.seconds, history=tuple(history),

@@ -210,7 +210,7 @@ def test_a_fitted_machine_brings_its_classes_with_it(outer):
     far = np.linalg.norm(X[:, :2], axis=1) > 1.2
     y = np.where(far, outer, 1 - outer)
     machine = ConvexPolytopeMachine(
-        n_faces=3, C=10.0, outer_label=outer, solver="exact", n_init=3, random_state=0
+        n_faces=3, C=10.0, inside_label=1 - outer, solver="exact", n_init=3, random_state=0
     ).fit(X, y)
     figure = polytope_slices(machine, X, y, class_names=["first", "second"])
     (legend,) = [axes.get_legend() for axes in figure.axes if axes.get_legend()]

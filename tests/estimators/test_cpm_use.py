@@ -46,7 +46,7 @@ def test_two_sides_are_the_two_machines_with_one(solver):
     labels = np.where(y > 0, "b", "a")
     settings = {"solver": solver, "random_state": 0, "n_init": 2, "max_iter": 50}
     both = CPM(3, double_sided=True, **settings).fit(X, labels)
-    minus, plus = (CPM(3, outer_label=label, **settings).fit(X, labels) for label in ("b", "a"))
+    minus, plus = (CPM(3, inside_label=label, **settings).fit(X, labels) for label in ("a", "b"))
     f_minus, f_plus = minus.face_scores(X).max(axis=1), plus.face_scores(X).max(axis=1)
     assert both.decision_function(X) == pytest.approx(f_minus - f_plus, abs=1e-12)
     assert (both.sides_[0].W_ == minus.W_).all()
@@ -151,6 +151,27 @@ def test_streams_of_two_sides_and_of_many_classes():
     assert sides.sides_[0].outer_label_ != sides.sides_[1].outer_label_
 
 
+def test_a_fit_with_one_side_leaves_nothing_of_one_with_two():
+    X, y, _ = clusters(60, 3, 0)
+    machine = CPM(2, double_sided=True, solver="sgd", max_iter=5, random_state=0).fit(X, y)
+    assert len(machine.sides_) == 2
+    machine.set_params(double_sided=False).fit(X, y)
+    with pytest.raises(AttributeError, match="sides_ is of a machine with double_sided=True"):
+        _ = machine.sides_
+    assert machine.without_data().polytope_.n_faces == 2
+
+
+def test_a_copy_without_data_of_two_sides_answers_alike():
+    X, y, _ = clusters(60, 3, 0)
+    machine = CPM(2, double_sided=True, solver="sgd", max_iter=5, random_state=0).fit(X, y)
+    lean = machine.without_data()
+    assert (lean.decision_function(X) == machine.decision_function(X)).all()
+    assert all(solution.primal == {} for solution in lean.solution_)
+    assert [side.perplexity_ for side in lean.sides_] == [side.perplexity_ for side in machine.sides_]
+    with pytest.raises(ValueError, match="needs the training data"):
+        lean.certificate()
+
+
 def test_a_fit_begins_anew_after_a_stream_and_a_stream_after_a_fit():
     X, y, _ = clusters(60, 3, 0)
     machine = CPM(3, solver="sgd", random_state=0, max_iter=20)
@@ -168,8 +189,8 @@ def test_a_fit_begins_anew_after_a_stream_and_a_stream_after_a_fit():
         ({"loss": "max"}, {}, "partial_fit is Algorithm 1"),
         ({}, {"classes": [1.0]}, "there is one class"),
         ({}, {"classes": [1.0, 7.0]}, r"y must be of the classes \[1.0, 7.0\]; it has \[-1.0\]"),
-        ({}, {"n_total": 0}, "n_total must be at least 1, not 0"),
-        ({}, {"sample_weight": -np.ones(20)}, "must be non-negative"),
+        ({}, {"n_total": 0}, "n_total must be an integer of at least 1, or None, not 0"),
+        ({}, {"sample_weight": -np.ones(20)}, "sample_weight must be positive and finite"),
     ],
 )
 def test_a_bad_stream_is_refused(settings, arguments, sentence):

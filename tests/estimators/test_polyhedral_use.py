@@ -264,7 +264,7 @@ def test_multipliers_hold_the_faces(square):
 
 def test_a_mirrored_polytope_machine_without_norm_is_the_exact_polyceptron(square):
     X, names = square
-    machine = ConvexPolytopeMachine(4, C=1e4, outer_label="out", random_state=0).fit(X, names)
+    machine = ConvexPolytopeMachine(4, C=1e4, inside_label="in", random_state=0).fit(X, names)
     W = -np.column_stack([machine.W_, machine.b_])
     y = np.where(names == "in", 1.0, -1.0)
     best = Polyceptron(4, solver="exact", inside_label="in", n_init=20, random_state=0).fit(X, names)

@@ -161,8 +161,7 @@ def test_probabilities_of_three_classes_do_not_depend_on_what_decides(stripes):
 @pytest.mark.parametrize("make", [PCSLP, SPLA1, PLUME, Polyceptron, ConvexPolytopeMachine])
 def test_the_boundary_is_inside(make, inside):
     X, y = np.array([[-3.0], [-2.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
-    label = {"outer_label": 1 - inside} if make is ConvexPolytopeMachine else {"inside_label": inside}
-    machine = make(1, **label, random_state=0).fit(X, y)
+    machine = make(1, inside_label=inside, random_state=0).fit(X, y)
     way = 1.0 if inside else -1.0
     machine.W_, machine.b_ = np.array([[way * -machine._outward]]), np.array([0.0])
     answers = machine.predict([[-1.0], [0.0], [1.0]])

@@ -160,8 +160,9 @@ def test_a_multiplier_above_its_price_is_told_and_bounds_nothing(blobs):
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"D": 0.0}, "'D' parameter"), ({"D": -1.0}, "'D' parameter"), ({"D": np.nan}, "'D' parameter"),
-    ({"B": 0.5}, "'B' parameter"),
+    ({"D": 0.0}, "D must be positive"), ({"D": -1.0}, "D must be positive"),
+    ({"D": np.nan}, "D must be positive"),
+    ({"B": 0.5}, "B must be at least 1, not"),
 ])  # fmt: skip
 def test_wrong_parameters_are_named(changes, message, blobs):
     with pytest.raises(ValueError, match=message):

@@ -16,9 +16,9 @@ from formulations.polytope import shares
 from formulations.solution import Status
 from polyopt.certificates import Claim, certify_program
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
-from polyopt.outer.alternating import alternate, alternate_from_many_starts
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.worst import WorstCaseProblem
+from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 
 
 @pytest.fixture(params=[0, 1])
@@ -174,7 +174,7 @@ def test_the_objective_never_rises_and_ends_at_a_fixed_point(loss, fixed):
         problem = WorstCaseProblem(X, y, C, K, loss)
         rng = np.random.default_rng(seed)
         directions = rng.normal(size=(2, K))  # poor starts, so that there is something to move
-        solution = alternate(problem, np.where(y > 0, (X @ directions).argmax(axis=1), -1))
+        solution = run_rounds(problem, np.where(y > 0, (X @ directions).argmax(axis=1), -1))
         values = [record["objective"] for record in solution.history]
         assert (np.diff(values) <= 1e-7 * values[0]).all()
         longest = max(longest, len(values))
@@ -191,7 +191,7 @@ def test_the_objective_never_rises_and_ends_at_a_fixed_point(loss, fixed):
 def test_many_starts_and_sparse_data(fixed):
     X, y, K, _, C = fixed
     dense, sparse = (
-        alternate_from_many_starts(WorstCaseProblem(A, y, C, K), n_init=3, seed=1)
+        run_from_many_starts([Stage(WorstCaseProblem(A, y, C, K))], n_init=3, seed=1)
         for A in (X, sp.csr_array(X))
     )
     assert dense.objective == pytest.approx(sparse.objective, rel=1e-6)

@@ -163,7 +163,7 @@ def test_the_score_prunes_what_is_rounding_and_pays_for_it():
 def test_wrong_numbers_are_named():
     K, y = np.eye(3), [1, -1, 1]
     for wrong in (0.0, -1.0, np.inf, [1.0, 2.0, 3.0]):
-        with pytest.raises(ValueError, match="C must be a finite positive number"):
+        with pytest.raises(ValueError, match="C must be positive and finite"):
             as_l0_data(K, y, wrong)
     with pytest.raises(ValueError, match=r"K of shape \(3, 2\) is not square: give centres"):
         as_l0_data(K[:, :2], y)
@@ -174,7 +174,7 @@ def test_wrong_numbers_are_named():
     with pytest.raises(ValueError, match=r"weights must have shape \(3,\)"):
         as_l0_data(K, y, weights=2.0)
     for weights in ([0, 0, 0], [1, -1, 1], [1, np.nan, 1]):
-        with pytest.raises(ValueError, match="weights must be finite, not negative, and not all zero"):
+        with pytest.raises(ValueError, match="weights must be positive and finite"):
             as_l0_data(K, y, weights=weights)
     with pytest.raises(ValueError, match=r"sigma must have shape \(3,\), or \(m, 3\)"):
         as_patterns([1, 0], 3)

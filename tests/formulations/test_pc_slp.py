@@ -9,8 +9,8 @@ from formulations import pc_slp
 from formulations.polyhedral import class_shares, scores, separation_error
 from polyopt.certificates import Claim, certify_pc_slp
 from polyopt.datasets import make_polyceptron1, make_polytope
-from polyopt.outer.descent import descend, descend_from_many_starts
 from polyopt.outer.pc_slp import SuccessiveLP
+from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 
 
 def ring(n=60, seed=0):
@@ -33,7 +33,7 @@ def settled():
     """Data with costs, and faces that are stationary with their multipliers."""
     X, y, c = ring(n=80, seed=4)
     problem = SuccessiveLP(X, y, c, 3)
-    end = descend(problem, problem.start(np.random.default_rng(0)))
+    end = run_rounds(problem, problem.start(np.random.default_rng(0)))
     return X, y, c, end["W"], end.duals["inside"], end.duals["outside"]
 
 
@@ -136,7 +136,7 @@ def test_one_class_has_no_error_to_speak_of():
 def test_the_polyceptron_s_first_data_set_is_separated():
     X, y = make_polyceptron1(1000, random_state=0)
     problem = SuccessiveLP(X, y.astype(float), np.ones(len(y)), 3)
-    end = descend_from_many_starts(problem, n_init=8)
+    end = run_from_many_starts([Stage(problem)], n_init=8)
     assert end.objective == 0.0
     assert ((scores(X, end["W"]).min(axis=1) >= 0) == (y > 0)).all()
     assert certify_pc_slp(X, y, end["W"]).claim is Claim.OPTIMAL

@@ -18,8 +18,8 @@ from formulations.polyhedral import cells, hard_loss, scores
 from formulations.polytope import lift
 from formulations.solution import Solution, Status
 from polyopt.certificates import Claim, certify_plume, certify_program
-from polyopt.outer.descent import descend
 from polyopt.outer.plume import PlumeProblem, solve_plume
+from polyopt.outer.rounds import run_rounds
 from polyopt.solvers.plume import MOST_FOR_NEWTON, maximise, polish
 
 GAMMAS = [0.5, 2.0, 5.0]
@@ -397,7 +397,7 @@ def test_no_step_raises_the_loss_on_awkward_data(seed, kind, method, gamma, init
 def test_equal_faces_would_stay_equal_for_ever(method):
     X, y, c, W = square()
     problem = PlumeProblem(X, y, c, 3, gamma=2.0, ridge=RIDGE, method=method)
-    alike = descend(problem, np.tile(W[0], (3, 1)), max_iter=20)["W"]
+    alike = run_rounds(problem, np.tile(W[0], (3, 1)), max_iter=20)["W"]
     assert np.ptp(alike, axis=0).max() < 1e-6
     for init in ("random", "kmeans"):
         starting = PlumeProblem(X, y, c, 3, gamma=2.0, ridge=RIDGE, init=init)
@@ -484,9 +484,9 @@ def test_a_sharp_gate_pins_the_cells_and_sharpening_on_the_way_does_not():
         W = problem.start(np.random.default_rng(seed))
         begun, V = cells(X, W), W
         for gamma in (0.5, 1.0, 4.0, 16.0):
-            V = descend(problem.at(gamma), V, max_iter=5)["W"]
+            V = run_rounds(problem.at(gamma), V, max_iter=5)["W"]
         for row, point in enumerate((W, V)):
-            end = descend(problem, point, max_iter=30)
+            end = run_rounds(problem, point, max_iter=30)
             moved[row, seed], ends[row, seed] = np.mean(cells(X, end["W"]) != begun), end.objective
     assert (ends[1] < ends[0]).all()
     assert np.median(moved[1]) > 2 * np.median(moved[0])
@@ -533,9 +533,9 @@ def test_a_step_that_would_rise_is_not_taken(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"method": "sgd"}, r"method must be one of 'auto', 'exact'.*, not 'sgd'"),
+        ({"method": "sgd"}, r"method must be 'auto', 'exact'.*, not 'sgd'"),
         ({"init": "zeros"}, "init must be 'random' or 'kmeans', not 'zeros'"),
-        ({"inner": 0}, "inner must be at least 1, not 0"),
+        ({"inner": 0}, "inner must be an integer of at least 1, or None, not 0"),
         ({"gamma": np.nan}, "gamma must be at least 0 and finite"),
         ({"method": "exact", "ridge": 0.0}, "ridge must be positive with method='exact'"),
     ],

@@ -14,9 +14,9 @@ from formulations.polyhedral import criterion, margin_error, scores
 from formulations.solution import Status
 from polyopt.certificates import Claim, certify_pc_slp, certify_polyceptron
 from polyopt.datasets import make_polytope
-from polyopt.outer.descent import descend, descend_from_many_starts
 from polyopt.outer.pc_slp import SuccessiveLP
 from polyopt.outer.polyceptron import ExactPolyceptron
+from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 
 METHODS = [ExactPolyceptron, SuccessiveLP]
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="n_faces must be an integer of at least 1, not 0"):
         polyceptron.answers([-1, 1], 0, [0, 0])
     for make in (polyceptron.cell, polyceptron.cell_dual):
-        with pytest.raises(ValueError, match="radius must be positive, or inf for no box, not -1"):
+        with pytest.raises(ValueError, match="radius must be positive, not -1"):
             make([[1.0], [2.0]], [1, -1], radius=-1)
 
 
@@ -184,7 +184,7 @@ def test_where_it_settles_is_stationary_or_optimal(method):
     for seed in range(50):
         X, y, c = hard_data(seed)
         problem = method(X, y, c, 1 + seed % 4)
-        found = descend(problem, problem.start(np.random.default_rng(seed)))
+        found = run_rounds(problem, problem.start(np.random.default_rng(seed)))
         proof = proven(problem, found)
         assert proof.primal_value == pytest.approx(found.objective, rel=1e-12)
         one = problem.n_faces == 1 or found.objective == 0.0
@@ -201,7 +201,7 @@ def test_features_of_thousands_are_proven_as_well(method):
     assert found.data.max() > 4000
     for K, seed in ((1, 0), (3, 0), (3, 1)):
         problem = method(found.data, y, np.ones(len(y)), K)
-        proof = proven(problem, descend(problem, problem.start(np.random.default_rng(seed))))
+        proof = proven(problem, run_rounds(problem, problem.start(np.random.default_rng(seed))))
         assert proof.claim is (Claim.OPTIMAL if K == 1 else Claim.STATIONARY)
         assert proof.relative_gap < 3e-7
 
@@ -248,9 +248,9 @@ class _Unhurried:
 def test_a_run_depends_on_its_start_alone(method):
     X, y, c = ring(n=80, seed=3)
     problem = method(X, y, c, 4)
-    alone = descend_from_many_starts(problem, n_init=4, max_iter=30, seed=5)
-    again = descend_from_many_starts(problem, n_init=4, max_iter=30, seed=5)
-    together = descend_from_many_starts(method(X, y, c, 4), n_init=4, max_iter=30, seed=5, n_jobs=2)
+    alone = run_from_many_starts([Stage(problem, 30)], n_init=4, seed=5)
+    again = run_from_many_starts([Stage(problem, 30)], n_init=4, seed=5)
+    together = run_from_many_starts([Stage(method(X, y, c, 4), 30)], n_init=4, seed=5, n_jobs=2)
     for one, two, three in zip(alone.runs, again.runs, together.runs, strict=True):
         assert one["W"].tolist() == two["W"].tolist() == three["W"].tolist()
 
@@ -260,7 +260,7 @@ def test_sparse_data_and_pickled_problems_make_the_same_steps(method):
     X, y, c = ring(seed=1)
     X[np.abs(X) < 0.3] = 0.0
     dense, sparse = method(X, y, c, 3), pickle.loads(pickle.dumps(method(sp.csr_array(X), y, c, 3)))
-    ends = [descend(problem, problem.start(np.random.default_rng(0))) for problem in (dense, sparse)]
+    ends = [run_rounds(problem, problem.start(np.random.default_rng(0))) for problem in (dense, sparse)]
     assert ends[0].objective == pytest.approx(ends[1].objective, rel=1e-9)
     assert ends[0]["W"] == pytest.approx(ends[1]["W"], rel=1e-6, abs=1e-8)
 
@@ -271,7 +271,7 @@ def test_an_unused_face_is_taken_up(method):
     W = np.array([[1.0, 1.0], [1.0, 1.0]])  # two faces as one, beyond which no negative on the right is
     problem = method(X, y, np.ones(6), 2)
     assert problem.record(W) == {"occupied": 1.0}
-    end = descend(problem, W)
+    end = run_rounds(problem, W)
     assert end.objective == 0.0
     assert [h["occupied"] for h in end.history][-1] == 2.0
 
@@ -281,7 +281,7 @@ def test_an_unused_face_is_taken_up(method):
 def test_separable_data_end_at_zero_exactly(method, engine):
     X, y = np.array([[-2.0, 0.3], [0.0, 0.1], [0.1, 0.7], [2.0, 0.9]]), np.array([-1.0, 1, 1, -1])
     problem = method(X, y, np.ones(4), 2, engine=engine)
-    end = descend(problem, np.array([[1.0, 0.0, 0.3], [-1.0, 0.0, 0.3]]))
+    end = run_rounds(problem, np.array([[1.0, 0.0, 0.3], [-1.0, 0.0, 0.3]]))
     assert end.objective == 0.0
     assert end.status is Status.CONVERGED
 
@@ -291,7 +291,7 @@ def test_a_time_limit_keeps_a_point_that_is_no_worse(method):
     X, y, c = ring(n=400, seed=2)
     problem = method(X, y, c, 4)
     W = problem.start(np.random.default_rng(0))
-    end = descend(problem, W, time_limit=1e-9)
+    end = run_rounds(problem, W, time_limit=1e-9)
     assert end.status is Status.TIME_LIMIT
     assert problem.value(end["W"]) == end.objective <= problem.value(W)
 
@@ -300,7 +300,7 @@ def test_a_time_limit_keeps_a_point_that_is_no_worse(method):
 def test_a_limit_does_not_cost_the_multipliers(method):
     X, y, c = ring(n=100, seed=2)
     problem = method(X, y, c, 3)
-    end = descend(problem, problem.start(np.random.default_rng(0)))
+    end = run_rounds(problem, problem.start(np.random.default_rng(0)))
     W, solved, solve = end["W"], problem._last, problem._solve
 
     def cut(*arguments):
@@ -320,7 +320,7 @@ def test_wrong_settings_are_refused(method):
     X, y, c = ring()
     with pytest.raises(ValueError, match="engine must be 'highs' or 'program', not 'cbc'"):
         method(X, y, c, 3, engine="cbc")
-    with pytest.raises(ValueError, match="radius must be positive, or inf for no box, not 0"):
+    with pytest.raises(ValueError, match="radius must be positive, not 0"):
         method(X, y, c, 3, radius=0)
 
 
@@ -332,7 +332,7 @@ def settled():
     """Data with costs, and faces that are stationary with their multipliers."""
     X, y, c = ring(n=80, seed=4)
     problem = ExactPolyceptron(X, y, c, 3)
-    end = descend(problem, problem.start(np.random.default_rng(0)))
+    end = run_rounds(problem, problem.start(np.random.default_rng(0)))
     return X, y, c, end["W"], end.duals["margin"]
 
 

@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from formulations import FAMILIES, family, rmm, solving, svm
+from formulations import FAMILIES, clock, family, rmm, solving, svm
 from formulations.backends import attempt
 from formulations.program import Program, Row
 from formulations.samples import two_blobs
@@ -240,7 +240,7 @@ def test_an_inaccurate_word_on_an_optimal_point_is_put_right(blobs, monkeypatch)
 def test_asking_again_shares_the_time_and_ends_with_it(blobs, monkeypatch):
     """By a clock that moves a second with every look at it."""
     ticks = iter(range(10**6))
-    monkeypatch.setattr(solving.time, "perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr(clock.time, "perf_counter", lambda: float(next(ticks)))
     asked = scripted(monkeypatch, lambda n, found: inaccurate(found, 1e-3))
     program = svm.primal(*blobs)
     solution = program.solve(time_limit=12.0)
@@ -279,7 +279,7 @@ def test_options_of_the_caller_are_asked_for_once(blobs, monkeypatch):
         ({"time_limit": np.inf}, "time_limit must be .* not inf"),
         ({"time_limit": "3"}, "time_limit must be .* not '3'"),
         ({"time_limit": True}, "time_limit must be .* not True"),
-        ({"max_iter": 0}, "max_iter must be a whole number, at least 1, or None, not 0"),
+        ({"max_iter": 0}, "max_iter must be an integer of at least 1, or None, not 0"),
         ({"max_iter": -5}, "max_iter must be .* not -5"),
         ({"max_iter": 2.5}, "max_iter must be .* not 2.5"),
         ({"max_iter": np.nan}, "max_iter must be .* not nan"),

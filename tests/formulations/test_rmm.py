@@ -221,7 +221,7 @@ def test_a_bad_working_set_is_refused(blobs, free):
 @pytest.mark.parametrize("B", [-0.1, np.inf, np.nan])
 def test_a_bad_bound_is_refused(B):
     for program in (rmm.qp, rmm.qcqp, rmm.qp_dual, rmm.qcqp_dual):
-        with pytest.raises(ValueError, match="B must be finite and at least 0"):
+        with pytest.raises(ValueError, match="B must be at least 0 and finite"):
             program([[0.0], [1.0]], [-1, 1], 1.0, B)
 
 

@@ -55,7 +55,7 @@ def test_slack_never_costs_more_than_none(data):
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"D": -1.0}, "finite and positive"), ({"D": np.inf}, "finite and positive"), ({"B": -1.0}, "B must be"),
+    ({"D": -1.0}, "positive and finite"), ({"D": np.inf}, "positive and finite"), ({"B": -1.0}, "B must be"),
     ({"D": np.ones(3)}, "shape"),
 ])  # fmt: skip
 def test_wrong_input_is_named(changes, message, blobs):

@@ -14,8 +14,8 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.certificates import Claim, certify_spla1
 from polyopt.datasets import make_polytope
-from polyopt.outer.descent import descend, descend_from_many_starts
 from polyopt.outer.random_faces import random_faces
+from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.outer.spla1 import LogisticCells
 from polyopt.solvers.logistic import solve_logistic
 
@@ -158,7 +158,7 @@ def test_with_all_positives_in_every_program_no_step_raises_the_loss(seed, kind)
     y[:2] = 1.0, -1.0
     c = rng.uniform(0.5, 2.0, 40)
     problem = LogisticCells(X, y, c, 3, ridge=RIDGE, positives="all")
-    found = descend(problem, problem.start(rng), max_iter=30)
+    found = run_rounds(problem, problem.start(rng), max_iter=30)
     values = [record["objective"] for record in found.history]
     assert (np.diff(values) <= 1e-9 * values[0]).all()
     assert found.objective == pytest.approx(
@@ -171,7 +171,7 @@ def test_the_paper_s_alternation_rises_and_its_best_point_is_kept():
     for seed in range(12):
         X, y, rng = square(80, seed)
         problem = LogisticCells(X, y, np.ones(80), 4, ridge=1e-3)
-        found = descend(problem, problem.start(rng), max_iter=30, patience=30)
+        found = run_rounds(problem, problem.start(rng), max_iter=30, patience=30)
         values = np.array([record["objective"] for record in found.history])
         rose += (np.diff(values) > 1e-3).any()
         assert found.objective == pytest.approx(values.min(), rel=1e-8)
@@ -198,7 +198,7 @@ def test_a_weight_is_a_repetition():
     rows = np.repeat(np.arange(40), counts)
     weighted = LogisticCells(X, y, counts.astype(float), 3, ridge=RIDGE)
     repeated = LogisticCells(X[rows], y[rows], np.ones(len(rows)), 3, ridge=RIDGE)
-    one, two = (descend_from_many_starts(p, n_init=3, seed=4) for p in (weighted, repeated))
+    one, two = (run_from_many_starts([Stage(p)], n_init=3, seed=4) for p in (weighted, repeated))
     assert one["W"] == pytest.approx(two["W"], abs=1e-6)
 
 
@@ -224,7 +224,7 @@ def test_limits_keep_the_best_point(monkeypatch):
     X, y, rng = square(80, 3)
     problem = LogisticCells(X, y, np.ones(80), 4, ridge=1e-3)
     W = problem.start(rng)
-    timed = descend(problem, W, time_limit=1e-9)
+    timed = run_rounds(problem, W, time_limit=1e-9)
     assert timed.status is Status.TIME_LIMIT
     assert timed.objective <= problem.value(W)
     calls = []
@@ -236,7 +236,7 @@ def test_limits_keep_the_best_point(monkeypatch):
         return LogisticCells.step(problem, W, time_limit)
 
     monkeypatch.setattr(problem, "step", interrupted)
-    stopped = descend_from_many_starts(problem, n_init=2)
+    stopped = run_from_many_starts([Stage(problem)], n_init=2)
     assert stopped.status is Status.INTERRUPTED
     assert stopped.objective == pytest.approx(problem.value(stopped["W"]))
     assert stopped.objective < stopped.history[0]["objective"]
@@ -250,7 +250,7 @@ def fixed_point():
     X, y, rng = square(80, 0)
     c = rng.uniform(0.5, 2.0, 80)
     problem = LogisticCells(X, y, c, 3, ridge=RIDGE, positives="all")
-    return X, y, c, descend_from_many_starts(problem, n_init=3)["W"]
+    return X, y, c, run_from_many_starts([Stage(problem)], n_init=3)["W"]
 
 
 def test_a_fixed_point_is_stationary_and_its_bound_that_of_the_programs(fixed_point):

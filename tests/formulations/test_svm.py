@@ -213,10 +213,10 @@ def test_a_bad_gram_matrix_is_refused(K, message):
         ((np.empty((0, 2)), [], 1.0), "at least one row"),
         (([[0.0], [1.0]], [1], 1.0), r"y must have shape \(2,\)"),
         (([[0.0], [1.0]], [0, 1], 1.0), "only -1 and \\+1"),
-        (([[0.0], [1.0]], [-1, 1], 0.0), "C must be finite and positive"),
-        (([[0.0], [1.0]], [-1, 1], -1.0), "C must be finite and positive"),
-        (([[0.0], [1.0]], [-1, 1], np.nan), "C must be finite and positive"),
-        (([[0.0], [1.0]], [-1, 1], np.inf), "C must be finite and positive"),
+        (([[0.0], [1.0]], [-1, 1], 0.0), "C must be positive and finite"),
+        (([[0.0], [1.0]], [-1, 1], -1.0), "C must be positive and finite"),
+        (([[0.0], [1.0]], [-1, 1], np.nan), "C must be positive and finite"),
+        (([[0.0], [1.0]], [-1, 1], np.inf), "C must be positive and finite"),
     ],
 )
 def test_bad_data_are_refused_by_name(arguments, message):

@@ -369,7 +369,7 @@ def test_real_data_are_solved_to_the_proven_optimum():
     """wdbc, 426 samples of 30 features: below what 20 starts of the alternation find, and proven."""
     data = prepare("wdbc", 0)
     machines = {
-        solver: ConvexPolytopeMachine(3, solver=solver, outer_label=0, random_state=0)
+        solver: ConvexPolytopeMachine(3, solver=solver, inside_label=1, random_state=0)
         for solver in ("exact", "global")
     }
     with warnings.catch_warnings():

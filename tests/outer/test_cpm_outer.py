@@ -13,8 +13,9 @@ from formulations.solution import Solution, Status
 from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.datasets import load
-from polyopt.outer.alternating import alternate, alternate_from_many_starts
+from polyopt.outer.alternating import AlternatingProblem
 from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.outer.starts import best_of
 
 
@@ -35,7 +36,7 @@ def test_the_objective_never_rises_and_ends_at_a_fixed_point(loss, data):
     problem, rng = PolytopeProblem(X, y, C, 3, loss), np.random.default_rng(0)
     longest = 0
     for _ in range(10):
-        solution = alternate(problem, by_direction(X, y, 3, rng))
+        solution = run_rounds(problem, by_direction(X, y, 3, rng))
         values = [record["objective"] for record in solution.history]
         assert (np.diff(values) <= 1e-9 * values[0]).all()
         assert solution.status is Status.CONVERGED
@@ -70,8 +71,8 @@ def test_remembered_faces_change_nothing(data):
     generator = np.random.default_rng(0)
     starts = [by_direction(X, y, 3, generator) for _ in range(4)]
     for start in starts:
-        fresh = alternate(PolytopeProblem(X, y, C, 3), start)
-        warm = alternate(shared, start)
+        fresh = run_rounds(PolytopeProblem(X, y, C, 3), start)
+        warm = run_rounds(shared, start)
         assert warm.objective == pytest.approx(fresh.objective, rel=1e-10)
         assert warm["W"] == pytest.approx(fresh["W"], abs=1e-8)
         assert (warm["assignment"] == fresh["assignment"]).all()
@@ -99,15 +100,15 @@ def test_starts_end_lower_than_random_directions_do(name, rng):
     data = load(name)
     X, y = StandardScaler().fit_transform(data.X), np.where(data.y == 1, 1.0, -1.0)
     problem = PolytopeProblem(X, y, np.ones(len(y)), 3)
-    ours = [alternate(problem, problem.start(np.random.default_rng(s))).objective for s in range(5)]
-    random = [alternate(problem, by_direction(X, y, 3, rng)).objective for _ in range(5)]
+    ours = [run_rounds(problem, problem.start(np.random.default_rng(s))).objective for s in range(5)]
+    random = [run_rounds(problem, by_direction(X, y, 3, rng)).objective for _ in range(5)]
     assert np.median(ours) < np.median(random)
     assert min(ours) < min(random)
 
 
 def test_the_best_of_many_starts_is_kept(data):
     X, y, C = data
-    solution = alternate_from_many_starts(PolytopeProblem(X, y, C, 3), n_init=8, seed=1)
+    solution = run_from_many_starts([Stage(PolytopeProblem(X, y, C, 3))], n_init=8, seed=1)
     ends = {record["start"]: record["objective"] for record in solution.history}
     assert sorted(ends) == list(range(8))
     assert solution.objective == pytest.approx(min(ends.values()), rel=1e-9)
@@ -118,7 +119,7 @@ def test_the_best_of_many_starts_is_kept(data):
 def test_starts_in_parallel_are_the_starts_in_turn(data):
     X, y, C = data
     one, two = (
-        alternate_from_many_starts(PolytopeProblem(X, y, C, 3), n_init=4, seed=1, n_jobs=n_jobs)
+        run_from_many_starts([Stage(PolytopeProblem(X, y, C, 3))], n_init=4, seed=1, n_jobs=n_jobs)
         for n_jobs in (None, 2)
     )
     assert two["W"] == pytest.approx(one["W"], abs=1e-8)
@@ -128,13 +129,13 @@ def test_starts_in_parallel_are_the_starts_in_turn(data):
 # -- limits --------------------------------------------------------------------------------
 
 
-class Stairs:
+class Stairs(AlternatingProblem):
     """A problem whose objective falls by 1 a round for ever; it may be interrupted at a round."""
 
     def __init__(self, interrupt_at=None):
         self.interrupt_at, self.rounds = interrupt_at, 0
 
-    def start(self, rng):
+    def start(self, rng, time_limit=None):
         return np.array([0])
 
     def solve(self, assignment, time_limit):
@@ -148,19 +149,19 @@ class Stairs:
 
 
 def test_limits_and_interruptions_keep_the_best_point():
-    by_count = alternate(Stairs(), np.array([0]), max_iter=5)
+    by_count = run_rounds(Stairs(), np.array([0]), max_iter=5)
     assert (by_count.status, by_count.objective) == (Status.ITERATION_LIMIT, -4.0)
-    by_hand = alternate(Stairs(interrupt_at=4), np.array([0]))
+    by_hand = run_rounds(Stairs(interrupt_at=4), np.array([0]))
     assert (by_hand.status, by_hand.objective) == (Status.INTERRUPTED, -2.0)
     assert by_hand["assignment"] == 2
-    by_time = alternate(Stairs(), np.array([0]), max_iter=10**9, time_limit=0.05)
+    by_time = run_rounds(Stairs(), np.array([0]), max_iter=10**9, time_limit=0.05)
     assert by_time.status is Status.TIME_LIMIT
     with pytest.raises(KeyboardInterrupt):  # there is no point to keep
-        alternate(Stairs(interrupt_at=1), np.array([0]))
+        run_rounds(Stairs(interrupt_at=1), np.array([0]))
 
 
 def test_an_interruption_ends_the_starts_as_well():
-    stopped = alternate_from_many_starts(Stairs(interrupt_at=8), n_init=5, max_iter=5)
+    stopped = run_from_many_starts([Stage(Stairs(interrupt_at=8), 5)], n_init=5)
     assert stopped.status is Status.INTERRUPTED
     assert stopped.objective == -4.0  # the first start's end, better than the second's
     assert [r["start"] for r in stopped.history] == [0] * 5 + [1] * 2
@@ -182,7 +183,7 @@ def test_best_of_keeps_the_first_that_ties_and_stops_at_the_limit():
 def test_a_time_limit_within_a_round_is_admitted():
     X, y, _ = clusters(2000, 3, 0)
     problem = PolytopeProblem(X, y, np.ones(2000), 3)
-    solution = alternate(problem, problem.start(np.random.default_rng(0)), time_limit=1e-3)
+    solution = run_rounds(problem, problem.start(np.random.default_rng(0)), time_limit=1e-3)
     assert solution.status is Status.TIME_LIMIT
     assert solution.objective == pytest.approx(cpm.objective(X, y, solution["W"], 1.0), rel=0.5)
     assert solution.objective >= cpm.objective(X, y, solution["W"], 1.0)

@@ -794,7 +794,7 @@ def test_the_history_is_told_as_it_happens():
         ({"tol": 0.5}, "tol must be at least 0 and under 0.5"),
         ({"restarts": -1}, "restarts must be an integer of at least 0"),
         ({"cache_size": -1}, "cache_size must be an integer of at least 0"),
-        ({"time_limit": 0.0}, "time_limit must be positive, or None"),
+        ({"time_limit": -1.0}, "time_limit must be seconds, at least 0, or None"),
         ({"incumbents": [[0, 1]]}, r"incumbents must have shape \(r, 4\)"),
         ({"incumbents": [0, 1, 0, 1]}, "incumbents must have shape"),
         ({"incumbents": [[0, 1, 2, 0]]}, "incumbents must hold zeros and ones only"),

@@ -17,8 +17,8 @@ from formulations.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.datasets import DatasetUnavailable, load
-from polyopt.outer.alternating import alternate, alternate_from_many_starts
 from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.solvers.cpm.dual import dual_machine, solve_cpm_dual
 
 
@@ -267,7 +267,7 @@ def test_wrong_input_is_named():
     X, y, C, K, z = problem_of(0)
     with pytest.raises(ValueError, match="assignment must be from 0 to 4 at every positive, not 0 to 7"):
         solve_cpm_dual(X, y, C, K, np.where(z == 0, 7, z))
-    with pytest.raises(ValueError, match="C must be finite and positive"):
+    with pytest.raises(ValueError, match="C must be positive and finite"):
         solve_cpm_dual(X, y, -C, K, z)
     with pytest.raises(ValueError, match="engine='dual' is for loss='sum', not 'max'"):
         PolytopeProblem(X, y, C, K, "max", engine="dual")
@@ -289,7 +289,7 @@ def test_the_objective_never_rises_and_ends_at_a_certified_fixed_point(tol, loos
         begin = np.where(y > 0, rng.integers(0, K, len(y)), -1)
         if loosened:
             begin = problem.loosen(begin)
-        solution = alternate(problem, begin)
+        solution = run_rounds(problem, begin)
         values = [record["objective"] for record in solution.history]
         assert (np.diff(values) <= 1e-9 * values[0]).all()
         assert solution.status is Status.CONVERGED
@@ -310,7 +310,7 @@ def test_the_objective_never_rises_and_ends_at_a_certified_fixed_point(tol, loos
 def test_a_tight_end_is_stationary(fixed):
     X, y, C, K, _ = fixed
     problem = PolytopeProblem(X, y, C, K, engine="dual", tol=1e-9)
-    solution = alternate(problem, problem.start(np.random.default_rng(0)))
+    solution = run_rounds(problem, problem.draw(np.random.default_rng(0)))
     certificate = certify_cpm(
         X, y, C, W=solution["W"], alpha=solution["margin"], assignment=solution["assignment"], tol=1e-4
     )
@@ -331,9 +331,9 @@ def test_loosened_starts_end_lower(fixed):
         X, y, C, K, _ = problem_of(seed, n=150, K=4)
         problem = PolytopeProblem(X, y, C, K, engine="dual")
         for number in range(5):
-            start = problem.start(np.random.default_rng(number))
+            start = problem.draw(np.random.default_rng(number))
             for loosened, found in ends.items():
-                found.append(alternate(problem, problem.loosen(start) if loosened else start).objective)
+                found.append(run_rounds(problem, problem.loosen(start) if loosened else start).objective)
     assert np.mean(ends[True]) < np.mean(ends[False])
 
 
@@ -341,9 +341,9 @@ def test_a_run_does_not_depend_on_the_one_before(fixed):
     X, y, C, K, _ = fixed
     shared = PolytopeProblem(X, y, C, K, engine="dual")
     for seed in (0, 1, 0):
-        begin = shared.start(np.random.default_rng(seed))
-        again = alternate(shared, begin)
-        fresh = alternate(PolytopeProblem(X, y, C, K, engine="dual"), begin)
+        begin = shared.draw(np.random.default_rng(seed))
+        again = run_rounds(shared, begin)
+        fresh = run_rounds(PolytopeProblem(X, y, C, K, engine="dual"), begin)
         assert (again["W"] == fresh["W"]).all()
         assert [r["objective"] for r in again.history] == [r["objective"] for r in fresh.history]
 
@@ -351,8 +351,8 @@ def test_a_run_does_not_depend_on_the_one_before(fixed):
 def test_every_run_is_kept_and_jobs_make_no_difference(fixed):
     X, y, C, K, _ = fixed
     one, two = (
-        alternate_from_many_starts(
-            PolytopeProblem(X, y, C, K, engine="dual"), n_init=4, seed=1, n_jobs=n_jobs
+        run_from_many_starts(
+            [Stage(PolytopeProblem(X, y, C, K, engine="dual"))], n_init=4, seed=1, n_jobs=n_jobs
         )
         for n_jobs in (None, 2)
     )
@@ -370,7 +370,7 @@ def test_every_run_is_kept_and_jobs_make_no_difference(fixed):
 def test_a_time_limit_within_the_alternation_keeps_a_valid_point(fixed):
     X, y, C, K, _ = fixed
     problem = PolytopeProblem(X, y, C, K, engine="dual", tol=1e-12)
-    solution = alternate(problem, problem.start(np.random.default_rng(0)), time_limit=0.0)
+    solution = run_rounds(problem, problem.draw(np.random.default_rng(0)), time_limit=0.0)
     assert solution.status is Status.TIME_LIMIT
     exact = cpm.fixed_assignment(X, y, K, solution["assignment"], C).solve().objective
     assert solution.bound <= exact <= solution.objective
@@ -384,7 +384,7 @@ def test_handwritten_digits_in_seconds():
         pytest.skip("mnist is not here")
     X, y = data.X[:20000], np.where(data.y[:20000] == 2, 1.0, -1.0)
     problem = PolytopeProblem(X, y, np.full(len(y), 0.3), 20, engine="dual", scale=1 / 255)
-    solution = alternate(problem, problem.loosen(problem.start(np.random.default_rng(0))))
+    solution = run_rounds(problem, problem.start(np.random.default_rng(0)))
     values = [record["objective"] for record in solution.history]
     assert (np.diff(values) <= 0).all()
     certificate = certify_cpm(

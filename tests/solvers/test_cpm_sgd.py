@@ -13,8 +13,8 @@ from formulations import cpm
 from formulations.polytope import perplexity as effective_faces
 from formulations.solution import Status
 from polyopt.certificates.cpm import certify_cpm
-from polyopt.outer.alternating import alternate, alternate_from_many_starts
 from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm import sgd as cpm_sgd
 from polyopt.solvers.cpm.kernels import assign
@@ -207,8 +207,8 @@ def test_several_faces_are_learnt_to_the_exact_optimum_of_their_assignment(seed)
     assert certificate.relative_gap < 1e-2
     # The exact solver from the same assignment, and from many others.
     problem = PolytopeProblem(X, y, C, 3)
-    assert proven * (1 - 5e-3) <= alternate(problem, z).objective <= fast.objective
-    best = alternate_from_many_starts(problem, n_init=10, seed=seed)
+    assert proven * (1 - 5e-3) <= run_rounds(problem, z).objective <= fast.objective
+    best = run_from_many_starts([Stage(problem)], n_init=10, seed=seed)
     assert fast.objective <= best.objective * (1 + 5e-3)
 
 

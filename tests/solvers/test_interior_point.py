@@ -257,13 +257,13 @@ def test_what_rounding_ends_is_not_called_optimal(blobs):
         ({"y": np.ones(39)}, "rows must be of the 40 samples"),
         ({"y": np.arange(40)}, "y must hold only"),
         ({"y": np.ones(40)}, "C must be positive for samples of both classes"),
-        ({"C": -1.0}, "C must be finite and positive"),
-        ({"C": np.inf}, "C must be finite and positive"),
+        ({"C": -1.0}, "C must be positive and finite"),
+        ({"C": np.inf}, "C must be positive and finite"),
         ({"B": 0.0}, "B must be positive"),
         ({"B": np.nan}, "B must be at least 0"),
         ({"D": 1.5}, "D must lie in"),
         ({"D": 0.5, "weights": np.zeros(40)}, "weights must be positive"),
-        ({"D": 0.5, "weights": np.ones(39)}, "weights must be positive and of shape"),
+        ({"D": 0.5, "weights": np.ones(39)}, r"weights must have shape \(40,\), not \(39,\)"),
     ],
 )
 def test_wrong_input_is_named(changes, message, blobs):

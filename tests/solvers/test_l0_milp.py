@@ -273,7 +273,7 @@ def test_a_claim_that_the_score_belies_is_not_optimal(monkeypatch):
         ({"start": (np.zeros(8), np.inf)}, "start"),
         ({"tol": 0.0}, "tol"),
         ({"tol": 1.5}, "tol"),
-        ({"time_limit": 0.0}, "time_limit"),
+        ({"time_limit": -1.0}, "time_limit"),
         ({"time_limit": np.nan}, "time_limit"),
     ],
 )

@@ -216,8 +216,8 @@ def test_a_loose_tolerance_is_not_called_optimal(blobs):
     [
         ({"B": -1.0}, "B must be at least 0"),
         ({"B": np.nan}, "B must be at least 0"),
-        ({"C": 0.0}, "C must be finite and positive"),
-        ({"C": np.inf}, "C must be finite and positive"),
+        ({"C": 0.0}, "C must be positive and finite"),
+        ({"C": np.inf}, "C must be positive and finite"),
         ({"K": -np.eye(4)}, "must be positive semidefinite"),
         ({"y": np.ones(3)}, "y must have shape"),
     ],

@@ -210,5 +210,5 @@ def test_time_and_ctrl_c_keep_the_best_faces(solve, plane, monkeypatch):
 
 def test_an_unknown_rule_is_refused(plane):
     X, y, c, W = plane
-    with pytest.raises(ValueError, match="rule must be one of corrected, cells, printed"):
+    with pytest.raises(ValueError, match="rule must be 'corrected', 'cells' or 'printed', not 'literal'"):
         solve_batch(X, y, c, W, rule="literal")

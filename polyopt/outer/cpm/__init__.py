@@ -2,5 +2,5 @@
 
 Read in this order: ``solve`` (the door to every solver), ``problem`` (alternating minimisation: faces for a
 fixed assignment, then a new assignment), ``dual`` (the same by coordinate ascent), ``worst`` (the worst-case
-margin) and ``optimum`` (branch and bound over all assignments).
+margin), and ``prepared`` and ``optimum`` (branch and bound over all assignments).
 """

@@ -6,10 +6,10 @@ positive is to move, however large the gap still is; only where none is to move 
 tolerance. What a round answers with is, face by face, the better of the last answer and the climb, each
 valued for the present assignment: so the objective never rises, whatever the gaps.
 
-Before the first round, :meth:`DualEngine.loosen` may improve the start. A positive that holds its face
-adds ½ α ‖x̃‖² to its own score there, and would find itself further inside without: a part of it is
-taken off before faces are compared. So positives leave faces that only fit them at a price, which
-alternating minimisation, where a satisfied positive never moves, does not let them do.
+Before the first round, :meth:`DualEngine.loosen` may improve the start. A positive with the multiplier α
+adds ½ α ‖x̃‖² to its own score on its face. A part of that is taken off before it compares faces, so that it
+may leave a face which fits it only because the positive pulled it there. Alternating minimisation never moves
+a positive that is satisfied.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.solution import Solution, Status
+from polyopt.outer.shipped import Shipped
 from polyopt.rows import as_rows
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.dual import Progress, dual_machine
@@ -53,7 +54,7 @@ class _Answer:
     scores: Vector  # of the positives on the faces
 
 
-class DualEngine:
+class DualEngine(Shipped):
     """Steps of alternating minimisation on one state of multipliers.
 
     Parameters
@@ -73,17 +74,16 @@ class DualEngine:
         What every entry of X counts times.
     """
 
+    # The state of a run.
+    _own = ("_machine", "_answer", "_value", "_expected")
+    _machine: FaceAscent | None = None
+    _answer: _Answer | None = None
+    _value = float("inf")
+    _expected: Assignment | None = None  # the assignment that the state is warm for
+
     def __init__(self, X: Any, y: Vector, C: Vector, n_faces: int, tol: float, scale: float):
         self._rows, self._y, self._C = as_rows(X), np.asarray(y, dtype=float), C
         self._n_faces, self._tol, self._scale = n_faces, tol, scale
-        self._machine: FaceAscent | None = None
-        self._answer: _Answer | None = None
-        self._value = np.inf
-        self._expected: Assignment | None = None  # the assignment that the state is warm for
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the state of a run: every process makes its own."""
-        return {**self.__dict__, "_machine": None, "_answer": None, "_value": np.inf, "_expected": None}
 
     def loosen(self, assignment: Assignment, time_limit: float | None = None) -> Assignment:
         """A better assignment to start from; the objective may rise on the way."""

@@ -16,12 +16,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations import cpm
-from formulations.polytope import lift, natural_assignment, objective
+from formulations.arguments import one_of, tolerance, whole
+from formulations.polytope import natural_assignment, objective
 from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
 from polyopt.certificates.rounding import gamma
+from polyopt.outer.cpm.prepared import best_order, merge, unmerge
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.cpm.bound import Moves, add_up, moves_for, try_move
+from polyopt.solvers.cpm.bound import Moves, moves_for
 from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, settle
 from polyopt.solvers.cpm.tree import Best, Node, examine, node_for
 
@@ -34,7 +36,6 @@ __all__ = ["solve_cpm_global"]
 
 _MOST = 500  # samples; beyond, no search would end
 _STARTS = 30  # of the alternating heuristic, each from random directions and from a random assignment
-_SHUFFLES, _ORDERS = 12, 100  # of the negatives, and of the moves for each, tried at the root
 _BYTES = 256 * 2**20  # for open nodes
 _RECORD = 0.2  # seconds between records of the history
 _POLISH = 100_000  # sweeps per face of the solution
@@ -120,12 +121,9 @@ def _check(n: int, n_faces: int, tol: float, bounds: str) -> None:
             f"the global optimum can be sought for up to {_MOST} samples, not {n}: draw a subset, or use "
             "alternating minimisation from many starts (solver='exact'), which has no such limit"
         )
-    if not (isinstance(n_faces, int | np.integer) and n_faces >= 1):
-        raise ValueError(f"n_faces must be an integer of at least 1, not {n_faces!r}")
-    if not 0.0 < tol < 1.0:
-        raise ValueError(f"tol must be between 0 and 1, not {tol!r}")
-    if bounds not in ("additive", "plain"):
-        raise ValueError(f"bounds must be 'additive' or 'plain', not {bounds!r}")
+    whole("n_faces", n_faces)
+    tolerance(tol)
+    one_of("bounds", bounds, ("additive", "plain"))
 
 
 def _faces(name: str, values: ArrayLike, shape: tuple[int, int]) -> Vector:
@@ -160,7 +158,7 @@ class _Search:
     history: list[dict[str, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.data, self.merged = _merge(self.X, self.y, self.C, self.rng)
+        self.data, self.merged = merge(self.X, self.y, self.C, self.rng)
         n, d = self.data.A.shape
         self.npos = n - self.data.inside
         K = self.n_faces
@@ -176,12 +174,20 @@ class _Search:
         """Search until the gap is closed or a limit is reached."""
         try:
             self._start(first)
-            node = node_for(self.data, self.n_faces, self._order() if additive else np.arange(self.npos))
-            return self._explore(node, max_nodes, additive)
+            order = np.arange(self.npos)
+            if additive:
+                order, rows = best_order(self.data, self.moves, self.rng, self.clock)
+                self._put_in_order(rows)
+            return self._explore(node_for(self.data, self.n_faces, order), max_nodes, additive)
         except KeyboardInterrupt:
             if not np.isfinite(self.best.limits[0]):
                 raise
             return self._record(Status.INTERRUPTED)
+
+    def _put_in_order(self, rows: NDArray[np.int64]) -> None:
+        given = self.data
+        self.data = Samples(given.A[rows], given.q[rows], given.C[rows], given.inside)
+        self.merged = np.where(self.merged >= 0, np.argsort(rows)[self.merged], -1)
 
     def _explore(self, node: Node, max_nodes: int | None, additive: bool) -> Status:
         """Best bound first; where there is no more room, depth first, which needs little."""
@@ -273,56 +279,12 @@ class _Search:
         if self.best.limits[0] > J:
             self.best.limits[0], self.best.W[:] = J, W
 
-    def _order(self) -> NDArray[np.int64]:
-        """In which order the moves are added up: one that gives a good bound at the root.
-
-        Positives in the middle of the negatives come first, who cost as much on any face; then samples
-        are moved about in the order as long as the bound rises. Which multipliers the moves use up
-        depends on the order of the negatives too: of some at random that with the best bound is kept.
-        """
-        inside, points = -self.data.A[: self.data.inside, :-1], self.data.A[self.data.inside :, :-1]
-        if self.npos < 2 or not self.data.inside:
-            return np.arange(self.npos)
-        scale = inside.std(axis=0)
-        far = np.linalg.norm((points - inside.mean(axis=0)) / np.where(scale > 0, scale, 1.0), axis=1)
-        given, merged = self.data, self.merged
-        best, order = -np.inf, np.argsort(far, kind="stable")
-        for _ in range(_SHUFFLES):
-            rows = np.r_[self.rng.permutation(given.inside), np.arange(given.inside, len(given.C))]
-            data = Samples(given.A[rows], given.q[rows], given.C[rows], given.inside)
-            bound, found = self._climb_orders(data, np.argsort(far, kind="stable"))
-            if bound > best:
-                best, order, self.data = bound, found, data
-                self.merged = np.where(merged >= 0, np.argsort(rows)[merged], -1)
-            if self.clock.is_over:
-                break
-        return order
-
-    def _climb_orders(self, data: Samples, order: NDArray[np.int64]) -> tuple[float, NDArray[np.int64]]:
-        """The order, with samples moved about at random where that raises the bound, and the bound."""
-        a, W, caps = np.zeros((1, len(data.C))), np.zeros((1, data.A.shape[1])), np.zeros((1, len(data.C)))
-        caps_of(data, np.full(self.npos, -1), 0, caps[0])
-        climb(data, np.zeros_like(a[0]), caps[0], a[0], W[0], 1000, np.inf, 0.0)
-        for p in range(self.npos):
-            try_move(data, caps[0], a[0], W[0], p, 0, self.moves, np.inf)
-        everywhere = np.ones((self.npos, 1), dtype=bool)
-        most = -np.inf
-        for trial in range(_ORDERS):
-            one, other = self.rng.integers(self.npos, size=2)
-            changed = np.insert(np.delete(order, one), other, order[one]) if trial else order
-            total = add_up(data, caps, a, W, self.moves, everywhere, changed, 1, np.inf)
-            if total >= most:
-                most, order = total, changed
-            if self.clock.is_over:
-                break
-        return most, order
-
     def solution(self, status: Status, solver: str) -> Solution:
         """The incumbent, its faces solved as exactly as double precision allows."""
         face = (self.data.A[self.data.inside :] @ self.best.W.T).argmax(axis=1)
         faces = [self._polish(face, k) for k in range(self.n_faces)]
         a, W = np.array([multipliers for multipliers, _ in faces]), np.array([w for _, w in faces])
-        alpha = _unmerge(a.T, self.data.C, self.merged, self.C)
+        alpha = unmerge(a.T, self.data.C, self.merged, self.C)
         value = objective(self.X, self.y, W, self.C)
         if value > self.best.limits[0]:
             W, value = self.best.W.copy(), objective(self.X, self.y, self.best.W, self.C)
@@ -371,29 +333,3 @@ class _Search:
 
 def _cost(data: Samples, costs: Vector, w: Vector) -> float:
     return float(w @ w + costs @ np.maximum(0.0, 1.0 - data.A @ w))
-
-
-def _merge(X: Vector, y: Vector, C: Vector, rng: np.random.Generator) -> tuple[Samples, NDArray[np.int64]]:
-    """Equal samples of one class as one of their summed cost, and each sample's place among them.
-
-    That changes no value: an optimal assignment need not part them. The place is -1 where the cost is
-    0. The order is random but for the classes, as sweeps over sorted samples favour some directions.
-    """
-    rows = np.column_stack([y, X])
-    kept = np.flatnonzero(C > 0)
-    unique, place = np.unique(rows[kept], axis=0, return_inverse=True)
-    order = rng.permutation(len(unique))
-    order = order[np.argsort(unique[order, 0], kind="stable")]
-    unique, place = unique[order], np.argsort(order)[place.ravel()]
-    costs = np.zeros(len(unique))
-    np.add.at(costs, place, C[kept])
-    A = np.ascontiguousarray(lift(unique[:, 1:]) * unique[:, :1])
-    merged = np.full(len(y), -1)
-    merged[kept] = place
-    return Samples(A, (A * A).sum(axis=1), costs, int((unique[:, 0] < 0).sum())), merged
-
-
-def _unmerge(a: Vector, merged_costs: Vector, merged: NDArray[np.int64], C: Vector) -> Vector:
-    """Multipliers of the merged samples shared out in proportion to the costs."""
-    share = np.where(merged >= 0, C / merged_costs[merged], 0.0)
-    return a[merged] * share[:, None]

@@ -9,6 +9,7 @@ loss="sum" alone.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,10 +17,13 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from formulations import cpm
+from formulations.arguments import as_costs, one_of, positive, tolerance, whole
+from formulations.polytope import check_loss
 from formulations.program import Program
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.certificates.cpm import certify_cpm
+from polyopt.outer.alternating import AlternatingProblem
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
@@ -46,7 +50,7 @@ _BLOCK = 1 << 12  # samples scored at once
 _SMALL = 1e-3  # size of the outputs of the random faces, next to the margin of 1
 
 
-class PolytopeProblem:
+class PolytopeProblem(AlternatingProblem):
     """Steps of alternating minimisation for the Convex Polytope Machine.
 
     Parameters
@@ -74,6 +78,10 @@ class PolytopeProblem:
         The engine does not exist, or cannot do what is asked.
     """
 
+    _own = ("_program", "_solved")
+    _program: Program | None = None
+    _solved: dict[bytes, Solution] | None = None
+
     def __init__(
         self,
         X: Any,
@@ -86,8 +94,10 @@ class PolytopeProblem:
         tol: float = 1e-3,
         scale: float = 1.0,
     ):
-        if engine not in ("program", "dual"):
-            raise ValueError(f"engine must be 'program' or 'dual', not {engine!r}")
+        one_of("engine", engine, ("program", "dual"))
+        check_loss(loss)
+        whole("n_faces", n_faces)
+        C, tol, scale = as_costs(C, len(y)), tolerance(tol), positive("scale", scale)
         if engine == "dual" and loss != "sum":
             raise ValueError(f"engine='dual' is for loss='sum', not {loss!r}; engine='program' does both")
         if engine == "program" and scale != 1.0:
@@ -100,14 +110,20 @@ class PolytopeProblem:
             self._dual = DualEngine(X, y, C, n_faces, tol, scale)
             return
         self._lifted = cpm.lift(X)
-        self._program: Program | None = None
-        self._solved: dict[bytes, Solution] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the built program and the solved faces, which each process makes for itself."""
-        return {**self.__dict__, "_program": None, "_solved": {}}
+    def generators(self, seed: int, count: int) -> list[np.random.Generator]:
+        """Sources of randomness for `count` starts: the starts draw from one stream, one after the other."""
+        rng, found = np.random.default_rng(seed), []
+        for _ in range(count):
+            found.append(copy.deepcopy(rng))
+            self._directions(rng)
+        return found
 
-    def start(self, rng: np.random.Generator) -> Assignment:
+    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
+        """A random assignment, loosened where the engine can (:meth:`loosen`)."""
+        return self.loosen(self.draw(rng), time_limit)
+
+    def draw(self, rng: np.random.Generator) -> Assignment:
         """Each positive's best face after some subgradient steps from small random faces.
 
         The faces grow apart as the steps let each have what it is best at, which ends in far better
@@ -117,7 +133,7 @@ class PolytopeProblem:
         for that, gives each positive the best of random faces; :meth:`loosen` does the rest.
         """
         scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.C)
-        directions = rng.normal(size=(self.X.shape[1], self.n_faces))
+        directions = self._directions(rng)
         # Of equal length, so that none is shorter than a mean of others, and never the best.
         directions /= np.linalg.norm(directions, axis=0) * scaler.scale_[:, None]
         if self._dual is not None:
@@ -132,6 +148,9 @@ class PolytopeProblem:
             pull = np.asarray(self._lifted.T @ (shares * pays))
             W += (0.5 * self.C.sum() * pull - W) / (t + 1.0)
         return np.where(positive, np.asarray(self._lifted @ W).argmax(axis=1), -1)
+
+    def _directions(self, rng: np.random.Generator) -> Vector:
+        return rng.normal(size=(self.X.shape[1], self.n_faces))
 
     def loosen(self, assignment: Assignment, time_limit: float | None = None) -> Assignment:
         """A better assignment to begin from: the dual engine's, else the same."""
@@ -185,6 +204,8 @@ class PolytopeProblem:
 
     def _solve_face(self, mask: Vector, time_limit: float | None) -> Solution:
         key = np.packbits(mask > 0).tobytes()
+        if self._solved is None:
+            self._solved = {}
         if key in self._solved:
             return self._solved[key]
         if self._program is None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from formulations.polytope import Loss
     from polyopt.certificates.cpm_point import Margin
+    from polyopt.outer.cpm.problem import PolytopeProblem
 
     Vector = NDArray[np.float64]
 
@@ -91,19 +92,18 @@ def _global(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> Solu
 
 
 def _alternate(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
-    from polyopt.outer.alternating import alternate_from_many_starts
+    from polyopt.outer.rounds import Stage, run_from_many_starts
 
-    return alternate_from_many_starts(
-        _problem(X, y, C, settings),
+    return run_from_many_starts(
+        [Stage(_problem(X, y, C, settings), settings.max_iter)],
         n_init=settings.n_init if settings.n_faces > 1 else 1,  # one face has one assignment
-        max_iter=settings.max_iter,
         time_limit=settings.time_limit,
         seed=seed,
         n_jobs=settings.n_jobs,
     )
 
 
-def _problem(X: Any, y: Vector, C: Vector, settings: Settings) -> Any:
+def _problem(X: Any, y: Vector, C: Vector, settings: Settings) -> PolytopeProblem:
     from polyopt.outer.cpm.problem import PolytopeProblem
 
     K, scale = settings.n_faces, settings.feature_scale

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.arguments import seconds, whole
 from formulations.solution import Status
 from polyopt.outer.cross_entropy.evaluation import Evaluator
 from polyopt.outer.cross_entropy.patterns import OutOfTime, PatternScores, Scored
-from polyopt.outer.cross_entropy.run import Rules, Run, require, require_whole
+from polyopt.outer.cross_entropy.run import Rules, Run, require
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
@@ -197,12 +198,12 @@ def cross_entropy_minimize(
     >>> found.value, int(numbers[found.pattern].sum())
     (0.0, 100)
     """
-    require_whole("n", n, 1)
-    require_whole("restarts", restarts, 0)
-    require_whole("cache_size", cache_size, 0)
+    whole("n", n, 1)
+    whole("restarts", restarts, 0)
+    whole("cache_size", cache_size, 0)
     require(callable(score), "score", score, "callable")
     require(improve is None or callable(improve), "improve", improve, "callable, or None")
-    require(time_limit is None or time_limit > 0, "time_limit", time_limit, "positive, or None")
+    seconds(time_limit)
     require(not batch or n_jobs in (None, 1), "n_jobs", n_jobs, "None with batch=True")
     known = isinstance(errors, tuple) and all(
         isinstance(e, type) and issubclass(e, Exception) for e in errors

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.arguments import whole
 from formulations.solution import Status
 from polyopt.outer.cross_entropy.patterns import PatternScores, Scored, kth_least, with_ties
 from polyopt.outer.starts import TIE
@@ -16,20 +17,13 @@ from polyopt.outer.starts import TIE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Rules", "Run", "require", "require_whole"]
+__all__ = ["Rules", "Run", "require"]
 
 
 def require(holds: bool, name: str, value: Any, allowed: str) -> None:
     """Raise the error that says what is allowed, unless that `holds`."""
     if not holds:
         raise ValueError(f"{name} must be {allowed}, not {value!r}")
-
-
-def require_whole(name: str, value: Any, least: int) -> None:
-    """Raise an error unless the value is an integer of at least `least`."""
-    require(
-        isinstance(value, Integral) and int(value) >= least, name, value, f"an integer of at least {least}"
-    )
 
 
 @dataclass(frozen=True)
@@ -47,10 +41,11 @@ class Rules:
     tol: float
 
     def __post_init__(self) -> None:
-        for name in ("n_samples", "patience", "max_iter"):
-            require_whole(name, getattr(self, name), 1)
-        for name in ("rho", "beta", "tol"):
-            require(isinstance(getattr(self, name), Real), name, getattr(self, name), "a number")
+        whole("n_samples", self.n_samples)
+        whole("patience", self.patience)
+        whole("max_iter", self.max_iter)
+        for name, value in (("rho", self.rho), ("beta", self.beta), ("tol", self.tol)):
+            require(isinstance(value, Real), name, value, "a number")
         require(0 < self.rho <= 1, "rho", self.rho, "over 0 and at most 1")
         require(0 <= self.beta < 1, "beta", self.beta, "at least 0 and under 1")
         require(0 <= self.tol < 0.5, "tol", self.tol, "at least 0 and under 0.5")

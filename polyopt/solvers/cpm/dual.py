@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.arguments import tolerance, whole
 from formulations.polytope import check_assignment
 from formulations.recovery import as_costs
 from formulations.solution import Solution, Status
@@ -128,7 +129,9 @@ def solve_cpm_dual(
     ValueError
         An argument does not fit; see the message.
     """
-    clock = Clock(time_limit)
+    clock, tol = Clock(time_limit), tolerance(tol)
+    whole("n_faces", n_faces)
+    whole("max_iter", max_iter)
     machine = dual_machine(X, y, C, n_faces, assignment, scale=scale, tol=tol, shrink=shrink, seed=seed)
     built = clock.seconds
     history: list[dict[str, float]] = []

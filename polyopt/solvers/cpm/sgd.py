@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.arguments import as_costs, tolerance, whole
 from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
 from polyopt.lanes import padded
@@ -118,7 +119,10 @@ def solve_cpm_sgd(
         perplexity, positives whose face has changed, and faces in use. A limit, or Ctrl-C, keeps the
         best point.
     """
-    clock = Clock(time_limit)
+    clock, tol = Clock(time_limit), tolerance(tol)
+    whole("n_faces", n_faces)
+    whole("max_iter", max_iter)
+    C = as_costs(C, len(y))
     rows = as_rows(X)
     machine = CpmSgd(
         rows.width, n_faces, perplexity=perplexity, average=average, scale=scale, seed=seed,

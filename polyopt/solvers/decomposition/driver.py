@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.arguments import tolerance, whole_or_none
 from formulations.solution import Solution, Status
 from polyopt.kernels import as_gram, square
 from polyopt.solvers.clock import Clock, OutOfTimeError
@@ -163,8 +164,9 @@ class Decomposition:
             they are not; where rounding ends the run before, it is ``INACCURATE``, or ``STALLED`` where the
             relative gap is above 1e-3. A limit, or Ctrl-C, keeps the point reached.
         """
-        self._clock = Clock(time_limit)
-        self._limit = np.inf if max_iter is None else max_iter
+        self._clock, tol = Clock(time_limit), tolerance(tol)
+        most = whole_or_none("max_iter", max_iter)
+        self._limit = np.inf if most is None else most
         self._iteration = 0
         self._next_probe = _FIRST_PROBE
         self._ledger = Ledger(self._point)

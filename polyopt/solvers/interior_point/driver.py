@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.arguments import tolerance, whole_or_none
 from formulations.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.solvers.clock import Clock
@@ -83,7 +84,8 @@ def solve_interior_point(
     ValueError
         An argument of the wrong shape or value.
     """
-    clock = Clock(time_limit)
+    clock, tol = Clock(time_limit), tolerance(tol)
+    max_iter = whole_or_none("max_iter", max_iter)
     problem = read(X, rows, D, weights)
     kept = _Kept(problem, tol, clock, progress)
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.arguments import as_weights, within
 from formulations.families import Families
 from polyopt.solvers.interior_point.rows import Rows
 from polyopt.solvers.interior_point.system import Regulariser
@@ -62,11 +63,10 @@ def read(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) 
         raise ValueError("B must be positive; at B = 0 every output is 0")
     if not rows.pulls_both_ways:
         raise ValueError("C must be positive for samples of both classes; y and C leave only one")
-    if D is not None and not 0.0 <= D <= 1.0:
-        raise ValueError(f"D must lie in [0, 1], not {D!r}")
-    counts = np.ones(rows.n) if weights is None else np.asarray(weights, dtype=float)
-    if counts.shape != (rows.n,) or not (np.isfinite(counts) & (counts > 0)).all():
-        raise ValueError(f"weights must be positive and of shape ({rows.n},), not {weights!r}")
+    D = None if D is None else within("D", D, 0.0, 1.0)
+    counts = np.ones(rows.n) if weights is None else as_weights(weights, rows.n)
+    if not (counts > 0).all():
+        raise ValueError("weights must be positive; drop the samples whose weight is zero")
     samples = Rows(X)
     regulariser = _centre(samples, D, counts / counts.sum())
     return Problem(samples, Families(*soft, *hard), len(soft), regulariser, D is not None)

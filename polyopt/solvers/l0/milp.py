@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.arguments import tolerance
 from formulations.families import best_intercept
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.point import as_start, check_limits, finished, idle
+from polyopt.solvers.l0.point import as_start, finished, idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,10 +79,9 @@ def solve_l0_exact(
     Raises
     ------
     ValueError
-        A start of another shape, or not finite; tol or time_limit not positive.
+        A start of another shape, or not finite; no tol or time_limit.
     """
-    check_limits(tol, time_limit)
-    clock = Clock(time_limit)
+    clock, tol = Clock(time_limit), tolerance(tol)
     alpha, b = as_start(data, start if start is not None else (np.zeros(len(data.centres)), idle(data)))
     highs = _model(data, alpha, b)
     for name, value in {"mip_rel_gap": tol, "mip_abs_gap": 0.0, "time_limit": clock.left or np.inf}.items():

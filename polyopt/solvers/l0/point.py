@@ -19,23 +19,9 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["as_start", "check_limits", "finished", "idle"]
+__all__ = ["as_start", "finished", "idle"]
 
 _GRACE = 0.5  # seconds after a limit, for the program that gives the answer its multipliers
-
-
-def check_limits(tol: float, time_limit: float | None) -> None:
-    """Check what every exact solver is given.
-
-    Raises
-    ------
-    ValueError
-        tol outside (0, 1), or a time limit that is not positive.
-    """
-    if not 0.0 < tol < 1.0:
-        raise ValueError(f"tol must be between 0 and 1, not {tol!r}")
-    if time_limit is not None and not time_limit > 0.0:
-        raise ValueError(f"time_limit must be a positive number of seconds, or None, not {time_limit!r}")
 
 
 def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, float]:

@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.arguments import tolerance
 from formulations.families import best_intercept
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.node import FREE, OFF, ON, NodeLP, NodeSolution
-from polyopt.solvers.l0.point import as_start, check_limits, finished, idle
+from polyopt.solvers.l0.point import as_start, finished, idle
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -93,10 +94,9 @@ def solve_l0_tree(
     Raises
     ------
     ValueError
-        A start of another shape, or not finite; tol or time_limit not positive; numbers too large for HiGHS.
+        A start of another shape, or not finite; no tol or time_limit; numbers too large for HiGHS.
     """
-    check_limits(tol, time_limit)
-    clock = Clock(time_limit)
+    clock, tol = Clock(time_limit), tolerance(tol)
     search = _Search(data, tol, clock, max_nodes, progress)
     if start is not None:
         search.offer(*as_start(data, start))

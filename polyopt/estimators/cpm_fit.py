@@ -1,0 +1,181 @@
+"""How the Convex Polytope Machine is learnt, and what is then known of it.
+
+Its parameters and what they mean are in :mod:`polyopt.estimators.cpm`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from formulations.polytope import natural_assignment, perplexity
+from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
+from polyopt.estimators.cpm_duals import duals_frame
+from polyopt.estimators.cpm_stream import PolytopeStream
+from polyopt.estimators.two_sides import TwoSidedClassifier
+from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm
+from polyopt.solvers.cpm.sgd import CpmSgd
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from formulations.polytope import Loss
+    from formulations.solution import Solution
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.certificates.cpm_point import Margin
+
+__all__ = ["STARTS", "PolytopeLearner"]
+
+# ``solver="auto"`` is exact up to this many entries of the face programs, two or three seconds for all
+# starts; each face counts for some entries more, which is what a program costs however small.
+_EXACT_CELLS = 30_000
+_CELLS_PER_FACE = 1_500
+STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
+
+
+class PolytopeLearner(TwoSidedClassifier):
+    """Base of the Convex Polytope Machine: from data to faces, their certificate and their multipliers."""
+
+    n_faces: int
+    C: float
+    margin: Margin
+    loss: Loss
+    perplexity: float
+    solver: str
+    n_init: int | str
+    average: bool
+    feature_scale: float
+    tol: float
+    max_iter: int
+    time_limit: float | None
+    random_state: Any
+    _perplexity: float | None = None
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _fit_side(
+        self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], side: float
+    ) -> None:
+        self._check_sizes(X, weights, self.C)
+        self._side, self.solver_ = side, self._pick_solver(X)
+        self._X, self._y, self._rows, self._costs = X, side * y, rows, self.C * weights
+        self._show(solve_cpm(X, self._y, self._costs, self._settings(), self._seed()))
+        self.n_iter_ = max(self.solution_.iterations, 1)
+        W = self.solution_["W"]
+        if "assignment" in self.solution_.primal:
+            self._assignment = self.solution_["assignment"]
+        else:
+            self._assignment = natural_assignment(self._scaled(X), self._y, W)
+        outside = self._y > 0
+        self._perplexity = perplexity(self.assignment_[outside], weights[outside])
+        self._warn_if_short(lambda: self._binary_certificate(tol=1e-6))
+        if self.perplexity_ < (1.0 - 1e-9) * self.perplexity:
+            warnings.warn(
+                f"ConvexPolytopeMachine: the faces' perplexity is {self.perplexity_:.3g}, below the floor of "
+                f"{self.perplexity:.3g} that was asked: Algorithm 2 steers by samples inside their margin "
+                "alone. A smaller C brings more of them inside",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _settings(self) -> Settings:
+        return Settings(
+            n_faces=self.n_faces,
+            solver=self.solver_,
+            loss=self.loss,
+            margin=self.margin,
+            perplexity=self.perplexity,
+            average=self.average,
+            feature_scale=self.feature_scale,
+            n_init=STARTS[self.solver_] if isinstance(self.n_init, str) else self.n_init,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            time_limit=self.time_limit,
+            n_jobs=self.n_jobs,
+        )
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._perplexity = None
+
+    def _show(self, solution: Solution) -> None:
+        """Take the faces of a solution, and bring them to the units of X."""
+        self.solution_ = solution
+        self.W_, self.b_ = self.feature_scale * solution["W"][:, :-1], solution["W"][:, -1]
+
+    def _pick_solver(self, X: Any) -> str:
+        if self.solver != "auto":
+            return self.solver
+        if self.loss == "max" or self.margin == "worst":
+            return "exact"
+        n, m = X.shape
+        small = self.n_faces * (n * (m + 1) + _CELLS_PER_FACE) <= _EXACT_CELLS
+        return "exact" if small and self.perplexity == 1 else "sgd"
+
+    def _scaled(self, X: Any) -> Any:
+        return as_floats(X, self._asked["feature_scale"])
+
+    # -- streams -----------------------------------------------------------------------------
+
+    def _begin(self, X: Any, n_total: int) -> PolytopeStream:
+        outer = [1.0, -1.0] if self.double_sided else [self._chosen_side()]
+        sides = [
+            CpmSgd(
+                X.shape[1], self.n_faces, perplexity=self.perplexity, average=self.average,
+                scale=self.feature_scale, seed=self._seed(),
+            )
+            for _ in outer
+        ]  # fmt: skip
+        return PolytopeStream(sides, outer, n_total)
+
+    def _learn(self, X: Any, codes: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        self._check_sizes(X, weights, self.C)
+        assert isinstance(self._stream, PolytopeStream)
+        found = self._stream.show(X, codes, self.C * weights)
+        parts = [self._one_sided() for _ in found] if self.double_sided else [self]
+        for part, outer, solution in zip(parts, self._stream.outer, found, strict=True):
+            part._side, part.solver_, part.n_iter_ = outer, "sgd", solution.iterations
+            part._show(solution)
+        if self.double_sided:
+            self._take_sides(parts)
+
+    # -- what is known -----------------------------------------------------------------------
+
+    def _side_scores(self, X: Any) -> NDArray[Any]:
+        return self._side * self._scores_of_faces(X).max(axis=1)
+
+    @property
+    def perplexity_(self) -> float:
+        """Effective number of faces in use: the exponential of the entropy of the assignment."""
+        if self._perplexity is None:
+            raise AttributeError("perplexity_ is of a fit on whole data with one polytope")
+        return self._perplexity
+
+    def _keep_no_solution(self, whole: Self) -> None:
+        self._perplexity = whole._perplexity
+        super()._keep_no_solution(whole)
+
+    def _side_certificate(self, tol: float) -> Certificate:
+        if self.solver_ == "global":
+            return certify_cpm_search(self._scaled(self._X), self._y, self._costs, self.solution_, tol)
+        return certify_cpm(
+            self._scaled(self._X),
+            self._y,
+            self._costs,
+            W=self.solution_["W"],
+            alpha=self.solution_.duals.get("margin"),
+            assignment=self.assignment_,
+            margin=self._asked["margin"],
+            loss=self._asked["loss"],
+            tol=tol,
+        )
+
+    def _side_duals(self) -> pd.DataFrame:
+        X, labels = self._scaled(self._X), self.classes_[::-1] if self._side > 0 else self.classes_
+        return duals_frame(
+            X, self._y, self._costs, self.solution_, self.assignment_, self._asked["loss"], self._rows, labels
+        )

@@ -1,0 +1,113 @@
+"""``partial_fit`` for the classifiers with faces that can learn from chunks of a stream."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from formulations.arguments import whole_or_none
+from polyopt.estimators.base import checked_weights
+from polyopt.estimators.faces import FaceClassifier
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["StreamedClassifier", "stream_classes"]
+
+
+class StreamedClassifier(FaceClassifier):
+    """Base of the Convex Polytope Machine and the Polyceptron.
+
+    A subclass begins a stream of two classes in :meth:`_begin` and shows it a chunk in :meth:`_learn`. With
+    more than two classes there is a machine for each pair, with a stream of its own.
+    """
+
+    @abstractmethod
+    def _begin(self, X: Any, n_total: int) -> object:
+        """The state of a learner that has seen nothing; `n_total` is the size of all the data."""
+
+    @abstractmethod
+    def _learn(self, X: Any, codes: NDArray[np.int64], weights: Array) -> None:
+        """Show the learner a chunk, codes 1 for ``classes_[1]``, and take its faces."""
+
+    def _learn_chunk(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        n_total: int | None = None,
+    ) -> Self:
+        """``partial_fit``: the first chunk begins the stream, each is shown to its learners."""
+        self._validate_params()
+        n_total, first = whole_or_none("n_total", n_total), self._stream is None
+        asked = self.get_params(deep=False) if first else self._asked
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
+        weights = checked_weights(sample_weight, X)
+        self.classes_, self._asked = stream_classes(None if first else self.classes_, y, classes), asked
+        whole = X.shape[0] if n_total is None else n_total
+        if first:
+            self._forget()
+            self._stream = self._begin(X, whole) if self._is_binary else self._begin_pairs()
+        if not self._is_binary:
+            self._show_pairs(X, y, weights, whole)
+            return self
+        codes = (y == self.classes_[1]).astype(np.int64)
+        self._learn(X, codes, weights * self._class_weights(codes, weights)[codes])
+        return self
+
+    def _begin_pairs(self) -> object:
+        """One machine for each pair of more than two classes."""
+        self.pairs_ = list(combinations(self.classes_, 2))
+        self.estimators_ = [self._for_pairs(None, np.empty(0)) for _ in self.pairs_]
+        self._hold_no_rows()
+        return self.estimators_
+
+    def _show_pairs(self, X: Any, y: Any, weights: Array, n_total: int) -> None:
+        for part, pair in zip(self.estimators_, self.pairs_, strict=True):
+            mine = np.isin(y, pair)
+            share = max(mine.mean(), 1.0 / len(y))  # of all the data, as far as the first chunk tells
+            if mine.any():
+                part._learn_chunk(X[mine], y[mine], pair, weights[mine], max(1, round(n_total * share)))
+        seen = [part for part in self.estimators_ if part._stream is not None]
+        self.solution_, self.n_iter_ = [part.solution_ for part in seen], max(part.n_iter_ for part in seen)
+
+
+def stream_classes(known: NDArray[Any] | None, y: Any, classes: ArrayLike | None) -> NDArray[Any]:
+    """The labels of a stream, and a check that those of this chunk are among them.
+
+    Parameters
+    ----------
+    known : ndarray or None
+        The labels so far; None at the first chunk.
+    y : ndarray
+        Labels of the chunk.
+    classes : array_like, optional
+        All labels, as the caller gives them.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two labels, others than at the first chunk, or one of the chunk that is not among them.
+    """
+    if known is None:
+        labels = np.unique(y if classes is None else classes)
+        if len(labels) < 2:
+            raise ValueError(
+                "partial_fit needs two classes or more, named by classes= at the first call unless the "
+                f"first chunk has them; there is one class: {labels.tolist()}"
+            )
+    else:
+        labels = known
+        if classes is not None and not np.array_equal(np.unique(classes), labels):
+            raise ValueError(f"classes must be those of the first call, {labels.tolist()}, not {classes!r}")
+    foreign = set(np.unique(y).tolist()) - set(labels.tolist())
+    if foreign:
+        raise ValueError(f"y must be of the classes {labels.tolist()}; it has {sorted(foreign)}")
+    return labels

@@ -1,0 +1,275 @@
+"""Rounds of a method, one after the other and from many starts: the one loop around faces.
+
+A problem supplies its start and its rounds; the loop keeps the best point, the history and the clock. The
+problems are of two kinds: alternation between an assignment and faces (:mod:`polyopt.outer.alternating`), and
+steps from faces to faces (:mod:`polyopt.outer.descent`). A method that changes its problem on the way, as
+PLUME sharpens its gate, is a sequence of stages, each of which begins where the last one was best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from formulations.arguments import tolerance, whole
+from formulations.solution import Solution, Status
+from polyopt.outer.starts import TIE, best_of
+from polyopt.solvers.clock import Clock
+
+__all__ = ["Problem", "Round", "Stage", "run_from_many_starts", "run_rounds", "run_stages"]
+
+State = TypeVar("State")
+
+_LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
+_STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED)  # after which no further round is made
+
+
+@dataclass(frozen=True)
+class Round(Generic[State]):
+    """What a round leaves.
+
+    Attributes
+    ----------
+    point : Solution
+        Its point. A limit in its status ends the run.
+    following : State
+        Where the next round begins.
+    record : dict of float
+        What the history is to tell of it, besides its number, the seconds and the objective.
+    is_fixed : bool
+        Whether another round would bring nothing.
+    """
+
+    point: Solution
+    following: State
+    record: dict[str, float]
+    is_fixed: bool = False
+
+
+class Problem(Protocol[State]):
+    """What the loop asks of a problem, whose state is an assignment or faces."""
+
+    @property
+    def unit(self) -> str:
+        """What a round is called in the history."""
+
+    def generators(self, seed: int, count: int) -> list[np.random.Generator]:
+        """Sources of randomness for `count` starts."""
+
+    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> State:
+        """A random state to begin from, improved where the problem can do that."""
+
+    def judge(self, state: State) -> Round[State] | None:
+        """The state as a point to be improved; None where it is none before a round was made."""
+
+    def round(self, state: State, time_limit: float | None) -> Round[State]:
+        """The next point."""
+
+
+@dataclass(frozen=True)
+class Stage(Generic[State]):
+    """A problem, and how long it is worked at.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem.
+    max_iter : int
+        Rounds at most.
+    tol : float
+        A round that lowers the least objective by no more than this, relative, brings nothing.
+    patience : int
+        Rounds in a row that may bring nothing before the stage has settled.
+    """
+
+    problem: Problem[State]
+    max_iter: int = 100
+    tol: float = TIE
+    patience: int = 1
+
+    def __post_init__(self) -> None:
+        whole("max_iter", self.max_iter)
+        tolerance(self.tol)
+        whole("patience", self.patience)
+
+
+def run_rounds(
+    problem: Problem[State],
+    state: State,
+    *,
+    max_iter: int = 100,
+    tol: float = TIE,
+    patience: int = 1,
+    time_limit: float | None = None,
+) -> Solution:
+    """Make rounds from one state until they bring nothing.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    state : State
+        Where to begin: an assignment or faces.
+    max_iter, tol, patience
+        As of :class:`Stage`.
+    time_limit : float, optional
+        Seconds. The first round is always made.
+
+    Returns
+    -------
+    Solution
+        The best point, the start among them where it is one. ``history`` has a record for each round, and
+        for a start that is a point. A limit, or Ctrl-C once there is a point, keeps the best.
+    """
+    return run_stages([Stage(problem, max_iter, tol, patience)], state, time_limit=time_limit)
+
+
+def run_stages(stages: Sequence[Stage[State]], state: State, *, time_limit: float | None = None) -> Solution:
+    """Work at one stage after the other, each from where the last one was best.
+
+    Parameters
+    ----------
+    stages : sequence of Stage
+        At least one. The answer's objective is of the last one that judges a state; after the time is over
+        or Ctrl-C, later stages judge the best point and make no rounds.
+    state : State
+        Where the first stage begins.
+    time_limit : float, optional
+        Seconds for all of them.
+
+    Returns
+    -------
+    Solution
+        As of :func:`run_rounds`; ``history`` goes on from stage to stage.
+    """
+    run = _Run(Clock(time_limit), state)
+    for stage in stages:
+        run.work(stage)
+    return run.solution()
+
+
+def run_from_many_starts(
+    stages: Sequence[Stage[State]],
+    *,
+    n_init: int = 10,
+    time_limit: float | None = None,
+    seed: int = 0,
+    n_jobs: int | None = None,
+) -> Solution:
+    """Run the stages from several random starts, and keep the best end.
+
+    Parameters
+    ----------
+    stages : sequence of Stage
+        At least one; the first one's problem makes the starts.
+    n_init : int
+        Number of starts.
+    time_limit : float, optional
+        Seconds, for all starts together. The first round of the first start is always made.
+    seed : int
+        Of the starts.
+    n_jobs : int, optional
+        Starts run at once, as joblib counts.
+
+    Returns
+    -------
+    Solution
+        The best of the runs, as :func:`polyopt.outer.starts.best_of` keeps it; ``runs`` has them all.
+    """
+    whole("n_init", n_init)
+    problem = stages[0].problem
+    generators = problem.generators(seed, n_init)
+
+    def run(number: int, time_left: float | None) -> Solution:
+        clock = Clock(time_left)
+        state = problem.start(generators[number], clock.left)
+        return run_stages(stages, state, time_limit=clock.left)
+
+    return best_of(run, n_init, time_limit=time_limit, n_jobs=n_jobs)
+
+
+class _Run(Generic[State]):
+    """One run: its best point, how it came there, and why it ended."""
+
+    def __init__(self, clock: Clock, state: State):
+        self.clock = clock
+        self.best: Solution | None = None
+        self.state = state  # where a round from the best point begins
+        self.status = Status.ITERATION_LIMIT
+        self.made = 0
+        self.history: list[dict[str, float]] = []
+
+    def work(self, stage: Stage[State]) -> None:
+        """One stage, from the best point so far."""
+        problem, state = stage.problem, self.state
+        judged = problem.judge(state)
+        if judged is not None:
+            self.best = judged.point
+            self._note(problem.unit, judged)
+        if self.status in _STOPPED:
+            return
+        self.status, waited = Status.ITERATION_LIMIT, 0
+        try:
+            for _ in range(stage.max_iter):
+                found = problem.round(state, self.clock.left)
+                state = found.following
+                self.made += 1
+                self._note(problem.unit, found)
+                waited = 0 if self._falls(found.point, stage.tol) else waited + 1
+                self._keep(found)
+                ended = self._end(found, waited >= stage.patience)
+                if ended is not None:
+                    self.status = ended
+                    return
+        except KeyboardInterrupt:
+            if self.best is None:
+                raise
+            self.status = Status.INTERRUPTED
+
+    def solution(self) -> Solution:
+        """The best point, with what the run took."""
+        assert self.best is not None
+        return replace(
+            self.best,
+            status=self.status,
+            iterations=self.made,
+            solve_time=self.clock.seconds,
+            history=tuple(self.history),
+        )
+
+    def _note(self, unit: str, found: Round[State]) -> None:
+        """A record: the start is number 0 where it is a point, and the first round number 1."""
+        number = 1 + max((int(record[unit]) for record in self.history[-1:]), default=self.made - 1)
+        self.history.append(
+            {
+                unit: float(number),
+                "seconds": self.clock.seconds,
+                "objective": found.point.objective,
+                **found.record,
+            }
+        )
+
+    def _falls(self, point: Solution, tol: float) -> bool:
+        least = None if self.best is None else self.best.objective
+        return least is None or point.objective < least - tol * abs(least)
+
+    def _keep(self, found: Round[State]) -> None:
+        """Of equal points the later: it has its multipliers, and belongs to its own assignment."""
+        least = np.inf if self.best is None else self.best.objective
+        if self.best is None or found.point.objective <= least + TIE * abs(least):
+            self.best, self.state = found.point, found.following
+
+    def _end(self, found: Round[State], has_settled: bool) -> Status | None:
+        """Why the stage ends here; None where it goes on."""
+        status = found.point.status
+        settled = Status.CONVERGED if status is Status.OPTIMAL else status
+        if status in _LIMITS:
+            return status
+        if found.is_fixed:
+            return settled
+        if self.clock.is_over:
+            return Status.TIME_LIMIT
+        return settled if has_settled else None

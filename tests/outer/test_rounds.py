@@ -1,0 +1,151 @@
+"""The one loop around faces: what it keeps, when it stops, and how stages follow one another."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from helpers.cpm import clusters
+
+from formulations.solution import Solution, Status
+from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.outer.descent import DescentProblem
+from polyopt.outer.pc_slp import SuccessiveLP
+from polyopt.outer.plume import PlumeProblem
+from polyopt.outer.polyceptron import ExactPolyceptron
+from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds, run_stages
+from polyopt.outer.spla1 import LogisticCells
+
+
+class Scripted(DescentProblem):
+    """Faces that are one number, and steps to what a script says; the objective is `factor` times it."""
+
+    def __init__(self, script, factor=1.0, ends=None):
+        self.script, self.factor, self.ends, self.made = list(script), factor, ends or {}, 0
+
+    def start(self, rng, time_limit=None):
+        return np.array([[rng.uniform(5.0, 6.0)]])
+
+    def value(self, W):
+        return self.factor * float(W[0, 0])
+
+    def step(self, W, time_limit):
+        self.made += 1
+        end = self.ends.get(self.made, Status.OPTIMAL)
+        if end is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        W = np.array([[self.script[self.made - 1]]])
+        return Solution(end, {"W": W}, {"by": np.ones(1)}, self.value(W), None, "script")
+
+    def record(self, W):
+        return {"at": float(W[0, 0])}
+
+
+def begin(x):
+    return np.array([[x]])
+
+
+def test_the_best_point_is_kept_and_patience_counts_steps_in_a_row():
+    found = run_rounds(Scripted([4.0, 6.0, 3.0, 7.0, 8.0, 1.0]), begin(5.0), patience=2)
+    assert found["W"] == 3.0
+    assert [r["at"] for r in found.history] == [5.0, 4.0, 6.0, 3.0, 7.0, 8.0]
+    assert [r["step"] for r in found.history] == [0, 1, 2, 3, 4, 5]
+    assert (found.status, found.iterations) == (Status.CONVERGED, 5)
+
+
+def test_a_fall_below_the_tolerance_brings_nothing():
+    script = [4.0, 3.99, 1.0]
+    assert run_rounds(Scripted(script), begin(5.0), tol=0.1)["W"] == 3.99
+    assert run_rounds(Scripted(script), begin(5.0), tol=0.001, max_iter=3)["W"] == 1.0
+
+
+def test_of_equal_points_the_later_is_kept_for_its_multipliers():
+    assert run_rounds(Scripted([5.0]), begin(5.0)).duals == {"by": np.ones(1)}
+
+
+def test_an_objective_of_zero_ends_a_run_at_once():
+    found = run_rounds(Scripted([0.0, 0.0]), begin(5.0), patience=5)
+    assert (found.status, found.iterations) == (Status.CONVERGED, 1)
+
+
+def test_a_step_that_failed_is_no_convergence():
+    found = run_rounds(Scripted([5.0], ends={1: Status.STALLED}), begin(5.0))
+    assert found.status is Status.STALLED
+
+
+@pytest.mark.parametrize("limit", [Status.TIME_LIMIT, Status.ITERATION_LIMIT])
+def test_a_limit_within_a_step_ends_the_run_and_keeps_its_point(limit):
+    found = run_rounds(Scripted([4.0, 3.0], ends={1: limit}), begin(5.0))
+    assert (found.status, found["W"]) == (limit, 4.0)
+
+
+def test_the_first_round_is_made_whatever_the_time():
+    found = run_rounds(Scripted([4.0, 3.0]), begin(5.0), time_limit=0.0)
+    assert (found.status, found["W"], found.iterations) == (Status.TIME_LIMIT, 4.0, 1)
+
+
+def test_stages_go_on_from_the_best_and_value_it_by_their_own_objective():
+    soft, sharp = Scripted([3.0, 4.0]), Scripted([2.0, 2.5], factor=10.0)
+    found = run_stages([Stage(soft), Stage(sharp)], begin(5.0))
+    assert [(r["step"], r["at"]) for r in found.history] == list(enumerate([5.0, 3.0, 4.0, 3.0, 2.0, 2.5]))
+    assert found.objective == 20.0
+    assert found.iterations == 4
+
+
+@pytest.mark.parametrize("end", [Status.TIME_LIMIT, Status.INTERRUPTED])
+def test_after_a_stop_later_stages_value_the_point_and_make_no_rounds(end):
+    soft, sharp = Scripted([3.0, 1.0], ends={2: end}), Scripted([2.0], factor=10.0)
+    found = run_stages([Stage(soft), Stage(sharp)], begin(5.0))
+    assert sharp.made == 0
+    assert found.status is end
+    assert found.objective == 10.0 * found["W"][0, 0] == found.history[-1]["objective"]
+
+
+def test_a_stage_that_reached_its_rounds_hands_on():
+    found = run_stages([Stage(Scripted([4.0, 3.0]), 1), Stage(Scripted([1.0, 1.0]))], begin(5.0))
+    assert (found.status, found["W"]) == (Status.CONVERGED, 1.0)
+
+
+def test_a_start_is_improved_within_the_time_of_all_starts():
+    given = []
+
+    class Improving(Scripted):
+        def start(self, rng, time_limit=None):
+            given.append(time_limit)
+            return super().start(rng)
+
+    run_from_many_starts([Stage(Improving([4.0]), 1)], n_init=1, time_limit=1e6)
+    assert 0.0 < given[0] <= 1e6
+    run_from_many_starts([Stage(Improving([4.0]), 1)], n_init=1)
+    assert given[1] is None
+
+
+@pytest.mark.parametrize("engine", ["program", "dual"])
+def test_the_starts_of_the_polytope_machine_draw_from_one_stream(engine):
+    X, y, _ = clusters(40, 3, 0)
+    problem, rng = PolytopeProblem(X, y, np.ones(40), 3, engine=engine), np.random.default_rng(7)
+    for generator in problem.generators(7, 4):
+        assert (problem.draw(generator) == problem.draw(rng)).all()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X, y, c: LogisticCells(X, y, c, 3, engine="program"),
+        lambda X, y, c: ExactPolyceptron(X, y, c, 3),
+        lambda X, y, c: SuccessiveLP(X, y, c, 3, engine="program"),
+        lambda X, y, c: PlumeProblem(X, y, c, 3, method="exact"),
+        lambda X, y, c: PolytopeProblem(X, y, c, 3),
+        lambda X, y, c: PolytopeProblem(X, y, c, 3, engine="dual"),
+    ],
+)
+def test_a_problem_travels_without_what_it_has_built_and_goes_on_alike(make):
+    X, y, _ = clusters(30, 3, 0)
+    used = make(X, y, np.ones(30))
+    state = used.start(np.random.default_rng(0))
+    expected = used.round(state, None).point
+    arrived = pickle.loads(pickle.dumps(used))
+    assert not set(used._own) & set(vars(arrived))
+    found = arrived.round(arrived.start(np.random.default_rng(0)), None).point
+    assert found["W"] == pytest.approx(expected["W"], abs=1e-6)

@@ -1,0 +1,280 @@
+"""One sentence for one fault, whichever public function is given it: programs, solvers, loops, estimators."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from numbers import Integral, Real
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import polyopt
+from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, spla1, svm
+from formulations.families import hinge_families
+from polyopt import compare
+from polyopt.outer.cpm.optimum import solve_cpm_global
+from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.outer.l0.search import solve_l0
+from polyopt.outer.pc_slp import SuccessiveLP
+from polyopt.outer.plume import PlumeProblem, solve_plume
+from polyopt.outer.polyceptron import ExactPolyceptron
+from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
+from polyopt.outer.spla1 import LogisticCells
+from polyopt.outer.starts import best_of
+from polyopt.solvers import plume as plume_solver
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.dual import solve_cpm_dual
+from polyopt.solvers.cpm.sgd import solve_cpm_sgd
+from polyopt.solvers.decomposition.driver import solve_decomposition
+from polyopt.solvers.interior_point.driver import solve_interior_point
+from polyopt.solvers.l0.milp import solve_l0_exact
+from polyopt.solvers.l0.tree import solve_l0_tree
+from polyopt.solvers.logistic import solve_logistic
+from polyopt.solvers.osqp_dual import solve_osqp_dual
+from polyopt.solvers.polyceptron import solve_batch, solve_online
+
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(12, 2)), np.tile([1.0, -1.0], 6)
+K, ones, chosen = X @ X.T, np.ones(12), np.zeros(12, dtype=int)
+W, w = rng.normal(size=(2, 3)), rng.normal(size=3)
+SMALL = svm.primal(X, y)
+DATA = l0.as_l0_data(K, y)
+CELLS = LogisticCells(X, y, ones, 2)
+
+
+def number(low, high, *, closed=(False, False), none=False):
+    """Whether a value is a number in a range, each end of which may be part of it."""
+
+    def holds(value):
+        if value is None:
+            return none
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+            return False
+        return low < value < high or (closed[0] and value == low) or (closed[1] and value == high)
+
+    return holds
+
+
+def integer(low, none=False):
+    def holds(value):
+        if value is None:
+            return none
+        return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_)) and value >= low
+
+    return holds
+
+
+# What a rule asks for in words, and whether a value meets it.
+RULES = {
+    "positive": ("be positive and finite", number(0, np.inf)),
+    "positive-or-inf": ("be positive", number(0, np.inf, closed=(False, True))),
+    "not-negative": ("be at least 0 and finite", number(0, np.inf, closed=(True, False))),
+    "from-0": ("be at least 0", number(0, np.inf, closed=(True, True))),
+    "from-1": ("be at least 1", number(1, np.inf, closed=(True, True))),
+    "share": ("lie in [0, 1]", number(0, 1, closed=(True, True))),
+    "tolerance": ("be between 0 and 1", number(0, 1)),
+    "seconds": ("be seconds, at least 0, or None", number(0, np.inf, closed=(True, False), none=True)),
+    "count": ("be an integer of at least 1", integer(1)),
+    "count-or-none": ("be an integer of at least 1, or None", integer(1, none=True)),
+    "count-from-0": ("be an integer of at least 0", integer(0)),
+}
+
+R = np.full((12, 2), 0.5)
+BOX = "C=positive radius=positive-or-inf"
+MODEL = "ridge=not-negative gamma=not-negative"
+PROGRAMS = [
+    (svm.primal, (X, y), "C=positive"),
+    (rmm.qp, (X, y), "C=positive B=not-negative"),
+    (sigma_svm.primal, (X, y), "C=positive D=share"),
+    (cpm.fixed_assignment, (X, y), "C=positive n_faces=count"),
+    (polyceptron.cell, (X, y), BOX),
+    (pc_slp.step, (X, y, 2, chosen), BOX),
+    (spla1.cell, (X, y), "C=positive ridge=positive"),
+    (plume.m_step, (X, y, R), "C=positive gamma=not-negative ridge=positive"),
+    (l0.as_l0_data, (K, y), "C=positive"),
+    (SMALL.solve, (), "time_limit=seconds max_iter=count-or-none"),
+]
+STEPS = "tol=tolerance max_iter=count-from-0"
+CERTIFICATES = [
+    (polyopt.certify_svm, (X, y), f"C=positive-or-inf {STEPS}"),
+    (polyopt.certify_rmm, (X, y), f"C=positive-or-inf B=from-0 {STEPS}"),
+    (polyopt.certify_sigma_svm, (X, y), f"C=positive-or-inf D=share {STEPS}"),
+    (polyopt.certify_cpm, (X, y), f"C=positive {STEPS}"),
+    (polyopt.certify_one_norm, (K, y), "C=positive tol=tolerance"),
+    (polyopt.certify_l0, (K, y), "C=positive tol=tolerance"),
+    (polyopt.certify_spla1, (X, y, W), "C=positive ridge=positive tol=tolerance"),
+    (polyopt.certify_plume, (X, y, W), f"C=positive {MODEL} tol=tolerance"),
+    (polyopt.certify_pc_slp, (X, y, W), f"{BOX} tol=tolerance"),
+    (polyopt.certify_polyceptron, (X, y, W), f"{BOX} tol=tolerance"),
+]
+LIMITS = "tol=tolerance time_limit=seconds"
+VISITS = "time_limit=seconds max_iter=count-from-0 patience=count-or-none step=positive"
+SOLVERS = [
+    (hinge_families, (y,), "C=positive B=from-0"),
+    (solve_decomposition, (K, hinge_families(y, ones)), f"{LIMITS} max_iter=count-or-none"),
+    (solve_interior_point, (X, hinge_families(y, ones)), f"{LIMITS} max_iter=count-or-none D=share"),
+    (solve_osqp_dual, (K, y), f"{LIMITS} max_iter=count-or-none C=positive B=from-0"),
+    (solve_cpm_sgd, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
+    (solve_cpm_dual, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
+    (solve_l0_exact, (DATA,), LIMITS),
+    (solve_l0_tree, (DATA,), LIMITS),
+    (solve_logistic, (X, y, ones, w), f"{LIMITS} max_iter=count ridge=positive"),
+    (plume_solver.polish, (X, y, ones, W), f"{LIMITS} max_iter=count {MODEL}"),
+    (solve_batch, (X, y, ones, W), f"{VISITS} threshold=not-negative"),
+    (solve_online, (X, y, ones, W), VISITS),
+    (Clock, (), "limit=seconds"),
+]
+LOOPS = [
+    (run_rounds, (CELLS, W), f"{LIMITS} max_iter=count patience=count"),
+    (run_from_many_starts, ([Stage(CELLS)],), "n_init=count time_limit=seconds"),
+    (best_of, (lambda number, left: None, 1), "time_limit=seconds"),
+    (solve_plume, (PlumeProblem(X, y, ones, 2),), f"{LIMITS} max_iter=count n_init=count"),
+    (solve_cpm_global, (X, y), f"{LIMITS} C=positive n_faces=count"),
+    (polyopt.rmm_path, (X, y), f"{LIMITS} C=positive certificate_tol=tolerance"),
+    (solve_l0, (DATA,), "time_limit=seconds max_iter=count patience=count"),
+    (PolytopeProblem, (X, y), "C=positive n_faces=count tol=tolerance scale=positive"),
+    (SuccessiveLP, (X, y), "c=positive n_faces=count radius=positive-or-inf"),
+    (ExactPolyceptron, (X, y), "c=positive n_faces=count radius=positive-or-inf"),
+    (LogisticCells, (X, y), "c=positive n_faces=count ridge=positive tol=tolerance inner=count"),
+    (PlumeProblem, (X, y), f"c=positive n_faces=count {MODEL} inner=count-or-none"),
+    (polyopt.cross_entropy_minimize, (len, 3), "time_limit=seconds max_iter=count patience=count"),
+    (compare.compare, ([],), "time_limit=seconds"),
+]
+
+
+def fitted(machine):
+    def fit(**parameters):
+        return machine(**parameters).fit(X, y)
+
+    fit.__name__ = machine.__name__
+    return fit
+
+
+FACES = "n_faces=count n_init=count max_iter=count time_limit=seconds"
+HINGE = f"{LIMITS} C=positive max_iter=count-or-none"
+ESTIMATORS = [
+    (fitted(machine), (), rules)
+    for machine, rules in (
+        (polyopt.SVM, HINGE),
+        (polyopt.RelativeMarginMachine, f"{HINGE} B=from-1"),
+        (polyopt.SigmaSVM, f"{HINGE} D=share"),
+        (polyopt.SoftRelativeMarginMachine, f"{HINGE} B=from-1 D=positive-or-inf"),
+        (polyopt.OneNormSVM, "C=positive time_limit=seconds"),
+        (polyopt.CrossEntropySVM, "C=positive time_limit=seconds max_iter=count patience=count"),
+        (
+            polyopt.ConvexPolytopeMachine,
+            f"{LIMITS} C=positive n_faces=count max_iter=count feature_scale=positive",
+        ),
+        (
+            polyopt.Polyceptron,
+            f"{FACES} radius=positive-or-inf step=positive threshold=not-negative patience=count-or-none",
+        ),
+        (polyopt.PCSLP, f"{FACES} radius=positive-or-inf"),
+        (polyopt.SPLA1, f"{FACES} ridge=positive tol=tolerance patience=count inner=count"),
+        (polyopt.PLUME, f"{FACES} {MODEL} tol=tolerance inner=count-or-none"),
+    )
+]
+
+EVERYWHERE = PROGRAMS + CERTIFICATES + SOLVERS + LOOPS + ESTIMATORS
+CASES = [
+    (function, given, *argument.split("="))
+    for function, given, rules in EVERYWHERE
+    for argument in rules.split()
+]
+# What a function needs besides the argument that is wrong.
+NEEDED = {
+    "C": ones, "c": ones, "n_faces": 2, "assignment": chosen, "ridge": 0.1, "gamma": 1.0, "W": W, "w": w[:2],
+    "alpha": ones, "b": 0.0, "R": np.full((12, 2), 0.5), "B": 2.0, "D": 0.5, "engine": "program",
+}  # fmt: skip
+# What two functions call an argument of another name.
+CALLED = {"limit": "time_limit", "c": "C"}
+
+
+def call(function, given, name, value):
+    """Call a function with one argument as given, and what else it must have."""
+    known = list(inspect.signature(function).parameters.values())[len(given) :]
+    needed = [p.name for p in known if p.default is inspect.Parameter.empty or p.name in ("w", "W")]
+    return function(*given, **{**{n: NEEDED[n] for n in needed if n in NEEDED}, name: value})
+
+
+def text_of(value):
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+VALUES = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.integers(max_value=0),
+    st.text(max_size=5),
+    st.none(),
+    st.booleans(),
+    st.complex_numbers(max_magnitude=9.0),
+    st.sampled_from(
+        [np.nan, np.inf, -np.inf, -1.0, 0, 0.0, 1.5, "1", np.float32(-1), np.int64(0), np.True_, {}]
+    ),
+)
+
+
+@pytest.mark.parametrize("group", [PROGRAMS, CERTIFICATES, SOLVERS, LOOPS, ESTIMATORS], ids=len)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@given(data=st.data())
+def test_one_sentence_for_one_fault(group, data):
+    cases = [case for case in CASES if any(case[0] is function for function, *_ in group)]
+    function, given_first, name, rule = data.draw(st.sampled_from(cases), label="argument")
+    value = data.draw(VALUES, label="value")
+    text, holds = RULES[rule]
+    assume(not holds(value))
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole sentence is compared
+        call(function, given_first, name, value)
+    assert str(raised.value) == f"{CALLED.get(name, name)} must {text}, not {text_of(value)}"
+
+
+@pytest.mark.parametrize(("function", "given_first", "name", "rule"), CASES)
+def test_an_array_is_no_number(function, given_first, name, rule):
+    text, _ = RULES[rule]
+    for value in ([0.5, 0.5, 0.5], [], np.ones((2, 2)), [[1.0], [1.0, 2.0]]):
+        with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole sentence is compared
+            call(function, given_first, name, value)
+        if name in ("C", "c") and function not in [function for function, *_ in ESTIMATORS]:
+            assert str(raised.value).startswith("C must be ")  # an array of costs has faults of its own
+        else:
+            assert str(raised.value) == f"{CALLED.get(name, name)} must {text}, not {text_of(value)}"
+
+
+COSTS = [
+    (function, given_first, name, rule)
+    for function, given_first, name, rule in CASES
+    if name in ("C", "c") and (function, given_first) not in [(f, g) for f, g, _ in ESTIMATORS]
+    if function is not l0.as_l0_data and function is not polyopt.certify_l0  # whose C is one number
+]
+
+
+@pytest.mark.parametrize(("function", "given_first", "name", "rule"), COSTS)
+@pytest.mark.parametrize("fault", [np.nan, -np.inf, -1.0, "one"])
+def test_one_sentence_for_one_fault_in_costs_per_sample(function, given_first, name, rule, fault):
+    C = np.where(np.arange(12) == 5, fault, ones).tolist() if fault != "one" else [1.0] * 11 + ["one"]
+    text, _ = RULES[rule]
+    with pytest.raises(ValueError, match=re.escape(f"C must {text} (per sample: not all zero), not [1.0, ")):
+        call(function, given_first, name, C)
+    with pytest.raises(ValueError, match=re.escape(f"C must {text} (per sample: not all zero), not [0.0, ")):
+        call(function, given_first, name, [0.0] * 12)
+    with pytest.raises(ValueError, match=re.escape("C must be one number or have shape (12,), not (11,)")):
+        call(function, given_first, name, [1.0] * 11)
+
+
+@pytest.mark.parametrize(
+    "machine", [polyopt.SVM, polyopt.ConvexPolytopeMachine, polyopt.PLUME, polyopt.OneNormSVM]
+)
+def test_weights_have_one_sentence(machine):
+    for fault in (np.nan, np.inf, -1.0):
+        weights = np.where(np.arange(12) == 3, fault, ones).tolist()
+        with pytest.raises(ValueError, match="sample_weight must be positive and finite"):
+            machine().fit(X, y, sample_weight=weights)
+    with pytest.raises(ValueError, match=re.escape("sample_weight must have shape (12,), not (11,)")):
+        machine().fit(X, y, sample_weight=ones[:11])
+    for weights in (["a"] * 12, [None] * 12, [0.0] * 12):
+        with pytest.raises(ValueError, match="sample_weight must be positive and finite"):
+            machine().fit(X, y, sample_weight=weights)
