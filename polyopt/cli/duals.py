@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from formulations.program import Row
+    from polyopt.methods import Method
 
 _COLUMNS = ("pair", "row", "letter", "sample", "face", "label", "multiplier", "state")
 
@@ -43,7 +44,6 @@ def duals(
     from polyopt.cli.console import output, say, warnings_as_sentences
     from polyopt.cli.data import load_data
     from polyopt.compare.data import check_dataset, scaler_for
-    from polyopt.compare.programs import find_programs
     from polyopt.compare.run import settings_text
     from polyopt.methods import find_method
     from polyopt.sensitivity import sensitivities
@@ -59,14 +59,7 @@ def duals(
         settings = entry.settings_for(X, found.y, **given)
         estimator = entry.make(solver.of(entry), settings, time_limit=time_limit, seed=seed).fit(X, found.y)
         frame = estimator.duals_
-    if frame["multiplier"].isna().any():
-        raise ValueError(
-            f"the solver {solver.of(entry)!r} of {entry.name} has no multipliers; take --solver exact"
-        )
-    program = find_programs(entry.duals_of or entry.programs[0])[0]
-    rows = {row.multiplier: row for row in program.rows}
-    if foreign := sorted(set(frame["letter"]) - set(rows)):
-        raise ValueError(f"{program.name} has no row whose multiplier is {', '.join(map(repr, foreign))}")
+    rows = _rows_of(entry, frame, solver.of(entry))
     frame = _sorted(frame, list(rows), entry.leftovers)
     if csv:
         meanings = frame["letter"].map({letter: row.meaning for letter, row in rows.items()})
@@ -83,6 +76,19 @@ def duals(
     with answering_for(entry):
         certificate = estimator.certificate()
     say(certificate.sentence)
+
+
+def _rows_of(method: Method, frame: pd.DataFrame, solver: str) -> dict[str, Row]:
+    """The row of each letter, in the order of the program whose multipliers these are."""
+    from polyopt.compare.programs import find_programs
+
+    if frame["multiplier"].isna().any():
+        raise ValueError(f"the solver {solver!r} of {method.name} has no multipliers; take --solver exact")
+    program = find_programs(method.duals_of or method.programs[0])[0]
+    rows = {row.multiplier: row for row in program.rows}
+    if foreign := sorted(set(frame["letter"]) - set(rows)):
+        raise ValueError(f"{program.name} has no row whose multiplier is {', '.join(map(repr, foreign))}")
+    return rows
 
 
 def _sorted(frame: pd.DataFrame, letters: list[str], leftovers: tuple[str, ...]) -> pd.DataFrame:
