@@ -23,7 +23,7 @@ import pandas as pd
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.l0_tables import DATA
-from formulations.l0 import L0Data, as_l0_data
+from formulations.l0_data import L0Data, as_l0_data
 from polyopt import Kernel, datasets
 from polyopt.outer.l0.search import solve_l0
 from polyopt.solvers.l0.lp import PatternLP

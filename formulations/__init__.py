@@ -1,7 +1,7 @@
 """The mathematics: every program in the notation of its paper, primal and dual side by side.
 
 One module per family: ``svm``, ``sigma_svm``, ``rmm``, ``rmm_bounds``, ``cpm``, ``cpm_worst``,
-``spla1``, ``plume``, ``polyceptron``, ``pc_slp``, ``l0_svm``. Each runs by itself (``python -m
+``spla1``, ``plume``, ``polyceptron``, ``pc_slp``, ``one_norm``, ``l0``. Each runs by itself (``python -m
 formulations.rmm``) and prints its programs and their demonstration.
 """
 
@@ -23,7 +23,8 @@ FAMILIES = (
     "plume",
     "polyceptron",
     "pc_slp",
-    "l0_svm",
+    "one_norm",
+    "l0",
 )
 
 

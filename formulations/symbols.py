@@ -52,7 +52,7 @@ def symbols_of(program: Statement) -> list[Symbol]:
 
 _FEATURES = r"(svm\.primal|sigma_svm\.primal|rmm\.qp) \(kernel\)|sigma_svm\.kernel_dual"
 _PLAIN = r"(svm\.primal|sigma_svm\.(primal|dual)|rmm\.(qcqp|qcqp_dual|qp))$"
-_KERNELS = r"svm\.|rmm\."
+_KERNELS = r"svm\.|rmm\.|one_norm\."
 _POLYTOPES = r"(cpm|cpm_worst|spla1|plume|polyceptron|pc_slp)\."
 
 _SYMBOLS = (
@@ -91,15 +91,15 @@ _SYMBOLS = (
     Symbol(_PLAIN, r"x", "xᵢ: sample i", r"x_i \text{: sample } i"),
     Symbol(_KERNELS, r"K", "K: the kernel matrix, Kᵢⱼ = k(xᵢ, xⱼ); for the linear kernel xᵢ·xⱼ",
            r"K_{ij} = k(x_i, x_j) \text{: the kernel matrix; for the linear kernel } x_i^\top x_j"),
-    Symbol(r"l0_svm\.", r"K", "Kᵢⱼ = k(xᵢ, cⱼ): the kernel of sample i and centre j",
+    Symbol(r"l0\.", r"K", "Kᵢⱼ = k(xᵢ, cⱼ): the kernel of sample i and centre j",
            r"K_{ij} = k(x_i, c_j) \text{: the kernel of sample } i \text{ and centre } j"),
-    Symbol(r"l0_svm\.", r"tⱼ", "tⱼ = ±1: the label of centre j",
+    Symbol(r"l0\.", r"tⱼ", "tⱼ = ±1: the label of centre j",
            r"t_j = \pm 1 \text{: the label of centre } j"),
-    Symbol(r"l0_svm\.", r"σ", "σⱼ: whether centre j may be used, 1 or 0",
+    Symbol(r"l0\.", r"σ", "σⱼ: whether centre j may be used, 1 or 0",
            r"\sigma_j \text{: whether centre } j \text{ may be used, 1 or 0}"),
-    Symbol(r"l0_svm\.", r"w", "wᵢ: the weight of sample i, 1 by default",
+    Symbol(r"l0\.", r"w", "wᵢ: the weight of sample i, 1 by default",
            r"w_i \text{: the weight of sample } i \text{, 1 by default}"),
-    Symbol(r"l0_svm\.", r"C", "C: the price of loss, and the cap on a coefficient",
+    Symbol(r"l0\.", r"C", "C: the price of loss, and the cap on a coefficient",
            r"C \text{: the price of loss, and the cap on a coefficient}"),
     Symbol(r"rmm_bounds\.", r"Σ_λ", "Σ_λ = (Σᵢ λᵢ) I + D Σᵢ λᵢ uᵢuᵢ'",
            r"\Sigma_\lambda = \big(\sum_i \lambda_i\big) I + D \sum_i \lambda_i u_i u_i^\top"),
@@ -142,7 +142,7 @@ _SYMBOLS = (
            r"y_i = +1 \text{ inside the polytope, } -1 \text{ outside}"),
     Symbol(r"pc_slp\.", r"", "i over the positives, inside the polytope; j over the negatives, outside",
            r"i \text{ over the positives, inside the polytope; } j \text{ over the negatives, outside}"),
-    Symbol(r"(svm|sigma_svm|rmm|l0_svm)\.", r"y", "yᵢ = ±1: the label of sample i",
+    Symbol(r"(svm|sigma_svm|rmm|one_norm|l0)\.", r"y", "yᵢ = ±1: the label of sample i",
            r"y_i = \pm 1 \text{: the label of sample } i"),
     Symbol(r"spla1\.", r"C", "Cᵢ: the weight of sample i, 0 where it is not in this cell",
            r"C_i \text{: the weight of sample } i \text{, 0 where it is not in this cell}"),
@@ -150,7 +150,7 @@ _SYMBOLS = (
     Symbol(r"cpm\.face|polyceptron\.cell", r"C",
            "Cᵢ: the price of sample i's slack, 0 where it is not on this face",
            r"C_i \text{: the price of sample } i \text{'s slack, 0 where it is not on this face}"),
-    Symbol(r"(svm|sigma_svm|rmm|cpm|cpm_worst|polyceptron)\.(?!face|cell)", r"C",
+    Symbol(r"(svm|sigma_svm|rmm|one_norm|cpm|cpm_worst|polyceptron)\.(?!face|cell)", r"C",
            "Cᵢ: the price of sample i's slack, C times its weight",
            r"C_i \text{: the price of sample } i \text{'s slack, } C \text{ times its weight}"),
 )  # fmt: skip

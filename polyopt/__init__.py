@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
     from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
     from polyopt.estimators.face_search import FaceSearch as FaceSearch
-    from polyopt.estimators.l0_svm import CrossEntropySVM as CrossEntropySVM
+    from polyopt.estimators.l0 import CrossEntropySVM as CrossEntropySVM
     from polyopt.estimators.one_norm import OneNormSVM as OneNormSVM
     from polyopt.estimators.pc_slp import PCSLP as PCSLP
     from polyopt.estimators.plume import PLUME as PLUME
@@ -56,7 +56,7 @@ _HOMES = {
     "Polyceptron": "polyopt.estimators.polyceptron",
     "PolytopeSearch": "polyopt.estimators.cpm_search",
     "FaceSearch": "polyopt.estimators.face_search",
-    "CrossEntropySVM": "polyopt.estimators.l0_svm",
+    "CrossEntropySVM": "polyopt.estimators.l0",
     "OneNormSVM": "polyopt.estimators.one_norm",
     "Certificate": "polyopt.certificates",
     "Claim": "polyopt.certificates",

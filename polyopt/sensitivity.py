@@ -23,7 +23,7 @@ from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.cpm import ConvexPolytopeMachine
 from polyopt.estimators.expansion import ExpansionClassifier
 from polyopt.estimators.hinge import HingeClassifier
-from polyopt.estimators.l0_svm import CrossEntropySVM
+from polyopt.estimators.l0 import CrossEntropySVM
 from polyopt.estimators.one_norm import OneNormSVM
 from polyopt.estimators.pc_slp import PCSLP
 from polyopt.estimators.plume import PLUME

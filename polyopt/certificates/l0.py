@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import real_array
-from formulations.l0 import L0Data, as_l0_data
+from formulations.l0_data import L0Data, as_l0_data
 from formulations.recovery import best_intercept, slacks
 from polyopt.certificates import expansion
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
@@ -86,7 +86,7 @@ def certify_l0(
     bound: float | None = None,
     tol: float = 1e-6,
 ) -> Certificate:
-    """Certify a point of the L0 support vector machine (:mod:`formulations.l0_svm`).
+    """Certify a point of the L0 support vector machine (:mod:`formulations.l0`).
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def certify_l0_data(
 
 
 def _solve_dual(data: L0Data, pattern: NDArray[np.bool_]) -> Vector:
-    from formulations.l0_svm import pattern_dual
+    from formulations.l0 import pattern_dual
 
     found = pattern_dual(data.K, data.y, pattern, data.C, data.weights, data.centres).solve()
     return np.asarray(found.primal.get("u", np.zeros(len(data.y))))

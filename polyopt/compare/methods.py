@@ -221,19 +221,19 @@ def _sparse(name: str, kernel: str, **rest: Any) -> Method:
 
 
 _ONE_NORM: dict[str, Any] = {
-    "programs": ("svm.one_norm", "svm.one_norm_dual"),
+    "programs": ("one_norm.primal", "one_norm.dual"),
     "home": "polyopt.estimators.one_norm.OneNormSVM",
     "fast": "highs",
     "unit": "pivots",
 }
 _L0: dict[str, Any] = {
-    "programs": ("l0_svm.mixed_integer", "l0_svm.relaxation_dual"),
-    "home": "polyopt.estimators.l0_svm.CrossEntropySVM",
+    "programs": ("l0.mixed_integer", "l0.relaxation_dual"),
+    "home": "polyopt.estimators.l0.CrossEntropySVM",
     "fast": "ce",
     "unit": "iterations",
     "proving": "tree",
     "is_integer": True,
-    "duals_of": "l0_svm.pattern",
+    "duals_of": "l0.pattern",
 }
 
 

@@ -12,6 +12,7 @@ from polyopt.crosschecks import (
     cpm_assignment,
     klda,
     l0,
+    one_norm,
     plume,
     polyhedral,
     rmm,
@@ -26,6 +27,19 @@ __all__ = ["CROSSCHECKS", "Crosscheck", "Outcome", "crosscheck_table", "run"]
 
 CROSSCHECKS = tuple(
     check
-    for module in (svm, sigma_svm, rmm, rmm_bound, bounds, klda, cpm, cpm_assignment, polyhedral, l0, plume)
+    for module in (
+        svm,
+        sigma_svm,
+        rmm,
+        rmm_bound,
+        bounds,
+        klda,
+        one_norm,
+        cpm,
+        cpm_assignment,
+        polyhedral,
+        l0,
+        plume,
+    )
     for check in module.CHECKS
 )

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from formulations.l0 import as_l0_data
+from formulations.l0_data import as_l0_data
 from polyopt import Claim, CrossEntropySVM, OneNormSVM
 from polyopt.certificates import expansion
 from polyopt.certificates.l0 import certify_l0, certify_l0_data, cut_of, score_bound

@@ -17,8 +17,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from formulations import (
     cpm,
     cpm_worst,
-    l0_svm,
+    l0,
     mixture,
+    one_norm,
     pc_slp,
     plume,
     polyceptron,
@@ -144,7 +145,7 @@ def of_sigma_rbf(data):
 
 def of_one_norm(data):
     def at(m, C):
-        return value(svm.one_norm(rbf_kernel(data.X, gamma=m.gamma_), data.y, C * data.w))
+        return value(one_norm.primal(rbf_kernel(data.X, gamma=m.gamma_), data.y, C * data.w))
 
     return OneNormSVM(0.8), {"C": at}
 
@@ -153,7 +154,7 @@ def of_l0(data):
     def at(m, C):
         sigma = m.solution_["sigma"]
         K = rbf_kernel(data.X, gamma=m.gamma_)
-        return value(l0_svm.pattern(K, data.y, sigma, C, data.w), sigma.sum(), C)
+        return value(l0.pattern(K, data.y, sigma, C, data.w), sigma.sum(), C)
 
     return CrossEntropySVM(1.5, solver="one-norm"), {"C": at}
 
@@ -412,7 +413,7 @@ def test_a_cap_that_is_just_wide_enough_is_a_kink():
     sigma = machine.solution_["sigma"]
 
     def at(C):
-        return value(l0_svm.pattern(X @ X.T, y, sigma, C), 2.0, C)
+        return value(l0.pattern(X @ X.T, y, sigma, C), 2.0, C)
 
     assert not found["two_sided"]
     left, right = (at(0.5) - at(0.4999)) / 1e-4, (at(0.5001) - at(0.5)) / 1e-4
@@ -496,7 +497,7 @@ def test_switching_a_centre_on_pays_at_its_rate_and_no_more():
     prices, sigma = centre_prices(machine), machine.solution_["sigma"]
     assert set(prices["sample"]) == set(np.flatnonzero(sigma == 0))
     assert prices["rate"].is_monotonic_decreasing
-    program = l0_svm.pattern(rbf_kernel(data.X, gamma=machine.gamma_), data.y, sigma, 0.8, data.w)
+    program = l0.pattern(rbf_kernel(data.X, gamma=machine.gamma_), data.y, sigma, 0.8, data.w)
     L, small = program.solve().objective, 1e-4
     for j, rate, least in prices.iloc[[0, 1, -1]].itertuples(index=False):
         some, whole = sigma.copy(), sigma.copy()

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import check_estimator
 
-from formulations import l0_svm, svm
+from formulations import l0, one_norm
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import SVM, Claim, CrossEntropySVM, OneNormSVM
@@ -126,7 +126,7 @@ def test_the_one_norm_machine_solves_its_program(kernel, solver):
     machine = OneNormSVM(2.0, kernel=kernel, solver=solver).fit(X, y)
     certificate = machine.certificate()
     assert certificate.claim is Claim.OPTIMAL
-    stated = svm.one_norm(machine._training_kernel()[0], y, np.full(40, 2.0)).solve().objective
+    stated = one_norm.primal(machine._training_kernel()[0], y, np.full(40, 2.0)).solve().objective
     assert certificate.primal_value == pytest.approx(stated, rel=1e-6)
     assert machine.solver_ == solver
 
@@ -137,7 +137,7 @@ def test_every_solver_is_between_the_bound_and_what_is_trivial(solver, kernel):
     X, y = blobs(18)
     machine = quick(kernel=kernel, solver=solver, C=2.0).fit(X, y)
     K, _ = machine._training_kernel()
-    optimum = l0_svm.mixed_integer(K, y, 2.0).solve(mip_rel_gap=1e-9).objective
+    optimum = l0.mixed_integer(K, y, 2.0).solve(mip_rel_gap=1e-9).objective
     certificate = machine.certificate()
     assert machine.score_ == pytest.approx(certificate.primal_value, rel=1e-12)
     assert certificate.dual_value <= optimum * (1 + 1e-7)
@@ -150,7 +150,7 @@ def test_every_solver_is_between_the_bound_and_what_is_trivial(solver, kernel):
         assert certificate.claim is Claim.OPTIMAL
         assert machine.score_ == pytest.approx(optimum, rel=1e-6)
     else:
-        relaxed = l0_svm.relaxation(K, y, 2.0).solve().objective
+        relaxed = l0.relaxation(K, y, 2.0).solve().objective
         assert certificate.dual_value == pytest.approx(relaxed, rel=1e-6)
         assert certificate.claim is Claim.SUBOPTIMAL_BY
         assert certificate.eps == pytest.approx(machine.score_ - relaxed, rel=1e-5)
@@ -217,7 +217,7 @@ def test_the_weights_of_the_l0_machine_weigh_its_loss(solver, rng):
     machine = quick(solver=solver, C=2.0).fit(X, y, sample_weight=weights)
     losses = np.maximum(0.0, 1.0 - y * machine.decision_function(X))
     assert machine.score_ == pytest.approx(len(machine.support_) + 2.0 * weights @ losses)
-    optimum = l0_svm.mixed_integer(machine._training_kernel()[0], y, 2.0, weights).solve(mip_rel_gap=1e-9)
+    optimum = l0.mixed_integer(machine._training_kernel()[0], y, 2.0, weights).solve(mip_rel_gap=1e-9)
     assert machine.score_ >= optimum.objective * (1 - 1e-7)
     assert solver != "milp" or machine.score_ == pytest.approx(optimum.objective, rel=1e-6)
 
@@ -261,7 +261,7 @@ def test_an_indefinite_asymmetric_matrix_is_a_kernel(solver, rng):
     machine = quick(solver=solver, kernel="precomputed").fit(K, y)
     scores = K[:, machine.support_] @ machine.dual_coef_[0] + machine.intercept_[0]  # rows are samples
     assert machine.decision_function(K) == pytest.approx(scores)
-    optimum = l0_svm.mixed_integer(K, y, 1.0).solve(mip_rel_gap=1e-9).objective
+    optimum = l0.mixed_integer(K, y, 1.0).solve(mip_rel_gap=1e-9).objective
     assert machine.certificate().dual_value <= optimum * (1 + 1e-9)
     assert machine.score_ >= optimum * (1 - 1e-9)
     one = OneNormSVM(kernel="precomputed").fit(K, y)
@@ -405,9 +405,9 @@ def test_the_screens_bound_is_one_for_the_candidates(solver):
     assert weights[machine.candidates_].all()
     (K, _), places = machine._training_kernel(), np.searchsorted(kept, machine.candidates_)
     y = y[kept]
-    within = l0_svm.mixed_integer(K[:, places], y, 2.0, centres=y[places]).solve(mip_rel_gap=1e-9).objective
-    overall = l0_svm.mixed_integer(K, y, 2.0).solve(mip_rel_gap=1e-9).objective
-    relaxed = l0_svm.relaxation(K, y, 2.0).solve().objective
+    within = l0.mixed_integer(K[:, places], y, 2.0, centres=y[places]).solve(mip_rel_gap=1e-9).objective
+    overall = l0.mixed_integer(K, y, 2.0).solve(mip_rel_gap=1e-9).objective
+    relaxed = l0.relaxation(K, y, 2.0).solve().objective
     assert machine.candidates_bound_ <= within * (1 + 1e-7)
     assert machine.candidates_bound_ >= relaxed * (1 - 1e-7)
     assert machine.score_ >= within * (1 - 1e-7)

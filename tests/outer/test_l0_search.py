@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from helpers.l0 import degenerate, late, problem, scipy_value
 
-from formulations import l0_svm, svm
-from formulations.l0 import as_l0_data
+from formulations import l0, one_norm
+from formulations.l0_data import as_l0_data
 from formulations.recovery import best_intercept
 from formulations.samples import two_blobs
 from formulations.solution import Status
@@ -122,7 +122,7 @@ def least_class(data):
 
 def test_the_integer_program_of_the_formulations_agrees_with_the_patterns():
     data = small("rectangular", 1)
-    program = l0_svm.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
+    program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
     stated = program.solve(mip_rel_gap=1e-9).objective
     assert min(all_scores("rectangular", 1, 2.0).values()) == pytest.approx(stated)
 
@@ -548,7 +548,7 @@ def test_the_relaxation_is_the_program_of_the_formulations(kernel, C):
     K, y, _, weights, centres = problem(kernel, n=30)
     data = as_l0_data(K, y, C, weights, centres)
     found = solve_relaxation(data)
-    stated = l0_svm.relaxation(K, y, C, weights, centres).solve()
+    stated = l0.relaxation(K, y, C, weights, centres).solve()
     assert found.status is Status.OPTIMAL
     assert found.objective == pytest.approx(stated.objective, rel=1e-7)
     assert found.bound == pytest.approx(stated.objective, rel=1e-7)
@@ -564,7 +564,7 @@ def test_the_one_norm_machine_is_the_program_of_the_formulations(kernel, C):
     K, y, _, weights, _ = problem(kernel, n=30)
     costs = C * weights
     found = solve_one_norm(K, y, costs, costs)
-    assert found.objective == pytest.approx(svm.one_norm(K, y, costs).solve().objective, rel=1e-7)
+    assert found.objective == pytest.approx(one_norm.primal(K, y, costs).solve().objective, rel=1e-7)
     certificate = certify_one_norm(K, y, costs, alpha=found["alpha"], b=float(found["b"]), u=found["margin"])
     assert certificate.claim is Claim.OPTIMAL
     assert found["cap"] == pytest.approx(np.maximum(y * (K.T @ (y * found["margin"])) - 1, 0.0))

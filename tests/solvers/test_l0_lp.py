@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from helpers.l0 import degenerate, late, patterns, problem, scipy_value
 
-from formulations import l0_svm
-from formulations.l0 import as_l0_data
+from formulations import l0
+from formulations.l0_data import as_l0_data
 from formulations.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.l0 import certify_l0
@@ -46,7 +46,7 @@ def test_it_equals_scipy_on_hundreds_of_patterns(kernel):
 def test_it_equals_the_modelling_language_and_passes_the_certificate(kernel):
     K, y, C, w, t = arguments = problem(kernel)
     lp = PatternLP(*arguments)
-    program = l0_svm.pattern(K, y, np.zeros(K.shape[1]), C, w, t)
+    program = l0.pattern(K, y, np.zeros(K.shape[1]), C, w, t)
     for sigma in patterns(K.shape[1], 15, seed=4):
         found = lp.solve(sigma)
         assert found.value == pytest.approx(program.set(sigma=sigma).solve().objective, rel=1e-8, abs=1e-8)
@@ -430,7 +430,7 @@ def test_score_bounds_are_under_the_score_of_every_part(kernel):
 def test_at_the_relaxation_s_multipliers_all_patterns_have_its_bound():
     arguments = problem("rbf")
     K, y, C, w, t = arguments
-    relaxed = l0_svm.relaxation(K, y, C, w, t).solve()
+    relaxed = l0.relaxation(K, y, C, w, t).solve()
     data = as_l0_data(*arguments)
     from polyopt.certificates.l0 import cut_of
 

@@ -10,8 +10,8 @@ import highspy
 import numpy as np
 import pytest
 
-from formulations import l0_svm
-from formulations.l0 import as_l0_data
+from formulations import l0
+from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.certificates import Claim
@@ -133,7 +133,7 @@ def test_it_finds_the_least_score_of_all_patterns(solve, kind):
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_it_equals_the_modelling_language(solve, kind):
     data = problem(kind, 18, seed=5)
-    program = l0_svm.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
+    program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
     expected = program.solve(mip_rel_gap=1e-9).objective
     found = solve(data)
     check(data, found)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from formulations.l0 import as_l0_data
+from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.solvers.clock import Clock

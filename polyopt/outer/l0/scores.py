@@ -21,7 +21,7 @@ from polyopt.solvers.l0.lp import CutPool, PatternLP
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.l0 import L0Data
+    from formulations.l0_data import L0Data
     from polyopt.solvers.clock import Clock
     from polyopt.solvers.l0.lp import PatternSolution
 

@@ -27,7 +27,7 @@ from polyopt.solvers.one_norm import solve_relaxation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.l0 import L0Data
+    from formulations.l0_data import L0Data
     from polyopt.outer.cross_entropy.evaluation import Rank
     from polyopt.outer.cross_entropy.method import CrossEntropyResult
 

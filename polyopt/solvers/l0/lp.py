@@ -1,7 +1,7 @@
 """The linear programs of the L0 machine, one pattern after the other, and the bounds that they leave behind.
 
 L(σ) = min Σ w_i ξ_i  s.t.  y_i (Σ_j K_ij t_j α_j + b) + ξ_i ≥ 1,  ξ ≥ 0,  0 ≤ α_j ≤ C σ_j   (eq. (2) of
-:mod:`formulations.l0_svm`). This primal form is the one kept in HiGHS: σ is the upper bound of the columns α,
+:mod:`formulations.l0`). This primal form is the one kept in HiGHS: σ is the upper bound of the columns α,
 both bounds finite, so any basis stays dual feasible under any other σ, and the dual simplex method goes on
 from it. The dual form, where σ_j = 0 opens a column of free slack in row j, took 1.5 to 2 times as long
 (ionosphere, RBF, patterns as late in a cross-entropy run).
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.l0 import as_l0_data, as_patterns
+from formulations.l0_data import as_l0_data, as_patterns
 from formulations.recovery import best_intercept
 from formulations.solution import Status
 from polyopt.certificates.l0 import cut_of
@@ -23,7 +23,7 @@ from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.l0 import L0Data
+    from formulations.l0_data import L0Data
     from polyopt.solvers.persistent_lp import LinearSolution
 
     Vector = NDArray[np.float64]

@@ -3,7 +3,7 @@
     min  Σ_j σ_j + C Σ_i w_i ξ_i   s.t.   y_i (C Σ_j K_ij t_j a_j + b) + ξ_i ≥ 1,  ξ ≥ 0,
                                            0 ≤ a_j ≤ σ_j,  σ in {0, 1}
 
-is program (3) of :mod:`formulations.l0_svm` in a = α / C: the cap is 1, and the only big M. The model goes to
+is program (3) of :mod:`formulations.l0` in a = α / C: the cap is 1, and the only big M. The model goes to
 HiGHS as it is: where it is easy, a modelling language takes longer to build it than HiGHS to solve it.
 :mod:`polyopt.solvers.l0.tree` solves the same program, and proves more in the same time.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.l0 import L0Data
+    from formulations.l0_data import L0Data
 
     Vector = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def solve_l0_exact(
     tol: float = 1e-6,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
-    """Solve the exact program (3) of :mod:`formulations.l0_svm` with HiGHS.
+    """Solve the exact program (3) of :mod:`formulations.l0` with HiGHS.
 
     Parameters
     ----------

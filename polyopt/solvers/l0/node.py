@@ -29,7 +29,7 @@ from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.l0 import L0Data
+    from formulations.l0_data import L0Data
     from polyopt.solvers.clock import Clock
 
     Vector = NDArray[np.float64]

@@ -14,7 +14,7 @@ from polyopt.solvers.l0.lp import PatternLP
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.l0 import L0Data
+    from formulations.l0_data import L0Data
 
     Vector = NDArray[np.float64]
 

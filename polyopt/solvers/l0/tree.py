@@ -33,7 +33,7 @@ from polyopt.solvers.l0.point import as_start, check_limits, finished, idle
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.l0 import L0Data
+    from formulations.l0_data import L0Data
 
     Vector = NDArray[np.float64]
     Marks = NDArray[np.int8]
@@ -61,7 +61,7 @@ def solve_l0_tree(
     max_nodes: int | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
-    """Solve the exact program (3) of :mod:`formulations.l0_svm` by branch and bound.
+    """Solve the exact program (3) of :mod:`formulations.l0` by branch and bound.
 
     Parameters
     ----------

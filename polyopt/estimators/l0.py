@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from formulations.l0 import L0Data, as_l0_data
+from formulations.l0_data import L0Data, as_l0_data
 from formulations.solution import Status
 from polyopt.certificates.l0 import certify_l0_data
 from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
@@ -60,7 +60,7 @@ class CrossEntropySVM(ExpansionClassifier):
         optimum, "milp" by the integer program in HiGHS, "tree" by branch and bound over the relaxation; on
         more than some hundred samples they may take for ever without a `time_limit`. "one-norm" is the
         support of the relaxation, the one-norm machine with the price 1/C, fitted once more: two linear
-        programs. "exact" is the explicit program of ``formulations.l0_svm.mixed_integer`` by a general
+        programs. "exact" is the explicit program of ``formulations.l0.mixed_integer`` by a general
         solver, for comparison.
     prior : {"relaxation"} or float, default="relaxation"
         Probabilities that the cross-entropy method starts from: the relaxation's α_j/C, or one number for
@@ -323,11 +323,11 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _solve_explicitly(self, data: L0Data, clock: Clock) -> Solution:
         """The program of `formulations` as it stands, and the linear program of the pattern that it finds."""
-        from formulations import l0_svm
+        from formulations import l0
         from polyopt.solvers.l0.point import finished
         from polyopt.solvers.one_norm import solve_relaxation
 
-        program = l0_svm.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
+        program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
         found = program.solve(time_limit=clock.left, mip_rel_gap=_GAP)
         relaxation = solve_relaxation(data, time_limit=clock.left)
         nothing = {"alpha": np.zeros(len(data.centres)), "b": np.zeros(())}
