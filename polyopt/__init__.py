@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.svm import SVM as SVM
     from polyopt.kernels import Kernel as Kernel
     from polyopt.outer.cross_entropy.method import cross_entropy_minimize as cross_entropy_minimize
+    from polyopt.outer.l0.settings import CrossEntropySettings as CrossEntropySettings
     from polyopt.outer.path import PathPoint as PathPoint
     from polyopt.outer.path import rmm_path as rmm_path
     from polyopt.sensitivity import binding as binding
@@ -72,6 +73,7 @@ _HOMES = {
     "certify_spla1": "polyopt.certificates",
     "certify_svm": "polyopt.certificates",
     "Kernel": "polyopt.kernels",
+    "CrossEntropySettings": "polyopt.outer.l0.settings",
     "cross_entropy_minimize": "polyopt.outer.cross_entropy",
     "PathPoint": "polyopt.outer.path",
     "rmm_path": "polyopt.outer.path",

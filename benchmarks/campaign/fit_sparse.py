@@ -14,7 +14,7 @@ from benchmarks.campaign.hinge import Point
 from benchmarks.campaign.judge import Claimed, Truth, Untruth, judge, judge_fitted, judge_outputs
 from benchmarks.campaign.sparse import Sparse
 from benchmarks.campaign.trial import Trial, attempt, overran
-from polyopt import CrossEntropySVM, OneNormSVM, certify_l0, certify_one_norm
+from polyopt import CrossEntropySettings, CrossEntropySVM, OneNormSVM, certify_l0, certify_one_norm
 
 __all__ = ["run_sparse"]
 
@@ -32,8 +32,9 @@ _KERNELS = (
 )
 _SOLVERS = {
     "one-norm": ("auto", "exact"),
-    "L0": ("ce", "ce", "milp", "tree", "tree", "one-norm", "exact"),
+    "L0": ("ce", "ce", "highs", "global", "global", "one-norm", "exact"),
 }
+_SEARCH = CrossEntropySettings(n_samples=20, max_iter=8, patience=2)
 
 
 def asymmetric(A: Any, Z: Any) -> Any:
@@ -72,9 +73,7 @@ def run_sparse(rng: np.random.Generator, extreme: bool) -> list[Trial]:
         }  # fmt: skip
         model: Any
         if counted:
-            model = CrossEntropySVM(
-                C, **shared, n_samples=20, max_iter=8, patience=2, random_state=int(rng.integers(99))
-            )
+            model = CrossEntropySVM(C, **shared, search=_SEARCH, random_state=int(rng.integers(99)))
         else:
             model = OneNormSVM(C, **shared)
         started = time.process_time()

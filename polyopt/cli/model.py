@@ -15,6 +15,7 @@ from polyopt.compare import METHODS
 from polyopt.outer.cross_entropy.method import CrossEntropyResult
 from polyopt.outer.l0.scores import Work
 from polyopt.outer.l0.search import L0Search
+from polyopt.outer.l0.settings import CrossEntropySettings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +30,7 @@ def _own_types() -> list[str]:
     types = [
         Solution,
         CentredKernel,
-        *(L0Search, CrossEntropyResult, Work),  # how the L0 machine was found
+        *(CrossEntropySettings, L0Search, CrossEntropyResult, Work),  # how the L0 machine was found
         sp.csr_matrix,
         *(method.estimator_class for method in METHODS.values()),
     ]

@@ -231,7 +231,7 @@ _L0: dict[str, Any] = {
     "home": "polyopt.estimators.l0.CrossEntropySVM",
     "fast": "ce",
     "unit": "iterations",
-    "proving": "tree",
+    "proving": "global",
     "is_integer": True,
     "duals_of": "l0.pattern",
 }

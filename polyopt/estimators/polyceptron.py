@@ -42,10 +42,10 @@ class Polyceptron(PolyhedralClassifier):
     ----------
     n_faces : int, default=3
         K, the faces; one is a perceptron.
-    solver : {"auto", "batch", "online", "exact", "program"}, default="auto"
-        "batch" (and "auto") is Algorithm 1, "online" Algorithm 2; "exact" alternates between cells and
-        linear programs in HiGHS, each from its last basis, and "program" does the same through the explicit
-        programs of ``formulations.polyceptron``.
+    solver : {"auto", "batch", "online", "highs", "exact"}, default="auto"
+        "batch" (and "auto") is Algorithm 1, "online" Algorithm 2. "highs" alternates between cells and linear
+        programs in HiGHS, each from its last basis; "exact" does the same through the explicit programs of
+        ``formulations.polyceptron``.
     step : float, default=0.1
         η, the step; positive ("batch", "online").
     threshold : float, default=0.0
@@ -59,7 +59,7 @@ class Polyceptron(PolyhedralClassifier):
         Iterations ("batch") or passes ("online") without fewer mistakes before a run has settled; None
         goes on to `max_iter`.
     radius : float, default=1e4
-        Largest absolute value of an entry of W and b ("exact"; a bound of the certificate for all).
+        Largest absolute value of an entry of W and b ("highs", "exact"; a bound of the certificate for all).
     inside_label : label, optional
         The class inside, of two; by default ``classes_[1]``.
     n_init : int, default=10
@@ -104,7 +104,7 @@ class Polyceptron(PolyhedralClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
-        "solver": [StrOptions({"auto", "batch", "online", "exact", "program"})],
+        "solver": [StrOptions({"auto", "batch", "online", "highs", "exact"})],
         "step": [Interval(Real, 0, None, closed="neither")],
         "threshold": [Interval(Real, 0, None, closed="left")],
         "rule": [StrOptions({"corrected", "cells", "printed"})],
@@ -161,7 +161,7 @@ class Polyceptron(PolyhedralClassifier):
 
         return descend_from_many_starts(
             ExactPolyceptron(
-                X, y, c, self.n_faces, self.radius, "highs" if self.solver_ == "exact" else "program"
+                X, y, c, self.n_faces, self.radius, "highs" if self.solver_ == "highs" else "program"
             ),
             n_init=self.n_init if self.n_faces > 1 else 1,  # one face has one cell
             max_iter=self.max_iter,

@@ -10,6 +10,7 @@ import pickle
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -22,8 +23,9 @@ from typer.testing import CliRunner
 
 from formulations import FAMILIES
 from formulations.catalogue import catalogue
+from polyopt import CrossEntropySettings
 from polyopt.cli import app
-from polyopt.cli.model import load_model
+from polyopt.cli.model import load_model, save_model
 from polyopt.compare import METHODS, find_method
 from polyopt.compare.programs import find_programs, programs_of
 from polyopt.crosschecks import CROSSCHECKS
@@ -484,6 +486,9 @@ def test_a_search_is_saved_with_its_model(table, tmp_path):
     done = run("predict", path, table)
     labels = [line for line in done.stdout.splitlines() if line in ("yes", "no")]
     assert labels == model.predict(blobs()[0]).tolist()
+    how = CrossEntropySettings(n_samples=20, prior=0.3)
+    save_model(replace(model, estimator=model.estimator.set_params(search=how)), path)
+    assert load_model(path).estimator.search == how
 
 
 def test_fit_says_how_good_the_model_is(table):

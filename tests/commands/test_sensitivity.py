@@ -37,6 +37,7 @@ from polyopt import (
     SPLA1,
     SVM,
     ConvexPolytopeMachine,
+    CrossEntropySettings,
     CrossEntropySVM,
     OneNormSVM,
     Polyceptron,
@@ -407,7 +408,7 @@ def test_at_a_kink_the_slope_lies_between_those_of_the_sides():
 def test_a_cap_that_is_just_wide_enough_is_a_kink():
     """Two centres at their caps reach every margin just so: the loss rises as C falls, and cannot fall."""
     X, y = np.repeat([[-1.0], [1.0]], 5, axis=0), np.repeat([-1.0, 1.0], 5)
-    machine = CrossEntropySVM(0.5, kernel="linear", solver="milp", random_state=0).fit(X, y)
+    machine = CrossEntropySVM(0.5, kernel="linear", solver="highs", random_state=0).fit(X, y)
     assert machine.score_ == 2.0
     found = row(machine, "C")
     sigma = machine.solution_["sigma"]
@@ -493,7 +494,9 @@ def test_binding_adds_up_the_faces_of_a_sample():
 
 def test_switching_a_centre_on_pays_at_its_rate_and_no_more():
     data = invented()
-    machine = CrossEntropySVM(0.8, random_state=0, n_samples=20).fit(data.X, data.y, sample_weight=data.w)
+    machine = CrossEntropySVM(0.8, random_state=0, search=CrossEntropySettings(n_samples=20)).fit(
+        data.X, data.y, sample_weight=data.w
+    )
     prices, sigma = centre_prices(machine), machine.solution_["sigma"]
     assert set(prices["sample"]) == set(np.flatnonzero(sigma == 0))
     assert prices["rate"].is_monotonic_decreasing
@@ -537,7 +540,7 @@ def test_an_optimum_of_nothing_is_an_optimum():
     """Separable classes: a value of 0, or of rounding, from which no percents can be taken."""
     data = invented()
     X = data.X + 8.0 * data.y[:, None]
-    for machine in (PCSLP(1, radius=2.0, random_state=0), Polyceptron(1, solver="exact", random_state=0)):
+    for machine in (PCSLP(1, radius=2.0, random_state=0), Polyceptron(1, solver="highs", random_state=0)):
         found = row(machine.fit(X, data.y), "radius")
         assert (found["derivative"], found["two_sided"]) == (0.0, True)
         assert found["objective"] == pytest.approx(0.0, abs=1e-12)

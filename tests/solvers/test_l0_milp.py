@@ -19,10 +19,10 @@ from polyopt.certificates.l0 import certify_l0_data
 from polyopt.solvers.l0 import milp as l0_milp
 from polyopt.solvers.l0 import tree as l0_tree
 from polyopt.solvers.l0.lp import PatternLP
-from polyopt.solvers.l0.milp import solve_l0_exact
+from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.tree import solve_l0_tree
 
-SOLVERS = [solve_l0_exact, solve_l0_tree]
+SOLVERS = [solve_l0_milp, solve_l0_tree]
 KINDS = [
     "linear",
     "rbf",
@@ -145,7 +145,7 @@ def test_it_equals_the_modelling_language(solve, kind):
 def test_the_two_solvers_agree_where_brute_force_is_out_of_reach():
     for kind, n in (("rbf", 26), ("linear", 60)):
         data = problem(kind, n, seed=2)
-        found, other = solve_l0_exact(data), solve_l0_tree(data)
+        found, other = solve_l0_milp(data), solve_l0_tree(data)
         assert found.status is other.status is Status.OPTIMAL
         assert found.objective == pytest.approx(other.objective, rel=2e-6)
 
@@ -185,7 +185,7 @@ def test_highs_takes_the_start(kind):
     )
     score = data.score(first.alpha, first.b)
     seen = []
-    solve_l0_exact(data, start=(first.alpha, first.b), progress=seen.append)
+    solve_l0_milp(data, start=(first.alpha, first.b), progress=seen.append)
     assert seen[0]["objective"] == pytest.approx(score, rel=1e-9)
 
 
@@ -249,7 +249,7 @@ def test_a_failure_of_highs_leaves_the_start(monkeypatch):
     data = problem("rbf", 20)
     first = PatternLP(data.K, data.y, data.C).solve(np.arange(20) % 3 == 0)
     monkeypatch.setattr(l0_milp._Run, "_solve", lambda self: setattr(self, "failed", True))
-    found = solve_l0_exact(data, start=(first.alpha, first.b))
+    found = solve_l0_milp(data, start=(first.alpha, first.b))
     check(data, found)
     assert found.status is Status.FAILED
     assert found.bound == 0.0
@@ -295,4 +295,4 @@ def test_another_number_of_threads_is_no_trouble():
     other.setOptionValue("output_flag", False)
     other.run()  # the process now has a scheduler of its own
     data = problem("linear", 8)
-    assert solve_l0_exact(data).objective == pytest.approx(solve_l0_tree(data).objective, rel=1e-6)
+    assert solve_l0_milp(data).objective == pytest.approx(solve_l0_tree(data).objective, rel=1e-6)

@@ -27,9 +27,8 @@ def require(holds: bool, name: str, value: Any, allowed: str) -> None:
 
 def require_whole(name: str, value: Any, least: int) -> None:
     """Raise an error unless the value is an integer of at least `least`."""
-    require(
-        isinstance(value, Integral) and int(value) >= least, name, value, f"an integer of at least {least}"
-    )
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    require(is_whole and int(value) >= least, name, value, f"an integer of at least {least}")
 
 
 @dataclass(frozen=True)
@@ -39,12 +38,12 @@ class Rules:
     Attributes as the parameters of :func:`~polyopt.outer.cross_entropy.cross_entropy_minimize`.
     """
 
-    n_samples: int
-    rho: float
-    beta: float
-    patience: int
-    max_iter: int
-    tol: float
+    n_samples: int = 100
+    rho: float = 0.1
+    beta: float = 0.5
+    patience: int = 5
+    max_iter: int = 100
+    tol: float = 1e-3
 
     def __post_init__(self) -> None:
         for name in ("n_samples", "patience", "max_iter"):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["solve_l0_exact"]
+__all__ = ["solve_l0_milp"]
 
 _OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_feasibility_tolerance": 1e-9}
 _STATUSES = {
@@ -40,7 +40,7 @@ _STATUSES = {
 _WAIT, _RECORD = 0.05, 0.2  # seconds
 
 
-def solve_l0_exact(
+def solve_l0_milp(
     data: L0Data,
     *,
     start: tuple[ArrayLike, float] | None = None,
