@@ -77,7 +77,7 @@ def _cell(name: str, kernel: str, every: int = 1, limit: float = LIMIT) -> dict[
         started = time.process_time()
         caps = np.full(len(data.y), C)
         alpha = solve_one_norm(data.K, data.y, C * data.weights, caps, price=price)["alpha"]
-        found = PatternLP(data.K, data.y, C).solve(data.support(alpha))
+        found = PatternLP(data).solve(data.support(alpha))
         row |= {title: data.score(found.alpha, found.b), f"{title}, s": time.process_time() - started}
     best: Any = None
     for title, runs in (("CE, one run", 1), ("CE", 1000)):

@@ -54,7 +54,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
 def _rows(name: str, data: L0Data, rounds: int) -> list[dict[str, Any]]:
     """All methods on one batch."""
     batch = _late_batch(data)
-    kept, warm = PatternLP(data.K, data.y, data.C), PatternLP(data.K, data.y, data.C)
+    kept, warm = PatternLP(data), PatternLP(data)
     kept.prepare(batch)
     whole = [kept.solve(sigma) for sigma in batch]
     sizes, values = batch.sum(axis=1), np.array([found.value for found in whole])
@@ -103,7 +103,7 @@ def _rows(name: str, data: L0Data, rounds: int) -> list[dict[str, Any]]:
 
 def _late_batch(data: L0Data) -> np.ndarray:
     """Patterns that a cross-entropy run draws after 15 iterations, none of them twice."""
-    lp = PatternLP(data.K, data.y, data.C)
+    lp = PatternLP(data)
 
     def scores(patterns: np.ndarray, threshold: float, wanted: int) -> list[float]:
         lp.prepare(patterns)

@@ -3,10 +3,10 @@
 For fixed multipliers u of the margin rows, 0 ≤ u ≤ w and Σ y_i u_i = 0, with r_j = [t_j (K'Yu)_j]_+,
 
     L(σ) ≥ Σ u − C Σ_j σ_j r_j           for every pattern σ: a cut, tight where u is optimal,
-    S(σ') ≥ C Σ u − Σ_j σ_j [C² r_j − 1]_+    for every σ' within σ, since each centre used costs 1.
+    S(σ) ≥ C Σ u − Σ_j [C² r_j − 1]_+    for every pattern σ, since each centre used costs 1.
 
-At σ = 1 the second bounds every score; the u of the relaxation, over C, makes the most of it. Any numbers do
-for u: they are clipped to their caps and balanced first.
+The multipliers of the relaxation, divided by C, make the most of the second. Any numbers do for u: they are
+clipped to their caps and balanced first.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations import l0
+from formulations.l0_data import as_l0_data
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, generator, rbf
 from polyopt.outer.cross_entropy.method import cross_entropy_minimize
@@ -61,7 +62,7 @@ def persistent_program(seed: int) -> Pair:
     Source: Mannor, Peleg & Rubinstein, slides.
     """
     K, y, C, sigma = _sample(seed)
-    explicit, kept = l0.pattern(K, y, sigma, C), PatternLP(K, y, C)
+    explicit, kept = l0.pattern(K, y, sigma, C), PatternLP(as_l0_data(K, y, C))
     patterns = _patterns(seed, 5, len(y))
     return (
         [kept.solve(pattern).value for pattern in patterns],
@@ -88,7 +89,7 @@ def cut_of_one_pattern(seed: int) -> Pair:
     Source: Mannor, Peleg & Rubinstein, slides; derived from the dual.
     """
     K, y, C, sigma = _sample(seed)
-    kept = PatternLP(K, y, C)
+    kept = PatternLP(as_l0_data(K, y, C))
     constant, slopes = kept.solve(sigma).cut
     patterns = _patterns(seed, 15, len(y))
     return [constant - slopes @ pattern for pattern in patterns], [kept.solve(p).value for p in patterns]
@@ -101,7 +102,7 @@ def cut_where_it_is_from(seed: int) -> Pair:
     Source: Mannor, Peleg & Rubinstein, slides; derived from the dual.
     """
     K, y, C, sigma = _sample(seed)
-    found = PatternLP(K, y, C).solve(sigma)
+    found = PatternLP(as_l0_data(K, y, C)).solve(sigma)
     return found.cut[0] - found.cut[1] @ sigma, l0.pattern(K, y, sigma, C).solve().objective
 
 
@@ -112,7 +113,7 @@ def pruned_pattern(seed: int) -> Pair:
     Source: Mannor, Peleg & Rubinstein, slides; derived.
     """
     K, y, C, sigma = _sample(seed)
-    kept = PatternLP(K, y, C)
+    kept = PatternLP(as_l0_data(K, y, C))
     found = kept.solve(sigma)
     return kept.solve(kept.data.support(found.alpha)).value, found.value
 
@@ -124,7 +125,7 @@ def more_centres_lose_less(seed: int) -> Pair:
     Source: Mannor, Peleg & Rubinstein, slides; derived.
     """
     K, y, C, _ = _sample(seed)
-    kept, order = PatternLP(K, y, C), generator(seed).permutation(len(y))
+    kept, order = PatternLP(as_l0_data(K, y, C)), generator(seed).permutation(len(y))
     grown = [np.isin(np.arange(len(y)), order[:count]) for count in range(0, len(y) + 1, 5)]
     values = [kept.solve(pattern).value for pattern in grown]
     return values[1:], values[:-1]
@@ -160,7 +161,7 @@ def no_pattern_is_better(seed: int) -> Pair:
     Source: Mannor, Peleg & Rubinstein, slides.
     """
     K, y, C, _ = _small(seed)
-    kept = PatternLP(K, y, C)
+    kept = PatternLP(as_l0_data(K, y, C))
     patterns = [np.zeros(len(y)), np.ones(len(y)), *_patterns(seed, 15, len(y))]
     scores = [kept.data.pattern_score(pattern, kept.solve(pattern).value) for pattern in patterns]
     return _exact(seed).objective, scores
@@ -173,7 +174,7 @@ def score_of_the_optimal_pattern(seed: int) -> Pair:
     Source: Mannor, Peleg & Rubinstein, slides.
     """
     K, y, C, _ = _small(seed)
-    exact, kept = _exact(seed), PatternLP(K, y, C)
+    exact, kept = _exact(seed), PatternLP(as_l0_data(K, y, C))
     pattern = exact["sigma"].round()
     return exact.objective, kept.data.pattern_score(pattern, kept.solve(pattern).value)
 

@@ -107,7 +107,7 @@ def test_a_nodes_bound_is_one_over_the_reals(seed):
     data = as_l0_data(K, y, C, weights)
     node = NodeLP(data)
     found = node.solve(np.full(len(y), FREE, dtype=np.int8), None, np.inf, _Endless())
-    patterns = PatternLP.of(data)
+    patterns = PatternLP(data)
     for sigma in itertools.product((0, 1), repeat=len(y)):
         value = patterns.solve(np.array(sigma, dtype=float))
         score = int((value.alpha > 0).sum()) + Fraction(C) * loss_exactly(
@@ -133,7 +133,7 @@ def test_the_trees_bound_and_point_are_those_of_all_patterns(seed):
     C = 4e7 / np.abs(K).max() / weights.max() if seed >= 100 else C
     data = as_l0_data(K, y, C, weights)
     found = solve_l0_tree(data, tol=1e-9)
-    patterns, best = PatternLP.of(data), None
+    patterns, best = PatternLP(data), None
     for sigma in itertools.product((0.0, 1.0), repeat=len(y)):
         value = patterns.solve(np.array(sigma))
         loss = loss_exactly(K, y, exact(weights), y, value.alpha, value.b)
@@ -179,7 +179,7 @@ def test_an_entry_error_makes_the_certificate_one_for_every_kernel_within_it(see
     K, y, C, weights, rng = problem(seed, spread=0.5)
     error = 1e-3 * np.abs(K).max() * rng.uniform(0.0, 1.0, K.shape)
     data = replace(as_l0_data(K, y, C, weights), entry_error=error)
-    found = PatternLP.of(data).solve(np.ones(len(y)))
+    found = PatternLP(data).solve(np.ones(len(y)))
     alpha, b, u = found.alpha, found.b, found.u
     proof = certify_l0_data(data, alpha, b, u=u, v=C * u)
     linear = certify_one_norm(

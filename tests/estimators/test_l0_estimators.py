@@ -19,6 +19,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import check_estimator
 
 from formulations import l0, one_norm
+from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import SVM, Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
@@ -371,7 +372,7 @@ def test_the_rate_of_an_unused_centre_is_what_a_small_cap_saves():
     cap = duals[duals["row"] == "cap"].set_index("sample")
     best = int(cap.loc[cap["state"] == "held at 0", "multiplier"].idxmax())
     assert cap.loc[best, "multiplier"] > 0
-    lp = PatternLP(rbf_kernel(X, gamma=0.7), y, 2.0)
+    lp = PatternLP(as_l0_data(rbf_kernel(X, gamma=0.7), y, 2.0))
     sigma = np.zeros(24)
     sigma[machine.support_] = 1
     alone = lp.solve(sigma).value

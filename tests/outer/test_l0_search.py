@@ -26,7 +26,8 @@ from polyopt.outer.l0.scores import PatternScorer, Work
 from polyopt.outer.l0.search import round_relaxation, solve_l0
 from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.lp import CutPool, PatternLP
+from polyopt.solvers.l0.cuts import CutPool
+from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.one_norm import solve_one_norm, solve_relaxation
 
 COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")
@@ -52,7 +53,7 @@ def searched(data, *, time_limit=None, seed=0, n_jobs=None, progress=None, **set
 
 
 def model_of(data):
-    return PatternLP(data.K, data.y, data.C, data.weights, data.centres)
+    return PatternLP(data)
 
 
 @cache

@@ -80,7 +80,7 @@ def problem(kind, n, seed=0):
 def brute_force(kind, n, seed):
     """The least score of all patterns."""
     data = problem(kind, n, seed)
-    lp = PatternLP(data.K, data.y, data.C, data.weights, data.centres)
+    lp = PatternLP(data)
     patterns = itertools.product((0.0, 1.0), repeat=len(data.centres))
     return min(data.pattern_score(np.array(sigma), lp.solve(np.array(sigma)).value) for sigma in patterns)
 
@@ -167,7 +167,7 @@ def test_a_time_limit_leaves_a_feasible_point_and_a_valid_bound(solve, limit):
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_a_start_is_never_worsened(solve, limit):
     data, rng = problem("rbf", 20, seed=3), np.random.default_rng(0)
-    lp = PatternLP(data.K, data.y, data.C)
+    lp = PatternLP(data)
     best = solve_l0_tree(data)
     for sigma in (best["sigma"], rng.random(20) < 0.2):
         first = lp.solve(sigma)
@@ -180,9 +180,7 @@ def test_a_start_is_never_worsened(solve, limit):
 @pytest.mark.parametrize("kind", ["linear", "rbf", "indefinite", "rectangular", "weights", "huge"])
 def test_highs_takes_the_start(kind):
     data = problem(kind, 20, seed=3)
-    first = PatternLP(data.K, data.y, data.C, data.weights, data.centres).solve(
-        np.arange(len(data.centres)) % 3 == 0
-    )
+    first = PatternLP(data).solve(np.arange(len(data.centres)) % 3 == 0)
     score = data.score(first.alpha, first.b)
     seen = []
     solve_l0_milp(data, start=(first.alpha, first.b), progress=seen.append)
@@ -192,7 +190,7 @@ def test_highs_takes_the_start(kind):
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_ctrl_c_keeps_the_best_point(solve):
     data = large()[0]
-    first = PatternLP(data.K, data.y, data.C).solve(np.arange(50) % 3 == 0)
+    first = PatternLP(data).solve(np.arange(50) % 3 == 0)
     calls = []
 
     def stop(record):
@@ -247,7 +245,7 @@ def test_the_history_narrows(solve, monkeypatch):
 
 def test_a_failure_of_highs_leaves_the_start(monkeypatch):
     data = problem("rbf", 20)
-    first = PatternLP(data.K, data.y, data.C).solve(np.arange(20) % 3 == 0)
+    first = PatternLP(data).solve(np.arange(20) % 3 == 0)
     monkeypatch.setattr(l0_milp._Run, "_solve", lambda self: setattr(self, "failed", True))
     found = solve_l0_milp(data, start=(first.alpha, first.b))
     check(data, found)

@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.solution import Status
+from polyopt.outer.cross_entropy.evaluation import require
 from polyopt.outer.cross_entropy.patterns import PatternScores, Scored, kth_least, with_ties
 from polyopt.outer.starts import TIE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Rules", "Run", "require", "require_whole"]
-
-
-def require(holds: bool, name: str, value: Any, allowed: str) -> None:
-    """Raise the error that says what is allowed, unless that `holds`."""
-    if not holds:
-        raise ValueError(f"{name} must be {allowed}, not {value!r}")
+__all__ = ["Rules", "Run", "require_whole"]
 
 
 def require_whole(name: str, value: Any, least: int) -> None:

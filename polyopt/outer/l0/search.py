@@ -177,7 +177,7 @@ class _Search:
             self._keep(pattern, score)
         if flips and found.status is not Status.INTERRUPTED and not clock.is_over:
             data = scorer.data
-            model = PatternLP.of(data)
+            model = PatternLP(data)
             end = descend_by_flips(model, scorer.pool, pattern, clock=clock, work=scorer.work)
             self._moves += end.moves
             self._keep(end.pattern, end.score, end.is_local_optimum)

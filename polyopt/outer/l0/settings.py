@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.outer.cross_entropy.run import Rules, require, require_whole
+from polyopt.outer.cross_entropy.evaluation import require
+from polyopt.outer.cross_entropy.run import Rules, require_whole
 
 if TYPE_CHECKING:
     from polyopt.outer.cross_entropy.evaluation import Rank

@@ -85,7 +85,7 @@ def finished(
     """
     clock = Clock(None if left is None else left + _GRACE)
     alpha, b = point
-    lp = PatternLP.of(data)
+    lp = PatternLP(data)
     while True:
         pattern = data.support(alpha)
         found = lp.prepare(pattern, time_limit=clock.left)  # of the columns that it uses alone

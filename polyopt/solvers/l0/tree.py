@@ -65,35 +65,24 @@ def solve_l0_tree(
 
     Parameters
     ----------
-    data : L0Data
-        The problem.
-    start : (array_like of shape (p,), float), optional
-        Coefficients and intercept to begin from; clipped to their box.
-    time_limit : float, optional
-        Seconds, for the search; the best point is solved once more after it.
-    tol : float
-        Relative gap at which to stop.
+    data, start, time_limit, tol, progress
+        As in :func:`polyopt.solvers.l0.milp.solve_l0_milp`.
     max_nodes : int, optional
         Nodes at most.
-    progress : callable, optional
-        Called with each new record of the history.
 
     Returns
     -------
     Solution
-        ``primal`` has alpha, b, xi and sigma, the support of alpha; ``duals`` has the multipliers "margin" of
-        that pattern's program. ``objective`` is the score, evaluated from the data; ``bound`` is what the
-        search proves of every score: the least over its leaves of what multipliers prove there, evaluated
-        from the data with its rounding counted against it. HiGHS is trusted with nothing.
-        ``iterations`` counts nodes. Each record of ``history`` has seconds, objective, bound, nodes, open.
-        OPTIMAL where the gap is closed; TIME_LIMIT, ITERATION_LIMIT or INTERRUPTED (Ctrl-C); INACCURATE where
-        nothing is left to decide but a gap remains, by HiGHS's tolerances or by rounding; FAILED where HiGHS
-        is of no use, with the best point known all the same.
+        As of :func:`polyopt.solvers.l0.milp.solve_l0_milp`, but ``bound`` is what the search proves of every
+        score: the least over its leaves of what multipliers prove there, evaluated from the data with its
+        rounding counted against it. HiGHS is trusted with nothing. Records of ``history`` also have open.
+        ITERATION_LIMIT after `max_nodes`; INACCURATE where nothing is left to decide but a gap remains, by
+        HiGHS's tolerances or by rounding.
 
     Raises
     ------
     ValueError
-        A start of another shape, or not finite; tol or time_limit not positive; numbers too large for HiGHS.
+        As :func:`polyopt.solvers.l0.milp.solve_l0_milp`, or numbers too large for HiGHS.
     """
     check_limits(tol, time_limit)
     clock = Clock(time_limit)
