@@ -21,7 +21,6 @@ splitting solver for quadratic programs (2020).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["OsqpDual", "osqp_path", "solve_osqp_dual"]
+__all__ = ["OsqpDual", "solve_osqp_dual"]
 
 _TOL = 1e-12
 # Polishing guesses the rows that hold and is exact where the guess is right, mostly long before OSQP itself
@@ -87,43 +86,6 @@ def solve_osqp_dual(
     """
     dual = OsqpDual(K, y, C, tol=tol)
     return dual.solve(B, max_iter=max_iter, time_limit=time_limit, start=start)
-
-
-def osqp_path(
-    K: ArrayLike,
-    y: ArrayLike,
-    C: ArrayLike,
-    Bs: Iterable[float],
-    *,
-    tol: float = _TOL,
-    max_iter: int | None = None,
-    time_limit: float | None = None,
-) -> list[Solution]:
-    """Solve for one bound after the other, each from the solution before it; OSQP is set up once.
-
-    Parameters
-    ----------
-    K, y, C, tol
-        As in :class:`OsqpDual`.
-    Bs : iterable of float
-        Bounds on the outputs, in the order in which they are to be solved: best decreasing, from
-        infinity (the SVM).
-    max_iter : int, optional
-        Iterations at most, for each bound.
-    time_limit : float, optional
-        Seconds, for each bound.
-
-    Returns
-    -------
-    list of Solution
-        One for each bound, as from :meth:`OsqpDual.solve`.
-    """
-    dual = OsqpDual(K, y, C, tol=tol)
-    path: list[Solution] = []
-    for B in Bs:
-        start = path[-1] if path else None
-        path.append(dual.solve(B, max_iter=max_iter, time_limit=time_limit, start=start))
-    return path
 
 
 class OsqpDual:
