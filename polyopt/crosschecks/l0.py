@@ -27,7 +27,7 @@ __all__ = ["CHECKS"]
 _REGISTRY = Registry("l0")
 CHECKS = _REGISTRY.checks
 
-_SMALL = 20
+_SMALL = 20  # samples: few enough for the integer program to be solved to 1e-9 in moments
 
 
 def _sample(seed: int) -> tuple[Vector, Vector, float, Vector]:

@@ -23,9 +23,9 @@ __all__ = ["polytope_plane", "polytope_slices"]
 _FEATURES = 4  # shown where none are named: six panels
 _LINES = ("-", "--", "-.", ":")  # of the faces, once their colours are used up
 _PANEL = 2.1  # inches
-_TINT = 0.11
-_GRID = 400
-_MANY = 2000
+_TINT = 0.11  # opacity of an area
+_GRID = 400  # points of each axis at which faces are told apart
+_MANY = 2000  # samples above which a picture holds pixels: as shapes they make it slow to open
 _CROWD = 12  # faces up to which each is drawn across the picture, not only where it bounds the inside
 _NAMED = 8  # faces that a legend has room for
 

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 __all__ = ["OsqpDual", "solve_osqp_dual"]
 
-_TOL = 1e-12
+_TOL = 1e-12  # asked of OSQP in the end, where polishing has not closed the gap before
 # Polishing guesses the rows that hold and is exact where the guess is right, mostly long before OSQP itself
 # has come to its tolerance: it is tried at each of these on the way.
 _STAGES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10)
 _CLOSED = 1e-11  # relative gap at which nothing is left to do
 _HAIR = 1e-9  # seconds: a limit of 0 is none to OSQP
-_MAX_ITER = 100_000
+_MAX_ITER = 100_000  # by default: a linear kernel at large C may take them all
 _GAP = 1e-6  # relative gap up to which a point that OSQP calls solved is called so here
 _SETTINGS = {
     "verbose": False,

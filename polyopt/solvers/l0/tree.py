@@ -42,7 +42,7 @@ __all__ = ["solve_l0_tree"]
 
 _RELIABLE = 4  # gains of a centre's children seen, from which on it is no more tried
 _TRIES = 12  # centres tried at a node at most, with few pivots each
-_PIVOTS = 40
+_PIVOTS = 40  # of such a trial, at most
 _PATIENCE = 6  # trials without a better one
 _LITTLE = 1e-3  # of a gap: a rise of less counts as this much
 _FIRST, _EVERY = 20, 5
