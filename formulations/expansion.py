@@ -17,7 +17,7 @@ from formulations.recovery import best_intercept, slacks
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from formulations.program import Program
 
@@ -51,7 +51,7 @@ class Expansion(NamedTuple):
         The letter of the labels of the centres: ``"t"``, or ``"y"`` where the centres are the samples.
     """
 
-    K: Any
+    K: Vector
     y: Vector
     centres: Vector
     label: str = "t"
@@ -86,7 +86,13 @@ class Expansion(NamedTuple):
         return cp.multiply(self.centres, self.K.T @ cp.multiply(self.y, u))
 
     def dual_rows(
-        self, u: cp.Variable, s: cp.Variable, used: Row, most: Any, names: tuple[str, str], cap: str
+        self,
+        u: cp.Variable,
+        s: cp.Variable,
+        used: Row,
+        most: cp.Expression | Vector,
+        names: tuple[str, str],
+        cap: str,
     ) -> tuple[Row, ...]:
         """The rows of a dual.
 
@@ -114,7 +120,7 @@ class Expansion(NamedTuple):
         )
 
 
-def duality(primal: Program, dual: Program, on: Expansion, costs: Vector, used: Any = 1.0) -> Duality:
+def duality(primal: Program, dual: Program, on: Expansion, costs: Vector, used: ArrayLike = 1.0) -> Duality:
     """A pair of linear programs; the coefficients are read off the multipliers of the dual's row ``alpha``.
 
     Parameters
@@ -131,7 +137,7 @@ def duality(primal: Program, dual: Program, on: Expansion, costs: Vector, used: 
     row = next(row for row in dual.rows if row.name == "alpha")
 
     def recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        alpha = np.array(row.constraint.dual_value, dtype=float) * used
+        alpha = np.array(row.constraint.dual_value, dtype=float) * np.asarray(used)
         outputs = on.K @ (on.centres * alpha)
         b = best_intercept(outputs, on.y, costs)
         return {"alpha": alpha, "b": np.array(b), "xi": slacks(outputs + b, on.y)}

@@ -85,7 +85,7 @@ Example
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Vector = NDArray[np.float64]
-    PerRow = ArrayLike | None
+    Given = ArrayLike | None
 
 __all__ = [
     "mixed_integer",
@@ -119,7 +119,7 @@ _DUAL_VALUE = ("Σᵢ uᵢ − C Σⱼ sⱼ", r"\sum_i u_i - C \sum_j s_j")
 
 
 def pattern(
-    K: Any, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: PerRow = None, centres: PerRow = None
+    K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
 ) -> Program:
     """The linear program of one pattern, eq. (2).
 
@@ -161,7 +161,7 @@ def pattern(
 
 
 def pattern_dual(
-    K: Any, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: PerRow = None, centres: PerRow = None
+    K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
 ) -> Program:
     """Dual of :func:`pattern`, eq. (5), with its parameters; arguments as in there."""
     data = as_l0_data(K, y, C, weights, centres)
@@ -189,7 +189,7 @@ def pattern_dual(
 
 
 def relaxation(
-    K: Any, y: ArrayLike, C: float = 1.0, weights: PerRow = None, centres: PerRow = None
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
 ) -> Program:
     """The relaxation of the exact program, eq. (4): its value bounds every score from below.
 
@@ -217,7 +217,7 @@ def relaxation(
 
 
 def relaxation_dual(
-    K: Any, y: ArrayLike, C: float = 1.0, weights: PerRow = None, centres: PerRow = None
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
 ) -> Program:
     """Dual of :func:`relaxation`, eq. (6); arguments as in there."""
     data = as_l0_data(K, y, C, weights, centres)
@@ -245,7 +245,7 @@ def relaxation_dual(
 
 
 def mixed_integer(
-    K: Any, y: ArrayLike, C: float = 1.0, weights: PerRow = None, centres: PerRow = None
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
 ) -> Program:
     """The exact program, eq. (3), over all patterns; HiGHS solves it, to ``mip_rel_gap`` (1e-4 by default).
 

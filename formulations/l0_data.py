@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -107,7 +107,11 @@ class L0Data:
 
 
 def as_l0_data(
-    K: Any, y: ArrayLike, C: float = 1.0, weights: ArrayLike | None = None, centres: ArrayLike | None = None
+    K: ArrayLike,
+    y: ArrayLike,
+    C: float = 1.0,
+    weights: ArrayLike | None = None,
+    centres: ArrayLike | None = None,
 ) -> L0Data:
     """Check the numbers of a problem.
 
@@ -130,8 +134,8 @@ def as_l0_data(
         Shapes that do not fit, numbers that are not finite, labels other than -1 and +1, C or all weights
         not positive.
     """
-    K, y = as_data(K, y)
-    K = K.toarray() if sp.issparse(K) else K
+    given, y = as_data(K, y)
+    K = np.asarray(given.toarray() if sp.issparse(given) else given)
     asked = f"C must be a finite positive number, not {C!r}; weights are given per sample"
     try:
         price = real_number("C", C)

@@ -65,7 +65,7 @@ array([0.333333, 0.      , 0.      , 0.      ])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
@@ -84,7 +84,7 @@ __all__ = ["dual", "pairs", "primal"]
 _SLIDES = "Mannor, Peleg & Rubinstein, slides"
 
 
-def primal(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """The one-norm SVM, eq. (1).
 
     Parameters
@@ -113,7 +113,7 @@ def primal(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     )
 
 
-def dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """Dual of :func:`primal`, eq. (2); its positive part is written out as the variable s.
 
     Parameters
@@ -144,9 +144,9 @@ def dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     )
 
 
-def _checked(K: Any, y: ArrayLike, C: ArrayLike) -> tuple[Expansion, cp.Parameter]:
-    K, y = as_data(K, y)
-    return Expansion(K, y, y, "y"), cost_parameter(C, len(y))
+def _checked(K: ArrayLike, y: ArrayLike, C: ArrayLike) -> tuple[Expansion, cp.Parameter]:
+    matrix, labels = as_data(K, y)
+    return Expansion(matrix, labels, labels, "y"), cost_parameter(C, len(labels))
 
 
 def pairs(seed: int = 0) -> list[Duality]:

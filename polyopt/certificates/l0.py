@@ -11,7 +11,7 @@ clipped to their caps and balanced first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def _score_bound(data: L0Data, u: Vector) -> Ball:
 
 
 def certify_l0(
-    K: Any,
+    K: ArrayLike,
     y: ArrayLike,
     C: float = 1.0,
     *,

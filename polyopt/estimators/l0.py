@@ -218,8 +218,7 @@ class CrossEntropySVM(ExpansionClassifier):
         start = self._search(data, how, None if clock.left is None else _SHARE * clock.left)
         if start.status in (Status.OPTIMAL, Status.INTERRUPTED):
             return start, None
-        solver: Any = self.solver_
-        return prove(data, start, solver, clock, self._progress())
+        return prove(data, start, self.solver_, clock, self._progress())
 
     def _search(self, data: L0Data, how: CrossEntropySettings, time_limit: float | None) -> Solution:
         from polyopt.outer.l0.search import solve_l0

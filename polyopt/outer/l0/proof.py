@@ -7,7 +7,7 @@ proof, or for a better point.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,7 +37,7 @@ _NODES = 500  # of a tree that is to check an integer solver
 def prove(
     data: L0Data,
     start: Solution,
-    solver: Literal["highs", "global"],
+    solver: str,
     clock: Clock,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> tuple[Solution, float | None]:
