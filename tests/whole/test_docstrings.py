@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import pytest
 
+import formulations
 import polyopt
 from formulations import FAMILIES, family
 
@@ -65,6 +66,7 @@ def test_a_family_runs_as_a_program():
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_demonstrates_itself(name, capsys, monkeypatch):
+    monkeypatch.setattr(formulations, name, family(name))  # what it is now, and again after this test
     monkeypatch.delitem(sys.modules, f"formulations.{name}", raising=False)  # or it would be warned of
     runpy.run_module(f"formulations.{name}", run_name="__main__")
     printed = capsys.readouterr().out
