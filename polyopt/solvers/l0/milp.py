@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = ["solve_l0_milp"]
 
+# Of one thread, so that the same problem is the same run; integers to 1e-9, as C times one may be large.
 _OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_feasibility_tolerance": 1e-9}
 _STATUSES = {
     "kOptimal": Status.OPTIMAL,
     "kTimeLimit": Status.TIME_LIMIT,
     "kInterrupt": Status.INTERRUPTED,
 }
-_WAIT, _RECORD = 0.05, 0.2  # seconds
+_WAIT, _RECORD = 0.05, 0.2  # seconds between two looks for Ctrl-C, and between two records of the history
 
 
 def solve_l0_milp(

@@ -40,16 +40,20 @@ if TYPE_CHECKING:
 
 __all__ = ["solve_l0_tree"]
 
-_RELIABLE = 4  # gains of a centre's children seen, from which on it is no more tried
+# Reliability branching, its rows and columns, and its rounding. None of these is critical: on five problems
+# of 69 to 114 samples, 50 to 1,011 nodes each, any one of them at a third or less, and at two and a half
+# times or more, made 20 % fewer to 45 % more nodes; all five together took 0.9 to 1.2 times as long.
+_RELIABLE = 4  # gains of a centre's children seen, from which on it is not tried any more
 _TRIES = 12  # centres tried at a node at most, with few pivots each
 _PIVOTS = 40  # of such a trial, at most
-_PATIENCE = 6  # trials without a better one
+_PATIENCE = 6  # centres in a row that are no better, after which the best so far is taken
 _LITTLE = 1e-3  # of a gap: a rise of less counts as this much
-_FIRST, _EVERY = 20, 5
 _SHARE = 0.01  # of a node's gap: what rows and columns left out may cost
-_ROUNDING = (0.0, 0.25, 0.5, 0.75)
+_ROUNDING = (0.0, 0.25, 0.5, 0.75)  # a centre is on where its coefficient, in units of the cap, is over this
+_FIRST, _EVERY = 20, 5  # nodes at which each of these is tried; then one of them at every fifth
+
 _BYTES = 2**28  # that open nodes may take
-_RECORD = 0.2
+_RECORD = 0.2  # seconds between two records of the history
 
 
 def solve_l0_tree(
