@@ -27,6 +27,7 @@ import pandas as pd
 from benchmarks.helpers.kept import machine_facts
 from benchmarks.helpers.portfolio_data import path_of
 from benchmarks.helpers.portfolio_worker import processors, threads_set
+from formulations.families import hinge_families
 from polyopt import SVM, RelativeMarginMachine
 from polyopt.certificates.geometry import KernelGeometry
 from polyopt.certificates.hinge import certify_hinge
@@ -101,17 +102,16 @@ def _machine(case: _Case, B: float, limit: float | None = None, is_smoke: bool =
 
 def _looked_at(made: Any, X: Any, y: Any, C: float, B: float) -> tuple[float, float]:
     """Violation and proven relative gap, from coefficients and multipliers alone, in double precision."""
-    duals, costs = made.solution_.duals, np.full(len(y), C)
-    zeros = np.zeros(len(y))
-    lam, lam_star = duals.get("bound_above", zeros), duals.get("bound_below", zeros)
+    duals, rows = made.solution_.duals, hinge_families(y, C, B)
     geometry = KernelGeometry(SampleGram(X, Kernel("rbf", _GAMMA)))
-    program = HingeProgram("the machine", geometry, y, costs, B)
     certificate = certify_hinge(
-        program, v=made.dual_coef_[0], b=float(made.intercept_[0]),
-        alpha=duals["margin"], lam=lam, lam_star=lam_star,
-    )  # fmt: skip
-    beta = y * duals["margin"] - lam + lam_star
-    m, M = Dual(y, costs, B).violation(beta, geometry.scores(beta))
+        HingeProgram("the machine", geometry, rows),
+        v=made.dual_coef_[0],
+        b=float(made.intercept_[0]),
+        multipliers=duals,
+    )
+    beta = rows.beta(rows.stacked(duals))
+    m, M = Dual(rows).violation(beta, geometry.scores(beta))
     return m - M, certificate.relative_gap
 
 

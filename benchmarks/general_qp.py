@@ -14,6 +14,7 @@ import pandas as pd
 
 from benchmarks.helpers.large_data import tasks, three_against_eight
 from formulations import rmm, svm
+from formulations.families import hinge_families
 from formulations.solution import Status
 from polyopt import certify_rmm, certify_svm
 from polyopt.kernels import SampleGram
@@ -30,12 +31,14 @@ def run(smoke: bool = False) -> pd.DataFrame:
     for key in ("rbf",) if smoke else ("rbf", "poly"):
         task = tasks(X.shape[1])[key]
         K, C = task.kernel(X), np.full(len(y), task.C)
-        theta = float(np.abs(solve_decomposition(K, y, C, tol=1e-8)["f"]).max())
+        theta = float(np.abs(solve_decomposition(K, hinge_families(y, C), tol=1e-8)["f"]).max())
         for title, B in (("SVM", np.inf), ("RMM at B1", 1.0 + (theta - 1.0) / 2)):
             program = svm.kernel_dual if np.isinf(B) else partial(rmm.kernel_dual, B=B)
             gram = SampleGram(X, task.kernel)
             entrants = {
-                "decomposition to 1e-8": partial(solve_decomposition, gram, y, C, B, tol=1e-8),
+                "decomposition to 1e-8": partial(
+                    solve_decomposition, gram, hinge_families(y, C, B), tol=1e-8
+                ),
                 "cvxpy, Clarabel": lambda program=program, K=K, C=C: program(K, y, C).solve(
                     "CLARABEL", time_limit=LIMIT
                 ),

@@ -16,6 +16,7 @@ import pandas as pd
 
 from benchmarks.helpers.large_data import tasks, three_against_eight
 from benchmarks.helpers.timing import race
+from formulations.families import hinge_families
 from polyopt.kernels import SampleGram
 from polyopt.solvers.decomposition import solve_decomposition
 
@@ -34,7 +35,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
         C = np.full(n, task.C)
 
         def solve(B, X=X, y=y, C=C, kernel=task.kernel):
-            return solve_decomposition(SampleGram(X, kernel), y, C, B, tol=1e-3)
+            return solve_decomposition(SampleGram(X, kernel), hinge_families(y, C, B), tol=1e-3)
 
         theta = float(np.abs(solve(np.inf)["f"]).max())
         bounds = {name: np.inf if s is None else 1 + (theta - 1) * s for name, s in MACHINES.items()}

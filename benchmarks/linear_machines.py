@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from benchmarks.helpers.timing import race
+from formulations.families import hinge_families
 from polyopt import certify_rmm, certify_svm, datasets
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.hinge_program import HingeProgram
@@ -35,12 +36,14 @@ def run(smoke: bool = False) -> pd.DataFrame:
         except datasets.DatasetUnavailable:
             title, X, y = _data("wdbc")
         costs = np.full(len(y), C)
-        theta = float(np.abs(_outputs(X, solve_interior_point(X, y, costs))).max())
+        theta = float(np.abs(_outputs(X, solve_interior_point(X, hinge_families(y, costs)))).max())
         B2 = 1.0 + (theta - 1.0) / 4
         peer = LinearSVC(loss="hinge", C=C, dual=True, max_iter=PASSES.get(name, 1000))
         entrants = {
-            "SVM, interior point": partial(solve_interior_point, X, y, costs),
-            f"RMM at B2 = {B2:.3g}, interior point": partial(solve_interior_point, X, y, costs, B2),
+            "SVM, interior point": partial(solve_interior_point, X, hinge_families(y, costs)),
+            f"RMM at B2 = {B2:.3g}, interior point": partial(
+                solve_interior_point, X, hinge_families(y, costs, B2)
+            ),
             "SVM, LinearSVC (LIBLINEAR)": partial(peer.fit, X, y),
         }
         answers: dict[str, object] = {}
@@ -57,7 +60,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
         for label, answer in answers.items():
             row = {"data": title, "machine": label, "CPU seconds": seconds[label]}
             if isinstance(answer, LinearSVC):
-                program = HingeProgram("SVM", LinearGeometry(X), y, costs)
+                program = HingeProgram("SVM", LinearGeometry(X), hinge_families(y, costs))
                 w = answer.coef_[0]
                 value = program.primal_value(w, np.asarray(X @ w) + program.best_intercept(w))
                 row |= {"iterations": answer.n_iter_, "objective": value, "excess": value / best - 1.0}

@@ -15,6 +15,7 @@ import pandas as pd
 
 from benchmarks.helpers.large_data import tasks, three_against_eight
 from benchmarks.helpers.timing import race
+from formulations.families import hinge_families
 from polyopt.certificates.geometry import KernelGeometry
 from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
@@ -30,11 +31,11 @@ def run(smoke: bool = False) -> pd.DataFrame:
         C = np.full(len(y), task.C)
 
         def cold(B, tol, task=task, C=C):
-            return solve_decomposition(SampleGram(X, task.kernel), y, C, B, tol=tol)
+            return solve_decomposition(SampleGram(X, task.kernel), hinge_families(y, C, B), tol=tol)
 
         def path(bounds, task=task, C=C):
-            machine = Decomposition(SampleGram(X, task.kernel), y)
-            return [machine.solve(C, B, tol=1e-3) for B in bounds][-1]
+            machine = Decomposition(SampleGram(X, task.kernel))
+            return [machine.solve(hinge_families(y, C, B), tol=1e-3) for B in bounds][-1]
 
         theta = np.abs(cold(np.inf, 1e-3)["f"]).max()
         B1, B2, B3 = (1.0 + (theta - 1.0) * share for share in (1 / 2, 1 / 4, 1 / 10))
@@ -52,10 +53,10 @@ def run(smoke: bool = False) -> pd.DataFrame:
         geometry = KernelGeometry(SampleGram(X, task.kernel))
         for name, (B, call) in jobs.items():
             solution = call()
-            program = HingeProgram(name, geometry, y, C, B)
-            duals = {"alpha": "margin", "lam": "bound_above", "lam_star": "bound_below"}
-            multipliers = {letter: solution.duals.get(row) for letter, row in duals.items()}
-            certificate = certify_hinge(program, v=solution["coef"], b=float(solution["b"]), **multipliers)
+            program = HingeProgram(name, geometry, hinge_families(y, C, B))
+            certificate = certify_hinge(
+                program, v=solution["coef"], b=float(solution["b"]), multipliers=solution.duals
+            )
             rows.append(
                 {
                     "data": data,

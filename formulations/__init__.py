@@ -16,6 +16,7 @@ FAMILIES = (
     "svm",
     "sigma_svm",
     "rmm",
+    "soft_rmm",
     "rmm_bounds",
     "cpm",
     "cpm_worst",

@@ -91,7 +91,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.cpm_face import PAPER, SOURCE, face, face_dual
+from formulations.cpm_face import LETTERS, PAPER, SOURCE, face, face_dual
 from formulations.cpm_global import mixed_integer
 from formulations.polytope import answers, check_loss, lift, natural_assignment, objective, slack_places
 from formulations.program import Duality, Program, Row
@@ -173,32 +173,32 @@ def fixed_assignment(
     n, m = X.shape
     W, xi = cp.Variable((n_faces, m + 1), name="W"), cp.Variable(costs.shape, name="xi")
     if loss == "sum":
-        spread, text, latex = xi, "ξᵢₖ", r"\xi_{ik}"
-        objective_text, objective_latex = "‖W‖² + Σᵢₖ Cᵢ Zᵢₖ ξᵢₖ", r"\|W\|^2 + \sum_{ik} C_i Z_{ik} \xi_{ik}"
+        spread, text, at, data = xi, "ξᵢₖ", None, {}
+        objective_text = "‖W‖² + Σᵢₖ Cᵢ Zᵢₖ ξᵢₖ"
     else:
-        spread = cp.reshape(xi[slack_places(y, n_faces).ravel()], (n, n_faces), order="C")
-        text, latex = "ξ₍ᵢₖ₎", r"\xi_{[ik]}"
-        objective_text = "‖W‖² + Σ_neg Cᵢ ξᵢ + Σ_pos Σₖ Cᵢ Zᵢₖ ξᵢₖ"
-        objective_latex = r"\|W\|^2 + \sum_{y_i<0} C_i \xi_i + \sum_{y_i>0}\sum_k C_i Z_{ik} \xi_{ik}"
+        at = slack_places(y, n_faces)
+        spread = cp.reshape(xi[at.ravel()], (n, n_faces), order="C")
+        text, data = "ξ₍ᵢₖ₎", {"ξ₍ᵢₖ₎": spread, "ξᵢₖ": spread, "ξᵢ": xi[at[:, 0]]}
+        objective_text = "‖W‖² + Σ_{yᵢ<0} Cᵢ ξᵢ + Σ_{yᵢ>0} Σₖ Cᵢ Zᵢₖ ξᵢₖ"
     margin = Row(
         "margin",
         cp.multiply(y[:, None], lift(X) @ W.T) >= 1 - spread,
         f"yᵢ Wₖ·x̃ᵢ ≥ 1 − {text}",
-        rf"y_i W_k^\top \tilde x_i \ge 1 - {latex}",
         "alpha",
         "price of sample i's margin on face k: 0 beyond it, up to its cost on it, all of it inside",
     )
-    slack = Row("slack", xi >= 0, f"{text} ≥ 0", rf"{latex} \ge 0", "beta", "unused price of slack")
+    slack = Row("slack", xi >= 0, f"{text} ≥ 0", "beta", "unused price of slack", at)
     return Program(
         name=f"cpm.fixed_assignment_{loss}",
         title=f"Convex polytope machine, fixed assignment, {_PAYS[loss]}",
         source=f"{PAPER}, {_SOURCES[loss]}",
         objective=cp.Minimize(cp.sum_squares(W) + cp.sum(cp.multiply(costs, xi))),
         objective_text=objective_text,
-        objective_latex=objective_latex,
         variables={"W": W, "xi": xi},
         rows=(margin, slack),
         parameters=parameters,
+        letters=LETTERS,
+        data={"x": X, "y": y, **data},
     )
 
 
@@ -214,23 +214,22 @@ def fixed_assignment_dual(
     parameters, costs = _parameters(y, n_faces, assignment, C, loss)
     alpha = cp.Variable((len(y), n_faces), name="alpha")
     if loss == "sum":
-        used, text, latex = alpha, "αᵢₖ ≤ Cᵢ Zᵢₖ", r"\alpha_{ik} \le C_i Z_{ik}"
+        used, text, at = alpha, "αᵢₖ ≤ Cᵢ Zᵢₖ", None
     else:
-        places = slack_places(y, n_faces).ravel()
+        at = slack_places(y, n_faces)
+        places = at.ravel()
         into = sp.csr_array((np.ones(len(places)), (places, np.arange(len(places)))))
         used = into @ cp.vec(alpha, order="C")
-        text = "Σₖ αᵢₖ ≤ Cᵢ (neg),  αᵢₖ ≤ Cᵢ Zᵢₖ (pos)"
-        latex = r"\sum_k \alpha_{ik} \le C_i\ (y_i<0),\quad \alpha_{ik} \le C_i Z_{ik}\ (y_i>0)"
+        text = "Σₖ αᵢₖ ≤ Cᵢ for yᵢ < 0,  αᵢₖ ≤ Cᵢ Zᵢₖ for yᵢ > 0"
     rows = (
         Row(
             "margin",
             alpha >= 0,
             "αᵢₖ ≥ 0",
-            r"\alpha_{ik} \ge 0",
             "surplus",
             "how far sample i is beyond face k's margin",
         ),
-        Row("xi", used <= costs, text, latex, "xi", "the slacks ξ"),
+        Row("xi", used <= costs, text, "xi", "the slacks $ξ$", at),
     )
     return Program(
         name=f"cpm.fixed_assignment_{loss}_dual",
@@ -240,10 +239,11 @@ def fixed_assignment_dual(
             cp.sum(alpha) - 0.25 * cp.sum_squares(lift(X).T @ cp.multiply(y[:, None], alpha))
         ),
         objective_text="Σᵢₖ αᵢₖ − ¼ Σₖ ‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖²",
-        objective_latex=r"\sum_{ik} \alpha_{ik} - \tfrac14 \sum_k \|\sum_i \alpha_{ik} y_i \tilde x_i\|^2",
         variables={"alpha": alpha},
         rows=rows,
         parameters=parameters,
+        letters=LETTERS,
+        data={"x": X, "y": y},
     )
 
 
@@ -295,7 +295,7 @@ def pairs(seed: int = 0) -> list[Duality]:
 def singles(seed: int = 0) -> list[Program]:
     """The machine over all assignments, which has no dual, on random data."""
     X, y = two_blobs(n=16, m=2, seed=seed)
-    return [mixed_integer(X, y, 2)]
+    return [mixed_integer(X, y, 2, np.where(y > 0, 1.3, 0.7))]
 
 
 if __name__ == "__main__":

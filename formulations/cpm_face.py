@@ -17,10 +17,23 @@ from formulations.svm import alpha_rows, cost_parameter, margin_rows
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["PAPER", "SOURCE", "face", "face_dual"]
+__all__ = ["LETTERS", "PAPER", "SOURCE", "face", "face_dual"]
 
 PAPER = "Kantchelian et al. (2014)"
 SOURCE = "unconstrained form of eq. (6)"
+
+LETTERS = {
+    "Zᵢₖ": "1 where sample $i$ is on face $k$, else 0: a negative is on all, a positive on one",
+    "ξ₍ᵢₖ₎": "$ξᵢ$, shared by the faces, at a negative, and $ξᵢₖ$ at a positive",
+    "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
+    "xᵢ": "sample $i$",
+    "yᵢ": "+1 outside the polytope, −1 inside",
+    "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
+}
+_FACE_LETTERS = {
+    **{letter: LETTERS[letter] for letter in ("x̃ᵢ", "xᵢ", "yᵢ")},
+    "Cᵢ": "the price of sample $i$'s slack, 0 where it is not on this face",
+}
 
 
 def face(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
@@ -44,10 +57,11 @@ def face(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         source=f"{PAPER}, {SOURCE}",
         objective=cp.Minimize(cp.sum_squares(w) + costs @ xi),
         objective_text="‖w‖² + Σᵢ Cᵢ ξᵢ",
-        objective_latex=r"\|w\|^2 + \sum_i C_i \xi_i",
         variables={"w": w, "xi": xi},
-        rows=margin_rows(y, lift(X) @ w, xi, "w·x̃ᵢ", r"w^\top \tilde x_i"),
+        rows=margin_rows(y, lift(X) @ w, xi, "w·x̃ᵢ"),
         parameters={"C": costs},
+        letters=_FACE_LETTERS,
+        data={"x": X, "y": y},
     )
 
 
@@ -62,8 +76,9 @@ def face_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         source=f"{PAPER}, {SOURCE} (derived)",
         objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.sum_squares(lift(X).T @ cp.multiply(y, alpha))),
         objective_text="Σᵢ αᵢ − ¼ ‖Σᵢ αᵢ yᵢ x̃ᵢ‖²",
-        objective_latex=r"\sum_i \alpha_i - \tfrac14 \Big\|\sum_i \alpha_i y_i \tilde x_i\Big\|^2",
         variables={"alpha": alpha},
         rows=alpha_rows(alpha, costs),
         parameters={"C": costs},
+        letters=_FACE_LETTERS,
+        data={"x": X, "y": y},
     )

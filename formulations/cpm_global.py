@@ -17,7 +17,7 @@ Primal
      inside:    −W_k·x̃_i ≥ 1 − ξ_ik                         (negatives, all k)
      outside:   W_k·x̃_i ≥ 1 − η_i − M_i (1 − z_ik)          (positives, all k)
      choice:    Σ_k z_ik = 1
-     symmetry:  z_ik ≤ Σ_{j<i} z_{j,k−1}  for k > 0: face k is opened after face k−1
+     symmetry:  z_ik ≤ Σ_{j<i} z_{j,k−1} for k > 0: face k is opened after face k−1
      slack:     ξ ≥ 0
      excess:    η ≥ 0
 
@@ -59,7 +59,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.cpm_face import face
+from formulations.cpm_face import LETTERS, face
 from formulations.polytope import lift
 from formulations.program import Program, Row
 from formulations.recovery import as_costs, as_data
@@ -141,32 +141,54 @@ def mixed_integer(
     W = cp.Variable((K, lifted.shape[1]), name="W")
     xi, eta = cp.Variable((len(y) - n, K), name="xi"), cp.Variable(n, name="eta")
     z = cp.Variable((n, K), boolean=True, name="z")
-    opened = np.tril(np.ones((n, n)), -1) @ z  # how many before i are on each face
-    before = cp.hstack([np.ones((n, 1)), opened[:, : K - 1]]) if K > 1 else np.ones((n, 1))
     none = "none: an integer program has no multipliers"
-    rows = (
-        Row("inside", -(inside @ W.T) >= 1 - xi, "−Wₖ·x̃ᵢ ≥ 1 − ξᵢₖ  (neg)",
-            r"-W_k^\top \tilde x_i \ge 1 - \xi_{ik}\ (y_i<0)", "–", none),
+    # Where the rows of negatives and of positives stand among those of all samples; -1 where they do not.
+    of_inside, of_outside = (np.where(of, np.cumsum(of) - 1, -1) for of in (y < 0, y > 0))
+    faces = np.arange(K)
+    rows = [
+        Row("inside", -(inside @ W.T) >= 1 - xi, "−Wₖ·x̃ᵢ ≥ 1 − ξᵢₖ for yᵢ < 0", "–", none,
+            _pairs_at(of_inside, faces)),
         Row("outside", outside @ W.T >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
-            "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ)  (pos)",
-            r"W_k^\top \tilde x_i \ge 1 - \eta_i - M_i (1 - z_{ik})\ (y_i>0)", "–", none),
-        Row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1", r"\sum_k z_{ik} = 1", "–", none),
-        Row("symmetry", z <= before, "zᵢₖ ≤ Σⱼ₍ⱼ﹤ᵢ₎ zⱼ,ₖ₋₁  (k > 0)",
-            r"z_{ik} \le \sum_{j<i} z_{j,k-1}\ (k>0)", "–", none),
-        Row("slack", xi >= 0, "ξ ≥ 0", r"\xi \ge 0", "–", none),
-        Row("excess", eta >= 0, "η ≥ 0", r"\eta \ge 0", "–", none),
-    )  # fmt: skip
+            "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ > 0", "–", none, _pairs_at(of_outside, faces)),
+        Row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ > 0", "–", none, of_outside),
+        Row("slack", xi >= 0, "ξᵢₖ ≥ 0 for yᵢ < 0", "–", none, _pairs_at(of_inside, faces)),
+        Row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ > 0", "–", none, of_outside),
+    ]  # fmt: skip
+    if K > 1:
+        opened = np.tril(np.ones((n, n)), -1) @ z  # how many before i are on each face
+        rows.append(
+            Row("symmetry", z[:, 1:] <= opened[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ > 0, k > 0", "–",
+                none, _pairs_at(of_outside, faces - 1))
+        )  # fmt: skip
+    data = {"x": X, "y": y, "C": costs, "M": _at_all(M, y > 0, 1.0), "z": np.eye(len(y))[:, y > 0] @ z}
+    data["ξ"] = lambda: _at_all(xi.value, y < 0, np.nan)
+    data["η"] = lambda: _at_all(eta.value, y > 0, np.nan)
     paid = cp.sum(cp.multiply(costs[y < 0][:, None], xi)) + costs[y > 0] @ eta
     return Program(
         name="cpm.mixed_integer",
         title="Convex polytope machine over all assignments",
         source="Kantchelian et al. (2014), unconstrained form of eq. (6), as a mixed-integer program",
         objective=cp.Minimize(cp.sum_squares(W) + paid),
-        objective_text="‖W‖² + Σ_neg Cᵢ Σₖ ξᵢₖ + Σ_pos Cᵢ ηᵢ",
-        objective_latex=r"\|W\|^2 + \sum_{y_i<0} C_i \sum_k \xi_{ik} + \sum_{y_i>0} C_i \eta_i",
+        objective_text="‖W‖² + Σ_{yᵢ<0} Cᵢ Σₖ ξᵢₖ + Σ_{yᵢ>0} Cᵢ ηᵢ",
         variables={"W": W, "xi": xi, "eta": eta, "z": z},
-        rows=rows,
+        rows=tuple(rows),
+        letters={"Mᵢ": "so large that the row holds where $zᵢₖ = 0$ (from the data)", **LETTERS},
+        data=data,
     )
+
+
+def _at_all(values: NDArray[np.float64], samples: NDArray[np.bool_], other: float) -> NDArray[np.float64]:
+    """Values of some samples among those of all, the others being `other`."""
+    found = np.full((len(samples), *values.shape[1:]), other)
+    found[samples] = values
+    return found
+
+
+def _pairs_at(samples: NDArray[np.int64], faces: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places (n, K) of the pairs of a sample and a face, -1 where one of them has none."""
+    width = int(faces.max(initial=0)) + 1
+    none = (samples[:, None] < 0) | (faces < 0)
+    return np.where(none, -1, samples[:, None] * width + faces)
 
 
 def _demonstrate() -> None:

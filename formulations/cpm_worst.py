@@ -121,7 +121,6 @@ def fixed_assignment(
         "norm",
         cp.sum(cp.square(W), axis=1) <= t,
         "‖Wₖ‖² ≤ t",
-        r"\|W_k\|^2 \le t",
         "theta",
         "face k's share of the margin budget: 0 where it could be shorter; they add up to 1",
     )
@@ -132,10 +131,11 @@ def fixed_assignment(
         source=_SOURCE,
         objective=cp.Minimize(t + paid),
         objective_text=total.objective_text.replace("‖W‖²", "t"),
-        objective_latex=total.objective_latex.replace(r"\|W\|^2", "t"),
         variables={**total.variables, "t": t},
         rows=(*total.rows, norm),
         parameters=total.parameters,
+        letters=total.letters,
+        data=total.data,
     )
 
 
@@ -150,10 +150,9 @@ def fixed_assignment_dual(
         "norm",
         # As a cone: where a face is not needed v is 0, and its norm has no gradient there.
         cp.SOC(s, lift(X).T @ cp.multiply(y[:, None], alpha), axis=0),
-        "‖vₖ‖ ≤ sₖ,  vₖ = Σᵢ αᵢₖ yᵢ x̃ᵢ",
-        r"\|v_k\| \le s_k,\quad v_k = \sum_i \alpha_{ik} y_i \tilde x_i",
+        "‖Σᵢ αᵢₖ yᵢ x̃ᵢ‖ ≤ sₖ",
         "radius",
-        "the norm of the longest face; and under it, for every k, a face −Wₖ itself",
+        "the norm of the longest face; and under it, for every k, a face $−Wₖ$ itself",
     )
     return Program(
         name=total.name.replace("cpm.", "cpm_worst."),
@@ -161,10 +160,11 @@ def fixed_assignment_dual(
         source=f"{_SOURCE} (derived)",
         objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.square(cp.sum(s))),
         objective_text="Σᵢₖ αᵢₖ − ¼ (Σₖ sₖ)²",
-        objective_latex=r"\sum_{ik} \alpha_{ik} - \tfrac14 \big(\sum_k s_k\big)^2",
         variables={"alpha": alpha, "s": s},
         rows=(*total.rows, norm),
         parameters=total.parameters,
+        letters={**total.letters, "Wₖ": "face $k$ of the primal"},
+        data=total.data,
     )
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
+from formulations.families import best_intercept
 from formulations.program import Duality, Row
-from formulations.recovery import best_intercept, slacks
+from formulations.recovery import slacks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SAVED", "Expansion", "Unknowns", "duality"]
 
-SAVED = "loss saved per unit of a larger cap on αⱼ"
+SAVED = "loss saved per unit of a larger cap on $αⱼ$"
 
 
 class Unknowns(NamedTuple):
@@ -73,13 +74,12 @@ class Expansion(NamedTuple):
             "margin",
             cp.multiply(self.y, self.K @ cp.multiply(self.centres, at.alpha) + at.b) >= 1 - at.xi,
             f"yᵢ(Σⱼ Kᵢⱼ {t}ⱼ αⱼ + b) ≥ 1 − ξᵢ",
-            rf"y_i\Big(\sum_j K_{{ij}} {t}_j \alpha_j + b\Big) \ge 1 - \xi_i",
             "u",
             f"price of sample i's margin: 0 beyond it, {price} inside it",
         )
-        slack = Row("slack", at.xi >= 0, "ξᵢ ≥ 0", r"\xi_i \ge 0", "v", f"what uᵢ leaves of {price}")
+        slack = Row("slack", at.xi >= 0, "ξᵢ ≥ 0", "v", f"what $uᵢ$ leaves of {price}")
         worth = "what coefficient j lacks to be worth using"
-        return margin, slack, Row("sign", at.alpha >= 0, "αⱼ ≥ 0", r"\alpha_j \ge 0", "r", worth)
+        return margin, slack, Row("sign", at.alpha >= 0, "αⱼ ≥ 0", "r", worth)
 
     def rates(self, u: cp.Variable) -> cp.Expression:
         """What a unit of each coefficient saves: t_j Σ_i K_ij y_i u_i, shape (p,)."""
@@ -91,7 +91,7 @@ class Expansion(NamedTuple):
         s: cp.Variable,
         used: Row,
         most: cp.Expression | Vector,
-        names: tuple[str, str],
+        most_text: str,
         cap: str,
     ) -> tuple[Row, ...]:
         """The rows of a dual.
@@ -104,19 +104,17 @@ class Expansion(NamedTuple):
             The row ``alpha``, in which the programs differ.
         most : cvxpy.Expression or ndarray of shape (n,)
             What a unit of slack costs, the largest u.
-        names : tuple of str
-            That cost as text and as LaTeX.
+        most_text : str
+            That cost as printed.
         cap : str
-            The cap of a coefficient as text.
+            The cap of a coefficient as printed.
         """
-        b, slack = "the intercept b, sign included", "the slack ξᵢ of sample i"
-        beyond = "how far sample i is beyond its margin row"
         return (
-            Row("b", self.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", r"\sum_i y_i u_i = 0", "b", b),
+            Row("b", self.y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included"),
             used,
-            Row("cap", s >= 0, "sⱼ ≥ 0", r"s_j \ge 0", "room", f"room left under the cap: {cap} − αⱼ"),
-            Row("margin", u >= 0, "uᵢ ≥ 0", r"u_i \ge 0", "surplus", beyond),
-            Row("xi", u <= most, f"uᵢ ≤ {names[0]}", rf"u_i \le {names[1]}", "xi", slack),
+            Row("cap", s >= 0, "sⱼ ≥ 0", "room", f"room left under the cap: ${cap} − αⱼ$"),
+            Row("margin", u >= 0, "uᵢ ≥ 0", "surplus", "how far sample i is beyond its margin row"),
+            Row("xi", u <= most, f"uᵢ ≤ {most_text}", "xi", "the slack $ξᵢ$ of sample i"),
         )
 
 

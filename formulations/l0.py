@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     Given = ArrayLike | None
 
 __all__ = [
+    "LETTERS",
     "mixed_integer",
     "pairs",
     "pattern",
@@ -112,10 +113,16 @@ __all__ = [
 ]
 
 _SLIDES = "Mannor, Peleg & Rubinstein, slides"
-# As text and as LaTeX.
-_CAP = ("αⱼ ≤ C", r"\alpha_j \le C")
-_CAP_OF_PATTERN = ("αⱼ ≤ C σⱼ", r"\alpha_j \le C \sigma_j")
-_DUAL_VALUE = ("Σᵢ uᵢ − C Σⱼ sⱼ", r"\sum_i u_i - C \sum_j s_j")
+LETTERS = {
+    "Kᵢⱼ": "the kernel of sample $i$ and centre $j$",
+    "tⱼ": "the label of centre $j$, +1 or −1",
+    "σⱼ": "whether centre $j$ may be used, 1 or 0",
+    "wᵢ": "the weight of sample $i$, 1 by default",
+    "C": "the price of loss, and the cap on a coefficient",
+    "yᵢ": "the label of sample $i$, +1 or −1",
+}
+_CAP, _CAP_OF_PATTERN = "αⱼ ≤ C", "αⱼ ≤ C σⱼ"  # the row cap, as printed
+_DUAL_VALUE = "Σᵢ uᵢ − C Σⱼ sⱼ"
 
 
 def pattern(
@@ -153,10 +160,11 @@ def pattern(
         source=f"{_SLIDES}, eq. (2)",
         objective=cp.Minimize(data.weights @ at.xi),
         objective_text="Σᵢ wᵢ ξᵢ",
-        objective_latex=r"\sum_i w_i \xi_i",
         variables=at._asdict(),
         rows=_primal_rows(data, at, at.alpha <= caps, _CAP_OF_PATTERN),
         parameters={"C": price, "sigma": chosen},
+        letters=LETTERS,
+        data=_numbers(data),
     )
 
 
@@ -171,20 +179,20 @@ def pattern_dual(
         "alpha",
         cp.multiply(chosen, on.rates(u)) - s <= 0,
         "σⱼ tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ ≤ sⱼ",
-        r"\sigma_j t_j \sum_i K_{ij} y_i u_i \le s_j",
         "alpha",
-        "the coefficient αⱼ where σⱼ = 1",
+        "the coefficient $αⱼ$ where $σⱼ = 1$",
     )
     return Program(
         name="l0.pattern_dual",
         title="L0 support vector machine, the program of one pattern, dual",
         source=f"{_SLIDES}, eq. (5) (derived)",
         objective=cp.Maximize(cp.sum(u) - price * cp.sum(s)),
-        objective_text=_DUAL_VALUE[0],
-        objective_latex=_DUAL_VALUE[1],
+        objective_text=_DUAL_VALUE,
         variables={"u": u, "s": s},
-        rows=on.dual_rows(u, s, used, data.weights, ("wᵢ", "w_i"), "C"),
+        rows=on.dual_rows(u, s, used, data.weights, "wᵢ", "C"),
         parameters={"C": price, "sigma": chosen},
+        letters=LETTERS,
+        data=_numbers(data),
     )
 
 
@@ -208,11 +216,12 @@ def relaxation(
         title="L0 support vector machine, relaxed",
         source=f"{_SLIDES}, eq. (4) (derived)",
         objective=cp.Minimize(_inverse(price) * cp.sum(at.alpha) + price * (data.weights @ at.xi)),
-        objective_text="Σⱼ αⱼ / C + C Σᵢ wᵢ ξᵢ",
-        objective_latex=r"\tfrac1C \sum_j \alpha_j + C \sum_i w_i \xi_i",
+        objective_text="(1/C) Σⱼ αⱼ + C Σᵢ wᵢ ξᵢ",
         variables=at._asdict(),
         rows=_primal_rows(data, at, at.alpha <= price),
         parameters={"C": price},
+        letters=LETTERS,
+        data=_numbers(data),
     )
 
 
@@ -227,20 +236,20 @@ def relaxation_dual(
         "alpha",
         on.rates(u) - s <= _inverse(price),
         "tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1/C",
-        r"t_j \sum_i K_{ij} y_i u_i - s_j \le 1/C",
         "alpha",
-        "the coefficient αⱼ",
+        "the coefficient $αⱼ$",
     )
     return Program(
         name="l0.relaxation_dual",
         title="L0 support vector machine, relaxed, dual",
         source=f"{_SLIDES}, eq. (6) (derived)",
         objective=cp.Maximize(cp.sum(u) - price * cp.sum(s)),
-        objective_text=_DUAL_VALUE[0],
-        objective_latex=_DUAL_VALUE[1],
+        objective_text=_DUAL_VALUE,
         variables={"u": u, "s": s},
-        rows=on.dual_rows(u, s, used, price * data.weights, ("C wᵢ", "C w_i"), "C"),
+        rows=on.dual_rows(u, s, used, price * data.weights, "C wᵢ", "C"),
         parameters={"C": price},
+        letters=LETTERS,
+        data=_numbers(data),
     )
 
 
@@ -262,13 +271,14 @@ def mixed_integer(
         source=f"{_SLIDES}, eq. (3) (derived)",
         objective=cp.Minimize(cp.sum(sigma) + price * (data.weights @ at.xi)),
         objective_text="Σⱼ σⱼ + C Σᵢ wᵢ ξᵢ",
-        objective_latex=r"\sum_j \sigma_j + C \sum_i w_i \xi_i",
         variables={**at._asdict(), "sigma": sigma},
         rows=tuple(
-            replace(row, multiplier="–", meaning=none)
+            replace(row, multiplier="–", says=none)
             for row in _primal_rows(data, at, at.alpha <= price * sigma, _CAP_OF_PATTERN)
         ),
         parameters={"C": price},
+        letters=LETTERS,
+        data=_numbers(data),
     )
 
 
@@ -285,15 +295,18 @@ def _chosen(data: L0Data, sigma: ArrayLike) -> cp.Parameter:
     return cp.Parameter(p, nonneg=True, name="sigma", value=as_patterns(sigma, p))
 
 
+def _numbers(data: L0Data) -> dict[str, Vector]:
+    """The letters that are data."""
+    return {"K": data.K, "y": data.y, "t": data.centres, "w": data.weights}
+
+
 def _rows_of(data: L0Data) -> Expansion:
     return Expansion(data.K, data.y, data.centres)
 
 
-def _primal_rows(
-    data: L0Data, at: Unknowns, cap: cp.Constraint, words: tuple[str, str] = _CAP
-) -> tuple[Row, ...]:
-    """The rows of a primal; `words` are its row ``cap`` as text and as LaTeX."""
-    return (*_rows_of(data).primal_rows(at, "its price of slack"), Row("cap", cap, *words, "s", SAVED))
+def _primal_rows(data: L0Data, at: Unknowns, cap: cp.Constraint, text: str = _CAP) -> tuple[Row, ...]:
+    """The rows of a primal; `text` is its row ``cap`` as printed."""
+    return (*_rows_of(data).primal_rows(at, "its price of slack"), Row("cap", cap, text, "s", SAVED))
 
 
 def _sample(seed: int, n: int = 40) -> tuple[Vector, Vector, Vector]:
@@ -306,19 +319,17 @@ def _sample(seed: int, n: int = 40) -> tuple[Vector, Vector, Vector]:
 def pairs(seed: int = 0) -> list[Duality]:
     """The linear programs of this module on random data, as primal-dual pairs."""
     K, y, weights = _sample(seed)
-    C, sigma, on = 2.0, np.arange(len(y)) % 3 == 0, Expansion(K, y, y)
-    return [
-        duality(
-            pattern(K, y, sigma, C, weights), pattern_dual(K, y, sigma, C, weights), on, weights, used=sigma
-        ),
-        duality(relaxation(K, y, C, weights), relaxation_dual(K, y, C, weights), on, weights),
-    ]
+    K, centres = K[:, :30], y[:30]
+    C, sigma, on = 2.0, np.arange(30) % 3 == 0, Expansion(K, y, centres)
+    one = pattern(K, y, sigma, C, weights, centres), pattern_dual(K, y, sigma, C, weights, centres)
+    relaxed = relaxation(K, y, C, weights, centres), relaxation_dual(K, y, C, weights, centres)
+    return [duality(*one, on, weights, sigma), duality(*relaxed, on, weights)]
 
 
 def singles(seed: int = 0) -> list[Program]:
     """The exact program, which has no dual, on random data."""
     K, y, weights = _sample(seed, n=20)
-    return [mixed_integer(K, y, 2.0, weights)]
+    return [mixed_integer(K[:, :15], y, 2.0, weights, y[:15])]
 
 
 def _demonstrate() -> None:

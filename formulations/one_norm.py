@@ -74,13 +74,17 @@ from formulations.expansion import Expansion, duality
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
-from formulations.svm import cost_parameter
+from formulations.svm import KERNEL_LETTERS, cost_parameter
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["dual", "pairs", "primal"]
+__all__ = ["LETTERS", "dual", "pairs", "primal"]
 
+LETTERS = {
+    **KERNEL_LETTERS,
+    "Cᵢ": "the price of sample $i$'s slack, and the cap on its coefficient",
+}
 _SLIDES = "Mannor, Peleg & Rubinstein, slides"
 
 
@@ -98,18 +102,19 @@ def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """
     on, costs = _checked(K, y, C)
     at = on.unknowns()
-    saved = "saving per unit of extra cap on αⱼ"
-    cap = Row("cap", at.alpha <= costs, "αⱼ ≤ Cⱼ", r"\alpha_j \le C_j", "s", saved)
+    saved = "saving per unit of extra cap on $αⱼ$"
+    cap = Row("cap", at.alpha <= costs, "αⱼ ≤ Cⱼ", "s", saved)
     return Program(
         name="one_norm.primal",
         title="One-norm support vector machine",
         source=_SLIDES,
         objective=cp.Minimize(cp.sum(at.alpha) + costs @ at.xi),
         objective_text="Σⱼ αⱼ + Σᵢ Cᵢ ξᵢ",
-        objective_latex=r"\sum_j \alpha_j + \sum_i C_i \xi_i",
         variables=at._asdict(),
-        rows=(*on.primal_rows(at, "Cᵢ"), cap),
+        rows=(*on.primal_rows(at, "$Cᵢ$"), cap),
         parameters={"C": costs},
+        letters=LETTERS,
+        data={"K": on.K, "y": on.y},
     )
 
 
@@ -127,9 +132,8 @@ def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         "alpha",
         on.rates(u) - s <= 1,
         "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1",
-        r"y_j \sum_i K_{ij} y_i u_i - s_j \le 1",
         "alpha",
-        "the coefficient αⱼ",
+        "the coefficient $αⱼ$",
     )
     return Program(
         name="one_norm.dual",
@@ -137,10 +141,11 @@ def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         source=f"{_SLIDES} (derived)",
         objective=cp.Maximize(cp.sum(u) - costs @ s),
         objective_text="Σᵢ uᵢ − Σⱼ Cⱼ sⱼ",
-        objective_latex=r"\sum_i u_i - \sum_j C_j s_j",
         variables={"u": u, "s": s},
-        rows=on.dual_rows(u, s, used, costs, ("Cᵢ", "C_i"), "Cⱼ"),
+        rows=on.dual_rows(u, s, used, costs, "Cᵢ", "Cⱼ"),
         parameters={"C": costs},
+        letters=LETTERS,
+        data={"K": on.K, "y": on.y},
     )
 
 

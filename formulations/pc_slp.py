@@ -102,6 +102,14 @@ __all__ = ["choice", "pairs", "step", "step_dual"]
 
 _PAPER = "Astorino & Gaudioso (2002), reconstructed"
 
+LETTERS = {
+    "Pⱼₖ": "1 where face $k$ answers for negative $j$, otherwise 0",
+    "aᵢ, aⱼ": "the sample's share of the cost of its class, the same for all if their costs are",
+    "R": "the radius of the box that keeps the faces bounded",
+    "x̃ᵢ, x̃ⱼ": "a sample with a 1 behind it, so that the bias is the last weight",
+    "i": "over the positives, inside the polytope; $j$ over the negatives, outside",
+}
+
 
 def choice(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
     """P (number of negatives, K): which face each negative is beyond, the parameter ``P``.
@@ -163,20 +171,18 @@ def step(
             "inside",
             inside @ W.T >= 1 - xi[:, None],
             "Wₖ·x̃ᵢ ≥ 1 − ξᵢ",
-            r"W_k^\top \tilde x_i \ge 1 - \xi_i",
             "u",
-            "how hard positive i pushes face k outwards: 0 beyond the margin; over k, up to aᵢ",
+            "how hard positive i pushes face k outwards: 0 beyond the margin; over k, up to $aᵢ$",
         ),
         Row(
             "outside",
             cp.sum(cp.multiply(P, outside @ W.T), axis=1) <= -1 + zeta,
             "Σₖ Pⱼₖ Wₖ·x̃ⱼ ≤ −1 + ζⱼ",
-            r"\sum_k P_{jk} W_k^\top \tilde x_j \le -1 + \zeta_j",
             "q",
-            "how hard negative j pulls its face inwards: 0 beyond the margin, up to aⱼ",
+            "how hard negative j pulls its face inwards: 0 beyond the margin, up to $aⱼ$",
         ),
-        Row("slack", xi >= 0, "ξᵢ ≥ 0", r"\xi_i \ge 0", "v", "unused price of slack: aᵢ − Σₖ uᵢₖ"),
-        Row("excess", zeta >= 0, "ζⱼ ≥ 0", r"\zeta_j \ge 0", "t", "unused price of slack: aⱼ − qⱼ"),
+        Row("slack", xi >= 0, "ξᵢ ≥ 0", "v", "unused price of slack: $aᵢ − Σₖ uᵢₖ$"),
+        Row("excess", zeta >= 0, "ζⱼ ≥ 0", "t", "unused price of slack: $aⱼ − qⱼ$"),
         *box_rows(W, radius, "Wₖ"),
     )
     return Program(
@@ -185,10 +191,11 @@ def step(
         source=_PAPER,
         objective=cp.Minimize(a_pos @ xi + a_neg @ zeta),
         objective_text="Σᵢ aᵢ ξᵢ + Σⱼ aⱼ ζⱼ",
-        objective_latex=r"\sum_i a_i \xi_i + \sum_j a_j \zeta_j",
         variables={"W": W, "xi": xi, "zeta": zeta},
         rows=rows,
         parameters=parameters,
+        letters=LETTERS,
+        data={"x̃ᵢ": inside, "x̃ⱼ": outside, "aᵢ": a_pos, "aⱼ": a_neg, "R": radius},
     )
 
 
@@ -200,32 +207,32 @@ def step_dual(
     P, a_pos, a_neg = parameters["P"], parameters["a_pos"], parameters["a_neg"]
     u, q = cp.Variable((len(a_pos.value), n_faces), name="u"), cp.Variable(len(a_neg.value), name="q")
     off = u.T @ inside - cp.multiply(P, q[:, None]).T @ outside
-    price, variables, box = box_duals(
+    price, price_text, variables, box = box_duals(
         off,
         off.shape,
         radius,
         "Σᵢ uᵢₖ x̃ᵢ − Σⱼ Pⱼₖ qⱼ x̃ⱼ",
-        r"\sum_i u_{ik} \tilde x_i - \sum_j P_{jk} q_j \tilde x_j",
         "W",
     )
     surplus = "how far the sample is beyond its margin"
     rows = (
         *box,
-        Row("inside", u >= 0, "uᵢₖ ≥ 0", r"u_{ik} \ge 0", "surplus", surplus),
-        Row("outside", q >= 0, "qⱼ ≥ 0", r"q_j \ge 0", "surplus", surplus),
-        Row("xi", cp.sum(u, axis=1) <= a_pos, "Σₖ uᵢₖ ≤ aᵢ", r"\sum_k u_{ik} \le a_i", "xi", "the slacks ξ"),
-        Row("zeta", q <= a_neg, "qⱼ ≤ aⱼ", r"q_j \le a_j", "zeta", "the slacks ζ"),
+        Row("inside", u >= 0, "uᵢₖ ≥ 0", "surplus", surplus),
+        Row("outside", q >= 0, "qⱼ ≥ 0", "surplus", surplus),
+        Row("xi", cp.sum(u, axis=1) <= a_pos, "Σₖ uᵢₖ ≤ aᵢ", "xi", "the slacks $ξ$"),
+        Row("zeta", q <= a_neg, "qⱼ ≤ aⱼ", "zeta", "the slacks $ζ$"),
     )
     return Program(
         name="pc_slp.step_dual",
         title="PC-SLP, the step for a fixed choice of faces, dual",
         source=f"{_PAPER} (derived)",
         objective=cp.Maximize(cp.sum(u) + cp.sum(q) - price),
-        objective_text="Σᵢₖ uᵢₖ + Σⱼ qⱼ − R Σₖⱼ (s⁺ₖⱼ + s⁻ₖⱼ)",
-        objective_latex=r"\sum_{ik} u_{ik} + \sum_j q_j - R \sum_{kj} (s^+_{kj} + s^-_{kj})",
+        objective_text=f"Σᵢₖ uᵢₖ + Σⱼ qⱼ{price_text}",
         variables={"u": u, "q": q, **variables},
         rows=rows,
         parameters=parameters,
+        letters=LETTERS,
+        data={"x̃ᵢ": inside, "x̃ⱼ": outside, "aᵢ": a_pos, "aⱼ": a_neg, "R": radius},
     )
 
 
@@ -247,6 +254,8 @@ def _parts(
 def pairs(seed: int = 0) -> list[Duality]:
     """Every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(m=2, seed=seed)
+    kept = np.delete(np.arange(len(y)), np.flatnonzero(y > 0)[:3])  # one class larger than the other
+    X, y = X[kept], y[kept]
     arguments = (X, y, 2, np.arange(len(y)) % 2, np.where(y > 0, 1.0 + (X[:, 0] > 0), 1.0))
     primal, dual, lifted = step(*arguments), step_dual(*arguments), lift(X)
 

@@ -91,6 +91,20 @@ __all__ = ["m_step", "m_step_dual", "pairs", "recover"]
 
 _PAPER = "Shah, Sastry & Manwani (2019)"
 
+LETTERS = {
+    "αᵢₖ": "= Cᵢ (γ (pᵢₖ − Rᵢₖ) + Rᵢₖ uᵢₖ yᵢ)",
+    "Ent(p)": "= −Σₖ pₖ ln pₖ",
+    "ent(u)": "= −u ln u − (1 − u) ln(1 − u)",
+    "Sᵢₖ": "the score of sample $i$ at face $k$",
+    "Rᵢₖ": "the responsibility of face $k$ for sample $i$, from the E-step; $Σₖ Rᵢₖ = 1$",
+    "γ": "≥ 0: how sharply the gate prefers the face with the least score",
+    "ρ": "> 0: the ridge on the weights, the bias among them",
+    "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
+    "xᵢ": "sample $i$",
+    "yᵢ": "+1 inside the polytope, −1 outside",
+    "Cᵢ": "the weight of sample $i$",
+}
+
 
 def _parameters(
     y: NDArray[Any], R: ArrayLike, gamma: float, C: ArrayLike, ridge: float
@@ -141,9 +155,8 @@ def m_step(
         "score",
         S - lift(X) @ W.T == 0,
         "Sᵢₖ = Wₖ·x̃ᵢ",
-        r"S_{ik} = W_k^\top \tilde x_i",
         "alpha",
-        "what sample i pulls at face k: its weight in ρ Wₖ = Σᵢ αᵢₖ x̃ᵢ",
+        "what sample i pulls at face k: its weight in $ρ Wₖ = Σᵢ αᵢₖ x̃ᵢ$",
     )
     return Program(
         name="plume.m_step",
@@ -153,11 +166,11 @@ def m_step(
             gates + cp.sum(cp.multiply(weights, gamma * S + experts)) + 0.5 * ridge * cp.sum_squares(W)
         ),
         objective_text="Σᵢ Cᵢ [ln Σₖ exp(−γ Sᵢₖ) + Σₖ Rᵢₖ (γ Sᵢₖ + ln(1 + exp(−yᵢ Sᵢₖ)))] + ρ/2 ‖W‖²",
-        objective_latex=r"\sum_i C_i \Big[\ln \sum_k e^{-\gamma S_{ik}} + \sum_k R_{ik} "
-        r"\big(\gamma S_{ik} + \ln(1 + e^{-y_i S_{ik}})\big)\Big] + \tfrac\rho2 \|W\|^2",
         variables={"W": W, "S": S},
         rows=(score,),
         parameters=parameters,
+        letters=LETTERS,
+        data={"x": X, "y": y, "γ": gamma, "ρ": ridge},
     )
 
 
@@ -176,13 +189,12 @@ def m_step_dual(
             "gate",
             cp.sum(p, axis=1) == 1,
             "Σₖ pᵢₖ = 1",
-            r"\sum_k p_{ik} = 1",
             "nu",
-            "sample i's normaliser of the gate, Cᵢ (ln Σₖ exp(−γ Sᵢₖ) − 1)",
+            "sample i's normaliser of the gate, $Cᵢ (ln Σₖ exp(−γ Sᵢₖ) − 1)$",
         ),
-        Row("share", p >= 0, "pᵢₖ ≥ 0", r"p_{ik} \ge 0", "pi", "nothing: the entropy keeps p off 0"),
-        Row("mistake", u >= 0, "uᵢₖ ≥ 0", r"u_{ik} \ge 0", "phi", "nothing: the entropy keeps u off 0"),
-        Row("certainty", u <= 1, "uᵢₖ ≤ 1", r"u_{ik} \le 1", "psi", "nothing: the entropy keeps u off 1"),
+        Row("share", p >= 0, "pᵢₖ ≥ 0", "pi", "nothing: the entropy keeps $p$ off 0"),
+        Row("mistake", u >= 0, "uᵢₖ ≥ 0", "phi", "nothing: the entropy keeps $u$ off 0"),
+        Row("certainty", u <= 1, "uᵢₖ ≤ 1", "psi", "nothing: the entropy keeps $u$ off 1"),
     )
     return Program(
         name="plume.m_step_dual",
@@ -194,11 +206,11 @@ def m_step_dual(
             - 0.5 / ridge * cp.sum_squares(lift(X).T @ alpha)
         ),
         objective_text="Σᵢ Cᵢ [Ent(pᵢ) + Σₖ Rᵢₖ ent(uᵢₖ)] − 1/(2ρ) Σₖ ‖Σᵢ αᵢₖ x̃ᵢ‖²",
-        objective_latex=r"\sum_i C_i \Big[\mathrm{Ent}(p_i) + \sum_k R_{ik}\, \mathrm{ent}(u_{ik})\Big] "
-        r"- \tfrac1{2\rho} \sum_k \Big\|\sum_i \alpha_{ik} \tilde x_i\Big\|^2",
         variables={"p": p, "u": u},
         rows=rows,
         parameters=parameters,
+        letters=LETTERS,
+        data={"x": X, "y": y, "γ": gamma, "ρ": ridge},
     )
 
 
@@ -225,17 +237,17 @@ def pairs(seed: int = 0) -> list[Duality]:
     X, y = two_blobs(n=24, m=2, seed=seed)
     X, C = 0.4 * X, np.where(y > 0, 1.0, 0.7)
 
-    def of(K: int, gamma: float) -> Duality:
+    def of(K: int, gamma: float, ridge: float) -> Duality:
         # Small scores: near 0 and 1 the slope of an entropy is steep, and solvers of cones lose digits there.
         W = 0.3 * np.random.default_rng(seed).normal(size=(K, 3))
         R = responsibilities(X, y, W, gamma)
         return Duality(
-            m_step(X, y, R, gamma, C, ridge=1.0),
-            m_step_dual(X, y, R, gamma, C, ridge=1.0),
-            lambda v: recover(X, y, R, v["p"], v["u"], gamma, C, ridge=1.0),
+            m_step(X, y, R, gamma, C, ridge=ridge),
+            m_step_dual(X, y, R, gamma, C, ridge=ridge),
+            lambda v: recover(X, y, R, v["p"], v["u"], gamma, C, ridge=ridge),
         )
 
-    return [of(2, 1.0), of(3, 0.5)]
+    return [of(2, 0.8, 1.2), of(3, 0.5, 1.0)]
 
 
 if __name__ == "__main__":

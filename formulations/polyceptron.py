@@ -113,6 +113,16 @@ __all__ = [
 
 _PAPER = "Manwani & Sastry (2011), eq. (4), with a margin, a box and every positive in it"
 
+LETTERS = {
+    "Zᵢₖ": "1 where sample $i$ is on face $k$, else 0: a positive is on all, a negative on one",
+    "R": "the radius of the box that keeps the faces bounded",
+    "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
+    "xᵢ": "sample $i$",
+    "yᵢ": "+1 inside the polytope, −1 outside",
+    "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
+}
+_CELL_LETTERS = {**LETTERS, "Cᵢ": "the price of sample $i$'s slack, 0 where it is not on this face"}
+
 
 def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.float64]:
     """Z (n, K): which samples are in which face's program.
@@ -157,17 +167,18 @@ def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: 
     X, y = as_data(X, y)
     n, m = X.shape
     w, xi, costs = cp.Variable(m + 1, name="w"), cp.Variable(n, name="xi"), cost_parameter(C, n)
-    rows = (*_margin_rows(y, lift(X) @ w, xi, margin, "w", "ᵢ", "i"), *box_rows(w, radius, "w"))
+    rows = (*_margin_rows(y, lift(X) @ w, xi, margin, "w", "ᵢ"), *box_rows(w, radius, "w"))
     return Program(
         name="polyceptron.cell",
         title="Polyceptron, the exact program of one face",
         source=_PAPER,
         objective=cp.Minimize(costs @ xi),
         objective_text="Σᵢ Cᵢ ξᵢ",
-        objective_latex=r"\sum_i C_i \xi_i",
         variables={"w": w, "xi": xi},
         rows=rows,
         parameters={"C": costs},
+        letters=_CELL_LETTERS,
+        data={"x": X, "y": y, "R": radius},
     )
 
 
@@ -177,19 +188,18 @@ def cell_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, rad
     n, m = X.shape
     u, costs = cp.Variable(n, name="u"), cost_parameter(C, n)
     off = lift(X).T @ cp.multiply(y, u)
-    price, variables, rows = box_duals(
-        off, (m + 1,), radius, "Σᵢ uᵢ yᵢ x̃ᵢ", r"\sum_i u_i y_i \tilde x_i", "w"
-    )
+    price, price_text, variables, rows = box_duals(off, (m + 1,), radius, "Σᵢ uᵢ yᵢ x̃ᵢ", "w")
     return Program(
         name="polyceptron.cell_dual",
         title="Polyceptron, the exact program of one face, dual",
         source=f"{_PAPER} (derived)",
         objective=cp.Maximize(margin * cp.sum(u) - price),
-        objective_text=f"{_factor(margin)}Σᵢ uᵢ − R Σⱼ (s⁺ⱼ + s⁻ⱼ)",
-        objective_latex=rf"{_factor(margin)}\sum_i u_i - R \sum_j (s^+_j + s^-_j)",
+        objective_text=f"{_factor(margin)}Σᵢ uᵢ{price_text}",
         variables={"u": u, **variables},
-        rows=(*rows, *_cap_rows(u, costs, "ᵢ", "i")),
+        rows=(*rows, *_cap_rows(u, costs, "ᵢ")),
         parameters={"C": costs},
+        letters=_CELL_LETTERS,
+        data={"x": X, "y": y, "R": radius},
     )
 
 
@@ -229,17 +239,18 @@ def fixed_assignment(
     n, m = X.shape
     parameters, costs = _parameters(y, n_faces, assignment, C)
     W, xi = cp.Variable((n_faces, m + 1), name="W"), cp.Variable((n, n_faces), name="xi")
-    rows = _margin_rows(y[:, None], lift(X) @ W.T, xi, margin, "Wₖ", "ᵢₖ", "ik")
+    rows = _margin_rows(y[:, None], lift(X) @ W.T, xi, margin, "Wₖ", "ᵢₖ")
     return Program(
         name="polyceptron.fixed_assignment",
         title="Polyceptron, the exact program for a fixed assignment",
         source=_PAPER,
         objective=cp.Minimize(cp.sum(cp.multiply(costs, xi))),
         objective_text="Σᵢₖ Cᵢ Zᵢₖ ξᵢₖ",
-        objective_latex=r"\sum_{ik} C_i Z_{ik} \xi_{ik}",
         variables={"W": W, "xi": xi},
         rows=(*rows, *box_rows(W, radius, "Wₖ")),
         parameters=parameters,
+        letters=LETTERS,
+        data={"x": X, "y": y, "R": radius},
     )
 
 
@@ -257,19 +268,18 @@ def fixed_assignment_dual(
     parameters, costs = _parameters(y, n_faces, assignment, C)
     u = cp.Variable((len(y), n_faces), name="u")
     off = cp.multiply(y[:, None], u).T @ lift(X)
-    price, variables, rows = box_duals(
-        off, off.shape, radius, "Σᵢ uᵢₖ yᵢ x̃ᵢ", r"\sum_i u_{ik} y_i \tilde x_i", "W"
-    )
+    price, price_text, variables, rows = box_duals(off, off.shape, radius, "Σᵢ uᵢₖ yᵢ x̃ᵢ", "W")
     return Program(
         name="polyceptron.fixed_assignment_dual",
         title="Polyceptron, the exact program for a fixed assignment, dual",
         source=f"{_PAPER} (derived)",
         objective=cp.Maximize(margin * cp.sum(u) - price),
-        objective_text=f"{_factor(margin)}Σᵢₖ uᵢₖ − R Σₖⱼ (s⁺ₖⱼ + s⁻ₖⱼ)",
-        objective_latex=rf"{_factor(margin)}\sum_{{ik}} u_{{ik}} - R \sum_{{kj}} (s^+_{{kj}} + s^-_{{kj}})",
+        objective_text=f"{_factor(margin)}Σᵢₖ uᵢₖ{price_text}",
         variables={"u": u, **variables},
-        rows=(*rows, *_cap_rows(u, costs, "ᵢₖ", "ik")),
+        rows=(*rows, *_cap_rows(u, costs, "ᵢₖ")),
         parameters=parameters,
+        letters=LETTERS,
+        data={"x": X, "y": y, "R": radius},
     )
 
 
@@ -287,18 +297,17 @@ def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
     """
     if np.isinf(check_radius(radius)):
         return ()
-    latex = letter.replace("ₖ", "_k")
     saved = "saving per unit of a wider box: not zero where the box holds the face"
     return (
-        Row("upper", faces <= radius, f"{letter} ≤ R", rf"{latex} \le R", "s_plus", saved),
-        Row("lower", -faces <= radius, f"−{letter} ≤ R", rf"-{latex} \le R", "s_minus", saved),
+        Row("upper", faces <= radius, f"{letter}ₗ ≤ R", "s_plus", saved),
+        Row("lower", -faces <= radius, f"−{letter}ₗ ≤ R", "s_minus", saved),
     )
 
 
 def box_duals(
-    off: cp.Expression, shape: tuple[int, ...], radius: float, text: str, latex: str, letter: str
-) -> tuple[cp.Expression | float, dict[str, cp.Variable], tuple[Row, ...]]:
-    """What the box makes of a dual: its price, its variables s⁺ and s⁻, and the rows with ``balance``.
+    off: cp.Expression, shape: tuple[int, ...], radius: float, text: str, letter: str
+) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:
+    """What the box makes of a dual: its price, how that is printed, its variables, its rows with ``balance``.
 
     Parameters
     ----------
@@ -308,32 +317,42 @@ def box_duals(
         That of the faces.
     radius : float
         R; infinite, the balance is an equation, and there are no variables.
-    text, latex : str
+    text : str
         `off` as the formulas print it.
     letter : str
         The letter of the faces, the multipliers of ``balance``.
     """
-    meaning = f"the faces {letter}, sign included"
+    meaning = f"the faces ${letter}$, sign included"
     if np.isinf(check_radius(radius)):
-        row = Row("balance", off == 0, f"{text} = 0", rf"{latex} = 0", letter, meaning)
-        return 0.0, {}, (row,)
+        row = Row("balance", off == 0, f"{text} = 0", letter, meaning)
+        return 0.0, "", {}, (row,)
+    face = "ₖ" if len(shape) == 2 else ""
     s_plus, s_minus = cp.Variable(shape, name="s_plus"), cp.Variable(shape, name="s_minus")
     balance = Row(
         "balance",
         off - s_plus + s_minus == 0,
-        f"{text} − s⁺ + s⁻ = 0",
-        rf"{latex} - s^+ + s^- = 0",
+        f"{text} − s⁺{face} + s⁻{face} = 0",
         letter,
         meaning,
     )
-    upper = Row("upper", s_plus >= 0, "s⁺ ≥ 0", r"s^+ \ge 0", "R - W", "room left under the box")
-    lower = Row("lower", s_minus >= 0, "s⁻ ≥ 0", r"s^- \ge 0", "R + W", "room left above the box's floor")
+    upper = Row("upper", s_plus >= 0, f"s⁺{face}ₗ ≥ 0", "R - W", "room left under the box")
+    lower = Row("lower", s_minus >= 0, f"s⁻{face}ₗ ≥ 0", "R + W", "room left above the box's floor")
     price = radius * (cp.sum(s_plus) + cp.sum(s_minus))
-    return price, {"s_plus": s_plus, "s_minus": s_minus}, (balance, upper, lower)
+    return (
+        price,
+        f" − R Σ{face}ₗ (s⁺{face}ₗ + s⁻{face}ₗ)",
+        {"s_plus": s_plus, "s_minus": s_minus},
+        (balance, upper, lower),
+    )
+
+
+def _digits(number: float) -> str:
+    """A number with all its digits, and no exponent."""
+    return np.format_float_positional(number, trim="-")
 
 
 def _factor(margin: float) -> str:
-    return "" if margin == 1.0 else f"{margin:g} "
+    return "" if margin == 1.0 else f"{_digits(margin)} "
 
 
 def _parameters(
@@ -347,14 +366,12 @@ def _parameters(
 
 
 def _margin_rows(
-    y: NDArray[Any], f: cp.Expression, xi: cp.Variable, margin: float, letter: str, sub: str, latex_sub: str
+    y: NDArray[Any], f: cp.Expression, xi: cp.Variable, margin: float, letter: str, sub: str
 ) -> tuple[Row, Row]:
-    latex = letter.replace("ₖ", "_k")
     row = Row(
         "margin",
         cp.multiply(y, f) >= margin - xi,
-        f"yᵢ {letter}·x̃ᵢ ≥ {margin:g} − ξ{sub}",
-        rf"y_i {latex}^\top \tilde x_i \ge {margin:g} - \xi_{{{latex_sub}}}",
+        f"yᵢ {letter}·x̃ᵢ ≥ {_digits(margin)} − ξ{sub}",
         "u",
         "price of sample i's margin on the face: 0 beyond it, its cost inside it",
     )
@@ -362,27 +379,22 @@ def _margin_rows(
         "slack",
         xi >= 0,
         f"ξ{sub} ≥ 0",
-        rf"\xi_{{{latex_sub}}} \ge 0",
         "v",
-        "unused price of slack: its cost − u",
+        "unused price of slack: its cost less $u$",
     )
     return row, slack
 
 
-def _cap_rows(u: cp.Variable, costs: cp.Parameter, sub: str, latex_sub: str) -> tuple[Row, Row]:
+def _cap_rows(u: cp.Variable, costs: cp.Parameter, sub: str) -> tuple[Row, Row]:
     cap = "Cᵢ" if sub == "ᵢ" else "Cᵢ Zᵢₖ"
-    latex_cap = "C_i" if sub == "ᵢ" else "C_i Z_{ik}"
     sign = Row(
         "margin",
         u >= 0,
         f"u{sub} ≥ 0",
-        rf"u_{{{latex_sub}}} \ge 0",
         "surplus",
         "how far sample i is beyond the face's margin",
     )
-    cap_row = Row(
-        "xi", u <= costs, f"u{sub} ≤ {cap}", rf"u_{{{latex_sub}}} \le {latex_cap}", "xi", "the slacks ξ"
-    )
+    cap_row = Row("xi", u <= costs, f"u{sub} ≤ {cap}", "xi", "the slacks $ξ$")
     return sign, cap_row
 
 

@@ -57,14 +57,18 @@ class Program(Statement):
         Paper and equation number.
     objective : cvxpy.Minimize or cvxpy.Maximize
         The objective.
-    objective_text, objective_latex : str
-        The objective as the paper prints it.
+    objective_text : str
+        The objective as the paper prints it, in plain text (:mod:`formulations.statement` says how).
     variables : dict of str to cvxpy.Variable
         Named variables.
     rows : tuple of Row
         Named constraints, each with the letter and the meaning of its multiplier.
     parameters : dict of str to cvxpy.Parameter
         Named parameters; change them with :meth:`set`, and solving again skips the rebuilding.
+    letters : mapping of str to str
+        What the letters stand for that are no variables (:mod:`formulations.symbols`).
+    data : mapping of str to array_like, cvxpy.Expression or callable
+        The numbers of these letters, with which the formulas are checked (:mod:`formulations.printed`).
     """
 
     @property

@@ -1,8 +1,6 @@
-"""What the programs of the hinge family share: data, kernel factors, and the way back to b and xi.
+"""What programs share: data, costs, kernel factors, moments and slacks.
 
-The hinge family is the SVM, the Sigma-SVM and the Relative Margin Machine. Each minimises a
-quadratic in ``w`` plus ``sum_i C_i xi_i``, so each finds its slacks and its intercept alike from
-the scores without intercept, ``g_i = w'x_i`` (or ``(K beta)_i`` for a kernel).
+What the multipliers and the intercept of a hinge-type machine are is in :mod:`formulations.families`.
 """
 
 from __future__ import annotations
@@ -22,9 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "as_costs",
     "as_data",
-    "best_intercept",
+    "as_labels",
     "gram_factor",
-    "intercept_interval",
     "moments",
     "slacks",
     "square_sum",
@@ -52,16 +49,35 @@ def as_data(X: Any, y: ArrayLike) -> tuple[Any, Vector]:
         X = sp.csr_array(X, dtype=float)
     else:
         X = real_array("X", X)
-    y = real_array("y", y)
     if X.ndim != 2 or X.shape[0] == 0:
         raise ValueError(f"X must have two dimensions and at least one row, not shape {X.shape}")
+    y = real_array("y", y)
     if y.shape != (X.shape[0],):
         raise ValueError(f"y must have shape ({X.shape[0]},) to match X, not {y.shape}")
     if not np.isfinite(X.data if sp.issparse(X) else X).all():
         raise ValueError("X must be finite; it has NaN or infinite values")
+    return X, as_labels(y)
+
+
+def as_labels(y: ArrayLike) -> Vector:
+    """Labels as -1.0 and +1.0.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels, each -1 or +1.
+
+    Raises
+    ------
+    ValueError
+        Another shape, or other labels.
+    """
+    y = real_array("y", y)
+    if y.ndim != 1 or len(y) == 0:
+        raise ValueError(f"y must have one dimension and at least one label, not shape {y.shape}")
     if not np.isin(y, (-1.0, 1.0)).all():
         raise ValueError(f"y must hold only -1 and +1, not {np.setdiff1d(y, (-1.0, 1.0))[:3]}")
-    return X, y
+    return y
 
 
 def as_costs(C: ArrayLike, n: int, *, hard: bool = False) -> Vector:
@@ -144,94 +160,6 @@ def slacks(f: Vector, y: Vector) -> Vector:
         Outputs, and labels -1 and +1.
     """
     return np.maximum(0.0, 1.0 - y * f)
-
-
-def best_intercept(g: Vector, y: Vector, C: ArrayLike, B: float = np.inf) -> float:
-    """The intercept that is optimal for given scores: exact, and free of tolerances on multipliers.
-
-    Minimises ``sum_i C_i [1 - y_i (g_i + b)]_+`` over the b with ``|g_i + b| <= B``. The slope of
-    this piecewise linear function starts at ``-sum_{y=+1} C_i`` and rises by C_i at each
-    breakpoint ``y_i - g_i``; where it is zero on a whole interval (no free support vector), the
-    midpoint is taken, as LIBSVM does; an interval without end is left at its finite end.
-
-    Parameters
-    ----------
-    g : ndarray of shape (n,)
-        Scores without intercept.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    C : float or ndarray of shape (n,)
-        Costs; infinite for hard margins.
-    B : float
-        Bound on the outputs; where no b respects it, the middle of the scores is centred.
-    """
-    costs = np.asarray(C, dtype=float)
-    if costs.ndim == 0:
-        costs = np.full(len(g), float(costs))
-    if np.isinf(costs.max(initial=0.0)):  # a hard margin outweighs all soft ones together
-        hard = np.isinf(costs)
-        costs = np.where(hard, 1.0 + len(g) * np.where(hard, 0.0, costs).sum(), costs)
-    breaks = y - g
-    order = breaks.argsort()
-    positive = float(costs[y > 0].sum())
-    slope = costs[order].cumsum() - positive
-    rounding = 1e-12 * float(costs.sum())
-    first = int((slope >= -rounding).argmax())
-    low = float(breaks[order[first]])
-    flat = slope[first] <= rounding
-    high = float(breaks[order[first + 1]]) if flat and first + 1 < len(g) else low
-    if flat and not (y > 0).any():  # the minimum is flat from -infinity up to the first breakpoint
-        low = high = float(breaks[order[0]])
-    b_low, b_high = float(-B - g.min()), float(B - g.max())
-    if b_low > b_high:
-        return (b_low + b_high) / 2
-    return (min(max(low, b_low), b_high) + min(max(high, b_low), b_high)) / 2
-
-
-def intercept_interval(
-    g: Vector,
-    y: Vector,
-    alpha: Vector,
-    C: ArrayLike,
-    lam: Vector | None = None,
-    lam_star: Vector | None = None,
-    B: float = np.inf,
-    tol: float = 1e-6,
-) -> tuple[float, float]:
-    """The interval [lo, hi] of every optimal b, read off the multipliers by KKT.
-
-    ``lo`` is the largest of ``y_i - g_i`` over (y_i=+1, alpha_i<C_i) or (y_i=-1, alpha_i>0), of
-    ``B - g_i`` over lam_i>0, and of ``-B - g_i`` over all i; ``hi`` is its mirror image.
-
-    Parameters
-    ----------
-    g : ndarray of shape (n,)
-        Scores without intercept.
-    y, alpha : ndarray of shape (n,)
-        Labels and margin multipliers.
-    C : float or ndarray of shape (n,)
-        Costs.
-    lam, lam_star : ndarray of shape (n,), optional
-        Multipliers of ``f <= B`` and ``-f <= B``; absent for the SVM.
-    B : float
-        Bound on the outputs.
-    tol : float
-        A multiplier within ``tol`` times the largest cost of a bound counts as at it.
-    """
-    costs = np.broadcast_to(np.asarray(C, dtype=float), y.shape)
-    slack = tol * costs.max()
-    above_zero, below_cap = alpha > slack, alpha < costs - slack
-    raises = ((y > 0) & below_cap) | ((y < 0) & above_zero)
-    lowers = ((y > 0) & above_zero) | ((y < 0) & below_cap)
-    lo = float(np.max((y - g)[raises], initial=-np.inf))
-    hi = float(np.min((y - g)[lowers], initial=np.inf))
-    if np.isfinite(B):
-        lo, hi = max(lo, float(-B - g.min())), min(hi, float(B - g.max()))
-        if lam is not None:
-            lo = max(lo, float(np.max((B - g)[lam > slack], initial=-np.inf)))
-        if lam_star is not None:
-            hi = min(hi, float(np.min((-B - g)[lam_star > slack], initial=np.inf)))
-    return lo, hi
 
 
 def moments(X: Any, weights: ArrayLike | None = None) -> tuple[Vector, Vector]:

@@ -87,12 +87,16 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
+from formulations.families import best_intercept
 from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data, best_intercept, gram_factor, slacks
+from formulations.recovery import as_data, gram_factor, slacks
 from formulations.samples import two_blobs
-from formulations.svm import alpha_rows, cost_parameter, in_features, margin_rows
+from formulations.svm import KERNEL_LETTERS, alpha_rows, cost_parameter, in_features, margin_rows
+from formulations.svm import LETTERS as _SVM_LETTERS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
@@ -109,6 +113,23 @@ __all__ = [
 ]
 
 _PAPER = "Shivaswamy & Jebara (2008)"
+
+LETTERS = {
+    "M(λ)": "= [I + Σᵢ λᵢ xᵢxᵢ', Σᵢ λᵢ xᵢ; Σᵢ λᵢ xᵢ', Σᵢ λᵢ]",
+    "q": "= (Σᵢ αᵢ yᵢ xᵢ, Σᵢ αᵢ yᵢ)",
+    "w, b": "the hyperplane of the primal",
+    "β": "= α∘y − λ + λ*",
+    "B": "≥ 0: the bound on the outputs of the machine",
+    "fᵢ": "the output of the machine at sample $i$",
+    **_SVM_LETTERS,
+}
+_KERNEL_LETTERS = {**LETTERS, **KERNEL_LETTERS}
+_SUBPROBLEM_LETTERS = {
+    "β_f": "= α∘y − λ + λ*: of the samples that are free in this step, as are all letters without a mark",
+    "β_h": "the same of the samples that are held",
+    "K_ff, K_fh": "the kernel matrix between the free samples, and between the free and the held",
+    **{letter: LETTERS[letter] for letter in ("B", "fᵢ", "yᵢ", "Cᵢ")},
+}
 
 
 def _bound(B: float) -> cp.Parameter:
@@ -146,9 +167,8 @@ def qcqp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
         "spread",
         0.5 * cp.square(f) <= _half_square(bound),
         "½(w·xᵢ + b)² ≤ ½B²",
-        r"\tfrac12(w^\top x_i + b)^2 \le \tfrac12 B^2",
         "lam",
-        "saving per unit by which ½B² is relaxed at sample i; 0 unless its output is at ±B",
+        "saving per unit by which $½B²$ is relaxed at sample i; 0 unless its output is at $B$ or $−B$",
     )
     return Program(
         name="rmm.qcqp",
@@ -156,10 +176,11 @@ def qcqp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
         source=f"{_PAPER}, eq. (5)",
         objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
         objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
-        objective_latex=r"\tfrac12\|w\|^2 + \sum_i C_i \xi_i",
         variables={"w": w, "b": b, "xi": xi},
-        rows=(*margin_rows(y, f, xi, "w·xᵢ + b", r"w^\top x_i + b"), spread),
+        rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), spread),
         parameters={"C": costs, "B": bound},
+        letters=LETTERS,
+        data={"x": X, "y": y},
     )
 
 
@@ -183,15 +204,12 @@ def qcqp_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Progr
         Row(
             "w_b",
             block >> 0,
-            "[M(λ) q; q' t] ⪰ 0",
-            r"\begin{bmatrix} M(\lambda) & q \\ q^\top & t\end{bmatrix} \succeq 0",
+            "[M(λ), q; q', t] ⪰ 0",
             "Z",
-            "½vv' with v = (w, b, −1)",
+            "$½vv'$ with $v = (w, b, −1)$",
         ),
         *alpha_rows(alpha, costs),
-        Row(
-            "spread", lam >= 0, "λᵢ ≥ 0", r"\lambda_i \ge 0", "room", "room left under the bound: ½(B² − fᵢ²)"
-        ),
+        Row("spread", lam >= 0, "λᵢ ≥ 0", "room", "room left under the bound: $½(B² − fᵢ²)$"),
     )
     return Program(
         name="rmm.qcqp_dual",
@@ -199,10 +217,11 @@ def qcqp_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Progr
         source=f"{_PAPER}, eq. (6), corrected",
         objective=cp.Maximize(cp.sum(alpha) - 0.5 * t - _half_square(bound) * cp.sum(lam)),
         objective_text="Σᵢ αᵢ − ½ t − ½B² Σᵢ λᵢ",
-        objective_latex=r"\sum_i \alpha_i - \tfrac12 t - \tfrac12 B^2 \sum_i \lambda_i",
         variables={"alpha": alpha, "lam": lam, "t": t},
         rows=rows,
         parameters={"C": costs, "B": bound},
+        letters=LETTERS,
+        data={"x": X, "y": y},
     )
 
 
@@ -229,7 +248,6 @@ def qp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
         "bound_above",
         f <= bound,
         "w·xᵢ + b ≤ B",
-        r"w^\top x_i + b \le B",
         "lam",
         "saving per unit by which the upper bound is relaxed at sample i",
     )
@@ -237,7 +255,6 @@ def qp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
         "bound_below",
         -f <= bound,
         "−(w·xᵢ + b) ≤ B",
-        r"-(w^\top x_i + b) \le B",
         "lam_star",
         "saving per unit by which the lower bound is relaxed at sample i",
     )
@@ -247,29 +264,35 @@ def qp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
         source=f"{_PAPER}, eq. (7)",
         objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
         objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
-        objective_latex=r"\tfrac12\|w\|^2 + \sum_i C_i \xi_i",
         variables={"w": w, "b": b, "xi": xi},
-        rows=(*margin_rows(y, f, xi, "w·xᵢ + b", r"w^\top x_i + b"), above, below),
+        rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), above, below),
         parameters={"C": costs, "B": bound},
+        letters=LETTERS,
+        data={"x": X, "y": y},
     )
 
 
 def _bound_sign_rows(lam: cp.Variable, lam_star: cp.Variable) -> tuple[Row, Row]:
-    above = Row("bound_above", lam >= 0, "λᵢ ≥ 0", r"\lambda_i \ge 0", "room", "room under the bound: B − fᵢ")
-    below = Row(
-        "bound_below", lam_star >= 0, "λ*ᵢ ≥ 0", r"\lambda^*_i \ge 0", "room_star", "room above it: B + fᵢ"
-    )
+    above = Row("bound_above", lam >= 0, "λᵢ ≥ 0", "room", "room under the bound: $B − fᵢ$")
+    below = Row("bound_below", lam_star >= 0, "λ*ᵢ ≥ 0", "room_star", "room above it: $B + fᵢ$")
     return above, below
 
 
-def _dual_from_factor(F: Any, y: NDArray[Any], C: ArrayLike, B: float, name: str, title: str) -> Program:
+def _dual_from_factor(
+    F: Any,
+    y: NDArray[Any],
+    C: ArrayLike,
+    B: float,
+    name: str,
+    title: str,
+    letters: Mapping[str, str],
+    data: dict[str, Any],
+) -> Program:
     n = F.shape[0]
     alpha, lam, lam_star = (cp.Variable(n, name=name) for name in ("alpha", "lam", "lam_star"))
     costs, bound = cost_parameter(C, n), _bound(B)
     beta = cp.multiply(y, alpha) - lam + lam_star
-    balance = Row(
-        "b", cp.sum(beta) == 0, "Σᵢ βᵢ = 0", r"\sum_i \beta_i = 0", "b", "the intercept b, sign included"
-    )
+    balance = Row("b", cp.sum(beta) == 0, "Σᵢ βᵢ = 0", "b", "the intercept $b$, sign included")
     return Program(
         name=name,
         title=title,
@@ -277,21 +300,20 @@ def _dual_from_factor(F: Any, y: NDArray[Any], C: ArrayLike, B: float, name: str
         objective=cp.Maximize(
             -0.5 * cp.sum_squares(F.T @ beta) + cp.sum(alpha) - bound * cp.sum(lam) - bound * cp.sum(lam_star)
         ),
-        objective_text="−½ β'Kβ + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ,  β = α∘y − λ + λ*",
-        objective_latex=(
-            r"-\tfrac12\beta^\top K\beta + \sum_i \alpha_i - B\sum_i\lambda_i - B\sum_i\lambda^*_i,"
-            r"\quad \beta = \alpha\circ y - \lambda + \lambda^*"
-        ),
+        objective_text="−½ β'Kβ + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
         variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},
         rows=(balance, *alpha_rows(alpha, costs), *_bound_sign_rows(lam, lam_star)),
         parameters={"C": costs, "B": bound},
+        letters=letters,
+        data={**data, "y": y},
     )
 
 
 def qp_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
     """Dual of the QP, eq. (8), with the linear kernel K = XX'; arguments as in :func:`qp`."""
     X, y = as_data(X, y)
-    return _dual_from_factor(X, y, C, B, "rmm.qp_dual", "Relative Margin Machine, dual of the QP")
+    title = "Relative Margin Machine, dual of the QP"
+    return _dual_from_factor(X, y, C, B, "rmm.qp_dual", title, LETTERS, {"x": X})
 
 
 def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
@@ -305,9 +327,8 @@ def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Pro
         As in :func:`qp`.
     """
     K, y = as_data(K, y)
-    return _dual_from_factor(
-        gram_factor(K), y, C, B, "rmm.kernel_dual", "Relative Margin Machine, kernel dual"
-    )
+    title = "Relative Margin Machine, kernel dual"
+    return _dual_from_factor(gram_factor(K), y, C, B, "rmm.kernel_dual", title, _KERNEL_LETTERS, {"K": K})
 
 
 def subproblem(
@@ -351,31 +372,29 @@ def subproblem(
     balance = Row(
         "b",
         cp.sum(beta) == -beta_held.sum(),
-        "Σ_free βᵢ = −Σ_held βᵢ",
-        r"\sum_{\text{free}} \beta_i = -\sum_{\text{held}} \beta_i",
+        "Σᵢ β_{f,i} = −Σⱼ β_{h,j}",
         "b",
-        "the intercept b as these samples see it",
+        "the intercept $b$ as these samples see it",
     )
-    F = gram_factor(K[np.ix_(free, free)])
+    K_ff, K_fh = K[np.ix_(free, free)], K[np.ix_(free, held)]
+    F = gram_factor(K_ff)
     return Program(
         name="rmm.subproblem",
         title="Relative Margin Machine, subproblem of the decomposition",
         source=f"{_PAPER}, eq. (9), corrected",
         objective=cp.Maximize(
             -0.5 * cp.sum_squares(F.T @ beta)
-            - (K[np.ix_(free, held)] @ beta_held) @ beta
+            - (K_fh @ beta_held) @ beta
             + cp.sum(a)
             - bound * cp.sum(above)
             - bound * cp.sum(below)
         ),
-        objective_text="−½ β_f'K_ff β_f − β_f'K_fh β_h + Σ αᵢ − B Σ λᵢ − B Σ λ*ᵢ,  β = α∘y − λ + λ*",
-        objective_latex=(
-            r"-\tfrac12\beta_f^\top K_{ff}\beta_f - \beta_f^\top K_{fh}\beta_h"
-            r" + \sum\alpha_i - B\sum\lambda_i - B\sum\lambda^*_i"
-        ),
+        objective_text="−½ β_f'K_ff β_f − β_f'K_fh β_h + Σᵢ αᵢ − B Σᵢ λᵢ − B Σᵢ λ*ᵢ",
         variables={"alpha": a, "lam": above, "lam_star": below},
         rows=(balance, *alpha_rows(a, costs), *_bound_sign_rows(above, below)),
         parameters={"C": costs, "B": bound},
+        letters=_SUBPROBLEM_LETTERS,
+        data={"y": y[free], "K_ff": K_ff, "K_fh": K_fh, "β_h": beta_held},
     )
 
 
@@ -443,7 +462,7 @@ def singles(seed: int = 0) -> list[Program]:
     K = (X @ X.T + 1.0) ** 2
     # A feasible point of (8) that is far from optimal: equal multipliers for both classes.
     alpha, zeros = np.full(len(y), 0.03), np.zeros(len(y))
-    return [subproblem(K, y, 1.0, 1.5, alpha, zeros, zeros, np.arange(0, len(y), 3))]
+    return [subproblem(K, y, 1.0, 1.5, alpha, zeros, zeros, np.arange(0, len(y) - 1, 3))]
 
 
 if __name__ == "__main__":

@@ -101,6 +101,17 @@ __all__ = [
 
 _PAPER = "Shivaswamy & Jebara (2008), appendix"
 
+LETTERS = {
+    "Σ_λ": "= (Σᵢ λᵢ) I + D Σᵢ λᵢ uᵢuᵢ'",
+    "L": "any matrix with $LL' = Σⱼ xⱼxⱼ'$",
+    "xⱼ": "the samples",
+    "n": "their number",
+    "V": "the variable of the dual",
+    "Z": "the variable of the primal",
+    "uᵢ": "the samples, labelled or not, at which every output of the class is small",
+    "E, D, w": "the class is all $w$ with $½‖w‖² + ½D (w·uᵢ)² ≤ E$ for every $i$",
+}
+
 
 def f_complexity(X: Any, E: float = 1.0) -> float:
     """U_F, of the class (1).
@@ -183,22 +194,22 @@ def h_complexity(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program:
     block = Row(
         "block",
         cp.bmat([[spread, L], [L.T, Z]]) >> 0,
-        "[Σ_λ L; L' Z] ⪰ 0",
-        r"\begin{bmatrix} \Sigma_\lambda & L \\ L^\top & Z\end{bmatrix} \succeq 0",
+        "[Σ_λ, L; L', Z] ⪰ 0",
         "P",
-        "its off-diagonal part is −V/n, the weights that the bound has in mind",
+        "its off-diagonal part is $−V/n$, the weights that the bound has in mind",
     )
-    sign = Row("sign", lam >= 0, "λᵢ ≥ 0", r"\lambda_i \ge 0", "room", "room of the class at uᵢ")
+    sign = Row("sign", lam >= 0, "λᵢ ≥ 0", "room", "room of the class at $uᵢ$")
     return Program(
         name="rmm_bounds.h_complexity",
         title="Complexity of the Relative Margin Machine's class",
         source=f"{_PAPER}, eq. (3)",
         objective=cp.Minimize(cp.trace(Z) / n + 2.0 / n * parameters["E"] * cp.sum(lam)),
         objective_text="(1/n) tr Z + (2E/n) Σᵢ λᵢ",
-        objective_latex=r"\tfrac1n \mathrm{tr} Z + \tfrac{2E}n \sum_i \lambda_i",
         variables={"lam": lam, "Z": Z},
         rows=(block, sign),
         parameters=parameters,
+        letters=LETTERS,
+        data={"L": L, "u": U, "n": n},
     )
 
 
@@ -212,19 +223,17 @@ def h_complexity_dual(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program
     block = Row(
         "block",
         cp.bmat([[A, V], [V.T, np.eye(L.shape[1])]]) >> 0,
-        "[A V; V' I] ⪰ 0",
-        r"\begin{bmatrix} A & V \\ V^\top & I\end{bmatrix} \succeq 0",
+        "[A, V; V', I] ⪰ 0",
         "Q",
-        "its blocks are Σ_λ/n, −L/n and Z/n",
+        "its blocks are $Σ_λ/n$, $−L/n$ and $Z/n$",
     )
     outputs = cp.sum(cp.multiply(U @ A, U), axis=1)
     energy = Row(
         "lam",
         (cp.trace(A) + parameters["D"] * outputs) / n <= 2.0 / n * parameters["E"],
         "(1/n) (tr A + D uᵢ'A uᵢ) ≤ 2E/n",
-        r"\tfrac1n (\mathrm{tr} A + D u_i^\top A u_i) \le \tfrac{2E}n",
         "lam",
-        "how hard uᵢ holds the class back: 0 where its output is small anyway",
+        "how hard $uᵢ$ holds the class back: 0 where its output is small anyway",
     )
     return Program(
         name="rmm_bounds.h_complexity_dual",
@@ -232,10 +241,11 @@ def h_complexity_dual(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program
         source=f"{_PAPER}, eq. (3) (derived)",
         objective=cp.Maximize(2.0 / n * cp.sum(cp.multiply(L, V))),
         objective_text="(2/n) tr(L'V)",
-        objective_latex=r"\tfrac2n \mathrm{tr}(L^\top V)",
         variables={"V": V, "A": A},
         rows=(block, energy),
         parameters=parameters,
+        letters=LETTERS,
+        data={"L": L, "u": U, "n": n},
     )
 
 

@@ -53,7 +53,7 @@ Example
 >>> from formulations.samples import two_blobs
 >>> X, y = two_blobs()
 >>> at = rmm.qp(X, y, C=1.0, B=1.5).solve()
->>> slope = sensitivity.bound(1.5, at.objective, at.duals["bound_above"], at.duals["bound_below"])
+>>> slope = sensitivity.bound(1.5, at.objective, [at.duals["bound_above"], at.duals["bound_below"]])
 >>> low, high = (rmm.qp(X, y, C=1.0, B=B).solve().objective for B in (1.4999, 1.5001))
 >>> bool(abs((high - low) / 2e-4 - slope.derivative) < 1e-4 * abs(slope.derivative))
 True
@@ -69,6 +69,8 @@ import numpy as np
 from formulations import mixture
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import ArrayLike, NDArray
 
     Vector = NDArray[np.float64]
@@ -122,7 +124,9 @@ class Sensitivity:
         return self.value * self.derivative / self.objective if self.objective != 0.0 else np.nan
 
 
-def cost(C: float, objective: float, xi: ArrayLike, weights: ArrayLike = 1.0) -> Sensitivity:
+def cost(
+    C: float, objective: float, xi: ArrayLike, weights: ArrayLike = 1.0, *, name: str = "C"
+) -> Sensitivity:
     """The price C of slack, where it is nothing but a price: dp/dC = Σ w_i ξ_i.
 
     Parameters
@@ -135,12 +139,14 @@ def cost(C: float, objective: float, xi: ArrayLike, weights: ArrayLike = 1.0) ->
         Every slack that is paid for.
     weights : float or array_like of the shape of xi
         The weights of their samples.
+    name : str
+        The price's name.
     """
-    return Sensitivity("C", C, float(np.sum(np.multiply(weights, xi))), objective, "Σ wᵢ ξᵢ")
+    return Sensitivity(name, C, float(np.sum(np.multiply(weights, xi))), objective, "Σ wᵢ ξᵢ")
 
 
 def bound(
-    B: float, objective: float, lam: ArrayLike, lam_star: ArrayLike, two_sided: bool = True
+    B: float, objective: float, multipliers: Iterable[ArrayLike], two_sided: bool = True
 ) -> Sensitivity:
     """The RMM's bound B on its outputs: dp/dB = −Σ (λ_i + λ*_i).
 
@@ -150,13 +156,13 @@ def bound(
         The bound; infinite for none, whose derivative is 0.
     objective : float
         The optimal value.
-    lam, lam_star : array_like of shape (n,)
-        Multipliers of the rows bound_above and bound_below of the QP (7). Those of the QCQP (5) are these
-        divided by B.
+    multipliers : iterable of array_like
+        Multipliers lam and lam_star of the rows bound_above and bound_below of the QP (7). Those of the
+        QCQP (5) are these divided by B.
     two_sided : bool
         Whether they are the only ones.
     """
-    slope = 0.0 - float(np.sum(lam) + np.sum(lam_star))
+    slope = 0.0 - float(sum(np.sum(each) for each in multipliers))
     return Sensitivity("B", B, slope, objective, "−Σ (λᵢ + λ*ᵢ)", two_sided)
 
 

@@ -61,16 +61,19 @@ True
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 
 from formulations.centred_kernel import CentredKernel
+from formulations.families import best_intercept
 from formulations.program import Duality, Program, Row
-from formulations.recovery import as_data, best_intercept, gram_factor, moments, slacks
+from formulations.recovery import as_data, gram_factor, moments, slacks
 from formulations.samples import two_blobs
-from formulations.svm import alpha_rows, cost_parameter, in_features, margin_rows
+from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_features, margin_rows
+from formulations.svm import LETTERS as _SVM_LETTERS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -78,6 +81,29 @@ if TYPE_CHECKING:
 __all__ = ["dual", "kernel_dual", "pairs", "primal", "recover"]
 
 _PAPER = "Shivaswamy & Jebara (2008)"
+
+LETTERS = {
+    "c": "= Σᵢ αᵢ yᵢ (xᵢ − μ)",
+    "D": "the share of the variance of the outputs in the penalty, between 0 and 1",
+    "μ": "= (1/n) Σᵢ xᵢ",
+    "Σ": "= (1/n) Σᵢ (xᵢ − μ)(xᵢ − μ)'",
+    "n": "the number of samples",
+    **{letter: _SVM_LETTERS[letter] for letter in ("xᵢ", "yᵢ", "Cᵢ")},
+}
+_WEIGHTED = {
+    **LETTERS,
+    "μ": "= (1/n) Σᵢ ωᵢ xᵢ",
+    "Σ": "= (1/n) Σᵢ ωᵢ (xᵢ − μ)(xᵢ − μ)'",
+    "n": "= Σᵢ ωᵢ",
+    "ωᵢ": "how often sample $i$ counts in the mean and the covariance",
+}
+
+
+def _told(x: Any, y: NDArray[Any], weights: ArrayLike | None) -> dict[str, Any]:
+    """The letters of a program and their numbers."""
+    if weights is None:
+        return {"letters": LETTERS, "data": {"x": x, "y": y, "n": len(y)}}
+    return {"letters": _WEIGHTED, "data": {"x": x, "y": y, "ω": weights}}
 
 
 def _share(D: float) -> cp.Parameter:
@@ -121,10 +147,10 @@ def primal(
             0.5 * rest * cp.sum_squares(w) + 0.5 * share * cp.sum_squares(spread @ w) + costs @ xi
         ),
         objective_text="(1−D)/2 ‖w‖² + D/2 ‖Σ^½ w‖² + Σᵢ Cᵢ ξᵢ",
-        objective_latex=r"\tfrac{1-D}2\|w\|^2 + \tfrac D2\|\Sigma^{1/2}w\|^2 + \sum_i C_i \xi_i",
         variables={"w": w, "b": b, "xi": xi},
-        rows=margin_rows(y, X @ w - mu @ w + b, xi, "w·(xᵢ − μ) + b", r"w^\top(x_i-\mu) + b"),
+        rows=margin_rows(y, X @ w - mu @ w + b, xi, "w·(xᵢ − μ) + b"),
         parameters={"C": costs, "D": share},
+        **_told(X, y, weights),
     )
 
 
@@ -136,6 +162,7 @@ def _dual_in_basis(
     D: float,
     name: str,
     title: str,
+    told: dict[str, Any],
 ) -> Program:
     """Dual (4) with the centred `points` (n, r) given in a basis where Sigma = diag(variances)."""
     n = len(y)
@@ -153,20 +180,19 @@ def _dual_in_basis(
         "b",
         y @ alpha == 0,
         "Σᵢ αᵢ yᵢ = 0",
-        r"\sum_i \alpha_i y_i = 0",
         "b",
-        "the intercept b, for centred inputs",
+        "the intercept $b$, for centred inputs",
     )
     return Program(
         name=name,
         title=title,
         source=f"{_PAPER}, eq. (4)",
         objective=cp.Maximize(cp.sum(alpha) - 0.5 * cp.sum_squares(cp.multiply(root, c))),
-        objective_text="Σᵢ αᵢ − ½ c'((1−D)I + DΣ)⁻¹c,  c = Σᵢ αᵢ yᵢ (xᵢ − μ)",
-        objective_latex=r"\sum_i \alpha_i - \tfrac12 c^\top\big((1-D)I + D\Sigma\big)^{-1}c",
+        objective_text="Σᵢ αᵢ − ½ c'((1−D)I + DΣ)⁻¹c",
         variables={"alpha": alpha},
         rows=(balance, *alpha_rows(alpha, costs)),
         parameters={"C": costs, "D": share},
+        **told,
     )
 
 
@@ -183,7 +209,8 @@ def dual(
     variances, axes = np.linalg.eigh(Sigma)
     keep = variances > 1e-12 * max(variances[-1], np.finfo(float).tiny)
     points = X @ axes[:, keep] - mu @ axes[:, keep]
-    return _dual_in_basis(points, variances[keep], y, C, D, "sigma_svm.dual", "Sigma-SVM, dual")
+    told = _told(X, y, weights)
+    return _dual_in_basis(points, variances[keep], y, C, D, "sigma_svm.dual", "Sigma-SVM, dual", told)
 
 
 def kernel_dual(
@@ -201,7 +228,11 @@ def kernel_dual(
     K, y = as_data(K, y)
     kernel = CentredKernel(K, weights)
     variances = kernel.eigenvalues / kernel.total
-    return _dual_in_basis(kernel.root, variances, y, C, D, "sigma_svm.kernel_dual", "Sigma-SVM, kernel dual")
+    program = _dual_in_basis(
+        kernel.root, variances, y, C, D, "sigma_svm.kernel_dual", "Sigma-SVM, kernel dual",
+        _told(lambda: gram_factor(K), y, weights),
+    )  # fmt: skip
+    return replace(program, letters={**program.letters, **IN_FEATURES})
 
 
 def recover(

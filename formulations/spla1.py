@@ -79,6 +79,15 @@ __all__ = ["cell", "cell_dual", "pairs", "recover"]
 
 _SOURCE = "Manwani & Sastry (2010), reconstructed"
 
+LETTERS = {
+    "H(v)": "= −v ln v − (1 − v) ln(1 − v): it keeps $v$ between 0 and 1",
+    "ρ": "> 0: the ridge on the weights, the bias among them",
+    "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
+    "xᵢ": "sample $i$",
+    "yᵢ": "+1 inside the polytope, −1 outside",
+    "Cᵢ": "the weight of sample $i$, 0 where it is not in this cell",
+}
+
 
 def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
     """The logistic regression of one cell.
@@ -106,7 +115,6 @@ def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Progr
         "margin",
         z <= cp.multiply(y, lift(X) @ w),
         "zᵢ ≤ yᵢ w·x̃ᵢ",
-        r"z_i \le y_i w^\top \tilde x_i",
         "u",
         "pull of sample i at the face: near its weight on the wrong side, near 0 well on its own",
     )
@@ -115,11 +123,12 @@ def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Progr
         title="SPLA1, one cell",
         source=_SOURCE,
         objective=cp.Minimize(weights @ cp.logistic(-z) + 0.5 * _positive(ridge) * cp.sum_squares(w)),
-        objective_text="Σ Cᵢ ln(1 + exp(−zᵢ)) + ρ/2 ‖w‖²",
-        objective_latex=r"\sum_i C_i \ln(1 + e^{-z_i}) + \tfrac{\rho}{2} \|w\|^2",
+        objective_text="Σᵢ Cᵢ ln(1 + exp(−zᵢ)) + ρ/2 ‖w‖²",
         variables={"w": w, "z": z},
         rows=(margin,),
         parameters={"C": weights},
+        letters=LETTERS,
+        data={"x": X, "y": y, "ρ": ridge},
     )
 
 
@@ -136,11 +145,12 @@ def cell_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> 
         objective=cp.Maximize(
             weights @ (cp.entr(v) + cp.entr(1 - v)) - cp.sum_squares(pulled) / (2 * _positive(ridge))
         ),
-        objective_text="Σ Cᵢ H(vᵢ) − 1/(2ρ) ‖Σ Cᵢ vᵢ yᵢ x̃ᵢ‖²",
-        objective_latex=r"\sum_i C_i H(v_i) - \tfrac{1}{2\rho} \Big\|\sum_i C_i v_i y_i \tilde x_i\Big\|^2",
+        objective_text="Σᵢ Cᵢ H(vᵢ) − 1/(2ρ) ‖Σᵢ Cᵢ vᵢ yᵢ x̃ᵢ‖²",
         variables={"v": v},
         rows=(),
         parameters={"C": weights},
+        letters=LETTERS,
+        data={"x": X, "y": y, "ρ": ridge},
     )
 
 

@@ -1,16 +1,43 @@
-"""What a program states: its objective, its variables, its rows and its parameters, all named."""
+"""What a program states: its objective, its variables, its rows and its parameters, all named.
+
+How to write a program down
+---------------------------
+Each formula is written once, as plain text in the notation of :mod:`formulations.notation`, beside the cvxpy
+expression that computes it. Its LaTeX is made of the text. :mod:`formulations.printed` evaluates both on
+random numbers and compares them with the expression, so a program says what its letters stand for:
+
+- its variables and parameters, by their names: ``lam_star`` is printed λ*, ``s_plus`` s⁺, ``xi`` ξ;
+- ``data``: the numbers of the other letters, ``{"x": X, "y": y}``. An index takes the first axis that is
+  left. A value may be a cvxpy expression, or a function without arguments that is called only when a formula
+  is checked. Where a letter means different things with different indices, the name has them: ``"ξᵢ"``;
+- ``letters``: what the letters mean that are no variables, in words or by a formula
+  (:mod:`formulations.symbols`). A family has one mapping for its programs; what a program does not use is not
+  printed.
+
+A row is compared with its constraint by its violation: left − right of ``≤``, right − left of ``≥``, and left
+− right of ``=`` with its sign, which is that of its multiplier. The free indices of a row, in alphabetical
+order, are the axes of its constraint. Where they are not, or where the row is stated for some of them only
+(``… for yᵢ < 0``), ``at`` says where each stands.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import cvxpy as cp
 import numpy as np
 
+from formulations.notation.parser import functions_of, read_expression, read_row
+from formulations.notation.printing import latex_of_claims, latex_of_expression
+from formulations.notation.words import plain
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from formulations.notation.tree import Claim, Expression
+
 
 __all__ = ["Row", "Statement"]
 
@@ -25,20 +52,28 @@ class Row:
         Its name in ``Solution.duals``.
     constraint : cvxpy.Constraint
         The constraint itself.
-    text, latex : str
-        The row as the paper prints it.
+    text : str
+        The row as the paper prints it, in plain text.
     multiplier : str
         The paper's letter for its multiplier.
-    meaning : str
-        What the multiplier says, in words.
+    says : str
+        What the multiplier says, in words; its formulas stand between ``$``.
+    at : ndarray of int, optional
+        For each value of the text's free indices the place in the constraint, -1 where the row is not stated.
+        By default the free indices are the constraint's axes.
     """
 
     name: str
     constraint: cp.Constraint
     text: str
-    latex: str
     multiplier: str
-    meaning: str
+    says: str
+    at: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def meaning(self) -> str:
+        """What the multiplier says, without the ``$``."""
+        return plain(self.says)
 
     @property
     def is_equality(self) -> bool:
@@ -89,10 +124,13 @@ class Statement:
     source: str
     objective: cp.Minimize | cp.Maximize
     objective_text: str
-    objective_latex: str
     variables: dict[str, cp.Variable]
     rows: tuple[Row, ...]
     parameters: dict[str, cp.Parameter] = field(default_factory=dict)
+    letters: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, ArrayLike | cp.Expression | Callable[[], ArrayLike]] = field(
+        default_factory=dict, repr=False
+    )
 
     def __post_init__(self) -> None:
         self.problem = cp.Problem(self.objective, [row.constraint for row in self.rows])
@@ -115,6 +153,24 @@ class Statement:
         if self.problem.is_lp():
             return "LP"
         return "QP" if self.problem.is_qp() else "QCQP"
+
+    @property
+    def objective_tree(self) -> Expression:
+        """The objective's text, read."""
+        return read_expression(self.objective_text, functions_of(self.letters))
+
+    @property
+    def objective_latex(self) -> str:
+        """The objective as LaTeX."""
+        return latex_of_expression(self.objective_tree)
+
+    def row_tree(self, row: Row) -> tuple[Claim, ...]:
+        """A row's text, read."""
+        return read_row(row.text, functions_of(self.letters))
+
+    def row_latex(self, row: Row) -> str:
+        """A row as LaTeX."""
+        return latex_of_claims(self.row_tree(row))
 
     def set(self, **values: ArrayLike) -> Self:
         """Give parameters new values; the next solve re-uses the problem already built.

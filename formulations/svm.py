@@ -59,22 +59,42 @@ array([0., 2., 2., 0.])
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 
+from formulations.families import best_intercept
 from formulations.program import Duality, Program, Row
-from formulations.recovery import as_costs, as_data, best_intercept, gram_factor, slacks
+from formulations.recovery import as_costs, as_data, gram_factor, slacks
 from formulations.samples import two_blobs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["dual", "kernel_dual", "pairs", "primal", "recover"]
+__all__ = [
+    "IN_FEATURES",
+    "KERNEL_LETTERS",
+    "LETTERS",
+    "dual",
+    "kernel_dual",
+    "pairs",
+    "primal",
+    "recover",
+]
 
 _PAPER = "Shivaswamy & Jebara (2008)"
+
+LETTERS = {
+    "xᵢ": "sample $i$",
+    "Kᵢⱼ": "= xᵢ·xⱼ: the linear kernel",
+    "yᵢ": "the label of sample $i$, +1 or −1",
+    "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
+}
+KERNEL_LETTERS = {**LETTERS, "Kᵢⱼ": "the kernel matrix, $k(xᵢ, xⱼ)$"}
+IN_FEATURES = {"xᵢ": "the image of sample $i$ in the feature space of the kernel"}
 
 
 def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
@@ -82,19 +102,16 @@ def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
     return cp.Parameter(n, nonneg=True, name="C", value=as_costs(C, n))
 
 
-def margin_rows(
-    y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str, f_latex: str
-) -> tuple[Row, Row]:
+def margin_rows(y: NDArray[Any], f: cp.Expression, xi: cp.Variable, f_text: str) -> tuple[Row, Row]:
     """The rows ``margin`` and ``slack`` that every program of the hinge family begins with."""
     margin = Row(
         "margin",
         cp.multiply(y, f) >= 1 - xi,
         f"yᵢ({f_text}) ≥ 1 − ξᵢ",
-        rf"y_i({f_latex}) \ge 1 - \xi_i",
         "alpha",
-        "price of sample i's margin: 0 beyond it, between 0 and Cᵢ on it, Cᵢ inside it",
+        "price of sample i's margin: 0 beyond it, between 0 and $Cᵢ$ on it, $Cᵢ$ inside it",
     )
-    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", r"\xi_i \ge 0", "beta", "unused price of slack: Cᵢ − alphaᵢ")
+    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", "beta", "unused price of slack: $Cᵢ − αᵢ$")
     return margin, slack
 
 
@@ -104,11 +121,10 @@ def alpha_rows(alpha: cp.Variable, C: cp.Parameter) -> tuple[Row, Row]:
         "margin",
         alpha >= 0,
         "αᵢ ≥ 0",
-        r"\alpha_i \ge 0",
         "surplus",
         "how far sample i is beyond its margin row",
     )
-    cap = Row("xi", alpha <= C, "αᵢ ≤ Cᵢ", r"\alpha_i \le C_i", "xi", "the slack ξᵢ of sample i")
+    cap = Row("xi", alpha <= C, "αᵢ ≤ Cᵢ", "xi", "the slack $ξᵢ$ of sample i")
     return sign, cap
 
 
@@ -134,29 +150,31 @@ def primal(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         source=f"{_PAPER}, eq. (1)",
         objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
         objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
-        objective_latex=r"\tfrac12\|w\|^2 + \sum_i C_i \xi_i",
         variables={"w": w, "b": b, "xi": xi},
-        rows=margin_rows(y, X @ w + b, xi, "w·xᵢ + b", r"w^\top x_i + b"),
+        rows=margin_rows(y, X @ w + b, xi, "w·xᵢ + b"),
         parameters={"C": costs},
+        letters=LETTERS,
+        data={"x": X, "y": y},
     )
 
 
-def _dual_from_factor(F: Any, y: NDArray[Any], C: ArrayLike, name: str, title: str) -> Program:
+def _dual_from_factor(
+    F: Any, y: NDArray[Any], C: ArrayLike, name: str, title: str, letters: Mapping[str, str], data: Any
+) -> Program:
     n = F.shape[0]
     alpha, costs = cp.Variable(n, name="alpha"), cost_parameter(C, n)
-    balance = Row(
-        "b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", r"\sum_i \alpha_i y_i = 0", "b", "the intercept b, sign included"
-    )
+    balance = Row("b", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", "b", "the intercept $b$, sign included")
     return Program(
         name=name,
         title=title,
         source=f"{_PAPER}, eq. (2)",
         objective=cp.Maximize(cp.sum(alpha) - 0.5 * cp.sum_squares(F.T @ cp.multiply(y, alpha))),
         objective_text="Σᵢ αᵢ − ½ Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ",
-        objective_latex=r"\sum_i \alpha_i - \tfrac12 \sum_{ij} \alpha_i \alpha_j y_i y_j K_{ij}",
         variables={"alpha": alpha},
         rows=(balance, *alpha_rows(alpha, costs)),
         parameters={"C": costs},
+        letters=letters,
+        data={**data, "y": y},
     )
 
 
@@ -173,7 +191,7 @@ def dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         Cost of slack, per sample.
     """
     X, y = as_data(X, y)
-    return _dual_from_factor(X, y, C, "svm.dual", "Support vector machine, dual")
+    return _dual_from_factor(X, y, C, "svm.dual", "Support vector machine, dual", LETTERS, {"x": X})
 
 
 def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
@@ -194,7 +212,8 @@ def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
         K is not symmetric positive semidefinite.
     """
     K, y = as_data(K, y)
-    return _dual_from_factor(gram_factor(K), y, C, "svm.kernel_dual", "Support vector machine, kernel dual")
+    title = "Support vector machine, kernel dual"
+    return _dual_from_factor(gram_factor(K), y, C, "svm.kernel_dual", title, KERNEL_LETTERS, {"K": K})
 
 
 def recover(X: Any, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -207,7 +226,7 @@ def recover(X: Any, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> dict[str
 
 def in_features(program: Program) -> Program:
     """The same primal, named as the partner of a kernel dual: its samples are rows of a kernel's factor."""
-    return replace(program, name=f"{program.name} (kernel)")
+    return replace(program, name=f"{program.name} (kernel)", letters={**program.letters, **IN_FEATURES})
 
 
 def pairs(seed: int = 0) -> list[Duality]:
@@ -216,6 +235,7 @@ def pairs(seed: int = 0) -> list[Duality]:
     C = np.where(y > 0, 1.0, 0.7)
     K = (X @ X.T + 1.0) ** 2
     F = gram_factor(K)
+
     return [
         Duality(primal(X, y, C), dual(X, y, C), lambda v: recover(X, y, C, v["alpha"])),
         Duality(in_features(primal(F, y, C)), kernel_dual(K, y, C), lambda v: recover(F, y, C, v["alpha"])),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.notation.latex import GREEK
 from formulations.symbols import symbols_of
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def latex_of(program: Statement) -> str:
     for i, row in enumerate(program.rows):
         label = r"\text{s.t.}" if i == 0 else ""
         multiplier = "" if row.multiplier == "–" else f" && [{latex_name(row.multiplier)}]"
-        lines.append(rf"{label} \quad & {row.latex}{multiplier} \\")
+        lines.append(rf"{label} \quad & {program.row_latex(row)}{multiplier} \\")
     lines += [rf" \quad & {condition} \\" for condition in conditions_of(program)]
     for i, symbol in enumerate(symbols_of(program)):
         label = r"\text{where}" if i == 0 else ""
@@ -111,10 +112,6 @@ def markdown_of(program: Statement) -> str:
     return "\n\n".join([head, latex_of(program), "\n".join(table)])
 
 
-_GREEK = {
-    "alpha", "beta", "eta", "lambda", "mu", "nu", "phi", "pi", "psi", "rho", "sigma", "tau", "theta", "xi",
-    "zeta",
-}  # fmt: skip
 _MARKS = {"star": "*", "plus": "+", "minus": "-"}
 
 
@@ -129,7 +126,7 @@ def latex_name(name: str) -> str:
     base, _, mark = name.partition("_")
     base = "lambda" if base == "lam" else base
     word = len(base) > 1 and base.isalpha()
-    letter = "\\" + base if base in _GREEK else rf"\text{{{base}}}" if word else base
+    letter = "\\" + base if base in GREEK else rf"\text{{{base}}}" if word else base
     if not mark:
         return letter
     return (

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.polyceptron import Polyceptron as Polyceptron
     from polyopt.estimators.rmm import RelativeMarginMachine as RelativeMarginMachine
     from polyopt.estimators.sigma_svm import SigmaSVM as SigmaSVM
+    from polyopt.estimators.soft_rmm import SoftRelativeMarginMachine as SoftRelativeMarginMachine
     from polyopt.estimators.spla1 import SPLA1 as SPLA1
     from polyopt.estimators.svm import SVM as SVM
     from polyopt.kernels import Kernel as Kernel
@@ -53,6 +54,7 @@ _HOMES = {
     "ConvexPolytopeMachine": "polyopt.estimators.cpm",
     "PLUME": "polyopt.estimators.plume",
     "PCSLP": "polyopt.estimators.pc_slp",
+    "SoftRelativeMarginMachine": "polyopt.estimators.soft_rmm",
     "SPLA1": "polyopt.estimators.spla1",
     "Polyceptron": "polyopt.estimators.polyceptron",
     "PolytopeSearch": "polyopt.estimators.cpm_search",

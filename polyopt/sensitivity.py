@@ -28,7 +28,6 @@ from polyopt.estimators.one_norm import OneNormSVM
 from polyopt.estimators.pc_slp import PCSLP
 from polyopt.estimators.plume import PLUME
 from polyopt.estimators.polyceptron import Polyceptron
-from polyopt.estimators.rmm import RelativeMarginMachine
 from polyopt.estimators.sigma_svm import SigmaSVM
 from polyopt.estimators.spla1 import SPLA1
 
@@ -255,24 +254,30 @@ def _paid(machine: Any) -> tuple[Array, Array]:
 
 @_slopes.register(HingeClassifier)
 def _of_hinge(machine: HingeClassifier, tol: float) -> list[Sensitivity]:
-    value = _objective(machine, tol)
-    found = [slopes.cost(machine.C, value, *_paid(machine))]
-    if isinstance(machine, RelativeMarginMachine):
-        only = not np.isfinite(machine.B) or _independent(_active_samples(machine))
-        found.append(slopes.bound(machine.B, value, machine._lam, machine._lam_star, only))
+    value, rows = _objective(machine, tol), machine.families_
+    found = []
+    for name in dict.fromkeys(family.price for family in rows if family.price):
+        mine = [family for family in rows if family.price == name]
+        price = getattr(machine, name)
+        slack = np.concatenate([np.maximum(0.0, -family.room(machine.outputs_)) for family in mine])
+        weights = np.concatenate([family.cap for family in mine]) / price
+        found.append(slopes.cost(price, value, slack, weights, name=name))
+    if "B" in machine.get_params():
+        placed = [machine.multipliers_[family.name] for family in rows if family.place == "B"]
+        only = not placed or _independent(_active_samples(machine))
+        found.append(slopes.bound(machine.B, value, placed, only))
     if isinstance(machine, SigmaSVM):
         found.append(slopes.share(machine.D, value, *_norm_and_variance(machine)))
     return found
 
 
-def _active_samples(machine: RelativeMarginMachine) -> Array:
+def _active_samples(machine: HingeClassifier) -> Array:
     """A row (φ(x_i), 1) for every row of the program that holds without its multiplier being known by it.
 
     Their multipliers are unique where these are independent. For a kernel the rows are those of the Gram
     matrix among them, plus 1, which is of the same rank.
     """
-    f = machine._outputs
-    places = [machine._y * f - 1.0, machine.B - f, machine.B + f]
+    places = [family.room(machine.outputs_) for family in machine.families_]
     active = np.concatenate([np.flatnonzero(np.abs(room) <= _AT) for room in places])
     if machine.kernel == "linear":
         rows = machine._X[active]

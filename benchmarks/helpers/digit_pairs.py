@@ -18,6 +18,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import normalize
 
 from formulations.centred_kernel import CentredKernel
+from formulations.families import hinge_families
 from polyopt import Kernel, datasets
 from polyopt.baselines.klda import fisher_direction
 from polyopt.kernels import SampleGram, chunks
@@ -136,14 +137,16 @@ def _margins(gram: Any, y: Vector, grid: Grid) -> tuple[Vector, Vector]:
 
     One machine goes from bound to bound and from cost to cost, each solution the next one's start.
     """
-    machine, found, last = Decomposition(gram, y), [], np.nan
+    machine, found, last = Decomposition(gram), [], np.nan
     for C, *share in grid:
         costs = np.full(len(y), C)
         if last != C:
-            svm, last = machine.solve(costs, tol=_TOL), C
+            svm, last = machine.solve(hinge_families(y, costs), tol=_TOL), C
             theta = float(np.abs(svm["f"]).max())
         B = 1.0 + max(theta - 1.0, 0.0) * share[0] if share else np.inf
-        found.append(machine.solve(costs, B, tol=_TOL, max_iter=_MAX_ITER) if share else svm)
+        found.append(
+            machine.solve(hinge_families(y, costs, B), tol=_TOL, max_iter=_MAX_ITER) if share else svm
+        )
     return np.column_stack([s["coef"] for s in found]), np.array([float(s["b"]) for s in found])
 
 
@@ -152,8 +155,8 @@ def _sigma(K: Vector, y: Vector, grid: Grid) -> tuple[Vector, Vector]:
     centred, found, last = CentredKernel(K), [], np.nan
     for D, C in grid:
         if last != D:
-            machine, last = Decomposition(centred.gram(D), y), D
-        solution = machine.solve(np.full(len(y), C), tol=_TOL)
+            machine, last = Decomposition(centred.gram(D)), D
+        solution = machine.solve(hinge_families(y, C), tol=_TOL)
         # Outputs are v·(k_t - K1/n) centred; in terms of k_t itself:
         factors = centred.shrinkage(D) / centred.eigenvalues
         v = centred.root @ (factors * (centred.root.T @ solution["coef"]))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from formulations.families import hinge_families
 from polyopt import Kernel, datasets
 from polyopt.kernels import SampleGram, stream
 from polyopt.solvers.decomposition.dual import Dual
@@ -70,5 +71,7 @@ def violation(task: Task, X: np.ndarray, y: np.ndarray, coef: np.ndarray, B: flo
     """
     cap = np.abs(coef) > task.C * (1.0 - 1e-6)
     coef = np.where(cap & np.isinf(B), np.sign(coef) * task.C, coef)
-    m, M = Dual(y, np.full(len(y), task.C), B).violation(coef, stream(SampleGram(X, task.kernel), coef))
+    m, M = Dual(hinge_families(y, np.full(len(y), task.C), B)).violation(
+        coef, stream(SampleGram(X, task.kernel), coef)
+    )
     return m - M

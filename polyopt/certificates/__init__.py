@@ -8,6 +8,7 @@ from polyopt.certificates.l0 import certify_l0
 from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.certificates.plume import certify_plume
 from polyopt.certificates.polyhedral_lp import certify_pc_slp, certify_polyceptron
+from polyopt.certificates.soft_rmm import certify_soft_rmm
 from polyopt.certificates.spla1 import certify_spla1
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "certify_program",
     "certify_rmm",
     "certify_sigma_svm",
+    "certify_soft_rmm",
     "certify_spla1",
     "certify_svm",
 ]

@@ -2,8 +2,8 @@
 
 Any feasible multipliers give a valid bound; better ones give a better bound. Expansion coefficients,
 where w is given by them, are multipliers but for signs. The other guesses are what complementary
-slackness suggests at the given point: C inside the margin, 0 beyond it, and on the margin (and at the
-bounds) whatever fits w best by least squares. Where the point is optimal, so is
+slackness suggests at the given point: the cap where a row needs slack, 0 beyond its kink, and at the kink
+(a bound without slack has no others) whatever fits w best by least squares. Where the point is optimal, so is
 the guess. From the best of them the ascent climbs, needing products with the data alone.
 """
 
@@ -16,7 +16,7 @@ from scipy.optimize import lsq_linear
 
 from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.geometry import KernelGeometry
-from polyopt.certificates.hinge_program import HingeProgram, Multipliers
+from polyopt.certificates.hinge_program import HingeProgram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +37,8 @@ _CHECK_EVERY = 20  # ascent steps between two evaluations of the bound
 
 def ascend(
     program: HingeProgram, v: Vector, f: Vector, primal_value: float, tol: float, max_iter: int
-) -> Multipliers:
-    """Feasible multipliers with as high a dual value as the guesses and `max_iter` steps find.
+) -> Vector:
+    """Feasible multipliers (q, n) with as high a dual value as the guesses and `max_iter` steps find.
 
     Parameters
     ----------
@@ -86,65 +86,49 @@ def ascend(
 
 
 class _Dual:
-    """The dual in stacked variables z = (alpha, lam, lam_star), or alpha alone where B is infinite."""
+    """The dual in stacked variables z, the multipliers of all families one after the other."""
 
     def __init__(self, program: HingeProgram):
-        self.program = program
-        n, y = program.geometry.n, program.y
-        ones = np.ones(n)
-        if np.isfinite(program.B):
-            self.signs = np.concatenate([y, -ones, ones])
-            self.upper = np.concatenate([program.C, np.full(2 * n, np.inf)])
-            self.linear = np.concatenate([ones, np.full(2 * n, -program.B)])
-        else:
-            self.signs, self.upper, self.linear = y, program.C, ones
-        self.families = len(self.signs) // n
+        self.program, self.rows, n = program, program.rows, program.rows.n
+        self.signs, self.upper = self.rows.sides.ravel(), self.rows.caps.ravel()
+        self.linear = np.repeat(self.rows.kinks, n)
+        # Costs, with 1 standing for that of a margin without slack, and 0 for bounds without it.
+        hard = [1.0 if family.kink > 0.0 else 0.0 for family in self.rows]
+        self.costs = np.where(np.isfinite(self.upper), self.upper, np.repeat(hard, n))
 
     def beta(self, z: Vector) -> Vector:
-        return (self.signs * z).reshape(self.families, -1).sum(axis=0)
+        return self.rows.beta(z.reshape(len(self.rows), -1))
 
     def gradient(self, z: Vector) -> Vector:
         geometry = self.program.geometry
         g = geometry.scores(geometry.represent(self.beta(z)))
-        return self.linear - self.signs * np.tile(g, self.families)
+        return self.linear - self.signs * np.tile(g, len(self.rows))
 
-    def unpack(self, z: Vector) -> Multipliers:
-        """Multipliers, repaired to the last digit."""
-        parts = z.reshape(self.families, -1)
-        lam, lam_star = (parts[1], parts[2]) if self.families == 3 else (None, None)
-        return self.program.repair(self.program.multipliers(parts[0], lam, lam_star))
+    def unpack(self, z: Vector) -> Vector:
+        """Multipliers (q, n), repaired to the last digit."""
+        return self.program.repair(z.reshape(len(self.rows), -1))
 
     def value(self, z: Vector) -> float:
         return self.program.dual_value(self.unpack(z))
 
     def guesses(self, v: Vector, f: Vector) -> Iterator[Vector]:
         """The guesses of this module, the cheapest first."""
+        room = np.concatenate([family.room(f) for family in self.rows])
         if isinstance(self.program.geometry, KernelGeometry):
-            split = self.program.split(v)
-            yield np.concatenate([split.alpha, split.lam, split.lam_star])[: len(self.signs)]
-        yield self.project(self.ramp(f))
+            yield self.rows.split(v).ravel()
+        yield self.project(self.costs * np.clip((_BANDS[-1] - room) / (2.0 * _BANDS[-1]), 0.0, 1.0))
         for band in _BANDS:
-            yield self.fitted(v, f, band)
+            yield self.fitted(v, room, band)
 
-    def ramp(self, f: Vector) -> Vector:
-        """C inside the margin, 0 beyond it, a ramp in a band around it; nothing on the bounds."""
-        band = _BANDS[-1]
-        z = np.zeros(len(self.signs))
-        z[: len(f)] = self._costs() * np.clip((1.0 + band - self.program.y * f) / (2.0 * band), 0.0, 1.0)
-        return z
-
-    def fitted(self, v: Vector, f: Vector, band: float) -> Vector:
+    def fitted(self, v: Vector, room: Vector, band: float) -> Vector:
         """Multipliers that make w stationary as nearly as those free at the point can."""
-        geometry, B = self.program.geometry, self.program.B
-        margin = self.program.y * f
-        free = np.abs(margin - 1.0) <= band
-        if self.families == 3:
-            free = np.concatenate([free, f >= B - band, f <= -B + band])
-        z = np.zeros(len(self.signs))
-        z[: len(f)] = self._costs() * (margin < 1.0)
+        geometry = self.program.geometry
+        soft = self.costs > 0.0
+        free = np.where(soft, np.abs(room) <= band, room <= band)
+        z = self.costs * (room < 0.0)
         z[free] = 0.0
         places = np.flatnonzero(free)
-        if not 0 < len(places) <= _FREE_LIMIT or len(f) * len(places) ** 2 > _FIT_WORK:
+        if not 0 < len(places) <= _FREE_LIMIT or self.rows.n * len(places) ** 2 > _FIT_WORK:
             return z
         held = self.beta(z)
         columns = geometry.columns(places % geometry.n) * self.signs[places]
@@ -157,13 +141,9 @@ class _Dual:
         z[places] = lsq_linear(columns, target, (0.0, self.upper[places] + 1e-300), method="bvls").x
         return z
 
-    def _costs(self) -> Vector:
-        """Costs, with 1 standing for an infinite one."""
-        return np.where(np.isfinite(self.program.C), self.program.C, 1.0)
-
     def curvature(self) -> float:
         """Largest curvature of the dual, estimated with a safety margin."""
-        return self.families * 1.1 * self.program.geometry.curvature() or 1.0
+        return len(self.rows) * 1.1 * self.program.geometry.curvature() or 1.0
 
     def project(self, z: Vector) -> Vector:
         """The nearest point with 0 <= z <= upper and, with a free intercept, signs'z = 0."""

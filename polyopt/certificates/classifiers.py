@@ -8,6 +8,7 @@ import numpy as np
 
 from formulations.arguments import real_number
 from formulations.centred_kernel import CentredKernel
+from formulations.families import hinge_families
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.given import checked_vector
@@ -78,10 +79,11 @@ def certify_svm(
     """
     X, y = as_data(X, y)
     geometry = _geometry(X, kernel, precomputed)
-    program = HingeProgram("the SVM", geometry, y, as_costs(C, len(y), hard=True))
+    program = HingeProgram("the SVM", geometry, hinge_families(y, C, hard=True))
     v = _vector_of(geometry, w)
-    its = checked_vector("alpha", alpha, y.shape)
-    return certify_hinge(program, v=v, b=_moved(geometry, v, b), alpha=its, tol=tol, max_iter=max_iter)
+    return certify_hinge(
+        program, v=v, b=_moved(geometry, v, b), multipliers=_named(alpha), tol=tol, max_iter=max_iter
+    )
 
 
 def certify_sigma_svm(
@@ -131,10 +133,9 @@ def certify_sigma_svm(
     else:
         gram, short = _gram(X, kernel, precomputed)
         geometry = SigmaKernelGeometry(gram, D, s, CentredKernel(_whole(gram), s).factors, short)
-    program = HingeProgram("the Sigma-SVM", geometry, y, as_costs(C, len(y), hard=True))
+    program = HingeProgram("the Sigma-SVM", geometry, hinge_families(y, C, hard=True))
     v = checked_vector("w", w, (X.shape[1] if isinstance(geometry, SigmaLinearGeometry) else len(y),))
-    its = checked_vector("alpha", alpha, y.shape)
-    return certify_hinge(program, v=v, b=b, alpha=its, tol=tol, max_iter=max_iter)
+    return certify_hinge(program, v=v, b=b, multipliers=_named(alpha), tol=tol, max_iter=max_iter)
 
 
 def certify_rmm(
@@ -167,18 +168,24 @@ def certify_rmm(
     X, y = as_data(X, y)
     B = real_number("B", B, 0.0, infinite=True)
     geometry = _geometry(X, kernel, precomputed)
-    program = HingeProgram("the Relative Margin Machine", geometry, y, as_costs(C, len(y), hard=True), B)
+    program = HingeProgram("the Relative Margin Machine", geometry, hinge_families(y, C, B, hard=True))
     v = _vector_of(geometry, w)
     return certify_hinge(
         program,
         v=v,
         b=_moved(geometry, v, b),
-        alpha=checked_vector("alpha", alpha, y.shape),
-        lam=checked_vector("lam", lam, y.shape),
-        lam_star=checked_vector("lam_star", lam_star, y.shape),
+        multipliers=_named(alpha, bound_above=lam, bound_below=lam_star),
         tol=tol,
         max_iter=max_iter,
     )
+
+
+def _named(alpha: ArrayLike | None, **others: ArrayLike | None) -> dict[str, Any] | None:
+    """Multipliers by the names of their families; None where those of the margins are not given."""
+    given = {name: values for name, values in others.items() if values is not None}
+    if alpha is None and given:
+        raise ValueError("lam and lam_star are multipliers beside alpha, which is not given")
+    return None if alpha is None else {"margin": alpha, **given}
 
 
 def _gram(X: Any, kernel: Kernel | None, precomputed: bool) -> tuple[Gram, float]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import real_number
+from formulations.families import Families, margin_family
 from formulations.polytope import answers, check_loss, lift, natural_assignment, shares
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.ascent import ascend
@@ -248,7 +249,8 @@ def _check_sum(point: CpmPoint, alpha: Vector, tol: float) -> tuple[Ball, list[R
     residuals: list[Residual] = []
     for k, (w, costs) in enumerate(zip(point.W, point.costs.T, strict=True)):
         v = None if point.implied else w
-        certificate = certify_hinge(_face(point, costs), v=v, alpha=alpha[:, k] / 2, tol=tol)
+        mine = {"margin": alpha[:, k] / 2}
+        certificate = certify_hinge(_face(point, costs), v=v, multipliers=mine, tol=tol)
         residuals += [replace(r, row=f"{r.row}(face {k})", value=2 * r.value) for r in certificate.residuals]
     return bound_of(point, alpha, "sum", "total"), residuals
 
@@ -283,7 +285,7 @@ def _bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter
         # Half of the face's program is a hinge program: ½‖w‖² + Σ (c/2) ξ.
         value = 0.5 * float(w @ w + face_costs @ hinge[:, k])
         dual = ascend(_face(point, face_costs), w, np.asarray(X @ w), value, tol, max_iter)
-        alpha[:, k] = 2.0 * dual.alpha
+        alpha[:, k] = 2.0 * dual[0]
     return bound_of(point, alpha, loss, "total")
 
 
@@ -298,4 +300,5 @@ def _worst_bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, ma
 
 
 def _face(point: CpmPoint, costs: Vector) -> HingeProgram:
-    return HingeProgram("a face", point.geometry, point.y, costs / 2, intercept=False)
+    rows = Families(margin_family(point.y, costs / 2))
+    return HingeProgram("a face", point.geometry, rows, intercept=False)

@@ -1,15 +1,15 @@
-"""Certificates of the hinge family: SVM, Sigma-SVM and Relative Margin Machine, linear or kernel.
+"""Certificates of hinge-type machines, linear or kernel: SVM, Sigma-SVM, Relative Margin Machine.
 
-All are one program, with f_i = w'phi(x_i) + b:
+All are one program, with f_i = w'phi(x_i) + b and families q of rows (:mod:`formulations.families`):
 
-    min  ½‖w‖² + Σ C_i ξ_i
-    s.t. y_i f_i ≥ 1 − ξ_i [alpha],  ξ_i ≥ 0,  f_i ≤ B [lam],  −f_i ≤ B [lam_star]
+    min  ½‖w‖² + Σ_q Σ_i cap_qi ξ_qi
+    s.t. side_qi f_i ≥ kink_q − ξ_qi [mu_qi],  ξ ≥ 0,  and ξ_qi = 0 where cap_qi is infinite
 
-with B infinite for the SVM and the Sigma-SVM, another metric for the latter, and b fixed at 0 where
-the program has no free intercept (a face of the convex polytope machine). Its dual is
+with one family for the SVM, three for the Relative Margin Machine, another metric for the Sigma-SVM, and b
+fixed at 0 where the program has no free intercept (a face of the convex polytope machine). Its dual is
 
-    max  Σ α_i − B Σ (λ_i + λ*_i) − ½‖Σ β_i phi(x_i)‖²,   β = α∘y − λ + λ*
-    s.t. Σ β_i = 0,  0 ≤ α ≤ C,  λ, λ* ≥ 0.
+    max  Σ_q kink_q Σ_i mu_qi − ½‖Σ β_i phi(x_i)‖²,   β_i = Σ_q side_qi mu_qi
+    s.t. Σ β_i = 0,  0 ≤ mu ≤ cap.
 
 Every number in a certificate is one of these two objectives, at a point that has first been made
 exactly feasible, or a residual of the optimality conditions between them.
@@ -24,7 +24,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.arguments import real_array, real_number
-from formulations.recovery import slacks
 from polyopt.certificates.ascent import ascend
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.given import checked_iterations, checked_tol
@@ -32,9 +31,11 @@ from polyopt.certificates.ray import to_feasible, value_between
 from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
-    from polyopt.certificates.hinge_program import HingeProgram, Multipliers
+    from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.certificates.hinge_program import HingeProgram
 
     Vector = NDArray[np.float64]
 
@@ -52,9 +53,7 @@ def certify_hinge(
     *,
     v: Vector | None = None,
     b: Ball | float | None = None,
-    alpha: Vector | None = None,
-    lam: Vector | None = None,
-    lam_star: Vector | None = None,
+    multipliers: Mapping[str, ArrayLike] | None = None,
     tol: float = 1e-6,
     max_iter: int = 2000,
 ) -> Certificate:
@@ -65,11 +64,12 @@ def certify_hinge(
     program : HingeProgram
         The program and its data.
     v : ndarray, optional
-        w (m,), or expansion coefficients (n,) for a kernel. By default what `alpha` implies.
+        w (m,), or expansion coefficients (n,) for a kernel. By default what the multipliers imply.
     b : Ball or float, optional
         Intercept, for the samples as the geometry scores them. By default the best one for v.
-    alpha, lam, lam_star : ndarray of shape (n,), optional
-        Multipliers. Without `alpha` the point is merely primal, and a dual bound is built for it.
+    multipliers : mapping of str to ndarray of shape (n,), optional
+        By the names of the program's families; zeros for families that are not given. Without them the point
+        is merely primal, and a dual bound is built for it.
     tol : float
         Relative tolerance for the gap and for every residual.
     max_iter : int
@@ -83,21 +83,19 @@ def certify_hinge(
     Raises
     ------
     ValueError
-        Neither v nor alpha, numbers that are not finite, or an argument out of its range.
+        Neither v nor multipliers, numbers that are not finite, or an argument out of its range.
     """
     tol, max_iter = checked_tol(tol), checked_iterations(max_iter)
-    geometry, y = program.geometry, program.y
-    if v is None and alpha is None:
+    geometry, rows = program.geometry, program.rows
+    if v is None and multipliers is None:
         raise ValueError("a certificate needs a primal point (w and b), multipliers (alpha), or both")
-    if alpha is None and (lam is not None or lam_star is not None):
-        raise ValueError("lam and lam_star are multipliers beside alpha, which is not given")
-    given = None if alpha is None else program.multipliers(alpha, lam, lam_star)
+    given = None if multipliers is None else program.multipliers(multipliers)
     implied = v is None
     if v is None:
         assert given is not None
-        v = geometry.represent(given.beta(y))
+        v = geometry.represent(rows.beta(given))
     v = real_array("w", v)
-    asked = [] if given is None else [given.beta(y), program.repair(given).beta(y)]
+    asked = [] if given is None else [rows.beta(given), rows.beta(program.repair(given))]
     geometry.prepare(v, *asked)
     b = program.best_intercept(v) if b is None else b
     b = b if isinstance(b, Ball) else Ball(real_number("b", b))
@@ -134,18 +132,13 @@ def certify_hinge(
 
 
 def _primal_residuals(program: HingeProgram, f: Ball) -> list[Residual]:
-    """Hard rows only, at what the outputs may be: slacks are recomputed, so the margin rows hold."""
+    """Hard rows only, at what the outputs may be: slacks are recomputed, so rows with slack hold."""
     found = []
-    if np.isfinite(program.B):
-        scale = max(program.B, 1.0)
-        found += [
-            residual("primal", "bound_above", _certain(f.mid - program.B, f.rad), scale),
-            residual("primal", "bound_below", _certain(-f.mid - program.B, f.rad), scale),
-        ]
-    hard = np.isinf(program.C)
-    if hard.any():
-        short = _certain(1.0 - program.y * f.mid, f.rad)
-        found.append(residual("primal", "margin", np.where(hard, short, 0.0), 1.0))
+    for family in program.rows:
+        hard = np.isinf(family.cap)
+        if hard.any():
+            short = _certain(-family.room(f.mid), f.rad)
+            found.append(residual("primal", family.name, np.where(hard, short, 0.0), family.unit))
     return found
 
 
@@ -154,33 +147,32 @@ def _certain(violation: Vector, rad: Vector) -> Vector:
     return np.where(rad > _HIDES, violation + rad, violation)
 
 
-def _dual_residuals(program: HingeProgram, dual: Multipliers) -> list[Residual]:
+def _dual_residuals(program: HingeProgram, Z: Vector) -> list[Residual]:
     """Signs and caps against the largest multiplier; the balance against the sum of their sizes.
 
-    The multiplier of the row ``slack`` is C - alpha, so its sign is the cap on alpha.
+    The multiplier of the sign of a slack is the cap less the row's own, so its sign is the cap.
     """
-    families = [("margin", dual.alpha)]
-    if np.isfinite(program.B):
-        families += [("bound_above", dual.lam), ("bound_below", dual.lam_star)]
-    largest = max(float(np.abs(part).max()) for _, part in families)
-    scale = largest or float(program.C.max())
-    found = [residual("sign", name, -part, scale) for name, part in families]
-    found.append(residual("sign", "slack", dual.alpha - program.C, scale))
+    scale = float(np.abs(Z).max()) or float(program.rows.caps.max())
+    found = []
+    for family, mu in zip(program.rows, Z, strict=True):
+        found.append(residual("sign", family.name, -mu, scale))
+        if family.slack:
+            found.append(residual("sign", family.slack[0], mu - family.cap, scale))
     if program.intercept:
-        beta = dual.beta(program.y)
+        beta = program.rows.beta(Z)
         total, size = abs(float(beta.sum())), float(np.abs(beta).sum())
         found.append(Residual("stationarity", "b", total, total / size if size > 0 else total))
     return found
 
 
-def _stationarity(program: HingeProgram, v: Vector, dual: Multipliers, primal_value: float) -> list[Residual]:
+def _stationarity(program: HingeProgram, v: Vector, Z: Vector, primal_value: float) -> list[Residual]:
     """The gradient in w, relative to its own size.
 
     Where the pulls of the samples cancel, rounding is relative to what cancels and not to what is
     left; and where w is all but zero, it is so next to what would matter to the objective.
     """
     geometry = program.geometry
-    beta = dual.beta(program.y)
+    beta = program.rows.beta(Z)
     gradient, pulled = geometry.gradient(v), geometry.pull(beta)
     scale = max(
         float(np.abs(gradient).max(initial=0.0)),
@@ -191,31 +183,26 @@ def _stationarity(program: HingeProgram, v: Vector, dual: Multipliers, primal_va
     return [residual("stationarity", "w", np.abs(gradient - pulled), scale)] if len(gradient) else []
 
 
-def _complementarity(program: HingeProgram, f: Vector, dual: Multipliers) -> list[Residual]:
+def _complementarity(program: HingeProgram, f: Vector, Z: Vector) -> list[Residual]:
     """Products of multiplier and slack of each row; together they add up to the gap.
 
-    Relative to the largest multiplier times a unit of output (B units, for a bound), and so as
-    strict for many samples as for few.
+    Relative to the largest multiplier times the size of an output at the row, and so as strict for many
+    samples as for few.
     """
-    y, C = program.y, program.C
-    xi = slacks(f, y)
-    soft = np.isfinite(C)
-    unused = np.where(soft, (np.where(soft, C, 0.0) - dual.alpha) * xi, 0.0)
-    scale = max(float(np.abs(part).max()) for part in (dual.alpha, dual.lam, dual.lam_star)) or 1.0
-    found = [
-        residual("complementarity", "margin", np.abs(dual.alpha * (y * f - 1.0 + xi)), scale),
-        residual("complementarity", "slack", np.abs(unused), scale),
-    ]
-    if np.isfinite(program.B):
-        scale *= max(program.B, 1.0)
-        found += [
-            residual("complementarity", "bound_above", np.abs(dual.lam * (program.B - f)), scale),
-            residual("complementarity", "bound_below", np.abs(dual.lam_star * (program.B + f)), scale),
-        ]
+    largest = float(np.abs(Z).max()) or 1.0
+    found = []
+    for family, mu in zip(program.rows, Z, strict=True):
+        room, scale = family.room(f), largest * family.unit
+        slack = np.maximum(0.0, -room) if family.slack else np.zeros(len(room))
+        found.append(residual("complementarity", family.name, np.abs(mu * (room + slack)), scale))
+        if family.slack:
+            soft = np.isfinite(family.cap)
+            unused = np.where(soft, (np.where(soft, family.cap, 0.0) - mu) * slack, 0.0)
+            found.append(residual("complementarity", family.slack[0], np.abs(unused), scale))
     return found
 
 
-def is_ray(program: HingeProgram, dual: Multipliers) -> bool:
+def is_ray(program: HingeProgram, Z: Vector) -> bool:
     """Whether the multipliers are a ray of the dual: w = 0, a positive gain, and no cap that ends it.
 
     Proven in rational arithmetic, for linear features: a vector that is merely next to zero proves no more
@@ -226,30 +213,28 @@ def is_ray(program: HingeProgram, dual: Multipliers) -> bool:
     ----------
     program : HingeProgram
         The program.
-    dual : Multipliers
-        The multipliers.
+    Z : ndarray of shape (q, n)
+        The multipliers, by family.
     """
-    X = getattr(program.geometry, "X", None)
-    weight = dual.alpha + dual.lam + dual.lam_star
+    X, rows = getattr(program.geometry, "X", None), program.rows
+    weight = Z.sum(axis=0)
     used = np.flatnonzero(weight > 1e-9 * weight.max(initial=0.0))
-    if X is None or not len(used) or np.isfinite(program.C[dual.alpha > 0]).any():
+    if X is None or not len(used) or np.isfinite(rows.caps[Z > 0]).any():
         return False
     if len(used) * X.shape[1] > _EXACT_TERMS or (weight < 0).any():
         return False
-    parts = [part[used] for part in (dual.alpha, dual.lam, dual.lam_star)]
-    exact = [[Fraction(float(x)) for x in part] for part in parts]
+    exact = [[Fraction(float(x)) for x in mu[used]] for mu in Z]
     least = float(weight[used].min())
-    rounded = [[Fraction(float(x / least)).limit_denominator(_DENOMINATOR) for x in part] for part in parts]
-    for alpha, lam, lam_star in (exact, rounded):
-        beta = [a * int(y) - u + v for a, y, u, v in zip(alpha, program.y[used], lam, lam_star, strict=True)]
-        gain = sum(alpha)
-        if np.isfinite(program.B):
-            gain -= Fraction(program.B) * (sum(lam) + sum(lam_star))
+    rounded = [[Fraction(float(x / least)).limit_denominator(_DENOMINATOR) for x in mu[used]] for mu in Z]
+    for multipliers in (exact, rounded):
+        beta = [Fraction(0)] * len(used)
+        for family, row in zip(rows, multipliers, strict=True):
+            beta = [s + int(side) * mu for s, side, mu in zip(beta, family.side[used], row, strict=True)]
+        gain = sum(Fraction(family.kink) * sum(row) for family, row in zip(rows, multipliers, strict=True))
         if gain <= 0 or (program.intercept and sum(beta) != 0):
             continue
-        rows = X[used].toarray() if sp.issparse(X) else X[used]
-        if all(
-            sum(b * Fraction(float(x)) for b, x in zip(beta, column, strict=True)) == 0 for column in rows.T
-        ):
+        columns = (X[used].toarray() if sp.issparse(X) else X[used]).T
+        sums = (sum(b * Fraction(float(x)) for b, x in zip(beta, column, strict=True)) for column in columns)
+        if all(total == 0 for total in sums):
             return True
     return False

@@ -10,41 +10,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.recovery import best_intercept
-from polyopt.certificates.given import checked_vector
+from formulations.arguments import real_array
 from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.families import Families
     from polyopt.certificates.geometry import Geometry
 
     Vector = NDArray[np.float64]
 
-__all__ = ["HingeProgram", "Multipliers", "balancing"]
+__all__ = ["HingeProgram", "balancing"]
 
 _TOO_LONG = 1e150  # to be squared
-
-
-@dataclass(frozen=True)
-class Multipliers:
-    """The multipliers of a hinge program, in input order.
-
-    Attributes
-    ----------
-    alpha : ndarray of shape (n,)
-        Of the margin rows.
-    lam, lam_star : ndarray of shape (n,)
-        Of the upper and the lower bounds; zero where the program has none.
-    """
-
-    alpha: Vector
-    lam: Vector
-    lam_star: Vector
-
-    def beta(self, y: Vector) -> Vector:
-        """``alpha * y - lam + lam_star``: the expansion coefficients of w."""
-        return self.alpha * y - self.lam + self.lam_star
 
 
 @dataclass(frozen=True)
@@ -57,70 +38,67 @@ class HingeProgram:
         What the certificate calls it.
     geometry : Geometry
         The feature space.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    C : ndarray of shape (n,)
-        Cost per sample; infinite for a hard margin.
-    B : float
-        Bound on the outputs; infinite for none.
+    rows : Families
+        Its families of rows.
     intercept : bool
         Whether b is free.
     """
 
     name: str
     geometry: Geometry
-    y: Vector
-    C: Vector
-    B: float = np.inf
+    rows: Families
     intercept: bool = True
 
     def primal_value(self, v: Vector, f: Vector, shrink: float = 1.0) -> float:
         """Objective with the least slacks at ``shrink * v``, where the outputs are ``shrink * f``."""
         return float(self.value(v, Ball(f), shrink).mid)
 
-    def value(self, v: Vector, f: Ball, scale: float = 1.0) -> Ball:
-        """:meth:`primal_value` with its rounding, at ``scale * v``."""
-        xi = (1.0 - f * (scale * self.y)).positive()
-        soft = np.isfinite(self.C)
-        paid = xi[soft].dot(self.C[soft])
-        broken = bool((xi.mid[~soft] > 0.0).any())
+    def value(self, v: Vector, f: Ball, scale: float = 1.0, *, soft_only: bool = False) -> Ball:
+        """:meth:`primal_value` with its rounding, at ``scale * v``; hard margins may break if `soft_only`."""
+        paid, broken, costs = Ball(0.0), False, np.zeros(self.rows.n)
+        for family in self.rows:
+            soft = np.isfinite(family.cap)
+            if family.kink <= 0.0 and not soft.any():
+                continue  # bounds without slack: the scale is to keep them
+            slack = (family.kink - f * (scale * family.side)).positive()
+            paid = paid + slack[soft].dot(family.cap[soft])
+            broken |= family.kink > 0.0 and bool((slack.mid[~soft] > 0.0).any())
+            if self.geometry.short:
+                costs += np.where(soft & ((slack.mid + slack.rad) > 0.0), family.cap, 0.0)
         if self.geometry.short:
             # Of a matrix this near outputs differ by so much in all, and what is paid by this, at most.
-            costs = float(np.linalg.norm(self.C[soft][(xi.mid + xi.rad)[soft] > 0.0]))
-            off = self.geometry.short * scale * float(np.linalg.norm(v)) * costs * (1 + 1e-9)
-            paid = Ball(paid.mid, paid.rad + off)
+            off = self.geometry.short * scale * float(np.linalg.norm(v)) * float(np.linalg.norm(costs))
+            paid = Ball(paid.mid, paid.rad + off * (1 + 1e-9))
         energy = self.geometry.energy(v) * Ball(scale) * scale * 0.5
-        return energy + (Ball(np.inf) if broken else paid)
+        return energy + (Ball(np.inf) if broken and not soft_only else paid)
 
-    def dual_value(self, dual: Multipliers) -> float:
+    def dual_value(self, Z: Vector) -> float:
         """Dual objective at multipliers that are feasible but for rounding."""
-        return float(self.bound(dual).lower)
+        return float(self.bound(Z).lower)
 
-    def bound(self, dual: Multipliers) -> Ball:
+    def bound(self, Z: Vector) -> Ball:
         """Dual objective at feasible multipliers next to these; its lower end bounds the optimum.
 
-        The multipliers must keep their signs and caps. What rounding leaves of the balance Σ β_i = 0, real
-        multipliers near these pay for: those of the heavier side, shrunk a little, are in balance. The
-        objective is taken at these, and what the others differ by is in the radius.
+        The multipliers (q, n), by family, must keep their signs and caps. What rounding leaves of the balance
+        Σ β_i = 0, real multipliers near these pay for: those of the heavier side, shrunk a little, are in
+        balance. The objective is taken at these, and what the others differ by is in the radius.
         """
         geometry = self.geometry
-        beta = Ball(dual.alpha * self.y)
-        if np.isfinite(self.B):
-            beta = beta - dual.lam + dual.lam_star
+        pulls = [Ball(mu * family.side) for family, mu in zip(self.rows, Z, strict=True)]
+        gains = [Ball(mu).sum() * family.kink for family, mu in zip(self.rows, Z, strict=True)]
+        beta, gain = sum(pulls[1:], start=pulls[0]), sum(gains[1:], start=gains[0])
         pays = geometry.price(beta.mid)
-        gain = Ball(dual.alpha).sum()
-        if np.isfinite(self.B):
-            gain = gain - (Ball(dual.lam).sum() + Ball(dual.lam_star).sum()) * self.B
         moved = beta.rad
         if self.intercept:
             off = float(beta.sum().size)
-            up = self.y > 0
-            heavy = max(dual.alpha[up].sum() + dual.lam_star.sum(), dual.alpha[~up].sum() + dual.lam.sum())
+            up = self.rows.sides > 0
+            heavy = max(float(Z[up].sum()), float(Z[~up].sum()))
             if off >= heavy:
                 return Ball(0.0)  # of no multipliers at all, which are in balance
             share = off / heavy * (1 + 1e-9)
-            moved = moved + share * (dual.alpha + dual.lam + dual.lam_star)
-            gain = Ball(gain.mid, gain.rad + off * (1 + 1e-9))
+            moved = moved + share * Z.sum(axis=0)
+            # What a unit of a multiplier earns is lost with it; where it costs, nothing is.
+            gain = Ball(gain.mid, gain.rad + off * max(float(self.rows.kinks.max()), 0.0) * (1 + 1e-9))
         # ‖Σ β φ‖ for the multipliers in balance is at most this much more.
         more = float(moved @ geometry.sizes()) * (1 + 1e-9)
         length = float(np.sqrt(max(float(pays.upper), 0.0)))
@@ -132,43 +110,29 @@ class HingeProgram:
 
     def best_intercept(self, v: Vector) -> float:
         """The intercept that is optimal for v; 0 where the program has none."""
-        if not self.intercept:
-            return 0.0
-        return best_intercept(self.geometry.scores(v), self.y, self.C, self.B)
+        return self.rows.best_intercept(self.geometry.scores(v)) if self.intercept else 0.0
 
-    def multipliers(
-        self, alpha: Vector, lam: Vector | None = None, lam_star: Vector | None = None
-    ) -> Multipliers:
-        """Multipliers, checked, with zeros for those that are not given."""
-        families = (("alpha", alpha), ("lam", lam), ("lam_star", lam_star))
-        found = (checked_vector(name, part, self.y.shape) for name, part in families)
-        return Multipliers(*(np.zeros(len(self.y)) if part is None else part for part in found))
+    def multipliers(self, given: Mapping[str, ArrayLike]) -> Vector:
+        """Multipliers by name as an array (q, n), checked, with zeros for those that are not given."""
+        letters = {family.name: family.letter for family in self.rows}
+        shape = (self.rows.n,)
+        return self.rows.stacked(
+            {name: real_array(letters.get(name, name), mu, shape) for name, mu in given.items()}
+        )
 
-    def split(self, beta: Vector) -> Multipliers:
-        """The multipliers that give the most for this beta: alpha takes what its cap lets it."""
-        # For B < 1 a bound's multiplier costs less than alpha earns, and alpha is at its cap.
-        least = np.where(np.isfinite(self.C) & (self.B < 1.0), self.C, 0.0)
-        ends = self.y * least, self.y * self.C
-        low, high = np.minimum(*ends), np.maximum(*ends)
-        lam, lam_star = np.maximum(low - beta, 0.0), np.maximum(beta - high, 0.0)
-        return Multipliers(self.y * np.clip(beta, low, high), lam, lam_star)
-
-    def repair(self, dual: Multipliers) -> Multipliers:
+    def repair(self, Z: Vector) -> Vector:
         """The multipliers made feasible: clipped to their signs and caps, then balanced.
 
         The balance Σ β_i = 0 is restored by shrinking the side that is too heavy, which keeps every
         sign and every cap.
         """
-        alpha = np.clip(dual.alpha, 0.0, self.C)
-        bounded = np.isfinite(self.B)
-        lam, lam_star = (
-            np.maximum(part, 0.0) if bounded else 0.0 * part for part in (dual.lam, dual.lam_star)
-        )
+        rows = self.rows
+        clipped: Vector = np.clip(Z, 0.0, rows.caps)
         if not self.intercept:
-            return Multipliers(alpha, lam, lam_star)
-        up = self.y > 0
-        s_plus, s_minus = balancing(alpha[up].sum() + lam_star.sum(), alpha[~up].sum() + lam.sum())
-        return Multipliers(alpha * np.where(up, s_plus, s_minus), lam * s_minus, lam_star * s_plus)
+            return clipped
+        up = rows.sides > 0
+        s_plus, s_minus = balancing(float(clipped[up].sum()), float(clipped[~up].sum()))
+        return clipped * np.where(up, s_plus, s_minus)
 
 
 def balancing(plus: float, minus: float) -> tuple[float, float]:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import real_array
+from formulations.families import best_intercept
 from formulations.l0_data import L0Data, as_l0_data
-from formulations.recovery import best_intercept, slacks
+from formulations.recovery import slacks
 from polyopt.certificates import expansion
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.given import checked_number, checked_tol, checked_vector

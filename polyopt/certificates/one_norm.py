@@ -12,8 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.arguments import real_array
+from formulations.families import best_intercept
 from formulations.l0_data import column_sizes
-from formulations.recovery import as_costs, as_data, best_intercept, slacks
+from formulations.recovery import as_costs, as_data, slacks
 from polyopt.certificates import expansion
 from polyopt.certificates.certificate import Certificate, Residual, conclude, residual
 from polyopt.certificates.given import checked_number, checked_tol, checked_vector

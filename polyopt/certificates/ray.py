@@ -6,7 +6,6 @@ does so for certain, another is the least that might do; the value told holds fo
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,8 @@ import numpy as np
 from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from polyopt.certificates.hinge_program import HingeProgram
@@ -36,23 +37,43 @@ def to_feasible(program: HingeProgram, f: Ball) -> tuple[float, float]:
     f : Ball
         Outputs of the point.
     """
-    hard = np.isinf(program.C)
-    reach = float(f.size.max(initial=0.0))
-    margins = program.y * f.mid
-    least = float((margins - f.rad)[hard].min(initial=np.inf))
-    if least <= 0.0:
-        return np.inf, np.inf
-    if least < 1.0:
-        stretch = float(1.0 / least) * (1 + 1e-15)
-        enough = max(float(1.0 / (margins + f.rad)[hard].min()) * (1 - 1e-15), 1.0)
-        return (stretch, enough) if stretch * reach * (1 + 1e-15) <= program.B else (np.inf, np.inf)
-    if reach <= program.B:
+    stretch, enough, some = 1.0, 1.0, False
+    for family in program.rows:
+        hard = np.isinf(family.cap)
+        if not hard.any() or family.kink <= 0.0:
+            continue
+        some = True
+        outputs = (family.side * f.mid)[hard]
+        least = float((outputs - f.rad[hard]).min())
+        if least <= 0.0:
+            return np.inf, np.inf
+        if least < family.kink:
+            stretch = max(stretch, float(family.kink / least) * (1 + 1e-15))
+            most = float((outputs + f.rad[hard]).min())
+            enough = max(enough, float(family.kink / most) * (1 - 1e-15))
+    if stretch > 1.0:
+        keeps = all(stretch * reach * (1 + 1e-15) <= end for end, reach, _ in _bounds(program, f))
+        return (stretch, enough) if keeps else (np.inf, np.inf)
+    if all(reach <= end for end, reach, _ in _bounds(program, f)):
         return 1.0, 1.0
-    if hard.any():
+    if some:
         return np.inf, np.inf
-    surely = float((np.abs(f.mid) - f.rad).max())
-    enough = float(program.B / surely) * (1 + 1e-15) if surely > program.B else 1.0
-    return float(program.B / reach) * (1 - 1e-15), min(enough, 1.0)
+    scale = 1.0
+    for end, reach, surely in _bounds(program, f):
+        if reach > end:
+            scale = min(scale, float(end / reach) * (1 - 1e-15))
+        if surely > end:
+            enough = min(enough, float(end / surely) * (1 + 1e-15))
+    return scale, enough
+
+
+def _bounds(program: HingeProgram, f: Ball) -> Iterator[tuple[float, float, float]]:
+    """Of each family of bounds without slack its end, and how far outputs reach at most and for certain."""
+    for family in program.rows:
+        hard = np.isinf(family.cap)
+        if family.kink <= 0.0 and hard.any():
+            outward = f[hard].signed(-family.side[hard])
+            yield -family.kink, float(outward.upper.max()), float((outward.mid - outward.rad).max())
 
 
 def value_between(program: HingeProgram, v: Vector, f: Ball, scale: float, least: float) -> Ball:
@@ -77,6 +98,5 @@ def value_between(program: HingeProgram, v: Vector, f: Ball, scale: float, least
     found = program.value(v, f, scale)
     if least == scale or not np.isfinite(found.upper):
         return found
-    soft = replace(program, C=np.where(np.isfinite(program.C), program.C, 0.0))
-    other = soft.value(v, f, least)
+    other = program.value(v, f, least, soft_only=True)
     return max(found, other, key=lambda value: float(value.upper))

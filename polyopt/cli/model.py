@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import scipy.sparse as sp
 
 from formulations.centred_kernel import CentredKernel
+from formulations.families import Families, Family
 from formulations.solution import Solution
 from polyopt.compare import METHODS
 from polyopt.outer.cross_entropy.method import CrossEntropyResult
@@ -30,6 +31,7 @@ def _own_types() -> list[str]:
     types = [
         Solution,
         CentredKernel,
+        *(Families, Family),
         *(CrossEntropySettings, L0Search, CrossEntropyResult, Work),  # how the L0 machine was found
         sp.csr_matrix,
         *(method.estimator_class for method in METHODS.values()),

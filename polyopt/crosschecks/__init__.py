@@ -18,6 +18,7 @@ from polyopt.crosschecks import (
     rmm,
     rmm_bound,
     sigma_svm,
+    soft_rmm,
     svm,
 )
 from polyopt.crosschecks.registry import Crosscheck, Outcome, run
@@ -32,6 +33,7 @@ CROSSCHECKS = tuple(
         sigma_svm,
         rmm,
         rmm_bound,
+        soft_rmm,
         bounds,
         klda,
         one_norm,

@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from formulations import rmm
-from formulations.recovery import intercept_interval
+from formulations.families import hinge_families
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, bounded, rbf
 from polyopt.solvers.decomposition import solve_decomposition
@@ -124,7 +124,7 @@ def decomposition(seed: int) -> Pair:
     """
     X, y, C = blobs(seed)
     K = rbf(X)
-    fast = solve_decomposition(K, y, np.full(len(y), C), 1.2, tol=1e-7)
+    fast = solve_decomposition(K, hinge_families(y, C, 1.2), tol=1e-7)
     return fast.objective, rmm.kernel_dual(K, y, C, 1.2).solve().objective
 
 
@@ -135,13 +135,12 @@ def intercept_bracket(seed: int) -> Pair:
     Source: the optimality conditions of Shivaswamy & Jebara (2008), eq. (8), solved for b.
     """
     X, y, C = blobs(seed)
-    K, costs, B = rbf(X), np.full(len(y), C), 1.2
-    found = solve_decomposition(K, y, costs, B, tol=1e-8)
-    alpha, lam, lam_star = (found.duals[name] for name in ("margin", "bound_above", "bound_below"))
-    beta = alpha * y - lam + lam_star
+    K, rows = rbf(X), hinge_families(y, C, 1.2)
+    found = solve_decomposition(K, rows, tol=1e-8)
+    beta = rows.beta(rows.stacked(found.duals))
     g = K @ beta
-    bracket = intercept_interval(g, y, alpha, costs, lam, lam_star, B)
-    return sorted(bracket), sorted(Dual(y, costs, B).violation(beta, g))
+    bracket = rows.intercept_interval(g, found.duals)
+    return sorted(bracket), sorted(Dual(rows).violation(beta, g))
 
 
 @_REGISTRY.add("X04", 1e-5)
@@ -164,7 +163,7 @@ def interior_point(seed: int) -> Pair:
     Source: Shivaswamy & Jebara (2008), eq. (7), (8).
     """
     s = bounded(seed)
-    fast = solve_interior_point(s.X, s.y, np.full(len(s.y), s.C), s.B, tol=1e-9)
+    fast = solve_interior_point(s.X, hinge_families(s.y, s.C, s.B), tol=1e-9)
     other = solve_osqp_dual(s.X @ s.X.T, s.y, s.C, s.B)
     values = [value for found in (fast, other) for value in (found.objective, float(found.bound or np.nan))]
     return values, rmm.qp(*s.data).solve().objective

@@ -104,8 +104,8 @@ def bound_below_one(seed: int) -> Pair:
 def _with_cap(program: Program, cap: float) -> Program:
     """Dual (8) with λ, λ* ≤ C_τ: what a slack τ on the bound, at the price C_τ, makes of it."""
     rows = tuple(
-        Row(f"tau_{name}", program.variables[name] <= cap, "", "", "tau", "slack of the bound")
-        for name in ("lam", "lam_star")
+        Row(f"tau_{name}", program.variables[name] <= cap, f"{letter} ≤ {cap!r}", "tau", "slack of the bound")
+        for name, letter in (("lam", "λᵢ"), ("lam_star", "λ*ᵢ"))
     )
     return replace(program, rows=(*program.rows, *rows))
 

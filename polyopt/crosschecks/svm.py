@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations import svm
-from formulations.recovery import intercept_interval, slacks
+from formulations.families import hinge_families
+from formulations.recovery import slacks
 from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, generator
 from polyopt.solvers.decomposition import solve_decomposition
@@ -91,7 +92,7 @@ def intercepts(seed: int) -> Pair:
     g = X @ point["w"]
     values = [
         program.value({"w": point["w"], "b": b, "xi": slacks(g + b, y)})
-        for b in np.linspace(*intercept_interval(g, y, alpha, C), 3)
+        for b in np.linspace(*hinge_families(y, C).intercept_interval(g, {"margin": alpha}), 3)
     ]
     return values, point.objective
 
@@ -106,7 +107,8 @@ def intercepts_without_a_free_vector(seed: int) -> Pair:
     """
     X, y, C = np.array([[-1.0], [1.0]]), np.array([-1.0, 1.0]), 0.1
     alpha = svm.dual(X, y, C).solve()["alpha"]
-    return intercept_interval(X @ (X.T @ (alpha * y)), y, alpha, C), (-0.8, 0.8)
+    bracket = hinge_families(y, C).intercept_interval(X @ (X.T @ (alpha * y)), {"margin": alpha})
+    return bracket, (-0.8, 0.8)
 
 
 @_REGISTRY.add("X02", 1e-6)
@@ -116,10 +118,10 @@ def fast_solvers(seed: int) -> Pair:
     Source: Shivaswamy & Jebara (2008), eq. (1), (2).
     """
     X, y, C = blobs(seed)
-    costs = np.full(len(y), C)
+    rows = hinge_families(y, C)
     fast = [
-        solve_decomposition(X @ X.T, y, costs, tol=1e-7).objective,
-        solve_interior_point(X, y, costs, tol=1e-9).objective,
+        solve_decomposition(X @ X.T, rows, tol=1e-7).objective,
+        solve_interior_point(X, rows, tol=1e-9).objective,
     ]
     return fast, svm.primal(X, y, C).solve().objective
 

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.recovery import slacks
+from formulations.families import Families, margin_family
 from formulations.solution import Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, middle
@@ -27,6 +27,7 @@ from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
 from polyopt.kernels import MatrixGram, SampleGram, chunks, require_psd
+from polyopt.solvers.decomposition import Decomposition, recapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,16 +117,22 @@ class HingeClassifier(KernelClassifier):
 
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
     _title: str
-    _bound: float = np.inf
+    _y: NDArray[Any]
+    families_: Families
+    multipliers_: dict[str, NDArray[Any]]
     _share: float | None = None
 
-    @abstractmethod
-    def _primal_program(self, X: Any, y: NDArray[Any], costs: NDArray[Any], weights: NDArray[Any]) -> Program:
-        """The primal program in linear features, with variables w and b and a row ``margin``."""
+    def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
+        """The families of rows of the machine."""
+        return Families(margin_family(y, self.C * weights))
 
     @abstractmethod
-    def _dual_program(self, K: NDArray[Any], y: NDArray[Any], costs: NDArray[Any]) -> Program:
-        """The dual program for the Gram matrix that :meth:`_gram` gives."""
+    def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
+        """The primal program in linear features, with variables w and b and rows named as the families."""
+
+    @abstractmethod
+    def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
+        """The dual program for the Gram matrix of :meth:`_machine_gram`, with the families' letters."""
 
     def _machine_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
         """The Gram matrix the solver sees."""
@@ -150,14 +157,18 @@ class HingeClassifier(KernelClassifier):
     # -- fitting -----------------------------------------------------------------------------
 
     def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        start = self._warm_point(y, weights, rows)
+        before = getattr(self, "families_", None) if self.warm_start else None
+        is_same = before is not None and np.array_equal(rows, self._rows) and np.array_equal(y, self._y)
         self._X, self._y, self._sample_weights, self._rows = X, y, weights, rows
         with np.errstate(over="ignore"):
             self._costs = self.C * weights
+            families = self._families(y, weights)
         if not np.isfinite(self._costs).all():
             raise ValueError(
                 f"C={self.C:g} times a sample's weight, {weights.max():g}, is not finite: choose smaller ones"
             )
+        start = recapped(self.multipliers_, before, families) if before is not None and is_same else None
+        self.families_ = families
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)
         geometry = cache(self._feature_space)  # made where it is first wanted, and once
@@ -187,14 +198,14 @@ class HingeClassifier(KernelClassifier):
             from polyopt.solvers.interior_point import solve_interior_point
 
             self.solution_ = solve_interior_point(
-                X, self._y, self._costs, self._bound, D=self._share, weights=self._sample_weights,
+                X, self.families_, D=self._share, weights=self._sample_weights,
                 tol=_TIGHTEST if X.size <= _SMALL_CELLS else min(self.tol, _TIGHT), **self._limits(),
             )  # fmt: skip
         else:
             # With D > 0 the regulariser has a scale of its own, and stays as it is.
             unit = min(1.0, float(self._costs.max())) if self._share in (None, 0.0) else 1.0
-            costs = self._costs / unit
-            program = self._primal_program(np.sqrt(unit) * X, self._y, costs, self._sample_weights)
+            rows = self.families_.priced(1.0 / unit)
+            program = self._primal_program(np.sqrt(unit) * X, rows, self._sample_weights)
             solution = self._solve(program, unit)
             self.solution_ = replace(
                 solution,
@@ -214,17 +225,15 @@ class HingeClassifier(KernelClassifier):
         if self.solver_ == "exact":
             unit = min(1.0, float(self._costs.max()))
             K = gram.panel(None, np.float64).rows(np.arange(gram.n))
-            solution = self._solve(self._dual_program(unit * K, self._y, self._costs / unit), unit)
+            solution = self._solve(self._dual_program(unit * K, self.families_.priced(1.0 / unit)), unit)
             scaled = {name: unit * multipliers for name, multipliers in solution.primal.items()}
             self.solution_ = replace(solution, primal=scaled)
-            self._keep(scaled)
+            self._keep(self.families_.of_letters(scaled))
             return None, None
-        from polyopt.solvers.decomposition import Decomposition
-
         limits = self._limits()
-        machine = Decomposition(gram, self._y, cache_size=self.cache_size, progress=limits.pop("progress"))
+        machine = Decomposition(gram, cache_size=self.cache_size, progress=limits.pop("progress"))
         tol = min(self.tol, _TIGHT) if self.solver == "auto" and gram.n <= _SMALL else self.tol
-        self.solution_ = machine.solve(self._costs, self._bound, tol=tol, start=start, **limits)
+        self.solution_ = machine.solve(self.families_, tol=tol, start=start, **limits)
         self._keep(self.solution_.duals)
         # The solver's coefficients, which it keeps within the bounds, and not what alpha implies.
         coef = self.solution_["coef"]
@@ -249,19 +258,9 @@ class HingeClassifier(KernelClassifier):
         return {"max_iter": self.max_iter, "time_limit": self.time_limit, "progress": progress}
 
     def _keep(self, vectors: dict[str, NDArray[Any]]) -> None:
-        """Set the multipliers from a solution's duals (by row) or variables (by letter)."""
-        self._alpha, self._lam, self._lam_star = _multipliers(vectors)
+        """Set the multipliers, from those of each family."""
+        self.multipliers_ = self.families_.named(self.families_.stacked(vectors))
         self.n_iter_ = max(self.solution_.iterations, 1)
-
-    def _warm_point(self, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> Any:
-        """The multipliers of the last fit, if it was of the same samples."""
-        if not (self.warm_start and hasattr(self, "_alpha")):
-            return None
-        if not (np.array_equal(rows, self._rows) and np.array_equal(y, self._y)):
-            return None
-        from polyopt.solvers.decomposition import recapped
-
-        return recapped(self._alpha, self._costs, self.C * weights), self._lam, self._lam_star
 
     def _solve(self, program: Program, unit: float) -> Solution:
         """Solve the program for features scaled by √unit and costs divided by unit.
@@ -279,17 +278,17 @@ class HingeClassifier(KernelClassifier):
 
     def _read_off(self, v: NDArray[Any] | None, b: float | None, geometry: Callable[[], Any]) -> None:
         """Set the model from the solution: its vector, its intercept, its outputs, its support."""
-        beta = self._alpha * self._y - self._lam + self._lam_star
+        beta = self.families_.beta(self.families_.stacked(self.multipliers_))
         if b is None:
             space = geometry()
             v = space.represent(beta) if v is None else v
             # Where a whole interval of intercepts is optimal, every solver's answer is its midpoint.
             b = self._program(space).best_intercept(v)
             outputs = space.outputs(v) + b
-            self._outputs = outputs.mid
+            self.outputs_ = outputs.mid
             self._warn_if_vague(outputs)
         else:
-            self._outputs = self.solution_["f"]
+            self.outputs_ = self.solution_["f"]
         assert v is not None
         self._v, self._b = v, b
         if self.kernel == "linear":
@@ -354,7 +353,7 @@ class HingeClassifier(KernelClassifier):
         return used, coef[used]
 
     def _program(self, geometry: Geometry) -> HingeProgram:
-        return HingeProgram(self._title, geometry, self._y, self._costs, self._bound)
+        return HingeProgram(self._title, geometry, self.families_)
 
     def _binary_certificate(self, tol: float) -> Certificate:
         return self._certify(self._feature_space(), tol)
@@ -364,9 +363,7 @@ class HingeClassifier(KernelClassifier):
             self._program(geometry),
             v=self._v,
             b=geometry.moved(self._v, float(self.intercept_[0])),  # the model as it stands, rounded
-            alpha=self._alpha,
-            lam=self._lam,
-            lam_star=self._lam_star,
+            multipliers=self.multipliers_,
             tol=tol,
         )
 
@@ -420,22 +417,18 @@ class HingeClassifier(KernelClassifier):
     def _binary_duals(self) -> pd.DataFrame:
         import pandas as pd
 
-        y, f, C = self._y, self._outputs, self._costs
-        xi = slacks(f, y)
-        small = 1e-6 * float(C.max())
-        on_margin = np.where(self._alpha >= C - small, "inside the margin", "on the margin")
-        families = [
-            ("margin", "alpha", self._alpha, y * f - 1.0 + xi,
-             np.where(self._alpha <= small, "beyond the margin", on_margin)),
-            ("slack", "beta", C - self._alpha, xi, np.where(xi > 1e-6, "slack in use", "no slack")),
-        ]  # fmt: skip
-        if np.isfinite(self._bound):
-            for row, letter, multiplier, room, text in (
-                ("bound_above", "lam", self._lam, self._bound - f, "held at +B"),
-                ("bound_below", "lam_star", self._lam_star, self._bound + f, "held at -B"),
-            ):
-                families.append((row, letter, multiplier, room, np.where(multiplier > small, text, "idle")))
-        label = np.where(y > 0, self.classes_[1], self.classes_[0])
+        f, small = self.outputs_, 1e-6 * float(self._costs.max())
+        shown: list[tuple[str, str, Any, Any, Any]] = []
+        for family in self.families_:
+            mu, room = self.multipliers_[family.name], family.room(f)
+            slack = np.maximum(0.0, -room) if family.slack else np.zeros(len(f))
+            idle, between, full = family.states
+            state = np.where(mu <= small, idle, np.where(mu >= family.cap - small, full, between))
+            shown.append((family.name, family.letter, mu, room + slack, state))
+            if family.slack:
+                used = np.where(slack > 1e-6, "slack in use", "no slack")
+                shown.append((*family.slack, family.cap - mu, slack, used))
+        label = np.where(self._y > 0, self.classes_[1], self.classes_[0])
         frames = [
             pd.DataFrame(
                 {
@@ -449,15 +442,6 @@ class HingeClassifier(KernelClassifier):
                     "state": state,
                 }
             )
-            for row, letter, multiplier, slack, state in families
+            for row, letter, multiplier, slack, state in shown
         ]
         return pd.concat(frames, ignore_index=True)
-
-
-def _multipliers(vectors: dict[str, NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Alpha, lam and lam_star from a solution's duals (by row) or variables (by letter)."""
-    alpha = vectors["margin"] if "margin" in vectors else vectors["alpha"]
-    zeros = np.zeros_like(alpha)
-    lam = vectors.get("bound_above", vectors.get("lam", zeros))
-    lam_star = vectors.get("bound_below", vectors.get("lam_star", zeros))
-    return alpha, lam, lam_star

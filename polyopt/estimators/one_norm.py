@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from formulations.recovery import best_intercept
+from formulations.families import best_intercept
 from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
 

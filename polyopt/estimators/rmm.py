@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from formulations.families import Families, bound_families
 from polyopt.estimators.hinge import HingeClassifier
 
 if TYPE_CHECKING:
@@ -132,16 +133,17 @@ class RelativeMarginMachine(HingeClassifier):
         )
         self.B = B
 
-    @property
-    def _bound(self) -> float:  # type: ignore[override]
-        return float(self.B)
+    def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
+        return Families(*super()._families(y, weights), *bound_families(len(y), float(self.B)))
 
-    def _primal_program(self, X: Any, y: NDArray[Any], costs: NDArray[Any], weights: NDArray[Any]) -> Program:
+    def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
         from formulations import rmm, svm
 
-        return rmm.qp(X, y, costs, self.B) if np.isfinite(self.B) else svm.primal(X, y, costs)
+        data = X, rows["margin"].side, rows["margin"].cap
+        return rmm.qp(*data, self.B) if np.isfinite(self.B) else svm.primal(*data)
 
-    def _dual_program(self, K: NDArray[Any], y: NDArray[Any], costs: NDArray[Any]) -> Program:
+    def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
         from formulations import rmm, svm
 
-        return rmm.kernel_dual(K, y, costs, self.B) if np.isfinite(self.B) else svm.kernel_dual(K, y, costs)
+        data = K, rows["margin"].side, rows["margin"].cap
+        return rmm.kernel_dual(*data, self.B) if np.isfinite(self.B) else svm.kernel_dual(*data)

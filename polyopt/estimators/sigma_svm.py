@@ -16,6 +16,7 @@ from polyopt.kernels import MatrixGram
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.families import Families
     from formulations.program import Program
     from polyopt.kernels import Gram
 
@@ -142,16 +143,16 @@ class SigmaSVM(HingeClassifier):
     def _share(self) -> float:  # type: ignore[override]
         return float(self.D)
 
-    def _primal_program(self, X: Any, y: NDArray[Any], costs: NDArray[Any], weights: NDArray[Any]) -> Program:
+    def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
         from formulations import sigma_svm
 
-        return sigma_svm.primal(X, y, costs, self.D, weights)
+        return sigma_svm.primal(X, rows["margin"].side, rows["margin"].cap, self.D, weights)
 
-    def _dual_program(self, K: NDArray[Any], y: NDArray[Any], costs: NDArray[Any]) -> Program:
+    def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
         # In its own kernel the Sigma-SVM is a support vector machine.
         from formulations import svm
 
-        return svm.kernel_dual(K, y, costs)
+        return svm.kernel_dual(K, rows["margin"].side, rows["margin"].cap)
 
     _is_pairwise = False  # its kernel is centred on all the samples
 

@@ -9,6 +9,7 @@ from polyopt.estimators.hinge import HingeClassifier
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.families import Families
     from formulations.program import Program
 
 __all__ = ["SVM"]
@@ -84,12 +85,12 @@ class SVM(HingeClassifier):
 
     _title = "the SVM"
 
-    def _primal_program(self, X: Any, y: NDArray[Any], costs: NDArray[Any], weights: NDArray[Any]) -> Program:
+    def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
         from formulations import svm
 
-        return svm.primal(X, y, costs)
+        return svm.primal(X, rows["margin"].side, rows["margin"].cap)
 
-    def _dual_program(self, K: NDArray[Any], y: NDArray[Any], costs: NDArray[Any]) -> Program:
+    def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
         from formulations import svm
 
-        return svm.kernel_dual(K, y, costs)
+        return svm.kernel_dual(K, rows["margin"].side, rows["margin"].cap)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import real_number
+from formulations.families import Families, hinge_families
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.given import checked_tol
@@ -123,7 +124,7 @@ def rmm_path(
     certificate_tol = checked_tol(certificate_tol)
     clock = Clock(time_limit)
     kernel = Kernel("linear") if kernel is None else kernel
-    solve = _solver(X, labels, kernel, precomputed, cache_size, progress)
+    solve = _solver(X, kernel, precomputed, cache_size, progress)
     geometry: Any
     if precomputed or kernel.name != "linear":
         gram = MatrixGram(X) if precomputed else SampleGram(X, kernel)
@@ -133,17 +134,19 @@ def rmm_path(
     path: list[PathPoint] = []
 
     def add(B: float) -> PathPoint:
-        solution = solve(costs, B, tol=tol, time_limit=clock.left)
+        rows = hinge_families(labels, costs, B)
+        solution = solve(rows, tol=tol, time_limit=clock.left)
         title = "the Relative Margin Machine" if np.isfinite(B) else "the SVM"
         v = solution.primal.get("w", None)
         if v is None:
             v = geometry.represent(solution["coef"])
-        duals = solution.duals
         certificate = certify_hinge(
-            HingeProgram(title, geometry, labels, costs, B), v=v, b=geometry.moved(v, float(solution["b"])),
-            alpha=duals["margin"], lam=duals.get("bound_above"), lam_star=duals.get("bound_below"),
+            HingeProgram(title, geometry, rows),
+            v=v,
+            b=geometry.moved(v, float(solution["b"])),
+            multipliers=solution.duals,
             tol=certificate_tol,
-        )  # fmt: skip
+        )
         path.append(PathPoint(B, solution, certificate))
         return path[-1]
 
@@ -159,21 +162,21 @@ def rmm_path(
 
 
 def _solver(
-    X: Any, y: Any, kernel: Kernel, precomputed: bool, cache_size: float, progress: Any
+    X: Any, kernel: Kernel, precomputed: bool, cache_size: float, progress: Any
 ) -> Callable[..., Solution]:
-    """What solves for costs and a bound: the interior point, or a decomposition that remembers."""
+    """What solves for families of rows: the interior point, or a decomposition that remembers."""
     if not precomputed and kernel.name == "linear" and X.shape[1] <= min(_FEATURES, X.shape[0]):
         from polyopt.solvers.interior_point import solve_interior_point
 
-        def solve(costs: Any, B: float, *, tol: float, time_limit: float | None) -> Solution:
+        def solve(rows: Families, *, tol: float, time_limit: float | None) -> Solution:
             gap = min(tol, 1e-8)
-            return solve_interior_point(X, y, costs, B, tol=gap, time_limit=time_limit, progress=progress)
+            return solve_interior_point(X, rows, tol=gap, time_limit=time_limit, progress=progress)
 
         return solve
     from polyopt.solvers.decomposition import Decomposition
 
     gram = MatrixGram(X) if precomputed else SampleGram(X, kernel)
-    return Decomposition(gram, y, cache_size=cache_size, progress=progress).solve
+    return Decomposition(gram, cache_size=cache_size, progress=progress).solve
 
 
 def _largest_output(solution: Solution, geometry: Any) -> float:

@@ -151,7 +151,9 @@ def _draw_ball(axes: Axes, machine: Any, centre: Array, metric: Array, label: st
 def _bounding(estimator: Any) -> tuple[Array, Array]:
     """The multipliers λ and λ* (none for a Sigma-SVM), without what an interior point leaves of zeros."""
     small = 1e-6 * float(estimator._costs.max())
-    lam, lam_star = (np.where(own > small, own, 0.0) for own in (estimator._lam, estimator._lam_star))
+    zeros = np.zeros_like(estimator._costs)
+    owns = (estimator.multipliers_.get(name, zeros) for name in ("bound_above", "bound_below"))
+    lam, lam_star = (np.where(own > small, own, 0.0) for own in owns)
     return lam, lam_star
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from html import escape
+
+from formulations.notation.latex import GREEK, latex_pieces
 
 __all__ = ["mathml"]
 
-_TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|[0-9]|[^\s]")
-_LETTERS = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "zeta": "ζ", "eta": "η", "theta": "θ",
-    "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ",
-    "phi": "φ", "psi": "ψ", "Sigma": "Σ", "top": "⊤", "ln": "ln", "min": "min", "max": "max",
-}  # fmt: skip
+_LETTERS = {**GREEK, "top": "⊤", "ln": "ln", "min": "min", "max": "max"}
 _OPERATORS = {
     "le": "≤", "ge": "≥", "succeq": "⪰", "circ": "∘", "in": "∈", "|": "‖", "-": "−", "*": "∗",
     "times": "×", "pm": "±", "{": "{", "}": "}",
@@ -49,18 +45,9 @@ class _Reader:
     """A recursive descent over the tokens of one formula."""
 
     def __init__(self, latex: str):
-        # The words of \text and \mathrm are one token, spaces and all.
-        self.words: list[str] = []
-        kept = re.sub(r"\\(?:text|mathrm)\{([^{}]*)\}", self._keep, latex)
         self.latex = latex
-        self.tokens: list[str] = re.findall(r"\ue000|" + _TOKEN.pattern, kept)
+        self.tokens = [piece for piece, _ in latex_pieces(latex)]
         self.place = 0
-
-    def _keep(self, found: re.Match[str]) -> str:
-        upright = found[0].startswith(r"\mathrm")
-        name = "mi" if upright else "mtext"
-        self.words.append(f"<{name}>{escape(found[1])}</{name}>")
-        return "\ue000"
 
     def peek(self) -> str:
         return self.tokens[self.place] if self.place < len(self.tokens) else ""
@@ -112,8 +99,9 @@ class _Reader:
         if token == "{":
             return self.argument()
         self.take()
-        if token == "\ue000":
-            return self.words.pop(0)
+        if token.startswith((r"\text{", r"\mathrm{")):
+            tag, words = ("mtext", token[6:-1]) if token.startswith(r"\text") else ("mi", token[8:-1])
+            return f"<{tag}>{escape(words)}</{tag}>"
         if token.isdigit():
             return f"<mn>{token}</mn>"
         if not token.startswith("\\"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.symbols import symbols_of
 from polyopt.compare.methods import METHODS
 from polyopt.compare.programs import find_programs
 from polyopt.compare.table import CLAIMS, number
@@ -172,5 +173,7 @@ def _program(program: Program) -> str:
     )
     return (
         f"<p class='quiet'>{escape(program.title)}</p>"
-        f"<p class='formula'>{program.sense} {escape(program.objective_text)}</p>" + scrolling(head, body)
+        f"<p class='formula'>{program.sense} {escape(program.objective_text)}</p>"
+        + scrolling(head, body)
+        + f"<p class='quiet'>where {'; '.join(escape(symbol.text) for symbol in symbols_of(program))}</p>"
     )

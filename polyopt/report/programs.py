@@ -50,7 +50,7 @@ def program_section(program: Program) -> str:
     objective = mathml(rf"{verb}_{{{over}}} \quad {program.objective_latex}", display=True)
     rows = "".join(
         f"<tr><td class='text'><code>{escape(row.name)}</code></td>"
-        f"<td class='text'>{mathml(row.latex)}</td>"
+        f"<td class='text'>{mathml(program.row_latex(row))}</td>"
         f"<td class='text'>{_multiplier(row)}</td>"
         f"<td class='text'>{escape(row.meaning)}</td></tr>"
         for row in program.rows

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.recovery import best_intercept, slacks
+from formulations.families import best_intercept
+from formulations.recovery import slacks
 from formulations.solution import Solution
 from polyopt.certificates.l0 import score_bound
 from polyopt.solvers.clock import Clock

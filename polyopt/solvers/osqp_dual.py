@@ -27,11 +27,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.families import hinge_families
 from formulations.recovery import as_costs, as_data, gram_factor
 from formulations.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.geometry import KernelGeometry
-from polyopt.certificates.hinge_program import HingeProgram, Multipliers
+from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
@@ -245,23 +246,20 @@ class OsqpDual:
         times = {"build_time": info.setup_time, "solve_time": info.solve_time + info.polish_time}
         if status is Status.FAILED or not np.isfinite(found.x).all():
             return Solution(status, {}, {}, np.nan, None, "osqp", info.iter, **times)
-        program = HingeProgram("the dual", self._geometry, self.y, self.C, float(B))
-        dual = program.repair(Multipliers(*(self._unit * found.x[: 3 * n]).reshape(3, n)))
-        beta = dual.beta(self.y)
+        rows = hinge_families(self.y, self.C, B)
+        program = HingeProgram("the dual", self._geometry, rows)
+        Z = program.repair((self._unit * found.x[: 3 * n]).reshape(3, n)[: len(rows)])
+        beta = rows.beta(Z)
         b = program.best_intercept(beta)
         f = self._geometry.scores(beta) + b
-        reach = float(np.abs(f).max())
-        shrink = B / reach if reach > B else 1.0
-        objective, bound = program.primal_value(beta, f, shrink), program.dual_value(dual)
+        shrink = rows.shrink(f)
+        objective, bound = program.primal_value(beta, f, shrink), program.dual_value(Z)
         if status is Status.OPTIMAL and relative_gap(objective, bound) > _GAP:
             status = Status.INACCURATE
-        duals = {"margin": dual.alpha}
-        if np.isfinite(B):
-            duals |= {"bound_above": dual.lam, "bound_below": dual.lam_star}
         return Solution(
             status=status,
             primal={"coef": shrink * beta, "b": np.array(shrink * b)},
-            duals=duals,
+            duals=rows.named(Z),
             objective=objective,
             bound=bound,
             solver="osqp",

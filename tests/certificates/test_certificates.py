@@ -128,8 +128,8 @@ def test_the_false_optimum_with_a_wrong_signed_multiplier(optimum):
 def test_the_false_optimum_of_the_design():
     """min x s.t. x <= 1 passes many solvers' checks at x = 1 with the multiplier -1."""
     x = cp.Variable(1, name="x")
-    row = Row("cap", x <= 1, "x ≤ 1", r"x \le 1", "z", "price of the cap")
-    program = Program("toy", "Toy", "a test", cp.Minimize(cp.sum(x)), "x", "x", {"x": x}, (row,))
+    row = Row("cap", x <= 1, "x ≤ 1", "z", "price of the cap")
+    program = Program("toy", "Toy", "a test", cp.Minimize(cp.sum(x)), "Σᵢ xᵢ", {"x": x}, (row,))
     certificate = certify_program(program, {"x": [1.0]}, {"cap": [-1.0]})
     by_condition = {r.condition: r.relative for r in certificate.residuals}
     assert by_condition["primal"] == by_condition["stationarity"] == by_condition["complementarity"] == 0

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 from formulations import rmm, sigma_svm, svm
+from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from polyopt.certificates import (
     Claim,
@@ -145,13 +146,14 @@ def test_every_kernel_value_is_computed_once():
         # Three vectors that differ: what is given, what the multipliers imply, and that repaired.
         vectors[name] = np.where(support, vectors[name] * (1.0001 if name == "w" else 1.0002), 0.0)
     gram = Counted(K)
-    program = HingeProgram("a machine", KernelGeometry(gram), y, np.ones(len(y)), 1.2)
-    vectors["v"] = vectors.pop("w")
-    certificate = certify_hinge(program, **vectors)
+    rows = hinge_families(y, np.ones(len(y)), 1.2)
+    program = HingeProgram("a machine", KernelGeometry(gram), rows)
+    given = {"v": vectors["w"], "b": vectors["b"], "multipliers": rows.of_letters(vectors)}
+    certificate = certify_hinge(program, **given)
     assert certificate.claim is not Claim.INFEASIBLE
     assert 0 < support.sum() < len(y)
     assert gram.values == len(y) * support.sum()
-    again = certify_hinge(program, **vectors)
+    again = certify_hinge(program, **given)
     assert (again, gram.values) == (certificate, len(y) * support.sum())
 
 
@@ -177,12 +179,11 @@ def test_coefficients_alone_are_proven_optimal(B, blobs):
     vectors = optimum(kernel(X), y, costs, B)
     certificate = certify_rmm(X, y, costs, B, kernel=kernel, w=vectors["w"], b=vectors["b"], max_iter=1)
     assert certificate.claim is Claim.OPTIMAL
-    program = HingeProgram("a machine", KernelGeometry(kernel(X)), y, costs, B)
-    split = program.split(vectors["w"])
-    assert split.beta(y) == pytest.approx(vectors["w"], abs=1e-12)
-    for part, name in ((split.alpha, "alpha"), (split.lam, "lam"), (split.lam_star, "lam_star")):
-        if B != 1.0:  # where alpha and lam cost the same, any mixture is optimal
-            assert part == pytest.approx(vectors[name], abs=1e-6)
+    rows = hinge_families(y, costs, B)
+    Z = rows.split(vectors["w"])
+    assert rows.beta(Z) == pytest.approx(vectors["w"], abs=1e-12)
+    if B != 1.0:  # where alpha and lam cost the same, any mixture is optimal
+        assert Z == pytest.approx(rows.stacked(rows.of_letters(vectors)), abs=1e-6)
 
 
 @pytest.mark.usefixtures("budget")

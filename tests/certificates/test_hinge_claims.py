@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import SVM, RelativeMarginMachine, SigmaSVM, certify_rmm, certify_svm
@@ -51,7 +52,7 @@ def rational_values(C, w, b, alpha):
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e4])
 def test_values_and_bounds_hold_in_rational_arithmetic(C):
     machine = SVM(C, kernel="linear").fit(X, Y)
-    w, b, alpha = machine.coef_[0], float(machine.intercept_[0]), machine._alpha
+    w, b, alpha = machine.coef_[0], float(machine.intercept_[0]), machine.multipliers_["margin"]
     certificate = certify_svm(X, Y, C, w=w, b=b, alpha=alpha)
     primal, dual = rational_values(C, w, b, alpha)
     assert Fraction(certificate.dual_value) <= dual <= primal <= Fraction(certificate.primal_value)
@@ -159,7 +160,9 @@ def test_the_value_of_a_point_at_its_bound_is_not_below_the_model_s():
             return Ball(super().outputs(v).mid, 1e-7)
 
     # Sample 1 is on the wrong side by 3, so that whoever shrinks the point pays less.
-    program = HingeProgram("", Rounded(outputs[:, None]), np.array([-1.0, -1.0]), np.full(2, cost), 2.0)
+    program = HingeProgram(
+        "", Rounded(outputs[:, None]), hinge_families(np.array([-1.0, -1.0]), np.full(2, cost), 2.0)
+    )
     found = certify_hinge(program, v=np.ones(1), b=0.0)
     assert found.primal_value >= 0.5 + 3.0 * cost
     assert found.dual_value <= found.primal_value

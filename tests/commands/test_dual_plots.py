@@ -186,7 +186,12 @@ def test_circle_and_ellipse_lie_between_the_margins(machine):
     if isinstance(machine, SigmaSVM):
         metric = 0.2 * np.eye(2) + 0.8 * np.cov(X.T, aweights=weights, bias=True)
     else:
-        metric = np.eye(2) + bounding_spread(X, machine._lam, machine._lam_star, 1.5)[1]
+        metric = (
+            np.eye(2)
+            + bounding_spread(
+                X, machine.multipliers_["bound_above"], machine.multipliers_["bound_below"], 1.5
+            )[1]
+        )
     svm = SVM(1.0, kernel="linear").fit(X, y, sample_weight=weights)
     for axes, own, shape in ((left, svm, np.eye(2)), (right, machine, metric)):
         around = ball(axes)
@@ -202,7 +207,10 @@ def test_the_bounded_samples_are_ringed_the_wider_the_harder_they_hold():
     X, y = blobs()
     machine = RelativeMarginMachine(1.0, 1.5, kernel="linear").fit(X, y)
     right = whitening(machine).axes[1]
-    for multiplier, colour in ((machine._lam, GREEN), (machine._lam_star, PURPLE)):
+    for multiplier, colour in (
+        (machine.multipliers_["bound_above"], GREEN),
+        (machine.multipliers_["bound_below"], PURPLE),
+    ):
         held = np.flatnonzero(multiplier > 1e-6)
         assert len(held)
         drawn = [c for c in right.collections if isinstance(c, PathCollection) and len(c.get_offsets())]

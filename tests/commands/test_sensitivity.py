@@ -300,8 +300,11 @@ def test_the_slopes_of_the_likelihood_are_those_of_the_m_step():
 def spoilt(machine, name):
     """The machine with one of its vectors 0.1 % off."""
     bad = copy.copy(machine)
-    if name in ("_lam", "_lam_star", "_outputs"):
-        setattr(bad, name, 1.001 * getattr(machine, name))
+    if name == "outputs_":
+        bad.outputs_ = 1.001 * machine.outputs_
+        return bad
+    if name in ("bound_above", "bound_below"):
+        bad.multipliers_ = machine.multipliers_ | {name: 1.001 * machine.multipliers_[name]}
         return bad
     solution = machine.solution_
     duals = {key: (1.001 if key == name else 1.0) * values for key, values in solution.duals.items()}
@@ -314,9 +317,9 @@ def spoilt(machine, name):
 @pytest.mark.parametrize(
     ("name", "parameter", "vector"),
     [
-        ("svm", "C", "_outputs"),
-        ("rmm", "B", "_lam_star"),
-        ("rmm-rbf", "B", "_lam"),
+        ("svm", "C", "outputs_"),
+        ("rmm", "B", "bound_below"),
+        ("rmm-rbf", "B", "bound_above"),
         ("one-norm", "C", "margin"),
         ("l0", "C", "margin"),
         ("cpm", "C", "W"),

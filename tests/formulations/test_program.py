@@ -18,8 +18,8 @@ from formulations.solution import Solution, Status
 def toy(sense: str, constraint_of, objective_of) -> Program:
     x = cp.Variable(2, name="x")
     objective = cp.Minimize(objective_of(x)) if sense == "min" else cp.Maximize(-objective_of(x))
-    row = Row("row", constraint_of(x), "row", "row", "mu", "price")
-    return Program("toy", "Toy", "a test (2026), eq. (0)", objective, "f", "f", {"x": x}, (row,))
+    row = Row("row", constraint_of(x), "x ≤ 1", "mu", "price")
+    return Program("toy", "Toy", "a test (2026), eq. (0)", objective, "f", {"x": x}, (row,))
 
 
 # min (x0-2)^2 + (x1-2)^2 subject to one row through the point (1, 1): every multiplier is 2 up to sign.
@@ -97,7 +97,7 @@ def test_printing_reads_like_the_paper(program):
     latex = program._repr_latex_()
     assert latex.count("{") == latex.count("}")
     assert latex.startswith("$$\\begin{aligned}")
-    assert all(row.latex in latex for row in program.rows)
+    assert all(program.row_latex(row) in latex for row in program.rows)
     table = 4 * (len(program.rows) + 2) if program.rows else 0
     assert program._repr_markdown_().count("|") >= table
 

@@ -7,14 +7,15 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import rmm, svm
-from formulations.recovery import gram_factor, intercept_interval
+from formulations.families import hinge_families
+from formulations.recovery import gram_factor
 
 
 def threshold(X, y, C):
     """The largest output of the SVM, at the intercept that makes it least: the B above which RMM = SVM."""
     solution, dual = svm.primal(X, y, C).solve(), svm.dual(X, y, C).solve()
     g = X @ solution["w"]
-    lo, hi = intercept_interval(g, y, dual["alpha"], C)
+    lo, hi = hinge_families(y, C).intercept_interval(g, {"margin": dual["alpha"]})
     b = np.clip(-(g.max() + g.min()) / 2, lo, hi)
     return float(np.abs(g + b).max()), solution
 
@@ -226,9 +227,11 @@ def test_a_bad_bound_is_refused(B):
 
 def test_where_no_multiplier_holds_the_intercept_its_bound_does():
     """By hand: all b with |g + b| <= 2 for which no multiplier says more."""
-    g, y, zeros = np.array([0.3, -0.7, 1.1]), np.array([1.0, -1.0, 1.0]), np.zeros(3)
+    g, y = np.array([0.3, -0.7, 1.1]), np.array([1.0, -1.0, 1.0])
     capped = np.where(y > 0, 1.0, 0.0)  # nothing asks for a larger b
-    lo, hi = intercept_interval(g, y, capped, 1.0, zeros, zeros, 2.0)
+    lo, hi = hinge_families(y, 1.0, 2.0).intercept_interval(g, {"margin": capped})
     assert (lo, hi) == pytest.approx((-2.0 + 0.7, -1.0 + 0.7))
-    lo, hi = intercept_interval(g, y, 1.0 - capped, 1.0, zeros, zeros, 2.0)  # nothing asks for a smaller one
+    lo, hi = hinge_families(y, 1.0, 2.0).intercept_interval(
+        g, {"margin": 1.0 - capped}
+    )  # nothing asks for a smaller one
     assert (lo, hi) == pytest.approx((1.0 - 0.3, 2.0 - 1.1))

@@ -12,7 +12,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 
 from formulations import svm
-from formulations.recovery import best_intercept, gram_factor, intercept_interval, slacks
+from formulations.families import best_intercept, hinge_families
+from formulations.recovery import gram_factor, slacks
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
@@ -102,7 +103,9 @@ def test_no_free_support_vector():
     solution = svm.dual(X, y, 0.1).solve()
     assert solution["alpha"] == pytest.approx([0.1, 0.1], abs=1e-7)
     g = X @ (X.T @ (solution["alpha"] * y))
-    assert intercept_interval(g, y, solution["alpha"], 0.1) == pytest.approx((-0.8, 0.8), abs=1e-6)
+    assert hinge_families(y, 0.1).intercept_interval(g, {"margin": solution["alpha"]}) == pytest.approx(
+        (-0.8, 0.8), abs=1e-6
+    )
     assert best_intercept(g, y, 0.1) == pytest.approx(0.0, abs=1e-7)
 
 
@@ -159,7 +162,7 @@ def test_the_best_intercept_lies_in_the_interval_of_the_multipliers(blobs, C):
     X, y = blobs
     alpha = svm.dual(X, y, C).solve()["alpha"]
     g = X @ (X.T @ (alpha * y))
-    lo, hi = intercept_interval(g, y, alpha, C)
+    lo, hi = hinge_families(y, C).intercept_interval(g, {"margin": alpha})
     assert lo - 1e-5 <= best_intercept(g, y, C) <= hi + 1e-5
 
 

@@ -11,8 +11,8 @@ import pytest
 from helpers.l0 import degenerate, late, problem, scipy_value
 
 from formulations import l0, one_norm
+from formulations.families import best_intercept
 from formulations.l0_data import as_l0_data
-from formulations.recovery import best_intercept
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.certificates import Claim

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler
 
 from formulations import rmm, svm
+from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from polyopt import SVM, Claim, Kernel, RelativeMarginMachine, datasets, rmm_path
 from polyopt.kernels import SampleGram
@@ -50,9 +51,9 @@ def test_a_path_takes_fewer_kernel_rows_than_its_machines_do_alone():
     data = datasets.load("pima")
     X, y = StandardScaler().fit_transform(data.X), np.where(data.y == data.y[0], 1.0, -1.0)
     gram, C, bounds = SampleGram(X, Kernel("rbf", 0.5)), np.full(len(y), 10.0), (3.0, 2.0, 1.5, 1.2)
-    machine = Decomposition(gram, y)
-    warm = [machine.solve(C, B, tol=1e-4) for B in bounds]
-    cold = [solve_decomposition(gram, y, C, B, tol=1e-4) for B in bounds]
+    machine = Decomposition(gram)
+    warm = [machine.solve(hinge_families(y, C, B), tol=1e-4) for B in bounds]
+    cold = [solve_decomposition(gram, hinge_families(y, C, B), tol=1e-4) for B in bounds]
     for one, other in zip(warm, cold, strict=True):
         assert one.bound == pytest.approx(other.bound, rel=1e-5)
     assert warm[-1].history[-1]["rows"] < sum(solution.history[-1]["rows"] for solution in cold)

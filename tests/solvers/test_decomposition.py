@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from formulations import rmm, svm
-from formulations.recovery import intercept_interval
+from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.certificates import Claim, certify_rmm, certify_svm
@@ -22,7 +22,7 @@ def test_it_solves_dual_8(blobs, B):
     X, y = blobs
     K = rbf_kernel(X, gamma=0.3)
     exact = rmm.kernel_dual(K, y, 1.0, B).solve()
-    fast = solve_decomposition(K, y, np.ones(len(y)), B, tol=1e-8)
+    fast = solve_decomposition(K, hinge_families(y, np.ones(len(y)), B), tol=1e-8)
     assert fast.bound == pytest.approx(exact.objective, rel=1e-7)
     assert fast.objective == pytest.approx(exact.objective, rel=1e-6)
     beta = fast.duals["margin"] * y - fast.duals["bound_above"] + fast.duals["bound_below"]
@@ -33,7 +33,7 @@ def test_it_solves_dual_8(blobs, B):
 def test_it_is_libsvm_without_a_bound(blobs, rng):
     X, y = blobs
     K, costs = rbf_kernel(X, gamma=0.3), rng.uniform(0.1, 2.0, len(y))
-    fast = solve_decomposition(K, y, costs, tol=1e-9)
+    fast = solve_decomposition(K, hinge_families(y, costs), tol=1e-9)
     theirs = SVC(kernel="precomputed", tol=1e-9).fit(K, y, sample_weight=costs)
     assert fast["coef"][theirs.support_] == pytest.approx(theirs.dual_coef_[0], abs=1e-6)
     assert float(fast["b"]) == pytest.approx(theirs.intercept_[0], abs=1e-6)
@@ -45,17 +45,17 @@ def test_the_violation_left_is_within_the_tolerance(blobs, tol):
     """lo and hi of the intercept, from the multipliers: no b is more than tol away from fitting both."""
     X, y = blobs
     K = rbf_kernel(X, gamma=0.3)
-    fast = solve_decomposition(K, y, np.ones(len(y)), 1.2, tol=tol)
-    alpha, lam, lam_star = (fast.duals[name] for name in ("margin", "bound_above", "bound_below"))
-    g = K @ (alpha * y - lam + lam_star)
-    lo, hi = intercept_interval(g, y, alpha, 1.0, lam, lam_star, 1.2, tol=1e-12)
+    fast = solve_decomposition(K, hinge_families(y, np.ones(len(y)), 1.2), tol=tol)
+    rows = hinge_families(y, 1.0, 1.2)
+    g = K @ rows.beta(rows.stacked(fast.duals))
+    lo, hi = rows.intercept_interval(g, fast.duals, tol=1e-12)
     assert lo - hi <= tol * (1 + 1e-9)
     assert fast.history[-1]["violation"] <= tol
 
 
 def test_multipliers_are_exactly_feasible(blobs):
     X, y = blobs
-    fast = solve_decomposition(X @ X.T, y, np.full(len(y), 0.3), 1.5, tol=1e-4)
+    fast = solve_decomposition(X @ X.T, hinge_families(y, np.full(len(y), 0.3), 1.5), tol=1e-4)
     for multipliers in fast.duals.values():
         assert (multipliers >= 0).all()
     assert (fast.duals["margin"] <= 0.3).all()
@@ -69,7 +69,7 @@ def test_the_bound_rises_and_never_passes_the_optimum(monkeypatch):
     monkeypatch.setattr(driver, "_RECORD_EVERY", 1)
     X, y = two_blobs(n=120, separation=0.3)
     optimum = svm.primal(X, y, 5.0).solve().objective
-    history = solve_decomposition(X @ X.T, y, np.full(120, 5.0), tol=1e-6).history
+    history = solve_decomposition(X @ X.T, hinge_families(y, np.full(120, 5.0)), tol=1e-6).history
     bounds = np.array([record["bound"] for record in history])
     assert len(bounds) > 3
     assert (np.diff(bounds) >= -1e-9 * optimum).all()
@@ -80,7 +80,7 @@ def test_the_bound_rises_and_never_passes_the_optimum(monkeypatch):
 def test_a_limit_keeps_a_point_with_a_proven_gap(blobs):
     X, y = blobs
     K = X @ X.T
-    fast = solve_decomposition(K, y, np.ones(len(y)), 1.5, tol=1e-13, max_iter=1)
+    fast = solve_decomposition(K, hinge_families(y, np.ones(len(y)), 1.5), tol=1e-13, max_iter=1)
     assert fast.status is Status.ITERATION_LIMIT
     assert fast.iterations == 1
     certificate = certify_rmm(
@@ -95,7 +95,7 @@ def test_a_limit_keeps_a_point_with_a_proven_gap(blobs):
 def test_a_sample_without_cost_takes_no_part(blobs):
     X, y = blobs
     costs = np.where(np.arange(len(y)) < 5, 0.0, 1.0)
-    fast = solve_decomposition(X @ X.T, y, costs, tol=1e-8)
+    fast = solve_decomposition(X @ X.T, hinge_families(y, costs), tol=1e-8)
     assert (fast.duals["margin"][:5] == 0).all()
     assert fast.bound == pytest.approx(svm.primal(X[5:], y[5:], 1.0).solve().objective, rel=1e-7)
 
@@ -107,7 +107,7 @@ def test_duplicates_and_contradictions(seed, n, B):
     X = generator.integers(-2, 3, (n, 2)).astype(float)
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     K = X @ X.T
-    fast = solve_decomposition(K, y, np.ones(n), B, tol=1e-6, max_iter=1_000_000)
+    fast = solve_decomposition(K, hinge_families(y, np.ones(n), B), tol=1e-6, max_iter=1_000_000)
     assert fast.status is Status.OPTIMAL
     vectors = {"w": fast["coef"], "b": float(fast["b"]), "alpha": fast.duals["margin"]}
     if np.isfinite(B):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import threads
@@ -40,8 +41,8 @@ def spread():
 
 
 def solve_exactly(gram, dual):
-    machine = Decomposition(gram, dual.y)
-    machine.solve(dual.C, dual.B, tol=1e-9, start=(np.zeros(gram.n),) * 3)
+    machine = Decomposition(gram)
+    machine.solve(dual.rows, tol=1e-9, start={})
     return machine._point.beta
 
 
@@ -50,7 +51,7 @@ def solve_exactly(gram, dual):
 def test_the_start_is_feasible_and_of_the_cells(form, B, spread, small_cells):
     X, y = spread
     C = np.where(np.arange(N) % 5 == 0, 0.0, 3.0)
-    gram, dual = SampleGram(form(X), Kernel("rbf", 4.0)), Dual(y, C, B)
+    gram, dual = SampleGram(form(X), Kernel("rbf", 4.0)), Dual(hinge_families(y, C, B))
     asked = []
 
     def solve(part, own):
@@ -63,11 +64,9 @@ def test_the_start_is_feasible_and_of_the_cells(form, B, spread, small_cells):
     assert len(asked) > 5
     assert np.sort(beta[beta != 0]) == pytest.approx(np.sort(np.concatenate([b[b != 0] for _, b in asked])))
     assert abs(beta.sum()) <= 1e-9 * np.abs(beta).sum()
-    alpha, lam, lam_star = dual.split(beta)
-    assert (alpha <= C).all()
-    if np.isinf(B):
-        assert not lam.any()
-        assert not lam_star.any()
+    Z = dual.rows.split(beta)
+    assert (Z <= dual.rows.caps).all()
+    assert dual.rows.beta(Z) == pytest.approx(beta, abs=1e-12)
     # A cell's multipliers solve the cell.
     assert dual.values(beta, stream(gram, beta))["bound"] > 0.0
 
@@ -77,9 +76,9 @@ def test_the_start_is_feasible_and_of_the_cells(form, B, spread, small_cells):
 def test_cells_or_not_the_answer_is_the_same(B, gamma, spread, small_cells, monkeypatch):
     X, y = spread
     gram, C = SampleGram(X, Kernel("rbf", gamma)), np.random.default_rng(1).uniform(0.1, 5.0, size=N)
-    with_cells = Decomposition(gram, y).solve(C, B, tol=1e-7)
+    with_cells = Decomposition(gram).solve(hinge_families(y, C, B), tol=1e-7)
     monkeypatch.setattr(cells, "_MANY", 10**9)
-    without = Decomposition(gram, y).solve(C, B, tol=1e-7)
+    without = Decomposition(gram).solve(hinge_families(y, C, B), tol=1e-7)
     assert with_cells.status is without.status is Status.OPTIMAL
     assert with_cells.objective == pytest.approx(without.objective, rel=2e-6)
     assert with_cells.bound <= without.objective * (1 + 1e-12)
@@ -95,13 +94,13 @@ def test_free_multipliers_take_no_start_from_cells(spread, small_cells, monkeypa
         asked.append(part.n)
         return solve_exactly(part, own)
 
-    assert beta_of_cells(gram, Dual(y, np.full(N, 1e6)), solve, Clock()) is None
+    assert beta_of_cells(gram, Dual(hinge_families(y, np.full(N, 1e6))), solve, Clock()) is None
     assert len(asked) == 1
 
 
 def test_a_wide_kernel_takes_no_start_from_cells(spread, small_cells):
     X, _ = spread
-    dual = Dual(np.where(X[:, 0] > 3.0, 1.0, -1.0), np.full(N, 100.0))
+    dual = Dual(hinge_families(np.where(X[:, 0] > 3.0, 1.0, -1.0), np.full(N, 100.0)))
     narrow, wide = (SampleGram(X, Kernel("rbf", gamma)) for gamma in (10.0, 0.01))
     assert beta_of_cells(narrow, dual, solve_exactly, Clock()) is not None
     assert beta_of_cells(wide, dual, solve_exactly, Clock()) is None
@@ -110,7 +109,10 @@ def test_a_wide_kernel_takes_no_start_from_cells(spread, small_cells):
 @pytest.mark.parametrize("kernel", [Kernel("linear"), Kernel("poly", 1.0), Kernel("sigmoid", 0.1)])
 def test_only_a_kernel_of_distances_has_cells(kernel, spread, small_cells):
     X, y = spread
-    assert beta_of_cells(SampleGram(X, kernel), Dual(y, np.ones(N)), solve_exactly, Clock()) is None
+    assert (
+        beta_of_cells(SampleGram(X, kernel), Dual(hinge_families(y, np.ones(N))), solve_exactly, Clock())
+        is None
+    )
 
 
 def test_cells_of_equal_samples_are_cut(small_cells):
@@ -130,7 +132,7 @@ def test_large_cells_begin_with_cells_of_their_own(spread, small_cells, monkeypa
         return original(gram, *rest)
 
     monkeypatch.setattr(driver, "beta_of_cells", counted)
-    solution = Decomposition(SampleGram(X, Kernel("rbf", 2.0)), y).solve(np.ones(N))
+    solution = Decomposition(SampleGram(X, Kernel("rbf", 2.0))).solve(hinge_families(y, np.ones(N)))
     assert solution.status is Status.OPTIMAL
     assert asked[0] == N
     assert len(asked) > 5
@@ -141,13 +143,19 @@ def test_the_same_answer_on_one_thread_and_on_several(spread, small_cells, monke
     found = []
     for count in (1, 3):
         monkeypatch.setattr(threads, "thread_count", lambda count=count: count)
-        found.append(Decomposition(SampleGram(X, Kernel("rbf", 2.0)), y).solve(np.full(N, 10.0), 1.4)["coef"])
+        found.append(
+            Decomposition(SampleGram(X, Kernel("rbf", 2.0))).solve(hinge_families(y, np.full(N, 10.0), 1.4))[
+                "coef"
+            ]
+        )
     assert np.array_equal(*found)
 
 
 def test_a_limit_among_the_cells_keeps_a_feasible_point(spread, small_cells):
     X, y = spread
-    solution = Decomposition(SampleGram(X, Kernel("rbf", 2.0)), y).solve(np.ones(N), time_limit=1e-9)
+    solution = Decomposition(SampleGram(X, Kernel("rbf", 2.0))).solve(
+        hinge_families(y, np.ones(N)), time_limit=1e-9
+    )
     assert solution.status is Status.TIME_LIMIT
     assert (solution["coef"] == 0).all()
     assert solution.bound == 0.0
@@ -166,7 +174,7 @@ def test_ctrl_c_among_the_cells_keeps_a_feasible_point(spread, small_cells, monk
         return original(*arguments)
 
     monkeypatch.setattr(driver, "solve_pairs", interrupted)
-    solution = Decomposition(SampleGram(X, Kernel("rbf", 2.0)), y).solve(np.ones(N))
+    solution = Decomposition(SampleGram(X, Kernel("rbf", 2.0))).solve(hinge_families(y, np.ones(N)))
     assert len(calls) == 5
     assert solution.status is Status.INTERRUPTED
     assert solution.bound == 0.0
@@ -187,12 +195,12 @@ def test_ctrl_c_between_beta_and_g_leaves_a_point_that_agrees(moment, spread, mo
         original(self, samples, beta)
 
     monkeypatch.setattr(point.Point, "change", interrupted)
-    machine = Decomposition(SampleGram(X, Kernel("rbf", 2.0)), y, cache_size=0.2)
-    solution = machine.solve(np.full(N, 50.0), tol=1e-9)
+    machine = Decomposition(SampleGram(X, Kernel("rbf", 2.0)), cache_size=0.2)
+    solution = machine.solve(hinge_families(y, np.full(N, 50.0)), tol=1e-9)
     assert solution.status is Status.INTERRUPTED
     beta = machine._point.beta
     assert machine._point.g == pytest.approx(SampleGram(X, Kernel("rbf", 2.0)).kernel(X) @ beta, abs=1e-9)
-    dual = Dual(y, np.full(N, 50.0))
+    dual = Dual(hinge_families(y, np.full(N, 50.0)))
     assert solution.bound == pytest.approx(dual.values(beta, machine._point.g)["bound"], rel=1e-12)
 
 
@@ -231,8 +239,8 @@ def test_a_product_ends_when_the_time_is_over(form, rng):
 
 def test_a_point_out_of_time_stays_where_it_was(rng):
     X, y = two_blobs(n=60)
-    here = point.Point(SampleGram(X, Kernel("rbf", 1.0)), y, 1e6)
-    here.dual = Dual(y, np.ones(60))
+    here = point.Point(SampleGram(X, Kernel("rbf", 1.0)), 1e6)
+    here.dual = Dual(hinge_families(y, np.ones(60)))
     here.move_to(0.1 * y)
     beta, g = here.beta.copy(), here.g.copy()
     for step in (
@@ -249,9 +257,9 @@ def test_a_point_out_of_time_stays_where_it_was(rng):
 def test_rounding_is_measured_where_g_is_of_this_point(rng):
     """Samples set aside keep the g of another time, which is no rounding."""
     X, y = two_blobs(n=300, separation=0.3)
-    here = point.Point(SampleGram(X, Kernel("rbf", 1.0)), y, 1e7)
+    here = point.Point(SampleGram(X, Kernel("rbf", 1.0)), 1e7)
     here.rows = point.Rows(here.gram, 1e7, np.float32)
-    here.dual = Dual(y, np.ones(300))
+    here.dual = Dual(hinge_families(y, np.ones(300)))
     here.rows.set_active(np.arange(0, 300, 2))
     here.change(np.arange(0, 300, 10), 0.5 * y[::10])
     assert not here.is_up_to_date

@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 
 from formulations import rmm
+from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import threads
@@ -100,25 +100,28 @@ def test_rows_are_the_same_on_many_threads(dtype, rng, monkeypatch):
 
 @given(st.floats(-9, 9), st.sampled_from([-1.0, 1.0]), st.floats(0.1, 5), st.floats(1, 4))
 def test_the_split_into_three_families_is_the_best_there_is(beta, y, C, B):
-    """A linear program over alpha, lam and lam_star finds none that gives more for the same β."""
-    dual = Dual(np.array([y]), np.array([C]), B)
-    alpha, lam, lam_star = (part[0] for part in dual.split(np.array([beta])))
-    best = linprog([-1.0, B, B], A_eq=[[y, -1.0, 1.0]], b_eq=[beta], bounds=[(0, C), (0, None), (0, None)])
+    """No vertex of the set of alpha, lam and lam_star with the same β gives more."""
+    dual = Dual(hinge_families(np.array([y]), np.array([C]), B))
+    alpha, lam, lam_star = (part[0] for part in dual.rows.split(np.array([beta])))
+    vertices = [a for a in (0.0, C, y * beta) if 0.0 <= a <= C]
+    best = max(a - B * abs(beta - y * a) for a in vertices)
     assert alpha * y - lam + lam_star == pytest.approx(beta, abs=1e-12)
     assert min(alpha, lam, lam_star) >= 0.0
     assert alpha <= C
-    assert alpha - B * (lam + lam_star) == pytest.approx(-best.fun, abs=1e-9)
+    assert alpha - B * (lam + lam_star) == pytest.approx(best, abs=1e-12)
 
 
 def test_joined_multipliers_are_feasible(rng):
     y, C = np.where(rng.random(30) < 0.5, 1.0, -1.0), rng.uniform(0.5, 2.0, 30)
     for B in (np.inf, 1.3):
-        dual = Dual(y, C, B)
-        beta = dual.join(3.0 * rng.random(30), rng.random(30), rng.random(30))
+        dual = Dual(hinge_families(y, C, B))
+        beta = dual.join(
+            dict(zip(("margin", "bound_above", "bound_below"), 3.0 * rng.random((3, 30)), strict=True))
+        )
         assert abs(beta.sum()) < 1e-12
         if np.isinf(B):
-            assert (beta >= dual.lo).all()
-            assert (beta <= dual.hi).all()
+            assert (beta >= dual.phi.ends[0]).all()
+            assert (beta <= dual.phi.ends[1]).all()
 
 
 # -- kernel rows -------------------------------------------------------------------------------
@@ -208,8 +211,8 @@ def whole(K):
 def test_pair_steps_solve_a_working_set(B, blobs):
     X, y = blobs
     K, n = RBF(X), len(y)
-    dual, beta, g = Dual(y, np.ones(n), B), np.zeros(n), np.zeros(n)
-    solve_pairs(whole(K), K.diagonal().copy(), g, beta, dual.lo, dual.hi, y, B, 1e-9, n, 10**7)
+    dual, beta, g = Dual(hinge_families(y, np.ones(n), B)), np.zeros(n), np.zeros(n)
+    solve_pairs(whole(K), K.diagonal().copy(), g, beta, dual.phi, 1e-9, n, 10**7)
     assert g == pytest.approx(K @ beta, abs=1e-10)
     m, M = dual.violation(beta, K @ beta)
     assert m - M <= 2e-9
@@ -224,13 +227,11 @@ COMPUTABLE = [RBF, Kernel("linear"), Kernel("poly", 0.2, 1, 0.3), Kernel("poly",
 def test_rows_computed_one_at_a_time_are_those_of_the_matrix(kernel, blobs):
     X, y = blobs
     K, n = kernel(X), len(y)
-    dual, ends = Dual(y, np.ones(n), 1.3), []
+    dual, ends = Dual(hinge_families(y, np.ones(n), 1.3)), []
     factors = Rows(SampleGram(X, kernel), 1e6, np.float64).factors()
     for source in (Computed(*factors), whole(K)):
         beta, g = np.zeros(n), np.zeros(n)
-        taken, count = solve_pairs(
-            source, K.diagonal().copy(), g, beta, dual.lo, dual.hi, y, 1.3, 1e-3, n, 20
-        )
+        taken, count = solve_pairs(source, K.diagonal().copy(), g, beta, dual.phi, 1e-3, n, 20)
         assert 0 < taken <= 20
         assert 0 < count <= 2 * taken
         assert g == pytest.approx(K @ beta, abs=1e-10)
@@ -241,12 +242,11 @@ def test_rows_computed_one_at_a_time_are_those_of_the_matrix(kernel, blobs):
 def test_a_violation_that_only_rounding_makes_moves_no_pair():
     # 1 - g[0] is one digit of rounding above -1 - g[1], but the sum of all four loses it: no pair gains.
     y, g, beta = np.array([1.0, -1.0]), np.array([0.75 - 2.0**-53, -1.25]), np.zeros(2)
-    m, M = Dual(y, np.ones(2)).violation(beta, g)
+    dual = Dual(hinge_families(y, np.ones(2)))
+    m, M = dual.violation(beta, g)
     assert m > M
     assert (m + 1.0) + g[1] == 0.0
-    taken, _ = solve_pairs(
-        whole(np.eye(2)), np.ones(2), g, beta, np.minimum(0.0, y), np.maximum(0.0, y), y, np.inf, 0.0, 2, 100
-    )
+    taken, _ = solve_pairs(whole(np.eye(2)), np.ones(2), g, beta, dual.phi, 0.0, 2, 100)
     assert taken == 0
     assert not beta.any()
     assert np.isfinite(g).all()
@@ -323,8 +323,8 @@ def test_there_are_no_such_rows_of_other_machines(rng):
 def test_pair_steps_end_before_they_want_too_many_rows(blobs):
     X, y = blobs
     K, n = RBF(X), len(y)
-    dual, beta, g = Dual(y, np.ones(n)), np.zeros(n), np.zeros(n)
-    _, count = solve_pairs(whole(K), np.ones(n), g, beta, dual.lo, dual.hi, y, np.inf, 1e-9, 7, 10**7)
+    dual, beta, g = Dual(hinge_families(y, np.ones(n))), np.zeros(n), np.zeros(n)
+    _, count = solve_pairs(whole(K), np.ones(n), g, beta, dual.phi, 1e-9, 7, 10**7)
     assert 2 <= count <= 7
     assert np.count_nonzero(beta) <= 7
     assert g == pytest.approx(K @ beta, abs=1e-12)
@@ -334,7 +334,7 @@ def test_pair_steps_end_before_they_want_too_many_rows(blobs):
 def test_small_machines_are_exact_whatever_the_tolerance(tol, blobs, monkeypatch):
     X, y = blobs
     monkeypatch.setattr(driver, "_WALK_ROW", 10**6)
-    found = solve_decomposition(SampleGram(X, RBF), y, np.ones(len(y)), 1.3, tol=tol)
+    found = solve_decomposition(SampleGram(X, RBF), hinge_families(y, np.ones(len(y)), 1.3), tol=tol)
     assert found.status is Status.OPTIMAL
     assert found.objective - found.bound <= 1e-10 * found.objective
 
@@ -353,7 +353,7 @@ def test_small_machines_are_the_same_with_and_without_working_sets(seed, kernel,
         for row, steps in ((0, 0), (10**9, few), (10**9, 10**6)):
             patch.setattr(driver, "_WALK_ROW", row)
             patch.setattr(driver, "_WALK_STEPS", steps)
-            found = solve_decomposition(gram, y, C, B, tol=1e-6)
+            found = solve_decomposition(gram, hinge_families(y, C, B), tol=1e-6)
             assert found.status in (Status.OPTIMAL, Status.INACCURATE)
             bounds.append(found.bound)
     assert bounds[1:] == pytest.approx([bounds[0]] * 2, rel=1e-4, abs=1e-9)
@@ -364,8 +364,10 @@ def test_a_small_machine_needs_no_working_set(blobs, monkeypatch):
     monkeypatch.setattr(driver, "_WALK_ROW", 10**6)
     monkeypatch.setattr(Decomposition, "_set_active", None)
     monkeypatch.setattr(driver, "choose", None)
-    for start in (None, (np.full(len(y), 0.1), np.zeros(len(y)), np.zeros(len(y)))):
-        found = Decomposition(SampleGram(X, RBF), y).solve(np.ones(len(y)), 1.3, tol=1e-8, start=start)
+    for start in (None, {"margin": np.full(len(y), 0.1)}):
+        found = Decomposition(SampleGram(X, RBF)).solve(
+            hinge_families(y, np.ones(len(y)), 1.3), tol=1e-8, start=start
+        )
         assert found.status is Status.OPTIMAL
         assert found.history[1]["violation"] <= 1e-3
         assert found.history[-1]["rows"] > 0
@@ -383,17 +385,17 @@ def test_an_active_set_raises_the_dual_and_stays_feasible(seed, B, rank):
     X = rng.normal(size=(n, rank))[rng.integers(0, n, n)]
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     K, C = X @ X.T, 10.0 ** rng.uniform(-1, 1, n)
-    dual = Dual(y, C, B)
-    beta = dual.join(rng.random(n) * C * rng.integers(0, 2, n))
+    dual = Dual(hinge_families(y, C, B))
+    beta = dual.join({"margin": rng.random(n) * C * rng.integers(0, 2, n)})
     g = K @ beta
     before = dual.values(beta, g)["bound"]
-    ActiveSet(K, g, beta, dual.lo, dual.hi, y, B).run(1e-9, 2000, Clock())
+    ActiveSet(K, g, beta, dual.phi).run(1e-9, 2000, Clock())
     assert g == pytest.approx(K @ beta, abs=1e-8 * (1 + np.abs(K).max() * np.abs(beta).sum()))
     assert abs(beta.sum()) <= 1e-9 * (1 + np.abs(beta).sum())
     assert dual.values(beta, K @ beta)["bound"] >= before - 1e-9 * (1 + abs(before))
     if np.isinf(B):
-        assert (beta >= dual.lo - 1e-12).all()
-        assert (beta <= dual.hi + 1e-12).all()
+        assert (beta >= dual.phi.ends[0] - 1e-12).all()
+        assert (beta <= dual.phi.ends[1] + 1e-12).all()
 
 
 @settings(deadline=None, max_examples=40)
@@ -407,10 +409,10 @@ def test_an_active_set_ends_at_the_optimum(seed, B, kind):
         X = X[rng.integers(0, n, n)]
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     K, C = Kernel("linear" if kind == "linear" else "rbf", 0.3)(X), 10.0 ** rng.uniform(-1, 1, n)
-    dual = Dual(y, C, B)
-    beta = dual.join(rng.random(n) * C * rng.integers(0, 2, n))
+    dual = Dual(hinge_families(y, C, B))
+    beta = dual.join({"margin": rng.random(n) * C * rng.integers(0, 2, n)})
     g = K @ beta
-    machine = ActiveSet(K, g, beta, dual.lo, dual.hi, y, B)
+    machine = ActiveSet(K, g, beta, dual.phi)
     assert machine.run(1e-9, 5000, Clock())
     m, M = dual.violation(beta, K @ beta)
     assert m - M <= 2e-9
@@ -423,11 +425,11 @@ def test_an_active_set_ends_what_working_sets_began(blobs, near):
     X, y = blobs
     K, n = RBF(X), len(y)
     for B in (np.inf, 1.2):
-        began = solve_decomposition(K, y, np.ones(n), B, tol=near)
-        dual, beta = Dual(y, np.ones(n), B), began["coef"].copy()
+        began = solve_decomposition(K, hinge_families(y, np.ones(n), B), tol=near)
+        dual, beta = Dual(hinge_families(y, np.ones(n), B)), began["coef"].copy()
         g = K @ beta
         before = dual.values(beta, g)["bound"]
-        assert ActiveSet(K, g, beta, dual.lo, dual.hi, y, B).run(1e-10, 1000, Clock())
+        assert ActiveSet(K, g, beta, dual.phi).run(1e-10, 1000, Clock())
         m, M = dual.violation(beta, K @ beta)
         assert m - M <= 1e-9
         assert dual.values(beta, K @ beta)["bound"] >= before - 1e-12
@@ -436,12 +438,12 @@ def test_an_active_set_ends_what_working_sets_began(blobs, near):
 def test_an_active_set_goes_on_where_it_was_left(overlapping):
     """A factor too small for what joins, and pivots one at a time, lead where all of them at once do."""
     gram, y, C = overlapping
-    K, dual = gram.panel(None, np.float64).rows(np.arange(600)), Dual(y, C)
+    K, dual = gram.panel(None, np.float64).rows(np.arange(600)), Dual(hinge_families(y, C))
     found = []
     for pivots in (10**6, 1):
         beta = np.zeros(600)
         g = K @ beta
-        machine = ActiveSet(K, g, beta, dual.lo, dual.hi, y, np.inf)
+        machine = ActiveSet(K, g, beta, dual.phi)
         for total in range(pivots, 10**6 + 1, pivots):
             if machine.run(1e-9, total, Clock()):
                 break
@@ -459,7 +461,7 @@ def test_pairs_of_like_samples_stay_in_the_range_of_numbers(scale, rng):
     n = 30
     X = np.sqrt(scale) * (1.0 + 1e-15 * rng.normal(size=(n, 1)))
     K, y = X @ X.T, np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
-    solution = solve_decomposition(K, y, np.full(n, 1e-5), 2.0, tol=1e-8, max_iter=200)
+    solution = solve_decomposition(K, hinge_families(y, np.full(n, 1e-5), 2.0), tol=1e-8, max_iter=200)
     assert np.isfinite(solution["coef"]).all()
     assert np.abs(solution["coef"]).max() <= 1.0
 
@@ -473,7 +475,7 @@ def test_an_active_set_that_leaves_the_range_of_numbers_is_put_back(overlapping,
 
     monkeypatch.setattr(driver.ActiveSet, "run", lost)
     monkeypatch.setattr(driver, "_PAIR_STEPS", 1)
-    solution = solve_decomposition(gram, y, C, tol=1e-2, max_iter=30)
+    solution = solve_decomposition(gram, hinge_families(y, C), tol=1e-2, max_iter=30)
     assert np.isfinite([solution.objective, solution.bound, *solution["coef"]]).all()
 
 
@@ -481,7 +483,7 @@ def test_an_active_set_that_leaves_the_range_of_numbers_is_put_back(overlapping,
 def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping, monkeypatch):
     """Once, and the run begins anew; again, and it ends, at a point of finite values that is not optimal."""
     gram, y, C = overlapping
-    plain = solve_decomposition(gram, y, C, 1.2, tol=1e-6)
+    plain = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6)
     solve, left = driver.solve_pairs, [times]
 
     def wild(rows, diagonal, g, beta, *rest):
@@ -493,7 +495,7 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
 
     monkeypatch.setattr(driver, "solve_pairs", wild)
     with np.errstate(over="ignore", invalid="ignore"):
-        solution = solve_decomposition(gram, y, C, 1.2, tol=1e-6)
+        solution = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6)
     assert left[0] < times
     assert np.isfinite([solution.objective, solution.bound, *solution["coef"]]).all()
     if times == 1:
@@ -505,7 +507,7 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
 
 def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, monkeypatch):
     gram, y, C = overlapping
-    plain, solve = solve_decomposition(gram, y, C, 1.2, tol=1e-6), driver.solve_pairs
+    plain, solve = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6), driver.solve_pairs
     monkeypatch.setattr(driver, "_WALK_ROW", 10**6)
 
     def wild(rows, diagonal, g, beta, *rest):
@@ -515,8 +517,8 @@ def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, m
         return taken
 
     monkeypatch.setattr(driver, "solve_pairs", wild)
-    machine = Decomposition(gram, y)
-    solution = machine.solve(C, 1.2, tol=1e-6)
+    machine = Decomposition(gram)
+    solution = machine.solve(hinge_families(y, C, 1.2), tol=1e-6)
     assert solution.status is Status.OPTIMAL
     assert solution.bound == pytest.approx(plain.bound, rel=1e-6)
     assert not machine._watch.is_second  # nothing had to begin anew
@@ -525,7 +527,7 @@ def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, m
 def test_a_dual_value_above_the_objective_is_no_bound(overlapping, monkeypatch):
     gram, y, C = overlapping
     monkeypatch.setattr(Dual, "values", lambda *arguments: {"objective": 1.0, "bound": 5.0})
-    solution = solve_decomposition(gram, y, C, 1.2, max_iter=3)
+    solution = solve_decomposition(gram, hinge_families(y, C, 1.2), max_iter=3)
     assert solution.status is Status.ITERATION_LIMIT
     assert (solution.objective, solution.bound) == (1.0, 0.0)
 
@@ -546,8 +548,8 @@ def overlapping():
 @pytest.mark.parametrize("B", [np.inf, 1.2])
 def test_a_cache_of_a_few_rows_gives_the_same_answer(B, overlapping):
     gram, y, C = overlapping
-    large = solve_decomposition(gram, y, C, B, tol=1e-6)
-    small = solve_decomposition(gram, y, C, B, tol=1e-6, cache_size=0.2)  # 43 rows of 600
+    large = solve_decomposition(gram, hinge_families(y, C, B), tol=1e-6)
+    small = solve_decomposition(gram, hinge_families(y, C, B), tol=1e-6, cache_size=0.2)  # 43 rows of 600
     assert small.status is Status.OPTIMAL
     assert small.bound == pytest.approx(large.bound, rel=1e-8)
     assert small.history[-1]["rows"] > large.history[-1]["rows"]
@@ -558,11 +560,11 @@ def test_samples_are_set_aside_and_taken_back(overlapping, monkeypatch):
     monkeypatch.setattr(driver, "_SHARE", 0.0)  # working sets alone
     monkeypatch.setattr(driver, "_SHRINK_TO", 0.99)
     monkeypatch.setattr(driver, "_WORKING_SET", 20)
-    machine = Decomposition(gram, y, cache_size=0.3)
-    solution = machine.solve(C, 1.3, tol=1e-5)
+    machine = Decomposition(gram, cache_size=0.3)
+    solution = machine.solve(hinge_families(y, C, 1.3), tol=1e-5)
     assert min(record["active"] for record in solution.history) < 600
     K = gram.kernel(gram.X)
-    m, M = Dual(y, C, 1.3).violation(machine._point.beta, K @ machine._point.beta)
+    m, M = Dual(hinge_families(y, C, 1.3)).violation(machine._point.beta, K @ machine._point.beta)
     assert m - M <= 1.01e-5
     assert machine._point.g == pytest.approx(K @ machine._point.beta, abs=1e-9)
 
@@ -575,11 +577,11 @@ def test_single_precision_keeps_what_it_promises(tol, kernel, monkeypatch):
     monkeypatch.setattr(point, "_SMALL", 0)
     X, y = two_blobs(n=300, separation=0.3)
     for C, B in ((1.0, np.inf), (1e3, np.inf), (10.0, 1.1)):
-        machine = Decomposition(SampleGram(X, kernel), y)
+        machine = Decomposition(SampleGram(X, kernel))
         assert not machine._point.is_double
-        solution = machine.solve(np.full(300, C), B, tol=tol)
+        solution = machine.solve(hinge_families(y, np.full(300, C), B), tol=tol)
         beta = machine._point.beta
-        m, M = Dual(y, np.full(300, C), B).violation(beta, kernel(X) @ beta)
+        m, M = Dual(hinge_families(y, np.full(300, C), B)).violation(beta, kernel(X) @ beta)
         assert solution.status in (Status.OPTIMAL, Status.INACCURATE)
         assert m - M <= 1.2 * tol + machine._point.rounding()
 
@@ -595,8 +597,8 @@ def test_ctrl_c_leaves_a_consistent_point_to_go_on_from(overlapping, monkeypatch
         return original(*arguments[:-1], 50)
 
     monkeypatch.setattr(driver, "solve_pairs", interrupted)
-    machine = Decomposition(gram, y)
-    stopped = machine.solve(C, 1.3)
+    machine = Decomposition(gram)
+    stopped = machine.solve(hinge_families(y, C, 1.3))
     assert stopped.status is Status.INTERRUPTED
     K = gram.kernel(gram.X)
     certificate = certify_rmm(K, y, 5.0, 1.3, w=stopped["coef"], b=float(stopped["b"]), precomputed=True,
@@ -605,13 +607,13 @@ def test_ctrl_c_leaves_a_consistent_point_to_go_on_from(overlapping, monkeypatch
     assert certificate.claim is Claim.SUBOPTIMAL_BY
     assert certificate.dual_value == pytest.approx(stopped.bound)
     monkeypatch.undo()
-    assert machine.solve(C, 1.3, tol=1e-8).status is Status.OPTIMAL
+    assert machine.solve(hinge_families(y, C, 1.3), tol=1e-8).status is Status.OPTIMAL
 
 
 def test_the_record_of_a_run(overlapping):
     gram, y, C = overlapping
     seen = []
-    solution = solve_decomposition(gram, y, C, 1.2, tol=1e-8, progress=seen.append)
+    solution = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-8, progress=seen.append)
     assert list(solution.history) == seen
     last = seen[-1]
     assert last["violation"] <= 1e-8
@@ -625,7 +627,9 @@ def test_the_record_of_a_run(overlapping):
 def test_costs_out_of_all_proportion_end_and_say_how(blobs):
     X, y = blobs
     for scale in (1e-8, 1e8, 1e12):
-        solution = solve_decomposition(SampleGram(X, RBF), y, np.full(len(y), scale), tol=1e-8, time_limit=20)
+        solution = solve_decomposition(
+            SampleGram(X, RBF), hinge_families(y, np.full(len(y), scale)), tol=1e-8, time_limit=20
+        )
         assert solution.status in (Status.OPTIMAL, Status.INACCURATE)
         assert solution.bound <= solution.objective + 1e-9 * abs(solution.objective)
 
@@ -636,8 +640,8 @@ def test_single_precision_leaves_room_for_the_rounding_that_probes_let_pass(tol,
     monkeypatch.setattr(point, "_CHEAP", 0)
     monkeypatch.setattr(point, "_SMALL", 0)
     X, y = two_blobs(n=300, separation=0.3)
-    machine = Decomposition(SampleGram(X, Kernel("rbf", 0.3)), y)
-    solution = machine.solve(np.full(300, 10.0), B, tol=tol)
+    machine = Decomposition(SampleGram(X, Kernel("rbf", 0.3)))
+    solution = machine.solve(hinge_families(y, np.full(300, 10.0), B), tol=tol)
     assert solution.status is Status.OPTIMAL
     assert not machine._point.is_double
     assert solution.history[-1]["violation"] <= driver._CERTAIN * tol

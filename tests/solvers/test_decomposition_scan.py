@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from formulations.families import hinge_families
 from polyopt.solvers.decomposition.dual import Dual, gains
 from polyopt.solvers.decomposition.scan import LANES, move, partner
 
@@ -66,12 +67,12 @@ def test_what_is_no_number_is_never_the_best():
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_no_point_with_a_spoilt_output_is_within_a_tolerance(value):
     g, beta, y = np.zeros(5), np.array([0.5, 0.0, 1.0, -1.0, -0.5]), np.array([1.0, 1.0, 1.0, -1.0, -1.0])
-    dual = Dual(y, np.ones(5))
+    dual = Dual(hinge_families(y, np.ones(5)))
     m, M = dual.violation(beta, g)
-    rise, fall, *ends = gains(g, beta, dual.lo, dual.hi, y, np.inf)
+    rise, fall, *ends = gains(g, beta, dual.phi)
     assert (m, M) == tuple(ends) == (rise.max(), fall.min())
     g[2] = value
     m, M = dual.violation(beta, g)
     assert not m - M <= 1e300
-    *_, m, M = gains(g, beta, dual.lo, dual.hi, y, np.inf)
+    *_, m, M = gains(g, beta, dual.phi)
     assert not m - M <= 1e300

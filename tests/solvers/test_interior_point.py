@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations import rmm, sigma_svm, svm
+from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
@@ -35,7 +36,7 @@ def test_it_solves_the_explicit_program(B, blobs):
     X, y = blobs
     program = svm.primal(X, y, 1.0) if np.isinf(B) else rmm.qp(X, y, 1.0, B)
     exact = program.solve()
-    fast = solve_interior_point(X, y, np.ones(len(y)), B, tol=1e-11)
+    fast = solve_interior_point(X, hinge_families(y, np.ones(len(y)), B), tol=1e-11)
     assert fast.objective == pytest.approx(exact.objective, rel=1e-8)
     assert fast.bound == pytest.approx(exact.objective, rel=1e-8)
     assert fast["w"] == pytest.approx(exact["w"], abs=1e-5)
@@ -49,7 +50,7 @@ def test_it_solves_the_sigma_svm(D, form, blobs, rng):
     X, y = blobs
     weights = rng.uniform(0.5, 2.0, len(y))
     exact = sigma_svm.primal(X, y, weights, D, weights).solve()
-    fast = solve_interior_point(form(X), y, weights, D=D, weights=weights)
+    fast = solve_interior_point(form(X), hinge_families(y, weights), D=D, weights=weights)
     assert fast.objective == pytest.approx(exact.objective, rel=1e-7)
     assert certificate(X, y, weights, np.inf, fast, D, weights, tol=1e-6).claim is Claim.OPTIMAL
 
@@ -60,7 +61,7 @@ def test_multipliers_are_those_of_the_explicit_program(B, blobs, rng):
     X, y = blobs
     costs = rng.uniform(0.5, 2.0, len(y))
     exact = (svm.primal(X, y, costs) if np.isinf(B) else rmm.qp(X, y, costs, B)).solve()
-    fast = solve_interior_point(X, y, costs, B, tol=1e-10)
+    fast = solve_interior_point(X, hinge_families(y, costs, B), tol=1e-10)
     for row, multipliers in fast.duals.items():
         assert multipliers == pytest.approx(exact.duals[row], abs=1e-4)
 
@@ -71,7 +72,7 @@ def test_at_full_share_w_has_the_least_norm_on_its_outputs(rng):
     X = np.column_stack([basis @ mix, np.full(50, 1e3)])
     y = np.where(basis[:, 0] + rng.normal(size=50) > 0, 1.0, -1.0)
     for form in (X, sp.csr_array(X)):
-        w = solve_interior_point(form, y, np.ones(50), D=1.0)["w"]
+        w = solve_interior_point(form, hinge_families(y, np.ones(50)), D=1.0)["w"]
         centred = X - X.mean(axis=0)
         assert w == pytest.approx(np.linalg.pinv(centred, rcond=1e-10) @ (centred @ w), abs=1e-8)
         assert w[-1] == pytest.approx(0.0, abs=1e-12)
@@ -82,7 +83,7 @@ def test_a_sample_without_cost_takes_no_part_but_keeps_its_bounds(blobs):
     costs = np.where(np.arange(len(y)) < 8, 0.0, 1.0)
     for B in (np.inf, 1.2):
         exact = (svm.primal(X, y, costs) if np.isinf(B) else rmm.qp(X, y, costs, B)).solve()
-        fast = solve_interior_point(X, y, costs, B)
+        fast = solve_interior_point(X, hinge_families(y, costs, B))
         assert (fast.duals["margin"][:8] == 0).all()
         assert fast.objective == pytest.approx(exact.objective, rel=1e-7)
 
@@ -90,7 +91,7 @@ def test_a_sample_without_cost_takes_no_part_but_keeps_its_bounds(blobs):
 def test_multipliers_are_exactly_feasible(blobs, rng):
     X, y = blobs
     costs = rng.uniform(0.1, 2.0, len(y))
-    fast = solve_interior_point(X, y, costs, 1.2)
+    fast = solve_interior_point(X, hinge_families(y, costs, 1.2))
     alpha, lam, lam_star = (fast.duals[name] for name in ("margin", "bound_above", "bound_below"))
     assert (alpha >= 0).all()
     assert (alpha <= costs).all()
@@ -123,7 +124,7 @@ def test_degenerate_data_end_certified(seed, n, m, B, C, kind):
     elif kind == "separable":
         X[:, 0] += 5.0 * y
     y[0], y[-1] = 1.0, -1.0
-    solution = solve_interior_point(X, y, np.full(n, C), B)
+    solution = solve_interior_point(X, hinge_families(y, np.full(n, C), B))
     found = certificate(X, y, C, B, solution, tol=1e-6)
     assert found.claim is Claim.OPTIMAL, found.sentence
     if solution.status is Status.OPTIMAL:
@@ -135,16 +136,16 @@ def test_features_of_any_scale(scale, blobs):
     X, y = blobs
     scaled = X * np.array([scale, 1.0, 1.0])
     for B in (np.inf, 1.5):
-        solution = solve_interior_point(scaled, y, np.ones(len(y)), B)
+        solution = solve_interior_point(scaled, hinge_families(y, np.ones(len(y)), B))
         assert certificate(scaled, y, 1.0, B, solution, tol=1e-6).claim is Claim.OPTIMAL
 
 
 def test_sparse_and_single_precision_are_the_dense_answer(blobs):
     X, y = np.float32(blobs[0]).astype(float), blobs[1]
     X[np.abs(X) < 0.5] = 0.0
-    dense = solve_interior_point(X, y, np.ones(len(y)), 1.4, tol=1e-10)
+    dense = solve_interior_point(X, hinge_families(y, np.ones(len(y)), 1.4), tol=1e-10)
     for form in (sp.csr_array(X), np.float32(X), sp.csr_array(np.float32(X))):
-        other = solve_interior_point(form, y, np.ones(len(y)), 1.4, tol=1e-10)
+        other = solve_interior_point(form, hinge_families(y, np.ones(len(y)), 1.4), tol=1e-10)
         assert other.objective == pytest.approx(dense.objective, rel=1e-9)
         assert other["w"] == pytest.approx(dense["w"], abs=1e-5)
 
@@ -152,9 +153,9 @@ def test_sparse_and_single_precision_are_the_dense_answer(blobs):
 def test_no_whole_copy_of_the_data_is_made(rng):
     X = rng.normal(size=(20_000, 60)).astype(np.float32)
     y = np.where(X[:, 0] + rng.normal(size=len(X)) > 0, 1.0, -1.0)
-    solve_interior_point(X[:50], y[:50], np.ones(50), max_iter=3)  # compiles
+    solve_interior_point(X[:50], hinge_families(y[:50], np.ones(50)), max_iter=3)  # compiles
     tracemalloc.start()
-    solve_interior_point(X, y, np.ones(len(y)), max_iter=3)
+    solve_interior_point(X, hinge_families(y, np.ones(len(y))), max_iter=3)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     block, vectors = 2 * 8 * 2**16, 30 * 8 * len(y)
@@ -199,7 +200,7 @@ def test_heavy_multipliers_leave_stationarity_exact(rng):
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     y = np.where(X[:, 0] + rare @ rng.normal(size=6) + rng.normal(size=n) > 0, 1.0, -1.0)
     for C in (1.0, 1e4):
-        solution = solve_interior_point(X, y, np.full(n, C), 1.3)
+        solution = solve_interior_point(X, hinge_families(y, np.full(n, C), 1.3))
         found = certificate(X, y, C, 1.3, solution, tol=1e-7)
         assert found.claim is Claim.OPTIMAL, found.sentence
 
@@ -208,15 +209,15 @@ def test_a_weight_is_a_repetition(blobs, rng):
     X, y = blobs
     weights = rng.integers(1, 4, len(y))
     rows = np.repeat(np.arange(len(y)), weights)
-    weighted = solve_interior_point(X, y, weights.astype(float), 1.5, tol=1e-10)
-    repeated = solve_interior_point(X[rows], y[rows], np.ones(len(rows)), 1.5, tol=1e-10)
+    weighted = solve_interior_point(X, hinge_families(y, weights.astype(float), 1.5), tol=1e-10)
+    repeated = solve_interior_point(X[rows], hinge_families(y[rows], np.ones(len(rows)), 1.5), tol=1e-10)
     assert weighted["w"] == pytest.approx(repeated["w"], abs=1e-6)
     assert weighted.objective == pytest.approx(repeated.objective, rel=1e-9)
 
 
 def test_a_perturbed_point_fails(blobs):
     X, y = blobs
-    solution = solve_interior_point(X, y, np.ones(len(y)))
+    solution = solve_interior_point(X, hinge_families(y, np.ones(len(y))))
     worse = certify_svm(X, y, 1.0, w=1.01 * solution["w"], b=float(solution["b"]),
                         alpha=solution.duals["margin"], tol=1e-6)  # fmt: skip
     assert worse.claim is not Claim.OPTIMAL
@@ -229,7 +230,7 @@ def test_limits_keep_a_point_with_a_proven_gap(blobs, monkeypatch):
         ({"max_iter": 3}, Status.ITERATION_LIMIT),
         ({"time_limit": 1e-9}, Status.TIME_LIMIT),
     ):
-        solution = solve_interior_point(X, y, np.ones(len(y)), **limits)
+        solution = solve_interior_point(X, hinge_families(y, np.ones(len(y))), **limits)
         assert solution.status is status
         assert solution.bound <= optimum * (1 + 1e-9)
         assert solution.objective >= optimum * (1 - 1e-9)
@@ -238,12 +239,12 @@ def test_limits_keep_a_point_with_a_proven_gap(blobs, monkeypatch):
 
 def test_what_rounding_ends_is_not_called_optimal(blobs):
     X, y = blobs
-    solution = solve_interior_point(X, y, np.ones(len(y)), 1.3, tol=1e-17)
+    solution = solve_interior_point(X, hinge_families(y, np.ones(len(y)), 1.3), tol=1e-17)
     assert solution.status in (Status.INACCURATE, Status.STALLED)
     assert certificate(X, y, 1.0, 1.3, solution, tol=1e-8).claim is Claim.OPTIMAL
     # Costs of 1e6 and rows that contradict each other: the gap closes, w can be told no closer.
     X, y = np.repeat(np.round(X), 2, axis=0), np.tile([1.0, -1.0], len(X))
-    solution = solve_interior_point(X, y, np.full(len(y), 1e6))
+    solution = solve_interior_point(X, hinge_families(y, np.full(len(y), 1e6)))
     assert certificate(X, y, 1e6, np.inf, solution).relative_gap < 1e-7
 
 
@@ -253,22 +254,23 @@ def test_what_rounding_ends_is_not_called_optimal(blobs):
         ({"X": np.ones(40)}, "X must have two dimensions"),
         ({"X": np.full((40, 3), np.nan)}, "X must be finite"),
         ({"X": sp.csr_array(np.full((40, 3), np.inf))}, "X must be finite"),
-        ({"y": np.ones(39)}, "y must have shape"),
+        ({"y": np.ones(39)}, "rows must be of the 40 samples"),
         ({"y": np.arange(40)}, "y must hold only"),
         ({"y": np.ones(40)}, "C must be positive for samples of both classes"),
         ({"C": -1.0}, "C must be finite and positive"),
         ({"C": np.inf}, "C must be finite and positive"),
         ({"B": 0.0}, "B must be positive"),
-        ({"B": np.nan}, "B must be positive"),
+        ({"B": np.nan}, "B must be at least 0"),
         ({"D": 1.5}, "D must lie in"),
         ({"D": 0.5, "weights": np.zeros(40)}, "weights must be positive"),
         ({"D": 0.5, "weights": np.ones(39)}, "weights must be positive and of shape"),
     ],
 )
 def test_wrong_input_is_named(changes, message, blobs):
-    arguments = {"X": blobs[0], "y": blobs[1], "C": 1.0} | changes
+    arguments = {"X": blobs[0], "y": blobs[1], "C": 1.0, "B": np.inf} | changes
+    X, y, C, B = (arguments.pop(name) for name in ("X", "y", "C", "B"))
     with pytest.raises(ValueError, match=message):
-        solve_interior_point(**arguments)
+        solve_interior_point(X, hinge_families(y, C, B), **arguments)
 
 
 def test_ctrl_c_keeps_the_point(blobs):
@@ -278,7 +280,7 @@ def test_ctrl_c_keeps_the_point(blobs):
         if record["iteration"] >= 2:
             raise KeyboardInterrupt
 
-    solution = solve_interior_point(X, y, np.ones(len(y)), 1.3, progress=interrupt)
+    solution = solve_interior_point(X, hinge_families(y, np.ones(len(y)), 1.3), progress=interrupt)
     assert solution.status is Status.INTERRUPTED
     assert np.isfinite(solution.objective)
     assert solution.bound <= solution.objective
@@ -287,7 +289,7 @@ def test_ctrl_c_keeps_the_point(blobs):
 def test_the_history_ends_at_the_answer(blobs):
     X, y = blobs
     seen = []
-    solution = solve_interior_point(X, y, np.ones(len(y)), 1.3, progress=seen.append)
+    solution = solve_interior_point(X, hinge_families(y, np.ones(len(y)), 1.3), progress=seen.append)
     assert list(solution.history) == seen
     assert {"iteration", "seconds", "violation", "objective", "bound"} <= set(seen[-1])
     slack = 1e-8 * solution.objective  # once the gap is closed, the points are kept that fit best
@@ -307,7 +309,7 @@ def test_covtype():
     X, y = data.X[::6].astype(float), np.where(data.y[::6] == 2, 1.0, -1.0)
     X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-12)
     for B in (np.inf, 2.0):
-        solution = solve_interior_point(X, y, np.ones(len(y)), B)
+        solution = solve_interior_point(X, hinge_families(y, np.ones(len(y)), B))
         assert solution.status is Status.OPTIMAL
         assert certificate(X, y, 1.0, B, solution, tol=1e-6).claim is Claim.OPTIMAL
 
@@ -315,5 +317,5 @@ def test_covtype():
 def test_imbalance_of_one_against_many():
     X, y = two_blobs(n=300, separation=1.0)
     y = np.where(np.arange(300) == 7, 1.0, -1.0)
-    solution = solve_interior_point(X, y, np.ones(300))
+    solution = solve_interior_point(X, hinge_families(y, np.ones(300)))
     assert certificate(X, y, 1.0, np.inf, solution).claim is Claim.OPTIMAL

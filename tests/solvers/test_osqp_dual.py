@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import rmm, svm
+from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Solution, Status
 from polyopt.certificates import Claim, certify_rmm, certify_svm
@@ -122,7 +123,7 @@ def test_at_a_bound_of_zero_nothing_can_be_said(blobs):
 def test_it_agrees_with_the_decomposition(blobs):
     X, y = blobs
     K, C = rbf_kernel(X, gamma=0.3), np.linspace(0.5, 2.0, len(y))
-    twin, fast = solve_osqp_dual(K, y, C, 1.2), solve_decomposition(K, y, C, 1.2, tol=1e-9)
+    twin, fast = solve_osqp_dual(K, y, C, 1.2), solve_decomposition(K, hinge_families(y, C, 1.2), tol=1e-9)
     assert twin["coef"] == pytest.approx(fast["coef"], abs=1e-6)
     assert float(twin["b"]) == pytest.approx(float(fast["b"]), abs=1e-6)
     for row in ("margin", "bound_above", "bound_below"):
@@ -165,7 +166,7 @@ def test_a_start_at_the_optimum_is_one(B, blobs):
     """All of OSQP's own multipliers are made from the house's: at its first look, after 25, it may stop."""
     X, y = blobs
     K = rbf_kernel(X, gamma=0.3)
-    solution = solve_decomposition(K, y, np.ones(len(y)), B, tol=1e-12)
+    solution = solve_decomposition(K, hinge_families(y, np.ones(len(y)), B), tol=1e-12)
     assert solve_osqp_dual(K, y, 1.0, B, max_iter=25).status is Status.ITERATION_LIMIT
     again = solve_osqp_dual(K, y, 1.0, B, start=solution, max_iter=25)
     assert again.status is Status.OPTIMAL
@@ -183,7 +184,7 @@ def test_a_start_without_a_point_is_a_cold_one(blobs):
 def test_limits_are_told_apart_and_keep_a_proven_point():
     X, y = two_blobs(n=200, separation=0.3)
     K, C = X @ X.T, 100.0
-    optimum = solve_decomposition(K, y, np.full(200, C), tol=1e-4).objective
+    optimum = solve_decomposition(K, hinge_families(y, np.full(200, C)), tol=1e-4).objective
     for limit, status in (
         ({"max_iter": 30}, Status.ITERATION_LIMIT),
         ({"time_limit": 1e-9}, Status.TIME_LIMIT),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import SPLA1, SVM, ConvexPolytopeMachine, RelativeMarginMachine
@@ -47,10 +48,8 @@ class Ticking(Clock):
 
 def of(K, y, C, B, solution):
     """Violation and relative gap of a solution, from the whole matrix."""
-    dual = Dual(y, np.full(len(y), C), B)
-    lam = solution.duals.get("bound_above", np.zeros(len(y)))
-    lam_star = solution.duals.get("bound_below", np.zeros(len(y)))
-    beta = solution.duals["margin"] * y - lam + lam_star
+    dual = Dual(hinge_families(y, np.full(len(y), C), B))
+    beta = dual.rows.beta(dual.rows.stacked(solution.duals))
     m, M = dual.violation(beta, K @ beta)
     values = dual.values(beta, K @ beta)
     return m - M, (values["objective"] - values["bound"]) / max(map(abs, values.values()))
@@ -61,7 +60,7 @@ def test_optimal_is_a_closed_gap_too_at_any_tolerance(kernel, C, B):
     X, y = two_blobs(n=150, separation=1.0)
     K = kernel(X)
     for tol in (1e-1, 1e-2, 1e-3, 1e-5):
-        solution = solve_decomposition(SampleGram(X, kernel), y, np.full(150, C), B, tol=tol)
+        solution = solve_decomposition(SampleGram(X, kernel), hinge_families(y, np.full(150, C), B), tol=tol)
         violation, gap = of(K, y, C, B, solution)
         assert solution.status is Status.OPTIMAL
         assert violation <= tol * (1 + 1e-6)
@@ -71,7 +70,9 @@ def test_optimal_is_a_closed_gap_too_at_any_tolerance(kernel, C, B):
 def test_a_small_violation_alone_is_not_enough():
     """Where the violation is first within the tolerance the gap is nearly the whole objective."""
     X, y = two_blobs(n=150, separation=1.0)
-    solution = solve_decomposition(SampleGram(X, Kernel("rbf", 0.4)), y, np.full(150, 1.8e4), tol=1e-1)
+    solution = solve_decomposition(
+        SampleGram(X, Kernel("rbf", 0.4)), hinge_families(y, np.full(150, 1.8e4)), tol=1e-1
+    )
     within = [record for record in solution.history if record["violation"] <= 1e-1]
     gaps = [(record["objective"] - record["bound"]) / record["objective"] for record in within]
     assert gaps[0] > 0.5
@@ -83,20 +84,20 @@ def test_a_small_violation_alone_is_not_enough():
 def test_all_free_variables_at_once_cost_no_more_than_their_share(kernel, B, monkeypatch):
     """Also where it leads nowhere: kernels of low rank with most variables free, and costs out of scale."""
     X, y = two_blobs(n=200, separation=0.5)
-    machine = Decomposition(SampleGram(10.0 * X, kernel), y)
-    machine.solve(np.full(200, 100.0), B, tol=1e-6, max_iter=15)
+    machine = Decomposition(SampleGram(10.0 * X, kernel))
+    machine.solve(hinge_families(y, np.full(200, 100.0), B), tol=1e-6, max_iter=15)
     assert machine._ledger.finishing <= 0.5 * machine._ledger.spent()
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2, 3, 5, 8, 13, 40])
 def test_an_active_set_ends_at_any_look_at_the_clock_with_a_sound_point(looks, monkeypatch):
     X, y = two_blobs(n=80, separation=0.4)
-    K, dual = Kernel("rbf", 0.4)(X), Dual(y, np.full(80, 3.0), 1.3)
-    beta = dual.join(np.full(80, 1.0))
+    K, dual = Kernel("rbf", 0.4)(X), Dual(hinge_families(y, np.full(80, 3.0), 1.3))
+    beta = dual.join({"margin": np.full(80, 1.0)})
     g = K @ beta
     before = dual.values(beta, g)["bound"]
     monkeypatch.setattr(active_set, "_CHUNK", 0.0)  # a look for every pivot
-    ActiveSet(K, g, beta, dual.lo, dual.hi, y, 1.3).run(1e-10, 200, Ticking(looks))
+    ActiveSet(K, g, beta, dual.phi).run(1e-10, 200, Ticking(looks))
     assert g == pytest.approx(K @ beta, abs=1e-9)
     assert abs(beta.sum()) <= 1e-9
     assert dual.values(beta, g)["bound"] >= before
@@ -109,7 +110,9 @@ def test_the_clock_is_asked_for_every_working_set(monkeypatch):
     for looks in (1, 2, 4):
         monkeypatch.setattr(driver, "Clock", lambda limit, looks=looks: Ticking(looks))
         monkeypatch.setattr(driver, "_WORKING_SET", 10)
-        solution = solve_decomposition(SampleGram(X, Kernel("rbf", 0.4)), y, np.full(300, 5.0), tol=1e-8)
+        solution = solve_decomposition(
+            SampleGram(X, Kernel("rbf", 0.4)), hinge_families(y, np.full(300, 5.0)), tol=1e-8
+        )
         assert solution.status is Status.TIME_LIMIT
         assert solution.iterations <= looks
         assert 0 <= solution.bound <= solution.objective

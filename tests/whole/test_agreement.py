@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations import rmm, svm
-from formulations.recovery import intercept_interval
+from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Solution, Status
 from polyopt import datasets
@@ -47,7 +47,7 @@ class Machine:
         return self.kernel(self.X)
 
     def decompose(self, **settings) -> Solution:
-        return solve_decomposition(self.K, self.y, self.C, self.B, tol=TOL, **settings)
+        return solve_decomposition(self.K, hinge_families(self.y, self.C, self.B), tol=TOL, **settings)
 
     def twin(self) -> Solution:
         return solve_osqp_dual(self.K, self.y, self.C, self.B)
@@ -110,9 +110,8 @@ def require_same_outputs(machine: Machine, fast: Solution, twin: Solution) -> No
     if least > 1e-2:  # then the coefficients are unique, and to be told from the scores
         assert np.linalg.norm(fast["coef"] - twin["coef"]) <= apart / np.sqrt(least)
     if machine.C.max() <= 1e3 * machine.C.min() and machine.B > 1:
-        rows = ("margin", "bound_above", "bound_below")
-        alpha, *bounds = (twin.duals[row] for row in rows if row in twin.duals)
-        low, high = intercept_interval(scores[1], machine.y, alpha, machine.C, *bounds, B=machine.B)
+        rows = hinge_families(machine.y, machine.C, machine.B)
+        low, high = rows.intercept_interval(scores[1], twin.duals)
         room = 1e-6 + np.sqrt(K.diagonal().max()) * apart
         assert low - room <= fast["b"] <= high + room
 

@@ -24,7 +24,8 @@ from numba import njit
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf
 
-from polyopt.solvers.decomposition.dual import extremes, slopes_at
+from formulations.families import Pieces
+from polyopt.solvers.decomposition.dual import gains, next_above, next_below, slopes_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,10 +62,8 @@ class ActiveSet:
         Their part of the matrix.
     g, beta : ndarray of shape (q,)
         Their part of Kβ over all samples, and of β; changed in place.
-    lo, hi, y : ndarray of shape (q,)
-        Kinks, and labels.
-    B : float
-        Bound on the outputs.
+    phi : Pieces
+        Their kinks and slopes.
 
     Attributes
     ----------
@@ -72,14 +71,14 @@ class ActiveSet:
         Steps taken so far.
     """
 
-    def __init__(self, K: Vector, g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float):
-        self._K, self._g, self._beta, self._lo, self._hi, self._y, self._B = K, g, beta, lo, hi, y, B
+    def __init__(self, K: Vector, g: Vector, beta: Vector, phi: Pieces):
+        self._K, self._g, self._beta, self._phi = K, g, beta, phi
         self.pivots = 0
         self._unit = max(float(K.diagonal().mean()), np.finfo(float).tiny)
         self._ridge = _RIDGE  # like the constant added, in this unit
-        self._free = np.flatnonzero((beta != lo) & (beta != hi))
+        self._free = np.flatnonzero((beta != phi.ends).all(axis=0))
         # Slope of φ on the piece of each free variable, and where that piece ends.
-        self._pieces = _pieces(self._free, beta, lo, hi, y, B)
+        self._pieces = _pieces(self._free, beta, phi)
 
     def run(self, tol: float, pivots: int, clock: Clock) -> bool:
         """Pivot until the violation over the q samples is within `tol`; whether it is.
@@ -97,8 +96,8 @@ class ActiveSet:
             while True:
                 some = min(pivots - self.pivots, 1 + int(_CHUNK / (4.0 * n * n + q * n + q)))
                 n, taken, end = _pivot(
-                    self._K, U, state, n, self._unit, self._ridge, self._g, self._beta, self._lo, self._hi,
-                    self._y, self._B, self._pieces, tol, some,
+                    self._K, U, state, n, self._unit, self._ridge, self._g, self._beta, self._phi,
+                    self._pieces, tol, some,
                 )  # fmt: skip
                 self._free = state[:n].copy()
                 self.pivots += taken
@@ -141,8 +140,8 @@ class ActiveSet:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _pivot(
-    K: Vector, U: Vector, F: Samples, n: int, unit: float, ridge: float, g: Vector, beta: Vector, lo: Vector,
-    hi: Vector, y: Vector, B: float, pieces: Vector, tol: float, pivots: int,
+    K: Vector, U: Vector, F: Samples, n: int, unit: float, ridge: float, g: Vector, beta: Vector,
+    phi: Pieces, pieces: Vector, tol: float, pivots: int,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Take up to so many pivots; return the free variables' number, the pivots taken, and why it ended."""
     q, taken, end = len(g), 0, _GOING
@@ -163,7 +162,7 @@ def _pivot(
             n = _drop(U, F, r, ones, n, place)
             continue
         _take_along(K, total, g)
-        m, M = extremes(g, beta, lo, hi, y, B)
+        rise, fall, m, M = gains(g, beta, phi)
         if m - M <= tol:
             end = _DONE
             break
@@ -179,13 +178,13 @@ def _pivot(
             middle += r[k] / n
         middle = middle if n else (m + M) / 2
         for _ in range(max(_JOIN, n // _SHARE)):
-            i, rising = _worst(F, n, g, beta, lo, hi, y, B, middle, tol / 4)
+            i, rising = _worst(F, n, rise, fall, middle, tol / 4)
             if i < 0:
                 break
             if n == len(F):
                 end = _FULL
                 break
-            t[i], low[i], high[i] = _piece(beta[i], lo[i], hi[i], y[i], B, rising)
+            t[i], low[i], high[i] = _piece(beta[i], i, phi, rising)
             _join(K, U, F, n, i, unit, ridge, ones)
             r[n] = t[i] - g[i]
             n += 1
@@ -280,22 +279,18 @@ def _take_along(K: Vector, total: Vector, g: Vector) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _worst(
-    F: Samples, n: int, g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float, b: float,
-    least: float,
-) -> tuple[int, bool]:  # fmt: skip
+def _worst(F: Samples, n: int, rise: Vector, fall: Vector, b: float, least: float) -> tuple[int, bool]:
     """The variable at a kink that violates most with the intercept b, and whether it is to rise; or -1."""
-    is_free = np.zeros(len(g), dtype=np.bool_)
+    is_free = np.zeros(len(rise), dtype=np.bool_)
     for k in range(n):
         is_free[F[k]] = True
     worst, rising = -1, True
-    for i in range(len(g)):
+    for i in range(len(rise)):
         if not is_free[i]:
-            up, down = slopes_at(beta[i], lo[i], hi[i], y[i], B)
-            if up - g[i] - b > least:
-                least, worst, rising = up - g[i] - b, i, True
-            if b - down + g[i] > least:
-                least, worst, rising = b - down + g[i], i, False
+            if rise[i] - b > least:
+                least, worst, rising = rise[i] - b, i, True
+            if b - fall[i] > least:
+                least, worst, rising = b - fall[i], i, False
     return worst, rising
 
 
@@ -340,19 +335,20 @@ def _drop(U: Vector, F: Samples, r: Vector, ones: Vector, n: int, place: int) ->
 
 
 @njit(cache=True, nogil=True)
-def _piece(beta: float, lo: float, hi: float, y: float, B: float, rising: bool) -> tuple[float, float, float]:
+def _piece(beta: float, i: int, phi: Pieces, rising: bool) -> tuple[float, float, float]:
     """Slope of φ on the piece of a variable, and its two ends; at a kink, of the piece on the side named."""
-    if beta < lo or (beta == lo and not rising):
-        return B, -np.inf, lo
-    if beta > hi or (beta == hi and rising):
-        return -B, hi, np.inf
-    return y, lo, hi
+    up, down = slopes_at(beta, i, phi)
+    low, high = next_below(beta, i, phi), next_above(beta, i, phi)
+    for k in range(len(phi.ends)):
+        if phi.ends[k, i] == beta:
+            return (up, beta, high) if rising else (down, low, beta)
+    return up, low, high
 
 
 @njit(cache=True, nogil=True)
-def _pieces(F: Samples, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float) -> Vector:
+def _pieces(F: Samples, beta: Vector, phi: Pieces) -> Vector:
     """Slope and ends of the pieces of these variables, shape (3, q)."""
     found = np.zeros((3, len(beta)))
     for i in F:
-        found[0, i], found[1, i], found[2, i] = _piece(beta[i], lo[i], hi[i], y[i], B, True)
+        found[0, i], found[1, i], found[2, i] = _piece(beta[i], i, phi, True)
     return found

@@ -64,15 +64,18 @@ def beta_of_cells(
     clock : Clock
         When it is over, no cell is begun.
     """
-    if not isinstance(gram, SampleGram) or gram.kernel.name != "rbf" or gram.n < _MANY or dual.B < 1.0:
+    if not isinstance(gram, SampleGram) or gram.kernel.name != "rbf":
+        return None
+    if gram.n < _MANY or not dual.rests_at_zero:
         return None
     beta = np.zeros(gram.n)
 
     def solve_cell(cell: Samples) -> None:
         if not clock.is_over:
-            beta[cell] = solve(gram.part(cell), Dual(dual.y[cell], dual.C[cell], dual.B))
+            beta[cell] = solve(gram.part(cell), Dual(dual.rows.part(cell)))
 
-    cells = [cell for cell in _cells(gram.X) if np.ptp(dual.y[cell])]  # in others there is nothing to solve
+    # Where nothing pulls some outputs up and others down, there is nothing to solve.
+    cells = [cell for cell in _cells(gram.X) if dual.rows.part(cell).pulls_both_ways]
     if not cells:
         return None
     first = cells.pop(len(cells) // 2)
@@ -120,7 +123,4 @@ def _is_near(gram: SampleGram, dual: Dual, beta: Vector) -> bool:
     some = support[np.linspace(0, len(support) - 1, min(len(support), _SOME)).astype(np.intp)]
     outputs = outputs_at(gram, some, beta)
     energy = float(beta[some] @ outputs) * len(support) / len(some)
-    alpha, lam, lam_star = dual.split(beta)
-    bounds = float(lam.sum() + lam_star.sum())
-    gain = float(alpha.sum()) - (dual.B * bounds if bounds else 0.0)
-    return gain > _SHORTEST * energy
+    return dual.gain(beta) > _SHORTEST * energy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from polyopt.threads import blas_held
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.families import Families
     from polyopt.kernels import Gram, SampleGram
 
     Vector = NDArray[np.float64]
@@ -68,9 +69,7 @@ _FEW_PIVOTS = 3  # are foreseen for them, and half as many more as there are sam
 
 def solve_decomposition(
     gram: Gram | Any,
-    y: Vector,
-    C: Vector,
-    B: float = np.inf,
+    rows: Families,
     *,
     tol: float = 1e-3,
     max_iter: int | None = None,
@@ -78,18 +77,14 @@ def solve_decomposition(
     cache_size: float = 500.0,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
-    """Solve the dual of the SVM (B infinite) or of the Relative Margin Machine by decomposition.
+    """Solve the dual of a hinge-type machine by decomposition: the SVM, the Relative Margin Machine.
 
     Parameters
     ----------
     gram : Gram or ndarray of shape (n, n)
         Positive semidefinite Gram matrix; by blocks for large n.
-    y : ndarray of shape (n,)
-        Labels -1 and +1, both present.
-    C : ndarray of shape (n,)
-        Cost per sample.
-    B : float
-        Bound on the outputs.
+    rows : Families
+        Its families of rows, such as ``hinge_families(y, C, B)``; labels of both classes.
     tol, max_iter, time_limit, cache_size, progress
         As in :class:`Decomposition`.
 
@@ -98,8 +93,8 @@ def solve_decomposition(
     Solution
         As from :meth:`Decomposition.solve`.
     """
-    machine = Decomposition(gram, y, cache_size=cache_size, progress=progress)
-    return machine.solve(C, B, tol=tol, max_iter=max_iter, time_limit=time_limit)
+    machine = Decomposition(gram, cache_size=cache_size, progress=progress)
+    return machine.solve(rows, tol=tol, max_iter=max_iter, time_limit=time_limit)
 
 
 class Decomposition:
@@ -109,8 +104,6 @@ class Decomposition:
     ----------
     gram : Gram or ndarray of shape (n, n)
         Positive semidefinite Gram matrix.
-    y : ndarray of shape (n,)
-        Labels -1 and +1, both present.
     cache_size : float
         Megabytes (2^20 bytes) for kernel rows, and for the matrix of all free variables at the end.
     progress : callable, optional
@@ -120,34 +113,30 @@ class Decomposition:
     def __init__(
         self,
         gram: Gram | Any,
-        y: Vector,
         *,
         cache_size: float = 500.0,
         progress: Callable[[dict[str, float]], None] | None = None,
     ):
-        self._point = Point(as_gram(gram), np.asarray(y, dtype=float), cache_size * 2.0**20)
+        self._point = Point(as_gram(gram), cache_size * 2.0**20)
         self._progress = progress
-        self._is_fresh = True
+        self._solved: Dual | None = None  # the last program
         self._last: Samples = np.zeros(0, dtype=np.intp)  # the last working set
 
     def solve(
         self,
-        C: Vector,
-        B: float = np.inf,
+        rows: Families,
         *,
         tol: float = 1e-3,
         max_iter: int | None = None,
         time_limit: float | None = None,
-        start: tuple[Vector, Vector, Vector] | None = None,
+        start: Mapping[str, Vector] | None = None,
     ) -> Solution:
-        """Solve for these costs and this bound, from the point of the last solve.
+        """Solve for these families of rows, from the point of the last solve.
 
         Parameters
         ----------
-        C : ndarray of shape (n,)
-            Cost per sample.
-        B : float
-            Bound on the outputs; infinite for the SVM.
+        rows : Families
+            The families of rows of the machine, such as ``hinge_families(y, C, B)``; finite costs.
         tol : float
             Largest violation m - M of the optimality conditions, in units of the outputs. The relative
             duality gap must be within ten times `tol`, and within 0.1, as well: where large costs make a
@@ -156,17 +145,17 @@ class Decomposition:
             Working sets, and steps with all free variables at once, at most.
         time_limit : float, optional
             Seconds.
-        start : tuple of ndarray, optional
-            alpha, lam and lam_star to start from, each of shape (n,); by default those of the last
-            solve, or zeros. They need not be feasible.
+        start : mapping of str to ndarray of shape (n,), optional
+            Multipliers to start from, by family; by default those of the last solve, or zeros. They need not
+            be feasible.
 
         Returns
         -------
         Solution
             ``primal`` has ``coef`` (expansion coefficients, shape (n,)), ``b`` and ``f`` (the outputs of
-            the training samples, shape (n,)), scaled back within ±B where the tolerance left them
-            outside. ``duals`` has ``margin`` (alpha) and, for finite B, ``bound_above`` (lam) and
-            ``bound_below`` (lam_star). ``objective`` is the primal objective and ``bound`` the dual one.
+            the training samples, shape (n,)), scaled back within the bounds where the tolerance left them
+            outside. ``duals`` has the multipliers of each family. ``objective`` is the primal objective and
+            ``bound`` the dual one.
             ``history`` has records of both, the violation, the kernel rows computed so far, the rows
             found in the cache (hits) and the samples not set aside (active); while some are, the
             objectives are not known (nan). ``status`` is ``OPTIMAL`` only where the violation is within
@@ -183,15 +172,15 @@ class Decomposition:
         self._watch, self._distrusted = Watch(), 0
         self._history: list[dict[str, float]] = []
         point = self._point
-        last, point.dual = point.dual, Dual(point.dual.y, C, B)
+        point.dual = Dual(rows)
         try:
             # Blocks of work have the threads; BLAS's own would change the last digits with their number.
             with blas_held():
                 if tol < SINGLE_TOL and point.is_small:
                     self._go_double()
-                point.move_to(self._first(last, start), self._clock.check)
+                point.move_to(self._first(start), self._clock.check)
                 self._ledger.pace = (point.violation(), 0.0)
-                self._is_fresh = False
+                self._solved = point.dual
                 self._walk(tol)
                 status = self._run(tol)
         except OutOfTimeError:
@@ -202,23 +191,23 @@ class Decomposition:
         point.bring_up_to_date()
         return self._solution(status)
 
-    def _first(self, last: Dual, start: tuple[Vector, Vector, Vector] | None) -> Vector:
+    def _first(self, start: Mapping[str, Vector] | None) -> Vector:
         """β to begin with: from `start`, or from the last solve with caps that moved taken along."""
         dual = self._point.dual
         if start is not None:
-            return dual.join(*start)
-        if self._is_fresh:
+            return dual.join(start)
+        if self._solved is None:
             few = np.isfinite(self._limit)
             beta = None if few else beta_of_cells(self._point.gram, dual, self._solve_cell, self._clock)
             return dual.start() if beta is None else balanced(beta)
-        alpha, lam, lam_star = last.split(self._point.beta)
-        return dual.join(recapped(alpha, last.C, dual.C), lam, lam_star)
+        before = self._solved.rows
+        return dual.join(recapped(before.named(before.split(self._point.beta)), before, dual.rows))
 
     def _solve_cell(self, gram: SampleGram, dual: Dual) -> Vector:
         """β of a few of the samples, solved alone and roughly."""
         cache = max(_CELL_CACHE, self._point.budget * _CELL_SHARE) / 2.0**20
-        machine = Decomposition(gram, dual.y, cache_size=cache)
-        found = machine.solve(dual.C, dual.B, tol=_CELL_TOL, time_limit=self._clock.left)
+        machine = Decomposition(gram, cache_size=cache)
+        found = machine.solve(dual.rows, tol=_CELL_TOL, time_limit=self._clock.left)
         if found.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return machine._point.beta
@@ -282,9 +271,8 @@ class Decomposition:
         self._record(violation)
         beta, g = point.beta.copy(), point.g.copy()
         taken, rows = solve_pairs(
-            Computed(*factors), point.diagonal, g, beta, dual.lo, dual.hi, dual.y, dual.B, aim, _WALK_ROWS,
-            _WALK_STEPS,
-        )  # fmt: skip
+            Computed(*factors), point.diagonal, g, beta, dual.phi, aim, _WALK_ROWS, _WALK_STEPS
+        )
         if np.isfinite(g).all():  # or else it left the range of numbers
             point.take(beta, g)
         point.rows.computed += rows
@@ -301,10 +289,10 @@ class Decomposition:
         point, dual = self._point, self._point.dual
         while True:
             rows, active = point.rows, point.rows.active
-            beta, g, lo, hi, y = point.beta, point.g, dual.lo, dual.hi, dual.y
+            beta, g, phi = point.beta, point.g, dual.phi
             if not point.is_whole:
-                beta, g, lo, hi, y = beta[active], g[active], lo[active], hi[active], y[active]
-            rise, fall, m, M = gains(g, beta, lo, hi, y, dual.B)
+                beta, g, phi = beta[active], g[active], phi.of(active)
+            rise, fall, m, M = gains(g, beta, phi)
             violation = m - M
             if violation <= tol:
                 if self._take_back(tol):
@@ -340,7 +328,7 @@ class Decomposition:
             goal, steps = _EASE * violation, _PAIR_STEPS * size
             taken, _ = solve_pairs(
                 Held(rows.table, slots, chosen), point.diagonal[active[chosen]], output, part,
-                lo[chosen], hi[chosen], y[chosen], dual.B, goal, size, steps,
+                phi.of(chosen), goal, size, steps,
             )  # fmt: skip
             cost = pair_work(taken, size)
             if taken == steps:
@@ -463,7 +451,7 @@ class Decomposition:
     def _pivot(self, K: Vector, samples: Samples, g: Vector, beta: Vector, tol: float, pivots: int) -> int:
         """Solve for these samples by an active set, changing g and beta; the pivots taken."""
         dual = self._point.dual
-        machine = ActiveSet(K, g, beta, dual.lo[samples], dual.hi[samples], dual.y[samples], dual.B)
+        machine = ActiveSet(K, g, beta, dual.phi.of(samples))
         before = g.copy(), beta.copy()
         machine.run(tol, pivots, self._clock)
         if not (np.isfinite(g).all() and np.isfinite(beta).all()):  # out of the range of numbers
@@ -512,8 +500,7 @@ class Decomposition:
         if status is not Status.OPTIMAL or not self._history:
             self._record(self._point.violation())
         b = self._point.intercept()
-        shrink = dual.shrink(g + b)
-        names = ("margin", "bound_above", "bound_below") if np.isfinite(dual.B) else ("margin",)
+        shrink = dual.rows.shrink(g + b)
         values = self._point.values()
         if status is Status.INACCURATE and not self._point.gap() <= _NEARLY:
             status = Status.STALLED
@@ -523,7 +510,7 @@ class Decomposition:
         return Solution(
             status=status,
             primal={"coef": shrink * beta, "b": np.array(shrink * b), "f": shrink * (g + b)},
-            duals=dict(zip(names, dual.split(beta), strict=False)),
+            duals=dual.rows.named(dual.rows.split(beta)),
             objective=values["objective"],
             bound=bound,
             solver="decomposition",

@@ -1,19 +1,17 @@
-r"""The dual (8), seen as n variables with kinks instead of 3n with bounds.
+r"""The dual of a hinge-type machine, seen as n variables with kinks instead of several families with bounds.
 
-The paper's dual has the families alpha, lam and lam_star, which meet the kernel only in
-β = α∘y − λ + λ*:
+The dual (8) of the Relative Margin Machine has the families alpha, lam and lam_star, which meet the kernel
+only in β = α∘y − λ + λ*:
 
     max  Σ α_i − B Σ (λ_i + λ*_i) − ½ β'Kβ    s.t.  Σ β_i = 0,  0 ≤ α ≤ C,  λ, λ* ≥ 0.
 
-For a given β_i the best split into the three is plain: α takes what fits between 0 and its cap,
-and λ or λ* the rest. With lo_i = min(0, y_i C_i) and hi_i = max(0, y_i C_i),
+For a given β_i the best split into the three is plain: α takes what fits between 0 and its cap, and λ or λ*
+the rest. So the dual is max φ(β) − ½ β'Kβ with Σ β_i = 0, where φ_i is concave and piecewise linear. With
+the kinks 0 and y_i C_i in order, its slope is B below them, y_i between them, and −B above them (B ≥ 1). The
+three families are its three pieces, and a working set of samples holds all three at once. For the SVM B is
+infinite: the kinks are walls. For B < 1 the margin's piece is never worth its place: every α_i is C_i.
 
-    α_i = y_i clip(β_i, lo_i, hi_i),   λ_i = [lo_i − β_i]_+,   λ*_i = [β_i − hi_i]_+,
-
-so that the dual is max φ(β) − ½ β'Kβ with Σ β_i = 0, where φ_i is concave and piecewise linear: its
-slope is B below lo_i, y_i between the kinks lo_i and hi_i, and −B above hi_i (B ≥ 1). The three
-families are its three pieces, and a working set of samples holds all three at once. For the SVM B is
-infinite: the kinks are walls. For B < 1 the middle piece is never worth its place: every α_i is C_i.
+So it is for any families of rows; :mod:`formulations.families` finds the kinks and slopes.
 
 With g = Kβ, the point is optimal when no β_i gains by rising while another falls:
 
@@ -33,93 +31,107 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from formulations.recovery import best_intercept, slacks
+from formulations.families import Families, Pieces
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Dual", "balanced", "extremes", "gains", "recapped", "slopes", "slopes_at"]
+__all__ = [
+    "Dual",
+    "balanced",
+    "extremes",
+    "gains",
+    "next_above",
+    "next_below",
+    "recapped",
+    "slopes",
+    "slopes_at",
+]
 
 
 class Dual:
-    """The data of one dual: labels, costs, bound, and the kinks that they put into φ.
+    """One dual: its families of rows, and the kinks that they put into φ.
 
     Parameters
     ----------
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    C : ndarray of shape (n,)
-        Cost per sample, finite and non-negative.
-    B : float
-        Bound on the outputs; infinite for the SVM.
+    rows : Families
+        The families. Those without slack are bounds, which β = 0 keeps.
+
+    Attributes
+    ----------
+    phi : Pieces
+        Kinks and slopes of φ.
     """
 
-    def __init__(self, y: Vector, C: Vector, B: float = np.inf):
-        self.y, self.C, self.B = y, C, float(B)
-        self.lo, self.hi = np.minimum(0.0, y * C), np.maximum(0.0, y * C)
-        if self.B < 1.0:
-            self.lo = self.hi = y * C
+    def __init__(self, rows: Families):
+        if any(family.kink > 0.0 and not family.is_soft for family in rows):
+            raise ValueError("this solver needs finite costs; an explicit program takes hard margins")
+        self.rows, self.phi = rows, rows.pieces
 
-    def split(self, beta: Vector) -> tuple[Vector, Vector, Vector]:
-        """alpha, lam and lam_star, each of shape (n,), that give the most for this β."""
-        inside = np.clip(beta, self.lo, self.hi)
-        return self.y * inside, np.maximum(self.lo - beta, 0.0), np.maximum(beta - self.hi, 0.0)
-
-    def join(self, alpha: Vector, lam: Vector | None = None, lam_star: Vector | None = None) -> Vector:
-        """A feasible β near these multipliers: clipped where B is infinite, and balanced to Σ β_i = 0."""
-        beta = np.clip(alpha, 0.0, self.C) * self.y
-        if np.isfinite(self.B):
-            beta = beta - (0.0 if lam is None else lam) + (0.0 if lam_star is None else lam_star)
-        return balanced(beta)
+    def join(self, multipliers: Mapping[str, Vector]) -> Vector:
+        """A feasible β near these multipliers: within their caps, and balanced to Σ β_i = 0."""
+        Z = self.rows.stacked(multipliers)
+        return balanced(self.rows.beta(np.clip(Z, 0.0, self.rows.caps)))
 
     def is_free(self, beta: Vector) -> NDArray[np.bool_]:
         """Which β_i are at none of their kinks."""
-        return (beta != self.lo) & (beta != self.hi)
+        is_free: NDArray[np.bool_] = (beta != self.phi.ends).all(axis=0)
+        return is_free
+
+    @property
+    def rests_at_zero(self) -> bool:
+        """Whether 0 is a kink of every sample, as it is unless some row can never be met."""
+        return bool((self.phi.ends == 0.0).any(axis=0).all())
 
     def start(self) -> Vector:
-        """The β to start from: 0, which for B < 1 is no piece of φ's, so that the kinks are taken there."""
-        return balanced(self.hi.copy()) if self.B < 1.0 else np.zeros(len(self.y))
+        """The β to start from: of each sample the kink next to 0, as what is between kinks is dear."""
+        ends = self.phi.ends
+        return balanced(ends[np.abs(ends).argmin(axis=0), np.arange(ends.shape[1])])
 
     def violation(self, beta: Vector, g: Vector) -> tuple[float, float]:
         """The two of them, m and M; optimal within tol when m − M ≤ tol."""
-        return extremes(g, beta, self.lo, self.hi, self.y, self.B)
+        return extremes(g, beta, self.phi)
+
+    def gain(self, beta: Vector) -> float:
+        """Σ φ_i(β_i), the linear part of the dual objective."""
+        return self.rows.gain(self.rows.split(beta))
 
     def values(self, beta: Vector, g: Vector, b: float | None = None) -> dict[str, float]:
-        """Primal and dual objective at β, with b (by default the best); outputs are scaled back within ±B."""
-        alpha, lam, lam_star = self.split(beta)
+        """Primal and dual objective at β, with b (by default the best); outputs are scaled back."""
         with np.errstate(over="ignore", invalid="ignore"):  # who asks sees that a value is no number
             energy = float(beta @ g)
         f = g + (self.intercept(g) if b is None else b)
-        shrink = self.shrink(f)
-        bounds = float(lam.sum() + lam_star.sum())
+        shrink = self.rows.shrink(f)
         return {
-            "objective": 0.5 * shrink**2 * energy + float(self.C @ slacks(shrink * f, self.y)),
-            "bound": float(alpha.sum()) - (self.B * bounds if bounds else 0.0) - 0.5 * energy,
+            "objective": 0.5 * shrink**2 * energy + self.rows.cost(shrink * f),
+            "bound": self.gain(beta) - 0.5 * energy,
         }
 
     def intercept(self, g: Vector) -> float:
         """The best b for these g."""
-        return best_intercept(g, self.y, self.C, self.B)
-
-    def shrink(self, f: Vector) -> float:
-        """The factor, at most 1, that brings every output within ±B."""
-        if np.isinf(self.B):
-            return 1.0
-        reach = float(np.abs(f).max())
-        return self.B / reach if reach > self.B else 1.0
+        return self.rows.best_intercept(g)
 
 
-def recapped(alpha: Vector, old: Vector, new: Vector) -> Vector:
+def recapped(multipliers: Mapping[str, Vector], old: Families, new: Families) -> dict[str, Vector]:
     """Multipliers for new caps: those at their old cap are put at the new one.
 
     Parameters
     ----------
-    alpha, old, new : ndarray of shape (n,)
-        The multipliers, the caps they had, and those they get.
+    multipliers : mapping of str to ndarray of shape (n,)
+        By family.
+    old, new : Families
+        The families with the caps they had, and with those they get.
     """
-    return np.where(alpha >= old, new, np.minimum(alpha, new))
+    before = {family.name: family.cap for family in old}
+    return {
+        family.name: np.where(mu >= before[family.name], family.cap, np.minimum(mu, family.cap))
+        for family in new
+        if family.name in before and (mu := multipliers.get(family.name)) is not None
+    }
 
 
 def balanced(beta: Vector) -> Vector:
@@ -133,33 +145,53 @@ def balanced(beta: Vector) -> Vector:
 
 
 @njit(cache=True, nogil=True)
-def slopes_at(beta: float, lo: float, hi: float, y: float, B: float) -> tuple[float, float]:
+def slopes_at(beta: float, i: int, phi: Pieces) -> tuple[float, float]:
     """Slope of φ_i to the right and to the left of β_i."""
-    if beta < lo:
-        return B, B
-    if beta > hi:
-        return -B, -B
-    return (y if beta < hi else -B), (y if beta > lo else B)
+    right = left = phi.slopes[0, i]
+    for k in range(len(phi.ends)):
+        end, after = phi.ends[k, i], phi.slopes[k + 1, i]
+        right = after if beta >= end else right
+        left = after if beta > end else left
+    return right, left
 
 
 @njit(cache=True, nogil=True)
-def slopes(beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float) -> tuple[Vector, Vector]:
+def next_above(beta: float, i: int, phi: Pieces) -> float:
+    """The kink of φ_i next above β_i; infinite for none."""
+    for k in range(len(phi.ends)):
+        if phi.ends[k, i] > beta:
+            return float(phi.ends[k, i])
+    return np.inf
+
+
+@njit(cache=True, nogil=True)
+def next_below(beta: float, i: int, phi: Pieces) -> float:
+    """The kink of φ_i next below β_i; infinite for none."""
+    found = -np.inf
+    for k in range(len(phi.ends)):
+        found = phi.ends[k, i] if phi.ends[k, i] < beta else found
+    return found
+
+
+@njit(cache=True, nogil=True)
+def slopes(beta: Vector, phi: Pieces) -> tuple[Vector, Vector]:
     """Slopes of φ to the right and to the left of every β_i, each of shape (n,)."""
-    up, down = np.empty(len(beta)), np.empty(len(beta))
-    for i in range(len(beta)):
-        up[i], down[i] = slopes_at(beta[i], lo[i], hi[i], y[i], B)
-    return up, down
+    right, left = phi.slopes[0].copy(), phi.slopes[0].copy()
+    for k in range(len(phi.ends)):
+        end, after = phi.ends[k], phi.slopes[k + 1]
+        for i in range(len(beta)):
+            right[i] = after[i] if beta[i] >= end[i] else right[i]
+            left[i] = after[i] if beta[i] > end[i] else left[i]
+    return right, left
 
 
 @njit(cache=True, nogil=True)
-def gains(
-    g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float
-) -> tuple[Vector, Vector, float, float]:
+def gains(g: Vector, beta: Vector, phi: Pieces) -> tuple[Vector, Vector, float, float]:
     """``φ'(β+) − g`` and ``φ'(β−) − g``, each of shape (n,), and their extremes m and M.
 
     Where some g is not finite, neither extreme is a number, and nothing is within a tolerance.
     """
-    rise, fall = slopes(beta, lo, hi, y, B)
+    rise, fall = slopes(beta, phi)
     m, M, spoilt = -np.inf, np.inf, 0.0
     for i in range(len(g)):
         rise[i] -= g[i]
@@ -169,10 +201,7 @@ def gains(
 
 
 @njit(cache=True, nogil=True)
-def extremes(g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector, B: float) -> tuple[float, float]:
+def extremes(g: Vector, beta: Vector, phi: Pieces) -> tuple[float, float]:
     """The m and M of these samples, as of :func:`gains`."""
-    m, M, spoilt = -np.inf, np.inf, 0.0
-    for i in range(len(g)):
-        up, down = slopes_at(beta[i], lo[i], hi[i], y[i], B)
-        m, M, spoilt = max(m, up - g[i]), min(M, down - g[i]), spoilt + 0.0 * g[i]
-    return m + spoilt, M + spoilt
+    _, _, m, M = gains(g, beta, phi)
+    return m, M

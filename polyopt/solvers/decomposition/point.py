@@ -47,8 +47,6 @@ class Point:
     ----------
     gram : Gram
         The matrix.
-    y : ndarray of shape (n,)
-        Labels.
     budget : float
         Bytes for kernel rows.
 
@@ -64,11 +62,11 @@ class Point:
         Whether a whole matrix in double precision is soon computed.
     """
 
-    def __init__(self, gram: Gram, y: Vector, budget: float):
+    def __init__(self, gram: Gram, budget: float):
         self.gram, self.budget = gram, budget
         self.diagonal = np.ascontiguousarray(gram.diagonal())
         self._largest = float(self.diagonal.max())
-        self.dual = Dual(y, np.zeros(gram.n))
+        self.dual: Dual
         # Of which program and point, the intercept and the values.
         self._known: tuple[Dual, Vector, Vector, float, dict[str, float]] | None = None
         self.beta, self.g, self._settled = np.zeros(gram.n), np.zeros(gram.n), np.zeros(gram.n)
@@ -162,7 +160,7 @@ class Point:
     def gains(self) -> tuple[Vector, Vector]:
         """``φ'(β+) − g`` and ``φ'(β−) − g`` of every sample."""
         dual = self.dual
-        rise, fall, _, _ = gains(self.g, self.beta, dual.lo, dual.hi, dual.y, dual.B)
+        rise, fall, _, _ = gains(self.g, self.beta, dual.phi)
         return rise, fall
 
     def violation(self) -> float:
@@ -246,7 +244,7 @@ class Point:
         if not np.isfinite(gap):
             return True
         dual, counts = self.dual, self.beta[probe] != 0
-        paid = float(dual.C[support].sum()) * float(error[counts].mean()) if counts.any() else 0.0
+        paid = float(dual.rows.price[support].sum()) * float(error[counts].mean()) if counts.any() else 0.0
         return paid <= gap / 10 * abs(self.values()["objective"])
 
     def _probes(self) -> int:

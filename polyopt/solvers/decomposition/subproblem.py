@@ -2,7 +2,7 @@
 
 Two of its variables move at a time: the one that gains most by rising, and the one whose fall with
 it gains most by second order information (Fan, Chen & Lin 2005). A pair moves to the optimum of its
-line or to the next kink of either, whichever comes first, so one β_i walks through λ, α and λ* alike.
+line or to the next kink of either, whichever comes first, so one β_i walks through all its families alike.
 
 Kernel rows are asked for when they are first wanted, and many never are. They are gathered from rows at hand
 (:class:`Held`), or computed from a few features one at a time (:class:`Computed`).
@@ -16,8 +16,9 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
+from formulations.families import Pieces
 from polyopt.operands import exponentials
-from polyopt.solvers.decomposition.dual import slopes, slopes_at
+from polyopt.solvers.decomposition.dual import next_above, next_below, slopes, slopes_at
 from polyopt.solvers.decomposition.scan import LANES, move, partner
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ def _put_row_of(source: Any, r: Any, out: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def solve_pairs(
-    source: Held | Computed, diagonal: Vector, g: Vector, beta: Vector, lo: Vector, hi: Vector, y: Vector,
-    B: float, tol: float, rows: int, steps: int,
+    source: Held | Computed, diagonal: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float, rows: int,
+    steps: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Take up to `steps` pair steps, changing beta and g in place; how many were taken, with how many rows.
 
@@ -92,7 +93,7 @@ def solve_pairs(
     )
     place, count, unit = np.full(q, -1), 0, diagonal.max()
     up, down, out = np.full(width, -np.inf), np.full(width, np.inf), np.zeros(width)
-    up[:q], down[:q] = slopes(beta, lo, hi, y, B)
+    up[:q], down[:q] = slopes(beta, phi)
     out[:q] = g
     best, where = np.empty(2 * LANES), np.empty(LANES, dtype=np.int64)
     taken = steps
@@ -120,14 +121,13 @@ def solve_pairs(
         ends = diagonal[i] + diagonal[j]
         length = (m - (down[j] - out[j])) / max(ends - 2.0 * first[j], _FLAT * ends, _LEAST)
         # The next kink of each, on which it is put exactly: rounding would leave it beside.
-        kink_i = lo[i] if beta[i] < lo[i] else (hi[i] if beta[i] < hi[i] else np.inf)
-        kink_j = hi[j] if beta[j] > hi[j] else (lo[j] if beta[j] > lo[j] else -np.inf)
+        kink_i, kink_j = next_above(beta[i], i, phi), next_below(beta[j], j, phi)
         room_i, room_j = kink_i - beta[i], beta[j] - kink_j
         length = min(length, room_i, room_j)
         beta[i] = kink_i if length == room_i else beta[i] + length
         beta[j] = kink_j if length == room_j else beta[j] - length
-        up[i], down[i] = slopes_at(beta[i], lo[i], hi[i], y[i], B)
-        up[j], down[j] = slopes_at(beta[j], lo[j], hi[j], y[j], B)
+        up[i], down[i] = slopes_at(beta[i], i, phi)
+        up[j], down[j] = slopes_at(beta[j], j, phi)
         m, i, M = move(out, up, down, first, second, length, best, where)
     g[:] = out[:q]
     return taken, count

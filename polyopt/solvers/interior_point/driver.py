@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.recovery import best_intercept
 from formulations.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.interior_point.passes import cost
 from polyopt.solvers.interior_point.point import Point, Survey
 from polyopt.solvers.interior_point.problem import Problem, read
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from formulations.families import Families
 
     Vector = NDArray[np.float64]
 
@@ -32,9 +32,7 @@ _REPAIRED = 1e-7  # relative gap that making the points exactly feasible may lea
 
 def solve_interior_point(
     X: Any,
-    y: ArrayLike,
-    C: ArrayLike,
-    B: float = np.inf,
+    rows: Families,
     *,
     D: float | None = None,
     weights: ArrayLike | None = None,
@@ -43,7 +41,7 @@ def solve_interior_point(
     time_limit: float | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
-    """Solve the linear SVM, Sigma-SVM or Relative Margin Machine by a primal-dual interior-point method.
+    """Solve a linear hinge-type machine by a primal-dual interior-point method: SVM, Sigma-SVM, RMM.
 
     The work of an iteration is that of one matrix X'DX, so m should not be much above a thousand.
     Memory: some 36 numbers per sample (24 without a bound), a block of rows, and matrices of size m.
@@ -52,12 +50,9 @@ def solve_interior_point(
     ----------
     X : ndarray or CSR of shape (n, m)
         Samples. float32 and CSR are used as they are; no more than a block of rows is ever copied.
-    y : array_like of shape (n,)
-        Labels -1 and +1; both must occur among the samples that have a cost.
-    C : float or array_like of shape (n,)
-        Cost per sample, finite and non-negative.
-    B : float
-        Bound on the outputs, positive; infinite for the SVM and the Sigma-SVM.
+    rows : Families
+        The families of rows of the machine, such as ``hinge_families(y, C, B)`` with B > 0. Both labels must
+        occur among the samples that have a cost.
     D : float, optional
         Share of the output variance in the regulariser of the Sigma-SVM, within [0, 1].
     weights : array_like of shape (n,), optional
@@ -75,8 +70,8 @@ def solve_interior_point(
     -------
     Solution
         ``primal`` has ``w`` (m,) and ``b`` (for centred inputs, if D is given): a point that respects
-        ±B. At D = 1 with a singular covariance w has the least norm. ``duals`` has ``margin`` (alpha)
-        and, for finite B, ``bound_above`` (lam) and ``bound_below`` (lam_star), feasible as they are.
+        the bounds. At D = 1 with a singular covariance w has the least norm. ``duals`` has the multipliers
+        of each family, feasible as they are.
         ``objective`` and ``bound`` are the primal and the dual objective at these. ``history`` has one
         record per iteration, with both values for the points kept so far and the largest of the relative
         residuals (violation). A limit, or Ctrl-C, keeps these points; a run that rounding ends short
@@ -88,7 +83,7 @@ def solve_interior_point(
         An argument of the wrong shape or value.
     """
     clock = Clock(time_limit)
-    problem = read(X, y, C, B, D, weights)
+    problem = read(X, rows, D, weights)
     kept = _Kept(problem, tol, clock, progress)
     try:
         status = _run(Point(problem, tol), kept, tol, _ITERATIONS if max_iter is None else max_iter)
@@ -137,8 +132,9 @@ class _Kept:
         self.clock, self.misfit = clock, np.inf
         self._problem, self._tol, self._progress = problem, tol, progress
         # Zeros are feasible, for both programs.
-        self._objective, self._v = float(problem.dual.C.sum()), np.zeros(problem.rows.m + 1)
-        self._bound, self._beta = 0.0, np.zeros(problem.rows.n)
+        n, m = problem.samples.n, problem.samples.m
+        self._objective, self._v = problem.rows.cost(np.zeros(n)), np.zeros(m + 1)
+        self._bound, self._beta = 0.0, np.zeros(n)
         self._history: list[dict[str, float]] = []
 
     @property
@@ -168,15 +164,11 @@ class _Kept:
 
     def solution(self, status: Status) -> Solution:
         """The points that were kept, made exactly feasible, with the intercept that is best for w."""
-        rows, dual = self._problem.rows, self._problem.dual
+        samples, rows = self._problem.samples, self._problem.rows
         objective, w, b = self._primal()
         beta = self._balanced(self._beta)
-        families = dual.split(beta)
-        alpha, lam, lam_star = families
-        names = ("margin", "bound_above", "bound_below") if np.isfinite(dual.B) else ("margin",)
-        bound = float(alpha.sum()) - self._problem.regulariser.conjugate(rows.pull(beta[:, None])[:-1, 0])
-        if np.isfinite(dual.B):
-            bound -= dual.B * float(lam.sum() + lam_star.sum())
+        Z = rows.split(beta)
+        bound = rows.gain(Z) - self._problem.regulariser.conjugate(samples.pull(beta[:, None])[:-1, 0])
         if status is Status.OPTIMAL and not relative_gap(objective, bound) <= max(
             10.0 * self._tol, _REPAIRED
         ):
@@ -185,8 +177,8 @@ class _Kept:
             status = Status.STALLED
         return Solution(
             status=status,
-            primal={"w": w, "b": np.array(b if self._problem.is_centred else b - float(rows.shift @ w))},
-            duals=dict(zip(names, families, strict=False)),
+            primal={"w": w, "b": np.array(b if self._problem.is_centred else b - float(samples.shift @ w))},
+            duals=rows.named(Z),
             objective=objective,
             bound=bound,
             solver="interior-point",
@@ -196,23 +188,22 @@ class _Kept:
         )
 
     def _primal(self) -> tuple[float, Vector, float]:
-        """Objective, w and b (for centred rows) of the point kept, scaled back within ±B."""
-        dual, regulariser = self._problem.dual, self._problem.regulariser
+        """Objective, w and b (for centred rows) of the point kept, scaled back within the bounds."""
+        rows, regulariser = self._problem.rows, self._problem.regulariser
         w = regulariser.least(self._v[:-1])
-        g = self._problem.rows.scores(np.append(w, 0.0))
+        g = self._problem.samples.scores(np.append(w, 0.0))
         options = []
-        # Where no intercept brings all outputs within ±B, the best one need not be the better.
-        for b in (best_intercept(g, dual.y, dual.C, dual.B), float(self._v[-1])):
-            shrink = dual.shrink(g + b)
-            value = shrink**2 * regulariser.energy(w) + cost(dual.y, dual.C, g + b, shrink)
+        # Where no intercept brings all outputs within the bounds, the best one need not be the better.
+        for b in (rows.best_intercept(g), float(self._v[-1])):
+            shrink = rows.shrink(g + b)
+            value = shrink**2 * regulariser.energy(w) + rows.cost(shrink * (g + b))
             options.append((value, shrink, b))
         value, shrink, b = min(options)
         return value, shrink * w, shrink * b
 
     def _balanced(self, beta: Vector) -> Vector:
         """β with the rounding errors of Σ β_i = 0 taken off, where there is room for it."""
-        dual = self._problem.dual
-        room = np.minimum(np.abs(beta - dual.lo), np.abs(dual.hi - beta))
+        room = np.abs(beta - self._problem.rows.pieces.ends).min(axis=0)
         total = float(room.sum())
         share = float(beta.sum()) / total if total > 0 else 0.0
         return beta - np.clip(share, -1.0, 1.0) * room

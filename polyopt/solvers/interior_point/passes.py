@@ -1,14 +1,15 @@
 """Passes over the samples: everything in an iteration that is neither a product nor a factorisation.
 
-The state has one row per family of constraints: in Z the multipliers (alpha, eta, lam, lam_star), in
-T the slacks (s, xi, u, v) that each is complementary to; the last two only for finite B. In every
-sample that has a cost,
+The families of rows come in two lots: S with slack, then those without. In Z are the multipliers and in T the
+slacks that each is complementary to. A family with slack has two rows in either, (mu, eta) and (s, xi), and a
+family without slack one, mu and s. With the outputs f and each family's side and kink,
 
-    y f + xi − s = 1,    alpha + eta = C,    and in every sample    f + u = B,    −f + v = B,
+    side f + xi − s = kink,    mu + eta = cap,    and without slack    side f − s = kink,
 
-of which the second holds throughout and the others are approached. `aim` is what a Newton step would
-add to each product of Z and T; the centre of reference has products proportional to the cost C_i
-(for bounds, to the mean cost), so that a weight is the same as so many copies of a sample.
+of which the second holds throughout and the others are approached. A sample with a cap of 0 has no such row.
+`aim` is what a Newton step would add to each product of Z and T; the centre of reference has products
+proportional to the cap (without slack, to the mean cap), so that a weight is the same as so many copies of a
+sample.
 
 `ease` is a dual proximal term: a step may leave each row unmet by `ease` times the change of its
 multiplier. In the limit nothing changes, but no weight in D passes 1/ease; where one did, the rounding
@@ -17,7 +18,7 @@ of an output times that weight would drown X'β = Rw.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -27,101 +28,103 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["centre", "condense", "cost", "direct", "step", "step_apart", "target", "weigh"]
+__all__ = ["State", "centre", "condense", "cost", "direct", "step", "step_apart", "target", "weigh"]
 
 
-@njit(cache=True)
-def weigh(
-    y: Vector, C: Vector, f: Vector, B: float, ease: float, Z: Vector, T: Vector, d: Vector, V: Vector
-) -> tuple[float, float, float, float, float, float]:
+class State(NamedTuple):
+    """What the passes read: families, with slack first, and the point.
+
+    ``sides`` (q, n) are -1 and +1, ``kinks`` (q,), ``caps`` (S, n); ``f`` (n,) the outputs; Z and T of shape
+    (S + q, n).
+    """
+
+    sides: NDArray[np.int8]
+    kinks: Vector
+    caps: Vector
+    f: Vector
+    ease: float
+    Z: Vector
+    T: Vector
+
+
+@njit(cache=True, error_model="numpy")
+def weigh(state: State, d: Vector, V: Vector) -> tuple[float, float, float, float, float, float]:
     """Fill d, the diagonal of D, and the columns beta and room of V.
 
-    `room` is by how much beta can fall and rise: that of alpha to its nearer end, and of lam and
-    lam_star to zero.
+    `room` is by how much beta can fall and rise: by each multiplier's way to its nearer end.
 
     Returns
     -------
     tuple of float
         The linear part of the dual objective; what it loses when beta falls by its room everywhere;
-        the sum of all products; the largest product (those of bounds over B, where that is more than
+        the sum of all products; the largest product (in units of its kink, where that is more than
         1); the largest multiplier; the largest violation of a row.
     """
+    sides, kinks, caps, f, ease, Z, T = state
+    soft = len(caps)
     gain, fall, products, largest, multiplier, violation = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    unit = max(B, 1.0)
-    for i in range(y.shape[0]):
-        weight, beta, room = 0.0, 0.0, 0.0
-        if C[i] > 0.0:
-            alpha, eta, s, xi = Z[0, i], Z[1, i], T[0, i], T[1, i]
-            weight = 1.0 / (s / alpha + xi / eta + ease)
-            beta = y[i] * alpha
-            room = min(alpha, eta)
-            gain += alpha
-            fall += y[i] * room
-            products += alpha * s + eta * xi
-            largest = max(largest, alpha * s, eta * xi)
-            multiplier = max(multiplier, alpha)
-            violation = max(violation, abs(1.0 - y[i] * f[i] - xi + s))
-        if Z.shape[0] == 4:
-            lam, lam_star, u, v = Z[2, i], Z[3, i], T[2, i], T[3, i]
-            weight += lam / (u + ease * lam) + lam_star / (v + ease * lam_star)
-            beta += lam_star - lam
-            room += lam + lam_star
-            gain -= B * (lam + lam_star)
-            fall += B * (lam - lam_star)
-            products += lam * u + lam_star * v
-            largest = max(largest, lam * u / unit, lam_star * v / unit)
-            multiplier = max(multiplier, lam, lam_star)
-            violation = max(violation, abs(B - f[i] - u), abs(B + f[i] - v))
-        d[i] = weight
-        V[i, 0] = beta
-        V[i, 1] = room
+    d[:], V[:] = 0.0, 0.0
+    for q in range(len(kinks)):
+        side, kink, unit = sides[q], kinks[q], max(abs(kinks[q]), 1.0)
+        r = 2 * q if q < soft else soft + q
+        mu, s = Z[r], T[r]
+        for i in range(len(f)):
+            if q < soft and not caps[q, i] > 0.0:
+                continue
+            own, room, slack, worst = mu[i] * s[i], mu[i], 0.0, mu[i] * s[i]
+            if q < soft:
+                eta, xi = Z[r + 1, i], T[r + 1, i]
+                d[i] += 1.0 / (s[i] / mu[i] + xi / eta + ease)
+                room, slack, worst = min(mu[i], eta), xi, max(own, eta * xi)
+                own += eta * xi
+            else:
+                d[i] += mu[i] / (s[i] + ease * mu[i])
+            V[i, 0] += side[i] * mu[i]
+            V[i, 1] += room
+            gain += kink * mu[i]
+            fall += side[i] * kink * room
+            products += own
+            largest = max(largest, worst / unit)
+            multiplier = max(multiplier, mu[i])
+            violation = max(violation, abs(kink - side[i] * f[i] - slack + s[i]))
     return gain, fall, products, largest, multiplier, violation
 
 
-@njit(cache=True)
-def _margin(
-    y: float,
-    f: float,
-    ease: float,
-    alpha: float,
-    eta: float,
-    s: float,
-    xi: float,
-    aim_s: float,
-    aim_xi: float,
-) -> tuple[float, float]:
-    """The change of alpha as a function of that of f: ``a (p − y df)``, as (a, p)."""
-    weight = 1.0 / (s / alpha + xi / eta + ease)
-    return weight, 1.0 - y * f - xi + s - aim_xi / eta + aim_s / alpha
+@njit(cache=True, error_model="numpy")
+def _changes(state: State, aim: Vector, q: int, change: Vector, weight: Vector) -> None:
+    """The change of mu of a family as a function of that of f: ``change − weight side df``."""
+    sides, kinks, caps, f, ease, Z, T = state
+    soft, side, kink = len(caps), sides[q], kinks[q]
+    if q < soft:
+        mu, eta, s, xi, cap = Z[2 * q], Z[2 * q + 1], T[2 * q], T[2 * q + 1], caps[q]
+        aim_s, aim_xi = aim[2 * q], aim[2 * q + 1]
+        for i in range(len(f)):
+            own = 1.0 / (s[i] / mu[i] + xi[i] / eta[i] + ease)
+            push = kink - side[i] * f[i] - xi[i] + s[i] - aim_xi[i] / eta[i] + aim_s[i] / mu[i]
+            weight[i] = own if cap[i] > 0.0 else 0.0
+            change[i] = own * push if cap[i] > 0.0 else 0.0
+    else:
+        mu, s, aim_s = Z[soft + q], T[soft + q], aim[soft + q]
+        for i in range(len(f)):
+            lack, held = side[i] * f[i] - kink - s[i], s[i] + ease * mu[i]
+            weight[i] = mu[i] / held
+            change[i] = (aim_s[i] - mu[i] * lack) / held
 
 
-@njit(cache=True)
-def _bound(lack: float, change: float, ease: float, lam: float, u: float, aim: float) -> float:
-    """The change of lam, for a change of the room under its bound."""
-    return (aim - lam * (lack + change)) / (u + ease * lam)
-
-
-@njit(cache=True)
-def condense(
-    y: Vector, C: Vector, f: Vector, B: float, ease: float, Z: Vector, T: Vector, aim: Vector, h: Vector
-) -> None:
+@njit(cache=True, error_model="numpy")
+def condense(state: State, aim: Vector, h: Vector) -> None:
     """Fill h, where the change of beta is ``h − D df``."""
-    for i in range(y.shape[0]):
-        pull = 0.0
-        if C[i] > 0.0:
-            weight, push = _margin(y[i], f[i], ease, Z[0, i], Z[1, i], T[0, i], T[1, i], aim[0, i], aim[1, i])
-            pull = y[i] * weight * push
-        if Z.shape[0] == 4:
-            pull -= _bound(B - f[i] - T[2, i], 0.0, ease, Z[2, i], T[2, i], aim[2, i])
-            pull += _bound(B + f[i] - T[3, i], 0.0, ease, Z[3, i], T[3, i], aim[3, i])
-        h[i, 0] = pull
+    change, weight = np.empty(len(state.f)), np.empty(len(state.f))
+    h[:] = 0.0
+    for q in range(len(state.kinks)):
+        _changes(state, aim, q, change, weight)
+        side = state.sides[q]
+        for i in range(len(change)):
+            h[i, 0] += side[i] * change[i]
 
 
-@njit(cache=True)
-def direct(
-    y: Vector, C: Vector, f: Vector, B: float, ease: float, Z: Vector, T: Vector, aim: Vector, df: Vector,
-    dZ: Vector, dT: Vector,
-) -> tuple[float, float, float]:  # fmt: skip
+@njit(cache=True, error_model="numpy")
+def direct(state: State, aim: Vector, df: Vector, dZ: Vector, dT: Vector) -> tuple[float, float, float]:
     """Fill dZ and dT, the directions that go with df.
 
     Returns
@@ -130,58 +133,68 @@ def direct(
         The step at which the first multiplier or slack reaches zero (infinite for none), and the
         products' change per step and per squared step, summed.
     """
-    steepest, linear, square = 0.0, 0.0, 0.0
-    for i in range(y.shape[0]):
-        if C[i] > 0.0:
-            weight, push = _margin(y[i], f[i], ease, Z[0, i], Z[1, i], T[0, i], T[1, i], aim[0, i], aim[1, i])
-            change = weight * (push - y[i] * df[i])
-            dZ[0, i] = change
-            dZ[1, i] = -change
-            dT[0, i] = (aim[0, i] - T[0, i] * change) / Z[0, i]
-            dT[1, i] = (aim[1, i] + T[1, i] * change) / Z[1, i]
-        if Z.shape[0] == 4:
-            dZ[2, i] = _bound(B - f[i] - T[2, i], -df[i], ease, Z[2, i], T[2, i], aim[2, i])
-            dZ[3, i] = _bound(B + f[i] - T[3, i], df[i], ease, Z[3, i], T[3, i], aim[3, i])
-            dT[2, i] = (aim[2, i] - T[2, i] * dZ[2, i]) / Z[2, i]
-            dT[3, i] = (aim[3, i] - T[3, i] * dZ[3, i]) / Z[3, i]
-        for r in range(Z.shape[0]):
-            if -dZ[r, i] > steepest * Z[r, i]:
-                steepest = -dZ[r, i] / Z[r, i]
-            if -dT[r, i] > steepest * T[r, i]:
-                steepest = -dT[r, i] / T[r, i]
-            linear += dZ[r, i] * T[r, i] + Z[r, i] * dT[r, i]
-            square += dZ[r, i] * dT[r, i]
+    Z, T, soft = state.Z, state.T, len(state.caps)
+    weight, steepest, linear, square = np.empty(len(df)), 0.0, 0.0, 0.0
+    for q in range(len(state.kinks)):
+        side, r = state.sides[q], 2 * q if q < soft else soft + q
+        change = dZ[r]
+        _changes(state, aim, q, change, weight)
+        for i in range(len(df)):
+            change[i] -= weight[i] * side[i] * df[i]
+        _slacks(Z[r], T[r], aim[r], change, dT[r])
+        if q < soft:
+            for i in range(len(df)):
+                dZ[r + 1, i] = -change[i]
+            _slacks(Z[r + 1], T[r + 1], aim[r + 1], dZ[r + 1], dT[r + 1])
+    for r in range(len(Z)):
+        steep, along, bend = _along(Z[r], T[r], dZ[r], dT[r])
+        steepest, linear, square = max(steepest, steep), linear + along, square + bend
     return (1.0 / steepest if steepest > 0.0 else np.inf), linear, square
 
 
+@njit(cache=True, error_model="numpy")
+def _slacks(z: Vector, t: Vector, aim: Vector, change: Vector, out: Vector) -> None:
+    """The change of a slack that goes with that of its multiplier; none where there is no row."""
+    for i in range(len(z)):
+        out[i] = (aim[i] - t[i] * change[i]) / z[i] if z[i] > 0.0 else 0.0
+
+
+@njit(cache=True, error_model="numpy")
+def _along(z: Vector, t: Vector, dz: Vector, dt: Vector) -> tuple[float, float, float]:
+    """The inverse of the longest step, and the products' change per step and per squared step."""
+    steepest, linear, square = 0.0, 0.0, 0.0
+    for i in range(len(z)):
+        if -dz[i] > steepest * z[i]:
+            steepest = -dz[i] / z[i]
+        if -dt[i] > steepest * t[i]:
+            steepest = -dt[i] / t[i]
+        linear += dz[i] * t[i] + z[i] * dt[i]
+        square += dz[i] * dt[i]
+    return steepest, linear, square
+
+
 @njit(cache=True)
-def target(
-    C: Vector,
-    mean: float,
-    mu: float,
-    Z: Vector,
-    T: Vector,
-    dZ: Vector,
-    dT: Vector,
-    second: float,
-    aim: Vector,
-) -> None:
+def target(state: State, mean: float, mu: float, dZ: Vector, dT: Vector, second: float, aim: Vector) -> None:
     """Aim at products of mu per unit of cost; less `second` times what dZ and dT would add to them."""
+    caps, Z, T = state.caps, state.Z, state.T
     for r in range(Z.shape[0]):
+        is_soft, cap = r < 2 * len(caps), caps[min(r // 2, len(caps) - 1)]
         for i in range(Z.shape[1]):
-            wanted = mu * (C[i] if r < 2 else mean)
+            wanted = mu * (cap[i] if is_soft else mean)
             aim[r, i] = wanted - Z[r, i] * T[r, i] - second * dZ[r, i] * dT[r, i]
 
 
 @njit(cache=True)
 def centre(
-    C: Vector, mean: float, mu: float, Z: Vector, T: Vector, dZ: Vector, dT: Vector, length: float,
-    low: float, high: float, aim: Vector,
+    state: State, mean: float, mu: float, dZ: Vector, dT: Vector, length: float, low: float, high: float,
+    aim: Vector,
 ) -> None:  # fmt: skip
     """Bring products that a step of this length would leave outside [low, high] of mu back to it."""
+    caps, Z, T = state.caps, state.Z, state.T
     for r in range(Z.shape[0]):
+        is_soft, cap = r < 2 * len(caps), caps[min(r // 2, len(caps) - 1)]
         for i in range(Z.shape[1]):
-            wanted = mu * (C[i] if r < 2 else mean)
+            wanted = mu * (cap[i] if is_soft else mean)
             product = (Z[r, i] + length * dZ[r, i]) * (T[r, i] + length * dT[r, i])
             if product < low * wanted:
                 aim[r, i] += low * wanted - product
@@ -199,35 +212,37 @@ def step(length: float, Z: Vector, T: Vector, dZ: Vector, dT: Vector) -> None:
 
 
 @njit(cache=True)
-def step_apart(share: float, Z: Vector, T: Vector, dZ: Vector, dT: Vector) -> None:
+def step_apart(soft: int, share: float, Z: Vector, T: Vector, dZ: Vector, dT: Vector) -> None:
     """Move each sample by the whole step, or else by this share of the way to its own nearest end.
 
-    alpha and eta move together, as their sum is fixed; s and xi do, as their difference matters.
+    mu and eta move together, as their sum is fixed; s and xi do, as their difference matters.
     """
     for i in range(Z.shape[1]):
-        _move_pair(share, Z, dZ, i)
-        _move_pair(share, T, dT, i)
-        for r in range(2, Z.shape[0]):
+        for q in range(soft):
+            _move_pair(share, Z, dZ, 2 * q, i)
+            _move_pair(share, T, dT, 2 * q, i)
+        for r in range(2 * soft, Z.shape[0]):
             Z[r, i] += max(dZ[r, i], -share * Z[r, i])
             T[r, i] += max(dT[r, i], -share * T[r, i])
 
 
 @njit(cache=True)
-def _move_pair(share: float, Z: Vector, dZ: Vector, i: int) -> None:
+def _move_pair(share: float, Z: Vector, dZ: Vector, first: int, i: int) -> None:
     length = 1.0
-    for r in range(2):
+    for r in range(first, first + 2):
         if length * -dZ[r, i] > share * Z[r, i]:
             length = share * Z[r, i] / -dZ[r, i]
-    for r in range(2):
+    for r in range(first, first + 2):
         Z[r, i] += length * dZ[r, i]
 
 
 @njit(cache=True)
-def cost(y: Vector, C: Vector, f: Vector, shrink: float) -> float:
+def cost(state: State, shrink: float) -> float:
     """Cost of the least slacks of the outputs ``shrink f``."""
     total = 0.0
-    for i in range(y.shape[0]):
-        slack = 1.0 - shrink * y[i] * f[i]
-        if slack > 0.0:
-            total += C[i] * slack
+    for i in range(len(state.f)):
+        for q in range(len(state.caps)):
+            slack = state.kinks[q] - shrink * state.sides[q, i] * state.f[i]
+            if slack > 0.0:
+                total += state.caps[q, i] * slack
     return total

@@ -9,6 +9,7 @@ import numpy as np
 
 from polyopt.certificates.certificate import relative_gap
 from polyopt.solvers.interior_point.passes import (
+    State,
     centre,
     condense,
     cost,
@@ -37,6 +38,7 @@ _REACH = 0.3  # by how much a correction is to lengthen the step, ...
 _GAIN = 0.03  # ... and by how much it has to
 _NEAR, _FAR = 0.1, 10.0  # products in this range of the mean are well centred
 _ENOUGH = 0.05  # share of the gap asked for under which mu is not brought
+_CENTRAL = 0.375  # products at the start, per unit of cost
 _EASE = 1e-9  # dual proximal term, over the mean cost: no weight in D is above its inverse, ...
 _MORE = 3.0  # ... which falls by this where rounding, times such weights, is all that is left
 
@@ -48,7 +50,7 @@ class Survey:
     Attributes
     ----------
     objective : float
-        Primal objective, scaled back within ±B.
+        Primal objective, scaled back within the bounds.
     bound : float
         Dual objective of the multipliers once repaired; -inf where that is not possible.
     violation : float
@@ -95,23 +97,26 @@ class Point:
 
     def __init__(self, problem: Problem, tol: float):
         self._problem, self._tol = problem, tol
-        C, B, n = problem.dual.C, problem.dual.B, problem.rows.n
-        self._mean, families = float(C.mean()), 4 if np.isfinite(B) else 2
-        self._measure = 2.0 * float(C.sum()) + (families - 2) * n * self._mean
+        rows, soft, n = problem.rows, problem.soft, problem.samples.n
+        hard, caps = len(rows) - soft, np.stack([family.cap for family in rows][:soft])
+        sides = np.stack([family.side.astype(np.int8) for family in rows])
+        self._mean = float(caps.mean())
+        self._measure = 2.0 * float(caps.sum()) + hard * n * self._mean
         self._ease, self._residual, self._is_first = _EASE / self._mean, np.inf, True
-        self.v, self._f = np.zeros(problem.rows.m + 1), np.zeros(n)
-        self._Z, self._T = np.zeros((families, n)), np.ones((families, n))
+        self.v, f = np.zeros(problem.samples.m + 1), np.zeros(n)
+        Z, T = np.zeros((2 * soft + hard, n)), np.ones((2 * soft + hard, n))
         # At f = 0 this is central and meets every row.
-        self._Z[0], self._Z[1], self._T[0], self._T[1] = 0.75 * C, 0.25 * C, 0.5, 1.5
-        if families == 4:
-            self._Z[2:], self._T[2:] = 0.375 * self._mean / B, B
-        self._dZ, self._dT, self._aim = (np.zeros((families, n)) for _ in range(3))
+        for q, family in enumerate(rows):
+            if q < soft:
+                xi = _central_slack(family.kink)
+                share = _CENTRAL / (xi - family.kink)
+                Z[2 * q], Z[2 * q + 1] = share * family.cap, (1.0 - share) * family.cap
+                T[2 * q], T[2 * q + 1] = xi - family.kink, xi
+            else:
+                Z[soft + q], T[soft + q] = _CENTRAL * self._mean / -family.kink, -family.kink
+        self._state = State(sides, rows.kinks, caps, f, self._ease, Z, T)
+        self._dZ, self._dT, self._aim = (np.zeros_like(Z) for _ in range(3))
         self._d, self._V, self._h = np.empty(n), np.empty((n, 2)), np.empty((n, 1))
-
-    @property
-    def _state(self) -> tuple[Vector, Vector, Vector, float, float, Vector, Vector]:
-        dual = self._problem.dual
-        return dual.y, dual.C, self._f, dual.B, self._ease, self._Z, self._T
 
     def multipliers(self, survey: Survey) -> Vector:
         """β, repaired to Σ β_i = 0."""
@@ -121,12 +126,12 @@ class Point:
 
     def survey(self) -> Survey:
         """Both objectives, the residuals, and the normal matrix for the next step."""
-        dual, regulariser = self._problem.dual, self._problem.regulariser
-        gain, fall, products, largest, multiplier, violation = weigh(*self._state, self._d, self._V)
-        M, pulled = self._problem.rows.normal(self._d, self._V)
+        rows, regulariser = self._problem.rows, self._problem.regulariser
+        gain, fall, products, largest, multiplier, violation = weigh(self._state, self._d, self._V)
+        M, pulled = self._problem.samples.normal(self._d, self._V)
         w, gradient = self.v[:-1], regulariser.gradient(self.v[:-1])
-        shrink = dual.shrink(self._f)
-        objective = shrink**2 * regulariser.energy(w) + cost(dual.y, dual.C, self._f, shrink)
+        shrink = rows.shrink(self._state.f)
+        objective = shrink**2 * regulariser.energy(w) + cost(self._state, shrink)
         imbalance, room = pulled[-1]
         share = imbalance / max(room, abs(imbalance), np.finfo(float).tiny)
         c = pulled[:-1, 0] - share * pulled[:-1, 1]
@@ -145,6 +150,7 @@ class Point:
         )
         if found.gap <= self._tol < residual and residual > 0.5 * self._residual:
             self._ease *= _MORE
+            self._state = self._state._replace(ease=self._ease)
         self._residual = residual
         return found
 
@@ -152,7 +158,7 @@ class Point:
         """What the residual of stationarity is relative to: as in a certificate, or a little less."""
         if self._is_first:  # D is in proportion to the costs
             spread = np.sqrt(M.diagonal()[:-1] / M[-1, -1])
-            self._size = float((spread + np.abs(self._problem.rows.shift)).max(initial=0.0))
+            self._size = float((spread + np.abs(self._problem.samples.shift)).max(initial=0.0))
         return max(
             float(np.abs(gradient).max(initial=0.0)),
             float(np.abs(c).max(initial=0.0)),
@@ -187,19 +193,16 @@ class Point:
             if length >= _FULL:
                 break
             before, reach = self._aim.copy(), min(length + _REACH, 1.0)
-            centre(
-                self._problem.dual.C, self._mean, mu, self._Z, self._T, self._dZ, self._dT,
-                reach, _NEAR, _FAR, self._aim,
-            )  # fmt: skip
+            centre(self._state, self._mean, mu, self._dZ, self._dT, reach, _NEAR, _FAR, self._aim)
             dv2, df2, longer, _, _ = self._direction(system, survey)
             if longer < length + _GAIN:
                 self._aim = before
-                direct(*self._state, self._aim, df, self._dZ, self._dT)
+                direct(self._state, self._aim, df, self._dZ, self._dT)
                 break
             dv, df, length = dv2, df2, longer
         length = min(_SHARE * length, 1.0)
-        step(length, self._Z, self._T, self._dZ, self._dT)
-        self.v, self._f = self.v + length * dv, self._f + length * df
+        step(length, self._state.Z, self._state.T, self._dZ, self._dT)
+        self._go(length * dv, length * df)
 
     def _take_first(self, system: System, survey: Survey) -> None:
         """The whole step in w, with each sample going as far as its own ends let it.
@@ -209,17 +212,27 @@ class Point:
         """
         self._target(survey.mu, 0.0)
         dv, df, _, _, _ = self._direction(system, survey)
-        step_apart(_FIRST_SHARE, self._Z, self._T, self._dZ, self._dT)
-        self.v, self._f, self._is_first = self.v + dv, self._f + df, False
+        step_apart(self._problem.soft, _FIRST_SHARE, self._state.Z, self._state.T, self._dZ, self._dT)
+        self._go(dv, df)
+        self._is_first = False
+
+    def _go(self, dv: Vector, df: Vector) -> None:
+        self.v, self._state = self.v + dv, self._state._replace(f=self._state.f + df)
 
     def _target(self, mu: float, second: float) -> None:
-        C = self._problem.dual.C
-        target(C, self._mean, mu, self._Z, self._T, self._dZ, self._dT, second, self._aim)
+        target(self._state, self._mean, mu, self._dZ, self._dT, second, self._aim)
 
     def _direction(self, system: System, survey: Survey) -> tuple[Vector, Vector, float, float, float]:
         """The changes of (w, b) and of f for what is aimed at, with what `direct` tells of the rest."""
-        rows = self._problem.rows
-        condense(*self._state, self._aim, self._h)
-        dv = system.solve(survey.left + rows.pull(self._h)[:, 0])
-        df = rows.scores(dv)
-        return dv, df, *direct(*self._state, self._aim, df, self._dZ, self._dT)
+        samples = self._problem.samples
+        condense(self._state, self._aim, self._h)
+        dv = system.solve(survey.left + samples.pull(self._h)[:, 0])
+        df = samples.scores(dv)
+        return dv, df, *direct(self._state, self._aim, df, self._dZ, self._dT)
+
+
+def _central_slack(kink: float) -> float:
+    """The slack xi at f = 0 for which (xi − kink) mu = xi eta = ``_CENTRAL`` cap, where mu + eta = cap."""
+    half = 8.0 * kink + 6.0
+    root = float(np.sqrt(half**2 - 96.0 * kink))
+    return (half + root) / 16.0 if half > 0.0 else 6.0 * kink / (half - root)

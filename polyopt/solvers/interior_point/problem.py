@@ -1,4 +1,4 @@
-"""What is to be solved: the samples, the costs, the bound and the regulariser, checked."""
+"""What is to be solved: the samples, the families of rows and the regulariser, checked."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from formulations.recovery import as_costs, as_data
-from polyopt.solvers.decomposition.dual import Dual
+from formulations.families import Families
 from polyopt.solvers.interior_point.rows import Rows
 from polyopt.solvers.interior_point.system import Regulariser
 
@@ -29,39 +28,46 @@ class Problem:
 
     Attributes
     ----------
-    rows : Rows
+    samples : Rows
         The samples, centred.
-    dual : Dual
-        Labels, costs and bound.
+    rows : Families
+        The families of rows, those with slack first.
+    soft : int
+        How many have slack.
     regulariser : Regulariser
         ½ w'Rw.
     is_centred : bool
         Whether b is the intercept for centred inputs.
     """
 
-    rows: Rows
-    dual: Dual
+    samples: Rows
+    rows: Families
+    soft: int
     regulariser: Regulariser
     is_centred: bool
 
 
-def read(X: Any, y: ArrayLike, C: ArrayLike, B: float, D: float | None, weights: ArrayLike | None) -> Problem:
+def read(X: Any, rows: Families, D: float | None, weights: ArrayLike | None) -> Problem:
     """The program that the arguments of ``solve_interior_point`` state, or an error naming the wrong one."""
     X = _matrix(X)
-    _, y = as_data(np.empty((X.shape[0], 0)), y)  # the labels alone: X is not to be copied
-    costs = as_costs(C, len(y))
-    if not (costs[y > 0].any() and costs[y < 0].any()):
+    if rows.n != X.shape[0]:
+        raise ValueError(f"the rows must be of the {X.shape[0]} samples of X, not of {rows.n}")
+    soft = [family for family in rows if family.is_soft]
+    hard = [family for family in rows if not family.is_soft]
+    if not soft or any(family.has_slack or family.kink > 0.0 for family in hard):
+        raise ValueError("this solver needs finite costs of slack; an explicit program takes hard margins")
+    if any(family.kink == 0.0 for family in hard):
+        raise ValueError("B must be positive; at B = 0 every output is 0")
+    if not rows.pulls_both_ways:
         raise ValueError("C must be positive for samples of both classes; y and C leave only one")
-    if not B > 0:
-        raise ValueError(f"B must be positive, not {B!r}")
     if D is not None and not 0.0 <= D <= 1.0:
         raise ValueError(f"D must lie in [0, 1], not {D!r}")
-    counts = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
-    if counts.shape != y.shape or not (np.isfinite(counts) & (counts > 0)).all():
-        raise ValueError(f"weights must be positive and of shape ({len(y)},), not {weights!r}")
-    rows = Rows(X)
-    regulariser = _centre(rows, D, counts / counts.sum())
-    return Problem(rows, Dual(y, costs, float(B)), regulariser, D is not None)
+    counts = np.ones(rows.n) if weights is None else np.asarray(weights, dtype=float)
+    if counts.shape != (rows.n,) or not (np.isfinite(counts) & (counts > 0)).all():
+        raise ValueError(f"weights must be positive and of shape ({rows.n},), not {weights!r}")
+    samples = Rows(X)
+    regulariser = _centre(samples, D, counts / counts.sum())
+    return Problem(samples, Families(*soft, *hard), len(soft), regulariser, D is not None)
 
 
 def _matrix(X: Any) -> Any:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.families import best_intercept
 from formulations.l0_data import as_patterns
-from formulations.recovery import best_intercept
 from formulations.solution import Status
 from polyopt.certificates.l0 import cut_of
 from polyopt.solvers.persistent_lp import PersistentLP, margin_rows

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.recovery import best_intercept, slacks
+from formulations.families import best_intercept
+from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.lp import PatternLP

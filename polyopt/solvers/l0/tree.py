@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.recovery import best_intercept
+from formulations.families import best_intercept
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.node import FREE, OFF, ON, NodeLP, NodeSolution

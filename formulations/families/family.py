@@ -1,0 +1,125 @@
+"""One family of rows, and those that the papers' machines have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["Family", "bound_families", "margin_family"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """The rows of one name: ``side_i f_i >= kink - slack_i``.
+
+    Attributes
+    ----------
+    name : str
+        Of its rows, such as ``"margin"``.
+    letter : str
+        Of its multipliers, such as ``"alpha"``.
+    side : ndarray of shape (n,)
+        +1 where the row holds the output up, -1 where it holds it down.
+    kink : float
+        The value of ``side * f`` at which the row begins to hold.
+    cap : ndarray of shape (n,)
+        What a unit of slack costs, the largest multiplier; infinite for a row without slack.
+    slack : tuple of str
+        Name and letter of the rows ``slack >= 0``; empty where the rows have no slack.
+    states : tuple of str
+        What a row is called whose multiplier is 0, between its ends, and at its cap.
+    price, place : str
+        The machine's parameters that the caps and the kink are proportional to; empty where none is.
+    """
+
+    name: str
+    letter: str
+    side: Vector
+    kink: float
+    cap: Vector
+    slack: tuple[str, str] | tuple[()] = ()
+    states: tuple[str, str, str] = ("idle", "in use", "at its cap")
+    price: str = ""
+    place: str = ""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def room(self, f: Vector) -> Vector:
+        """By how much outputs f (n,) are beyond the kink; negative where slack is needed."""
+        return self.side * f - self.kink
+
+    @cached_property
+    def _finite(self) -> tuple[bool, bool]:
+        caps = self.cap if self.cap.strides != (0,) else self.cap[:1]  # one number for all samples
+        finite = np.isfinite(caps)
+        return bool(finite.any()), bool(finite.all())
+
+    @property
+    def has_slack(self) -> bool:
+        """Whether some row may be short at a price."""
+        return self._finite[0]
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether every row may be short at a price."""
+        return self._finite[1]
+
+    @property
+    def unit(self) -> float:
+        """The size of an output at this row, at least 1: what its residuals are relative to."""
+        return max(abs(self.kink), 1.0)
+
+
+def margin_family(y: Vector, costs: Vector) -> Family:
+    """The margins ``y_i f_i >= 1 - xi_i``.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels -1 and +1.
+    costs : ndarray of shape (n,)
+        Cost of slack, at least 0; infinite for a margin without slack.
+    """
+    states = ("beyond the margin", "on the margin", "inside the margin")
+    return Family("margin", "alpha", y, 1.0, costs, ("slack", "beta"), states, price="C")
+
+
+def bound_families(n: int, B: float, cost: ArrayLike = np.inf) -> tuple[Family, ...]:
+    """The bounds ``f_i <= B`` and ``-f_i <= B``, the same for all samples.
+
+    Parameters
+    ----------
+    n : int
+        Samples.
+    B : float
+        Bound on the outputs, at least 0; where it is infinite there are no such rows.
+    cost : float or array_like of shape (n,)
+        What a unit beyond B costs; infinite for bounds that must hold.
+    """
+    if not B >= 0.0:
+        raise ValueError(f"B must be at least 0, not {B!r}")
+    if np.isinf(B):
+        return ()
+    caps = np.broadcast_to(np.asarray(cost, dtype=float), (n,))
+    soft = bool(np.isfinite(caps).any())
+    beyond = "beyond" if soft else "held at"
+    return tuple(
+        Family(
+            f"bound_{where}", letter, np.broadcast_to(side, (n,)), -float(B), caps,
+            (f"slack_{where}", price) if soft else (),
+            ("idle", f"held at {sign}B", f"{beyond} {sign}B"),
+            price="D" if soft else "", place="B",
+        )
+        for where, letter, price, side, sign in (
+            ("above", "lam", "rho", -1.0, "+"), ("below", "lam_star", "rho_star", 1.0, "-")
+        )
+    )  # fmt: skip

@@ -1,0 +1,168 @@
+"""The intercept from the scores without it: the best one, and by the multipliers every optimal one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from formulations.families.family import Family
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["Bound", "Priced", "allowed", "bounds_of", "cheapest", "optimal_interval", "priced"]
+
+
+class Priced(NamedTuple):
+    """The rows with slack of all families, one after the other: where they begin to hold, and their costs.
+
+    `total` is the sum of the costs, `rising` that of the rows that hold outputs up, `any_rise` whether there
+    are such rows, `repeats` the number of families.
+    """
+
+    places: Vector
+    costs: Vector
+    total: float
+    rising: float
+    any_rise: bool
+    repeats: int
+
+
+def priced(families: Sequence[Family]) -> Priced:
+    """What :func:`cheapest` needs of the families; a hard margin outweighs all soft rows together.
+
+    Parameters
+    ----------
+    families : sequence of Family
+        The families.
+    """
+    rows = [family for family in families if family.kink > 0.0 or family.has_slack]
+    if not rows:
+        return Priced(np.zeros(0), np.zeros(0), 0.0, 0.0, False, 0)
+    costs = [row.cap if row.is_soft else _finite_costs(row, families) for row in rows]
+    ups = [row.side > 0 for row in rows]
+    rising = sum(float(cost[up].sum()) for cost, up in zip(costs, ups, strict=True))
+    places = np.concatenate([row.side * row.kink for row in rows])
+    whole = np.concatenate(costs)
+    return Priced(places, whole, float(whole.sum()), rising, any(up.any() for up in ups), len(rows))
+
+
+def _finite_costs(row: Family, families: Sequence[Family]) -> Vector:
+    """Costs with a finite one for rows without slack: for a bound 0, for a margin more than all soft rows."""
+    soft = sum(float(family.cap[np.isfinite(family.cap)].sum()) for family in families)
+    dear = 1.0 + len(row.cap) * soft if row.kink > 0.0 else 0.0
+    return np.where(np.isfinite(row.cap), row.cap, dear)
+
+
+def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
+    """The interval of b at which the slacks of ``g + b`` cost least.
+
+    The slope of this piecewise linear function rises by a row's cost at its breakpoint ``side * kink - g``.
+    An interval without end is left at its finite end.
+
+    Parameters
+    ----------
+    rows : Priced
+        The rows with slack.
+    g : ndarray of shape (n,)
+        Scores without intercept.
+    """
+    if not rows.repeats:
+        return -np.inf, np.inf
+    breaks = rows.places - (g if rows.repeats == 1 else np.tile(g, rows.repeats))
+    order = breaks.argsort()
+    slope = rows.costs[order].cumsum() - rows.rising
+    rounding = 1e-12 * rows.total
+    first = int((slope >= -rounding).argmax())
+    low = float(breaks[order[first]])
+    flat = slope[first] <= rounding
+    high = float(breaks[order[first + 1]]) if flat and first + 1 < len(breaks) else low
+    if flat and not rows.any_rise:  # the minimum is flat from -infinity up to the first breakpoint
+        low = high = float(breaks[order[0]])
+    return low, high
+
+
+class Bound(NamedTuple):
+    """Rows without slack, on one side, that hold outputs up to `end` >= 0 away from 0."""
+
+    is_lower: bool
+    end: float
+    rows: NDArray[np.bool_] | None  # which of the samples; None for all
+
+    def reach(self, f: Vector) -> float:
+        """How far outputs f (n,) go towards this bound; -inf where no row is."""
+        if self.rows is None:
+            return float(-f.min() if self.is_lower else f.max())
+        mine = f[self.rows]
+        return float(-mine.min(initial=np.inf) if self.is_lower else mine.max(initial=-np.inf))
+
+
+def bounds_of(families: Sequence[Family]) -> list[Bound]:
+    """The bounds without slack.
+
+    Parameters
+    ----------
+    families : sequence of Family
+        The families.
+    """
+    found = []
+    for family in families:
+        if family.kink <= 0.0 and not family.is_soft:
+            hard = np.isinf(family.cap)
+            for is_lower, side in ((True, family.side > 0), (False, family.side < 0)):
+                rows = hard & side
+                if rows.any():
+                    found.append(Bound(is_lower, -family.kink, None if rows.all() else rows))
+    return found
+
+
+def allowed(bounds: list[Bound], g: Vector) -> tuple[float, float]:
+    """The interval of b that keeps every bound without slack; empty where its ends are in no order.
+
+    Parameters
+    ----------
+    bounds : list of Bound
+        The bounds.
+    g : ndarray of shape (n,)
+        Scores without intercept.
+    """
+    least, most = -np.inf, np.inf
+    for bound in bounds:
+        room = bound.end - bound.reach(g)
+        if bound.is_lower:
+            least = max(least, -room)
+        else:
+            most = min(most, room)
+    return least, most
+
+
+def optimal_interval(families: Sequence[Family], g: Vector, Z: Vector, tol: float) -> tuple[float, float]:
+    """The interval [lo, hi] of every optimal b, by the optimality conditions.
+
+    A row with a multiplier above 0 is not beyond its kink, and one with a multiplier below its cap needs no
+    slack. Each bounds b on one side.
+
+    Parameters
+    ----------
+    families : sequence of Family
+        The families.
+    g : ndarray of shape (n,)
+        Scores without intercept.
+    Z : ndarray of shape (q, n)
+        Multipliers.
+    tol : float
+        A multiplier within `tol` times the largest cost of an end counts as at it.
+    """
+    costs = [float(family.cap.max(initial=0.0, where=np.isfinite(family.cap))) for family in families]
+    slack, lo, hi = tol * max(costs), -np.inf, np.inf
+    for family, mu in zip(families, Z, strict=True):
+        place, up = family.side * family.kink - g, family.side > 0
+        held, open_ = mu > slack, mu < family.cap - slack
+        lo = max(lo, float(place[np.where(up, open_, held)].max(initial=-np.inf)))
+        hi = min(hi, float(place[np.where(up, held, open_)].min(initial=np.inf)))
+    return lo, hi

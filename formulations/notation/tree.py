@@ -1,0 +1,206 @@
+r"""What a formula consists of: the nodes of its tree.
+
+The tree knows nothing of how a formula was written: ``w·x`` and ``w^\top x`` are the same product. It
+is compared with ``==``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+
+__all__ = [
+    "Call",
+    "Claim",
+    "Definition",
+    "Expression",
+    "Hadamard",
+    "Index",
+    "Letter",
+    "Matrix",
+    "Norm",
+    "Number",
+    "Power",
+    "Product",
+    "Quotient",
+    "Relation",
+    "Stack",
+    "Sum",
+    "Total",
+    "Transpose",
+    "nodes",
+]
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index of a letter, such as the ``k−1`` of z_{j,k−1}.
+
+    Attributes
+    ----------
+    letter : str
+        i, j, k or l.
+    offset : int
+        What is added to it.
+    """
+
+    letter: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number, as it is written."""
+
+    digits: str
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A letter with its marks (``λ*``, ``x̃``, ``Σ_λ``, ``ξ₍₎``) and its indices."""
+
+    name: str
+    indices: tuple[Index, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Terms, each with its sign: +1 or −1. A single negative term is a negation."""
+
+    terms: tuple[tuple[int, Expression], ...]
+
+
+@dataclass(frozen=True)
+class Product:
+    """Factors side by side; of vectors and matrices, their product in this order."""
+
+    factors: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Hadamard:
+    """The product entry by entry, ``a∘b``."""
+
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """``a/b``."""
+
+    above: Expression
+    below: Expression
+
+
+@dataclass(frozen=True)
+class Power:
+    """``a²``; of a matrix, its inverse or its root."""
+
+    base: Expression
+    exponent: Expression
+
+
+@dataclass(frozen=True)
+class Transpose:
+    """``a'``."""
+
+    inner: Expression
+
+
+@dataclass(frozen=True)
+class Norm:
+    """``‖a‖``: Euclidean, of a matrix that of its entries."""
+
+    inner: Expression
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of its arguments, ``ln(a)``."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Total:
+    """``Σᵢₖ body``; with a condition, over the entries where it holds."""
+
+    indices: tuple[str, ...]
+    condition: Relation | None
+    body: Expression
+
+
+@dataclass(frozen=True)
+class Stack:
+    """``(a, b)``: one column under the other."""
+
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """``[a, b; c, d]``, by blocks."""
+
+    rows: tuple[tuple[Expression, ...], ...]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """``left sign right``, where the sign is one of = ≤ ≥ < > ⪰."""
+
+    left: Expression
+    sign: str
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A relation and the conditions under which it is stated, ``… for yᵢ < 0, k > 0``."""
+
+    relation: Relation
+    conditions: tuple[Relation, ...] = ()
+
+
+@dataclass(frozen=True)
+class Definition:
+    """``head = body``, or ``name(parameter) = body`` of a function."""
+
+    head: Letter
+    parameter: str
+    body: Expression
+
+
+Expression = (
+    Number
+    | Letter
+    | Sum
+    | Product
+    | Hadamard
+    | Quotient
+    | Power
+    | Transpose
+    | Norm
+    | Call
+    | Total
+    | Stack
+    | Matrix
+)
+
+
+def nodes(tree: object) -> Iterator[object]:
+    """Every node of a tree, itself first.
+
+    Parameters
+    ----------
+    tree : object
+        A node, or a tuple of nodes.
+    """
+    if isinstance(tree, tuple):
+        for part in tree:
+            yield from nodes(part)
+    elif is_dataclass(tree):
+        yield tree
+        for field in fields(tree):
+            yield from nodes(getattr(tree, field.name))

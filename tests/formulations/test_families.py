@@ -1,0 +1,224 @@
+"""Families of rows: whatever they are, multipliers, intercepts and values follow from them alone."""
+
+import copy
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formulations.families import Families, Family, bound_families, hinge_families, margin_family
+from formulations.solution import Status
+from polyopt.certificates.certificate import Claim
+from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
+from polyopt.certificates.hinge import certify_hinge
+from polyopt.certificates.hinge_program import HingeProgram
+from polyopt.solvers.decomposition import Decomposition, recapped, solve_decomposition
+from polyopt.solvers.interior_point import solve_interior_point
+
+SEEDS = st.integers(0, 10**6)
+
+
+def invented(seed, n=12, *, hard=True):
+    """One to five families on any sides, at kinks on both sides of 0, with some caps of 0."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 2, 1.0, -1.0)
+    rows = [margin_family(y, rng.uniform(0.1, 2.0, n) * rng.integers(0, 4, n).clip(0, 1))]
+    for place in range(rng.integers(0, 4)):
+        side = [y, -y, np.ones(n), -np.ones(n)][rng.integers(0, 4)]
+        caps = rng.uniform(0.0, 1.0, n) * rng.integers(0, 3, n).clip(0, 1)
+        rows.append(
+            Family(f"soft {place}", f"mu{place}", side, float(rng.uniform(-3.0, 3.0)), caps, ("s", "t"))
+        )
+    if hard and rng.random() < 0.5:
+        rows += bound_families(n, float(rng.uniform(0.3, 4.0)))
+    return Families(*rows), rng
+
+
+def explicit(rows, X):
+    """The machine as its definition reads, by cvxpy: its value."""
+    w, b = cp.Variable(X.shape[1]), cp.Variable()
+    f, cost, held = X @ w + b, 0.0, []
+    for family in rows:
+        short = family.kink - cp.multiply(family.side, f)
+        if np.isinf(family.cap).all():
+            held.append(short <= 0.0)
+        else:
+            cost = cost + family.cap @ cp.pos(short)
+    problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + cost), held)
+    return problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+
+
+# -- multipliers and phi ----------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(SEEDS)
+def test_the_split_is_feasible_and_earns_the_most(seed):
+    """No shift of beta from one family of a sample to another, as far as caps allow, earns more."""
+    rows, rng = invented(seed)
+    low = -np.where(rows.sides < 0, rows.caps, 0.0).sum(axis=0)
+    high = np.where(rows.sides > 0, rows.caps, 0.0).sum(axis=0)
+    beta = np.clip(rng.normal(size=rows.n), low, high)
+    Z = rows.split(beta)
+    assert (Z >= 0.0).all()
+    assert (Z <= rows.caps).all()
+    assert rows.beta(Z) == pytest.approx(beta, abs=1e-12)
+    earned = rows.sides * rows.kinks[:, None]
+    up = np.where(rows.sides > 0, rows.caps - Z, Z) > 1e-12  # families in which beta may rise
+    down = np.where(rows.sides > 0, Z, rows.caps - Z) > 1e-12
+    best_rise = np.where(up, earned, -np.inf).max(axis=0)
+    least_fall = np.where(down, earned, np.inf).min(axis=0)
+    assert (best_rise <= least_fall + 1e-12).all()
+
+
+@settings(deadline=None)
+@given(SEEDS)
+def test_phi_is_what_the_split_earns(seed):
+    """Its slopes, its kinks and where it ends, against differences of the gain of the split."""
+    rows, rng = invented(seed)
+    phi = rows.pieces
+    low = np.where(np.isfinite(phi.ends[0]), phi.ends[0], -3.0)
+    high = np.where(np.isfinite(phi.ends[-1]), phi.ends[-1], 3.0)
+    beta = low + rng.random(rows.n) * (high - low)
+    step = 1e-7
+    for i in range(rows.n):
+        own = rows.part(np.array([i]))
+        at = float(beta[i])
+        if (np.abs(phi.ends[:, i] - at) < 2 * step).any():
+            continue
+        inner = own.gain(own.split(np.array([at + step]))) - own.gain(own.split(np.array([at])))
+        piece = int((at > phi.ends[:, i]).sum())
+        assert phi.slopes[piece, i] == pytest.approx(inner / step, abs=1e-5)
+    assert (phi.ends[:-1] <= phi.ends[1:]).all()
+    assert (phi.slopes[:-1] >= phi.slopes[1:]).all()
+
+
+# -- intercepts --------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(SEEDS)
+def test_no_intercept_is_better_than_the_best(seed):
+    """Brute force: the cost is piecewise linear in b, so a breakpoint or an end is best."""
+    rows, rng = invented(seed)
+    g = rng.normal(size=rows.n)
+    b = rows.best_intercept(g)
+    hard = [family for family in rows if np.isinf(family.cap).any()]
+    places = np.concatenate([family.side * family.kink - g for family in rows])
+    allowed = [p for p in places if all((family.room(g + p) >= -1e-9).all() for family in hard)]
+    if not allowed:
+        return
+    assert all((family.room(g + b) >= -1e-9).all() for family in hard)
+    assert rows.cost(g + b) <= min(rows.cost(g + p) for p in allowed) + 1e-9
+
+
+@settings(deadline=None, max_examples=40)
+@given(SEEDS)
+def test_the_interval_of_the_multipliers_holds_the_best_intercept(seed):
+    rows, rng = invented(seed)
+    if not rows.pulls_both_ways:
+        return
+    X = rng.normal(size=(rows.n, 3))
+    found = solve_decomposition(X @ X.T, rows, tol=1e-9)
+    g = X @ (X.T @ rows.beta(rows.stacked(found.duals)))
+    lo, hi = rows.intercept_interval(g, found.duals)
+    assert lo <= hi + 1e-6
+    assert lo - 1e-6 <= rows.best_intercept(g) <= hi + 1e-6
+
+
+# -- solvers and certificates ------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=60)
+@given(SEEDS)
+def test_every_solver_finds_the_optimum_of_any_families(seed):
+    """The definition by an independent solver, decomposition, interior point; each answer proven optimal."""
+    rows, rng = invented(seed, n=20)
+    if not rows.pulls_both_ways:
+        return
+    X = rng.normal(size=(rows.n, 4))
+    value = explicit(rows, X)
+    pairs = solve_decomposition(X @ X.T, rows, tol=1e-9)
+    inner = solve_interior_point(X, rows, tol=1e-9)
+    for found, geometry, v in (
+        (pairs, KernelGeometry(X @ X.T), pairs["coef"]),
+        (inner, LinearGeometry(X), inner["w"]),
+    ):
+        assert found.status is Status.OPTIMAL
+        assert found.objective == pytest.approx(value, rel=1e-6, abs=1e-8)
+        assert set(found.duals) == {family.name for family in rows}
+        program = HingeProgram("a machine", geometry, rows)
+        certificate = certify_hinge(program, v=v, b=float(found["b"]), multipliers=found.duals)
+        assert certificate.claim is Claim.OPTIMAL
+        assert certificate.dual_value <= value * (1 + 1e-6) + 1e-8
+        alone = certify_hinge(program, v=v, b=float(found["b"]))
+        assert alone.dual_value <= value * (1 + 1e-6) + 1e-8
+
+
+@pytest.mark.parametrize("name", ["margin", "bound_above", "bound_below", "extra"])
+def test_a_perturbed_multiplier_of_any_family_is_not_optimal(name, blobs):
+    X, y = blobs
+    n = len(y)
+    extra = Family("extra", "mu", -y, -1.1, np.full(n, 0.3), ("slack_extra", "nu"))
+    rows = Families(*hinge_families(y, 1.0), *bound_families(n, 1.3, 0.2), extra)
+    found = solve_decomposition(X @ X.T, rows, tol=1e-9)
+    program = HingeProgram("a machine", KernelGeometry(X @ X.T), rows)
+
+    def certified(duals):
+        return certify_hinge(program, v=found["coef"], b=float(found["b"]), multipliers=duals)
+
+    assert certified(found.duals).claim is Claim.OPTIMAL
+    for change in (-0.01, 0.01):
+        certificate = certified(found.duals | {name: found.duals[name] + change})
+        assert certificate.claim is not Claim.OPTIMAL
+        assert certificate.worst.relative > certificate.tol
+
+
+def test_a_warm_start_keeps_families_by_name(blobs):
+    X, y = blobs
+    small, large = (
+        Families(*hinge_families(y, C), *bound_families(len(y), 1.4, D)) for C, D in ((1, 0.1), (3, 0.2))
+    )
+    first = solve_decomposition(X @ X.T, small, tol=1e-8)
+    start = recapped(first.duals, small, large)
+    for family in large:
+        before, now = first.duals[family.name], start[family.name]
+        capped = before >= small[family.name].cap
+        assert np.array_equal(now[capped], family.cap[capped])
+        assert np.array_equal(now[~capped], before[~capped])
+    warm = Decomposition(X @ X.T).solve(large, tol=1e-8, start=start)
+    assert warm.objective == pytest.approx(solve_decomposition(X @ X.T, large, tol=1e-8).objective, rel=1e-7)
+
+
+# -- what is refused ---------------------------------------------------------------------------
+
+
+def test_families_that_do_not_fit_are_refused():
+    y = np.array([1.0, -1.0])
+    with pytest.raises(ValueError, match="at least one family"):
+        Families()
+    with pytest.raises(ValueError, match="a name of its own"):
+        Families(margin_family(y, np.ones(2)), margin_family(y, np.ones(2)))
+    with pytest.raises(ValueError, match="same samples"):
+        Families(margin_family(y, np.ones(2)), *bound_families(3, 2.0))
+    with pytest.raises(ValueError, match="B must be at least 0"):
+        bound_families(3, -1.0)
+    hard = hinge_families(y, np.inf, hard=True)
+    for solve in (
+        lambda: solve_decomposition(np.eye(2), hard),
+        lambda: solve_interior_point(np.eye(2), hard),
+    ):
+        with pytest.raises(ValueError, match="finite costs"):
+            solve()
+
+
+def test_copies_are_the_same_families_without_what_was_computed_from_them():
+    rows = hinge_families(np.array([1.0, -1.0]), 2.0, 1.5)
+    assert rows.pieces.ends.shape == (2, 2)
+    for again in (copy.copy(rows), pickle.loads(pickle.dumps(rows))):
+        assert set(vars(again)) == {"_families"}
+        assert [family.name for family in again] == [family.name for family in rows]
+        assert np.array_equal(again.caps, rows.caps)

@@ -1,0 +1,248 @@
+"""The reader of the notation: what it reads, what it makes of it, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from formulations.catalogue import catalogue
+from formulations.notation import (
+    Scope,
+    UnreadableError,
+    latex_of_claims,
+    latex_of_expression,
+    read_definition,
+    read_expression,
+    read_row,
+)
+from formulations.notation.parser import functions_of
+from formulations.notation.words import formulas_in, plain, words_latex
+
+ENTRIES = catalogue()
+RNG = np.random.default_rng(5)
+A, B2 = RNG.normal(size=(3, 3)), RNG.normal(size=(3, 3))
+x, y, K, X = RNG.normal(size=4), RNG.normal(size=4), RNG.normal(size=(4, 4)), RNG.normal(size=(4, 3))
+w, p = RNG.normal(size=3), RNG.uniform(0.1, 0.9, size=(4, 2))
+S = A @ A.T
+LETTERS = {"A": A, "B": B2, "x": x, "y": y, "K": K, "X": X, "w": w, "p": p, "c": 1.7, "S": S, "n": 4.0}
+
+
+def value(text, *, latex=False, definitions=(), functions=()):
+    scope = Scope(LETTERS, [read_definition(one, functions) for one in definitions])
+    return scope.value(read_expression(text, functions, latex=latex))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2 + 3 − 4", 1.0),
+        ("−2²", -4.0),
+        ("½ c²", 0.5 * 1.7**2),
+        ("1/c/2", 1 / 1.7 / 2),
+        ("1/2 c", 1.7 / 2),
+        ("1/(2c)", 1 / 3.4),
+        ("¾ 1.5", 1.125),
+        ("x·y", x @ y),
+        ("x'y", x @ y),
+        ("x'Ky", x @ K @ y),
+        ("Σᵢ xᵢ yᵢ", x @ y),
+        ("Σᵢ xᵢ + c", x.sum() + 1.7),
+        ("Σᵢ (xᵢ + c)", x.sum() + 4 * 1.7),
+        ("Σᵢⱼ xᵢ Kᵢⱼ yⱼ", x @ K @ y),
+        ("Σᵢ xᵢ Σⱼ Kᵢⱼ yⱼ", x @ K @ y),
+        ("Σᵢ Kᵢᵢ", np.trace(K)),
+        ("tr A", np.trace(A)),
+        ("tr(A'B)", np.sum(A * B2)),
+        ("‖X‖²", np.sum(X**2)),
+        ("Σᵢ ‖Xᵢ‖", np.linalg.norm(X, axis=1).sum()),
+        ("‖Σᵢ xᵢ Xᵢ‖²", np.sum((x @ X) ** 2)),
+        ("Σᵢ xᵢ (w·Xᵢ)", x @ X @ w),
+        ("w'(cI + S)⁻¹w", w @ np.linalg.inv(1.7 * np.eye(3) + S) @ w),
+        ("‖S^½ w‖²", w @ S @ w),
+        ("w'(Σᵢ XᵢXᵢ')w", w @ X.T @ X @ w),
+        ("Σᵢ ln(1 + exp(−xᵢ))", np.log1p(np.exp(-x)).sum()),
+        ("ln Σᵢ exp(xᵢ)", np.log(np.exp(x).sum())),
+        ("Σᵢₖ pᵢₖ ln pᵢₖ", np.sum(p * np.log(p))),
+        ("Σᵢ max(0, 1 − xᵢ yᵢ)", np.maximum(0, 1 - x * y).sum()),
+        ("Σᵢ min(xᵢ, yᵢ, 0)", np.minimum(np.minimum(x, y), 0).sum()),
+        ("sqrt(c)", np.sqrt(1.7)),
+        ("Σ_{xᵢ<0} yᵢ", y[x < 0].sum()),
+        ("Σ_{j<i} Kᵢⱼ", np.tril(K, -1).sum(axis=1)),
+        ("‖x∘y‖²", np.sum((x * y) ** 2)),
+        ("‖(w, c)‖²", w @ w + 1.7**2),
+        ("tr [A, w; w', c]", np.trace(A) + 1.7),
+        ("tr [S, A; A', I]", np.trace(S) + 3),
+        ("[2 + c] c", 3.7 * 1.7),
+    ],
+)
+def test_formulas_have_their_values_in_both_notations(text, expected):
+    tree = read_expression(text)
+    latex = latex_of_expression(tree)
+    assert read_expression(latex, latex=True) == tree
+    with np.errstate(all="raise"):
+        assert value(text).array == pytest.approx(expected, rel=1e-12)
+        assert value(latex, latex=True).array == pytest.approx(expected, rel=1e-12)
+
+
+def test_an_index_may_be_one_before_and_ends_there():
+    scope = Scope({"x": x, "z": p})
+    before = scope.value(read_expression("z_{i,k−1}")).array
+    assert np.isnan(before[:, 0]).all()
+    assert (before[:, 1] == p[:, 0]).all()
+    after = scope.value(read_expression("z_{i+1,k}")).array
+    assert (after[:-1] == p[1:]).all()
+    assert np.isnan(after[-1]).all()
+
+
+def test_definitions_are_used_where_no_number_is_given():
+    given = ["μ = (1/n) Σᵢ Xᵢ", "H(v) = −v ln v − (1 − v) ln(1 − v)", "Gᵢⱼ = Xᵢ·Xⱼ", "Ent(q) = −Σₖ qₖ ln qₖ"]
+    options = {"definitions": given, "functions": {"H", "Ent"}}
+    assert value("‖μ‖²", **options).array == pytest.approx(np.sum(X.mean(axis=0) ** 2))
+    assert value("x'Gx", **options).array == pytest.approx(np.sum((x @ X) ** 2))
+    entropies = -p * np.log(p) - (1 - p) * np.log(1 - p)
+    assert value("Σᵢₖ H(pᵢₖ)", **options).array == pytest.approx(entropies.sum())
+    assert value("Σᵢ Ent(pᵢ)", **options).array == pytest.approx(-np.sum(p * np.log(p)))
+    assert value("H c", **{**options, "definitions": ["H = 2"], "functions": ()}).array == pytest.approx(3.4)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("½‖w‖² +", "a factor is missing at its end"),
+        ("½‖w² + c", "'‖' is missing at its end"),
+        ("(c + 1", r"'\)' is missing at its end"),
+        ("c + 1)", r"nothing can stand at character 6, '\)'"),
+        ("c ? 1", r"'\?' is not known, at character 3"),
+        ("/c", "nothing stands above the stroke at character 1"),
+        ("c/", "a factor is missing at its end"),
+        ("x^", "nothing follows"),
+        ("ln", "what ln is of is missing at its end"),
+        ("ent(c)", "ent is not defined"),
+        ("z", "z has no value"),
+        ("xᵢⱼ", "xᵢⱼ has an index too many"),
+        ("Σⱼ xᵢ", "a sum over j has no j in its terms"),
+        ("Σᵢ xᵢ pᵢₖ Xₖ", "Xₖ has 4 entries along k; k goes up to 2 elsewhere"),
+        ("x + c", "a vector and a number are added"),
+        ("x + x'", "a vector and a row are added"),
+        ("x + w", "a vector and a vector of different sizes are added"),
+        ("x x", "a vector is multiplied by a vector"),
+        ("A x", "a matrix is multiplied by a vector of another size"),
+        ("ln x", "ln is of a number, not of a vector"),
+        ("1/x", "a denominator is of a number, not of a vector"),
+        ("‖c‖", "a norm is of a vector or a matrix, not of a number"),
+        ("x²", "a vector has no power"),
+        ("X⁻¹", "a matrix that is not square has no power"),
+        ("A²", "only the inverse and the root"),
+        ("c^x", "an exponent is a number, not a vector"),
+        ("tr x", "tr is of a matrix"),
+        ("tr(A, A)", "tr is of one argument"),
+        ("max(x, 0)", "max is of numbers"),
+        ("c∘c", "∘ joins vectors"),
+        ("x∘w", "∘ joins vectors"),
+        ("[A, w; c]", "not of one length"),
+        ("[A, x; x', c]", "do not agree in height"),
+        ("(A, 1)", "not a matrix"),
+        ("[x, 1]", "do not agree|one length"),
+        ("Σ_{c<0} xᵢ", "an index is missing under the sum"),
+        ("xᵢ for c > 0", "nothing can stand"),
+        ("x_{−1}", "an index is missing before its step"),
+        ("x_{[i}", "the brackets of a subscript do not match"),
+        ("x_{i", "'}'|a letter"),
+    ],
+)
+def test_what_cannot_be_read_is_a_sentence_that_names_the_place(text, sentence):
+    with pytest.raises(UnreadableError, match=sentence):
+        value(text)
+
+
+@pytest.mark.parametrize(
+    ("latex", "sentence"),
+    [
+        (r"\nonsense x", r"\\nonsense is not known, at character 1"),
+        (r"\tfrac{1", "ends without }"),
+        (r"x^", "ends too early"),
+        (r"\begin{cases} a\end{cases}", "no environment but bmatrix"),
+        (r"\tilde 1", "stands on a letter"),
+        ("x ? y", r"'\?' is not known"),
+        (r"\sum x_i", "what is summed over is missing"),
+    ],
+)
+def test_latex_that_cannot_be_read_is_refused(latex, sentence):
+    with pytest.raises(UnreadableError, match=sentence):
+        read_expression(latex, latex=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("xᵢ", "a relation is missing at its end"),
+        ("xᵢ ≥ 0 ≥ 1", "nothing can stand"),
+        ("xᵢ ≥ 0 for", "a factor is missing"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_refused(text, sentence):
+    with pytest.raises(UnreadableError, match=sentence):
+        read_row(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("x ≥ 1", "a number and a vector are added"),
+        ("c ⪰ 0", "⪰ is between matrices"),
+        ("I = 0", "a unit matrix is compared"),
+    ],
+)
+def test_relations_that_make_no_sense_are_refused(text, sentence):
+    with pytest.raises(UnreadableError, match=sentence):
+        Scope(LETTERS).residual(read_row(text)[0].relation)
+
+
+def test_a_definition_in_a_circle_is_refused():
+    scope = Scope({}, [read_definition("a = b + 1"), read_definition("b = a")])
+    with pytest.raises(UnreadableError, match="a is defined by itself"):
+        scope.value(read_expression("a"))
+
+
+def test_a_definition_has_the_indices_of_its_formula():
+    scope = Scope({"x": x}, [read_definition("aᵢ = c"), read_definition("b = xᵢ"), read_definition("c = 1")])
+    for name, sentence in (("aᵢ", "aᵢ is defined by a formula of no index"), ("b", "b is .* formula of i")):
+        with pytest.raises(UnreadableError, match=sentence):
+            scope.value(read_expression(name))
+
+
+@pytest.mark.parametrize(
+    ("text", "latex"),
+    [
+        ("½‖w‖² + Σᵢ Cᵢ ξᵢ", r"\tfrac12 \|w\|^2 + \sum_i C_i \xi_i"),
+        ("(2E/n) Σᵢ λ*ᵢ", r"\tfrac{2E}{n} \sum_i \lambda^*_i"),
+        ("Σ_{yᵢ<0} Cᵢ s⁺ᵢ", r"\sum_{y_i<0} C_i s^+_i"),
+        ("(Σᵢ λᵢ) I + DΣ_λ", r"\Big(\sum_i \lambda_i\Big) I + D \Sigma_\lambda"),
+        ("c'((1−D)I + DΣ)⁻¹c", r"c^\top \big((1 - D) I + D \Sigma\big)^{-1} c"),
+        ("β_f'K_fh β_h", r"\beta_f^\top K_{fh} \beta_h"),
+        ("ln(1 + exp(−zᵢ)) + ρ/2", r"\ln(1 + e^{-z_i}) + \tfrac{\rho}{2}"),
+        ("λ*'x̃ᵢ", r"{\lambda^*}^\top \tilde x_i"),
+        ("ξ₍ᵢₖ₎ − z_{j,k−1}", r"\xi_{[ik]} - z_{j,k-1}"),
+    ],
+)
+def test_the_latex_of_a_formula(text, latex):
+    assert latex_of_expression(read_expression(text)) == latex
+    assert read_expression(latex, latex=True) == read_expression(text)
+
+
+@pytest.mark.parametrize("program", [pytest.param(e.program, id=e.name) for e in ENTRIES])
+def test_the_latex_of_a_program_is_read_back_to_the_same_tree(program):
+    functions = functions_of(program.letters)
+    assert read_expression(program.objective_latex, functions, latex=True) == program.objective_tree
+    for row in program.rows:
+        claims = program.row_tree(row)
+        assert read_row(latex_of_claims(claims), functions, latex=True) == claims
+
+
+def test_sentences_with_formulas():
+    words = "the slack $ξᵢ$, at most $Cᵢ − αᵢ$ for −1"
+    assert plain(words) == "the slack ξᵢ, at most Cᵢ − αᵢ for −1"
+    assert words_latex(words) == r"\text{the slack } \xi_i \text{, at most } C_i - \alpha_i \text{ for -1}"
+    assert formulas_in(words) == [read_expression("ξᵢ"), read_expression("Cᵢ − αᵢ")]
+    with pytest.raises(ValueError, match="a formula has no end"):
+        formulas_in("the slack $ξᵢ")

@@ -1,0 +1,296 @@
+"""What is printed is what is computed: every formula of every program; and planted misprints are caught."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from itertools import permutations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from helpers.misprints import latex_misprints, letters_of, text_misprints
+
+from formulations import FAMILIES, cpm, cpm_global, pc_slp, polyceptron, rmm, sigma_svm, svm
+from formulations.catalogue import catalogue
+from formulations.notation.latex import latex_pieces
+from formulations.notation.parser import functions_of, read_expression, read_row
+from formulations.notation.printing import latex_of_expression
+from formulations.notation.tokens import INDICES, UnreadableError
+from formulations.notation.tree import Letter, nodes
+from formulations.printed import Trial, misprints
+from formulations.program import Program, Row
+from formulations.samples import two_blobs
+from formulations.symbols import symbols_in, symbols_of, unexplained
+
+ENTRIES = catalogue()
+TOLERANCE = 1e-9
+X, Y = two_blobs(m=2)
+WEIGHTS = 1.0 + np.arange(len(Y)) % 3
+
+
+def variants():
+    """Programs with arguments that print other formulas, or the same of other numbers."""
+    faces = (X, Y, 2, np.arange(len(Y)) % 2)
+    return {
+        "weights in the mean": sigma_svm.primal(X, Y, 1.0, 0.3, WEIGHTS),
+        "weights in the mean, dual": sigma_svm.dual(X, Y, 1.0, 0.3, WEIGHTS),
+        "weights in the mean, kernel": sigma_svm.kernel_dual((X @ X.T + 1.0) ** 2, Y, 1.0, 0.3, WEIGHTS),
+        "no margin": polyceptron.cell(X, Y, margin=0.0),
+        "no margin, dual": polyceptron.cell_dual(X, Y, margin=0.0),
+        "many digits": polyceptron.fixed_assignment(*faces, margin=0.123456789012),
+        "many digits, dual": polyceptron.fixed_assignment_dual(*faces, margin=0.123456789012),
+        "no box": polyceptron.fixed_assignment(*faces, radius=np.inf),
+        "no box, dual": polyceptron.fixed_assignment_dual(*faces, radius=np.inf),
+        "no box, step": pc_slp.step(*faces, radius=np.inf),
+        "no box, step, dual": pc_slp.step_dual(*faces, radius=np.inf),
+        "one face": cpm_global.mixed_integer(X[:8], Y[:8], 1),
+        "three faces": cpm_global.mixed_integer(X[:8], Y[:8], 3),
+        "three faces, shared slack": cpm.fixed_assignment(X, Y, 3, np.arange(len(Y)) % 3, loss="max"),
+    }
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_every_formula_is_what_is_computed(seed):
+    found = [one for entry in catalogue(seed=seed) for one in misprints(entry.program, seed, TOLERANCE)]
+    assert not found
+
+
+@pytest.mark.parametrize("name", variants())
+def test_other_arguments_print_what_they_compute(name):
+    program = variants()[name]
+    assert not misprints(program, tolerance=TOLERANCE)
+    assert not unexplained(program)
+
+
+def test_checking_leaves_a_program_as_it_was():
+    program = svm.primal(X, Y, 2.0)
+    solution = program.solve()
+    assert not misprints(program)
+    assert (program.parameters["C"].value == 2.0).all()
+    assert program.variables["w"].value == pytest.approx(solution["w"], abs=0)
+    fresh = svm.primal(X, Y, 2.0)
+    misprints(fresh)
+    assert fresh.variables["w"].value is None
+
+
+def test_formulas_that_are_not_what_is_computed_are_told_by_their_place():
+    program = svm.primal(X, Y)
+    wrong = replace(
+        program,
+        objective_text="‖w‖² + Σᵢ Cᵢ ξᵢ",
+        rows=(program.rows[0], replace(program.rows[1], text="ξᵢ + ≥ 0")),
+    )
+    texts = misprints(wrong)
+    assert texts[0] == "svm.primal, objective: ‖w‖² + Σᵢ Cᵢ ξᵢ is not what is computed"
+    assert texts[1] == r"svm.primal, objective: \|w\|^2 + \sum_i C_i \xi_i is not what is computed"
+    assert texts[2].startswith("svm.primal, slack: a factor is missing at character 6, '≥', of 'ξᵢ + ≥ 0'")
+    assert len(texts) == 3
+
+
+# -- planted misprints ----------------------------------------------------------------------------
+
+
+def renamed(tree, letters):
+    """A tree with other index letters."""
+    if isinstance(tree, tuple):
+        return tuple(renamed(part, letters) for part in tree)
+    if isinstance(tree, str):
+        return letters.get(tree, tree)
+    if is_dataclass(tree):
+        return replace(tree, **{f.name: renamed(getattr(tree, f.name), letters) for f in fields(tree)})
+    return tree
+
+
+def same_but_for_names(tree, other, ranges):
+    """Whether two trees differ in the names of indices alone, each going as far as the one it stands for."""
+    mine, theirs = ({i for i in INDICES if renamed(t, {i: "?"}) != t} for t in (tree, other))
+    for order in permutations(sorted(mine)):
+        letters = dict(zip(sorted(theirs), order, strict=False))
+        alike = all(ranges.get(a, ranges[b]) == ranges[b] for a, b in letters.items())
+        if len(mine) == len(theirs) and alike and renamed(other, letters) == tree:
+            return True
+    return False
+
+
+def same_of_labels(formula):
+    """``yᵢ < 1`` says the same of the labels +1 and −1 as ``yᵢ < 0``."""
+    for one, zero in (("yᵢ < 1", "yᵢ < 0"), ("yᵢ<1", "yᵢ<0"), ("y _ i < 1", "y _ i < 0")):
+        formula = formula.replace(one, zero)
+    return formula
+
+
+def formulas(program, trial):
+    """Each formula of a program in both notations, with what reads it and what compares it."""
+    yield program.objective_text, program.objective_latex, read_expression, trial.objective, {}
+    for row in program.rows:
+        yield row.text, program.row_latex(row), read_row, trial.row, {"row": row}
+
+
+def planted(program, trial):
+    """Every misprint of a program: its formula, itself, its notation, and the difference that it makes."""
+    letters = letters_of([program.objective_text, *(row.text for row in program.rows)])
+    for text, latex, read, compare, given in formulas(program, trial):
+        spaced = " ".join(piece for piece, _ in latex_pieces(latex))
+        for formula, wrong, is_latex in (
+            (text, text_misprints(text, letters), False),
+            (spaced, latex_misprints(latex, letters), True),
+        ):
+            assert compare(formula, latex=is_latex, **given) <= TOLERANCE
+            for one in wrong:
+                try:
+                    yield formula, one, read, is_latex, compare(one, latex=is_latex, **given)
+                except UnreadableError:
+                    yield formula, one, read, is_latex, np.inf
+
+
+@pytest.mark.parametrize("entry", [pytest.param(e, id=e.name) for e in ENTRIES])
+def test_every_planted_misprint_is_caught(entry):
+    program, functions = entry.program, functions_of(entry.program.letters)
+    trial, count = Trial(program, 1), 0
+    for formula, wrong, read, latex, difference in planted(program, trial):
+        count += 1
+        if difference > 1e3 * TOLERANCE:
+            continue
+        # What is left says the same, in other words.
+        tree, other = (read(f, functions, latex=latex) for f in (formula, same_of_labels(wrong)))
+        assert tree == other or same_but_for_names(tree, other, trial.ranges), f"{wrong} for {formula} passes"
+    assert count > 50
+
+
+def definitions(name):
+    """The letters of a family that have a formula, each with the programs in which it is evaluated."""
+    found = {}
+    for entry in ENTRIES:
+        for symbol in symbols_of(entry.program) if entry.family == name else ():
+            for key, said in entry.program.letters.items():
+                if symbol.definition is not None and symbol.text.startswith(f"{key} = "):
+                    found.setdefault((key, said), []).append(entry.program)
+    return found
+
+
+# Σᵢ (xᵢ + μ)(xᵢ − μ)' is Σᵢ (xᵢ − μ)(xᵢ − μ)' and 2μ times Σᵢ (xᵢ − μ)' = 0.
+CENTRED = ("(1/n) Σᵢ (xᵢ + μ)(xᵢ − μ)'", "(1/n) Σᵢ (xᵢ − μ)(xᵢ + μ)'")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_misprint_in_what_a_letter_is_defined_as_is_caught(name):
+    for (key, said), programs in definitions(name).items():
+        body, colon, words = said.removeprefix("= ").partition(": ")
+        for wrong in text_misprints(body, letters_of([body])):
+            assert wrong in CENTRED or any(caught(p, {key: f"= {wrong}{colon}{words}"}) for p in programs), (
+                f"{key} = {wrong} for {body} passes"
+            )
+
+
+def caught(program, letters):
+    try:
+        return misprints(replace(program, letters={**program.letters, **letters}), 1)
+    except UnreadableError:
+        return True
+
+
+def test_the_formula_of_every_definition_is_read_back_from_its_latex():
+    found = [(s.definition, functions_of(e.program.letters)) for e in ENTRIES for s in symbols_of(e.program)]
+    found = [(definition, functions) for definition, functions in found if definition is not None]
+    for definition, functions in found:
+        latex = latex_of_expression(definition.body)
+        assert read_expression(latex, functions, latex=True) == definition.body
+    assert {one.head.name for one, _ in found} >= {"M", "q", "β", "β_f", "c", "μ", "Σ", "Σ_λ", "K", "H", "x̃"}
+
+
+def test_centred_samples_add_up_to_nothing():
+    assert (X - X.mean(axis=0)).sum(axis=0) == pytest.approx(0.0, abs=1e-12)
+    both = (X + X.mean(axis=0)).T @ (X - X.mean(axis=0))
+    assert both == pytest.approx((X - X.mean(axis=0)).T @ (X - X.mean(axis=0)))
+
+
+def test_a_label_that_is_less_than_1_is_less_than_0():
+    for entry in ENTRIES:
+        if "y" in entry.program.data and "y" in str(entry.program.rows):
+            assert set(np.unique(entry.program.data["y"])) == {-1.0, 1.0}
+
+
+def test_other_names_of_indices_are_the_same_and_other_ranges_are_not():
+    ranges = {"i": 5, "j": 5, "k": 2}
+    tree = read_row("Σⱼ Kᵢⱼ αⱼ ≤ Cᵢ")
+    assert same_but_for_names(tree, read_row("Σᵢ Kⱼᵢ αᵢ ≤ Cⱼ"), ranges)
+    assert not same_but_for_names(tree, read_row("Σᵢ Kᵢⱼ αᵢ ≤ Cⱼ"), ranges)
+    assert not same_but_for_names(tree, read_row("Σₖ Kᵢₖ αₖ ≤ Cᵢ"), ranges)
+    assert not same_but_for_names(tree, read_row("Kᵢᵢ αᵢ ≤ Cᵢ"), ranges)
+
+
+@pytest.mark.parametrize(
+    ("make", "row", "text"),
+    [
+        # what a multiplier or the direction of a row depends on, though the set of points does not
+        (lambda: svm.dual(X, Y), "b", "−Σᵢ αᵢ yᵢ = 0"),
+        (lambda: svm.dual(X, Y), "b", "2 Σᵢ αᵢ yᵢ = 0"),
+        (lambda: rmm.qcqp(X, Y), "spread", "(w·xᵢ + b)² ≤ B²"),
+        (lambda: rmm.qp(X, Y), "bound_below", "w·xᵢ + b ≥ B"),
+        (lambda: rmm.qcqp_dual(X, Y), "w_b", "[t, q'; q, M(λ)] ⪰ 0"),
+        (lambda: svm.primal(X, Y), "slack", "ξᵢ > 0"),
+        (lambda: svm.primal(X, Y), "slack", "ξᵢ ≥ 0 for yᵢ > 0"),
+        (lambda: svm.primal(X, Y), "slack", "ξᵢ ≥ 0, ξᵢ ≥ 0"),
+        (
+            lambda: cpm.fixed_assignment_dual(X, Y, 2, (Y > 0).astype(int), 1.0, "max"),
+            "xi",
+            "Σₖ αᵢₖ ≤ Cᵢ for yᵢ < 0",
+        ),
+        (lambda: cpm.fixed_assignment_dual(X, Y, 2, (Y > 0).astype(int), 1.0, "max"), "xi", "Σₖ αᵢₖ ≤ Cᵢ"),
+    ],
+)
+def test_rows_that_say_something_else_are_noticed(make, row, text):
+    program = make()
+    rows = tuple(replace(one, text=text) if one.name == row else one for one in program.rows)
+    assert misprints(replace(program, rows=rows))
+
+
+def test_an_index_that_goes_differently_far_in_two_rows_is_noticed():
+    x, y = cp.Variable(2, name="x"), cp.Variable(3, name="y")
+    rows = (Row("a", x >= 0, "xᵢ ≥ 0", "a", ""), Row("b", y >= 0, "yᵢ ≥ 0", "b", ""))
+    program = Program("toy", "Toy", "", cp.Minimize(cp.sum(x)), "Σᵢ xᵢ", {"x": x, "y": y}, rows)
+    assert misprints(program) == ["toy, b: yᵢ has 3 entries along i; i goes up to 2 elsewhere"]
+    right = replace(program, rows=(rows[0], replace(rows[1], text="yⱼ ≥ 0")))
+    assert not misprints(right)
+
+
+# -- letters --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("program", [pytest.param(e.program, id=e.name) for e in ENTRIES])
+def test_every_letter_is_a_variable_or_explained(program):
+    assert not unexplained(program)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_explanation_has_a_use(name):
+    programs = [entry.program for entry in ENTRIES if entry.family == name]
+    programs += [program for key, program in variants().items() if program.name.startswith(f"{name}.")]
+    given = {key for program in programs for key in program.letters}
+    used = {
+        key for p in programs for key in p.letters for s in symbols_in({key: p.letters[key]}) if told(p, s)
+    }
+    assert given <= used, f"{sorted(given - used)} are explained and not used"
+
+
+def told(program, symbol):
+    return set(symbol.names) & {name for one in symbols_of(program) for name in one.names}
+
+
+def test_a_letter_that_nobody_explains_is_noticed():
+    program = rmm.qcqp_dual(X, Y)
+    assert unexplained(replace(program, letters={})) == {"M", "q", "f", "w", "b", "B", "C"}
+    fewer = {key: said for key, said in program.letters.items() if key != "xᵢ"}
+    assert unexplained(replace(program, letters=fewer)) == {"x"}
+
+
+def test_a_letter_that_is_not_used_is_not_printed():
+    program = svm.primal(X, Y)
+    more = replace(program, letters={**program.letters, "ρ": "> 0: a letter of another program"})
+    assert str(more) == str(program)
+    assert "ρ > 0: a letter of another program" in str(replace(more, objective_text="½‖w‖² + ρ Σᵢ Cᵢ ξᵢ"))
+
+
+def test_the_letters_of_a_tree_are_its_own():
+    tree = read_expression("Σᵢ Cᵢ H(vᵢ) − 1/(2ρ) ‖Σᵢ Cᵢ vᵢ yᵢ x̃ᵢ‖²", {"H"})
+    assert {node.name for node in nodes(tree) if isinstance(node, Letter)} == {"C", "v", "ρ", "y", "x̃"}
