@@ -3,6 +3,10 @@
 One module per family: ``svm``, ``sigma_svm``, ``rmm``, ``rmm_bounds``, ``cpm``, ``cpm_worst``,
 ``spla1``, ``plume``, ``polyceptron``, ``pc_slp``, ``one_norm``, ``l0``. Each runs by itself (``python -m
 formulations.rmm``) and prints its programs and their demonstration.
+
+Everywhere X (n, m) are the samples, an array or a CSR matrix, y (n,) their labels -1 and +1, C the cost of
+slack, one number or one per sample, and K in its place (n, n) a Gram matrix. Of machines of several faces K
+is their number, ``n_faces``, and the assignment (n,) says which face answers for a sample.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -59,7 +59,7 @@ def real_array(
 
 
 def real_number(
-    name: str, value: Any, low: float = -np.inf, high: float = np.inf, *, infinite: bool = False
+    name: str, value: ArrayLike | None, low: float = -np.inf, high: float = np.inf, *, infinite: bool = False
 ) -> float:
     """One real number.
 
@@ -79,7 +79,7 @@ def real_number(
     ValueError
         Anything else.
     """
-    if np.ndim(value) != 0 or value is None or isinstance(value, (str, bytes)):
+    if value is None or np.ndim(value) != 0 or isinstance(value, (str, bytes)):
         raise ValueError(f"{name} must be one number, not {_short(value)}")
     number = float(real_array(name, value, finite=False, nan=low > -np.inf))
     if not low <= number <= high:
@@ -90,6 +90,6 @@ def real_number(
     return number
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

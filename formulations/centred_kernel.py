@@ -76,7 +76,7 @@ class CentredKernel:
         """Centre kernel rows k(t, x_j) in feature space; shape (t, n)."""
         K_test = np.asarray(K_test, dtype=float)
         means = K_test @ self.weights / self.total
-        return K_test - means[:, None] - self._mean_row[None, :] + self._mean
+        return np.asarray(K_test - means[:, None] - self._mean_row[None, :] + self._mean)
 
     def shrinkage(self, D: float) -> Matrix:
         """Factors 1 / ((1-D) + D kappa/N), one per direction kept; shape (r,)."""

@@ -102,6 +102,7 @@ from formulations.svm import cost_parameter
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
     from formulations.polytope import Loss
 
 __all__ = [
@@ -143,22 +144,18 @@ def _parameters(
 
 
 def fixed_assignment(
-    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
 ) -> Program:
     """The convex polytope machine for a fixed assignment, eq. (6).
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
+    X, y, C
+        Samples, labels (-1 inside, +1 outside) and costs, else as in :func:`formulations.svm.primal`.
     n_faces : int
         K, at least 1.
     assignment : array_like of int, shape (n,)
         The face of each positive; the entries of negatives are ignored.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
     loss : {"sum", "max"}
         Whether a negative pays for every face it violates, or for the worst.
 
@@ -207,7 +204,7 @@ _SOURCES = {"sum": SOURCE, "max": "eq. (6)"}
 
 
 def fixed_assignment_dual(
-    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
 ) -> Program:
     """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in there."""
     X, y = as_data(X, y)
@@ -247,13 +244,13 @@ def fixed_assignment_dual(
     )
 
 
-def recover(X: Any, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
+def recover(X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
     """Primal variables W and xi of (6) from the dual's alpha (n, K)."""
     X, y = as_data(X, y)
     return with_slacks(X, y, 0.5 * (lift(X).T @ (alpha * y[:, None])).T, loss)
 
 
-def with_slacks(X: Any, y: ArrayLike, W: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
+def with_slacks(X: MatrixLike, y: ArrayLike, W: NDArray[Any], loss: Loss = "sum") -> dict[str, NDArray[Any]]:
     """Primal variables W and xi of (6) at the faces W (K, m+1): the least slacks that they need."""
     X, y = as_data(X, y)
     check_loss(loss)

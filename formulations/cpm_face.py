@@ -5,7 +5,7 @@ The machine itself, its letters and its reference stand in :mod:`formulations.cp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 
@@ -16,6 +16,8 @@ from formulations.svm import alpha_rows, cost_parameter, margin_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from formulations.matrices import MatrixLike
 
 __all__ = ["LETTERS", "PAPER", "SOURCE", "face", "face_dual"]
 
@@ -36,15 +38,13 @@ _FACE_LETTERS = {
 }
 
 
-def face(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+def face(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """One face of the fixed-assignment program with loss="sum".
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
+    X, y
+        As in :func:`formulations.cpm.fixed_assignment`.
     C : float or array_like of shape (n,)
         Cost of slack, per sample: 0 for the positives that other faces answer for.
     """
@@ -65,7 +65,7 @@ def face(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     )
 
 
-def face_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+def face_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """Dual of :func:`face`; arguments as in there."""
     X, y = as_data(X, y)
     n = X.shape[0]

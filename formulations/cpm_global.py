@@ -54,7 +54,7 @@ array([4.873, 4.873])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
@@ -68,24 +68,20 @@ from formulations.samples import two_blobs
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = ["big_m", "mixed_integer"]
 
 
 def big_m(
-    X: Any, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None
+    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None
 ) -> NDArray[np.float64]:
     """M_i of each positive, shape (n₊,).
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
-    n_faces : int
-        K, at least 1.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
+    X, y, n_faces, C
+        As in :func:`formulations.cpm.fixed_assignment`; both classes are needed for a program.
     upper : float, optional
         U, the cost of any point; the lower, the smaller is M. By default that of W = 0 or of all faces
         at (0, ..., 0, -1), whichever is less.
@@ -115,20 +111,14 @@ def big_m(
 
 
 def mixed_integer(
-    X: Any, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None
+    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None
 ) -> Program:
     """The machine over all assignments, loss="sum".
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples, both classes among them.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
-    n_faces : int
-        K, at least 1.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
+    X, y, n_faces, C
+        As in :func:`big_m`.
     upper : float, optional
         The cost of any point, for :func:`big_m`.
     """

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
     from formulations.polytope import Loss
 
 __all__ = ["fixed_assignment", "fixed_assignment_dual", "pairs", "recover", "shares"]
@@ -91,24 +92,14 @@ _SOURCE = "Kantchelian et al. (2014), worst-case margin beside eq. (6)"
 
 
 def fixed_assignment(
-    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
 ) -> Program:
     """The machine with the worst-case margin for a fixed assignment.
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
-    n_faces : int
-        K, at least 1.
-    assignment : array_like of int, shape (n,)
-        The face of each positive; the entries of negatives are ignored.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
-    loss : {"sum", "max"}
-        Whether a negative pays for every face it violates, or for the worst.
+    X, y, n_faces, assignment, C, loss
+        As in :func:`formulations.cpm.fixed_assignment`.
 
     Returns
     -------
@@ -140,7 +131,7 @@ def fixed_assignment(
 
 
 def fixed_assignment_dual(
-    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
 ) -> Program:
     """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in there."""
     total = cpm.fixed_assignment_dual(X, y, n_faces, assignment, C, loss)
@@ -169,7 +160,7 @@ def fixed_assignment_dual(
 
 
 def recover(
-    X: Any, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum", radius: NDArray[Any] | None = None
+    X: MatrixLike, y: ArrayLike, alpha: NDArray[Any], loss: Loss = "sum", radius: NDArray[Any] | None = None
 ) -> dict[str, NDArray[Any]]:
     """Primal variables W, xi and t from the dual's alpha (n, K).
 

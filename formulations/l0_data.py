@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from formulations.arguments import real_array, real_number
+from formulations.matrices import dense
 from formulations.recovery import as_costs, as_data, slacks
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def as_l0_data(
         not positive.
     """
     given, y = as_data(K, y)
-    K = np.asarray(given.toarray() if sp.issparse(given) else given)
+    K = dense(given)
     asked = f"C must be a finite positive number, not {C!r}; weights are given per sample"
     try:
         price = real_number("C", C)

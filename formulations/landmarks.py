@@ -39,13 +39,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
+from formulations.matrices import dense
 from formulations.recovery import gram_factor, square_sum
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import Matrix
 
     Array = NDArray[np.float64]
 
@@ -137,7 +139,7 @@ class Landmarks:
         return cls(kernel, products, sums, n, trace)
 
     @classmethod
-    def linear(cls, X: Any, U: Any) -> Landmarks:
+    def linear(cls, X: Matrix, U: Matrix) -> Landmarks:
         """For the features themselves.
 
         Parameters
@@ -147,10 +149,6 @@ class Landmarks:
         U : ndarray or CSR matrix of shape (n_u, m)
             Landmarks.
         """
-
-        def dense(K: Any) -> Array:
-            return np.asarray(K.toarray() if sp.issparse(K) else K)
-
         blocks = (dense(X[start : start + _ROWS] @ U.T) for start in range(0, X.shape[0], _ROWS))
         return cls.of(dense(U @ U.T), blocks, square_sum(X))
 

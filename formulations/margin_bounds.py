@@ -69,10 +69,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, log, sqrt
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from formulations.error_bounds import (
     ErrorBound,
@@ -82,10 +81,13 @@ from formulations.error_bounds import (
 )
 from formulations.landmarks import Landmarks
 from formulations.margin_classes import FORMS, Form, HeldClasses, MachineClass, Sample, class_f
+from formulations.matrices import is_sparse
 from formulations.recovery import as_data, square_sum
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import MatrixLike
 
     Array = NDArray[np.float64]
 
@@ -201,11 +203,11 @@ def margin_bound(
 
 
 def linear_bound(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     w: ArrayLike,
     b: float = 0.0,
-    U: Any = None,
+    U: MatrixLike | None = None,
     delta: float = 0.05,
     gamma: float | Literal["best"] = "best",
     form: Form | Literal["best"] = "best",
@@ -214,10 +216,8 @@ def linear_bound(
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        The training samples, in the units that w is for.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
+    X, y
+        Samples (n, m), in the units that w is for, and labels.
     w : array_like of shape (m,)
         Weights.
     b : float
@@ -238,7 +238,7 @@ def linear_bound(
         raise ValueError(f"w must be finite and of shape ({X.shape[1]},), not of shape {w.shape}")
     landmarks = outputs = None
     if U is not None:
-        U, _ = as_data(U, np.ones(U.shape[0] if sp.issparse(U) else len(U)))
+        U, _ = as_data(U, np.ones(U.shape[0] if is_sparse(U) else len(np.asarray(U))))
         if U.shape[1] != X.shape[1]:
             raise ValueError(f"U must have the {X.shape[1]} features of X, not {U.shape[1]}")
         landmarks, outputs = Landmarks.linear(X, U), U @ w + b

@@ -59,7 +59,7 @@ class Sample:
         j, radii = rounded_up(np.divide.outer(np.asarray(norm, dtype=float), self.gammas))
         capacity = 2.0 / self.n * radii * np.sqrt(trace)[..., None]
         price = np.asarray(against)[..., None] + log_odds_against(j)
-        return self.losses[:, 0] + capacity + confidence(self.n, self.delta, price)
+        return np.asarray(self.losses[:, 0] + capacity + confidence(self.n, self.delta, price))
 
     def total(self, of: MachineClass) -> float:
         """The bound of a class at its best γ."""

@@ -44,6 +44,8 @@ from formulations.polytope import lift
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Matrix
+
     Array = NDArray[np.float64]
 
 __all__ = [
@@ -97,7 +99,7 @@ def check_responsibilities(R: ArrayLike, shape: tuple[int, int | None]) -> Array
     return R
 
 
-def scores_in_blocks(X: Any, W: Array) -> Array:
+def scores_in_blocks(X: Matrix, W: Array) -> Array:
     """The scores s_ik = W_k·x̃_i, an array of shape (n, K), without a copy of X in float64.
 
     Arguments as in :func:`formulations.polyhedral.scores`.
@@ -105,44 +107,38 @@ def scores_in_blocks(X: Any, W: Array) -> Array:
     return np.concatenate([scores(block, W) for _, block in _blocks(X)])
 
 
-def gate(X: Any, W: Array, gamma: float) -> Array:
+def gate(X: Matrix, W: Array, gamma: float) -> Array:
     """The gate g_k(x) of eq. (4), an array of shape (n, K) whose rows add up to 1.
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
+    X, W
+        As in :func:`formulations.polyhedral.criterion`.
     gamma : float
         Sharpness γ of the gate, at least 0.
     """
     return _shares(_exponents(scores_in_blocks(X, W), gamma))
 
 
-def posterior(X: Any, W: Array, gamma: float) -> Array:
+def posterior(X: Matrix, W: Array, gamma: float) -> Array:
     """P(+1|x) of eq. (3), an array of shape (n,). Arguments as in :func:`gate`."""
-    return expit(log_odds(X, W, gamma))
+    return np.asarray(expit(log_odds(X, W, gamma)))
 
 
-def log_odds(X: Any, W: Array, gamma: float) -> Array:
+def log_odds(X: Matrix, W: Array, gamma: float) -> Array:
     """The logarithm of P(+1|x) / P(−1|x), an array of shape (n,). Arguments as in :func:`gate`."""
     s = scores_in_blocks(X, W)
     a = _exponents(s, gamma)
     return _log_sum(a - np.logaddexp(0.0, -s)) - _log_sum(a - np.logaddexp(0.0, s))
 
 
-def responsibilities(X: Any, y: Array, W: Array, gamma: float) -> Array:
+def responsibilities(X: Matrix, y: Array, W: Array, gamma: float) -> Array:
     """The responsibilities of eq. (6), an array of shape (n, K) whose rows add up to 1.
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
+    X, y, W
+        As in :func:`formulations.polyhedral.criterion`.
     gamma : float
         Sharpness of the gate.
     """
@@ -150,7 +146,7 @@ def responsibilities(X: Any, y: Array, W: Array, gamma: float) -> Array:
     return _shares(_exponents(s, gamma) - np.logaddexp(0.0, -y[:, None] * s))
 
 
-def loss(X: Any, y: Array, W: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0) -> float:
+def loss(X: Matrix, y: Array, W: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0) -> float:
     """The penalised negative log-likelihood L(W).
 
     Parameters
@@ -166,7 +162,7 @@ def loss(X: Any, y: Array, W: Array, gamma: float, c: Array | float = 1.0, ridge
 
 
 def expected(
-    X: Any, y: Array, W: Array, R: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
+    X: Matrix, y: Array, W: Array, R: Array, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> float:
     """What the M-step minimises, F(W; R).
 
@@ -181,7 +177,7 @@ def expected(
 
 
 def value_and_gradient(
-    X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
+    X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> tuple[float, Array]:
     """F(W; R) and its gradient (K, m+1), in one pass; L(W) and its own where R is None.
 
@@ -196,7 +192,7 @@ def value_and_gradient(
 
 
 def hessian(
-    X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
+    X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> Array:
     """The Hessian of F(W; R), of L(W) where R is None: (K(m+1), K(m+1)), for W taken row by row.
 
@@ -217,7 +213,9 @@ def hessian(
     return square
 
 
-def multipliers(X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0) -> Array:
+def multipliers(
+    X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0
+) -> Array:
     """What each sample pulls at each face, α_ik = c_i [γ (g_ik − R_ik) + R_ik y_i u_ik], of shape (n, K).
 
     At a stationary point ρ W_k = Σ_i α_ik x̃_i. Arguments as in :func:`value_and_gradient`.
@@ -226,7 +224,7 @@ def multipliers(X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Ar
 
 
 def turnover(
-    X: Any, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
+    X: Matrix, y: Array, W: Array, R: Array | None, gamma: float, c: Array | float = 1.0, ridge: float = 0.0
 ) -> float:
     """The largest of Σ_i |α_ik| |x̃_ij| and ρ |W_kj|: what a gradient adds up before anything cancels.
 
@@ -240,7 +238,7 @@ def turnover(
     return float(max(total.max(), ridge * np.abs(W).max()))
 
 
-def _blocks(X: Any, always: bool = False) -> Iterator[tuple[slice, Any]]:
+def _blocks(X: Matrix, always: bool = False) -> Iterator[tuple[slice, Any]]:
     """Rows as float64: all of them at once where they are so already, else some at a time."""
     if X.dtype == np.float64 and not always:
         yield slice(None), X
@@ -251,7 +249,7 @@ def _blocks(X: Any, always: bool = False) -> Iterator[tuple[slice, Any]]:
 
 
 def _evaluate(
-    X: Any,
+    X: Matrix,
     y: Array,
     W: Array,
     R: Array | None,
@@ -301,21 +299,21 @@ def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
 
 def _exponents(s: Array, gamma: float) -> Array:
     """The gate's logarithm up to a constant of each row: at most 0, so that no large numbers cancel."""
-    return -gamma * (s - s.min(axis=1, keepdims=True))
+    return np.asarray(-gamma * (s - s.min(axis=1, keepdims=True)))
 
 
 def _log_sum(a: Array) -> Array:
     top = a.max(axis=1)
-    return top + np.log(np.exp(a - top[:, None]).sum(axis=1))
+    return np.asarray(top + np.log(np.exp(a - top[:, None]).sum(axis=1)))
 
 
 def _shares(a: Array) -> Array:
     e = np.exp(a - a.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
+    return np.asarray(e / e.sum(axis=1, keepdims=True))
 
 
 def _gram(lifted: Any, d: Array) -> Array:
     """Σ_i d_i x̃_i x̃_i', dense."""
     if isinstance(lifted, np.ndarray):
         return lifted.T @ (d[:, None] * lifted)
-    return (lifted.T @ lifted.multiply(d[:, None]).tocsr()).toarray()
+    return np.asarray((lifted.T @ lifted.multiply(d[:, None]).tocsr()).toarray())

@@ -170,11 +170,13 @@ def _row_conditions(
 
 def _jacobians(program: Statement, expression: cp.Expression) -> dict[cp.Variable, Any]:
     """The derivatives of an expression; those of affine ones without parameters are taken once."""
-    if not expression.is_affine() or expression.parameters():
-        return expression.grad
-    if id(expression) not in program.jacobians:
-        program.jacobians[id(expression)] = expression.grad
-    return program.jacobians[id(expression)]
+    kept = expression.is_affine() and not expression.parameters()
+    found: dict[cp.Variable, Any] | None = program.jacobians.get(id(expression)) if kept else None
+    if found is None:
+        found = expression.grad
+        if kept:
+            program.jacobians[id(expression)] = found
+    return found
 
 
 class _Gradient:

@@ -98,6 +98,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = ["choice", "pairs", "step", "step_dual"]
 
 _PAPER = "Astorino & Gaudioso (2002), reconstructed"
@@ -116,12 +118,8 @@ def choice(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.floa
 
     Parameters
     ----------
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    n_faces : int
-        K, at least 1.
-    assignment : array_like of int, shape (n,)
-        The face of each negative; the entries of positives are ignored.
+    y, n_faces, assignment
+        As in :func:`formulations.polyceptron.answers`.
 
     Raises
     ------
@@ -132,20 +130,14 @@ def choice(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.floa
 
 
 def step(
-    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
 ) -> Program:
     """The linear program of one step.
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside; both are needed.
-    n_faces : int
-        K, at least 1.
-    assignment : array_like of int, shape (n,)
-        The face of each negative; the entries of positives are ignored.
+    X, y, n_faces, assignment
+        As in :func:`formulations.polyceptron.fixed_assignment`; both classes are needed.
     C : float or array_like of shape (n,)
         Costs: what each sample counts within its class.
     radius : float
@@ -200,7 +192,7 @@ def step(
 
 
 def step_dual(
-    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
 ) -> Program:
     """Dual of :func:`step`, with the same parameters; arguments as in there."""
     inside, outside, parameters = _parts(X, y, n_faces, assignment, C)
@@ -237,7 +229,7 @@ def step_dual(
 
 
 def _parts(
-    X: Any, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike
+    X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike
 ) -> tuple[Any, Any, dict[str, cp.Parameter]]:
     """The lifted samples of each class, and the parameters."""
     X, y = as_data(X, y)

@@ -87,6 +87,8 @@ from formulations.svm import cost_parameter
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = ["m_step", "m_step_dual", "pairs", "recover"]
 
 _PAPER = "Shah, Sastry & Manwani (2019)"
@@ -121,16 +123,14 @@ def _parameters(
 
 
 def m_step(
-    X: Any, y: ArrayLike, R: ArrayLike, gamma: float, C: ArrayLike = 1.0, ridge: float = 1e-3
+    X: MatrixLike, y: ArrayLike, R: ArrayLike, gamma: float, C: ArrayLike = 1.0, ridge: float = 1e-3
 ) -> Program:
     """The M-step as a convex program, eq. (7) with a ridge.
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside.
+    X, y
+        Samples, labels: +1 inside, -1 outside.
     R : array_like of shape (n, K)
         Responsibilities; rows add up to 1.
     gamma : float
@@ -175,7 +175,7 @@ def m_step(
 
 
 def m_step_dual(
-    X: Any, y: ArrayLike, R: ArrayLike, gamma: float, C: ArrayLike = 1.0, ridge: float = 1e-3
+    X: MatrixLike, y: ArrayLike, R: ArrayLike, gamma: float, C: ArrayLike = 1.0, ridge: float = 1e-3
 ) -> Program:
     """Dual of :func:`m_step`, with the same parameters; arguments as in there."""
     X, y = as_data(X, y)
@@ -215,7 +215,7 @@ def m_step_dual(
 
 
 def recover(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     R: ArrayLike,
     p: NDArray[Any],

@@ -100,6 +100,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = [
     "answers",
     "box_duals",
@@ -129,10 +131,8 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
 
     Parameters
     ----------
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    n_faces : int
-        K, at least 1.
+    y, n_faces
+        As in :func:`formulations.polytope.answers`.
     assignment : array_like of int, shape (n,)
         The face of each negative; the entries of positives are ignored.
 
@@ -148,15 +148,15 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
     return belonging(y, z, n_faces, "all")
 
 
-def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4) -> Program:
+def cell(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4
+) -> Program:
     """One face of the program for a fixed assignment.
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside.
+    X, y
+        Samples, labels: +1 inside, -1 outside.
     C : float or array_like of shape (n,)
         Cost of slack, per sample: 0 for the negatives that other faces answer for.
     margin : float
@@ -182,7 +182,9 @@ def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: 
     )
 
 
-def cell_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4) -> Program:
+def cell_dual(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4
+) -> Program:
     """Dual of :func:`cell`; arguments as in there."""
     X, y = as_data(X, y)
     n, m = X.shape
@@ -204,7 +206,7 @@ def cell_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, rad
 
 
 def fixed_assignment(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     n_faces: int,
     assignment: ArrayLike,
@@ -216,18 +218,8 @@ def fixed_assignment(
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside.
-    n_faces : int
-        K, at least 1.
-    assignment : array_like of int, shape (n,)
-        The face of each negative; the entries of positives are ignored.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
-    margin, radius : float
-        As in :func:`cell`.
+    X, y, n_faces, assignment, C, margin, radius
+        As in :func:`cell` and :func:`answers`.
 
     Returns
     -------
@@ -255,7 +247,7 @@ def fixed_assignment(
 
 
 def fixed_assignment_dual(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     n_faces: int,
     assignment: ArrayLike,

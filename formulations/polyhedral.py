@@ -26,12 +26,14 @@ Through Successive LP (2002).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
 
     Array = NDArray[np.float64]
     Positives = Literal["cell", "all"]
@@ -53,7 +55,7 @@ __all__ = [
 ]
 
 
-def scores(X: Any, W: Array) -> Array:
+def scores(X: Matrix, W: Array) -> Array:
     """Scores s_ik = W_k·x̃_i, an array of shape (n, K), without a lifted copy of X.
 
     Parameters
@@ -66,7 +68,7 @@ def scores(X: Any, W: Array) -> Array:
     return np.asarray(X @ W[:, :-1].T) + W[:, -1]
 
 
-def pull(X: Any, R: Array) -> Array:
+def pull(X: Matrix, R: Array) -> Array:
     """Σ_i R_ik x̃_i for every face, an array of shape (K, m+1): the way back from :func:`scores`.
 
     Parameters
@@ -79,29 +81,25 @@ def pull(X: Any, R: Array) -> Array:
     return np.column_stack([np.asarray(X.T @ R).T, R.sum(axis=0)])
 
 
-def cells(X: Any, W: Array) -> NDArray[np.int64]:
+def cells(X: Matrix, W: Array) -> NDArray[np.int64]:
     """The face with the least score for each sample, an array of int of shape (n,)."""
-    return np.argmin(scores(X, W), axis=1)
+    return np.asarray(np.argmin(scores(X, W), axis=1))
 
 
-def criterion(X: Any, y: Array, W: Array, c: Array | float = 1.0) -> float:
+def criterion(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
     """E_P(W) of eq. (3): 0 where no sample is misclassified, and at W = 0, which says nothing.
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
+    X, y, W
+        Samples (n, m), labels (+1 inside, -1 outside) and faces (K, m+1), the bias last.
     c : float or ndarray of shape (n,)
         Costs of the samples.
     """
     return float(np.sum(c * np.maximum(0.0, -y * scores(X, W).min(axis=1))))
 
 
-def criterion_gradient(X: Any, y: Array, W: Array, c: Array | float = 1.0) -> Array:
+def criterion_gradient(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> Array:
     """Gradient (K, m+1) of E_P: −Σ c_i y_i x̃_i over the misclassified samples of each cell.
 
     The paper's update sums over all samples of the cell. A sample with h = 0 counts as misclassified, so
@@ -113,7 +111,7 @@ def criterion_gradient(X: Any, y: Array, W: Array, c: Array | float = 1.0) -> Ar
     return -pull(X, np.where(wrong, c * y, 0.0)[:, None] * (k[:, None] == np.arange(len(W))))
 
 
-def margin_error(X: Any, y: Array, W: Array, c: Array | float = 1.0) -> float:
+def margin_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
     """Σ of hinges: a positive pays at every face, a negative at the one where it pays least.
 
     What the exact Polyceptron minimises; arguments as in :func:`criterion`.
@@ -122,7 +120,7 @@ def margin_error(X: Any, y: Array, W: Array, c: Array | float = 1.0) -> float:
     return float(np.sum(c * np.where(y > 0, hinge.sum(axis=1), hinge.min(axis=1))))
 
 
-def best_scale(X: Any, y: Array, W: Array, c: Array | float = 1.0) -> float:
+def best_scale(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
     """The t > 0 at which the margin error of t W is least: a convex, piecewise linear function of t.
 
     Predictions do not depend on the scale of the faces, hinges do, so this is what makes faces that were
@@ -145,7 +143,7 @@ def best_scale(X: Any, y: Array, W: Array, c: Array | float = 1.0) -> float:
     return float((1.0 + 1e-12) / z[rising][order][np.argmax(ends >= -1e-12 * abs(slope))])
 
 
-def separation_error(X: Any, y: Array, W: Array, c: Array | float = 1.0) -> float:
+def separation_error(X: Matrix, y: Array, W: Array, c: Array | float = 1.0) -> float:
     """z(W) of PC-SLP: the mean over positives of the worst hinge, plus that over negatives of the least.
 
     It is 2 at W = 0, and 0 exactly where the K faces separate the classes with a margin of 1.
@@ -160,11 +158,11 @@ def class_shares(y: Array, c: Array | float = 1.0) -> Array:
     """The costs (n,) of the samples over those of their class: each class adds up to 1."""
     costs = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
     inside = y > 0
-    return costs / np.where(inside, costs[inside].sum(), costs[~inside].sum())
+    return np.asarray(costs / np.where(inside, costs[inside].sum(), costs[~inside].sum()))
 
 
 def hard_loss(
-    X: Any, y: Array, W: Array, c: Array | float = 1.0, ridge: float = 0.0, positives: Positives = "cell"
+    X: Matrix, y: Array, W: Array, c: Array | float = 1.0, ridge: float = 0.0, positives: Positives = "cell"
 ) -> float:
     """SPLA1's penalised negative log-likelihood, of P(y|x) = σ(y h(x)).
 

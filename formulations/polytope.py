@@ -16,6 +16,8 @@ from formulations.recovery import as_costs, as_data, slacks
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Matrix, MatrixLike
+
     Loss = Literal["sum", "max"]
 
 __all__ = [
@@ -31,7 +33,7 @@ __all__ = [
 ]
 
 
-def lift(X: Any) -> Any:
+def lift(X: Matrix) -> Matrix:
     """The samples with a column of ones appended, x̃ = (x, 1); CSR stays CSR."""
     ones = np.ones((X.shape[0], 1))
     if sp.issparse(X):
@@ -102,40 +104,32 @@ def slack_places(y: ArrayLike, n_faces: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    n_faces : int
-        K, at least 1.
+    y, n_faces
+        As in :func:`answers`.
     """
     own = np.where(np.asarray(y)[:, None] > 0, np.arange(n_faces), 0)
     width = np.where(np.asarray(y) > 0, n_faces, 1)
     return (np.cumsum(width) - width)[:, None] + own
 
 
-def natural_assignment(X: Any, y: ArrayLike, W: NDArray[Any]) -> NDArray[np.int64]:
+def natural_assignment(X: MatrixLike, y: ArrayLike, W: NDArray[Any]) -> NDArray[np.int64]:
     """The face with the highest score for each positive, which is the best for W; -1 at negatives.
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    W : ndarray of shape (K, m+1)
-        Faces, the bias last.
+    X, y, W
+        As in :func:`objective`.
     """
     return np.where(np.asarray(y) > 0, np.argmax(lift(X) @ W.T, axis=1), -1)
 
 
-def objective(X: Any, y: ArrayLike, W: NDArray[Any], C: ArrayLike = 1.0, loss: Loss = "sum") -> float:
+def objective(X: MatrixLike, y: ArrayLike, W: NDArray[Any], C: ArrayLike = 1.0, loss: Loss = "sum") -> float:
     """J(W): the objective of (6) at W, with the assignment that is best for it.
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
+    X, y
+        Samples and labels.
     W : ndarray of shape (K, m+1)
         Faces, the bias last.
     C : float or array_like of shape (n,)

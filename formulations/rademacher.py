@@ -109,10 +109,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.optimize import brentq
 from scipy.special import xlog1py
 
@@ -124,12 +123,15 @@ from formulations.error_bounds import (
     ramp,
     rounded_up,
 )
+from formulations.matrices import is_sparse
 from formulations.mixture import check_model, log_odds
 from formulations.polytope import lift
 from formulations.recovery import as_data, square_sum
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import Matrix, MatrixLike
 
     Array = NDArray[np.float64]
 
@@ -158,7 +160,7 @@ class PolytopeBound(ErrorBound):
     form: Literal["faces", "contraction"]
 
 
-def faces_complexity(X: Any, radii: ArrayLike) -> float:
+def faces_complexity(X: MatrixLike, radii: ArrayLike) -> float:
     """Σ_k Λ_k T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W_k‖ ≤ Λ_k for each k.
 
     Parameters
@@ -171,7 +173,7 @@ def faces_complexity(X: Any, radii: ArrayLike) -> float:
     return float(np.sum(radii)) * _trace_term(X)
 
 
-def contraction_complexity(X: Any, radius: float, n_faces: int) -> float:
+def contraction_complexity(X: MatrixLike, radius: float, n_faces: int) -> float:
     """√(2K) Λ T, a bound on the Rademacher complexity of max_k W_k·x̃ over ‖W‖_F ≤ Λ.
 
     Parameters
@@ -187,7 +189,7 @@ def contraction_complexity(X: Any, radius: float, n_faces: int) -> float:
 
 
 def polytope_bound(
-    X: Any, y: ArrayLike, W: ArrayLike, delta: float = 0.05, gamma: float | Literal["best"] = 1.0
+    X: MatrixLike, y: ArrayLike, W: ArrayLike, delta: float = 0.05, gamma: float | Literal["best"] = 1.0
 ) -> PolytopeBound:
     """The theorem of this module for a fitted machine and the sample it was fitted to.
 
@@ -241,24 +243,22 @@ def log_odds_lipschitz(gamma: float, n_faces: int) -> float:
     def excess(a: float) -> float:
         return a - (n_faces - 1) * float(np.exp(xlog1py(gamma, -min((1.0 + a) / gamma, 1.0))))
 
-    return 1.0 + sqrt(2.0) * gamma / (gamma - 1.0) * brentq(excess, 0.0, gamma - 1.0, xtol=1e-14)
+    return float(1.0 + sqrt(2.0) * gamma / (gamma - 1.0) * brentq(excess, 0.0, gamma - 1.0, xtol=1e-14))
 
 
-def plume_bound(X: Any, y: ArrayLike, W: ArrayLike, gamma: float, delta: float = 0.05) -> PolytopeBound:
+def plume_bound(
+    X: MatrixLike, y: ArrayLike, W: ArrayLike, gamma: float, delta: float = 0.05
+) -> PolytopeBound:
     """The theorem for PLUME, for a fitted mixture of experts and the sample it was fitted to.
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        The training samples, in the units that W is for.
+    X, W, delta
+        As in :func:`polytope_bound`.
     y : array_like of shape (n,)
         Labels: +1 inside, -1 outside.
-    W : array_like of shape (K, m+1)
-        Faces, the bias last.
     gamma : float
         Sharpness of the gate, chosen before the sample was seen.
-    delta : float
-        Probability that the bound fails, between 0 and 1.
 
     Returns
     -------
@@ -278,7 +278,7 @@ def plume_bound(X: Any, y: ArrayLike, W: ArrayLike, gamma: float, delta: float =
     return min(bounds, key=lambda bound: bound.total)
 
 
-def _checked(X: Any, y: ArrayLike, W: ArrayLike) -> tuple[Any, Array, Array]:
+def _checked(X: MatrixLike, y: ArrayLike, W: ArrayLike) -> tuple[Matrix, Array, Array]:
     X, y = as_data(X, y)
     W = np.asarray(W, dtype=float)
     if W.ndim != 2 or W.shape[0] == 0 or W.shape[1] != X.shape[1] + 1:
@@ -312,7 +312,7 @@ def _bounds(
     return of("faces", factors[0], norms / gamma), of("contraction", factors[1], whole / gamma)
 
 
-def _trace_term(X: Any) -> float:
+def _trace_term(X: MatrixLike) -> float:
     """T = √(Σ_i ‖x̃_i‖²) / n."""
-    X = X if sp.issparse(X) else np.asarray(X, dtype=float)
-    return sqrt(square_sum(X) + X.shape[0]) / X.shape[0]
+    samples: Matrix = X if is_sparse(X) else np.asarray(X, dtype=float)
+    return float(sqrt(square_sum(samples) + samples.shape[0]) / samples.shape[0])

@@ -5,15 +5,18 @@ What the multipliers and the intercept of a hinge-type machine are is in :mod:`f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
 from formulations.arguments import real_array
+from formulations.matrices import is_sparse
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import Matrix, MatrixLike
 
     Vector = NDArray[np.float64]
 
@@ -28,7 +31,7 @@ __all__ = [
 ]
 
 
-def as_data(X: Any, y: ArrayLike) -> tuple[Any, Vector]:
+def as_data(X: MatrixLike, y: ArrayLike) -> tuple[Matrix, Vector]:
     """Data as a float matrix (CSR stays CSR) and labels as -1.0 and +1.0.
 
     Parameters
@@ -43,7 +46,7 @@ def as_data(X: Any, y: ArrayLike) -> tuple[Any, Vector]:
     ValueError
         Wrong shapes, no rows, values that are not finite, or labels other than -1 and +1.
     """
-    if sp.issparse(X):
+    if is_sparse(X):
         if np.issubdtype(X.dtype, np.complexfloating):
             raise ValueError("X must be real; it has complex values")
         X = sp.csr_array(X, dtype=float)
@@ -113,7 +116,7 @@ def as_costs(C: ArrayLike, n: int, *, hard: bool = False) -> Vector:
     return np.broadcast_to(costs, (n,)).copy()
 
 
-def square_sum(X: Any) -> float:
+def square_sum(X: Matrix) -> float:
     """Σ_i ‖x_i‖².
 
     Parameters
@@ -121,7 +124,7 @@ def square_sum(X: Any) -> float:
     X : ndarray or CSR matrix of shape (n, m)
         Samples.
     """
-    return float((X.multiply(X) if sp.issparse(X) else X * X).sum())
+    return float((X.multiply(X) if is_sparse(X) else X * X).sum())
 
 
 def gram_factor(K: ArrayLike) -> Vector:
@@ -148,7 +151,7 @@ def gram_factor(K: ArrayLike) -> Vector:
             "The dual is not concave for this kernel; choose a Mercer kernel"
         )
     keep = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
-    return vectors[:, keep] * np.sqrt(values[keep])
+    return np.asarray(vectors[:, keep] * np.sqrt(values[keep]))
 
 
 def slacks(f: Vector, y: Vector) -> Vector:
@@ -162,7 +165,7 @@ def slacks(f: Vector, y: Vector) -> Vector:
     return np.maximum(0.0, 1.0 - y * f)
 
 
-def moments(X: Any, weights: ArrayLike | None = None) -> tuple[Vector, Vector]:
+def moments(X: Matrix, weights: ArrayLike | None = None) -> tuple[Vector, Vector]:
     """Mean (m,) and biased covariance (m, m) of the samples.
 
     Parameters

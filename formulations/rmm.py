@@ -149,12 +149,8 @@ def qcqp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
+    X, y, C
+        Samples (n, m), labels and costs of slack, as in :func:`formulations.svm.primal`.
     B : float
         Bound on the outputs, at least 0.
     """
@@ -226,19 +222,7 @@ def qcqp_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Progr
 
 
 def qp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
-    """RMM as a quadratic program with bounding constraints, eq. (7).
-
-    Parameters
-    ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
-    B : float
-        Bound on the outputs, at least 0.
-    """
+    """RMM as a quadratic program with bounding constraints, eq. (7); arguments as in :func:`qcqp`."""
     X, y = as_data(X, y)
     n, m = X.shape
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
@@ -400,7 +384,7 @@ def subproblem(
 
 def _costs_of(C: ArrayLike, free: NDArray[Any], n: int) -> NDArray[Any]:
     """The costs of the samples in `free`, from a scalar or from a vector over all n samples."""
-    return np.broadcast_to(np.asarray(C, dtype=float), (n,))[free]
+    return np.asarray(np.broadcast_to(np.asarray(C, dtype=float), (n,))[free])
 
 
 def recover(

@@ -76,8 +76,8 @@ from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
+from formulations.matrices import dense
 from formulations.program import Duality, Program, Row
 from formulations.recovery import gram_factor
 from formulations.samples import two_blobs
@@ -86,6 +86,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import MatrixLike
 
     Matrix = NDArray[np.float64]
 
@@ -113,7 +115,7 @@ LETTERS = {
 }
 
 
-def f_complexity(X: Any, E: float = 1.0) -> float:
+def f_complexity(X: MatrixLike, E: float = 1.0) -> float:
     """U_F, of the class (1).
 
     Parameters
@@ -127,7 +129,7 @@ def f_complexity(X: Any, E: float = 1.0) -> float:
     return float(2.0 * np.sqrt(2.0 * _energy(E)) / len(X) * np.linalg.norm(X))
 
 
-def g_complexity(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> float:
+def g_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> float:
     """U_G, of the class (2).
 
     Parameters
@@ -147,7 +149,7 @@ def g_complexity(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> float:
     return float(2.0 * np.sqrt(2.0 * _energy(E) * trace) / len(X))
 
 
-def h_complexity_at(X: Any, U: Any, lam: ArrayLike, E: float = 1.0, D: float = 1.0) -> float:
+def h_complexity_at(X: MatrixLike, U: MatrixLike, lam: ArrayLike, E: float = 1.0, D: float = 1.0) -> float:
     """The objective of :func:`h_complexity` at λ and the best Z: no less than U_H.
 
     Parameters
@@ -167,19 +169,13 @@ def h_complexity_at(X: Any, U: Any, lam: ArrayLike, E: float = 1.0, D: float = 1
     return trace / len(X) + 2.0 * _energy(E) / len(X) * float(lam.sum())
 
 
-def h_complexity(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program:
+def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> Program:
     """U_H, of the class (3), as a semidefinite program of size m + r.
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples, not all zero.
-    U : array_like or CSR matrix of shape (n_u, m)
-        Samples whose outputs are kept small.
-    E : float
-        Energy, positive.
-    D : float
-        Weight of the outputs, at least 0.
+    X, U, E, D
+        As in :func:`g_complexity`.
 
     Returns
     -------
@@ -213,7 +209,7 @@ def h_complexity(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program:
     )
 
 
-def h_complexity_dual(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program:
+def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> Program:
     """Dual of :func:`h_complexity`, with the same parameters; arguments as in there."""
     X, U = _both(X, U)
     _require_scale(X, U, D)
@@ -249,7 +245,7 @@ def h_complexity_dual(X: Any, U: Any, E: float = 1.0, D: float = 1.0) -> Program
     )
 
 
-def recover(X: Any, U: Any, D: float, lam: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def recover(X: MatrixLike, U: MatrixLike, D: float, lam: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Primal variables λ and Z of :func:`h_complexity` from the multipliers of its dual's row."""
     X, U = _both(X, U)
     L, lam = _factor(X), np.maximum(lam, 0.0)
@@ -259,7 +255,7 @@ def recover(X: Any, U: Any, D: float, lam: NDArray[Any]) -> dict[str, NDArray[An
 
 def _spread(U: Matrix, lam: Matrix, D: float) -> Matrix:
     """Σ_λ."""
-    return lam.sum() * np.eye(U.shape[1]) + D * (U * lam[:, None]).T @ U
+    return np.asarray(lam.sum() * np.eye(U.shape[1]) + D * (U * lam[:, None]).T @ U)
 
 
 def _factor(X: Matrix) -> Matrix:
@@ -300,20 +296,20 @@ def _weight(D: float) -> float:
     return float(D)
 
 
-def _both(X: Any, U: Any) -> tuple[Matrix, Matrix]:
+def _both(X: MatrixLike, U: MatrixLike) -> tuple[Matrix, Matrix]:
     X, U = _dense("X", X), _dense("U", U)
     if X.shape[1] != U.shape[1]:
         raise ValueError(f"U must have the {X.shape[1]} features of X, not {U.shape[1]}")
     return X, U
 
 
-def _dense(name: str, X: Any) -> Matrix:
-    X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float)
-    if X.ndim != 2 or not X.size or not np.isfinite(X).all():
+def _dense(name: str, X: MatrixLike) -> Matrix:
+    array = np.asarray(dense(X), dtype=float)
+    if array.ndim != 2 or not array.size or not np.isfinite(array).all():
         raise ValueError(
-            f"{name} must have two dimensions, not be empty, and be finite; its shape is {X.shape}"
+            f"{name} must have two dimensions, not be empty, and be finite; its shape is {array.shape}"
         )
-    return X
+    return array
 
 
 def pairs(seed: int = 0) -> list[Duality]:

@@ -247,7 +247,7 @@ def switching_on(C: float, rates: ArrayLike) -> Vector:
     rates : array_like of shape (p,)
         The rates r, as :meth:`formulations.l0_data.L0Data.rates` gives them.
     """
-    return 1.0 - C**2 * np.maximum(np.asarray(rates, dtype=float), 0.0)
+    return np.asarray(1.0 - C**2 * np.maximum(np.asarray(rates, dtype=float), 0.0))
 
 
 def box(radius: float, objective: float, s: ArrayLike, two_sided: bool = True) -> Sensitivity:

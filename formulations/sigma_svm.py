@@ -120,12 +120,8 @@ def primal(
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
+    X, y, C
+        Samples (n, m), labels and costs of slack, as in :func:`formulations.svm.primal`.
     D : float
         Share of the output variance in the regulariser, within [0, 1].
     weights : array_like of shape (n,), optional

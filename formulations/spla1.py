@@ -75,6 +75,8 @@ from formulations.svm import cost_parameter
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = ["cell", "cell_dual", "pairs", "recover"]
 
 _SOURCE = "Manwani & Sastry (2010), reconstructed"
@@ -89,15 +91,13 @@ LETTERS = {
 }
 
 
-def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
+def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
     """The logistic regression of one cell.
 
     Parameters
     ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside.
+    X, y
+        Samples, labels: +1 inside, -1 outside.
     C : float or array_like of shape (n,)
         Weight of each sample; 0 for those of other cells.
     ridge : float
@@ -132,7 +132,7 @@ def cell(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Progr
     )
 
 
-def cell_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
+def cell_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
     """Dual of :func:`cell`; arguments as in there."""
     X, y = as_data(X, y)
     n = X.shape[0]
@@ -155,7 +155,7 @@ def cell_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> 
 
 
 def recover(
-    X: Any, y: ArrayLike, v: NDArray[Any], C: ArrayLike = 1.0, ridge: float = 1e-3
+    X: MatrixLike, y: ArrayLike, v: NDArray[Any], C: ArrayLike = 1.0, ridge: float = 1e-3
 ) -> dict[str, NDArray[Any]]:
     """Primal variables w and z of :func:`cell` from the dual's v."""
     X, y = as_data(X, y)

@@ -179,17 +179,7 @@ def _dual_from_factor(
 
 
 def dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """SVM dual, eq. (2), with the linear kernel K = XX'.
-
-    Parameters
-    ----------
-    X : array_like or CSR matrix of shape (n, m)
-        Samples.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
-    """
+    """SVM dual, eq. (2), with the linear kernel K = XX'; arguments as in :func:`primal`."""
     X, y = as_data(X, y)
     return _dual_from_factor(X, y, C, "svm.dual", "Support vector machine, dual", LETTERS, {"x": X})
 
@@ -201,10 +191,8 @@ def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     ----------
     K : array_like of shape (n, n)
         Symmetric positive semidefinite Gram matrix.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
+    y, C
+        As in :func:`primal`.
 
     Raises
     ------

@@ -34,7 +34,7 @@ True
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,12 +43,14 @@ from formulations.recovery import moments
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
     Vector = NDArray[np.float64]
 
 __all__ = ["bounding_spread"]
 
 
-def bounding_spread(X: Any, lam: ArrayLike, lam_star: ArrayLike, B: float) -> tuple[Vector, Vector]:
+def bounding_spread(X: MatrixLike, lam: ArrayLike, lam_star: ArrayLike, B: float) -> tuple[Vector, Vector]:
     """The mean μ_λ (m,) and the matrix Σ_λ (m, m) of the samples that bound a Relative Margin Machine.
 
     Parameters

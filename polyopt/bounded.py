@@ -23,8 +23,9 @@ from polyopt.sparse_products import SparseRight, roundings
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
+    from formulations.matrices import Matrix
     from polyopt.kernels import SampleGram
 
     Array = NDArray[np.float64]
@@ -56,7 +57,7 @@ class Bounded:
         The precision; float64 is for RBF kernels.
     """
 
-    def __init__(self, gram: SampleGram, parts: list[Part], count: int, dtype: Any):
+    def __init__(self, gram: SampleGram, parts: list[Part], count: int, dtype: DTypeLike):
         self._gram, self._count, self._dtype = gram, count, np.dtype(dtype)
         self._is_rbf, self._unit = gram.kernel.name == "rbf", float(np.finfo(dtype).eps) / 2
         self._summed = _TERMS if self._dtype == np.float32 else SAMPLES
@@ -76,14 +77,14 @@ class Bounded:
         right = gram.operand(self._order, self._dtype, left=False, bare=True)
         self._right: Any = SparseRight(right) if gram.is_sparse else right
 
-    def scores(self, Z: Any, cost: float) -> tuple[Array, Array]:
+    def scores(self, Z: Matrix, cost: float) -> tuple[Array, Array]:
         """The scores of points and bounds on their errors, inf where there is none, (t, expansions) each."""
         found = run_blocks(lambda points: self._block(Z[points]), point_blocks(Z.shape[0]), cost)
         scores, errors = (join([block[k] for block in found], self._count) for k in (0, 1))
         is_known = np.isfinite(scores) & np.isfinite(errors)  # neither is where numbers overflow
         return scores, np.where(is_known, errors, np.inf)
 
-    def _block(self, Z: Any) -> tuple[Array, Array]:
+    def _block(self, Z: Matrix) -> tuple[Array, Array]:
         """The scores of a block of points and their errors, (expansions, points) each."""
         gram, every = self._gram, np.arange(Z.shape[0])
         Z = gram.alike(Z) if gram.is_sparse else np.ascontiguousarray(gram.alike(Z))

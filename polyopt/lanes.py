@@ -16,13 +16,22 @@ only if it closes over nothing but numbers.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import llvmlite.ir as ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numba.core.typing import Context
+    from numba.core.typing.templates import Signature
+    from numba.types import Type
+
+_Made: TypeAlias = "tuple[Signature, Callable[..., Any]]"
 
 __all__ = ["LANES", "add_bias", "add_to_face", "padded", "prefetch_row", "row_product", "row_update"]
 
@@ -80,59 +89,53 @@ def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def row_product(
-    _typing: Any, values: Any, columns: Any, begin: Any, end: Any, offset: Any, W: Any, out: Any, n_lanes: Any
-) -> Any:
+    _typing: Context, values: Type, columns: Type, begin: Type, end: Type, offset: Type, W: Type, out: Type,
+    n_lanes: Type,
+) -> _Made | None:  # fmt: skip
     """``out[:] = sum over p in [begin, end) of values[p] * W[columns[p - offset]]``.
 
     W has `n_lanes` columns, as many as out has entries, and both one dtype; `n_lanes` is a constant.
     """
-    if not isinstance(n_lanes, types.IntegerLiteral):
-        return None
-    vectors = _vectors(n_lanes.literal_value, values, columns, W, out)
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        walk = _Walk(context, builder, signature, arguments, vectors)
-        out = walk.vectors_of(6)
-        for first in range(0, vectors, _MOST):
-            walk.sum_up(first, min(_MOST, vectors - first), out)
-        return context.get_dummy_value()
-
-    place = types.int64
-    return types.void(values, columns, place, place, place, W, out, n_lanes), build
+    return _by_vectors(values, columns, W, out, n_lanes, _Walk.sum_up)
 
 
 @intrinsic
 def row_update(
-    _typing: Any,
-    values: Any,
-    columns: Any,
-    begin: Any,
-    end: Any,
-    offset: Any,
-    W: Any,
-    change: Any,
-    n_lanes: Any,
-) -> Any:
+    _typing: Context, values: Type, columns: Type, begin: Type, end: Type, offset: Type, W: Type,
+    change: Type, n_lanes: Type,
+) -> _Made | None:  # fmt: skip
     """``W[columns[p - offset]] += values[p] * change`` for every p in [begin, end).
 
     W has `n_lanes` columns, as many as change has entries, and both one dtype; `n_lanes` is a constant.
     """
+    return _by_vectors(values, columns, W, change, n_lanes, _Walk.add_up)
+
+
+def _by_vectors(
+    values: Type,
+    columns: Type,
+    W: Type,
+    lanes: Type,
+    n_lanes: Type,
+    step: Callable[[_Walk, int, int, Any], None],
+) -> _Made | None:
+    """What numba asks of an intrinsic: its signature, and the maker of its instructions."""
     if not isinstance(n_lanes, types.IntegerLiteral):
         return None
-    vectors = _vectors(n_lanes.literal_value, values, columns, W, change)
+    vectors = _vectors(n_lanes.literal_value, values, columns, W, lanes)
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         walk = _Walk(context, builder, signature, arguments, vectors)
-        change = walk.vectors_of(6)
+        operand = walk.vectors_of(6)
         for first in range(0, vectors, _MOST):
-            walk.add_up(first, min(_MOST, vectors - first), change)
+            step(walk, first, min(_MOST, vectors - first), operand)
         return context.get_dummy_value()
 
     place = types.int64
-    return types.void(values, columns, place, place, place, W, change, n_lanes), build
+    return types.void(values, columns, place, place, place, W, lanes, n_lanes), build
 
 
-def _vectors(n_lanes: int, values: Any, columns: Any, W: Any, lanes: Any) -> int:
+def _vectors(n_lanes: int, values: Type, columns: Type, W: Type, lanes: Type) -> int:
     """Number of vectors in a row of W.
 
     Raises

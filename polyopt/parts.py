@@ -64,7 +64,7 @@ def join(blocks: list[Array], count: int) -> Array:
     return np.concatenate([np.zeros((count, 0)), *blocks], axis=1).T
 
 
-def room_for(space: Any, count: int, tile: Part) -> Any:
+def room_for(space: NDArray[Any], count: int, tile: Part) -> NDArray[Any]:
     """Room for the kernel between so many points and a tile's samples, without gaps, for compiled loops."""
     width = tile.stop - tile.start
     return space[: count * width].reshape(count, width)

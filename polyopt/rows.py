@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.matrices import is_sparse
 from polyopt.operands import count_filled, pack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
 
 __all__ = ["Rows", "as_rows"]
 
@@ -48,7 +51,7 @@ class Rows(NamedTuple):
     shared: int
     width: int
 
-    def matrix(self) -> Any:
+    def matrix(self) -> Matrix:
         """The samples as a matrix again, dense or CSR, of the same numbers."""
         shape = (len(self.starts) - 1, self.width)
         if self.shared:
@@ -56,7 +59,7 @@ class Rows(NamedTuple):
         return sp.csr_array((self.values, self.columns.astype(np.int32), self.starts), shape=shape)
 
 
-def as_rows(X: Any) -> Rows:
+def as_rows(X: Matrix) -> Rows:
     """The rows of a matrix; its numbers are copied only where zeros are left out.
 
     Parameters
@@ -68,7 +71,7 @@ def as_rows(X: Any) -> Rows:
         X = X.astype(np.float64)
     n, m = X.shape
     narrow = np.uint16 if m <= 1 << 16 else np.int32
-    if sp.issparse(X):
+    if is_sparse(X):
         X = X.tocsr()
         return Rows(X.data, X.indices.astype(narrow), X.indptr.astype(np.int64), 0, m)
     X = np.ascontiguousarray(X)

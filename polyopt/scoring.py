@@ -18,8 +18,9 @@ from polyopt.parts import SAMPLES, Part, join, point_blocks, room_for, tiles_of
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
+    from formulations.matrices import Matrix
     from polyopt.bounded import Bounded
     from polyopt.kernels import SampleGram
 
@@ -50,7 +51,7 @@ class Scorer:
         self._right: Any = None
         self._bounded: dict[Any, Bounded] = {}
 
-    def scores(self, Z: Any) -> Array:
+    def scores(self, Z: Matrix) -> Array:
         """The scores of points (t, m), in double precision, shape (t, expansions)."""
         is_safe = not callable(self._gram.kernel.name)  # on threads
         if is_safe and not self._by_differences:
@@ -59,7 +60,7 @@ class Scorer:
         found = run_blocks(lambda points: self._exact(Z[points]), point_blocks(Z.shape[0]), cost)
         return join(found, self._count)
 
-    def precisions(self, Z: Any) -> list[Any]:
+    def precisions(self, Z: Matrix) -> list[Any]:
         """Those in which bounded scores may tell signs of these points sooner, the fastest first."""
         gram = self._gram
         if callable(gram.kernel.name) or self._cost(Z) <= _WORTH:
@@ -68,7 +69,7 @@ class Scorer:
             return [np.float32, np.float64]
         return [np.float32] if gram.is_single() else []
 
-    def bounded_scores(self, Z: Any, dtype: Any = np.float32) -> tuple[Array, Array]:
+    def bounded_scores(self, Z: Matrix, dtype: DTypeLike = np.float32) -> tuple[Array, Array]:
         """The scores of points by products of one precision, and bounds on their errors.
 
         Both of shape (t, expansions); a bound is inf where there is none. See :meth:`precisions`.
@@ -79,7 +80,7 @@ class Scorer:
             self._bounded[dtype] = Bounded(self._gram, self._parts, self._count, dtype)
         return self._bounded[dtype].scores(Z, self._cost(Z))
 
-    def _exact(self, Z: Any) -> Array:
+    def _exact(self, Z: Matrix) -> Array:
         """The scores of a block of points, shape (expansions, points)."""
         gram = self._gram
         if callable(gram.kernel.name):
@@ -97,7 +98,7 @@ class Scorer:
         scores[:, near], scores[:, far] = found, self._weighed(gram.cross(Z[far]))
         return scores
 
-    def _by_tiles(self, left: Any) -> Array:
+    def _by_tiles(self, left: Matrix) -> Array:
         """The scores of points from their side of the product."""
         right, points = self._operand(), left.shape[0]
         found, space = np.zeros((self._count, points)), np.empty(points * SAMPLES)
@@ -129,5 +130,5 @@ class Scorer:
             self._right = right
         return self._right
 
-    def _cost(self, Z: Any) -> float:
+    def _cost(self, Z: Matrix) -> float:
         return float(Z.shape[0]) * self._gram.n * (self._gram.width + self._count)

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from formulations import sensitivity as slopes
+from formulations.matrices import dense
 from formulations.polyhedral import belonging, pull
 from formulations.polytope import lift
 from formulations.recovery import moments
@@ -416,8 +417,7 @@ def _open_pairs(machine: PCSLP, own: NDArray[np.bool_], held: NDArray[np.bool_])
 
 def _lifted(machine: Any) -> Array:
     """The samples (x, 1), dense."""
-    lifted = lift(machine._X)
-    return lifted.toarray() if sp.issparse(lifted) else lifted
+    return dense(lift(machine._X))
 
 
 def _at_box(machine: Any) -> NDArray[np.bool_]:

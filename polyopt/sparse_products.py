@@ -16,6 +16,7 @@ from numba.extending import intrinsic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
 __all__ = ["SparseRight", "multiply_turned", "roundings"]
 
@@ -32,7 +33,7 @@ class SparseRight:
         The samples.
     """
 
-    def __init__(self, samples: Any):
+    def __init__(self, samples: csr_array):
         self.shape, self._samples = samples.shape, samples
         ends = samples.indptr[np.append(np.arange(0, self.shape[0], _GROUP), self.shape[0])]
         # A group need not begin at a multiple of its size, so that it may have parts of two of these.
@@ -47,7 +48,7 @@ class SparseRight:
 
     def multiply(
         self,
-        left: Any,
+        left: csr_array,
         first: int,
         last: int,
         out: NDArray[Any],
@@ -67,7 +68,7 @@ class SparseRight:
         return out
 
 
-def multiply_turned(left: Any, right: Any, out: NDArray[Any]) -> None:
+def multiply_turned(left: csr_array, right: csr_array, out: NDArray[Any]) -> None:
     """``right left'`` into `out`, for few samples at the right and many at the left (CSR, same type)."""
     some = SparseRight(right)
     some.multiply(left, 0, right.shape[0], out, some.room(), turned=True)
@@ -123,6 +124,28 @@ def _add_rows(context: Any, factors: Any, places: Any, count: Any, rows: Any, su
     return types.void(factors, places, types.int64, rows, sums, width), generate
 
 
+@njit(cache=True, nogil=True)
+def _lay_out(
+    starts: NDArray[Any],
+    columns: NDArray[Any],
+    values: NDArray[Any],
+    start: int,
+    width: int,
+    places: NDArray[np.int32],
+    group: NDArray[Any],
+) -> int:
+    """Put so many samples side by side into the group, a row for each column they use; how many rows."""
+    used = 0
+    for j in range(width):
+        for e in range(starts[start + j], starts[start + j + 1]):
+            k = columns[e]
+            if places[k] == 0:
+                used += 1
+                places[k] = used
+            group[places[k], j] += values[e]
+    return used
+
+
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _multiply(
     starts: NDArray[Any],
@@ -149,14 +172,8 @@ def _multiply(
     shared, factors = np.empty(longest, dtype=np.int32), np.empty(longest, dtype=values.dtype)
     sums = np.empty((_ROWS, _GROUP), dtype=group.dtype)
     for start in range(first, last, _GROUP):
-        width, used = min(_GROUP, last - start), 0
-        for j in range(width):
-            for e in range(right_starts[start + j], right_starts[start + j + 1]):
-                k = right_columns[e]
-                if places[k] == 0:
-                    used += 1
-                    places[k] = used
-                group[places[k], j] += right_values[e]
+        width = min(_GROUP, last - start)
+        used = _lay_out(right_starts, right_columns, right_values, start, width, places, group)
         for top in range(0, count, _ROWS):
             rows = min(_ROWS, count - top)
             for r in range(rows):

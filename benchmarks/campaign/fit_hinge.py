@@ -23,21 +23,9 @@ from benchmarks.campaign.trial import Trial, attempt, overran
 from polyopt import SVM, RelativeMarginMachine, SigmaSVM, certify_rmm, certify_sigma_svm, certify_svm
 from polyopt.kernels import Kernel
 
-__all__ = ["run_hinge", "true_gamma"]
+__all__ = ["judge_gamma", "laplacian", "run_hinge", "true_gamma"]
 
-_KERNELS = (
-    "linear",
-    "linear",
-    "linear",
-    "rbf",
-    "rbf",
-    "rbf",
-    "poly",
-    "poly",
-    "sigmoid",
-    "precomputed",
-    "callable",
-)
+_KERNELS = (*3 * ("linear",), *3 * ("rbf",), *2 * ("poly",), "sigmoid", "precomputed", "callable")
 _ROUNDED = 1e-6  # relative: a matrix that is so far from semidefinite is not so by rounding
 _SOLVERS = ("auto", "auto", "decomposition", "decomposition", "exact", "interior-point")
 
@@ -155,7 +143,7 @@ def _fit_and_judge(
     models.append(model)
     found += judge_fitted(model, settings.X, given, claimed, {"C": 1.7 * settings.C, "D": 0.3, "B": 3.0})
     if settings.gamma == "scale" and settings.kernel["name"] in ("rbf", "poly", "sigmoid"):
-        found += _judge_gamma(settings, model.gamma_)
+        found += judge_gamma(settings.values, settings.drawn.costs, model.gamma_)
     truth = settings.truth(float(model.gamma_))
     if settings.kernel["name"] == "linear":
         point = truth.at_hyperplane(model.coef_[0], model.intercept_[0])
@@ -207,9 +195,9 @@ def _facts(truth: Hinge, point: Point, known: list[Point]) -> Truth:
     )  # fmt: skip
 
 
-def _judge_gamma(settings: _Settings, gamma: float) -> list[Untruth]:
+def judge_gamma(values: Any, costs: Any, gamma: float) -> list[Untruth]:
     """gamma="scale": 1 over features times the weighted variance of all entries."""
-    true = true_gamma(settings.values, settings.drawn.costs)
+    true = true_gamma(values, costs)
     if true is None or abs(gamma - true) <= 1e-6 * true:
         return []
     return [Untruth("gamma of 'scale'", f"{gamma:.12g}, truly {float(true):.12g}")]
@@ -224,10 +212,9 @@ def true_gamma(values: Any, weights: Any) -> Any:
     return 1 / (X.shape[1] * variance) if variance > 1e-30 * abs(X).max() ** 2 else None
 
 
-def _free_function(rng: np.random.Generator, settings: _Settings, model: Any, known: list[Point]) -> Trial:
-    """The certificate's door at a fitted point, at a perturbed one, or with what nobody should believe."""
+def _arguments(rng: np.random.Generator, settings: _Settings, model: Any) -> dict[str, Any]:
+    """What a fitted model says of itself, as the certificate's arguments; often with its multipliers."""
     drawn, linear = settings.drawn, settings.kernel["name"] == "linear"
-    door = {"SVM": certify_svm, "Sigma-SVM": certify_sigma_svm, "RMM": certify_rmm}[settings.machine]
     arguments: dict[str, Any] = {
         "w": (model.coef_ if linear else model.dual_coef_)[0].copy(),
         "b": float(model.intercept_[0]),
@@ -249,12 +236,34 @@ def _free_function(rng: np.random.Generator, settings: _Settings, model: Any, kn
             settings.name, model.gamma_, settings.kernel["degree"], settings.kernel["coef0"]
         )
     frame = model.duals_.sort_values("sample")
-    alpha = frame.query("row == 'margin'")["multiplier"].to_numpy()
     if rng.random() < 0.7:
-        arguments["alpha"] = alpha
+        arguments["alpha"] = frame.query("row == 'margin'")["multiplier"].to_numpy()
         for row, name in (("bound_above", "lam"), ("bound_below", "lam_star")):
             if (frame["row"] == row).any():
                 arguments[name] = frame.query(f"row == '{row}'")["multiplier"].to_numpy()
+    return arguments
+
+
+def _point_of(settings: _Settings, truth: Hinge, arguments: dict[str, Any], linear: bool) -> Point:
+    """The point that the arguments describe."""
+    if linear:
+        w, b = np.asarray(arguments["w"], LD), LD(arguments["b"])
+        if settings.machine == "Sigma-SVM":
+            s = np.asarray(settings.drawn.costs, LD)
+            b = b - (s @ np.asarray(settings.values, LD) / s.sum()) @ w
+        return truth.at_hyperplane(w, b)
+    if settings.machine == "Sigma-SVM":
+        costs = np.asarray(settings.drawn.costs, LD)
+        moved = costs @ (truth.gram[0] @ np.asarray(arguments["w"], LD))
+        return truth.at_expansion(arguments["w"], LD(arguments["b"]) - moved / costs.sum())
+    return truth.at_expansion(arguments["w"], arguments["b"])
+
+
+def _free_function(rng: np.random.Generator, settings: _Settings, model: Any, known: list[Point]) -> Trial:
+    """The certificate's door at a fitted point, at a perturbed one, or with what nobody should believe."""
+    drawn, linear = settings.drawn, settings.kernel["name"] == "linear"
+    door = {"SVM": certify_svm, "Sigma-SVM": certify_sigma_svm, "RMM": certify_rmm}[settings.machine]
+    arguments = _arguments(rng, settings, model)
     mischief = str(rng.choice(["none", "perturbed", "hostile", "hostile"]))
     names: tuple[str, ...] = ()
     if mischief == "perturbed":
@@ -266,7 +275,7 @@ def _free_function(rng: np.random.Generator, settings: _Settings, model: Any, kn
         if sound.outcome in ("refused", "traceback"):  # whatever else is said is not about what gets spoilt
             mischief = "none"
         else:
-            names = (_spoil(rng, arguments, len(alpha)),)
+            names = (_spoil(rng, arguments, len(drawn.y)),)
 
     def act() -> tuple[str, list[Untruth]]:
         claimed = Claimed.by(door(values, drawn.y, costs, **arguments))
@@ -275,18 +284,7 @@ def _free_function(rng: np.random.Generator, settings: _Settings, model: Any, kn
                 Untruth(f"a hostile {names[0]} accepted", f"{arguments[names[0]]!r:.80}: {claimed.claim}")
             ]
         truth = settings.truth(float(model.gamma_))
-        if linear:
-            w, b = np.asarray(arguments["w"], LD), LD(arguments["b"])
-            if settings.machine == "Sigma-SVM":
-                s = np.asarray(drawn.costs, LD)
-                b = b - (s @ np.asarray(values, LD) / s.sum()) @ w
-            point = truth.at_hyperplane(w, b)
-        elif settings.machine == "Sigma-SVM":
-            moved = np.asarray(drawn.costs, LD) @ (truth.gram[0] @ np.asarray(arguments["w"], LD))
-            at = LD(arguments["b"]) - moved / np.asarray(drawn.costs, LD).sum()
-            point = truth.at_expansion(arguments["w"], at)
-        else:
-            point = truth.at_expansion(arguments["w"], arguments["b"])
+        point = _point_of(settings, truth, arguments, linear)
         return claimed.claim, judge(claimed, _facts(truth, point, [*known, point]))
 
     return attempt(f"certify, {settings.machine}, {mischief}", act, None, names)

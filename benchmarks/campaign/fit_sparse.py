@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.campaign.draws import data, kernel, log_uniform
 from benchmarks.campaign.extended import LD
-from benchmarks.campaign.fit_hinge import laplacian, true_gamma
+from benchmarks.campaign.fit_hinge import judge_gamma, laplacian
 from benchmarks.campaign.hinge import Point
 from benchmarks.campaign.judge import Claimed, Truth, Untruth, judge, judge_fitted, judge_outputs
 from benchmarks.campaign.sparse import Sparse
@@ -18,18 +18,7 @@ from polyopt import CrossEntropySettings, CrossEntropySVM, OneNormSVM, certify_l
 
 __all__ = ["run_sparse"]
 
-_KERNELS = (
-    "linear",
-    "linear",
-    "rbf",
-    "rbf",
-    "rbf",
-    "poly",
-    "sigmoid",
-    "precomputed",
-    "callable",
-    "asymmetric",
-)
+_KERNELS = (*2 * ("linear",), *3 * ("rbf",), "poly", "sigmoid", "precomputed", "callable", "asymmetric")
 _SOLVERS = {
     "one-norm": ("auto", "exact"),
     "L0": ("ce", "ce", "highs", "global", "global", "one-norm", "exact"),
@@ -45,75 +34,100 @@ def asymmetric(A: Any, Z: Any) -> Any:
 
 def run_sparse(rng: np.random.Generator, extreme: bool) -> list[Trial]:
     """A problem of the family: a machine by one or two solvers, and now and then the free function."""
-    machine = str(rng.choice(["one-norm", "L0", "L0"]))
-    drawn = data(rng, extreme, largest=40 if machine == "one-norm" else int(rng.choice([8, 8, 20])))
-    shape = kernel(rng, drawn.values, extreme, _KERNELS)
-    shape["name"] = {"callable": laplacian, "asymmetric": asymmetric}.get(shape["name"], shape["name"])
-    C = log_uniform(rng, *((-8, 8) if extreme else (-1, 2)))
-    gamma: Any = shape["gamma"] if rng.random() < 0.7 else "scale"
-    X, values = drawn.X, drawn.values
-    if shape["name"] == "precomputed":
-        X = values = rng.normal(size=(len(drawn.y), len(drawn.y)))  # any matrix will do
-    counted, brute = machine == "L0", bool(rng.random() < 0.3)
-    truths: dict[float, Sparse] = {}
-    known: list[Point] = []
-    models: list[Any] = []
-
-    def truth(gamma: float) -> Sparse:
-        if gamma not in truths:
-            truths[gamma] = Sparse(
-                values, drawn.y, drawn.costs, C, {**shape, "gamma": gamma}, counted=counted, brute=brute
-            )
-        return truths[gamma]
-
-    def fit_and_judge(solver: str, limit: float) -> tuple[str, list[Untruth]]:
-        shared: dict[str, Any] = {
-            "kernel": shape["name"], "gamma": gamma, "degree": shape["degree"], "coef0": shape["coef0"],
-            "solver": solver, "time_limit": limit,
-        }  # fmt: skip
-        model: Any
-        if counted:
-            model = CrossEntropySVM(C, **shared, search=_SEARCH, random_state=int(rng.integers(99)))
-        else:
-            model = OneNormSVM(C, **shared)
-        started = time.process_time()
-        model.fit(X, drawn.labels, sample_weight=drawn.weights)
-        found = overran(time.process_time() - started, limit)
-        claimed = Claimed.by(model.certificate())
-        models.append(model)
-        found += judge_fitted(model, X, model.decision_function(X), claimed, {"C": 1.7 * C, "coef0": 3.0})
-        facts = truth(float(model.gamma_))
-        if gamma == "scale" and shape["name"] in ("rbf", "poly", "sigmoid"):
-            true = true_gamma(values, drawn.costs)
-            if true is not None and abs(model.gamma_ - true) > 1e-6 * true:
-                found.append(Untruth("gamma of 'scale'", f"{model.gamma_:.12g}, truly {float(true):.12g}"))
-        alpha = _coefficients(model, drawn.y)
-        point = facts.at(alpha, model.intercept_[0])
-        known.append(point)
-        found += judge(claimed, _facts(facts, point, known))
-        if claimed.claim != "NONE":
-            shown = model.duals_.query("row == 'margin'").sort_values("sample")["output"].to_numpy()
-            error = (facts.off + 50 * np.finfo(LD).eps * abs(facts.K)) @ abs(alpha) + 1e-18 * abs(
-                LD(model.intercept_[0])
-            )
-            for given, words in ((model.decision_function(X), "predictions"), (shown, "outputs shown")):
-                found += judge_outputs(
-                    given, point.outputs, error, facts.y, facts.costs, float(point.value), words
-                )
-        return claimed.claim, found
-
-    trials = []
+    problem = _Problem(rng, extreme)
+    trials, machine = [], problem.machine
     for solver in dict.fromkeys(rng.choice(_SOLVERS[machine], 2)):
         limit = float(rng.choice([2.0, 2.0, 2.0, 0.05]))
         trials.append(
-            attempt(f"{machine}, {solver}", lambda s=str(solver), t=limit: fit_and_judge(s, t), limit)
+            attempt(f"{machine}, {solver}", lambda s=str(solver), t=limit: problem.fit_and_judge(s, t), limit)
         )
-    if models and rng.random() < 0.3:
-        trials.append(_free_function(rng, truth(float(models[0].gamma_)), models[0], known))
+    if problem.models and rng.random() < 0.3:
+        model = problem.models[0]
+        trials.append(_free_function(rng, problem.truth(float(model.gamma_)), model, problem.known))
     for trial in trials:
-        name = getattr(shape["name"], "__name__", shape["name"])
-        trial.words = f"{shape | {'name': name}}, C={C:.4g}, brute={brute}; {drawn.words}"
+        trial.words = problem.words
     return trials
+
+
+class _Problem:
+    """A machine, its kernel and cost, and data; what was fitted to them, and the truth for a given gamma."""
+
+    def __init__(self, rng: np.random.Generator, extreme: bool):
+        self._rng = rng
+        self.machine = str(rng.choice(["one-norm", "L0", "L0"]))
+        largest = 40 if self.machine == "one-norm" else int(rng.choice([8, 8, 20]))
+        self.drawn = data(rng, extreme, largest=largest)
+        self.kernel = kernel(rng, self.drawn.values, extreme, _KERNELS)
+        name = self.kernel["name"]
+        self.kernel["name"] = {"callable": laplacian, "asymmetric": asymmetric}.get(name, name)
+        self.C = log_uniform(rng, *((-8, 8) if extreme else (-1, 2)))
+        self.gamma: Any = self.kernel["gamma"] if rng.random() < 0.7 else "scale"
+        self.X, self.values = self.drawn.X, self.drawn.values
+        if name == "precomputed":
+            n = len(self.drawn.y)
+            self.X = self.values = rng.normal(size=(n, n))  # any matrix will do
+        self.counted, self.brute = self.machine == "L0", bool(rng.random() < 0.3)
+        self._truths: dict[float, Sparse] = {}
+        self.known: list[Point] = []
+        self.models: list[Any] = []
+
+    @property
+    def words(self) -> str:
+        """The problem, for whoever looks at a fault."""
+        name = getattr(self.kernel["name"], "__name__", self.kernel["name"])
+        return f"{self.kernel | {'name': name}}, C={self.C:.4g}, brute={self.brute}; {self.drawn.words}"
+
+    def truth(self, gamma: float) -> Sparse:
+        if gamma not in self._truths:
+            self._truths[gamma] = Sparse(
+                self.values, self.drawn.y, self.drawn.costs, self.C, {**self.kernel, "gamma": gamma},
+                counted=self.counted, brute=self.brute,
+            )  # fmt: skip
+        return self._truths[gamma]
+
+    def machine_of(self, solver: str, limit: float) -> Any:
+        shared: dict[str, Any] = {
+            "kernel": self.kernel["name"], "gamma": self.gamma, "degree": self.kernel["degree"],
+            "coef0": self.kernel["coef0"], "solver": solver, "time_limit": limit,
+        }  # fmt: skip
+        if not self.counted:
+            return OneNormSVM(self.C, **shared)
+        seed = int(self._rng.integers(99))
+        return CrossEntropySVM(self.C, **shared, search=_SEARCH, random_state=seed)
+
+    def fit_and_judge(self, solver: str, limit: float) -> tuple[str, list[Untruth]]:
+        """The certificate's claim, and what is untrue of what a solver says and shows."""
+        drawn, model = self.drawn, self.machine_of(solver, limit)
+        started = time.process_time()
+        model.fit(self.X, drawn.labels, sample_weight=drawn.weights)
+        found = overran(time.process_time() - started, limit)
+        claimed = Claimed.by(model.certificate())
+        self.models.append(model)
+        outputs = model.decision_function(self.X)
+        found += judge_fitted(model, self.X, outputs, claimed, {"C": 1.7 * self.C, "coef0": 3.0})
+        facts = self.truth(float(model.gamma_))
+        if self.gamma == "scale" and self.kernel["name"] in ("rbf", "poly", "sigmoid"):
+            found += judge_gamma(self.values, drawn.costs, model.gamma_)
+        alpha = _coefficients(model, drawn.y)
+        point = facts.at(alpha, model.intercept_[0])
+        self.known.append(point)
+        found += judge(claimed, _facts(facts, point, self.known))
+        if claimed.claim != "NONE":
+            found += self._judge_outputs(model, facts, point, alpha)
+        return claimed.claim, found
+
+    def _judge_outputs(self, model: Any, facts: Sparse, point: Point, alpha: Any) -> list[Untruth]:
+        """What is untrue of the outputs that a model predicts and of those that it shows."""
+        shown = model.duals_.query("row == 'margin'").sort_values("sample")["output"].to_numpy()
+        error = (facts.off + 50 * np.finfo(LD).eps * abs(facts.K)) @ abs(alpha)
+        error += 1e-18 * abs(LD(model.intercept_[0]))
+        return [
+            untruth
+            for given, words in ((model.decision_function(self.X), "predictions"), (shown, "outputs shown"))
+            for untruth in judge_outputs(
+                given, point.outputs, error, facts.y, facts.costs, float(point.value), words
+            )
+        ]
 
 
 def _coefficients(model: Any, y: Any) -> Any:

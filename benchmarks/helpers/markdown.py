@@ -18,15 +18,7 @@ _ROWS = 40  # of a table that are shown
 
 
 def write_results(docs: dict[str, str], path: Path = PAGE) -> Path:
-    """Write the page of all that is kept.
-
-    Parameters
-    ----------
-    docs : dict of str to str
-        What each benchmark says of itself, in the order of the page.
-    path : Path
-        The file.
-    """
+    """Write the page of all that is kept; arguments as in :func:`benchmarks.helpers.report.write_report`."""
     kept = {name: section for name, doc in docs.items() if (section := "\n\n".join(_section(name, doc)))}
     contents = "\n".join(f"- [{_title(docs[name])}](#{_anchor(_title(docs[name]))})" for name in kept)
     missing = ", ".join(f"`{name}`" for name in docs if name not in kept)

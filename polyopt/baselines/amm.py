@@ -11,15 +11,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from polyopt.baselines.labels import coded_labels
+from polyopt.baselines.labels import LargestScore, coded_labels
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import MatrixLike
 
 __all__ = ["AdaptiveMultiHyperplaneMachine"]
 
 
-class AdaptiveMultiHyperplaneMachine(ClassifierMixin, BaseEstimator):
+class AdaptiveMultiHyperplaneMachine(LargestScore, ClassifierMixin, BaseEstimator):
     """AMM online: for the papers' tables; not advertised as more.
 
     Each class has weights of its own, as many as it comes to need, and scores a sample by the best of
@@ -82,7 +84,7 @@ class AdaptiveMultiHyperplaneMachine(ClassifierMixin, BaseEstimator):
         limit: int = 50,
         prune_every: int = 10_000,
         c: float = 10.0,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.lam = lam
         self.epochs = epochs
@@ -91,25 +93,10 @@ class AdaptiveMultiHyperplaneMachine(ClassifierMixin, BaseEstimator):
         self.c = c
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the classifier.
+    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
+        """Fit the classifier to samples (n, m) and labels (n,) of two or more classes.
 
-        Parameters
-        ----------
-        X : array_like of shape (n, m)
-            Training samples.
-        y : array_like of shape (n,)
-            Labels of two or more classes, of any type.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-
-        Raises
-        ------
-        ValueError
-            A parameter out of its range, data that are not finite, or one class only.
+        ValueError where a parameter is out of its range, or data are not finite or of one class only.
         """
         from polyopt.baselines.amm_kernel import show
 
@@ -132,36 +119,9 @@ class AdaptiveMultiHyperplaneMachine(ClassifierMixin, BaseEstimator):
         self.n_weights_ = counts
         return self
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Scores of samples.
-
-        Parameters
-        ----------
-        X : array_like of shape (t, m)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (t,) or (t, n_classes)
-            The best score of each class; of two classes, the second's less the first's.
-        """
+    def decision_function(self, X: MatrixLike) -> NDArray[Any]:
+        """Scores of samples (t, m): of two classes the second's best less the first's (t,), else the best."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         best = [(X @ weights[:, :-1].T + weights[:, -1]).max(axis=1) for weights in self.weights_]
         return best[1] - best[0] if len(best) == 2 else np.column_stack(best)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predicted labels.
-
-        Parameters
-        ----------
-        X : array_like of shape (t, m)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-            Labels from ``classes_``.
-        """
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]

@@ -91,7 +91,7 @@ def show(
 
 
 @njit(cache=True)
-def prune(sums: Any, counts: Integers, size: float) -> int:
+def prune(sums: NDArray[Any], counts: Integers, size: float) -> int:
     """Drop the smallest weights, as many as have ``Σ‖u‖² <= size²`` together; return how many.
 
     Parameters

@@ -12,18 +12,22 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from polyopt.baselines.labels import coded_labels
+from polyopt.baselines.labels import LargestScore, coded_labels
 from polyopt.kernels import Kernel, MatrixGram, require_psd
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import MatrixLike
 
     Vector = NDArray[np.float64]
 
 __all__ = ["KernelLDA", "fisher_direction"]
 
 
-class KernelLDA(ClassifierMixin, BaseEstimator):
+class KernelLDA(LargestScore, ClassifierMixin, BaseEstimator):
     """Kernel LDA: for the papers' tables; not advertised as more.
 
     Two classes are told apart by ``f(x) = Σ_i α_i k(x_i, x) + b``. With the class means
@@ -44,14 +48,9 @@ class KernelLDA(ClassifierMixin, BaseEstimator):
         ε, positive; in units of the scatter, which grows with the number of samples.
     regularization : {"ridge", "mika"}, default="ridge"
         Which matrix ε is added to.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel, as in scikit-learn; it must be positive semidefinite on the training data.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of the polynomial, RBF and sigmoid kernels.
-    degree : int, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=0.0
-        Constant of the polynomial and sigmoid kernels.
+    kernel, gamma, degree, coef0
+        Kernel and its numbers, as in :class:`~polyopt.SVM`, "rbf" by default; positive semidefinite on the
+        training data.
 
     Attributes
     ----------
@@ -82,7 +81,7 @@ class KernelLDA(ClassifierMixin, BaseEstimator):
         eps: float = 1e-3,
         *,
         regularization: str = "ridge",
-        kernel: Any = "rbf",
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
@@ -94,26 +93,11 @@ class KernelLDA(ClassifierMixin, BaseEstimator):
         self.degree = degree
         self.coef0 = coef0
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the classifier.
+    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
+        """Fit the classifier to samples (n, m), or a Gram matrix (n, n), and labels of two or more classes.
 
-        Parameters
-        ----------
-        X : array_like of shape (n, m)
-            Training samples (the Gram matrix (n, n) for a precomputed kernel).
-        y : array_like of shape (n,)
-            Labels of two or more classes, of any type.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-
-        Raises
-        ------
-        ValueError
-            A parameter out of its range, data that are not finite, a Gram matrix that is not positive
-            semidefinite, or one class only.
+        ValueError where a parameter is out of its range, data are not finite or of one class only, or a Gram
+        matrix is not positive semidefinite.
         """
         self._validate_params()
         X, y = validate_data(self, X, y, dtype=np.float64, copy=True)
@@ -142,19 +126,11 @@ class KernelLDA(ClassifierMixin, BaseEstimator):
         spread = float(X.var()) if self.gamma == "scale" else 1.0
         return 1.0 / (X.shape[1] * spread) if spread > 0.0 else 1.0
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Scores of samples.
+    def decision_function(self, X: MatrixLike) -> NDArray[Any]:
+        """Scores of samples (t, m), or of their kernel (t, n) with the training samples if precomputed.
 
-        Parameters
-        ----------
-        X : array_like of shape (t, m)
-            Samples (the kernel (t, n) between them and the training samples, if precomputed).
-
-        Returns
-        -------
-        ndarray of shape (t,) or (t, n_classes)
-            Two classes: positive for ``classes_[1]``. More: votes of the pairs, ties broken by the
-            sum of their scores, as scikit-learn's one-vs-one wrapper does.
+        Of two classes (t,), positive for ``classes_[1]``; of more (t, n_classes), the votes of the pairs,
+        ties broken by the sum of their scores.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
@@ -163,22 +139,6 @@ class KernelLDA(ClassifierMixin, BaseEstimator):
         if len(self.classes_) == 2:
             return scores[:, 0]
         return _ovr_decision_function(scores > 0, scores, len(self.classes_))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predicted labels.
-
-        Parameters
-        ----------
-        X : array_like of shape (t, m)
-            Samples, as in :meth:`decision_function`.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-            Labels from ``classes_``.
-        """
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""Labels as numbers, for every baseline in the same way."""
+"""Labels as numbers and back, for every baseline in the same way."""
 
 from __future__ import annotations
 
@@ -8,12 +8,30 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["coded_labels"]
+    from formulations.matrices import MatrixLike
+
+__all__ = ["LargestScore", "coded_labels"]
 
 
-def coded_labels(y: Any, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+class LargestScore:
+    """A classifier's predictions from its scores: of two classes by their sign, of more by the largest."""
+
+    classes_: NDArray[Any]
+
+    if TYPE_CHECKING:
+
+        def decision_function(self, X: MatrixLike) -> NDArray[Any]:
+            """Scores of samples (t, m), of shape (t,) or (t, n_classes)."""
+
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Predicted labels (t,), from ``classes_``."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+
+def coded_labels(y: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The classes, sorted, and for each label the number of its class.
 
     Parameters

@@ -17,6 +17,8 @@ from polyopt.estimators.base import checked_weights
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = ["ObliqueTree"]
 
 
@@ -86,7 +88,7 @@ class ObliqueTree(ClassifierMixin, BaseEstimator):
         prune: float = 0.1,
         min_samples_split: int = 2,
         max_depth: int | None = None,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.criterion = criterion
         self.n_restarts = n_restarts
@@ -96,36 +98,19 @@ class ObliqueTree(ClassifierMixin, BaseEstimator):
         self.max_depth = max_depth
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the classifier.
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the classifier to samples (n, m) and labels (n,) of two or more classes.
 
-        Parameters
-        ----------
-        X : array_like of shape (n, m)
-            Training samples.
-        y : array_like of shape (n,)
-            Labels of two or more classes, of any type.
-        sample_weight : array_like of shape (n,), optional
-            Non-negative weights; a weight of 2 is the same as giving the sample twice, a weight of 0
-            the same as leaving it out.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-
-        Raises
-        ------
-        ValueError
-            A parameter out of its range, data that are not finite, or fewer than two classes.
+        A weight of 2 is the same as giving the sample twice, a weight of 0 as leaving it out. ValueError
+        where a parameter is out of its range, or data are not finite or of one class only.
         """
         from polyopt.baselines.oc1_tree import Growth, grow, pruned
 
         self._validate_params()
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C")
+        X, labels = validate_data(self, X, y, dtype=np.float64, order="C")
         weights = checked_weights(sample_weight, X)
         used = weights > 0.0
-        self.classes_, codes = coded_labels(y[used], type(self).__name__)
+        self.classes_, codes = coded_labels(labels[used], type(self).__name__)
         n_classes = len(self.classes_)
         samples, which = np.unique(np.column_stack([X[used], codes]), axis=0, return_inverse=True)
         weights = np.bincount(which.ravel(), weights=weights[used]).astype(np.float64)
@@ -145,36 +130,14 @@ class ObliqueTree(ClassifierMixin, BaseEstimator):
         self.depth_ = int(tree.depths().max())
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Shares of the classes in the samples' leaves.
-
-        Parameters
-        ----------
-        X : array_like of shape (t, m)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (t, n_classes)
-            Shares of weight among the samples from which the tree was grown.
-        """
+    def predict_proba(self, X: MatrixLike) -> NDArray[np.float64]:
+        """Shares of the classes (t, n_classes) in the leaves of samples (t, m), by the weights of the fit."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         counts = self.tree_.counts[self.tree_.leaves(X)]
         return counts / counts.sum(axis=1, keepdims=True)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predicted labels.
-
-        Parameters
-        ----------
-        X : array_like of shape (t, m)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-            Labels from ``classes_``: the heaviest class of each leaf.
-        """
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Predicted labels (t,) of samples (t, m): the heaviest class of each leaf."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]

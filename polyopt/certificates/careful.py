@@ -8,15 +8,17 @@ a rounding of itself and γ_n² of the terms' sizes, where a plain sum is off by
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
+from formulations.matrices import dense
 from polyopt.certificates.rounding import UNIT, Ball, gamma, transposed_product
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
 
     Vector = NDArray[np.float64]
 
@@ -27,7 +29,7 @@ _SAFE = 2.0**480  # sizes whose products and splits stay clear of overflow, and 
 _SPLIT = 2.0**27 + 1.0  # Veltkamp's: the halves of a double's 53 bits, whose products are exact
 
 
-def careful_transposed_product(X: Any, M: Vector) -> Ball:
+def careful_transposed_product(X: Matrix, M: Vector) -> Ball:
     """``X' M`` for exact matrices, in twice the working precision where X is not large.
 
     Parameters
@@ -39,10 +41,10 @@ def careful_transposed_product(X: Any, M: Vector) -> Ball:
     """
     if X.shape[0] * X.shape[1] > _MOST:
         return transposed_product(X, M)
-    dense = X.toarray() if sp.issparse(X) else X
-    if max(np.abs(dense).max(initial=0.0), np.abs(M).max(initial=0.0)) > _SAFE:
+    whole = dense(X)
+    if max(np.abs(whole).max(initial=0.0), np.abs(M).max(initial=0.0)) > _SAFE:
         return transposed_product(X, M)
-    columns = [_column(dense, m) for m in M.T]
+    columns = [_column(whole, m) for m in M.T]
     return Ball(np.stack([c.mid for c in columns], axis=1), np.stack([c.rad for c in columns], axis=1))
 
 

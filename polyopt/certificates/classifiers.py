@@ -21,6 +21,7 @@ from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.geometry import Geometry
     from polyopt.kernels import Gram
@@ -31,7 +32,7 @@ _GRAM_SAMPLES = 20_000  # the Sigma-SVM's kernel needs the whole matrix, which i
 
 
 def certify_svm(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     C: ArrayLike = 1.0,
     *,
@@ -87,20 +88,11 @@ def certify_svm(
 
 
 def certify_sigma_svm(
-    X: Any,
-    y: ArrayLike,
-    C: ArrayLike = 1.0,
-    D: float = 0.5,
-    *,
-    w: ArrayLike | None = None,
-    b: float | None = None,
-    alpha: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
-    kernel: Kernel | None = None,
-    precomputed: bool = False,
-    tol: float = 1e-6,
-    max_iter: int = 2000,
-) -> Certificate:
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, *,
+    weights: ArrayLike | None = None, w: ArrayLike | None = None, b: float | None = None,
+    alpha: ArrayLike | None = None, kernel: Kernel | None = None, precomputed: bool = False,
+    tol: float = 1e-6, max_iter: int = 2000,
+) -> Certificate:  # fmt: skip
     """Certify a point of the Sigma-SVM, eq. (3) and (4) of Shivaswamy & Jebara (2008).
 
     Parameters
@@ -139,7 +131,7 @@ def certify_sigma_svm(
 
 
 def certify_rmm(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     C: ArrayLike = 1.0,
     B: float = 2.0,
@@ -188,7 +180,7 @@ def _named(alpha: ArrayLike | None, **others: ArrayLike | None) -> dict[str, Any
     return None if alpha is None else {"margin": alpha, **given}
 
 
-def _gram(X: Any, kernel: Kernel | None, precomputed: bool) -> tuple[Gram, float]:
+def _gram(X: MatrixLike, kernel: Kernel | None, precomputed: bool) -> tuple[Gram, float]:
     """The Gram matrix of a kernel machine, checked, and how far it may be from semidefinite."""
     if kernel is not None and precomputed:
         raise ValueError("kernel must be None where X is a Gram matrix (precomputed=True)")
@@ -196,7 +188,7 @@ def _gram(X: Any, kernel: Kernel | None, precomputed: bool) -> tuple[Gram, float
     return gram, require_psd(gram)
 
 
-def _geometry(X: Any, kernel: Kernel | None, precomputed: bool) -> LinearGeometry | KernelGeometry:
+def _geometry(X: MatrixLike, kernel: Kernel | None, precomputed: bool) -> LinearGeometry | KernelGeometry:
     if kernel is None and not precomputed:
         return LinearGeometry(X, centred=True)
     return KernelGeometry(*_gram(X, kernel, precomputed))

@@ -25,15 +25,16 @@ from polyopt.certificates.coordinate_kernels import (
     sweep_kernel,
 )
 from polyopt.lanes import padded
-from polyopt.rows import Rows, as_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from polyopt.rows import Rows
+
     Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-__all__ = ["FaceAscent", "climb"]
+__all__ = ["FaceAscent"]
 
 _STRETCH = 1 << 12  # samples scanned between two looks at what was found
 _WIDTHS = (8, 16, 32, 64)  # numbers of lanes that scans are compiled for
@@ -127,7 +128,7 @@ class FaceAscent:
     @property
     def dual(self) -> Vector:
         """Dual value (K,) of every face."""
-        return self._earned - np.einsum("kj,kj->k", self.W, self.W)
+        return np.asarray(self._earned - np.einsum("kj,kj->k", self.W, self.W))
 
     def values_at(self, others: Vector, scores: Vector) -> Vector:
         """`others` (K,) and what each face pays for its positives at the scores (positives, K)."""
@@ -345,53 +346,3 @@ class FaceAscent:
         for values in (self.W, self._inside, self._earned, self._settled, self._accuracy):
             values[others] = values[k]
         self.scores[:, others] = self.scores[:, [k]]
-
-
-def climb(
-    X: Any,
-    y: Vector,
-    costs: ArrayLike,
-    n_faces: int,
-    assignment: Integers,
-    primal_value: float,
-    tol: float,
-    *,
-    max_rounds: int = 30,
-) -> Vector:
-    """Multipliers of the faces of a polytope that come near their optimum, for its bound.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    costs : array_like of shape (n,) or (n, K)
-        Cost of a sample's slack, on every face or on each.
-    n_faces : int
-        K.
-    assignment : ndarray of int, shape (n,)
-        The face that answers for each positive; entries of negatives are ignored.
-    primal_value : float
-        An upper bound on the optimum; the climb ends within `tol` of it, or of the optimum.
-    tol : float
-        Relative gap asked.
-    max_rounds : int
-        Scans of all samples at most.
-
-    Returns
-    -------
-    ndarray of shape (n, K)
-        Feasible multipliers: ``Σ α − ¼ Σ_k ‖Σ_i α_ik y_i x̃_i‖²`` is a lower bound on the optimum.
-    """
-    given = np.asarray(costs, dtype=float)
-    caps = np.broadcast_to(given[:, None] if given.ndim == 1 else given, (len(y), n_faces))
-    ascent = FaceAscent(as_rows(X), y, caps, assignment)
-    ascent.sweep(times=2)
-    for _ in range(max_rounds):
-        ascent.scan()
-        least = min(float(ascent.primal.sum()), primal_value)
-        if relative_gap(least, float(ascent.dual.sum())) <= tol:
-            break
-        ascent.climb(tol)
-    return ascent.alpha

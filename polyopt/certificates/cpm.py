@@ -18,7 +18,7 @@ branch and bound (:mod:`polyopt.outer.cpm.optimum`) is a proof, each of its boun
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from polyopt.certificates.rounding import Ball
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
     from formulations.polytope import Loss
     from formulations.solution import Solution
     from polyopt.certificates.cpm_point import Margin
@@ -56,7 +57,7 @@ _SEARCHED = (
 
 
 def certify_cpm(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     C: ArrayLike = 1.0,
     *,
@@ -137,22 +138,18 @@ def certify_cpm(
     )
 
 
-def certify_cpm_search(X: Any, y: ArrayLike, C: ArrayLike, found: Solution, tol: float = 1e-6) -> Certificate:
+def certify_cpm_search(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike, found: Solution, tol: float = 1e-6
+) -> Certificate:
     """Certify what this package's own branch and bound found, among all assignments.
 
     Parameters
     ----------
-    X : array_like or CSR of shape (n, m)
-        The training data, as the search had them.
-    y : array_like of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample.
+    X, y, C, tol
+        As in :func:`certify_cpm`, and as the search had them.
     found : Solution
         What :func:`~polyopt.outer.cpm.optimum.solve_cpm_global` returned for these data: its point, its
         multipliers and its bound, which is safe from rounding.
-    tol : float
-        Relative tolerance for the gap and for every residual.
 
     Returns
     -------
@@ -170,7 +167,7 @@ def certify_cpm_search(X: Any, y: ArrayLike, C: ArrayLike, found: Solution, tol:
 
 @np.errstate(over="ignore", invalid="ignore")
 def _certified(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     C: ArrayLike,
     *,
@@ -268,7 +265,7 @@ def _bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter
         parts = np.where((point.y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), point.Z)
     X, costs = point.geometry.X, point.C[:, None] * parts
     if X.shape[0] * X.shape[1] > _LARGE:
-        from polyopt.certificates.coordinate import climb
+        from polyopt.certificates.coordinate_climb import climb
 
         alpha = climb(
             X[:, :-1],

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.matrices import is_sparse
 from polyopt.certificates.products import Products
 from polyopt.certificates.rounding import Ball, product, transposed_product
 from polyopt.kernels import SampleGram, as_gram, middle_of, spread_samples
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from polyopt.kernels import Gram
 
     Vector = NDArray[np.float64]
@@ -80,7 +82,7 @@ class Geometry(Protocol):
         """Estimate of the largest eigenvalue of ``beta -> scores(represent(beta))``."""
 
 
-def middle(X: Any) -> Vector | None:
+def middle(X: Matrix) -> Vector | None:
     """A point amid dense samples to take them from, or None: sparse ones stay where they are.
 
     Parameters
@@ -107,8 +109,8 @@ class LinearGeometry:
 
     note, short = "", 0.0
 
-    def __init__(self, X: Any, *, centred: bool = False):
-        self.X = sp.csr_array(X, dtype=float) if sp.issparse(X) else np.asarray(X, dtype=float)
+    def __init__(self, X: Matrix, *, centred: bool = False):
+        self.X: Matrix = sp.csr_array(X, dtype=float) if sp.issparse(X) else np.asarray(X, dtype=float)
         self.n, m = self.X.shape
         self._shift = middle(self.X) if centred else None
         self.centre = np.zeros(m) if self._shift is None else self._shift
@@ -140,11 +142,11 @@ class LinearGeometry:
         if self._shift is None:
             return np.asarray(self.X.T @ beta)
         parts = (rows.T @ beta[4096 * k : 4096 * (k + 1)] for k, rows in enumerate(self._rows()))
-        return np.add.reduce(list(parts))
+        return np.asarray(np.add.reduce(list(parts)))
 
     def columns(self, samples: NDArray[np.intp]) -> Vector:
         rows: Any = self.X[samples]
-        return (rows.toarray() if sp.issparse(rows) else rows - self.centre).T
+        return np.asarray((rows.toarray() if sp.issparse(rows) else rows - self.centre).T)
 
     def pull_scale(self, beta: Vector) -> float:
         size, found = np.abs(beta), np.zeros(self.X.shape[1])
@@ -170,8 +172,7 @@ class LinearGeometry:
         found = np.empty(self.n)
         for start in range(0, self.n, 4096):
             rows = self.X[start : start + 4096]
-            rows = abs(rows) if sp.issparse(rows) else rows - self.centre
-            squares = rows.multiply(rows) if sp.issparse(rows) else rows * rows
+            squares = rows.multiply(rows) if is_sparse(rows) else (rows - self.centre) ** 2
             found[start : start + 4096] = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
         return found * (1.0 + 1e-12)
 

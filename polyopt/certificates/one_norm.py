@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from formulations.arguments import real_array
 from formulations.families import best_intercept
 from formulations.l0_data import column_sizes
+from formulations.matrices import dense
 from formulations.recovery import as_costs, as_data, slacks
 from polyopt.certificates import expansion
 from polyopt.certificates.certificate import Certificate, Residual, conclude, residual
@@ -71,7 +71,7 @@ def certify_one_norm(
         Shapes that do not fit, numbers that are not finite, costs that are negative or all zero.
     """
     given, y = as_data(K, y)
-    K = np.asarray(given.toarray() if sp.issparse(given) else given)
+    K = dense(given)
     if K.shape[1] != len(y):
         raise ValueError(f"K must be square, not of shape {K.shape}")
     costs, tol = as_costs(C, len(y)), checked_tol(tol)

@@ -17,7 +17,7 @@ those computed at W, over their sum in each row: real numbers that add up to 1, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import entr
@@ -38,6 +38,8 @@ from polyopt.certificates.rounding import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Matrix, MatrixLike
+
     Vector = NDArray[np.float64]
 
 __all__ = ["certify_plume"]
@@ -49,7 +51,7 @@ _NO_RIDGE = "A bound needs a ridge: without one the optimum need not be attained
 
 @np.errstate(over="ignore", invalid="ignore")
 def certify_plume(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     W: ArrayLike,
     *,
@@ -63,12 +65,8 @@ def certify_plume(
 
     Parameters
     ----------
-    X : array_like or CSR of shape (n, m)
-        The training data.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside.
-    W : array_like of shape (K, m+1)
-        Faces, the bias last.
+    X, y, W, tol
+        As in :func:`~polyopt.certificates.certify_polyceptron`.
     gamma : float
         Sharpness of the gate, at least 0.
     ridge : float
@@ -78,8 +76,6 @@ def certify_plume(
     responsibilities : array_like of shape (n, K), optional
         Those of the M-step whose optimum W is held to; rows add up to 1. By default those of W, at which the
         value is L(W).
-    tol : float
-        Relative tolerance for the gap and for every residual.
 
     Returns
     -------
@@ -127,7 +123,7 @@ def certify_plume(
 
 
 def _value_and_gradient(
-    X: Any, y: Vector, W: Vector, R: Vector, sharpness: float, costs: Vector, ridge: float
+    X: Matrix, y: Vector, W: Vector, R: Vector, sharpness: float, costs: Vector, ridge: float
 ) -> tuple[Ball, Ball]:
     """G(W; R) and its gradient (K, m+1) at R over the sums of its rows."""
     lifted = lift(X)

@@ -18,18 +18,17 @@ caps as real numbers: what they lack in balance is paid for in full, with what r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
-from formulations.arguments import real_number
-from formulations.polyhedral import belonging, check_radius, pull, scores
+from formulations.matrices import dense
+from formulations.polyhedral import belonging, pull, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.careful import careful_transposed_product
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
+from polyopt.certificates.face_box import FaceBox
 from polyopt.certificates.feasible import within_shared_caps
 from polyopt.certificates.given import checked_faces, checked_tol, checked_vector
 from polyopt.certificates.rounding import UNIT, Ball, gamma, product
@@ -39,15 +38,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Matrix, MatrixLike
+
     Vector = NDArray[np.float64]
     _Clip = Callable[[Vector], Vector]
     Assignment = NDArray[np.int64]
 
 __all__ = ["certify_pc_slp", "certify_polyceptron"]
 
-_ROUNDING = 1e-9  # relative to R, within which an entry of W is at the box
-_BOX_HOLDS = "The box holds a face: raise radius or scale the features."
-_BROKEN = "The faces break their box; the value is of the faces clipped to it."
 _OTHERS = "Another assignment may have a lower optimum."
 _ZERO = "The value is 0, which bounds every assignment."
 _TRIVIAL = "The data are too large to solve the programs for a bound; it is 0 without multipliers."
@@ -56,7 +54,7 @@ _LARGE = 2_000_000  # entries of X, times faces, beyond that
 
 @np.errstate(over="ignore", invalid="ignore")
 def certify_polyceptron(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     W: ArrayLike,
     *,
@@ -104,7 +102,7 @@ def certify_polyceptron(
     """
     X, y = as_data(X, y)
     tol, costs = checked_tol(tol), as_costs(C, len(y))
-    box = _Box.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
+    box = FaceBox.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
     K = len(box.W)
     given = checked_vector("u", u, (len(y), K))
     s = scores(X, box.W)
@@ -134,17 +132,10 @@ def certify_polyceptron(
 
 @np.errstate(over="ignore", invalid="ignore")
 def certify_pc_slp(
-    X: Any,
-    y: ArrayLike,
-    W: ArrayLike,
-    *,
-    C: ArrayLike = 1.0,
-    u: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    assignment: ArrayLike | None = None,
-    radius: float = 1e4,
+    X: MatrixLike, y: ArrayLike, W: ArrayLike, *, C: ArrayLike = 1.0, u: ArrayLike | None = None,
+    q: ArrayLike | None = None, assignment: ArrayLike | None = None, radius: float = 1e4,
     tol: float = 1e-6,
-) -> Certificate:
+) -> Certificate:  # fmt: skip
     """Certify faces of PC-SLP (:mod:`formulations.pc_slp`).
 
     Parameters
@@ -169,7 +160,7 @@ def certify_pc_slp(
     """
     X, y = as_data(X, y)
     tol, costs = checked_tol(tol), as_costs(C, len(y))
-    box = _Box.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
+    box = FaceBox.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
     K, n, positive = len(box.W), len(y), y > 0
     if not (costs[positive].any() and costs[~positive].any()):
         raise ValueError("y must hold both classes, each with a positive cost: the error is a mean over each")
@@ -217,45 +208,7 @@ def certify_pc_slp(
     return _certificate("PC-SLP", value, bound, residuals, box, tol, [_TRIVIAL] if large else [])
 
 
-@dataclass(frozen=True)
-class _Box:
-    """Faces W (K, m+1), clipped to the box that a bound is for, and how they stand to the one asked for."""
-
-    W: Vector
-    radius: float  # finite
-    beyond: Vector | None  # by how much the faces given break the box; None without one
-    broken: bool
-
-    @classmethod
-    def around(cls, W: Vector, radius: float, tol: float) -> _Box:
-        radius = check_radius(real_number("radius", radius, infinite=True))
-        if np.isinf(radius):
-            wider = min(10.0 * float(np.abs(W).max()), float(np.finfo(float).max))
-            return cls(W, wider or 1.0, None, False)
-        beyond = np.abs(W) - radius
-        return cls(np.clip(W, -radius, radius), float(radius), beyond, bool(beyond.max() > tol * radius))
-
-    def residuals(self) -> list[Residual]:
-        if self.beyond is None:
-            return []
-        return [residual("primal", "box", self.beyond.max(axis=1), self.radius)]
-
-    @property
-    def side(self) -> Vector:
-        """1 where an entry is at R, -1 where it is at -R, else 0."""
-        at = np.abs(self.W) >= self.radius * (1.0 - _ROUNDING)
-        return np.where(at, np.sign(self.W), 0.0)
-
-    @property
-    def notes(self) -> list[str]:
-        if self.broken:
-            return [_BROKEN]
-        if self.beyond is None:
-            return [f"The bound is on faces with entries of up to {self.radius:.4g}."]
-        return [_BOX_HOLDS] if self.side.any() else []
-
-
-def _hinges(X: Any, y: Vector, W: Vector) -> Ball:
+def _hinges(X: Matrix, y: Vector, W: Vector) -> Ball:
     """[1 − y_i W_k·x̃_i]_+, shape (n, K)."""
     return (1.0 - product(lift(X), W.T).signed(y[:, None])).positive()
 
@@ -281,7 +234,7 @@ def _assignment(
     """The assignment given, or the face whose multiplier holds a negative, or that of the least score."""
     if assignment is None:
         best = s.argmin(axis=1)
-        return best if u is None else np.where(u.max(axis=1) > least, u.argmax(axis=1), best)
+        return np.asarray(best if u is None else np.where(u.max(axis=1) > least, u.argmax(axis=1), best))
     return check_assignment(-y, s.shape[1], assignment, "negative")
 
 
@@ -294,7 +247,7 @@ def _assignment_residual(y: Vector, hinge: Vector, chosen: Assignment) -> list[R
     return [residual("stationarity", "assignment", gain, 1.0)]
 
 
-def _bound(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], clip: _Clip, box: _Box) -> Ball:
+def _bound(X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], clip: _Clip, box: FaceBox) -> Ball:
     """The dual value at the multipliers made feasible, as they are or balanced; or 0 where that is more."""
     best, feasible, lifted = Ball(0.0), clip(M), lift(X)
     for candidate in (feasible, clip(_balanced(X, y, feasible, free, box))):
@@ -305,7 +258,7 @@ def _bound(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], clip: _Clip, b
     return best
 
 
-def _balanced(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], box: _Box) -> Vector:
+def _balanced(X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], box: FaceBox) -> Vector:
     """The multipliers nearest to M in balance where the box does not hold a face, if those free allow it.
 
     A solver balances to its tolerance, and R makes a price of that; with large features it is a high one.
@@ -315,7 +268,7 @@ def _balanced(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], box: _Box) 
         at, rows = np.flatnonzero(free[:, k]), side == 0
         if at.size and rows.any():
             chosen = lift(X[at])
-            terms = ((chosen.toarray() if sp.issparse(chosen) else chosen) * y[at, None]).T[rows]
+            terms = (dense(chosen) * y[at, None]).T[rows]
             size = np.abs(terms).max(axis=1)
             size[size == 0] = 1.0
             M[at, k] -= np.linalg.lstsq(terms / size[:, None], off[k, rows] / size, rcond=None)[0]
@@ -323,7 +276,7 @@ def _balanced(X: Any, y: Vector, M: Vector, free: NDArray[np.bool_], box: _Box) 
 
 
 def _conditions(
-    X: Any, y: Vector, M: Vector, unused: Vector, xi: Vector, box: _Box, scale: float
+    X: Matrix, y: Vector, M: Vector, unused: Vector, xi: Vector, box: FaceBox, scale: float
 ) -> list[Residual]:
     """Signs of the multipliers, balance beyond what the box explains, and complementarity.
 
@@ -353,7 +306,7 @@ def _certificate(
     value: Ball,
     bound: Ball,
     residuals: list[Residual],
-    box: _Box,
+    box: FaceBox,
     tol: float,
     notes: list[str],
 ) -> Certificate:

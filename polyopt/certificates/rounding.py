@@ -16,13 +16,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import expit
+
+from formulations.matrices import is_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import Matrix
 
     Vector = NDArray[np.float64]
 
@@ -189,7 +192,7 @@ class Ball:
         return Ball(mid, np.where(moved <= 1.0, _more(mid * relative, k), 1.0))  # shares are from 0 to 1
 
 
-def product(X: Any, v: Ball | ArrayLike, shift: Vector | None = None) -> Ball:
+def product(X: Matrix, v: Ball | ArrayLike, shift: Vector | None = None) -> Ball:
     """``(X - shift) v`` for an exact matrix.
 
     Parameters
@@ -210,17 +213,15 @@ def product(X: Any, v: Ball | ArrayLike, shift: Vector | None = None) -> Ball:
     return Ball(mid, _more(rad, X.shape[1]))
 
 
-def transposed_product(X: Any, v: Ball | ArrayLike, shift: Vector | None = None) -> Ball:
+def transposed_product(X: Matrix, v: Ball | ArrayLike, shift: Vector | None = None) -> Ball:
     """``(X - shift)' v`` for an exact matrix; the sum over samples is added up in two stages.
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        The matrix; its entries count as exact.
+    X, shift
+        As in :func:`product`.
     v : Ball or array_like of shape (n,) or (n, k)
         A vector, or several as columns.
-    shift : ndarray of shape (m,), optional
-        As in :func:`product`.
     """
     v = Ball.of(v)
     shape = (X.shape[1], *v.mid.shape[1:])
@@ -254,7 +255,7 @@ def strongly_convex_bound(value: Ball, gradient: Ball, modulus: float) -> Ball:
     return Ball(0.0) if found.lower <= 0.0 else found
 
 
-def _parts(X: Any, shift: Vector | None) -> Iterator[tuple[slice, Any]]:
+def _parts(X: Matrix, shift: Vector | None) -> Iterator[tuple[slice, Matrix]]:
     """The matrix by blocks of rows, less the shift: one rounding an entry, which callers count."""
     for start in range(0, X.shape[0], _ROWS):
         part = slice(start, start + _ROWS)
@@ -262,11 +263,11 @@ def _parts(X: Any, shift: Vector | None) -> Iterator[tuple[slice, Any]]:
         yield part, rows if shift is None else rows - shift
 
 
-def _terms(X: Any) -> int:
+def _terms(X: Matrix) -> int:
     """The number of terms in a row's inner product."""
-    if sp.issparse(X):
+    if is_sparse(X):
         return int(np.diff(X.indptr).max(initial=0)) + 2
-    return X.shape[1] + 2
+    return int(X.shape[1] + 2)
 
 
 def _rounded(mid: Vector, carried: Vector) -> Ball:

@@ -29,6 +29,7 @@ from polyopt.certificates.rounding import Ball, transposed_product
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from polyopt.kernels import Gram
 
     Vector = NDArray[np.float64]
@@ -56,7 +57,7 @@ class SigmaLinearGeometry:
 
     note, short = "", 0.0
 
-    def __init__(self, X: Any, D: float, weights: Vector | None = None):
+    def __init__(self, X: Matrix, D: float, weights: Vector | None = None):
         self._plain = LinearGeometry(X, centred=True)
         self.X, self.n, self.D = self._plain.X, self._plain.n, D
         self.weights = np.ones(self.n) if weights is None else weights
@@ -121,7 +122,7 @@ class SigmaLinearGeometry:
         return self._metric @ v
 
     def pull(self, beta: Vector) -> Vector:
-        return self._plain.pull(beta) - (self.centre - self._plain.centre) * beta.sum()
+        return np.asarray(self._plain.pull(beta) - (self.centre - self._plain.centre) * beta.sum())
 
     def columns(self, samples: NDArray[np.intp]) -> Vector:
         return self._plain.columns(samples) - (self.centre - self._plain.centre)[:, None]
@@ -176,7 +177,7 @@ class SigmaLinearGeometry:
         spread = float(np.linalg.norm(self.centre - self._plain.centre)) * (1 + 1e-9)
         by_norm = (self._plain.sizes() + spread) / np.sqrt(max(1.0 - self.D, 1e-300))
         by_spread = np.sqrt(self.total / (max(self.D, 1e-300) * self.weights))
-        return np.minimum(by_norm, by_spread) * (1 + 1e-9)
+        return np.asarray(np.minimum(by_norm, by_spread) * (1 + 1e-9))
 
     def curvature(self) -> float:
         return largest_eigenvalue(lambda beta: self.scores(self.represent(beta)), self.n)
@@ -243,7 +244,7 @@ class SigmaKernelGeometry:
 
     def _balanced(self, c: Vector) -> Vector:
         """Coefficients of the samples from those of the centred ones."""
-        return c - self.weights * (c.sum() / float(self._total.mid))
+        return np.asarray(c - self.weights * (c.sum() / float(self._total.mid)))
 
     def columns(self, samples: NDArray[np.intp]) -> Vector:
         total = float(self._total.mid)
@@ -284,7 +285,7 @@ class SigmaKernelGeometry:
             return 0.0
         length = sum(float(np.linalg.norm(v)) for v in vectors)
         spread = self.D * (float(np.linalg.norm(self._spread(f).size)) + self.short * length)
-        return 4.0 * self.short * length * (length + spread)
+        return float(4.0 * self.short * length * (length + spread))
 
     def price(self, beta: Vector) -> Ball:
         v = self.represent(beta)
@@ -306,7 +307,7 @@ class SigmaKernelGeometry:
         own = self._kernel.sizes()
         by_norm = (own + float(own.max(initial=0.0))) / np.sqrt(max(1.0 - self.D, 1e-300))
         by_spread = np.sqrt(float(self._total.upper) / (max(self.D, 1e-300) * self.weights))
-        return np.minimum(by_norm, by_spread) * (1 + 1e-9)
+        return np.asarray(np.minimum(by_norm, by_spread) * (1 + 1e-9))
 
     def curvature(self) -> float:
         return largest_eigenvalue(lambda beta: self.scores(self.represent(beta)), self.n)

@@ -13,7 +13,7 @@ faces have.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from polyopt.certificates.rounding import Ball, product, strongly_convex_bound, 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
     from formulations.polyhedral import Positives
 
 __all__ = ["certify_spla1"]
@@ -38,7 +39,7 @@ _OTHERS = "Other cells may have a lower optimum."
 
 @np.errstate(over="ignore", invalid="ignore")
 def certify_spla1(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     W: ArrayLike,
     *,
@@ -53,12 +54,8 @@ def certify_spla1(
 
     Parameters
     ----------
-    X : array_like or CSR of shape (n, m)
-        The training data.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside.
-    W : array_like of shape (K, m+1)
-        Faces, the bias last.
+    X, y, W, tol
+        As in :func:`~polyopt.certificates.certify_polyceptron`.
     ridge : float
         ρ, positive.
     C : float or array_like of shape (n,)
@@ -70,8 +67,6 @@ def certify_spla1(
     n_faces : int, optional
         How many faces there might be, at least those of W: a machine that uses one of three is no optimum
         among those with three. By default as many as W has.
-    tol : float
-        Relative tolerance for the gap and for every residual.
 
     Returns
     -------

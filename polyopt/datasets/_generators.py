@@ -87,22 +87,7 @@ def make_polyceptron2(n_samples: int = 1000, random_state: Seed = None) -> tuple
     Points are uniform in [−1, 1]²⁰; labels as in :func:`make_polyceptron1`, by
     :func:`polyceptron_faces` for data set 2.
 
-    Parameters
-    ----------
-    n_samples : int
-        Number of points n; the paper has 1000.
-    random_state : int, RandomState or None
-        Seed.
-
-    Returns
-    -------
-    X : ndarray, shape (n, 20)
-    y : ndarray of int, shape (n,)
-        +1 inside, −1 outside.
-
-    References
-    ----------
-    N. Manwani, P. S. Sastry, "Polyceptron: A Polyhedral Learning Algorithm", section on experiments.
+    Arguments as in there; X is of shape (n, 20).
     """
     return _uniform_in_polytope(2, n_samples, random_state)
 

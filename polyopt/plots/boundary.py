@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from polyopt.plots.style import CLASSES, FACES, GREEN, INK, new_figure, styled
+from polyopt.plots.style import CLASSES, FACES, GREEN, INK, legend_below, new_figure, styled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +20,17 @@ __all__ = ["decision_boundaries", "decision_boundary", "draw_classes", "draw_lev
 _GRID = 240  # points of each axis at which scores are drawn
 
 
+class Classifier(Protocol):
+    """What a picture asks of a fitted classifier."""
+
+    classes_: NDArray[Any]
+
+    def decision_function(self, X: NDArray[Any], /) -> NDArray[Any]:
+        """Its scores, whose sign tells the class."""
+
+
 def decision_boundary(
-    estimator: Any,
+    estimator: Classifier,
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -65,7 +74,7 @@ def decision_boundary(
 
 
 def decision_boundaries(
-    estimators: Mapping[str, Any],
+    estimators: Mapping[str, Classifier],
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -79,14 +88,8 @@ def decision_boundaries(
     ----------
     estimators : mapping of str to estimator
         Each with its title, fitted to X and y.
-    X : array_like of shape (n, 2)
-        The training samples.
-    y : array_like of shape (n,)
-        Their labels.
-    axis_names : sequence of str
-        Names of the two features.
-    class_names : sequence of str, optional
-        Names of the two classes; their labels by default.
+    X, y, axis_names, class_names
+        As in :func:`decision_boundary`.
     columns : int
         Panels in a row.
 
@@ -111,19 +114,11 @@ def decision_boundaries(
             axes.set(ylabel=axis_names[1])
         for axes in panels[-1]:
             axes.set(xlabel=axis_names[0])
-        handles = {
-            label: handle
-            for axes in figure.axes
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center",
-            ncols=5, handletextpad=0.4, columnspacing=1.4,
-        )  # fmt: skip
+        legend_below(figure, columns=5)
     return figure
 
 
-def _checked(X: ArrayLike, y: ArrayLike, estimator: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _checked(X: ArrayLike, y: ArrayLike, estimator: Classifier) -> tuple[NDArray[Any], NDArray[Any]]:
     data, labels = np.asarray(X, dtype=float), np.asarray(y)
     if data.ndim != 2 or data.shape[1] != 2:
         raise ValueError(f"a picture of the boundary needs two features; X has shape {data.shape}")
@@ -132,11 +127,11 @@ def _checked(X: ArrayLike, y: ArrayLike, estimator: Any) -> tuple[NDArray[Any], 
     return data, labels
 
 
-def _names(estimator: Any, class_names: Sequence[str] | None) -> list[str]:
+def _names(estimator: Classifier, class_names: Sequence[str] | None) -> list[str]:
     return [str(label) for label in estimator.classes_] if class_names is None else list(class_names)
 
 
-def _draw(axes: Axes, estimator: Any, X: NDArray[Any], y: NDArray[Any], names: list[str]) -> None:
+def _draw(axes: Axes, estimator: Classifier, X: NDArray[Any], y: NDArray[Any], names: list[str]) -> None:
     """Boundary, levels, faces and samples of one classifier."""
     limits = plane_limits(X)
     draw_levels(axes, estimator, limits)
@@ -159,14 +154,16 @@ def plane_limits(X: NDArray[Any]) -> NDArray[Any]:
     return np.column_stack([low - pad, high + pad])
 
 
-def draw_classes(axes: Axes, X: NDArray[Any], y: NDArray[Any], labels: Any, names: Sequence[str]) -> None:
+def draw_classes(
+    axes: Axes, X: NDArray[Any], y: NDArray[Any], labels: ArrayLike, names: Sequence[str]
+) -> None:
     """The samples of both classes, each with its colour and marker."""
-    for label, name, (colour, marker) in zip(labels, names, CLASSES, strict=True):
+    for label, name, (colour, marker) in zip(np.asarray(labels), names, CLASSES, strict=True):
         u, v = X[y == label].T
         axes.scatter(u, v, s=20, c=colour, marker=marker, lw=0.3, ec="white", label=name, zorder=3)
 
 
-def draw_levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
+def draw_levels(axes: Axes, estimator: Classifier, limits: NDArray[Any]) -> None:
     """The two sides as tints, and the lines f = 0, ±1, ±B."""
     u, v = (np.linspace(low, high, _GRID) for low, high in limits)
     U, V = np.meshgrid(u, v)
@@ -188,9 +185,9 @@ def draw_levels(axes: Axes, estimator: Any, limits: NDArray[Any]) -> None:
             )
 
 
-def _faces(estimator: Any) -> NDArray[Any]:
+def _faces(estimator: Classifier) -> NDArray[Any]:
     """Rows (w, b) of the hyperplanes of a polytope; none for other classifiers."""
-    if not hasattr(estimator, "W_"):
+    if not (hasattr(estimator, "W_") and hasattr(estimator, "b_")):
         return np.empty((0, 3))
     return np.column_stack([estimator.W_, estimator.b_])
 

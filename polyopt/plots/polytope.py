@@ -6,32 +6,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.plots.style import CLASSES, FACES, INK, MUTED, new_figure, styled
-from polyopt.polytope import Polytope
+from polyopt.plots.faces import TINT, draw_body, face_handles, handle
+from polyopt.plots.scene import Scene
+from polyopt.plots.style import CLASSES, INK, new_figure, styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.polytope import Polytope
 
     Array = NDArray[np.float64]
 
 __all__ = ["polytope_plane", "polytope_slices"]
 
-_FEATURES = 4  # shown where none are named: six panels
-_LINES = ("-", "--", "-.", ":")  # of the faces, once their colours are used up
 _PANEL = 2.1  # inches
-_TINT = 0.11  # opacity of an area
 _GRID = 400  # points of each axis at which faces are told apart
 _MANY = 2000  # samples above which a picture holds pixels: as shapes they make it slow to open
-_CROWD = 12  # faces up to which each is drawn across the picture, not only where it bounds the inside
-_NAMED = 8  # faces that a legend has room for
 
 
 def polytope_slices(
-    model: Any,
+    model: object,
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -75,7 +74,7 @@ def polytope_slices(
     ValueError
         Data of another width or number of classes, or features or a point that are not there.
     """
-    scene = _Scene(model, X, y, feature_names, class_names)
+    scene = Scene(model, X, y, feature_names, class_names)
     chosen = scene.pick(features)
     point = scene.point(at)
     wanted = len(chosen) - 1
@@ -97,10 +96,10 @@ def polytope_slices(
                     axes.set_ylabel(scene.names[pair[1]])
         figure.align_ylabels(grid[:, 0])
         figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
-        extras = [_handle("where all slices meet", ls="", marker="+", color=INK, ms=8)]
+        extras = [handle("where all slices meet", ls="", marker="+", color=INK, ms=8)]
         if scene.polytope.n_features > 2:
-            extras.append(_handle("faint: far from the slice", ls=""))
-        handles = _handles(scene, sorted(drawn)) + extras
+            extras.append(handle("faint: far from the slice", ls=""))
+        handles = face_handles(scene, sorted(drawn)) + extras
         if wanted == 1:
             figure.legend(handles=handles, loc="outside right upper")
         else:
@@ -109,7 +108,7 @@ def polytope_slices(
 
 
 def polytope_plane(
-    model: Any,
+    model: object,
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -125,25 +124,15 @@ def polytope_plane(
 
     Parameters
     ----------
-    model : estimator or Polytope
-        Fitted binary estimator with faces ``W_`` and ``b_``, or a polytope; of two features.
-    X : array_like of shape (n, 2)
-        Samples.
-    y : array_like of shape (n,)
-        Their labels, of two classes.
-    feature_names : sequence of str, optional
-        Names of the two features; by default those of the polytope.
-    class_names : sequence of str, optional
-        Names of the two classes, in the order of the sorted labels; by default the labels.
-    title : str
-        Title of the picture.
+    model, X, y, feature_names, class_names, title
+        As in :func:`polytope_slices`, of two features.
 
     Raises
     ------
     ValueError
         Data of another width or number of classes, or a polytope of other than two features.
     """
-    scene = _Scene(model, X, y, feature_names, class_names)
+    scene = Scene(model, X, y, feature_names, class_names)
     polytope = scene.polytope
     if polytope.n_features != 2:
         raise ValueError(
@@ -155,7 +144,7 @@ def polytope_plane(
         axes = figure.add_subplot()
         low, high = scene.limits((0, 1))
         _draw_regions(axes, scene, low, high)
-        drawn = _draw_body(axes, scene, polytope, low, high)
+        drawn = draw_body(axes, scene, polytope, low, high)
         outside = ~polytope.contains(scene.X)
         answers = polytope.active_face(scene.X)
         drawn |= set(answers[outside].tolist())
@@ -169,117 +158,16 @@ def polytope_plane(
         extras = _draw_ball_and_corners(axes, polytope, low, high)
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), title=title)
         axes.set(xlabel=scene.names[0], ylabel=scene.names[1])
-        handles = _handles(scene, sorted(drawn), by_face=True) + extras
+        handles = face_handles(scene, sorted(drawn), by_face=True) + extras
         figure.legend(handles=handles, loc="outside right upper")
     return figure
 
 
-class _Scene:
-    """What all panels share: the polytope, the samples, names, and the side of each class."""
-
-    def __init__(
-        self,
-        model: Any,
-        X: ArrayLike,
-        y: ArrayLike,
-        feature_names: Sequence[str] | None,
-        class_names: Sequence[str] | None,
-    ):
-        self.polytope = _polytope_of(model)
-        self.X, self.y = np.asarray(X, dtype=float), np.asarray(y)
-        m = self.polytope.n_features
-        if self.X.ndim != 2 or self.X.shape[1] != m:
-            raise ValueError(f"X must be of shape (n, {m}) like the polytope, not {self.X.shape}")
-        self.classes = np.unique(self.y)
-        if len(self.classes) != 2:
-            raise ValueError(f"y must be of two classes, not {len(self.classes)}")
-        self.names = list(self.polytope.names if feature_names is None else feature_names)
-        self.class_names = [str(c) for c in (self.classes if class_names is None else class_names)]
-        self.spread = np.where(self.X.std(axis=0) > 0, self.X.std(axis=0), 1.0)
-        outer = self._outer(model)
-        self.outer_label, inner = self.classes[outer], 1 - outer
-        self.inner_colour = CLASSES[inner][0]
-        self.inner_name = self.class_names[inner]
-        outside = self.X[~self.polytope.contains(self.X)]
-        self.answers = np.bincount(self.polytope.active_face(outside), minlength=self.polytope.n_faces)
-
-        # Faces that fell out of use take no colour from those that matter.
-        self.live = np.flatnonzero((self.answers > 0) | ~self.polytope.redundant).tolist()
-        if len(self.live) > len(FACES):  # colours of their own for those that answer for most
-            self.live.sort(key=lambda k: -self.answers[k])
-
-    def look(self, face: int) -> tuple[str, str]:
-        """Colour and line of a face, the same in every panel."""
-        place = self.live.index(face) if face in self.live else len(self.live)
-        return FACES[place % len(FACES)], _LINES[place // len(FACES) % len(_LINES)]
-
-    def _outer(self, model: Any) -> int:
-        """Place of the class outside: as the estimator says, or the one with the larger share there."""
-        if hasattr(model, "outer_label_"):
-            return int(np.argmax(self.classes == model.outer_label_))
-        inside = self.polytope.contains(self.X)
-        return int(np.argmin([inside[self.y == label].mean() for label in self.classes]))
-
-    def pick(self, features: Sequence[int | str] | None) -> list[int]:
-        if self.polytope.n_features < 2:
-            raise ValueError("slices need two features, and the polytope has one")
-        if features is None:
-            weights = np.abs(self.polytope.W) * self.spread
-            weights *= (self.answers / np.maximum(weights.sum(axis=1), np.finfo(float).tiny))[:, None]
-            return sorted(np.argsort(-weights.sum(axis=0), kind="stable")[:_FEATURES].tolist())
-        found = []
-        for feature in features:
-            if isinstance(feature, str) and feature not in self.names:
-                raise ValueError(f"features has {feature!r}, which is none of {', '.join(self.names)}")
-            number = self.names.index(feature) if isinstance(feature, str) else int(feature)
-            if not 0 <= number < len(self.names):
-                raise ValueError(f"features must be from 0 to {len(self.names) - 1}, not {number}")
-            found.append(number)
-        if len(found) < 2 or len(set(found)) < len(found):
-            raise ValueError(f"features must be two or more different ones, not {list(features)!r}")
-        return found
-
-    def point(self, at: str | ArrayLike) -> Array:
-        if not isinstance(at, str):
-            point = np.asarray(at, dtype=float)
-            if point.shape != (self.polytope.n_features,):
-                raise ValueError(f"at must have {self.polytope.n_features} entries, not shape {point.shape}")
-            return point
-        if at == "chebyshev":
-            counted = Polytope(self.polytope.W * self.spread, self.polytope.b)
-            part = counted.within(self.X.min(axis=0) / self.spread, self.X.max(axis=0) / self.spread)
-            if part.is_empty:
-                raise ValueError("at='chebyshev' needs an inside within the range of the data: there is none")
-            return part.chebyshev().centre * self.spread
-        inside = self.polytope.contains(self.X)
-        if at == "inside" and inside.any():
-            return np.asarray(np.median(self.X[inside], axis=0))
-        if at in ("inside", "median"):
-            return np.asarray(np.median(self.X, axis=0))
-        raise ValueError(f"at must be 'inside', 'median', 'chebyshev' or a point, not {at!r}")
-
-    def limits(self, pair: tuple[int, int]) -> tuple[Array, Array]:
-        mine = self.X[:, pair]
-        low, high = mine.min(axis=0), mine.max(axis=0)
-        pad = 0.06 * np.where(high > low, high - low, 1.0)
-        return low - pad, high + pad
-
-
-def _polytope_of(model: Any) -> Polytope:
-    if isinstance(model, Polytope):
-        return model
-    if hasattr(model, "polytope_"):
-        return model.polytope_
-    if not hasattr(model, "W_"):
-        raise ValueError(f"model must be a Polytope or a fitted binary estimator with faces, not {model!r}")
-    return Polytope(model.W_, model.b_, getattr(model, "feature_names_in_", None))
-
-
-def _draw_slice(axes: Axes, scene: _Scene, pair: tuple[int, int], point: Array) -> set[int]:
+def _draw_slice(axes: Axes, scene: Scene, pair: tuple[int, int], point: Array) -> set[int]:
     """One panel; the faces that bound the polytope in it."""
     section = scene.polytope.section(pair, point)
     low, high = scene.limits(pair)
-    drawn = _draw_body(axes, scene, section, low, high)
+    drawn = draw_body(axes, scene, section, low, high)
     held = np.setdiff1d(np.arange(len(point)), pair)
     away = np.sqrt((((scene.X[:, held] - point[held]) / scene.spread[held]) ** 2).sum(axis=1))
     rank = np.argsort(np.argsort(away, kind="stable")) / len(away)  # 0 nearest, 1 farthest
@@ -297,53 +185,7 @@ def _draw_slice(axes: Axes, scene: _Scene, pair: tuple[int, int], point: Array) 
     return drawn
 
 
-def _draw_body(axes: Axes, scene: _Scene, plane: Polytope, low: Array, high: Array) -> set[int]:
-    """Tint and faces of a polytope in the plane; the faces that bound it in the picture."""
-    part = plane.within(low, high)
-    if not part.is_empty and not part.is_flat:
-        axes.fill(*part.vertices().T, color=scene.inner_colour, alpha=_TINT, lw=0, zorder=1)
-    drawn = set()
-    for k in range(plane.n_faces):
-        colour, line = scene.look(k)
-        across = _segment(plane, k, low, high, others=False)
-        if across is None:
-            continue
-        if plane.n_faces <= _CROWD:
-            axes.plot(*across.T, color=colour, lw=0.6, ls=line, alpha=0.45, zorder=2)
-        edge = _segment(plane, k, low, high, others=True)
-        if edge is not None:
-            axes.plot(*edge.T, color=colour, lw=2.2, ls=line, solid_capstyle="round", zorder=4)
-            drawn.add(k)
-    return drawn
-
-
-def _segment(plane: Polytope, face: int, low: Array, high: Array, *, others: bool) -> Array | None:
-    """The part of a face's line within the picture, and if so asked within the other faces."""
-    unit = high - low
-    w, b = plane.W[face] * unit, plane.b[face] + plane.W[face] @ low  # the picture is [0, 1]²
-    size = float(np.hypot(*w))
-    if not size:
-        return None
-    start, along = -b * w / size**2, np.array([-w[1], w[0]]) / size
-    rows = [np.vstack([np.eye(2), -np.eye(2)]), np.array([-1.0, -1.0, 0.0, 0.0])]
-    if others:
-        rest = np.arange(plane.n_faces) != face
-        rows = [
-            np.vstack([rows[0], plane.W[rest] * unit]),
-            np.append(rows[1], plane.b[rest] + plane.W[rest] @ low),
-        ]
-    slope, room = rows[0] @ along, -(rows[0] @ start + rows[1])
-    flat = np.abs(slope) <= 1e-12 * np.linalg.norm(rows[0], axis=1)
-    if np.any(room[flat] < -1e-9):
-        return None
-    steps = room[~flat] / slope[~flat]
-    first, last = steps[slope[~flat] < 0].max(), steps[slope[~flat] > 0].min()
-    if last - first <= 1e-6:
-        return None
-    return low + unit * (start + np.array([[first], [last]]) * along)
-
-
-def _draw_regions(axes: Axes, scene: _Scene, low: Array, high: Array) -> None:
+def _draw_regions(axes: Axes, scene: Scene, low: Array, high: Array) -> None:
     """Outside, the tint of the face that answers."""
     from matplotlib.colors import to_rgba
 
@@ -351,7 +193,7 @@ def _draw_regions(axes: Axes, scene: _Scene, low: Array, high: Array) -> None:
     u, v = (np.linspace(low[j], high[j], _GRID) for j in (0, 1))
     points = np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2)
     answers = polytope.active_face(points)
-    looks = np.array([to_rgba(scene.look(k)[0], 1.6 * _TINT) for k in range(polytope.n_faces)])
+    looks = np.array([to_rgba(scene.look(k)[0], 1.6 * TINT) for k in range(polytope.n_faces)])
     image = looks[answers]
     image[polytope.contains(points), 3] = 0.0
     axes.imshow(
@@ -360,7 +202,7 @@ def _draw_regions(axes: Axes, scene: _Scene, low: Array, high: Array) -> None:
     )  # fmt: skip
 
 
-def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Array) -> list[Any]:
+def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Array) -> list[Artist]:
     """Their entries in the legend."""
     from matplotlib.patches import Circle
 
@@ -373,38 +215,11 @@ def _draw_ball_and_corners(axes: Axes, polytope: Polytope, low: Array, high: Arr
     look: dict[str, Any] = {"color": "white", "mec": INK, "mew": 1.1, "ms": 5, "ls": "", "marker": "o"}
     if own.any():
         axes.plot(*corners[own].T, **look, zorder=6)
-        handles.append(_handle("corner", **look))
+        handles.append(handle("corner", **look))
     ball = polytope.chebyshev()
     if np.isfinite(ball.radius):
         dashes, (x, y) = (0, (4, 3)), ball.centre
         axes.add_patch(Circle((x, y), ball.radius, fill=False, ec=INK, lw=1.0, ls=dashes, zorder=4))
         axes.plot(*ball.centre, "+", color=INK, ms=8, mew=1.3, zorder=5)
-        handles.append(_handle("largest ball inside", color=INK, ls=dashes, lw=1.0))
+        handles.append(handle("largest ball inside", color=INK, ls=dashes, lw=1.0))
     return handles
-
-
-def _handles(scene: _Scene, faces: list[int], *, by_face: bool = False) -> list[Any]:
-    """Entries of the legend for the classes and the faces; where colour tells the face, markers are grey."""
-    from matplotlib.patches import Patch
-
-    handles = [
-        _handle(name, ls="", marker=marker, color=MUTED if by_face else colour, ms=4)
-        for name, (colour, marker) in zip(scene.class_names, CLASSES, strict=True)
-    ]
-    if by_face:
-        handles.append(_handle("on the wrong side", ls="", marker="o", color="white", mec=MUTED, ms=4))
-    inside = f"inside: {scene.inner_name}"
-    handles.append(Patch(color=scene.inner_colour, alpha=2 * _TINT, lw=0, label=inside))
-    busiest = sorted(faces, key=lambda k: -scene.answers[k])[:_NAMED]
-    for k in sorted(busiest):
-        colour, line = scene.look(k)
-        handles.append(_handle(f"face {k}, answers for {scene.answers[k]}", color=colour, ls=line, lw=2.2))
-    if len(faces) > _NAMED:
-        handles.append(_handle(f"and {len(faces) - _NAMED} faces that answer for fewer", ls=""))
-    return handles
-
-
-def _handle(label: str, **look: Any) -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], label=label, **look)

@@ -23,6 +23,7 @@ __all__ = [
     "MUTED",
     "ORANGE",
     "PURPLE",
+    "legend_below",
     "new_figure",
     "styled",
 ]
@@ -74,3 +75,16 @@ def new_figure(width: float = 5.0, height: float = 4.0) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained", facecolor="white", dpi=150)
+
+
+def legend_below(figure: Figure, columns: int) -> None:
+    """One legend of all panels under them, with so many columns; what has the same label is named once."""
+    handles = {
+        label: handle
+        for axes in figure.axes
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center",
+        ncols=columns, handletextpad=0.4, columnspacing=1.4,
+    )  # fmt: skip

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from formulations.matrices import dense
 from formulations.recovery import moments
 from formulations.whitening import bounding_spread
 from polyopt.estimators.rmm import RelativeMarginMachine
 from polyopt.estimators.sigma_svm import SigmaSVM
 from polyopt.estimators.svm import SVM
 from polyopt.plots.boundary import draw_classes, draw_levels, plane_limits
-from polyopt.plots.style import GREEN, INK, MUTED, PURPLE, new_figure, styled
+from polyopt.plots.style import GREEN, INK, MUTED, PURPLE, legend_below, new_figure, styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ _RINGS = 40.0, 260.0  # areas of the ring of the least and of the largest multip
 
 
 def whitening(
-    estimator: Any,
+    estimator: RelativeMarginMachine | SigmaSVM,
     *,
     axis_names: Sequence[str] = ("x₁", "x₂"),
     class_names: Sequence[str] | None = None,
@@ -63,7 +64,7 @@ def whitening(
         Another kernel, or data that are not of two features and two classes.
     """
     _check(estimator)
-    X, y = np.asarray(_dense(estimator._X), dtype=float), estimator._y
+    X, y = np.asarray(dense(estimator._X), dtype=float), estimator._y
     names = [str(label) for label in estimator.classes_] if class_names is None else list(class_names)
     svm = SVM(estimator.C, kernel="linear").fit(X, y, sample_weight=estimator._costs / estimator.C)
     centre, metric, words = _metric(estimator, X)
@@ -82,15 +83,7 @@ def whitening(
             axes.set_aspect("equal")
         _draw_bounded(right, estimator, X)
         left.set(xlim=limits[0], ylim=limits[1], ylabel=axis_names[1])
-        handles = {
-            label: handle
-            for axes in (left, right)
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center",
-            ncols=4, handletextpad=0.4, columnspacing=1.4,
-        )  # fmt: skip
+        legend_below(figure, columns=4)
     return figure
 
 
@@ -108,10 +101,6 @@ def _check(estimator: Any) -> None:
             "the picture needs two features and two classes, not "
             f"{estimator.n_features_in_} and {len(estimator.classes_)}"
         )
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if hasattr(X, "toarray") else X
 
 
 def _metric(estimator: Any, X: Array) -> tuple[Array, Array, tuple[str, str]]:

@@ -4,6 +4,8 @@ Features may be measured in 1e-12 or 1e12 of a unit, and a small set may lie far
 linear program here sees W and b as they come: rows and columns are brought to size one by powers of two
 (which round nothing), the origin is moved into the set, and lengths are counted in the set's own.
 Whether a number is zero is asked relative to the rounding of W x + b, not to a fixed tolerance.
+
+Everywhere W (K, m) are the normals and b (K,) the offsets.
 """
 
 from __future__ import annotations
@@ -49,15 +51,7 @@ class InnerBall:
 
 
 def inner_ball(W: Array, b: Array) -> InnerBall:
-    """The Chebyshev centre and radius: max r subject to W_k x + b_k + r ‖W_k‖ ≤ 0.
-
-    Parameters
-    ----------
-    W : ndarray of shape (K, m)
-        Normals.
-    b : ndarray of shape (K,)
-        Offsets.
-    """
+    """The Chebyshev centre and radius: max r subject to W_k x + b_k + r ‖W_k‖ ≤ 0."""
     m = W.shape[1]
     norms = np.linalg.norm(W, axis=1)
     if np.any(b[norms == 0] > 0):
@@ -95,13 +89,6 @@ def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
 
     Of faces that are equal but for their length the first stays. In an empty set, those that stay
     contradict each other, and no fewer of them would.
-
-    Parameters
-    ----------
-    W : ndarray of shape (K, m)
-        Normals.
-    b : ndarray of shape (K,)
-        Offsets.
     """
     ball = inner_ball(W, b)
     redundant = np.zeros(len(W), dtype=bool)
@@ -125,13 +112,7 @@ def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
 
 
 def is_bounded(W: Array) -> bool:
-    """Whether W d ≤ 0 has no solution but d = 0, so that no half-line fits in between the faces.
-
-    Parameters
-    ----------
-    W : ndarray of shape (K, m)
-        Normals.
-    """
+    """Whether W d ≤ 0 has no solution but d = 0, so that no half-line fits in between the faces."""
     m = W.shape[1]
     A = _equilibrated(W)[0][W.any(axis=1)]
     if len(A) <= m or np.linalg.matrix_rank(A) < m:
@@ -142,15 +123,7 @@ def is_bounded(W: Array) -> bool:
 
 
 def bounding_box(W: Array, b: Array) -> tuple[Array, Array]:
-    """Lowest and highest value of each feature within the half-spaces, which must not be empty.
-
-    Parameters
-    ----------
-    W : ndarray of shape (K, m)
-        Normals.
-    b : ndarray of shape (K,)
-        Offsets.
-    """
+    """Lowest and highest value of each feature within the half-spaces, which must not be empty."""
     m = W.shape[1]
     centre = inner_ball(W, b).centre
     room, _ = _room(W, b, centre)

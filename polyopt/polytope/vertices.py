@@ -55,12 +55,7 @@ def check_size(n_faces: int, n_features: int) -> None:
 def vertices_of(W: Array, b: Array) -> Array:
     """Corners (v, m): in the plane counter-clockwise, else in lexicographic order.
 
-    Parameters
-    ----------
-    W : ndarray of shape (K, m)
-        Normals of a bounded polytope with an interior, none of them redundant.
-    b : ndarray of shape (K,)
-        Offsets.
+    The polytope is bounded, with an interior, and none of its faces W (K, m), b (K,) is redundant.
     """
     low, high = bounding_box(W, b)
     if len(low) == 1:
@@ -69,15 +64,7 @@ def vertices_of(W: Array, b: Array) -> Array:
 
 
 def volume_of(W: Array, b: Array) -> float:
-    """Volume of a polytope as in :func:`vertices_of`, in the product of its features' units.
-
-    Parameters
-    ----------
-    W : ndarray of shape (K, m)
-        Normals.
-    b : ndarray of shape (K,)
-        Offsets.
-    """
+    """Volume of a polytope as in :func:`vertices_of`, in the product of its features' units."""
     low, high = bounding_box(W, b)
     if len(low) == 1:
         return float(high[0] - low[0])

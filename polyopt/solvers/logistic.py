@@ -5,20 +5,22 @@ Minimises  L(w) = Σ c_i ln(1 + exp(−y_i w·x̃_i)) + ρ/2 ‖w‖²,  bias la
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from formulations.matrices import is_sparse
 from formulations.polyhedral import pull, scores
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
 
     Vector = NDArray[np.float64]
     Method = Literal["newton", "bfgs"]
@@ -33,27 +35,15 @@ _MOST_NEWTON = 6000  # unknowns up to which Newton's method does
 
 
 def solve_logistic(
-    X: Any,
-    y: Vector,
-    c: Vector,
-    w: Vector,
-    *,
-    ridge: float,
-    method: Method = "newton",
-    max_iter: int = 100,
-    tol: float = 1e-8,
-    time_limit: float | None = None,
-) -> Solution:
+    X: Matrix, y: Vector, c: Vector, w: Vector, *, ridge: float, method: Method = "newton",
+    max_iter: int = 100, tol: float = 1e-8, time_limit: float | None = None,
+) -> Solution:  # fmt: skip
     """Minimise L from w.
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    c : ndarray of shape (n,)
-        Weights, at least 0.
+    X, y, c
+        Samples (n, m), labels -1 and +1, and weights (n,), at least 0.
     w : ndarray of shape (m+1,)
         Where to begin.
     ridge : float
@@ -98,7 +88,7 @@ def solve_logistic(
     )
 
 
-def _loss(X: Any, y: Vector, c: Vector, w: Vector, ridge: float) -> tuple[float, Vector, Vector]:
+def _loss(X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float) -> tuple[float, Vector, Vector]:
     """L, its gradient, and σ(−z) at w."""
     z = y * scores(X, w[None, :])[:, 0]
     away = expit(-z)
@@ -107,7 +97,7 @@ def _loss(X: Any, y: Vector, c: Vector, w: Vector, ridge: float) -> tuple[float,
 
 
 def _newton(
-    X: Any, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock
+    X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock
 ) -> tuple[Vector, float, Vector, int]:
     value, gradient, away = _loss(X, y, c, w, ridge)
     for steps in range(max_iter):
@@ -143,11 +133,11 @@ def _solve_scaled(H: Vector, b: Vector) -> Vector:
     return np.asarray(scale * scale * b)
 
 
-def _hessian(X: Any, d: Vector, ridge: float) -> Vector:
+def _hessian(X: Matrix, d: Vector, ridge: float) -> Vector:
     """Σ d_i x̃_i x̃_i' + ρ I."""
     m = X.shape[1]
     H = np.empty((m + 1, m + 1))
-    if sp.issparse(X):
+    if is_sparse(X):
         H[:m, :m] = (X.T @ X.multiply(d[:, None]).tocsr()).toarray()
     else:
         H[:m, :m] = X.T @ (X * d[:, None])
@@ -158,7 +148,7 @@ def _hessian(X: Any, d: Vector, ridge: float) -> Vector:
 
 
 def _bfgs(
-    X: Any, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock
+    X: Matrix, y: Vector, c: Vector, w: Vector, ridge: float, max_iter: int, tol: float, clock: Clock
 ) -> tuple[Vector, float, Vector, int]:
     value, gradient, _ = _loss(X, y, c, w, ridge)
     best, steps = (w, value, gradient), 0

@@ -23,6 +23,8 @@ from formulations.solution import Status
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Matrix
+
     Vector = NDArray[np.float64]
 
 __all__ = ["LinearSolution", "PersistentLP", "margin_rows"]
@@ -107,7 +109,7 @@ class PersistentLP:
     def __init__(
         self,
         cost: ArrayLike,
-        A: Any,
+        A: Matrix,
         row_lower: ArrayLike,
         row_upper: ArrayLike,
         lower: ArrayLike,

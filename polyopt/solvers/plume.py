@@ -22,6 +22,8 @@ from polyopt.solvers.clock import Clock
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
+
     Array = NDArray[np.float64]
     Method = Literal["newton", "bfgs", "gradient"]
 
@@ -34,7 +36,7 @@ _MEMORY = 20  # pairs of steps and changes of the gradient that L-BFGS keeps
 
 
 def maximise(
-    X: Any,
+    X: Matrix,
     y: Array,
     c: Array,
     R: Array,
@@ -51,12 +53,8 @@ def maximise(
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples; of float32 no copy is made.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    c : ndarray of shape (n,)
-        Weights of the samples.
+    X, y, c
+        Samples (n, m), labels (+1 inside, -1 outside) and weights (n,). Of float32 samples no copy is made.
     R : ndarray of shape (n, K)
         Responsibilities; rows add up to 1.
     W : ndarray of shape (K, m+1)
@@ -89,7 +87,7 @@ def maximise(
 
 
 def polish(
-    X: Any,
+    X: Matrix,
     y: Array,
     c: Array,
     W: Array,
@@ -114,7 +112,7 @@ def polish(
 class _Objective:
     """F(W; R), or L(W) where R is None."""
 
-    X: Any
+    X: Matrix
     y: Array
     c: Array
     R: Array | None

@@ -31,6 +31,7 @@ from polyopt.solvers.clock import Clock
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from polyopt.rows import Rows
 
     Vector = NDArray[np.float64]
@@ -112,7 +113,7 @@ class _Sweeps:
 
 
 def solve_batch(
-    X: Any,
+    X: Matrix,
     y: Vector,
     c: Vector,
     W: Vector,
@@ -129,12 +130,8 @@ def solve_batch(
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    c : ndarray of shape (n,)
-        Weights, positive.
+    X, y, c
+        Samples (n, m), labels (+1 inside, -1 outside) and weights (n,), positive.
     W : ndarray of shape (K, m+1)
         Where to begin, bias last.
     step : float
@@ -188,7 +185,7 @@ def solve_batch(
 
 
 def solve_online(
-    X: Any,
+    X: Matrix,
     y: Vector,
     c: Vector,
     W: Vector,

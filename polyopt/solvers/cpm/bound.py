@@ -165,15 +165,7 @@ def _joint_move(
         low[j] = a[j] - moves.down[k, j]
         high[j] = a[j] + moves.up[k, j]
     low[i], high[i] = 0.0, data.C[i]
-    for r in others:
-        if r == p:
-            continue
-        dot = 0.0
-        for j in range(d):
-            dot += moves.shared[r, k, j] * moves.pull[p, k, j]
-        if dot > 0.0:
-            for j in range(d):
-                v[j] += 0.5 * moves.shared[r, k, j]
+    _shift(v, p, k, moves, others)
     trial = np.empty(n)
     for j in range(n):
         trial[j] = min(max(a[j] + guess[j], low[j]), high[j])
@@ -201,8 +193,41 @@ def _joint_move(
             blurred += abs(step) * (constant + per_length * length)
     for j in range(d):
         square += e[j] * e[j]
-    blur, size, charged = 1.02 * UNIT * (n + 4) * reach, np.sqrt(square), 0.0
+    blur, size = 1.02 * UNIT * (n + 4) * reach, np.sqrt(square)
     error = 1.01 * blurred + 1.02 * UNIT * (n + 8) * (earned + square) + 0.5 * (1.01 * size + blur) * blur
+    worth, error = _charge(worth, error, e, size, blur, p, k, moves, others)
+    return worth, square, blur, error
+
+
+@njit(cache=True)
+def _shift(v: Vector, p: int, k: int, moves: Moves, others: NDArray[Any]) -> None:
+    """Shift v by half of those of the others' moves that pull the same way as p's on face k."""
+    d = len(v)
+    for r in others:
+        if r == p:
+            continue
+        dot = 0.0
+        for j in range(d):
+            dot += moves.shared[r, k, j] * moves.pull[p, k, j]
+        if dot > 0.0:
+            for j in range(d):
+                v[j] += 0.5 * moves.shared[r, k, j]
+
+
+@njit(cache=True)
+def _charge(
+    worth: float,
+    error: float,
+    e: Vector,
+    size: float,
+    blur: float,
+    p: int,
+    k: int,
+    moves: Moves,
+    others: NDArray[Any],
+) -> tuple[float, float]:
+    """The worth of a move of length `size`, less its products with the others' moves, and its error."""
+    d, charged = len(e), 0.0
     for r in others:
         if r == p:
             continue
@@ -215,7 +240,7 @@ def _joint_move(
         long, far = moves.length[r, k], moves.blur[r, k]
         error += 0.51 * (far * size + (long + far) * blur + UNIT * (d + 4) * long * size)
     error += UNIT * (len(others) + 4) * (charged + abs(worth))
-    return worth, square, blur, error
+    return worth, error
 
 
 @njit(cache=True)

@@ -16,7 +16,7 @@ Hsieh et al., A Dual Coordinate Descent Method for Large-scale Linear SVM (2008)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import Matrix
 
     Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
@@ -43,7 +45,7 @@ _COLD = 2  # sweeps over all samples from α = 0
 
 
 def dual_machine(
-    X: Any,
+    X: Matrix,
     y: Vector,
     C: ArrayLike,
     n_faces: int,
@@ -72,7 +74,7 @@ def dual_machine(
 
 
 def solve_cpm_dual(
-    X: Any,
+    X: Matrix,
     y: Vector,
     C: ArrayLike,
     n_faces: int,
@@ -90,8 +92,8 @@ def solve_cpm_dual(
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples: float32, float64, or uint8, which is not copied into floats.
+    X, scale
+        As in :func:`~polyopt.solvers.cpm.sgd.solve_cpm_sgd`.
     y : ndarray of shape (n,)
         Labels: -1 inside, +1 outside.
     C : float or ndarray of shape (n,)
@@ -100,8 +102,6 @@ def solve_cpm_dual(
         K, at least 1.
     assignment : array_like of int, shape (n,)
         The face of each positive; the entries of negatives are ignored.
-    scale : float
-        What every entry of X counts times, such as 1/255 for pixels held as bytes.
     tol : float
         Relative duality gap asked, over all samples and in double precision.
     max_iter : int

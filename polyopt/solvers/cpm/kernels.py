@@ -107,6 +107,24 @@ def assign(
     return best
 
 
+@njit(cache=True, nogil=True)
+def _best_face(scores: NDArray[Any], n_faces: int) -> int:
+    """The first of the faces with the highest score."""
+    face = 0
+    for k in range(1, n_faces):
+        if scores[k] > scores[face]:
+            face = k
+    return face
+
+
+@njit(cache=True, nogil=True)
+def _take_in(U: NDArray[Any], A: NDArray[Any], share: float, shrink: float) -> None:
+    """Move the average A by its share towards the iterate, U shrunk."""
+    for j in range(len(U)):
+        for k in range(U.shape[1]):
+            A[j, k] += share * (shrink * U[j, k] - A[j, k])
+
+
 @lru_cache
 def run_kernel(n_lanes: int) -> Any:
     """Algorithm 1 for weights of `n_lanes` columns.
@@ -144,10 +162,7 @@ def run_kernel(n_lanes: int) -> Any:
             t = float(steps[0])
             margin, size = U.dtype.type(t), U.dtype.type(gains[i] * (t / (t + 1.0)))
             if outside[i]:
-                face = 0
-                for k in range(1, K):
-                    if scores[k] > scores[face]:
-                        face = k
+                face = _best_face(scores, K)
                 tally[MOVED] += face != faces[i]
                 faces[i] = face
                 if scores[face] < margin:
@@ -175,11 +190,7 @@ def run_kernel(n_lanes: int) -> Any:
                         row_update(values, columns, begin, end, offset, U, change, n_lanes)
             if spacing > 0 and steps[0] % spacing == 0:
                 tally[AVERAGE] = tally[AVERAGE] * ((t - spacing) / t) ** 4 + 1.0
-                share = U.dtype.type(1.0 / tally[AVERAGE])
-                shrink = U.dtype.type(1.0 / (t + 1.0))
-                for j in range(len(U)):
-                    for k in range(n_lanes):
-                        A[j, k] += share * (shrink * U[j, k] - A[j, k])
+                _take_in(U, A, U.dtype.type(1.0 / tally[AVERAGE]), U.dtype.type(1.0 / (t + 1.0)))
 
     return run
 

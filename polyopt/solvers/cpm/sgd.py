@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
+
     Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
@@ -60,7 +62,7 @@ _SAFE = 1e12  # largest entries, and gains, for which single precision cannot ov
 
 
 def solve_cpm_sgd(
-    X: Any,
+    X: Matrix,
     y: Vector,
     C: Vector,
     n_faces: int,
@@ -176,7 +178,7 @@ class CpmSgd:
         average: bool = True,
         scale: float = 1.0,
         seed: int = 0,
-        dtype: Any = np.float32,
+        dtype: type[np.floating[Any]] = np.float32,
     ):
         self.n_faces, self.floor, self.average = n_faces, math.log(max(perplexity, 1.0)), average
         self.dtype, self.scale = np.dtype(dtype), scale
@@ -325,7 +327,7 @@ def _blocks(order: Integers) -> Iterator[Integers]:
     return (order[first : first + _BLOCK] for first in range(0, len(order), _BLOCK))
 
 
-def _precision(rows: Rows, scale: float, gains: Vector) -> Any:
+def _precision(rows: Rows, scale: float, gains: Vector) -> type[np.floating[Any]]:
     """Single precision for the weights, unless sizes are such that it could overflow or vanish."""
     if not len(rows.values):
         return np.float32

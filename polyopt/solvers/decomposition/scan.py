@@ -10,13 +10,20 @@ and bends, which may be float32. What is not a number is never the best.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llvmlite.ir as ir
 import numpy as np
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+    Row = NDArray[np.floating[Any]]
+    Places = NDArray[np.int64]
 
 __all__ = ["LANES", "move", "partner"]
 
@@ -29,7 +36,7 @@ _VECTOR, _PLACES = ir.VectorType(_REAL, LANES), ir.VectorType(_WORD, LANES)
 
 @njit(cache=True, nogil=True)
 def move(
-    g: Any, up: Any, down: Any, first: Any, second: Any, length: float, best: Any, where: Any
+    g: Vector, up: Vector, down: Vector, first: Row, second: Row, length: float, best: Vector, where: Places
 ) -> tuple[float, int, float]:
     """Add ``length * (first - second)`` to g; the largest ``up - g``, its place, the least ``down - g``.
 
@@ -45,7 +52,7 @@ def move(
 
 
 @njit(cache=True, nogil=True)
-def partner(g: Any, down: Any, ease: Any, most: float, best: Any, where: Any) -> int:
+def partner(g: Vector, down: Vector, ease: Row, most: float, best: Vector, where: Places) -> int:
     """The place of the largest ``drop² ease`` among those with ``drop = most - (down - g) > 0``; -1 for none.
 
     `ease` is inverse to the curvature of the pair; `best` and `where` are room to work in.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.families import Families
+    from formulations.matrices import Matrix
 
     Vector = NDArray[np.float64]
 
@@ -31,7 +32,7 @@ _REPAIRED = 1e-7  # relative gap that making the points exactly feasible may lea
 
 
 def solve_interior_point(
-    X: Any,
+    X: Matrix,
     rows: Families,
     *,
     D: float | None = None,

@@ -15,6 +15,8 @@ from polyopt.solvers.interior_point.system import Regulariser
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Matrix
+
     Vector = NDArray[np.float64]
 
 __all__ = ["Problem", "read"]
@@ -47,7 +49,7 @@ class Problem:
     is_centred: bool
 
 
-def read(X: Any, rows: Families, D: float | None, weights: ArrayLike | None) -> Problem:
+def read(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) -> Problem:
     """The program that the arguments of ``solve_interior_point`` state, or an error naming the wrong one."""
     X = _matrix(X)
     if rows.n != X.shape[0]:
@@ -70,7 +72,7 @@ def read(X: Any, rows: Families, D: float | None, weights: ArrayLike | None) -> 
     return Problem(samples, Families(*soft, *hard), len(soft), regulariser, D is not None)
 
 
-def _matrix(X: Any) -> Any:
+def _matrix(X: Matrix) -> Any:
     """X as it is where it is float32 or float64, with its CSR in order; else a copy that is."""
     if sp.issparse(X):
         X = sp.csr_array(X)

@@ -15,14 +15,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numba import njit
 from scipy.linalg.blas import dsyrk
+
+from formulations.matrices import is_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
 
     Vector = NDArray[np.float64]
 
@@ -50,20 +53,19 @@ class Rows:
         Whether X is so sparse that X'DX is made of single products; else it is made by BLAS.
     """
 
-    def __init__(self, X: Any):
+    def __init__(self, X: Matrix):
         self.X = X
         self.n, self.m = X.shape
         self.shift = np.zeros(self.m)
-        self._is_sparse = sp.issparse(X)
         self._block = max(_BLOCK // (self.m + 1), 64)
         self._piece = self.n if X.dtype == np.float64 else self._block  # what is brought to float64 at once
-        in_row = np.diff(X.indptr).astype(float) if self._is_sparse else np.full(self.n, float(self.m))
+        in_row = np.diff(X.indptr).astype(float) if is_sparse(X) else np.full(self.n, float(self.m))
         self.scatters = _SCATTER * float(in_row @ in_row) < self.n * float(self.m) ** 2
 
     def scores(self, v: Vector) -> Vector:
         """Outputs at ``v = (w, b)``, shape (n,)."""
         w, b = v[:-1], float(v[-1] - self.shift @ v[:-1])
-        if self._is_sparse:
+        if is_sparse(self.X):
             return _csr_scores(self.X.data, self.X.indices, self.X.indptr, w, b)
         out = np.empty(self.n)
         for rows in self._parts(self._piece):
@@ -74,7 +76,7 @@ class Rows:
     def pull(self, V: Vector) -> Vector:
         """The rows added up with the weights in each column of V (n, k): shape (m+1, k)."""
         out = np.zeros((self.m + 1, V.shape[1]))
-        if self._is_sparse:
+        if is_sparse(self.X):
             _csr_pull(self.X.data, self.X.indices, self.X.indptr, V, out)
         else:
             for rows in self._parts(self._piece):
@@ -95,7 +97,7 @@ class Rows:
         M, buffer = np.zeros((width, width), order="F"), np.empty((min(self._block, self.n), width))
         for rows in self._parts(self._block):
             block = buffer[: len(d[rows])]
-            if self._is_sparse:
+            if is_sparse(self.X):
                 block[:, : self.m] = self.X[rows].toarray()
                 _weigh(block, self.shift, d[rows], V[rows], block)
             else:
@@ -105,6 +107,7 @@ class Rows:
 
     def _scattered(self, d: Vector, V: Vector) -> tuple[Vector, Vector]:
         """The same for rows so sparse that their few products are best added one by one."""
+        assert is_sparse(self.X)
         pulled = self.pull(np.column_stack([V, d]))
         total = pulled[-1, -1]
         M = np.zeros((self.m + 1, self.m + 1))
@@ -127,7 +130,7 @@ def _mirrored(M: Vector) -> Vector:
 
 
 @njit(cache=True)
-def _weigh(X: Any, shift: Vector, d: Vector, V: Vector, out: Vector) -> None:
+def _weigh(X: Matrix, shift: Vector, d: Vector, V: Vector, out: Vector) -> None:
     """Rows ``√d_i (x_i - shift, 1)``, followed by ``V_i / √d_i``."""
     m = shift.shape[0]
     for i in range(d.shape[0]):

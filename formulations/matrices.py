@@ -1,0 +1,27 @@
+"""What samples are given as, and what programs compute with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+    from scipy.sparse import csr_array
+
+__all__ = ["Matrix", "MatrixLike", "dense", "is_sparse"]
+
+Matrix: TypeAlias = "NDArray[Any] | csr_array"
+MatrixLike: TypeAlias = "ArrayLike | csr_array"
+
+
+def is_sparse(X: object) -> TypeGuard[csr_array]:
+    """Whether it is a sparse matrix."""
+    return bool(sp.issparse(X))
+
+
+def dense(X: MatrixLike) -> NDArray[Any]:
+    """The matrix as an array, of whatever type its numbers have."""
+    return X.toarray() if is_sparse(X) else np.asarray(X)

@@ -1,0 +1,184 @@
+"""Samples as the two sides of a product that is the kernel's argument, and what the product may lose.
+
+The RBF kernel, blind to translations, sees dense samples centred. Its exponent is a difference of terms as
+large as γ‖x‖²; where that would cost it its digits, distances are added up from the differences of the
+samples instead. It is never above 0. Columns of zeros are left out.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from formulations.matrices import is_sparse
+from polyopt.kernels.protocol import BLOCK, DENSE_ROWS, TILE
+from polyopt.threads import run_blocks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
+    from polyopt.kernels.function import KernelFunction
+    from polyopt.kernels.protocol import Samples, Vector
+
+__all__ = ["KernelOperands", "middle_of"]
+
+# Single precision keeps an RBF exponent to 1e-5 while the exponent's terms are no larger than this.
+_SINGLE_EXPONENT = 150.0
+_EXPONENT_ERROR = 1e-9  # of an RBF kernel's exponent by products; where more may be lost, by differences
+_CAREFUL = 3e8  # multiplications up to which :meth:`KernelOperands.careful` takes differences in any case
+
+
+class KernelOperands:
+    """Samples under a kernel, as its products take them; :class:`polyopt.kernels.SampleGram` documents it."""
+
+    def __init__(self, X: Matrix, kernel: KernelFunction, centre: Vector | None = None):
+        self.X, self.kernel = X, kernel
+        self.n: int = X.shape[0]
+        self.width: int = X.nnz // max(self.n, 1) + 1 if is_sparse(X) else X.shape[1]
+        self.is_sparse = is_sparse(X)
+        self._used, self._middle = np.zeros(0, dtype=np.intp), np.zeros(0)
+        if not self.is_sparse and not callable(kernel.name):
+            self._middle = np.zeros(X.shape[1]) if centre is None else centre
+            if kernel.name == "rbf":
+                self._middle = middle_of(X)
+            from polyopt.operands import differing
+
+            # A column that is at the middle for all samples adds nothing to their products.
+            self._used = np.flatnonzero(differing(X, self._middle))
+        self._squares = self.square_norms(X) if kernel.name == "rbf" else np.zeros(0)
+        self.far_out = np.flatnonzero(kernel.gamma * self._squares >= _SINGLE_EXPONENT)
+        self._careful = False
+
+    def careful(self, *, always: bool = False) -> Self:
+        """The same, with the RBF kernel's distances by differences where that costs little, or always."""
+        twin = copy.copy(self)
+        twin._careful = always or float(self.n) ** 2 * self.X.shape[1] <= _CAREFUL
+        return twin
+
+    def square_norms(self, X: Matrix) -> Vector:
+        """Squared norms of samples, taken from the middle where the kernel's are."""
+        if is_sparse(X):
+            return np.asarray(X.astype(float).power(2).sum(axis=1)).ravel()
+        from polyopt.operands import square_norms
+
+        return np.asarray(square_norms(X, self._middle))
+
+    def product_error(self, roundings: int, unit: float) -> float:
+        """As :meth:`entry_error`, of kernels other than RBF, for products of so many roundings each."""
+        terms = (roundings + 8) * unit
+        if self.kernel.name == "linear":
+            return 2 * terms
+        return 2 * terms + 8 * unit if self.kernel.name == "sigmoid" else (self.kernel.degree + 1) * terms
+
+    def sizes(self, squares: Vector) -> Vector:
+        """Sizes of points with these squared norms, in the sense of :meth:`entry_error`."""
+        name = self.kernel.name
+        if name == "rbf":
+            return np.ones(len(squares))
+        if name == "linear":
+            return np.sqrt(squares)
+        size = self.kernel.gamma * squares + abs(self.kernel.coef0)
+        return np.maximum(np.sqrt(size), 1.0) if name == "sigmoid" else size ** (self.kernel.degree / 2)
+
+    def _exponent_error(self, squares: Vector) -> float:
+        """What the RBF kernel's exponent may lose by products, for points of these squared norms."""
+        return self._exponent_share() * max(float(squares.max(initial=0.0)), self.largest_square())
+
+    def _exponent_share(self) -> float:
+        return 4 * float(self.X.shape[1] + 8) * float(np.finfo(float).eps) * self.kernel.gamma
+
+    def _loses(self, squares: Vector) -> bool:
+        return not self._exponent_error(squares) <= _EXPONENT_ERROR
+
+    def largest_square(self) -> float:
+        """The largest squared norm of these samples (RBF kernel)."""
+        return float(self._squares.max(initial=0.0))
+
+    def needs_differences(self, squares: Vector, count: int) -> NDArray[np.bool_]:
+        """Of `count` points with these squared norms, which need distances by differences (RBF kernel)."""
+        if self.kernel.name != "rbf":
+            return np.zeros(count, dtype=bool)
+        if self._careful:
+            return np.ones(count, dtype=bool)
+        return ~(self._exponent_share() * np.maximum(squares, self.largest_square()) <= _EXPONENT_ERROR)
+
+    def alike(self, Z: Matrix) -> Matrix:
+        """Points sparse where these samples are, and dense where they are."""
+        if is_sparse(Z):
+            return Z if self.is_sparse else Z.toarray()
+        return sp.csr_array(Z) if self.is_sparse else Z
+
+    def differences(self, Z: Matrix, points: Samples, columns: Samples) -> Vector:
+        """The RBF kernel's exponents from the differences of the samples, shape (points, columns)."""
+        from polyopt.operands import distances
+
+        if not (is_sparse(self.X) and is_sparse(Z)):
+            return np.asarray(distances(Z, points, self.X, columns, -self.kernel.gamma))
+        exponents = np.empty((len(points), len(columns)))
+        for start in range(0, len(columns), DENSE_ROWS):
+            some = self.X[columns[start : start + DENSE_ROWS]].toarray().astype(float)
+            for first in range(0, len(points), DENSE_ROWS):
+                rows = Z[points[first : first + DENSE_ROWS]].toarray().astype(float)
+                exponents[first : first + DENSE_ROWS, start : start + DENSE_ROWS] = distances(
+                    rows, np.arange(len(rows)), some, np.arange(len(some)), -self.kernel.gamma
+                )
+        return exponents
+
+    def operand(
+        self,
+        rows: Samples,
+        dtype: np.dtype[Any],
+        *,
+        left: bool,
+        of: tuple[Matrix, Vector] | None = None,
+        bare: bool = False,
+    ) -> Matrix:
+        """Samples with the columns appended that make the product the kernel's argument.
+
+        `of` gives other points, and for the RBF kernel their squared norms, in place of the samples. A bare
+        operand has no norms: the product is 2γ x'z for the RBF kernel.
+        """
+        X, squares = (self.X, self._squares) if of is None else of
+        name, gamma, coef0 = self.kernel.name, self.kernel.gamma, self.kernel.coef0
+        scale = 1.0 if name == "linear" else float(np.sqrt(2.0 * gamma if name == "rbf" else gamma))
+        extra: list[Any] = []
+        if name == "rbf":
+            extra = [] if bare else [np.ones(len(rows)), -gamma * squares[rows]]
+        elif name != "linear" and coef0 != 0.0:
+            constant = np.sqrt(abs(coef0)) * np.ones(len(rows))
+            extra = [-constant if left and coef0 < 0 else constant]
+        if left:
+            extra.reverse()
+        if self.is_sparse:
+            parts = [X[rows].astype(float) * scale, *(sp.csr_array(column[:, None]) for column in extra)]
+            return sp.hstack(parts, format="csr", dtype=dtype)
+        from polyopt.operands import fill
+
+        m = len(self._used)
+        operand = np.empty((len(rows), m + len(extra)), dtype=dtype)
+        middle, size = self._middle[self._used], max(TILE, BLOCK // (m + 2))
+
+        def some_rows(start: int) -> None:
+            part = slice(start, start + size)
+            fill(X, rows[part], self._used, middle, scale, operand[part])
+            for place, column in enumerate(extra):
+                operand[part, m + place] = column[part]
+
+        if len(rows) <= size:
+            some_rows(0)
+        else:
+            run_blocks(some_rows, range(0, len(rows), size), 8.0 * operand.size)  # reading memory, mostly
+        return operand
+
+
+def middle_of(X: Vector) -> Vector:
+    """The mean of dense samples, exact where a column is the same everywhere."""
+    from polyopt.operands import sums_from
+
+    first = X[0].astype(float)
+    middle: Vector = first + sums_from(X, first) / len(X)
+    return np.where(np.isfinite(middle), middle, first)

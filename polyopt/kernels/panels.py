@@ -1,0 +1,175 @@
+"""Columns of a Gram matrix, served by rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from polyopt.kernels.protocol import DENSE_ROWS, TILE, strips
+from polyopt.threads import run_blocks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.kernels.operands import KernelOperands
+    from polyopt.kernels.protocol import Samples, Vector
+
+__all__ = ["FunctionPanel", "SamplePanel"]
+
+# Numbers that a processor's cache holds; columns of a block at least; blocks, where there are enough columns.
+_CACHED, _LEAST_STRIP, _STRIPS = 200_000, 256, 8
+_DEAR = 256  # multiplications of an entry from which it is taken from its mirror image where that is at hand
+
+
+class FunctionPanel:
+    """A :class:`Panel` of what a function of the samples gives.
+
+    Parameters
+    ----------
+    values : callable
+        Gives the rows of some samples.
+    dtype : dtype
+        Precision of the values.
+    """
+
+    def __init__(self, values: Callable[[Samples], NDArray[Any]], dtype: np.dtype[Any]):
+        self._values, self._dtype = values, dtype
+
+    def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        block = self._values(samples)
+        if out is None:
+            return block.astype(self._dtype, copy=False)
+        out[...] = block
+        return out
+
+
+class SamplePanel:
+    """A :class:`Panel` of samples under a named kernel: products by BLAS, made kernel values in place.
+
+    Parameters
+    ----------
+    gram : KernelOperands
+        The samples, and the kernel.
+    columns : ndarray of int
+        The samples whose columns are served, ascending.
+    dtype : dtype
+        Precision of the values.
+    """
+
+    def __init__(self, gram: KernelOperands, columns: Samples, dtype: np.dtype[Any]):
+        self._gram, self._dtype = gram, dtype
+        self._columns = columns
+        self._right = gram.operand(columns, dtype, left=False)
+
+    def rows(self, samples: Samples, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        count, width = len(samples), self._right.shape[0]
+        if out is None:
+            out = np.empty((count, width), dtype=self._dtype)
+        left, right, finish = self._left(samples), self._right, self._gram.kernel.finish
+        cost = float(count) * width * (self._gram.width + 8)
+        if sp.issparse(left):
+            from polyopt.sparse_products import multiply_turned
+
+            def some_rows(start: int) -> None:
+                rows = out[start : start + DENSE_ROWS]
+                multiply_turned(right, left[start : start + DENSE_ROWS], rows)
+                finish(rows)
+
+            run_blocks(some_rows, range(0, count, DENSE_ROWS), cost)
+        else:
+            strip = max(_LEAST_STRIP, min(_CACHED // max(count, 1), -(-width // _STRIPS)))
+
+            def some_columns(start: int) -> None:
+                columns = slice(start, start + strip)
+                np.matmul(left, right[columns].T, out=out[:, columns])
+                finish(out, columns)  # while they are in the processor's cache
+
+            run_blocks(some_columns, range(0, width, strip), cost)
+        far = self._far_among(samples)
+        if len(far):
+            exponents = self._gram.differences(self._gram.X, samples[far], self._columns)
+            out[far] = self._gram.kernel.finish(exponents)
+        return out
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the samples are."""
+        return not sp.issparse(self._right)
+
+    @property
+    def is_dear(self) -> bool:
+        """Whether an entry costs more than to take its mirror image, which is as exact, from another row."""
+        gram = self._gram
+        return self.is_dense and gram.width >= _DEAR and not (self._dtype == np.float32 and len(gram.far_out))
+
+    def block(self, samples: Samples, places: Samples) -> NDArray[Any]:
+        """``K[samples, columns[places]]``, shape (samples, places)."""
+        found, left = np.empty((len(samples), len(places)), dtype=self._dtype), self._left(samples)
+
+        def some_columns(start: int) -> None:
+            columns = slice(start, start + _LEAST_STRIP)
+            np.matmul(left, self._right[places[columns]].T, out=found[:, columns])
+            self._gram.kernel.finish(found, columns)
+
+        cost = float(len(samples)) * len(places) * self._gram.width
+        run_blocks(some_columns, range(0, len(places), _LEAST_STRIP), cost)
+        return found
+
+    def factors(self) -> tuple[Vector, Vector, int] | None:
+        """``(left, right, degree)``: ``left @ right.T`` is the argument of the kernel between the samples.
+
+        The kernel is the argument to that power, or its exponential where the power is 0. None where it is
+        neither, for sparse samples, and in single precision.
+        """
+        kernel = self._gram.kernel
+        if not self.is_dense or self._dtype != np.float64 or kernel.name == "sigmoid":
+            return None
+        degree = kernel.degree if kernel.name == "poly" else int(kernel.name == "linear")
+        return self._left(self._columns), self._right, degree
+
+    def weighted(self, samples: Samples, weights: Vector, tick: Callable[[], None]) -> Vector:
+        """``K[samples, columns] weights``, by tiles that do not leave the processor's cache."""
+        right, finish, size = self._right, self._gram.kernel.finish, self._dtype.itemsize
+        found, factors = np.empty(len(samples)), weights.astype(self._dtype)
+
+        def some_rows(start: int) -> None:
+            tick()
+            left = self._left(samples[start : start + TILE])
+            space = np.empty(len(left) * TILE * 8 // size, dtype=self._dtype)
+            total = np.zeros(len(left))
+            for first in range(0, len(right), TILE * 8 // size):
+                some = right[first : first + TILE * 8 // size]
+                values = space[: len(left) * len(some)].reshape(len(left), len(some))
+                np.matmul(left, some.T, out=values)
+                total += finish(values) @ factors[first : first + len(some)]
+            found[start : start + len(left)] = total
+
+        cost = float(len(samples)) * len(right) * (self._gram.width + 8)
+        run_blocks(some_rows, range(0, len(samples), TILE), cost)
+        far = self._far_among(samples)
+        for part in strips(far, len(right)):
+            exponents = self._gram.differences(self._gram.X, samples[part], self._columns)
+            found[part] = self._gram.kernel.finish(exponents) @ weights
+        return found
+
+    def _far_among(self, samples: Samples) -> Samples:
+        """Which of these are so far out that single precision would lose their exponents."""
+        far = self._gram.far_out
+        if self._dtype != np.float32 or not len(far):
+            return far[:0]
+        return np.flatnonzero(np.isin(samples, far))
+
+    def _left(self, samples: Samples) -> Any:
+        """The left operand; from the right one, where the samples are among its own."""
+        place = np.searchsorted(self._columns, samples).clip(max=len(self._columns) - 1)
+        kernel = self._gram.kernel
+        known = not sp.issparse(self._right) and (self._columns[place] == samples).all()
+        if not known or (kernel.name != "rbf" and kernel.coef0 < 0.0):
+            return self._gram.operand(samples, self._dtype, left=True)
+        left = self._right[place]
+        if kernel.name == "rbf":
+            left[:, [-2, -1]] = left[:, [-1, -2]]
+        return left

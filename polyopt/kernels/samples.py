@@ -1,0 +1,141 @@
+"""The kernel between samples: as a function of two matrices, and as a Gram matrix by blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from polyopt.kernels.function import KernelFunction
+from polyopt.kernels.operands import KernelOperands
+from polyopt.kernels.panels import FunctionPanel, SamplePanel
+from polyopt.kernels.protocol import DENSE_ROWS, chunks
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from formulations.matrices import Matrix, MatrixLike
+    from polyopt.kernels.protocol import Panel, Samples, Vector
+
+__all__ = ["Kernel", "SampleGram"]
+
+_FEW_FAR = 0.02  # share of samples too far out for single precision: their rows are computed by differences
+
+
+class Kernel(KernelFunction):
+    """A kernel function.
+
+    Attributes
+    ----------
+    name : {"linear", "poly", "rbf", "sigmoid"} or callable
+        Its name, or a function of two sample matrices (a, m) and (z, m) that gives (a, z).
+    gamma, degree, coef0
+        As in scikit-learn, gamma > 0; a kernel that has no use for one ignores it.
+
+    Raises
+    ------
+    ValueError
+        A name or a number that is none of these.
+    """
+
+    def __call__(self, A: MatrixLike, Z: MatrixLike | None = None) -> Vector:
+        """Kernel between the rows of A and of Z (of A and A by default), dense float64."""
+        if callable(self.name):
+            return np.asarray(self.name(A, A if Z is None else Z), dtype=float)
+        return SampleGram(A if Z is None else Z, self).cross(A)
+
+
+class SampleGram(KernelOperands):
+    """The Gram matrix of samples under a named kernel.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    kernel : Kernel
+        The kernel.
+    centre : ndarray of shape (m,), optional
+        What to take from dense samples first. The RBF kernel takes their mean by itself.
+    """
+
+    kernel: Kernel
+
+    def part(self, samples: Samples) -> SampleGram:
+        """The same for some of the samples, as others see it: far from the middle by the same kernel."""
+        centre = None if self.is_sparse or self.kernel.name == "rbf" else self._middle
+        found = SampleGram(self.X[samples], self.kernel, centre)
+        found._careful = self._careful
+        return found
+
+    def diagonal(self) -> Vector:
+        if callable(self.kernel.name):
+            parts = chunks(np.arange(self.n), DENSE_ROWS)
+            return np.concatenate([self.kernel(self.X[part].astype(float)).diagonal() for part in parts])
+        if self.kernel.name == "rbf":
+            return np.ones(self.n)
+        argument = self.square_norms(self.X)
+        if self.kernel.name != "linear":
+            argument = self.kernel.gamma * argument + self.kernel.coef0
+        return self.kernel.finish(argument)
+
+    def is_single(self) -> bool:
+        if self.kernel.name == "rbf":
+            return len(self.far_out) <= _FEW_FAR * self.n
+        return float(np.abs(self.diagonal()).max()) < 1e30
+
+    def entry_error(self) -> tuple[float, Vector]:
+        """As the protocol says. What a callable gives counts as exact, with sizes by its largest value."""
+        name, unit = self.kernel.name, np.finfo(float).eps
+        terms = (self.X.shape[1] + 8) * unit
+        if callable(name):
+            return 0.0, np.full(self.n, np.inf)
+        if name == "rbf":
+            careful = self._careful or self._loses(self._squares)
+            # The exponent -t is off by its own share, and t exp(-t) is at most 1/e.
+            error = terms if careful else self._exponent_error(self._squares)
+            return error + 8 * unit, self.sizes(self._squares)
+        return self.product_error(self.X.shape[1], unit), self.sizes(self.square_norms(self.X))
+
+    def panel(self, columns: Samples | None, dtype: DTypeLike) -> Panel:
+        every = np.arange(self.n) if columns is None else columns
+        if callable(self.kernel.name):
+            right = self.X[every].astype(float)
+            return FunctionPanel(lambda rows: self.kernel(self.X[rows].astype(float), right), np.dtype(dtype))
+        if self.kernel.name == "rbf":
+            single = np.dtype(dtype) == np.float32 and self.is_single()
+            if not single and (self._careful or self._loses(self._squares)):
+                return FunctionPanel(
+                    lambda rows: self.kernel.finish(self.differences(self.X, rows, every)), np.dtype(dtype)
+                )
+        return SamplePanel(self, every, np.dtype(dtype))
+
+    def cross(self, Z: Matrix) -> Vector:
+        """``k(z, x)`` for other points z and these samples x, float64.
+
+        Parameters
+        ----------
+        Z : ndarray or CSR of shape (t, m)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t, n)
+        """
+        if callable(self.kernel.name):
+            return self.kernel(Z, self.X)
+        Z = self.alike(Z)
+        every, points = np.arange(self.n), np.arange(Z.shape[0])
+        squares = self.square_norms(Z) if self.kernel.name == "rbf" else np.zeros(0)
+        if self.kernel.name == "rbf" and (self._careful or self._loses(squares)):
+            return self.kernel.finish(self.differences(Z, points, every))
+        from polyopt.sparse_products import multiply_turned
+
+        right = self.operand(every, np.dtype(float), left=False)
+        K = np.empty((len(points), self.n))
+        for part in chunks(points):
+            left = self.operand(part, np.dtype(float), left=True, of=(Z, squares))
+            if self.is_sparse:
+                multiply_turned(right, left, K[part[0] : part[-1] + 1])
+            else:
+                K[part] = left @ right.T
+        return self.kernel.finish(K)

@@ -1,0 +1,130 @@
+"""Files and functions that fit a reader's head, and arguments that say what they are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import benchmarks
+import formulations
+import polyopt
+
+ROOT = Path(polyopt.__path__[0]).parent
+PACKAGES = [Path(package.__path__[0]) for package in (formulations, polyopt, benchmarks)]
+FILE, FUNCTION = 350, 60  # lines at most; of a function without its docstring
+
+# What is larger still. The lists only shrink: what fits now is to be taken off them.
+LARGE_FILES = {
+    "formulations/polyceptron.py",
+    "formulations/rmm.py",
+    "polyopt/estimators/base.py",
+    "polyopt/estimators/cpm.py",
+    "polyopt/estimators/hinge.py",
+    "polyopt/outer/cpm/optimum.py",
+    "polyopt/sensitivity.py",
+    "polyopt/solvers/decomposition/active_set.py",
+    "polyopt/solvers/decomposition/driver.py",
+}
+LARGE_FUNCTIONS = {
+    "polyopt/cli/compare.py compare",
+    "polyopt/solvers/decomposition/driver.py _decompose",
+}
+# Where public functions have arguments of whatever type; a folder stands for all of its files.
+UNTYPED = {
+    "formulations/rmm.py",
+    "formulations/sensitivity.py",
+    "formulations/sigma_svm.py",
+    "formulations/svm.py",
+    "polyopt/certificates/given.py",
+    "polyopt/cli",
+    "polyopt/compare",
+    "polyopt/estimators",
+    "polyopt/outer",
+    "polyopt/sensitivity.py",
+    "polyopt/solvers/l0",
+}
+
+
+def sources() -> Iterator[tuple[str, str]]:
+    for package in PACKAGES:
+        for path in sorted(package.rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+
+
+def large_functions(source: str, most: int = FUNCTION) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = node.end_lineno - node.lineno + 1
+            if ast.get_docstring(node) is not None:
+                lines -= node.body[0].end_lineno - node.body[0].lineno + 1
+            if lines > most:
+                found.append(node.name)
+    return found
+
+
+def untyped_arguments(source: str) -> list[str]:
+    """Arguments annotated Any, and nothing else, of functions and methods that are public."""
+    found: list[str] = []
+
+    def look(node: ast.AST, path: tuple[str, ...]) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                special = child.name in ("__init__", "__call__")
+                if special or not child.name.startswith("_"):
+                    given = child.args.posonlyargs + child.args.args + child.args.kwonlyargs
+                    names = [arg.arg for arg in given if getattr(arg.annotation, "id", None) == "Any"]
+                    found.extend(".".join((*path, child.name, name)) for name in names)
+            elif isinstance(child, ast.ClassDef):
+                if not child.name.startswith("_"):
+                    look(child, (*path, child.name))
+            elif isinstance(child, ast.If | ast.Try):
+                look(child, path)
+
+    look(ast.parse(source), ())
+    return found
+
+
+def is_listed(name: str, places: set[str]) -> bool:
+    return any(name == place or name.startswith(f"{place}/") for place in places)
+
+
+def test_no_file_is_too_long():
+    assert {name for name, source in sources() if source.count("\n") > FILE} == LARGE_FILES
+
+
+def test_no_function_is_too_long():
+    assert {f"{name} {large}" for name, source in sources() for large in large_functions(source)} == (
+        LARGE_FUNCTIONS
+    )
+
+
+def test_arguments_have_types():
+    found = {name: arguments for name, source in sources() if (arguments := untyped_arguments(source))}
+    own = {name: found[name] for name in found if not name.startswith("benchmarks/")}
+    assert {name: own[name] for name in own if not is_listed(name, UNTYPED)} == {}
+    assert {place for place in UNTYPED if not any(is_listed(name, {place}) for name in own)} == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f(a: Any, *, b: Any = None): ...", ["f.a", "f.b"]),
+        ("class A:\n    def __init__(self, x: Any): ...\n    def _own(self, y: Any): ...", ["A.__init__.x"]),
+        ("def f(a: dict[str, Any], **more: Any): ...\nclass _B:\n    def f(a: Any): ...", []),
+        ("def _g(a: Any): ...", []),
+        ("if True:\n    def f(a: Any):\n        def g(b: Any): ...", ["f.a"]),
+    ],
+)
+def test_an_untyped_argument_is_seen(source, expected):
+    assert untyped_arguments(source) == expected
+
+
+def test_a_long_function_is_seen():
+    body = "    pass\n" * 4
+    assert large_functions(f"def f():\n{body}", most=4) == ["f"]
+    assert large_functions(f'def f():\n    """One.\n\n    Two.\n    """\n{body}', most=5) == []
+    assert large_functions(f'def f():\n    """One.\n\n    Two.\n    """\n{body}', most=4) == ["f"]
