@@ -44,7 +44,6 @@ UNTYPED = {
     "polyopt/estimators",
     "polyopt/outer",
     "polyopt/sensitivity.py",
-    "polyopt/solvers/l0",
 }
 
 
