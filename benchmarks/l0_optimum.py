@@ -23,11 +23,11 @@ import pandas as pd
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.l0_tables import DATA
-from formulations.l0 import L0Data, as_l0_data
-from polyopt import Kernel, datasets
+from formulations.l0_data import L0Data, as_l0_data
+from polyopt import CrossEntropySettings, Kernel, datasets
 from polyopt.outer.l0.search import solve_l0
 from polyopt.solvers.l0.lp import PatternLP
-from polyopt.solvers.l0.milp import solve_l0_exact
+from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.tree import solve_l0_tree
 from polyopt.solvers.one_norm import solve_one_norm
 
@@ -77,16 +77,16 @@ def _cell(name: str, kernel: str, every: int = 1, limit: float = LIMIT) -> dict[
         started = time.process_time()
         caps = np.full(len(data.y), C)
         alpha = solve_one_norm(data.K, data.y, C * data.weights, caps, price=price)["alpha"]
-        found = PatternLP(data.K, data.y, C).solve(data.support(alpha))
+        found = PatternLP(data).solve(data.support(alpha))
         row |= {title: data.score(found.alpha, found.b), f"{title}, s": time.process_time() - started}
     best: Any = None
     for title, runs in (("CE, one run", 1), ("CE", 1000)):
         started = time.process_time()
-        solution, search = solve_l0(data, n_init=runs, time_limit=limit, seed=0)
+        solution, search = solve_l0(data, CrossEntropySettings(n_init=runs), time_limit=limit, seed=0)
         row |= {title: solution.objective, f"{title}, s": time.process_time() - started}
         best = solution if best is None or solution.objective < best.objective else best
     row |= {"support vectors": int(best["sigma"].sum()), "runs": len(search.scores), "relaxation": best.bound}
-    for title, solve in (("MILP", solve_l0_exact), ("tree", solve_l0_tree)):
+    for title, solve in (("MILP", solve_l0_milp), ("tree", solve_l0_tree)):
         started = time.process_time()
         proof = solve(data, start=(best["alpha"], float(best["b"])), time_limit=limit)
         row |= {

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.l0_optimum import problem
-from polyopt import CrossEntropySVM
+from polyopt import CrossEntropySettings, CrossEntropySVM
 from polyopt.outer.l0.search import solve_l0
 
 CASES = (("ionosphere", "rbf"), ("wdbc", "rbf"), ("sonar", "rbf"), ("bupa", "linear"))
@@ -35,7 +35,7 @@ def _row(name: str, kernel: str, C: float, every: int) -> dict[str, Any]:
     found, seconds = {}, {}
     for screening in (False, True):
         started = time.process_time()
-        found[screening] = solve_l0(data, screening=screening, seed=0)
+        found[screening] = solve_l0(data, CrossEntropySettings(screening=screening), seed=0)
         seconds[screening] = time.process_time() - started
     (plain, all_work), (solution, search) = found[False], found[True]
     same = [[record[key] for key in _SAME] for record in plain.history]

@@ -21,8 +21,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.helpers.timing import race
-from formulations import l0_svm
-from formulations.l0 import L0Data, as_l0_data
+from formulations import l0
+from formulations.l0_data import L0Data, as_l0_data
 from formulations.solution import Status
 from polyopt import cross_entropy_minimize, datasets
 from polyopt.solvers.l0.lp import PatternLP, PatternSolution
@@ -54,13 +54,13 @@ def run(smoke: bool = False) -> pd.DataFrame:
 def _rows(name: str, data: L0Data, rounds: int) -> list[dict[str, Any]]:
     """All methods on one batch."""
     batch = _late_batch(data)
-    kept, warm = PatternLP(data.K, data.y, data.C), PatternLP(data.K, data.y, data.C)
+    kept, warm = PatternLP(data), PatternLP(data)
     kept.prepare(batch)
     whole = [kept.solve(sigma) for sigma in batch]
     sizes, values = batch.sum(axis=1), np.array([found.value for found in whole])
     threshold = np.quantile(sizes + data.C * values, ELITE, method="inverted_cdf") * (1.0 + TIE)
     cutoffs = (threshold - sizes) / data.C
-    program = l0_svm.pattern(data.K, data.y, batch[0], data.C)
+    program = l0.pattern(data.K, data.y, batch[0], data.C)
     answers: dict[str, list[Any]] = {}
 
     def prepared() -> list[PatternSolution]:
@@ -103,7 +103,7 @@ def _rows(name: str, data: L0Data, rounds: int) -> list[dict[str, Any]]:
 
 def _late_batch(data: L0Data) -> np.ndarray:
     """Patterns that a cross-entropy run draws after 15 iterations, none of them twice."""
-    lp = PatternLP(data.K, data.y, data.C)
+    lp = PatternLP(data)
 
     def scores(patterns: np.ndarray, threshold: float, wanted: int) -> list[float]:
         lp.prepare(patterns)
@@ -111,7 +111,7 @@ def _late_batch(data: L0Data) -> np.ndarray:
         solved = [lp.solve(sigma, cutoff=at) for sigma, at in zip(patterns, cutoffs, strict=True)]
         return [data.pattern_score(sigma, f.value) for sigma, f in zip(patterns, solved, strict=True)]
 
-    relaxed = data.support(l0_svm.relaxation(data.K, data.y, data.C).solve()["alpha"])
+    relaxed = data.support(l0.relaxation(data.K, data.y, data.C).solve()["alpha"])
     p = cross_entropy_minimize(
         scores, len(relaxed), p0=np.where(relaxed, 0.6, 0.05), rho=ELITE, max_iter=ITERATIONS,
         patience=ITERATIONS, batch=True,

@@ -91,7 +91,7 @@ def _few_support_vectors(smoke: bool) -> dict[str, object]:
     kinds = {
         "SVM": SVM(**shared),
         "One-norm SVM": OneNormSVM(**shared),
-        "L0 machine": CrossEntropySVM(solver="ce" if smoke else "tree", random_state=0, **shared),
+        "L0 machine": CrossEntropySVM(solver="ce" if smoke else "global", random_state=0, **shared),
     }
     machines = {}
     for name, machine in kinds.items():

@@ -25,7 +25,7 @@ METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Polyceptron, batch": (Polyceptron, {}),
     "Polyceptron, batch, γ = 50": (Polyceptron, {"threshold": 50.0, "pocket": False}),
     "Polyceptron, online": (Polyceptron, {"solver": "online"}),
-    "Polyceptron, exact": (Polyceptron, {"solver": "exact"}),
+    "Polyceptron, HiGHS": (Polyceptron, {"solver": "highs"}),
     "PC-SLP": (PCSLP, {}),
     "PLUME": (PLUME, {}),
 }

@@ -55,7 +55,7 @@ def _family(machine: Any, **settings: Any) -> Callable[[int, Any, Any, int], Any
 METHODS: dict[str, tuple[Callable[[int, Any, Any, int], Any], dict[str, list[Any]]]] = {
     "Polyceptron, batch": (_family(Polyceptron), {"step": [0.1, 0.01]}),
     "Polyceptron, online": (_family(Polyceptron, solver="online"), {"step": [1.0, 0.1]}),
-    "Polyceptron, exact": (_family(Polyceptron, solver="exact"), {"radius": [3.0, 1e4]}),
+    "Polyceptron, HiGHS": (_family(Polyceptron, solver="highs"), {"radius": [3.0, 1e4]}),
     "SPLA1": (_family(SPLA1), {"ridge": [1.0, 0.1, 0.01]}),
     "PC-SLP": (_family(PCSLP), {"radius": [1.0, 3.0, 1e4]}),
     "PLUME": (_family(PLUME), {"ridge": [1.0, 0.1, 0.01]}),

@@ -1,186 +1,346 @@
-"""The data of the L0 support vector machine, and what they say of a point.
+"""The L0 support vector machine: the program of one pattern, the exact integer program, its relaxation.
 
-:mod:`formulations.l0_svm` states the programs; the solvers and the certificates need only what is here, and
-no modelling language.
+Problem
+-------
+Separate two classes by f(x) = Σ_j t_j α_j k(x, t_j) + b with as few centres as can be: each α_j that is not
+zero costs 1, each unit of loss costs C,
+(1)  S* = min  ‖α‖₀ + C Σ_i w_i ξ_i   s.t.  y_i f(x_i) ≥ 1 − ξ_i,  ξ ≥ 0,  0 ≤ α ≤ C.
+The same C caps α and prices the loss. A pattern σ of zeros and ones says which centres may be used. For a
+fixed pattern what is left is a linear program of value L(σ), and S* is the least of S(σ) = 1'σ + C L(σ).
+Nothing is asked of the kernel: K may be asymmetric, indefinite, or rectangular.
+
+Variables and shapes
+--------------------
+alpha (p,), b scalar, xi (n,), sigma (p,) of 0 and 1; u (n,) and s (p,) in the duals. K is (n, p), samples
+by centres; y (n,) and t (p,) are the labels -1 and +1 of samples and centres; the centres are the samples,
+and t is y, unless told otherwise. C is a number, the weights w are (n,), 1 by default.
+
+Primal
+------
+(2)  L(σ) = min  Σ_i w_i ξ_i
+     margin:  y_i (Σ_j K_ij t_j α_j + b) ≥ 1 − ξ_i   [u]
+     slack:   ξ_i ≥ 0                                [v]
+     sign:    α_j ≥ 0                                [r]
+     cap:     α_j ≤ C σ_j                            [s]
+
+(3)  S* = min  Σ_j σ_j + C Σ_i w_i ξ_i   over the rows of (2) and σ in {0, 1}: C is its own big M
+
+(4)  S* ≥ min  Σ_j α_j / C + C Σ_i w_i ξ_i   over the rows of (2) at σ = 1, the relaxation: with σ in [0, 1]
+     the best σ is α/C
+
+Dual
+----
+(5)  L(σ) = max  Σ_i u_i − C Σ_j s_j
+     b:       Σ_i y_i u_i = 0                        [b]
+     alpha:   σ_j t_j Σ_i K_ij y_i u_i ≤ s_j         [α]
+     cap:     s_j ≥ 0                                [C − α]
+     margin:  u_i ≥ 0                                [surplus of the primal row margin]
+     xi:      u_i ≤ w_i                              [ξ]
+
+(6)  of (4): max  Σ_i u_i − C Σ_j s_j   over the rows of (5) with  t_j Σ_i K_ij y_i u_i − s_j ≤ 1/C
+     in the row alpha and  u_i ≤ C w_i  in the row xi
+
+It is K' in (5), the transpose. What u may be does not depend on σ, so any u of any pattern gives a cut,
+L(σ') ≥ Σ u − C Σ_j σ'_j [t_j (K'Yu)_j]_+ for every σ', tight where u is optimal.
+
+Recovery
+--------
+alpha are the multipliers of the dual's row alpha, where σ_j = 1; b minimises the loss for them and is the
+multiplier of the row b where that is unique; ξ_i = [1 − y_i f_i]_+.
+
+Multipliers
+-----------
+u_i is the price of sample i's margin: 0 beyond it, between 0 and w_i on it, w_i inside it. s_j is the loss
+saved per unit of a larger cap on α_j; for a centre that is off, [t_j (K'Yu)_j]_+ is what switching it on
+saves at first.
+
+Infeasible when
+---------------
+Never: α = 0, ξ = 1 + |b| is feasible. L(0) = 2 min(Σ_pos w, Σ_neg w); L never rises as σ grows; and replacing
+σ by the support of its α keeps L, so that S can only fall: score the pruned support.
+
+Reference
+---------
+Mannor, Peleg & Rubinstein, slides on the cross-entropy method for classification: eq. (1) and (2), as they
+are numbered here; eq. (3) to (6) are derived. Their one-norm machine is :mod:`formulations.one_norm`.
+Its objective is no bound on the 0-norm, as the slides say it is, for ‖α‖₁ ≤ C‖α‖₀ is all that holds; with
+the price 1/C on α it is the relaxation (4). The paper: Mannor, Peleg & Rubinstein, The cross entropy method
+for classification (2005).
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations import l0
+>>> X, y = np.array([-3.0, -1.0, 1.0, 2.0]), np.array([-1, -1, 1, 1])
+>>> K = np.outer(X, X)
+>>> [l0.pattern(K, y, sigma, C=2.0).solve().objective for sigma in ([0, 0, 0, 0], [0, 0, 1, 0])]
+[4.0, 0.0]
+>>> exact = l0.mixed_integer(K, y, C=2.0).solve()
+>>> round(exact.objective, 6), int(exact["sigma"].round().sum())
+(1.0, 1)
+>>> round(l0.relaxation(K, y, C=2.0).solve().objective, 6)  # a bound, from below
+0.166667
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
-from formulations.arguments import as_weights, positive, real_array
-from formulations.recovery import as_data, slacks
+from formulations.expansion import SAVED, Expansion, Unknowns, duality
+from formulations.l0_data import L0Data, as_l0_data, as_patterns
+from formulations.program import Duality, Program, Row
+from formulations.samples import two_blobs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Vector = NDArray[np.float64]
+    Given = ArrayLike | None
 
-__all__ = ["L0Data", "as_l0_data", "as_patterns", "column_sizes"]
+__all__ = [
+    "LETTERS",
+    "mixed_integer",
+    "pairs",
+    "pattern",
+    "pattern_dual",
+    "relaxation",
+    "relaxation_dual",
+    "singles",
+]
 
-# A coefficient under this share of its cap is a solver's rounding: it is dropped, and the loss that counts
-# is the one without it.
-_NOTHING = 1e-9
-
-
-@dataclass(frozen=True)
-class L0Data:
-    """One problem, its numbers checked; made by :func:`as_l0_data`.
-
-    Attributes
-    ----------
-    K : ndarray of shape (n, p)
-        ``K[i, j] = k(x_i, t_j)``, of samples x_i and centres t_j.
-    y : ndarray of shape (n,)
-        Labels -1 and +1 of the samples.
-    C : float
-        Price of a unit of loss, and cap of every coefficient.
-    weights : ndarray of shape (n,)
-        What each sample counts in the loss.
-    centres : ndarray of shape (p,)
-        Labels -1 and +1 of the centres.
-    entry_error : float or ndarray of shape (n, p)
-        How far the entries of K may be from those of the kernel that is meant; 0 where K itself is.
-    """
-
-    K: Vector
-    y: Vector
-    C: float
-    weights: Vector
-    centres: Vector
-    entry_error: float | Vector = 0.0
-
-    @cached_property
-    def column_sizes(self) -> tuple[Vector, Vector]:
-        """Largest absolute entry of each column of K, and largest error of one, each of shape (p,)."""
-        return column_sizes(self.K, self.entry_error)
-
-    def within(self, columns: NDArray[np.intp]) -> L0Data:
-        """The same problem with some of the centres only.
-
-        Parameters
-        ----------
-        columns : ndarray of int
-            The centres that are left.
-        """
-        error = self.entry_error
-        return replace(
-            self,
-            K=self.K[:, columns],
-            centres=self.centres[columns],
-            entry_error=error[:, columns] if isinstance(error, np.ndarray) else error,
-        )
-
-    def outputs(self, alpha: Vector, b: float) -> Vector:
-        """The outputs f_i = Σ_j K_ij t_j α_j + b, shape (n,); t_j is the label of centre j."""
-        return np.asarray(self.K @ (self.centres * alpha) + b)
-
-    def loss(self, alpha: Vector, b: float) -> float:
-        """The loss Σ_i w_i [1 − y_i f_i]_+ ."""
-        return float(self.weights @ slacks(self.outputs(alpha, b), self.y))
-
-    def support(self, alpha: Vector) -> NDArray[np.bool_]:
-        """Which coefficients are above rounding: the pruned pattern, shape (p,)."""
-        return alpha > _NOTHING * self.C
-
-    def score(self, alpha: Vector, b: float) -> float:
-        """The score ‖α‖₀ + C times the loss, of the support alone: what is pruned does not help the loss."""
-        kept = self.support(alpha)
-        return float(kept.sum()) + self.C * self.loss(np.where(kept, alpha, 0.0), b)
-
-    def pattern_score(self, sigma: ArrayLike, loss: float) -> float:
-        """The slides' score S(σ) = 1'σ + C L(σ), given L(σ); never under the score of the pruned support."""
-        return float(np.sum(sigma)) + self.C * loss
-
-    def rates(self, u: Vector) -> Vector:
-        """The rates r_j = t_j Σ_i K_ij y_i u_i, shape (p,).
-
-        At optimal multipliers u of a pattern: the rate at which the loss falls as the cap of α_j rises,
-        be j in the pattern or not.
-        """
-        return np.asarray(self.centres * (self.K.T @ (self.y * u)))
+_SLIDES = "Mannor, Peleg & Rubinstein, slides"
+LETTERS = {
+    "Kᵢⱼ": "the kernel of sample $i$ and centre $j$",
+    "tⱼ": "the label of centre $j$, +1 or −1",
+    "σⱼ": "whether centre $j$ may be used, 1 or 0",
+    "wᵢ": "the weight of sample $i$, 1 by default",
+    "C": "the price of loss, and the cap on a coefficient",
+    "yᵢ": "the label of sample $i$, +1 or −1",
+}
+_CAP, _CAP_OF_PATTERN = "αⱼ ≤ C", "αⱼ ≤ C σⱼ"  # the row cap, as printed
+_DUAL_VALUE = "Σᵢ uᵢ − C Σⱼ sⱼ"
 
 
-def as_l0_data(
-    K: Any, y: ArrayLike, C: float = 1.0, weights: ArrayLike | None = None, centres: ArrayLike | None = None
-) -> L0Data:
-    """Check the numbers of a problem.
+def pattern(
+    K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
+) -> Program:
+    """The linear program of one pattern, eq. (2).
 
     Parameters
     ----------
     K : array_like of shape (n, p)
-        ``K[i, j] = k(x_i, t_j)``; any matrix, neither symmetric nor semidefinite nor square.
+        ``K[i, j] = k(x_i, t_j)``; any matrix.
     y : array_like of shape (n,)
         Labels -1 and +1.
+    sigma : array_like of shape (p,)
+        The pattern, 1 where a centre may be used.
     C : float
-        Price of loss and cap of the coefficients.
+        Cap of the coefficients.
     weights : array_like of shape (n,), optional
-        What each sample counts in the loss; by default 1.
+        What each sample counts in the loss.
     centres : array_like of shape (p,), optional
-        Labels -1 and +1 of the centres. By default they are the samples, in their order.
+        Labels of the centres; by default they are the samples.
 
-    Raises
-    ------
-    ValueError
-        Shapes that do not fit, numbers that are not finite, labels other than -1 and +1, C or all weights
-        not positive.
+    Returns
+    -------
+    Program
+        With the parameters C and sigma, so that ``program.set(sigma=...)`` changes the pattern.
     """
-    K, y = as_data(K, y)
-    K = K.toarray() if sp.issparse(K) else K
-    price = positive("C", C)
-    if centres is None:
-        if K.shape[1] != len(y):
-            raise ValueError(f"K of shape {K.shape} is not square: give centres, the labels of its columns")
-        labels = y
-    else:
-        labels = real_array("centres", centres)
-        if labels.shape != (K.shape[1],):
-            raise ValueError(
-                f"centres must have shape ({K.shape[1]},) to match the columns of K, not {labels.shape}"
-            )
-        if not np.isin(labels, (-1.0, 1.0)).all():
-            raise ValueError(f"centres must hold only -1 and +1, not {np.setdiff1d(labels, (-1.0, 1.0))[:3]}")
-    of_samples = np.ones(len(y)) if weights is None else as_weights(weights, len(y))
-    return L0Data(K, y, price, of_samples, labels)
+    data = as_l0_data(K, y, C, weights, centres)
+    price, chosen = _price(data), _chosen(data, sigma)
+    caps = cp.CallbackParam(lambda: price.value * chosen.value, shape=data.centres.shape, nonneg=True)
+    at = _rows_of(data).unknowns()
+    return Program(
+        name="l0.pattern",
+        title="L0 support vector machine, the program of one pattern",
+        source=f"{_SLIDES}, eq. (2)",
+        objective=cp.Minimize(data.weights @ at.xi),
+        objective_text="Σᵢ wᵢ ξᵢ",
+        variables=at._asdict(),
+        rows=_primal_rows(data, at, at.alpha <= caps, _CAP_OF_PATTERN),
+        parameters={"C": price, "sigma": chosen},
+        letters=LETTERS,
+        data=_numbers(data),
+    )
 
 
-def as_patterns(sigma: ArrayLike, p: int) -> Vector:
-    """One pattern, shape (p,), or several, (m, p), as zeros and ones in double precision.
+def pattern_dual(
+    K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
+) -> Program:
+    """Dual of :func:`pattern`, eq. (5), with its parameters; arguments as in there."""
+    data = as_l0_data(K, y, C, weights, centres)
+    price, chosen, on = _price(data), _chosen(data, sigma), _rows_of(data)
+    u, s = on.multipliers()
+    used = Row(
+        "alpha",
+        cp.multiply(chosen, on.rates(u)) - s <= 0,
+        "σⱼ tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ ≤ sⱼ",
+        "alpha",
+        "the coefficient $αⱼ$ where $σⱼ = 1$",
+    )
+    return Program(
+        name="l0.pattern_dual",
+        title="L0 support vector machine, the program of one pattern, dual",
+        source=f"{_SLIDES}, eq. (5) (derived)",
+        objective=cp.Maximize(cp.sum(u) - price * cp.sum(s)),
+        objective_text=_DUAL_VALUE,
+        variables={"u": u, "s": s},
+        rows=on.dual_rows(u, s, used, data.weights, "wᵢ", "C"),
+        parameters={"C": price, "sigma": chosen},
+        letters=LETTERS,
+        data=_numbers(data),
+    )
+
+
+def relaxation(
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
+) -> Program:
+    """The relaxation of the exact program, eq. (4): its value bounds every score from below.
 
     Parameters
     ----------
-    sigma : array_like of bool, or of 0 and 1
-        1 where a centre may be used.
-    p : int
-        Number of centres.
-
-    Raises
-    ------
-    ValueError
-        Another shape, or other numbers.
+    K, y, weights, centres
+        As in :func:`pattern`.
+    C : float
+        Price of loss, and cap of the coefficients.
     """
-    patterns = np.asarray(sigma, dtype=float)
-    if patterns.ndim not in (1, 2) or patterns.shape[-1] != p:
-        raise ValueError(f"sigma must have shape ({p},), or (m, {p}) for several, not {patterns.shape}")
-    if not np.isin(patterns, (0.0, 1.0)).all():
-        raise ValueError("sigma must hold only 0 and 1")
-    return patterns
+    data = as_l0_data(K, y, C, weights, centres)
+    price = _price(data)
+    at = _rows_of(data).unknowns()
+    return Program(
+        name="l0.relaxation",
+        title="L0 support vector machine, relaxed",
+        source=f"{_SLIDES}, eq. (4) (derived)",
+        objective=cp.Minimize(_inverse(price) * cp.sum(at.alpha) + price * (data.weights @ at.xi)),
+        objective_text="(1/C) Σⱼ αⱼ + C Σᵢ wᵢ ξᵢ",
+        variables=at._asdict(),
+        rows=_primal_rows(data, at, at.alpha <= price),
+        parameters={"C": price},
+        letters=LETTERS,
+        data=_numbers(data),
+    )
 
 
-def column_sizes(K: Vector, entry_error: ArrayLike = 0.0) -> tuple[Vector, Vector]:
-    """Largest absolute entry of each column, and largest error of one, each of shape (p,).
+def relaxation_dual(
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
+) -> Program:
+    """Dual of :func:`relaxation`, eq. (6); arguments as in there."""
+    data = as_l0_data(K, y, C, weights, centres)
+    price, on = _price(data), _rows_of(data)
+    u, s = on.multipliers()
+    used = Row(
+        "alpha",
+        on.rates(u) - s <= _inverse(price),
+        "tⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1/C",
+        "alpha",
+        "the coefficient $αⱼ$",
+    )
+    return Program(
+        name="l0.relaxation_dual",
+        title="L0 support vector machine, relaxed, dual",
+        source=f"{_SLIDES}, eq. (6) (derived)",
+        objective=cp.Maximize(cp.sum(u) - price * cp.sum(s)),
+        objective_text=_DUAL_VALUE,
+        variables={"u": u, "s": s},
+        rows=on.dual_rows(u, s, used, price * data.weights, "C wᵢ", "C"),
+        parameters={"C": price},
+        letters=LETTERS,
+        data=_numbers(data),
+    )
 
-    Parameters
-    ----------
-    K : ndarray of shape (n, p)
-        A matrix.
-    entry_error : float or array_like of shape (n, p)
-        How far the entries may be from those that are meant.
+
+def mixed_integer(
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
+) -> Program:
+    """The exact program, eq. (3), over all patterns; HiGHS solves it, to ``mip_rel_gap`` (1e-4 by default).
+
+    Arguments as in :func:`relaxation`.
     """
-    errors = np.broadcast_to(np.asarray(entry_error, dtype=float), K.shape)
-    return np.maximum(K.max(axis=0), -K.min(axis=0)), errors.max(axis=0)
+    data = as_l0_data(K, y, C, weights, centres)
+    price = _price(data)
+    at = _rows_of(data).unknowns()
+    sigma = cp.Variable(len(data.centres), boolean=True, name="sigma")
+    none = "none: an integer program has no multipliers"
+    return Program(
+        name="l0.mixed_integer",
+        title="L0 support vector machine over all patterns",
+        source=f"{_SLIDES}, eq. (3) (derived)",
+        objective=cp.Minimize(cp.sum(sigma) + price * (data.weights @ at.xi)),
+        objective_text="Σⱼ σⱼ + C Σᵢ wᵢ ξᵢ",
+        variables={**at._asdict(), "sigma": sigma},
+        rows=tuple(
+            replace(row, multiplier="–", says=none)
+            for row in _primal_rows(data, at, at.alpha <= price * sigma, _CAP_OF_PATTERN)
+        ),
+        parameters={"C": price},
+        letters=LETTERS,
+        data=_numbers(data),
+    )
+
+
+def _price(data: L0Data) -> cp.Parameter:
+    return cp.Parameter(nonneg=True, name="C", value=data.C)
+
+
+def _inverse(price: cp.Parameter) -> cp.Parameter:
+    return cp.CallbackParam(lambda: 1.0 / price.value, shape=(), nonneg=True)
+
+
+def _chosen(data: L0Data, sigma: ArrayLike) -> cp.Parameter:
+    p = len(data.centres)
+    return cp.Parameter(p, nonneg=True, name="sigma", value=as_patterns(sigma, p))
+
+
+def _numbers(data: L0Data) -> dict[str, Vector]:
+    """The letters that are data."""
+    return {"K": data.K, "y": data.y, "t": data.centres, "w": data.weights}
+
+
+def _rows_of(data: L0Data) -> Expansion:
+    return Expansion(data.K, data.y, data.centres)
+
+
+def _primal_rows(data: L0Data, at: Unknowns, cap: cp.Constraint, text: str = _CAP) -> tuple[Row, ...]:
+    """The rows of a primal; `text` is its row ``cap`` as printed."""
+    return (*_rows_of(data).primal_rows(at, "its price of slack"), Row("cap", cap, text, "s", SAVED))
+
+
+def _sample(seed: int, n: int = 40) -> tuple[Vector, Vector, Vector]:
+    """An asymmetric indefinite kernel matrix (n, n), labels and weights (n,)."""
+    X, y = two_blobs(n=n, seed=seed)
+    noise = np.random.default_rng(seed).normal(size=(len(y), len(y)))
+    return np.tanh(0.5 * X @ X.T - 0.3) + 0.1 * noise, y, np.where(y > 0, 1.0, 0.7)
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """The linear programs of this module on random data, as primal-dual pairs."""
+    K, y, weights = _sample(seed)
+    K, centres = K[:, :30], y[:30]
+    C, sigma, on = 2.0, np.arange(30) % 3 == 0, Expansion(K, y, centres)
+    one = pattern(K, y, sigma, C, weights, centres), pattern_dual(K, y, sigma, C, weights, centres)
+    relaxed = relaxation(K, y, C, weights, centres), relaxation_dual(K, y, C, weights, centres)
+    return [duality(*one, on, weights, sigma), duality(*relaxed, on, weights)]
+
+
+def singles(seed: int = 0) -> list[Program]:
+    """The exact program, which has no dual, on random data."""
+    K, y, weights = _sample(seed, n=20)
+    return [mixed_integer(K[:, :15], y, 2.0, weights, y[:15])]
+
+
+def _demonstrate() -> None:
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")
+    K, y, weights = _sample(0)
+    program = mixed_integer(K, y, 2.0, weights)
+    solution = program.solve(mip_rel_gap=1e-9, time_limit=60.0)
+    print(program, end="\n\n")
+    print(f"optimal value {solution.objective:.8g}, {int(solution['sigma'].round().sum())} centres")
+
+
+if __name__ == "__main__":
+    _demonstrate()

@@ -237,7 +237,7 @@ def switching_on(C: float, rates: ArrayLike) -> Vector:
     """The least that the L0 score can change by when a centre is switched on, shape (p,).
 
     Its loss falls at the rate r_j = t_j (K'Yu)_j at first and never faster, for u is dual feasible whatever
-    the pattern is (the cut of :mod:`formulations.l0_svm`): the score rises by 1 − C² [r_j]_+ at least. A
+    the pattern is (the cut of :mod:`formulations.l0`): the score rises by 1 − C² [r_j]_+ at least. A
     centre for which that is positive cannot pay for itself.
 
     Parameters
@@ -245,7 +245,7 @@ def switching_on(C: float, rates: ArrayLike) -> Vector:
     C : float
         Price of the loss and cap of the coefficients.
     rates : array_like of shape (p,)
-        The rates r, as :meth:`formulations.l0.L0Data.rates` gives them.
+        The rates r, as :meth:`formulations.l0_data.L0Data.rates` gives them.
     """
     return np.asarray(1.0 - C**2 * np.maximum(np.asarray(rates, dtype=float), 0.0))
 

@@ -1,16 +1,14 @@
-"""The support vector machine: primal, dual, kernel dual, and the one-norm machine.
+"""The support vector machine: primal, dual and kernel dual.
 
 Problem
 -------
 Separate two classes by the hyperplane f(x) = w'x + b of largest margin, paying C_i for each unit
-by which sample i falls short of y_i f(x_i) >= 1. The one-norm machine replaces the quadratic by
-the sum of the expansion coefficients, which makes it a linear program with few support vectors.
+by which sample i falls short of y_i f(x_i) >= 1.
 
 Variables and shapes
 --------------------
 w (m,), b scalar, xi (n,); alpha (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a
-scalar or (n,). The one-norm machine has alpha (n,), b, xi (n,) and a kernel matrix K (n, n)
-that need be neither symmetric nor semidefinite; u (n,) in its dual.
+scalar or (n,).
 
 Primal
 ------
@@ -45,9 +43,7 @@ Never for finite C: w = 0, ξ = 1 is feasible. With one class only, w = 0 is opt
 
 Reference
 ---------
-Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (1), (2). One-norm: Mannor, Peleg &
-Rubinstein, slides on the cross-entropy method (its objective is no bound on the 0-norm, as the
-slides say it is; see the exact program there).
+Shivaswamy & Jebara, Relative Margin Machines (2008), eq. (1), (2).
 
 Example
 -------
@@ -84,15 +80,12 @@ __all__ = [
     "LETTERS",
     "dual",
     "kernel_dual",
-    "one_norm",
-    "one_norm_dual",
     "pairs",
     "primal",
     "recover",
 ]
 
 _PAPER = "Shivaswamy & Jebara (2008)"
-_SLIDES = "Mannor, Peleg & Rubinstein, slides"
 
 LETTERS = {
     "xᵢ": "sample $i$",
@@ -102,10 +95,6 @@ LETTERS = {
 }
 KERNEL_LETTERS = {**LETTERS, "Kᵢⱼ": "the kernel matrix, $k(xᵢ, xⱼ)$"}
 IN_FEATURES = {"xᵢ": "the image of sample $i$ in the feature space of the kernel"}
-_ONE_NORM_LETTERS = {
-    **KERNEL_LETTERS,
-    "Cᵢ": "the price of sample $i$'s slack, and the cap on its coefficient",
-}
 
 
 def cost_parameter(C: ArrayLike, n: int) -> cp.Parameter:
@@ -223,84 +212,6 @@ def recover(X: Any, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> dict[str
     return {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
 
 
-def one_norm(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """The one-norm SVM, a linear program over the expansion coefficients.
-
-    Parameters
-    ----------
-    K : array_like of shape (n, n)
-        ``K[i, j] = k(x_i, x_j)``; neither symmetry nor semidefiniteness is needed.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    C : float or array_like of shape (n,)
-        Cost of slack, per sample. Following the slides, it caps alpha as well.
-    """
-    K, y = as_data(K, y)
-    n = len(y)
-    alpha, b, xi = cp.Variable(n, name="alpha"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs = cost_parameter(C, n)
-    margin = Row(
-        "margin",
-        cp.multiply(y, K @ cp.multiply(y, alpha) + b) >= 1 - xi,
-        "yᵢ(Σⱼ Kᵢⱼ yⱼ αⱼ + b) ≥ 1 − ξᵢ",
-        "u",
-        "price of sample i's margin: 0 beyond it, $Cᵢ$ inside it",
-    )
-    slack = Row("slack", xi >= 0, "ξᵢ ≥ 0", "v", "unused price of slack: $Cᵢ − uᵢ$")
-    sign = Row("sign", alpha >= 0, "αⱼ ≥ 0", "r", "what coefficient j lacks to be worth using")
-    cap = Row("cap", alpha <= costs, "αⱼ ≤ Cⱼ", "s", "saving per unit of extra cap on $αⱼ$")
-    return Program(
-        name="svm.one_norm",
-        title="One-norm support vector machine",
-        source=_SLIDES,
-        objective=cp.Minimize(cp.sum(alpha) + costs @ xi),
-        objective_text="Σⱼ αⱼ + Σᵢ Cᵢ ξᵢ",
-        variables={"alpha": alpha, "b": b, "xi": xi},
-        rows=(margin, slack, sign, cap),
-        parameters={"C": costs},
-        letters=_ONE_NORM_LETTERS,
-        data={"K": K, "y": y},
-    )
-
-
-def one_norm_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """Dual of :func:`one_norm`; its positive part is written out as the variable s.
-
-    Parameters
-    ----------
-    K, y, C
-        As in :func:`one_norm`.
-    """
-    K, y = as_data(K, y)
-    n = len(y)
-    u, s, costs = cp.Variable(n, name="u"), cp.Variable(n, name="s"), cost_parameter(C, n)
-    rows = (
-        Row("b", y @ u == 0, "Σᵢ yᵢ uᵢ = 0", "b", "the intercept $b$, sign included"),
-        Row(
-            "alpha",
-            cp.multiply(y, K.T @ cp.multiply(y, u)) - s <= 1,
-            "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1",
-            "alpha",
-            "the coefficient $αⱼ$",
-        ),
-        Row("cap", s >= 0, "sⱼ ≥ 0", "room", "room left under the cap: $Cⱼ − αⱼ$"),
-        Row("margin", u >= 0, "uᵢ ≥ 0", "surplus", "how far sample i is beyond its margin row"),
-        Row("xi", u <= costs, "uᵢ ≤ Cᵢ", "xi", "the slack $ξᵢ$ of sample i"),
-    )
-    return Program(
-        name="svm.one_norm_dual",
-        title="One-norm support vector machine, dual",
-        source=f"{_SLIDES} (derived)",
-        objective=cp.Maximize(cp.sum(u) - costs @ s),
-        objective_text="Σᵢ uᵢ − Σⱼ Cⱼ sⱼ",
-        variables={"u": u, "s": s},
-        rows=rows,
-        parameters={"C": costs},
-        letters=_ONE_NORM_LETTERS,
-        data={"K": K, "y": y},
-    )
-
-
 def in_features(program: Program) -> Program:
     """The same primal, named as the partner of a kernel dual: its samples are rows of a kernel's factor."""
     return replace(program, name=f"{program.name} (kernel)", letters={**program.letters, **IN_FEATURES})
@@ -312,18 +223,10 @@ def pairs(seed: int = 0) -> list[Duality]:
     C = np.where(y > 0, 1.0, 0.7)
     K = (X @ X.T + 1.0) ** 2
     F = gram_factor(K)
-    one_norm_primal, one_norm_of = one_norm(K, y, C), one_norm_dual(K, y, C)
-
-    def one_norm_recover(_: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        # A linear program's primal is read off the multipliers of its dual.
-        alpha = np.asarray(one_norm_of.rows[1].constraint.dual_value)
-        b = best_intercept(K @ (y * alpha), y, C)
-        return {"alpha": alpha, "b": np.array(b), "xi": slacks(K @ (y * alpha) + b, y)}
 
     return [
         Duality(primal(X, y, C), dual(X, y, C), lambda v: recover(X, y, C, v["alpha"])),
         Duality(in_features(primal(F, y, C)), kernel_dual(K, y, C), lambda v: recover(F, y, C, v["alpha"])),
-        Duality(one_norm_primal, one_norm_of, one_norm_recover),
     ]
 
 

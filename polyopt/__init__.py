@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
     from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
     from polyopt.estimators.face_search import FaceSearch as FaceSearch
-    from polyopt.estimators.l0_svm import CrossEntropySVM as CrossEntropySVM
+    from polyopt.estimators.l0 import CrossEntropySVM as CrossEntropySVM
     from polyopt.estimators.one_norm import OneNormSVM as OneNormSVM
     from polyopt.estimators.pc_slp import PCSLP as PCSLP
     from polyopt.estimators.plume import PLUME as PLUME
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from polyopt.methods import Method as Method
     from polyopt.methods import register as register
     from polyopt.outer.cross_entropy.method import cross_entropy_minimize as cross_entropy_minimize
+    from polyopt.outer.l0.settings import CrossEntropySettings as CrossEntropySettings
     from polyopt.outer.path import PathPoint as PathPoint
     from polyopt.outer.path import rmm_path as rmm_path
     from polyopt.sensitivity import binding as binding

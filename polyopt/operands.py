@@ -142,6 +142,7 @@ def _recast(context: Any, number: Any) -> Any:
 # Adding 1.5 * 2^23 rounds a number to an integer, which then stands in the sum's last bits.
 _ROUNDER = np.float32(12582912.0)
 _PER_LOG_2 = np.float32(1.44269504088896)
+# log(2) in two parts, the first of few bits, so that a small integer times it is exact.
 _LOG_2, _LOG_2_REST = np.float32(0.693359375), np.float32(-2.12194440e-4)
 _LEAST = np.float32(-87.0)  # exp of it is 2e-38; below, numbers lose their digits
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SAMPLES", "Part", "join", "point_blocks", "room_for", "tiles_of", "totals"]
 
-_POINTS = 512  # of a block, and samples of a tile: 1 MB of single precision
-SAMPLES = 512
+_POINTS = SAMPLES = 512  # points of a block, and samples of a tile: 1 MB of single precision
 
 
 class Part(NamedTuple):

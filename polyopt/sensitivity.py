@@ -23,7 +23,7 @@ from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.cpm import ConvexPolytopeMachine
 from polyopt.estimators.expansion import ExpansionClassifier
 from polyopt.estimators.hinge import HingeClassifier
-from polyopt.estimators.l0_svm import CrossEntropySVM
+from polyopt.estimators.l0 import CrossEntropySVM
 from polyopt.estimators.one_norm import OneNormSVM
 from polyopt.estimators.pc_slp import PCSLP
 from polyopt.estimators.plume import PLUME
@@ -45,7 +45,7 @@ __all__ = ["binding", "centre_prices", "sensitivities"]
 
 _AT = 1e-6  # within which, in units of the outputs, a row holds
 _BOX = 1e-9  # share of the radius within which an entry of W is at it
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # of what a value was added up from: a gap of less is none
 _FEW = 3  # samples that binding names of each family
 
 

@@ -30,7 +30,7 @@ __all__ = ["run_polytope"]
 
 _SOLVERS = {
     "CPM": ("exact", "dual", "sgd", "global", "auto"),
-    "Polyceptron": ("batch", "online", "exact", "program"),
+    "Polyceptron": ("batch", "online", "highs", "exact"),
     "PC-SLP": ("highs", "exact"),
     "SPLA1": ("newton", "bfgs", "exact"),
     "PLUME": ("newton", "bfgs", "gradient", "exact"),
@@ -54,7 +54,7 @@ def run_polytope(rng: np.random.Generator, extreme: bool) -> list[Trial]:
     machine = str(rng.choice(["CPM", "CPM", "Polyceptron", "PC-SLP", "SPLA1", "PLUME"]))
     solver = str(rng.choice(_SOLVERS[machine]))
     drawn = data(rng, extreme, largest=int(rng.choice([8, 25])))
-    slow = solver in ("exact", "program", "global")
+    slow = solver in ("exact", "global")
     settings: dict[str, Any] = {
         "n_faces": int(rng.choice([1, 2, 3, 5])), "solver": solver, "random_state": int(rng.integers(99)),
         "n_init": 1 if slow else 2, "time_limit": float(rng.choice([3.0, 3.0, 3.0, 0.05])),

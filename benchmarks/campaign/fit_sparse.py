@@ -14,15 +14,16 @@ from benchmarks.campaign.hinge import Point
 from benchmarks.campaign.judge import Claimed, Truth, Untruth, judge, judge_fitted, judge_outputs
 from benchmarks.campaign.sparse import Sparse
 from benchmarks.campaign.trial import Trial, attempt, overran
-from polyopt import CrossEntropySVM, OneNormSVM, certify_l0, certify_one_norm
+from polyopt import CrossEntropySettings, CrossEntropySVM, OneNormSVM, certify_l0, certify_one_norm
 
 __all__ = ["run_sparse"]
 
 _KERNELS = (*2 * ("linear",), *3 * ("rbf",), "poly", "sigmoid", "precomputed", "callable", "asymmetric")
 _SOLVERS = {
     "one-norm": ("auto", "exact"),
-    "L0": ("ce", "ce", "milp", "tree", "tree", "one-norm", "exact"),
+    "L0": ("ce", "ce", "highs", "global", "global", "one-norm", "exact"),
 }
+_SEARCH = CrossEntropySettings(n_samples=20, max_iter=8, patience=2)
 
 
 def asymmetric(A: Any, Z: Any) -> Any:
@@ -92,7 +93,7 @@ class _Problem:
         if not self.counted:
             return OneNormSVM(self.C, **shared)
         seed = int(self._rng.integers(99))
-        return CrossEntropySVM(self.C, **shared, n_samples=20, max_iter=8, patience=2, random_state=seed)
+        return CrossEntropySVM(self.C, **shared, search=_SEARCH, random_state=seed)
 
     def fit_and_judge(self, solver: str, limit: float) -> tuple[str, list[Untruth]]:
         """The certificate's claim, and what is untrue of what a solver says and shows."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CRITERIA", "SAME", "best_step", "climb", "impurity", "impurity_of_sides", "move"]
 
-CRITERIA = {"gini": 0, "twoing": 1, "entropy": 2}
+CRITERIA = {"gini": 0, "twoing": 1, "entropy": 2}  # numbers, as compiled code knows them
 SAME = 1e-12  # impurities closer than this are equal
 
 

@@ -66,7 +66,7 @@ def rates(computed: Vector, sizes: Vector, errors: Vector, u: Ball) -> Ball:
     computed : ndarray of shape (p,)
         The inner products with ``u.mid``, in whatever order they were added up.
     sizes, errors : ndarray of shape (p,)
-        Of the columns of A, as of :func:`formulations.l0.column_sizes`.
+        Of the columns of A, as of :func:`formulations.l0_data.column_sizes`.
     u : Ball of shape (n,)
         Multipliers.
     """

@@ -3,21 +3,21 @@
 For fixed multipliers u of the margin rows, 0 ≤ u ≤ w and Σ y_i u_i = 0, with r_j = [t_j (K'Yu)_j]_+,
 
     L(σ) ≥ Σ u − C Σ_j σ_j r_j           for every pattern σ: a cut, tight where u is optimal,
-    S(σ') ≥ C Σ u − Σ_j σ_j [C² r_j − 1]_+    for every σ' within σ, since each centre used costs 1.
+    S(σ) ≥ C Σ u − Σ_j [C² r_j − 1]_+    for every pattern σ, since each centre used costs 1.
 
-At σ = 1 the second bounds every score; the u of the relaxation, over C, makes the most of it. Any numbers do
-for u: they are clipped to their caps and balanced first.
+The multipliers of the relaxation, divided by C, make the most of the second. Any numbers do for u: they are
+clipped to their caps and balanced first.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.arguments import real_array, tolerance
 from formulations.families import best_intercept
-from formulations.l0 import L0Data, as_l0_data
+from formulations.l0_data import L0Data, as_l0_data
 from formulations.recovery import slacks
 from polyopt.certificates import expansion
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
@@ -74,7 +74,7 @@ def _score_bound(data: L0Data, u: Vector) -> Ball:
 
 
 def certify_l0(
-    K: Any,
+    K: ArrayLike,
     y: ArrayLike,
     C: float = 1.0,
     *,
@@ -87,7 +87,7 @@ def certify_l0(
     bound: float | None = None,
     tol: float = 1e-6,
 ) -> Certificate:
-    """Certify a point of the L0 support vector machine (:mod:`formulations.l0_svm`).
+    """Certify a point of the L0 support vector machine (:mod:`formulations.l0`).
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def certify_l0_data(
 
 
 def _solve_dual(data: L0Data, pattern: NDArray[np.bool_]) -> Vector:
-    from formulations.l0_svm import pattern_dual
+    from formulations.l0 import pattern_dual
 
     found = pattern_dual(data.K, data.y, pattern, data.C, data.weights, data.centres).solve()
     return np.asarray(found.primal.get("u", np.zeros(len(data.y))))

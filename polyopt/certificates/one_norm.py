@@ -12,7 +12,7 @@ import numpy as np
 
 from formulations.arguments import real_array, tolerance
 from formulations.families import best_intercept
-from formulations.l0 import column_sizes
+from formulations.l0_data import column_sizes
 from formulations.matrices import dense
 from formulations.recovery import as_costs, as_data, slacks
 from polyopt.certificates import expansion
@@ -104,13 +104,13 @@ def certify_one_norm(
         residuals += _dual_residuals(y, costs, u)
         scale = max(abs(float(primal.mid)), abs(float(dual.mid)))
         residuals += _complementarity(K, y, costs, inside, f.mid, u, scale)
-    return conclude("svm.one_norm", primal, dual, residuals, tol, feasible=feasible, notes=notes)
+    return conclude("one_norm.primal", primal, dual, residuals, tol, feasible=feasible, notes=notes)
 
 
 def _solve_dual(K: Vector, y: Vector, costs: Vector) -> Vector:
-    from formulations.svm import one_norm_dual
+    from formulations.one_norm import dual
 
-    return np.asarray(one_norm_dual(K, y, costs).solve().primal.get("u", np.zeros(len(y))))
+    return np.asarray(dual(K, y, costs).solve().primal.get("u", np.zeros(len(y))))
 
 
 def _dual_residuals(y: Vector, costs: Vector, u: Vector) -> list[Residual]:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Products"]
 
-_KEPT_BYTES = 2**29
-_REMEMBERED = 8
+_KEPT_BYTES = 2**29  # that kept columns of the matrix may take
+_REMEMBERED = 8  # products K v, the last ones
 _ROWS = 512  # rows of the matrix that are multiplied at once
 _TILE = 2048  # and columns
 _COLUMNS = 64  # terms that are added up before the sums are, for less rounding

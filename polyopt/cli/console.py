@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["output", "progress", "say", "sentences_at_once", "warnings_as_sentences"]
 
-_PIPED_WIDTH = 120
+_PIPED_WIDTH = 120  # columns, where no terminal tells
 
 
 def output(at_least: int = 0) -> Console:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Prepared", "check_dataset", "prepare", "scaler_for"]
 
-_TEST_SHARE = 0.25
+_TEST_SHARE = 0.25  # of the samples, scikit-learn's own default
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -25,8 +25,9 @@ __all__ = ["CHECKS"]
 _REGISTRY = Registry("plume")
 CHECKS = _REGISTRY.checks
 
+# One sharpness for each seed, either side of 1, where the gate's formula changes.
 _GAMMAS = (2.0, 0.5, 6.0)
-_RIDGE = 1e-2
+_RIDGE = 1e-2  # positive, so that each program has one optimum
 
 
 def _sample(seed: int, n_faces: int = 3) -> tuple[Vector, Vector, Vector, float]:

@@ -27,7 +27,7 @@ __all__ = ["CHECKS"]
 _REGISTRY = Registry("polyhedral")
 CHECKS = _REGISTRY.checks
 
-_STEPS = 6
+_STEPS = 6  # of the loop that is compared with the printed one
 
 
 def _sample(seed: int) -> tuple[Vector, Vector, Vector]:

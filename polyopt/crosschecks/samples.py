@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Bounded", "blobs", "bounded", "clusters", "generator", "rbf", "unbalanced"]
 
-_COSTS = (0.3, 1.0, 5.0)
+_COSTS = (0.3, 1.0, 5.0)  # one for each seed, either side of 1
 
 
 def generator(seed: int) -> np.random.Generator:

@@ -23,7 +23,7 @@ __all__ = ["CHECKS"]
 _REGISTRY = Registry("sigma_svm")
 CHECKS = _REGISTRY.checks
 
-_SHARES = (0.7, 0.2, 0.95)
+_SHARES = (0.7, 0.2, 0.95)  # D, one for each seed
 
 
 def _share(seed: int) -> float:

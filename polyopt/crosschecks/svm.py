@@ -10,7 +10,7 @@ from formulations import svm
 from formulations.families import hinge_families
 from formulations.recovery import slacks
 from polyopt.crosschecks.registry import Registry
-from polyopt.crosschecks.samples import blobs, generator, rbf
+from polyopt.crosschecks.samples import blobs, generator
 from polyopt.solvers.decomposition import solve_decomposition
 from polyopt.solvers.interior_point import solve_interior_point
 
@@ -109,19 +109,6 @@ def intercepts_without_a_free_vector(seed: int) -> Pair:
     alpha = svm.dual(X, y, C).solve()["alpha"]
     bracket = hinge_families(y, C).intercept_interval(X @ (X.T @ (alpha * y)), {"margin": alpha})
     return bracket, (-0.8, 0.8)
-
-
-@_REGISTRY.add("X01", 1e-7)
-def one_norm_duality(seed: int) -> Pair:
-    """One-norm SVM: its value = max 1'u − C Σ [y_j(K'Yu)_j − 1]_+, for a kernel that is not symmetric.
-
-    It is the transpose of K that stands in the dual.
-
-    Source: Mannor, Peleg & Rubinstein, slides; the dual is derived.
-    """
-    X, y, C = blobs(seed)
-    K = rbf(X) + 0.1 * generator(seed).normal(size=(len(y), len(y)))
-    return svm.one_norm(K, y, C).solve().objective, svm.one_norm_dual(K, y, C).solve().objective
 
 
 @_REGISTRY.add("X02", 1e-6)

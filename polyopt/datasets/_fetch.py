@@ -23,7 +23,7 @@ MNIST_MD5 = {
     "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
 }
 USPS = "https://hastie.su.domains/ElemStatLearn/datasets/"
-ADULT_COLUMNS = 15
+ADULT_COLUMNS = 15  # of the file: 14 attributes and the label
 
 
 def cache_folder() -> Path:

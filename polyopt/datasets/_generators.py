@@ -32,7 +32,7 @@ _FACES = {1: _POLYCEPTRON1, 2: _POLYCEPTRON2}
 
 # The two lines run along (1, 1), one above the other; each class keeps its distance from the middle.
 _GAP = 1.0
-_START, _END = 0.25, 1.0
+_START, _END = 0.25, 1.0  # of the lines, along (1, 1)
 
 
 def polyceptron_faces(dataset: int) -> tuple[Floats, Floats]:

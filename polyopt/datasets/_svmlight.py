@@ -23,7 +23,7 @@ from polyopt.datasets._errors import DataFileError
 from polyopt.datasets._textfile import existing_file, finite_number, label_names, whole_if_possible
 
 _INDEX = re.compile(r"[+-]?\d+", re.ASCII)
-_LARGEST_INDEX = 2**31 - 1
+_LARGEST_INDEX = 2**31 - 1  # that the column numbers of a CSR matrix hold, at 32 bits
 
 
 def read_svmlight(path: str | Path, *, n_features: int | None = None) -> Dataset:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PolytopeSearch"]
 
-_COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)
+_COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)  # C, as tried by default
 _SHARES = np.arange(1, 10) / 10  # of K: the paper's floors h = ln(jK/10)
 
 

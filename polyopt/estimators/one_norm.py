@@ -49,7 +49,7 @@ class OneNormSVM(ExpansionClassifier):
         Constant of the polynomial and sigmoid kernels.
     solver : {"auto", "highs", "exact"}, default="auto"
         "highs" (and "auto") is the linear program in HiGHS, "exact" the explicit program of
-        ``formulations.svm.one_norm`` by a general solver.
+        ``formulations.one_norm.primal`` by a general solver.
     time_limit : float, optional
         Seconds at most, per pair of classes; the point reached is kept.
     class_weight : dict or "balanced", optional
@@ -120,9 +120,9 @@ class OneNormSVM(ExpansionClassifier):
             from polyopt.solvers.one_norm import solve_one_norm
 
             return solve_one_norm(K, y, costs, costs, time_limit=clock.left)
-        from formulations.svm import one_norm
+        from formulations.one_norm import primal
 
-        found = one_norm(K, y, costs).solve(time_limit=clock.left)
+        found = primal(K, y, costs).solve(time_limit=clock.left)
         if not found.primal:
             raise RuntimeError(f"{type(self).__name__}: no solver found a point ({found.status}); {_ADVICE}")
         # An interior-point method leaves no coefficient at zero.

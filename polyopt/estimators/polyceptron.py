@@ -45,10 +45,10 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     ----------
     n_faces : int, default=3
         K, the faces; one is a perceptron.
-    solver : {"auto", "batch", "online", "exact", "program"}, default="auto"
-        "batch" (and "auto") is Algorithm 1, "online" Algorithm 2; "exact" alternates between cells and
-        linear programs in HiGHS, each from its last basis, and "program" does the same through the explicit
-        programs of ``formulations.polyceptron``.
+    solver : {"auto", "batch", "online", "highs", "exact"}, default="auto"
+        "batch" (and "auto") is Algorithm 1, "online" Algorithm 2. "highs" alternates between cells and linear
+        programs in HiGHS, each from its last basis; "exact" does the same through the explicit programs of
+        ``formulations.polyceptron``.
     step : float, default=0.1
         η, the step; positive ("batch", "online").
     threshold : float, default=0.0
@@ -62,7 +62,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
         Iterations ("batch") or passes ("online") without fewer mistakes before a run has settled; None
         goes on to `max_iter`.
     radius : float, default=1e4
-        Largest absolute value of an entry of W and b ("exact"; a bound of the certificate for all).
+        Largest absolute value of an entry of W and b ("highs", "exact"; a bound of the certificate for all).
     inside_label : label, optional
         The class inside, of two; by default ``classes_[1]``.
     n_init : int, default=10
@@ -107,7 +107,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
-        "solver": [StrOptions({"auto", "batch", "online", "exact", "program"})],
+        "solver": [StrOptions({"auto", "batch", "online", "highs", "exact"})],
         **shared("step", "radius", optional=["patience"]),
         "threshold": [Ruled(lambda value: at_least("threshold", value, 0.0))],
         "rule": [StrOptions({"corrected", "cells", "printed"})],
@@ -160,7 +160,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
         from polyopt.outer.polyceptron import ExactPolyceptron
         from polyopt.outer.rounds import Stage, run_from_many_starts
 
-        engine: Engine = "highs" if self.solver_ == "exact" else "program"
+        engine: Engine = "highs" if self.solver_ == "highs" else "program"
         problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine)
         return run_from_many_starts(
             [Stage(problem, self.max_iter)],

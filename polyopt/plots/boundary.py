@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decision_boundaries", "decision_boundary", "draw_classes", "draw_levels", "plane_limits"]
 
-_GRID = 240
+_GRID = 240  # points of each axis at which scores are drawn
 
 
 class Classifier(Protocol):

@@ -34,7 +34,7 @@ _LEFTOVERS = ("beta", "v", "r")
 _MARKERS = ("o", "^", "v", "s", "D", "P", "X", "*")
 _MARGIN = ("inside the margin", "on the margin", "beyond the margin")
 _SMALL = 1e-6  # share of the largest, under which a multiplier is a solver's zero
-_MANY = 2000
+_MANY = 2000  # marks above which a picture holds their pixels: as shapes they make it slow to open
 _LONG = 12  # letters of a label, of which there is no room for three in a row
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["polytope_plane", "polytope_slices"]
 
 _PANEL = 2.1  # inches
-_GRID = 400
-_MANY = 2000
+_GRID = 400  # points of each axis at which faces are told apart
+_MANY = 2000  # samples above which a picture holds pixels: as shapes they make it slow to open
 
 
 def polytope_slices(

@@ -27,8 +27,9 @@ _EPS = float(np.finfo(float).eps)
 _SWEEPS = 12  # of rows and columns in turn: enough for a spread of 1e24
 _FRAMES = 6  # times the origin is moved to a better centre
 _RELATIVE = 1e-8  # below this share of its distance from the centre, a face cuts nothing off
+# The tightest that HiGHS takes.
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-_OPTIMAL, _UNBOUNDED = 0, 3
+_OPTIMAL, _UNBOUNDED = 0, 3  # statuses of scipy's linprog
 _PROVEN = 1e-8  # relative residuals of an optimum that is believed
 
 

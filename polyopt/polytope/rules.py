@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["rules_of"]
 
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # of the bias: a normal with less influence on the data is a solver's rounding
 
 
 class Described(Protocol):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_size", "vertices_of", "volume_of"]
 
-_MOST_FEATURES = 8
-_MOST_VERTICES = 200_000
+_MOST_FEATURES = 8  # beyond, corners are too many to be of use
+_MOST_VERTICES = 200_000  # by the upper bound theorem, at most
 _SAME = 1e-9  # corners nearer to each other than this share of the polytope's width are one
 _FREE = 1e-8  # singular value of the normals at a point, below which it can move along them
 

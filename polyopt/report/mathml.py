@@ -14,9 +14,9 @@ _OPERATORS = {
     "times": "×", "pm": "±", "{": "{", "}": "}",
 }  # fmt: skip
 _FENCES = "()[]{}|‖"
-_SPACES = {"quad": 1.0, ",": 0.17, " ": 0.35}
+_SPACES = {"quad": 1.0, ",": 0.17, " ": 0.35}  # widths in em, as LaTeX has them
 _CELL_ENDS = ("&", r"\\", r"\end")
-_SIZES = {"big": 1.2, "Big": 1.8}
+_SIZES = {"big": 1.2, "Big": 1.8}  # heights in em
 
 
 def mathml(latex: str, *, display: bool = False) -> str:

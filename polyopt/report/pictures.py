@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Picture", "pictures_of", "svg"]
 
-_MOST_POINTS = 1500
+_MOST_POINTS = 1500  # samples drawn: each is a shape in the page
 _LONGEST_FIT = 5.0  # seconds; a solver that took longer is not run again for a picture
 # Colours that the page sets, lighter in the dark.
 _PAGE_COLOURS = {

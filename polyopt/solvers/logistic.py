@@ -30,7 +30,7 @@ __all__ = ["METHODS", "solve_logistic"]
 
 METHODS = ("newton", "bfgs")
 _SUFFICIENT = 1e-4  # share of the decrease that a slope promises which a step must bring
-_LEAST_STEP = 1e-10
+_LEAST_STEP = 1e-10  # share of a step under which a line search gives up: nothing lower is in reach
 _MOST_DENSE = 200  # unknowns up to which BFGS keeps its whole matrix
 _MOST_NEWTON = 6000  # unknowns up to which Newton's method does
 

@@ -2,8 +2,8 @@
 
 min  π Σ_j α_j + Σ_i c_i ξ_i   s.t.  y_i (Σ_j K_ij t_j α_j + b) + ξ_i ≥ 1 [u],  ξ ≥ 0,  0 ≤ α_j ≤ d_j
 
-With price π = 1 and caps d = c it is :func:`formulations.svm.one_norm`; with π = 1/C, d = C and c = C w it is
-:func:`formulations.l0_svm.relaxation`, whose value bounds the score of every pattern.
+With price π = 1 and caps d = c it is :func:`formulations.one_norm.primal`; with π = 1/C, d = C and c = C w
+it is :func:`formulations.l0.relaxation`, whose value bounds the score of every pattern.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.l0 import L0Data
+    from formulations.l0_data import L0Data
 
     Vector = NDArray[np.float64]
 
@@ -100,7 +100,7 @@ def solve_one_norm(
 
 
 def solve_relaxation(data: L0Data, *, time_limit: float | None = None) -> Solution:
-    """Solve the relaxation of the L0 machine, eq. (4) of :mod:`formulations.l0_svm`.
+    """Solve the relaxation of the L0 machine, eq. (4) of :mod:`formulations.l0`.
 
     Parameters
     ----------

@@ -21,7 +21,6 @@ splitting solver for quadratic programs (2020).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,15 +41,15 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["OsqpDual", "osqp_path", "solve_osqp_dual"]
+__all__ = ["OsqpDual", "solve_osqp_dual"]
 
-_TOL = 1e-12
+_TOL = 1e-12  # asked of OSQP in the end, where polishing has not closed the gap before
 # Polishing guesses the rows that hold and is exact where the guess is right, mostly long before OSQP itself
 # has come to its tolerance: it is tried at each of these on the way.
 _STAGES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10)
 _CLOSED = 1e-11  # relative gap at which nothing is left to do
 _HAIR = 1e-9  # seconds: a limit of 0 is none to OSQP
-_MAX_ITER = 100_000
+_MAX_ITER = 100_000  # by default: a linear kernel at large C may take them all
 _GAP = 1e-6  # relative gap up to which a point that OSQP calls solved is called so here
 _SETTINGS = {
     "verbose": False,
@@ -89,43 +88,6 @@ def solve_osqp_dual(
     """
     dual = OsqpDual(K, y, C, tol=tol)
     return dual.solve(B, max_iter=max_iter, time_limit=time_limit, start=start)
-
-
-def osqp_path(
-    K: ArrayLike,
-    y: ArrayLike,
-    C: ArrayLike,
-    Bs: Iterable[float],
-    *,
-    tol: float = _TOL,
-    max_iter: int | None = None,
-    time_limit: float | None = None,
-) -> list[Solution]:
-    """Solve for one bound after the other, each from the solution before it; OSQP is set up once.
-
-    Parameters
-    ----------
-    K, y, C, tol
-        As in :class:`OsqpDual`.
-    Bs : iterable of float
-        Bounds on the outputs, in the order in which they are to be solved: best decreasing, from
-        infinity (the SVM).
-    max_iter : int, optional
-        Iterations at most, for each bound.
-    time_limit : float, optional
-        Seconds, for each bound.
-
-    Returns
-    -------
-    list of Solution
-        One for each bound, as from :meth:`OsqpDual.solve`.
-    """
-    dual = OsqpDual(K, y, C, tol=tol)
-    path: list[Solution] = []
-    for B in Bs:
-        start = path[-1] if path else None
-        path.append(dual.solve(B, max_iter=max_iter, time_limit=time_limit, start=start))
-    return path
 
 
 class OsqpDual:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
 
-from formulations import FAMILIES, family, rmm, sigma_svm, svm
+from formulations import FAMILIES, family, one_norm, rmm, sigma_svm, svm
 from formulations.program import Program, Row
 from formulations.samples import two_blobs
 from polyopt.certificates import (
@@ -222,7 +222,7 @@ def test_sparse_data_give_the_same_certificate(blobs):
 def test_one_norm(blobs, rng):
     K = rng.normal(size=(40, 40))
     y = blobs[1]
-    s = svm.one_norm(K, y, C).solve()
+    s = one_norm.primal(K, y, C).solve()
     vectors = {"alpha": s["alpha"], "b": float(s["b"]), "u": s.duals["margin"]}
     assert certify_one_norm(K, y, C, **vectors).claim is Claim.OPTIMAL
     assert certify_one_norm(K, y, C, alpha=s["alpha"], b=float(s["b"])).claim is Claim.OPTIMAL

@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from formulations.l0 import as_l0_data
-from polyopt import Claim, CrossEntropySVM, OneNormSVM
+from formulations.l0_data import as_l0_data
+from polyopt import Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
 from polyopt.certificates import expansion
 from polyopt.certificates.l0 import certify_l0, certify_l0_data, cut_of, score_bound
 from polyopt.certificates.one_norm import certify_one_norm
@@ -20,6 +20,7 @@ from polyopt.solvers.l0.node import FREE, OFF, ON, NodeLP
 from polyopt.solvers.l0.tree import solve_l0_tree
 
 SEEDS = range(12)
+FEW = CrossEntropySettings(n_samples=20, max_iter=5)
 
 
 def exact(values):
@@ -106,7 +107,7 @@ def test_a_nodes_bound_is_one_over_the_reals(seed):
     data = as_l0_data(K, y, C, weights)
     node = NodeLP(data)
     found = node.solve(np.full(len(y), FREE, dtype=np.int8), None, np.inf, _Endless())
-    patterns = PatternLP.of(data)
+    patterns = PatternLP(data)
     for sigma in itertools.product((0, 1), repeat=len(y)):
         value = patterns.solve(np.array(sigma, dtype=float))
         score = int((value.alpha > 0).sum()) + Fraction(C) * loss_exactly(
@@ -132,7 +133,7 @@ def test_the_trees_bound_and_point_are_those_of_all_patterns(seed):
     C = 4e7 / np.abs(K).max() / weights.max() if seed >= 100 else C
     data = as_l0_data(K, y, C, weights)
     found = solve_l0_tree(data, tol=1e-9)
-    patterns, best = PatternLP.of(data), None
+    patterns, best = PatternLP(data), None
     for sigma in itertools.product((0.0, 1.0), repeat=len(y)):
         value = patterns.solve(np.array(sigma))
         loss = loss_exactly(K, y, exact(weights), y, value.alpha, value.b)
@@ -178,7 +179,7 @@ def test_an_entry_error_makes_the_certificate_one_for_every_kernel_within_it(see
     K, y, C, weights, rng = problem(seed, spread=0.5)
     error = 1e-3 * np.abs(K).max() * rng.uniform(0.0, 1.0, K.shape)
     data = replace(as_l0_data(K, y, C, weights), entry_error=error)
-    found = PatternLP.of(data).solve(np.ones(len(y)))
+    found = PatternLP(data).solve(np.ones(len(y)))
     alpha, b, u = found.alpha, found.b, found.u
     proof = certify_l0_data(data, alpha, b, u=u, v=C * u)
     linear = certify_one_norm(
@@ -261,7 +262,7 @@ def samples(seed=0, n=14):
 
 def machines():
     return [
-        CrossEntropySVM(2.0, n_samples=20, max_iter=5, random_state=0, kernel="poly", coef0=1.0, degree=2),
+        CrossEntropySVM(2.0, search=FEW, random_state=0, kernel="poly", coef0=1.0, degree=2),
         OneNormSVM(2.0, kernel="rbf", gamma=0.7),
         OneNormSVM(2.0, kernel="linear"),
     ]
@@ -289,7 +290,7 @@ def asymmetric(A, B):
 @pytest.mark.parametrize(
     "machine",
     [
-        CrossEntropySVM(5.0, n_samples=20, max_iter=5, random_state=0, kernel=asymmetric),
+        CrossEntropySVM(5.0, search=FEW, random_state=0, kernel=asymmetric),
         OneNormSVM(5.0, kernel=asymmetric),
     ],
     ids=["ce", "one-norm"],
@@ -311,12 +312,12 @@ def test_an_asymmetric_kernel_takes_the_sample_first(machine):
     assert machine.certificate().primal_value == pytest.approx(price + 5.0 * xi.sum(), rel=1e-9)
 
 
-@pytest.mark.parametrize("solver", ["milp", "exact", "tree"])
+@pytest.mark.parametrize("solver", ["highs", "exact", "global"])
 def test_every_exact_solver_is_proven_by_the_tree(solver):
     X, y = samples(3, n=10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        machine = CrossEntropySVM(2.0, solver=solver, n_samples=20, max_iter=5, random_state=0).fit(X, y)
+        machine = CrossEntropySVM(2.0, solver=solver, search=FEW, random_state=0).fit(X, y)
     proof = machine.certificate()
     assert proof.claim is Claim.OPTIMAL
     machine.dual_coef_ = machine.dual_coef_ * 0.9
@@ -325,7 +326,7 @@ def test_every_exact_solver_is_proven_by_the_tree(solver):
 
 def test_a_screen_that_has_no_time_rules_nobody_out():
     X, y = samples(4, n=40)
-    machine = CrossEntropySVM(svm_screen=True, time_limit=1e-9, random_state=0)
+    machine = CrossEntropySVM(search=CrossEntropySettings(svm_screen=True), time_limit=1e-9, random_state=0)
     with pytest.warns(UserWarning, match="time limit"):
         machine.fit(X, y)
     assert (machine.candidates_ == np.arange(40)).all()

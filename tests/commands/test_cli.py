@@ -10,6 +10,7 @@ import pickle
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -21,8 +22,9 @@ from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 from formulations.catalogue import catalogue
+from polyopt import CrossEntropySettings
 from polyopt.cli import app
-from polyopt.cli.model import load_model
+from polyopt.cli.model import load_model, save_model
 from polyopt.compare import METHODS, find_method
 from polyopt.compare.programs import find_programs, programs_of
 from polyopt.crosschecks import all_checks
@@ -205,7 +207,7 @@ def test_show_writes_a_page_that_stands_alone():
 
 
 def test_show_prints_every_program_of_the_catalogue_in_every_format():
-    for entry in catalogue(("cpm", "l0_svm", "rmm_bounds")):
+    for entry in catalogue(("cpm", "l0", "rmm_bounds")):
         assert run("show", entry.name).output.strip() == str(entry.program)
         for form in ("latex", "markdown"):
             text = run("show", entry.name, "--format", form).output
@@ -243,9 +245,9 @@ def test_the_catalogue_loses_nothing_in_a_narrow_terminal():
 
 @pytest.mark.parametrize("form", ["csv", "json", "markdown", "html"])
 def test_the_catalogue_in_every_format(form):
-    done = run("catalogue", "l0-svm", "--format", form)
+    done = run("catalogue", "l0", "--format", form)
     assert done.exit_code == 0
-    entries = catalogue(("l0_svm",))
+    entries = catalogue(("l0",))
     wanted = [
         [e.name, e.paper, e.equation, e.program.kind, str(e.n_variables), str(e.n_constraints), e.partner]
         for e in entries
@@ -484,6 +486,9 @@ def test_a_search_is_saved_with_its_model(table, tmp_path):
     done = run("predict", path, table)
     labels = [line for line in done.stdout.splitlines() if line in ("yes", "no")]
     assert labels == model.predict(blobs()[0]).tolist()
+    how = CrossEntropySettings(n_samples=20, prior=0.3)
+    save_model(replace(model, estimator=model.estimator.set_params(search=how)), path)
+    assert load_model(path).estimator.search == how
 
 
 def test_fit_says_how_good_the_model_is(table):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from formulations import l0, polyhedral, rmm, svm
+from formulations import l0_data, polyhedral, rmm, svm
 from formulations.centred_kernel import CentredKernel
 from polyopt.crosschecks import all_checks, crosscheck_table, run
 from polyopt.crosschecks.registry import Crosscheck, NotRun, Outcome, Registry, deviation
@@ -135,7 +135,7 @@ def test_a_loop_as_printed_is_caught(monkeypatch):
 
 
 def test_a_kernel_that_is_not_transposed_is_caught(monkeypatch):
-    monkeypatch.setattr(l0.L0Data, "rates", lambda self, u: self.centres * (self.K @ (self.y * u)))
+    monkeypatch.setattr(l0_data.L0Data, "rates", lambda self, u: self.centres * (self.K @ (self.y * u)))
     assert "FAILS" in caught("T39", "X22").values()
 
 
@@ -256,5 +256,6 @@ def test_the_table_shows_every_outcome_and_names_what_fails():
 
 def test_the_package_lists_the_checks_of_its_files():
     assert {check.family for check in CROSSCHECKS} == {
-        "svm", "sigma_svm", "rmm", "soft_rmm", "bounds", "klda", "cpm", "polyhedral", "l0_svm", "plume"
+        "svm", "sigma_svm", "rmm", "soft_rmm", "bounds", "klda", "one_norm", "cpm", "polyhedral", "l0",
+        "plume",
     }  # fmt: skip

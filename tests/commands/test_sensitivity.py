@@ -17,8 +17,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from formulations import (
     cpm,
     cpm_worst,
-    l0_svm,
+    l0,
     mixture,
+    one_norm,
     pc_slp,
     plume,
     polyceptron,
@@ -36,6 +37,7 @@ from polyopt import (
     SPLA1,
     SVM,
     ConvexPolytopeMachine,
+    CrossEntropySettings,
     CrossEntropySVM,
     OneNormSVM,
     Polyceptron,
@@ -144,7 +146,7 @@ def of_sigma_rbf(data):
 
 def of_one_norm(data):
     def at(m, C):
-        return value(svm.one_norm(rbf_kernel(data.X, gamma=m.gamma_), data.y, C * data.w))
+        return value(one_norm.primal(rbf_kernel(data.X, gamma=m.gamma_), data.y, C * data.w))
 
     return OneNormSVM(0.8), {"C": at}
 
@@ -153,7 +155,7 @@ def of_l0(data):
     def at(m, C):
         sigma = m.solution_["sigma"]
         K = rbf_kernel(data.X, gamma=m.gamma_)
-        return value(l0_svm.pattern(K, data.y, sigma, C, data.w), sigma.sum(), C)
+        return value(l0.pattern(K, data.y, sigma, C, data.w), sigma.sum(), C)
 
     return CrossEntropySVM(1.5, solver="one-norm"), {"C": at}
 
@@ -409,13 +411,13 @@ def test_at_a_kink_the_slope_lies_between_those_of_the_sides():
 def test_a_cap_that_is_just_wide_enough_is_a_kink():
     """Two centres at their caps reach every margin just so: the loss rises as C falls, and cannot fall."""
     X, y = np.repeat([[-1.0], [1.0]], 5, axis=0), np.repeat([-1.0, 1.0], 5)
-    machine = CrossEntropySVM(0.5, kernel="linear", solver="milp", random_state=0).fit(X, y)
+    machine = CrossEntropySVM(0.5, kernel="linear", solver="highs", random_state=0).fit(X, y)
     assert machine.score_ == 2.0
     found = row(machine, "C")
     sigma = machine.solution_["sigma"]
 
     def at(C):
-        return value(l0_svm.pattern(X @ X.T, y, sigma, C), 2.0, C)
+        return value(l0.pattern(X @ X.T, y, sigma, C), 2.0, C)
 
     assert not found["two_sided"]
     left, right = (at(0.5) - at(0.4999)) / 1e-4, (at(0.5001) - at(0.5)) / 1e-4
@@ -495,11 +497,13 @@ def test_binding_adds_up_the_faces_of_a_sample():
 
 def test_switching_a_centre_on_pays_at_its_rate_and_no_more():
     data = invented()
-    machine = CrossEntropySVM(0.8, random_state=0, n_samples=20).fit(data.X, data.y, sample_weight=data.w)
+    machine = CrossEntropySVM(0.8, random_state=0, search=CrossEntropySettings(n_samples=20)).fit(
+        data.X, data.y, sample_weight=data.w
+    )
     prices, sigma = centre_prices(machine), machine.solution_["sigma"]
     assert set(prices["sample"]) == set(np.flatnonzero(sigma == 0))
     assert prices["rate"].is_monotonic_decreasing
-    program = l0_svm.pattern(rbf_kernel(data.X, gamma=machine.gamma_), data.y, sigma, 0.8, data.w)
+    program = l0.pattern(rbf_kernel(data.X, gamma=machine.gamma_), data.y, sigma, 0.8, data.w)
     L, small = program.solve().objective, 1e-4
     for j, rate, least in prices.iloc[[0, 1, -1]].itertuples(index=False):
         some, whole = sigma.copy(), sigma.copy()
@@ -539,7 +543,7 @@ def test_an_optimum_of_nothing_is_an_optimum():
     """Separable classes: a value of 0, or of rounding, from which no percents can be taken."""
     data = invented()
     X = data.X + 8.0 * data.y[:, None]
-    for machine in (PCSLP(1, radius=2.0, random_state=0), Polyceptron(1, solver="exact", random_state=0)):
+    for machine in (PCSLP(1, radius=2.0, random_state=0), Polyceptron(1, solver="highs", random_state=0)):
         found = row(machine.fit(X, data.y), "radius")
         assert (found["derivative"], found["two_sided"]) == (0.0, True)
         assert found["objective"] == pytest.approx(0.0, abs=1e-12)

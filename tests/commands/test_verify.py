@@ -26,7 +26,7 @@ def test_every_program_is_proven(seed):
     for name in {check.program for check in checks}:
         passed = {c.solver for c in checks if c.program == name and c.verdict == "ok"} - {"recovered"}
         # SCIP, which is optional, is the only one for quadratic integer programs.
-        least = {"cpm.mixed_integer": SCIP, "l0_svm.mixed_integer": 1 + SCIP}.get(name, 2)
+        least = {"cpm.mixed_integer": SCIP, "l0.mixed_integer": 1 + SCIP}.get(name, 2)
         assert len(passed) >= least, f"{name} has too few solvers: {passed}"
     values = [c for c in checks if c.verdict == "ok"]
     assert max(c.difference for c in values) <= 1e-6
@@ -90,17 +90,17 @@ def test_a_solver_that_gave_up_is_shown_and_not_held_against_the_program(monkeyp
 
 def test_an_integer_program_is_not_held_to_what_is_not_installed(monkeypatch):
     monkeypatch.setattr(cp, "installed_solvers", lambda: ["CLARABEL", "HIGHS", "OSQP", "SCS"])
-    checks = verify(0, ("cpm", "l0_svm"))
+    checks = verify(0, ("cpm", "l0"))
     found = {(c.program, c.solver): (c.verdict, c.where) for c in checks if "mixed_integer" in c.program}
     assert found[("cpm.mixed_integer", "scip")] == ("not run", "not installed")
-    assert found[("l0_svm.mixed_integer", "highs")][0] == "ok"
+    assert found[("l0.mixed_integer", "highs")][0] == "ok"
     assert len(found) == 2
     assert falls_short(checks) == []
 
 
 @pytest.mark.parametrize("name", ["sigma", "b"])
 def test_an_integer_program_with_a_wrong_point_falls_short(monkeypatch, name):
-    (program,) = family("l0_svm").singles(0)
+    (program,) = family("l0").singles(0)
     original = program.solve
 
     def off(*arguments, **options):
@@ -108,9 +108,9 @@ def test_an_integer_program_with_a_wrong_point_falls_short(monkeypatch, name):
         return replace(solution, primal={**solution.primal, name: solution[name] + 1.0})
 
     program.solve = off
-    monkeypatch.setattr(family("l0_svm"), "pairs", lambda seed=0: [])
-    monkeypatch.setattr(family("l0_svm"), "singles", lambda seed=0: [program])
-    assert falls_short(verify(0, ("l0_svm",))) == ["l0_svm.mixed_integer"]
+    monkeypatch.setattr(family("l0"), "pairs", lambda seed=0: [])
+    monkeypatch.setattr(family("l0"), "singles", lambda seed=0: [program])
+    assert falls_short(verify(0, ("l0",))) == ["l0.mixed_integer"]
 
 
 def test_a_narrow_table_keeps_its_verdicts_and_its_numbers():

@@ -42,7 +42,7 @@ def test_cross_validation_takes_the_least_number_that_is_as_good_as_any(triangle
     "machine",
     [
         SPLA1(ridge=0.01, n_init=5, random_state=0),
-        Polyceptron(solver="exact", n_init=5, random_state=0),
+        Polyceptron(solver="highs", n_init=5, random_state=0),
         PLUME(ridge=0.01, n_init=5, random_state=0),
         ConvexPolytopeMachine(C=100.0, n_init=5, inside_label=1, random_state=0),
     ],

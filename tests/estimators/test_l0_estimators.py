@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
 import pickle
 import re
 import warnings
+from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
 import pytest
@@ -16,17 +18,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import check_estimator
 
-from formulations import l0_svm, svm
+from formulations import l0, one_norm
+from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
 from formulations.solution import Status
-from polyopt import SVM, Claim, CrossEntropySVM, OneNormSVM
+from polyopt import SVM, Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
 from polyopt.certificates.l0 import certify_l0
 from polyopt.kernels import Kernel, SampleGram
+from polyopt.outer.l0 import settings as settings_module
 from polyopt.solvers.l0.lp import PatternLP
 
 pytestmark = pytest.mark.filterwarnings("ignore:CrossEntropySVM. The iteration limit", "ignore:overflow")
 
-SOLVERS = ["ce", "milp", "tree", "one-norm", "exact"]
+SOLVERS = ["ce", "highs", "global", "one-norm", "exact"]
+SETTINGS = {field.name for field in fields(CrossEntropySettings)}
 KERNELS = ["linear", "rbf", "poly", "sigmoid"]
 EQUIVALENCE = {
     "check_sample_weight_equivalence_on_dense_data",
@@ -35,8 +40,10 @@ EQUIVALENCE = {
 
 
 def quick(**settings):
-    """A search of some moments."""
-    return CrossEntropySVM(**{"n_samples": 20, "max_iter": 10, "random_state": 0, **settings})
+    """A machine whose search takes some moments; settings of the machine and of the search alike."""
+    how = {"n_samples": 20, "max_iter": 10}
+    how |= {name: settings.pop(name) for name in SETTINGS & settings.keys()}
+    return CrossEntropySVM(**{"search": CrossEntropySettings(**how), "random_state": 0, **settings})
 
 
 MACHINES = {"ce": quick(), "one-norm": OneNormSVM()}
@@ -87,7 +94,7 @@ def test_a_second_fit_knows_nothing_of_the_first():
     machine = quick(svm_screen=True).fit(X, y)
     assert machine.search_.runs
     assert len(machine.candidates_) < len(y)
-    machine.set_params(svm_screen=False, solver="one-norm").fit(X, y)
+    machine.set_params(search=None, solver="one-norm").fit(X, y)
     assert not any(hasattr(machine, name) for name in ("search_", "candidates_", "candidates_bound_"))
     fresh = quick(solver="one-norm").fit(X, y)
     assert (machine.decision_function(X) == fresh.decision_function(X)).all()
@@ -126,7 +133,7 @@ def test_the_one_norm_machine_solves_its_program(kernel, solver):
     machine = OneNormSVM(2.0, kernel=kernel, solver=solver).fit(X, y)
     certificate = machine.certificate()
     assert certificate.claim is Claim.OPTIMAL
-    stated = svm.one_norm(machine._training_kernel()[0], y, np.full(40, 2.0)).solve().objective
+    stated = one_norm.primal(machine._training_kernel()[0], y, np.full(40, 2.0)).solve().objective
     assert certificate.primal_value == pytest.approx(stated, rel=1e-6)
     assert machine.solver_ == solver
 
@@ -137,7 +144,7 @@ def test_every_solver_is_between_the_bound_and_what_is_trivial(solver, kernel):
     X, y = blobs(18)
     machine = quick(kernel=kernel, solver=solver, C=2.0).fit(X, y)
     K, _ = machine._training_kernel()
-    optimum = l0_svm.mixed_integer(K, y, 2.0).solve(mip_rel_gap=1e-9).objective
+    optimum = l0.mixed_integer(K, y, 2.0).solve(mip_rel_gap=1e-9).objective
     certificate = machine.certificate()
     assert machine.score_ == pytest.approx(certificate.primal_value, rel=1e-12)
     assert certificate.dual_value <= optimum * (1 + 1e-7)
@@ -146,11 +153,11 @@ def test_every_solver_is_between_the_bound_and_what_is_trivial(solver, kernel):
         len(machine.support_) + 2.0 * np.maximum(0.0, 1.0 - y * machine.decision_function(X)).sum()
     )
     assert machine.solver_ == solver
-    if solver in ("milp", "tree", "exact"):
+    if solver in ("highs", "global", "exact"):
         assert certificate.claim is Claim.OPTIMAL
         assert machine.score_ == pytest.approx(optimum, rel=1e-6)
     else:
-        relaxed = l0_svm.relaxation(K, y, 2.0).solve().objective
+        relaxed = l0.relaxation(K, y, 2.0).solve().objective
         assert certificate.dual_value == pytest.approx(relaxed, rel=1e-6)
         assert certificate.claim is Claim.SUBOPTIMAL_BY
         assert certificate.eps == pytest.approx(machine.score_ - relaxed, rel=1e-5)
@@ -158,7 +165,7 @@ def test_every_solver_is_between_the_bound_and_what_is_trivial(solver, kernel):
 
 def test_a_perturbed_point_fails_its_certificate():
     X, y = blobs(24)
-    machine = quick(solver="milp", C=2.0).fit(X, y)
+    machine = quick(solver="highs", C=2.0).fit(X, y)
     (K, _), found = machine._training_kernel(), machine.solution_
     common = {"u": found["margin"], "v": found["relaxation"], "bound": found.bound}
     b = float(machine.intercept_[0])
@@ -210,16 +217,16 @@ def test_a_weight_is_a_repetition_to_the_one_norm_machine(kernel, rng):
     assert same(weighted, repeated, X, abs=1e-6)
 
 
-@pytest.mark.parametrize("solver", ["ce", "milp", "one-norm"])
+@pytest.mark.parametrize("solver", ["ce", "highs", "one-norm"])
 def test_the_weights_of_the_l0_machine_weigh_its_loss(solver, rng):
     X, y = blobs(24)
     weights = rng.uniform(0.2, 3.0, 24)
     machine = quick(solver=solver, C=2.0).fit(X, y, sample_weight=weights)
     losses = np.maximum(0.0, 1.0 - y * machine.decision_function(X))
     assert machine.score_ == pytest.approx(len(machine.support_) + 2.0 * weights @ losses)
-    optimum = l0_svm.mixed_integer(machine._training_kernel()[0], y, 2.0, weights).solve(mip_rel_gap=1e-9)
+    optimum = l0.mixed_integer(machine._training_kernel()[0], y, 2.0, weights).solve(mip_rel_gap=1e-9)
     assert machine.score_ >= optimum.objective * (1 - 1e-7)
-    assert solver != "milp" or machine.score_ == pytest.approx(optimum.objective, rel=1e-6)
+    assert solver != "highs" or machine.score_ == pytest.approx(optimum.objective, rel=1e-6)
 
 
 def test_class_weights_are_weights(machine):
@@ -253,7 +260,7 @@ def test_precomputed_and_callable_kernels_are_the_named_ones(machine):
     assert (given.support_ == named.support_).all()
 
 
-@pytest.mark.parametrize("solver", ["ce", "milp", "one-norm"])
+@pytest.mark.parametrize("solver", ["ce", "highs", "one-norm"])
 def test_an_indefinite_asymmetric_matrix_is_a_kernel(solver, rng):
     y = blobs(14)[1]
     K = rng.normal(size=(14, 14)) + 0.3 * np.outer(y, y)
@@ -261,7 +268,7 @@ def test_an_indefinite_asymmetric_matrix_is_a_kernel(solver, rng):
     machine = quick(solver=solver, kernel="precomputed").fit(K, y)
     scores = K[:, machine.support_] @ machine.dual_coef_[0] + machine.intercept_[0]  # rows are samples
     assert machine.decision_function(K) == pytest.approx(scores)
-    optimum = l0_svm.mixed_integer(K, y, 1.0).solve(mip_rel_gap=1e-9).objective
+    optimum = l0.mixed_integer(K, y, 1.0).solve(mip_rel_gap=1e-9).objective
     assert machine.certificate().dual_value <= optimum * (1 + 1e-9)
     assert machine.score_ >= optimum * (1 - 1e-9)
     one = OneNormSVM(kernel="precomputed").fit(K, y)
@@ -360,12 +367,12 @@ def test_the_table_of_multipliers_proves_the_pattern(solver, rng):
 
 def test_the_rate_of_an_unused_centre_is_what_a_small_cap_saves():
     X, y = blobs(24)
-    machine = quick(solver="milp", C=2.0, gamma=0.7).fit(X, y)
+    machine = quick(solver="highs", C=2.0, gamma=0.7).fit(X, y)
     duals = machine.duals_
     cap = duals[duals["row"] == "cap"].set_index("sample")
     best = int(cap.loc[cap["state"] == "held at 0", "multiplier"].idxmax())
     assert cap.loc[best, "multiplier"] > 0
-    lp = PatternLP(rbf_kernel(X, gamma=0.7), y, 2.0)
+    lp = PatternLP(as_l0_data(rbf_kernel(X, gamma=0.7), y, 2.0))
     sigma = np.zeros(24)
     sigma[machine.support_] = 1
     alone = lp.solve(sigma).value
@@ -393,7 +400,7 @@ def test_the_table_of_the_one_norm_machine(rng):
 # -- the screen ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", ["ce", "milp", "one-norm"])
+@pytest.mark.parametrize("solver", ["ce", "highs", "one-norm"])
 def test_the_screens_bound_is_one_for_the_candidates(solver):
     X, y = blobs(22)
     weights = np.where(np.arange(22) % 7 == 0, 0.0, 1.0)
@@ -405,9 +412,9 @@ def test_the_screens_bound_is_one_for_the_candidates(solver):
     assert weights[machine.candidates_].all()
     (K, _), places = machine._training_kernel(), np.searchsorted(kept, machine.candidates_)
     y = y[kept]
-    within = l0_svm.mixed_integer(K[:, places], y, 2.0, centres=y[places]).solve(mip_rel_gap=1e-9).objective
-    overall = l0_svm.mixed_integer(K, y, 2.0).solve(mip_rel_gap=1e-9).objective
-    relaxed = l0_svm.relaxation(K, y, 2.0).solve().objective
+    within = l0.mixed_integer(K[:, places], y, 2.0, centres=y[places]).solve(mip_rel_gap=1e-9).objective
+    overall = l0.mixed_integer(K, y, 2.0).solve(mip_rel_gap=1e-9).objective
+    relaxed = l0.relaxation(K, y, 2.0).solve().objective
     assert machine.candidates_bound_ <= within * (1 + 1e-7)
     assert machine.candidates_bound_ >= relaxed * (1 - 1e-7)
     assert machine.score_ >= within * (1 - 1e-7)
@@ -415,7 +422,7 @@ def test_the_screens_bound_is_one_for_the_candidates(solver):
     assert certificate.dual_value <= overall * (1 + 1e-7)
     assert certificate.dual_value == pytest.approx(relaxed, rel=1e-6)
     assert certificate.claim is Claim.SUBOPTIMAL_BY
-    assert solver != "milp" or machine.score_ == pytest.approx(within, rel=1e-6)
+    assert solver != "highs" or machine.score_ == pytest.approx(within, rel=1e-6)
 
 
 def test_the_screen_needs_a_mercer_kernel_and_says_so(rng):
@@ -428,13 +435,11 @@ def test_the_screen_needs_a_mercer_kernel_and_says_so(rng):
 # -- limits --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", ["ce", "milp", "tree", "one-norm", "exact"])
+@pytest.mark.parametrize("solver", ["ce", "highs", "global", "one-norm", "exact"])
 def test_a_time_limit_keeps_a_point_and_is_told(solver):
     X, y = blobs(150, m=4)
     with pytest.warns(ConvergenceWarning, match="CrossEntropySVM: .*"):
-        machine = CrossEntropySVM(10.0, solver=solver, n_init=10**4, time_limit=1e-3, random_state=0).fit(
-            X, y
-        )
+        machine = quick(C=10.0, solver=solver, n_samples=100, n_init=10**4, time_limit=1e-3).fit(X, y)
     certificate = machine.certificate()
     assert certificate.claim is Claim.SUBOPTIMAL_BY
     assert certificate.primal_value == pytest.approx(machine.score_)
@@ -475,18 +480,8 @@ def test_ctrl_c_keeps_the_best_point(monkeypatch):
         ({"C": 0.0}, "C must be positive and finite, not 0.0"),
         ({"C": -1.0}, "C must be positive and finite, not -1.0"),
         ({"C": np.nan}, "C"),
-        ({"rho": 0.0}, "'rho' parameter .* in the range (0.0, 1.0]. Got 0.0"),
-        ({"rho": 1.5}, "'rho' parameter .* Got 1.5"),
-        ({"beta": 1.0}, "'beta' parameter .* in the range [0.0, 1.0). Got 1.0"),
-        ({"prior": 0.0}, "'prior' parameter .* in the range (0.0, 1.0). Got 0.0"),
-        ({"prior": 1.0}, "'prior' parameter .* Got 1.0"),
-        ({"prior": "svm"}, "'prior' parameter .* Got 'svm'"),
         ({"solver": "smo"}, "'solver' parameter .* Got 'smo'"),
-        ({"rank": "best"}, "'rank' parameter .* Got 'best'"),
-        ({"n_init": 0}, "n_init must be an integer of at least 1, not 0"),
-        ({"n_samples": 0}, "'n_samples' parameter .* Got 0"),
-        ({"patience": 0}, "patience must be an integer of at least 1, not 0"),
-        ({"max_iter": 0}, "max_iter must be an integer of at least 1, not 0"),
+        ({"search": {"n_samples": 20}}, "'search' parameter .* CrossEntropySettings"),
         ({"time_limit": -1.0}, "time_limit must be seconds, at least 0, or None, not -1.0"),
         ({"kernel": "cosine"}, "'kernel' parameter .* Got 'cosine'"),
         ({"gamma": 0.0}, "'gamma' parameter .* Got 0.0"),
@@ -501,6 +496,59 @@ def test_a_bad_setting_is_named(settings, sentence):
     for machine in [CrossEntropySVM, *([OneNormSVM] if shared else [])]:
         with pytest.raises(ValueError, match=pattern):
             machine(**settings).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("rho", 0.0, "over 0 and at most 1"),
+        ("rho", 1.5, "over 0 and at most 1"),
+        ("rho", np.nan, "over 0 and at most 1"),
+        ("rho", "0.1", "a number"),
+        ("beta", 1.0, "at least 0 and under 1"),
+        ("tol", 0.5, "at least 0 and under 0.5"),
+        ("prior", 0.0, '"relaxation", or a number over 0 and under 1'),
+        ("prior", 1.0, '"relaxation", or a number over 0 and under 1'),
+        ("prior", np.nan, '"relaxation", or a number over 0 and under 1'),
+        ("prior", "svm", '"relaxation", or a number over 0 and under 1'),
+        ("rank", "best", '"drawn" or "improved"'),
+        ("n_init", 0, "an integer of at least 1"),
+        ("n_init", True, "an integer of at least 1"),
+        ("n_samples", 0, "an integer of at least 1"),
+        ("n_samples", 2.5, "an integer of at least 1"),
+        ("patience", 0, "an integer of at least 1"),
+        ("max_iter", 0, "an integer of at least 1"),
+        ("screening", 1, "True or False"),
+        ("flips", "no", "True or False"),
+        ("svm_screen", None, "True or False"),
+    ],
+)
+def test_a_bad_setting_of_the_search_is_named_at_once(name, value, allowed):
+    with pytest.raises(ValueError, match=re.escape(f"{name} must be {allowed}, not {value!r}")):
+        CrossEntropySettings(**{name: value})
+
+
+def test_settings_of_the_search_are_values():
+    one = CrossEntropySettings(n_samples=20, prior=0.3)
+    assert one == CrossEntropySettings(prior=0.3, n_samples=20) != CrossEntropySettings()
+    assert replace(one, n_samples=100, prior="relaxation") == CrossEntropySettings()
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert hash(one) == hash(replace(one))
+    with pytest.raises(FrozenInstanceError):
+        one.n_samples = 30
+    machine = CrossEntropySVM(search=one)
+    assert clone(machine).search == machine.get_params()["search"] == one
+    X, y = blobs()
+    asked = (None, CrossEntropySettings())
+    plain = [CrossEntropySVM(C=3.0, random_state=0, search=how).fit(X, y) for how in asked]
+    assert (plain[0].decision_function(X) == plain[1].decision_function(X)).all()
+    assert plain[0].search_.work == plain[1].search_.work
+
+
+def test_the_examples_of_the_settings_are_true():
+    results = doctest.testmod(settings_module)
+    assert results.attempted == 3
+    assert results.failed == 0
 
 
 @pytest.mark.parametrize(
@@ -562,11 +610,12 @@ def honest(machine, X, y):
 
 @pytest.mark.parametrize("C", [1e-9, 1e-3, 1.0, 1e3, 1e6, 1e9])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("solver", ["ce", "milp", "highs"])
+@pytest.mark.parametrize("solver", ["ce", "highs", "one-norm machine"])
 def test_extreme_scales_are_solved_or_refused(solver, kernel, C):
     X, y = blobs(20)
-    machine = OneNormSVM(C) if solver == "highs" else quick(C=C, solver=solver, time_limit=1.0)
-    limit = 1e12 if solver == "highs" else 1e8
+    one_norm = solver == "one-norm machine"
+    machine = OneNormSVM(C) if one_norm else quick(C=C, solver=solver, time_limit=1.0)
+    limit = 1e12 if one_norm else 1e8
     machine.set_params(kernel=kernel)
     plain = honest(clone(machine), X, y)
     for scale in (1e-12, 1e-4, 1e3, 1e6, 1e12) if kernel == "linear" else (1e-12, 1e12):

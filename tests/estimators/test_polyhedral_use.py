@@ -25,7 +25,7 @@ FEW = 2  # starts
 MACHINES = {
     "batch": Polyceptron(n_init=FEW, random_state=0),
     "online": Polyceptron(solver="online", n_init=FEW, max_iter=100, random_state=0),
-    "exact": Polyceptron(solver="exact", n_init=FEW, random_state=0),
+    "highs": Polyceptron(solver="highs", n_init=FEW, random_state=0),
     "spla1": SPLA1(n_init=FEW, random_state=0),
     "spla1-all": SPLA1(positives="all", n_init=FEW, random_state=0),
     "pc-slp": PCSLP(n_init=FEW, random_state=0),
@@ -45,7 +45,7 @@ def square():
 # -- conventions -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["batch", "exact", "spla1", "pc-slp", "plume"])
+@pytest.mark.parametrize("name", ["batch", "highs", "spla1", "pc-slp", "plume"])
 def test_check_estimator_has_no_failure(name):
     results = check_estimator(clone(MACHINES[name]).set_params(n_init=1), on_fail=None, on_skip=None)
     assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
@@ -200,7 +200,7 @@ def test_one_face_of_either_model_is_logistic_regression(square):
         (PLUME(ridge=0.2, solver="newton", tol=1e-9), "exact"),
         (PLUME(ridge=0.2, solver="bfgs", tol=1e-9), "exact"),
         (PCSLP(1), "exact"),
-        (Polyceptron(1, solver="exact"), "program"),
+        (Polyceptron(1, solver="highs"), "exact"),
     ],
 )
 def test_the_fast_solver_reaches_the_explicit_program_s_answer(fast, exact, square):
@@ -210,7 +210,7 @@ def test_the_fast_solver_reaches_the_explicit_program_s_answer(fast, exact, squa
     assert fast.certificate().primal_value == pytest.approx(slow.certificate().primal_value, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["exact", "spla1-all", "pc-slp", "plume", "plume-bfgs"])
+@pytest.mark.parametrize("name", ["highs", "spla1-all", "pc-slp", "plume", "plume-bfgs"])
 def test_a_descent_ends_at_a_fixed_point_that_is_proven(name, square):
     X, names = square
     fitted = clone(MACHINES[name]).fit(X, names)
@@ -224,7 +224,7 @@ def test_a_descent_ends_at_a_fixed_point_that_is_proven(name, square):
 
 def test_what_the_perceptron_learnt_is_held_to_the_exact_program(square):
     X, names = square
-    batch, exact = (clone(MACHINES[name]).set_params(n_init=5).fit(X, names) for name in ("batch", "exact"))
+    batch, exact = (clone(MACHINES[name]).set_params(n_init=5).fit(X, names) for name in ("batch", "highs"))
     certificate = batch.certificate()
     assert certificate.claim is Claim.SUBOPTIMAL_BY
     assert certificate.primal_value == pytest.approx(batch.solution_.objective)
@@ -253,7 +253,7 @@ def test_multipliers_hold_the_faces(square):
     assert balance(spla1) == pytest.approx(0.3 * faces(spla1), abs=1e-5)
     plume = PLUME(ridge=0.3, inside_label="in", random_state=0).fit(X, names)
     assert balance(plume) == pytest.approx(0.3 * faces(plume), abs=1e-5)
-    exact = Polyceptron(solver="exact", inside_label="in", random_state=0).fit(X, names)
+    exact = Polyceptron(solver="highs", inside_label="in", random_state=0).fit(X, names)
     pcslp = PCSLP(inside_label="in", random_state=0).fit(X, names)
     for fitted in (exact, pcslp):
         assert balance(fitted) == pytest.approx(np.zeros((3, 3)), abs=1e-7)
@@ -267,7 +267,7 @@ def test_a_mirrored_polytope_machine_without_norm_is_the_exact_polyceptron(squar
     machine = ConvexPolytopeMachine(4, C=1e4, inside_label="in", random_state=0).fit(X, names)
     W = -np.column_stack([machine.W_, machine.b_])
     y = np.where(names == "in", 1.0, -1.0)
-    best = Polyceptron(4, solver="exact", inside_label="in", n_init=20, random_state=0).fit(X, names)
+    best = Polyceptron(4, solver="highs", inside_label="in", n_init=20, random_state=0).fit(X, names)
     ours, theirs = best.solution_.objective, polyhedral.margin_error(X, y, W)
     assert ours <= 1.02 * theirs
     assert machine.score(X, names) == pytest.approx(best.score(X, names), abs=0.03)

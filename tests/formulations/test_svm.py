@@ -117,24 +117,6 @@ def test_one_class_costs_nothing():
         assert svm.recover(X, np.full(3, label), 1.0, np.zeros(3))["b"] == pytest.approx(label)
 
 
-def test_the_one_norm_machine_needs_no_mercer_kernel(rng):
-    K = rng.normal(size=(25, 25))
-    y = np.where(rng.random(25) < 0.5, 1.0, -1.0)
-    p, d = svm.one_norm(K, y, 0.7).solve(), svm.one_norm_dual(K, y, 0.7).solve()
-    assert p.objective == pytest.approx(d.objective, rel=1e-8)
-    assert d.duals["alpha"] == pytest.approx(p["alpha"], abs=1e-6)
-    clarabel = svm.one_norm(K, y, 0.7).solve("CLARABEL")
-    assert clarabel.objective == pytest.approx(p.objective, rel=1e-7)
-
-
-def test_the_one_norm_is_no_bound_on_the_zero_norm():
-    """The slides say it is; 2 duplicated points of each class with small alpha are a counterexample."""
-    K = np.array([[4.0, -4.0], [-4.0, 4.0]])
-    solution = svm.one_norm(K, [1, -1], 1.0).solve()
-    alpha = solution["alpha"]
-    assert alpha.sum() < np.count_nonzero(alpha > 1e-9)
-
-
 def test_the_penalised_bias_machine_is_another_program(blobs):
     X, y = blobs
     lifted = np.column_stack([X, np.ones(len(y))])

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from helpers.l0 import degenerate, late, problem, scipy_value
 
-from formulations import l0_svm, svm
+from formulations import l0, one_norm
 from formulations.families import best_intercept
-from formulations.l0 import as_l0_data
+from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.certificates import Claim
@@ -24,8 +24,10 @@ from polyopt.outer.l0 import search as search_module
 from polyopt.outer.l0.flips import descend_by_flips
 from polyopt.outer.l0.scores import PatternScorer, Work
 from polyopt.outer.l0.search import round_relaxation, solve_l0
+from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.lp import CutPool, PatternLP
+from polyopt.solvers.l0.cuts import CutPool
+from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.one_norm import solve_one_norm, solve_relaxation
 
 COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")
@@ -45,8 +47,13 @@ def small(kind, seed):
     return as_l0_data(K, y, 2.0, rng.uniform(0.2, 3.0, 12), rng.choice([-1.0, 1.0], 8))
 
 
+def searched(data, *, time_limit=None, seed=0, n_jobs=None, progress=None, **settings):
+    how = CrossEntropySettings(**settings)
+    return solve_l0(data, how, time_limit=time_limit, seed=seed, n_jobs=n_jobs, progress=progress)
+
+
 def model_of(data):
-    return PatternLP(data.K, data.y, data.C, data.weights, data.centres)
+    return PatternLP(data)
 
 
 @cache
@@ -101,7 +108,7 @@ def test_no_score_is_under_the_optimum_and_no_bound_over_it(kind, C):
     for seed in range(4):
         data = replace(small(kind, seed), C=C)
         optimum = min(all_scores(kind, seed, C).values())
-        solution, search = solve_l0(data, n_init=3, n_samples=30, seed=seed)
+        solution, search = searched(data, n_init=3, n_samples=30, seed=seed)
         assert solution.objective >= optimum * (1 - 1e-9)
         assert solution.bound <= optimum * (1 + 1e-9)
         assert search.relaxed == pytest.approx(solution.bound, rel=1e-12)
@@ -122,7 +129,7 @@ def least_class(data):
 
 def test_the_integer_program_of_the_formulations_agrees_with_the_patterns():
     data = small("rectangular", 1)
-    program = l0_svm.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
+    program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
     stated = program.solve(mip_rel_gap=1e-9).objective
     assert min(all_scores("rectangular", 1, 2.0).values()) == pytest.approx(stated)
 
@@ -172,7 +179,7 @@ def test_the_search_with_screening_is_the_search_without(name, seed, C):
     K, y, _, weights, centres = of_a_name(name, seed)
     data = as_l0_data(K, y, C, weights, centres)
     settings = {"n_init": 2, "n_samples": 30, "max_iter": 20, "seed": seed}
-    screened, plain = solve_l0(data, **settings), solve_l0(data, screening=False, **settings)
+    screened, plain = searched(data, **settings), searched(data, screening=False, **settings)
     assert_same(screened, plain)
     assert plain[1].work.screened == 0
     assert screened[1].work.screened > 0
@@ -183,7 +190,7 @@ def test_the_search_with_screening_is_the_search_without(name, seed, C):
 def test_most_programs_of_a_real_search_are_spared():
     K, y, _, _, _ = of_ionosphere(0, n=80)
     data = as_l0_data(K, y, 1.0)
-    with_it, without = (solve_l0(data, screening=screening)[1].work for screening in (True, False))
+    with_it, without = (searched(data, screening=screening)[1].work for screening in (True, False))
     assert with_it.programs < 0.5 * without.programs
     assert with_it.screened > without.programs / 2
 
@@ -194,7 +201,7 @@ def test_the_search_is_the_same_on_one_worker_and_on_two(name, seed, screening):
     K, y, C, weights, centres = of_a_name(name, seed)
     data = as_l0_data(K, y, 3.0 * C, weights, centres)
     settings = {"n_init": 2, "n_samples": 30, "max_iter": 6, "seed": seed, "screening": screening}
-    one, two = solve_l0(data, n_jobs=1, **settings), solve_l0(data, n_jobs=2, **settings)
+    one, two = searched(data, n_jobs=1, **settings), searched(data, n_jobs=2, **settings)
     assert_same(one, two)
     assert one[1].work == two[1].work
 
@@ -202,7 +209,7 @@ def test_the_search_is_the_same_on_one_worker_and_on_two(name, seed, screening):
 def test_another_seed_draws_other_patterns_and_the_same_seed_the_same():
     K, y, _, weights, _ = problem("indefinite", 0, n=30)
     data = as_l0_data(K, y, 3.0, weights)
-    courses = [course(solve_l0(data, seed=seed, max_iter=3)[0]) for seed in (0, 0, 1)]
+    courses = [course(searched(data, seed=seed, max_iter=3)[0]) for seed in (0, 0, 1)]
     assert courses[0] == courses[1] != courses[2]
 
 
@@ -210,7 +217,7 @@ def test_runs_are_the_runs_of_a_longer_search():
     K, y, _, weights, _ = problem("indefinite", 1, n=30)
     data = as_l0_data(K, y, 3.0, weights)
     settings = {"n_samples": 30, "seed": 5}
-    short, long = solve_l0(data, n_init=1, **settings), solve_l0(data, n_init=3, **settings)
+    short, long = searched(data, n_init=1, **settings), searched(data, n_init=3, **settings)
     assert course(short[0]) == [record for record in course(long[0]) if record[0] == 0.0]
     assert long[1].scores[0] == short[1].scores[0]
     assert long[0].objective <= short[0].objective
@@ -221,7 +228,7 @@ def test_runs_are_the_runs_of_a_longer_search():
 def test_flips_only_help_and_both_ranks_are_sound(rank, flips):
     K, y, _, weights, _ = problem("indefinite", 2, n=30)
     data = as_l0_data(K, y, 3.0, weights)
-    solution, search = solve_l0(data, rank=rank, flips=flips, n_samples=30)
+    solution, search = searched(data, rank=rank, flips=flips, n_samples=30)
     assert is_sound(data, solution)
     assert search.is_local_optimum is flips
     assert search.scores[0] <= search.runs[0].value * (1 + 1e-9)
@@ -413,9 +420,9 @@ def troubled(monkeypatch):
 @pytest.mark.parametrize("share", [0.2, 0.8])
 def test_failures_kill_no_search_and_are_counted(troubled, share, screening):
     data = of_thirty()
-    sound = solve_l0(data)[0]
+    sound = searched(data)[0]
     told = troubled(share)
-    solution, search = solve_l0(data, screening=screening, n_samples=50, time_limit=1e3)
+    solution, search = searched(data, screening=screening, n_samples=50, time_limit=1e3)
     assert (search.work.failed, search.work.timed_out) == (told[Status.FAILED], told[Status.TIME_LIMIT])
     assert min(told.values()) > 0
     assert is_sound(data, solution)
@@ -437,7 +444,7 @@ def test_where_every_program_fails_the_relaxation_is_left(troubled):
     data = of_thirty()
     rounded = round_relaxation(data)
     troubled(1.0, (Status.FAILED,))
-    solution, search = solve_l0(data, n_init=2, time_limit=1e3, flips=False)
+    solution, search = searched(data, n_init=2, time_limit=1e3, flips=False)
     assert search.runs[0].pattern is None
     assert search.scores == ()
     assert np.isnan(search.rounded)
@@ -448,9 +455,9 @@ def test_where_every_program_fails_the_relaxation_is_left(troubled):
 
 def test_programs_of_the_mean_may_fail(troubled):
     data = of_thirty()
-    sound = solve_l0(data)[0]
+    sound = searched(data)[0]
     troubled(0.5, method="prepare")
-    solution, search = solve_l0(data, time_limit=1e3)
+    solution, search = searched(data, time_limit=1e3)
     assert is_sound(data, solution)
     assert solution.objective <= 1.1 * sound.objective
     assert search.runs[0].status is Status.CONVERGED
@@ -460,7 +467,7 @@ def test_programs_of_the_mean_may_fail(troubled):
 def test_a_time_limit_keeps_the_best_point(limit):
     K, y, _, _, _ = of_ionosphere(0, n=150)
     data = as_l0_data(K, y, 10.0)
-    solution, search = solve_l0(data, time_limit=limit, n_init=50)
+    solution, search = searched(data, time_limit=limit, n_init=50)
     assert len(search.runs) < 50
     assert solution.status is Status.TIME_LIMIT
     assert not search.is_local_optimum or len(search.runs) > 1
@@ -484,7 +491,7 @@ def test_ctrl_c_keeps_the_best_point(call, n_jobs, monkeypatch):
         return solve(self, *arguments, **settings)
 
     monkeypatch.setattr(PatternLP, "solve", stopped)
-    solution, search = solve_l0(data, screening=False, n_jobs=n_jobs)
+    solution, search = searched(data, screening=False, n_jobs=n_jobs)
     assert solution.status is Status.INTERRUPTED
     assert is_sound(data, solution)
     assert not search.is_local_optimum
@@ -493,13 +500,13 @@ def test_ctrl_c_keeps_the_best_point(call, n_jobs, monkeypatch):
 
 def test_ctrl_c_in_the_flips_keeps_the_search(monkeypatch):
     data = of_thirty()
-    whole, of_whole = solve_l0(data)
+    whole, of_whole = searched(data)
 
     def stopped(model, pool, pattern, **settings):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(search_module, "descend_by_flips", stopped)
-    solution, search = solve_l0(data, n_init=2)
+    solution, search = searched(data, n_init=2)
     assert solution.status is Status.INTERRUPTED
     assert len(search.runs) == 1
     assert solution.objective == pytest.approx(of_whole.runs[0].value)
@@ -509,14 +516,14 @@ def test_ctrl_c_in_the_flips_keeps_the_search(monkeypatch):
 
 def test_ctrl_c_within_a_descent_ends_the_search(monkeypatch):
     data = of_thirty()
-    _, of_whole = solve_l0(data)
+    _, of_whole = searched(data)
     flips = search_module.descend_by_flips
 
     def interrupted(*arguments, **settings):
         return replace(flips(*arguments, **settings), interrupted=True)
 
     monkeypatch.setattr(search_module, "descend_by_flips", interrupted)
-    solution, search = solve_l0(data, n_init=3)
+    solution, search = searched(data, n_init=3)
     assert solution.status is Status.INTERRUPTED
     assert len(search.runs) == len(search.scores) == 1
     assert solution.objective == pytest.approx(of_whole.scores[0])
@@ -528,7 +535,7 @@ def test_ctrl_c_in_the_relaxation_has_nothing_to_keep(monkeypatch):
 
     monkeypatch.setattr(search_module, "solve_relaxation", stopped)
     with pytest.raises(KeyboardInterrupt):
-        solve_l0(of_thirty())
+        searched(of_thirty())
 
 
 def test_an_error_in_progress_is_not_swallowed():
@@ -536,7 +543,7 @@ def test_an_error_in_progress_is_not_swallowed():
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):
-        solve_l0(of_thirty(), progress=progress)
+        searched(of_thirty(), progress=progress)
 
 
 # -- the one-norm machines -----------------------------------------------------------------
@@ -548,7 +555,7 @@ def test_the_relaxation_is_the_program_of_the_formulations(kernel, C):
     K, y, _, weights, centres = problem(kernel, n=30)
     data = as_l0_data(K, y, C, weights, centres)
     found = solve_relaxation(data)
-    stated = l0_svm.relaxation(K, y, C, weights, centres).solve()
+    stated = l0.relaxation(K, y, C, weights, centres).solve()
     assert found.status is Status.OPTIMAL
     assert found.objective == pytest.approx(stated.objective, rel=1e-7)
     assert found.bound == pytest.approx(stated.objective, rel=1e-7)
@@ -564,7 +571,7 @@ def test_the_one_norm_machine_is_the_program_of_the_formulations(kernel, C):
     K, y, _, weights, _ = problem(kernel, n=30)
     costs = C * weights
     found = solve_one_norm(K, y, costs, costs)
-    assert found.objective == pytest.approx(svm.one_norm(K, y, costs).solve().objective, rel=1e-7)
+    assert found.objective == pytest.approx(one_norm.primal(K, y, costs).solve().objective, rel=1e-7)
     certificate = certify_one_norm(K, y, costs, alpha=found["alpha"], b=float(found["b"]), u=found["margin"])
     assert certificate.claim is Claim.OPTIMAL
     assert found["cap"] == pytest.approx(np.maximum(y * (K.T @ (y * found["margin"])) - 1, 0.0))
@@ -600,7 +607,7 @@ def test_a_kernel_of_zeros_leaves_the_intercept():
     relaxed = solve_relaxation(data)
     assert not relaxed["alpha"].any()
     assert relaxed.objective == pytest.approx(2.0 * 2 * 3)
-    solution, search = solve_l0(data)
+    solution, search = searched(data)
     assert solution.status is Status.OPTIMAL
     assert solution.objective == pytest.approx(12.0)
     assert float(solution["b"]) == best_intercept(np.zeros(10), y, np.ones(10))
@@ -625,7 +632,7 @@ def test_a_limit_leaves_the_one_norm_machine_a_point():
 def test_the_work_in_words_and_in_numbers():
     assert str(Work(programs=12, cut_off=3)) == "12 programs, 3 cut off"
     data = of_thirty()
-    solution, search = solve_l0(data, n_init=2)
+    solution, search = searched(data, n_init=2)
     assert str(search.work) in solution.solver
     assert sum(astuple(search.work)) > 0
     assert solution.iterations == sum(run.iterations for run in search.runs) == len(solution.history)
@@ -637,7 +644,7 @@ def test_the_work_in_words_and_in_numbers():
 def test_a_search_that_meets_the_bound_is_optimal_and_ends():
     X = np.array([-3.0, -2.0, 2.0, 3.0])
     data = as_l0_data(np.zeros((4, 4)), np.sign(X), 1.0)
-    solution, search = solve_l0(data, n_init=5)
+    solution, search = searched(data, n_init=5)
     assert solution.status is Status.OPTIMAL
     assert len(search.runs) == 1
     assert certified(data, solution).claim is Claim.OPTIMAL

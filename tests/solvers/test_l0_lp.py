@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from helpers.l0 import degenerate, late, patterns, problem, scipy_value
 
-from formulations import l0_svm
-from formulations.l0 import as_l0_data
+from formulations import l0
+from formulations.l0_data import as_l0_data
 from formulations.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.l0 import certify_l0
-from polyopt.solvers.l0.lp import CutPool, PatternLP
+from polyopt.solvers.l0.cuts import CutPool
+from polyopt.solvers.l0.lp import PatternLP
 
 KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 
@@ -26,7 +27,7 @@ KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 def test_it_equals_scipy_on_hundreds_of_patterns(kernel):
     arguments = problem(kernel)
     p = arguments[0].shape[1]
-    lp, prepared = PatternLP(*arguments), PatternLP(*arguments)
+    lp, prepared = PatternLP(as_l0_data(*arguments)), PatternLP(as_l0_data(*arguments))
     for batch in (patterns(p, 60, seed=1), late(p, 60, seed=2)):
         prepared.prepare(batch)
         for sigma in batch:
@@ -45,8 +46,8 @@ def test_it_equals_scipy_on_hundreds_of_patterns(kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_it_equals_the_modelling_language_and_passes_the_certificate(kernel):
     K, y, C, w, t = arguments = problem(kernel)
-    lp = PatternLP(*arguments)
-    program = l0_svm.pattern(K, y, np.zeros(K.shape[1]), C, w, t)
+    lp = PatternLP(as_l0_data(*arguments))
+    program = l0.pattern(K, y, np.zeros(K.shape[1]), C, w, t)
     for sigma in patterns(K.shape[1], 15, seed=4):
         found = lp.solve(sigma)
         assert found.value == pytest.approx(program.set(sigma=sigma).solve().objective, rel=1e-8, abs=1e-8)
@@ -58,7 +59,7 @@ def test_it_equals_the_modelling_language_and_passes_the_certificate(kernel):
 def test_degenerate_data_are_no_trouble(kind):
     arguments = degenerate(kind)
     p = arguments[0].shape[1]
-    lp, batch = PatternLP(*arguments), patterns(p, 40, seed=3)
+    lp, batch = PatternLP(as_l0_data(*arguments)), patterns(p, 40, seed=3)
     lp.prepare(batch[:30])
     for sigma in batch:
         found = lp.solve(sigma)
@@ -71,7 +72,7 @@ def test_degenerate_data_are_no_trouble(kind):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_without_centres_the_lighter_class_is_lost_twice(kernel):
     K, y, C, w, t = problem(kernel)
-    found = PatternLP(K, y, C, w, t).solve(np.zeros(K.shape[1]))
+    found = PatternLP(as_l0_data(K, y, C, w, t)).solve(np.zeros(K.shape[1]))
     assert found.value == pytest.approx(2 * min(w[y > 0].sum(), w[y < 0].sum()), rel=1e-12)
     assert not found.alpha.any()
 
@@ -80,7 +81,7 @@ def test_without_centres_the_lighter_class_is_lost_twice(kernel):
 def test_pruning_keeps_the_loss_and_more_centres_never_raise_it(kernel):
     arguments = problem(kernel)
     p = arguments[0].shape[1]
-    lp, rng, dropped = PatternLP(*arguments), np.random.default_rng(6), 0
+    lp, rng, dropped = PatternLP(as_l0_data(*arguments)), np.random.default_rng(6), 0
     for sigma in patterns(p, 60, seed=6):
         whole = lp.solve(sigma)
         kept = lp.data.support(whole.alpha)
@@ -97,13 +98,13 @@ def test_pruning_keeps_the_loss_and_more_centres_never_raise_it(kernel):
 
 def test_where_few_places_change_the_basis_saves_most_pivots():
     arguments = problem("rbf", n=120)
-    warm, cold, prepared = (PatternLP(*arguments) for _ in range(3))
+    warm, cold, prepared = (PatternLP(as_l0_data(*arguments)) for _ in range(3))
     batch = late(120, 30)
     prepared.prepare(batch)
     warm.solve(batch[-1])
     pivots = np.zeros(3)
     for sigma in batch:
-        fresh = PatternLP(*arguments).solve(sigma)
+        fresh = PatternLP(as_l0_data(*arguments)).solve(sigma)
         found = fresh, warm.solve(sigma), prepared.solve(sigma)
         assert [f.warm for f in found] == [False, True, True]
         pivots += [f.iterations for f in found]
@@ -116,7 +117,7 @@ def test_prepared_the_answers_depend_on_the_batch_alone():
     # Duplicated centres: which of two is used is up to the path.
     K, y, C, w, t = degenerate("duplicates")
     batch = late(len(y), 40, seed=1)
-    here, there = PatternLP(K, y, C, w, t), PatternLP(K, y, C, w, t)
+    here, there = PatternLP(as_l0_data(K, y, C, w, t)), PatternLP(as_l0_data(K, y, C, w, t))
     for sigma in patterns(len(y), 10):
         there.solve(sigma)  # another past
     here.prepare(batch)
@@ -133,7 +134,7 @@ def test_prepared_the_answers_depend_on_the_batch_alone():
 def test_the_mean_of_a_batch_is_below_it_and_its_cut_holds(kernel):
     arguments = problem(kernel)
     p = arguments[0].shape[1]
-    lp, batch = PatternLP(*arguments), late(p, 30)
+    lp, batch = PatternLP(as_l0_data(*arguments)), late(p, 30)
     mean = lp.prepare(batch)
     assert mean.status is Status.OPTIMAL
     assert (mean.alpha <= lp.data.C * batch.mean(axis=0)).all()
@@ -147,7 +148,7 @@ def test_the_mean_of_a_batch_is_below_it_and_its_cut_holds(kernel):
 
 def test_a_pattern_outside_what_was_prepared_is_solved_all_the_same():
     arguments = problem("rbf")
-    lp, batch = PatternLP(*arguments), late(40, 10)
+    lp, batch = PatternLP(as_l0_data(*arguments)), late(40, 10)
     lp.prepare(batch)
     everything = np.ones(40)
     assert not batch.any(axis=0).all()
@@ -158,7 +159,7 @@ def test_a_pattern_outside_what_was_prepared_is_solved_all_the_same():
 
 def test_pickled_it_answers_as_before():
     arguments = problem("indefinite")
-    lp, batch = PatternLP(*arguments), late(40, 10)
+    lp, batch = PatternLP(as_l0_data(*arguments)), late(40, 10)
     lp.prepare(batch)
     here = lp.solve(batch[0])
     other = pickle.loads(pickle.dumps(lp))
@@ -176,7 +177,7 @@ def test_cut_off_is_a_proof_and_any_other_answer_is_the_optimum(kernel):
     arguments = problem(kernel)
     p = arguments[0].shape[1]
     rng, pool = np.random.default_rng(11), CutPool(as_l0_data(*arguments))
-    whole, lp, prepared = PatternLP(*arguments), PatternLP(*arguments), PatternLP(*arguments)
+    whole, lp, prepared = (PatternLP(as_l0_data(*arguments)) for _ in range(3))
     batches, cut_off, above = (patterns(p, 80, seed=12), late(p, 80, seed=13)), 0, 0
     values = {}
     for batch in batches:
@@ -213,7 +214,7 @@ def test_prepared_a_cutoff_changes_no_other_answer():
     # Duplicated centres: which of two is used is up to the path.
     K, y, C, w, _ = problem("rbf", n=80)
     batch = late(160, 40, seed=1)
-    lp = PatternLP(np.hstack([K, K]), y, C, w, np.concatenate([y, y]))
+    lp = PatternLP(as_l0_data(np.hstack([K, K]), y, C, w, np.concatenate([y, y])))
     lp.prepare(batch)
     whole, ends = [lp.solve(sigma) for sigma in batch], []
     median = float(np.median([found.value for found in whole]))
@@ -240,7 +241,7 @@ def test_prepared_a_cutoff_changes_no_other_answer():
 @pytest.mark.parametrize("shift", [-1e-3, -1e-9, -1e-12, 0.0, 1e-12, 1e-3])
 def test_a_cutoff_at_the_optimum_of_degenerate_data(kind, shift):
     arguments = degenerate(kind)
-    lp, full = PatternLP(*arguments), PatternLP(*arguments)
+    lp, full = PatternLP(as_l0_data(*arguments)), PatternLP(as_l0_data(*arguments))
     for sigma in patterns(arguments[0].shape[1], 25, seed=3):
         value = full.solve(sigma).value
         found = lp.solve(sigma, cutoff=value * (1.0 + shift))
@@ -256,7 +257,7 @@ def test_a_cutoff_at_the_optimum_of_degenerate_data(kind, shift):
 @pytest.mark.parametrize("batch_is_prepared", [False, True])
 def test_a_cutoff_leaves_a_basis_to_go_on_from_and_nothing_else(batch_is_prepared):
     arguments = problem("rbf", n=150)
-    lp, batch = PatternLP(*arguments), late(150, 20)
+    lp, batch = PatternLP(as_l0_data(*arguments)), late(150, 20)
     if batch_is_prepared:
         lp.prepare(batch)
     values = [lp.solve(sigma).value for sigma in batch]
@@ -279,9 +280,9 @@ def test_a_cutoff_leaves_a_basis_to_go_on_from_and_nothing_else(batch_is_prepare
 
 def test_a_time_limit_leaves_a_point_and_a_bound():
     arguments = problem("rbf", n=150)
-    lp, sigma = PatternLP(*arguments), np.ones(150)
+    lp, sigma = PatternLP(as_l0_data(*arguments)), np.ones(150)
     expected = lp.solve(sigma).value
-    stopped = PatternLP(*arguments)
+    stopped = PatternLP(as_l0_data(*arguments))
     found = stopped.solve(sigma, time_limit=0.0)
     assert found.status is Status.TIME_LIMIT
     assert stopped.limits == 1
@@ -304,7 +305,7 @@ def broken(lp, times):
 
 
 def test_a_failure_is_counted_not_raised():
-    lp, batch = PatternLP(*problem("rbf")), late(40, 4)
+    lp, batch = PatternLP(as_l0_data(*problem("rbf"))), late(40, 4)
     expected = [lp.solve(sigma).value for sigma in batch]
     lp.prepare(batch)
     broken(lp, 1)
@@ -326,7 +327,7 @@ def test_a_failure_is_counted_not_raised():
 
 
 def test_an_optimum_that_its_multipliers_do_not_prove_is_solved_again():
-    lp, batch = PatternLP(*problem("rbf")), late(40, 3)
+    lp, batch = PatternLP(as_l0_data(*problem("rbf"))), late(40, 3)
     expected = lp.solve(batch[0]).value
     solution, left = lp._lp._highs.getSolution, [1]
 
@@ -348,7 +349,7 @@ def test_an_optimum_that_its_multipliers_do_not_prove_is_solved_again():
 
 
 def test_a_cutoff_that_its_multipliers_do_not_prove_is_not_believed():
-    lp, batch = PatternLP(*problem("rbf")), late(40, 3)
+    lp, batch = PatternLP(as_l0_data(*problem("rbf"))), late(40, 3)
     expected = [lp.solve(sigma).value for sigma in batch]
     lp.prepare(batch)
     solution, left = lp._lp._highs.getSolution, [1]
@@ -374,7 +375,7 @@ def test_a_cutoff_that_its_multipliers_do_not_prove_is_not_believed():
 
 
 def test_what_is_no_pattern_is_named():
-    lp = PatternLP(*problem("rbf"))
+    lp = PatternLP(as_l0_data(*problem("rbf")))
     with pytest.raises(ValueError, match="sigma must hold only 0 and 1"):
         lp.solve(np.full(40, 0.5))
     with pytest.raises(ValueError, match=r"sigma must be one pattern, of shape \(40,\)"):
@@ -392,7 +393,7 @@ def test_what_is_no_pattern_is_named():
 def test_a_cut_is_valid_everywhere_and_tight_at_home(kernel):
     arguments = problem(kernel)
     p = arguments[0].shape[1]
-    lp, pool = PatternLP(*arguments), CutPool(as_l0_data(*arguments))
+    lp, pool = PatternLP(as_l0_data(*arguments)), CutPool(as_l0_data(*arguments))
     seen, new = patterns(p, 40, seed=7), patterns(p, 60, seed=8)
     for sigma in seen:
         found = lp.solve(sigma)
@@ -407,37 +408,6 @@ def test_a_cut_is_valid_everywhere_and_tight_at_home(kernel):
     assert (bounds >= 0).all()
     assert bounds.mean() > 0.3 * values.mean()
     assert pool.bounds(seen) == pytest.approx([lp.solve(sigma).value for sigma in seen], abs=1e-8)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_score_bounds_are_under_the_score_of_every_part(kernel):
-    arguments = problem(kernel)
-    p = arguments[0].shape[1]
-    lp, pool, rng = PatternLP(*arguments), CutPool(as_l0_data(*arguments)), np.random.default_rng(9)
-    for sigma in patterns(p, 30, seed=7):
-        pool.add(*lp.solve(sigma).cut)
-    new = patterns(p, 40, seed=8)
-    bounds = pool.score_bounds(new)
-    assert bounds.mean() > 0
-    for sigma, bound in zip(new, bounds, strict=True):
-        found = lp.solve(sigma)
-        assert bound <= lp.data.score(found.alpha, found.b) + 1e-9
-        part = sigma * (rng.random(p) < 0.7)
-        assert bound <= lp.data.pattern_score(part, lp.solve(part).value) + 1e-9
-        assert bound <= lp.data.pattern_score(sigma, found.value) + 1e-9
-
-
-def test_at_the_relaxation_s_multipliers_all_patterns_have_its_bound():
-    arguments = problem("rbf")
-    K, y, C, w, t = arguments
-    relaxed = l0_svm.relaxation(K, y, C, w, t).solve()
-    data = as_l0_data(*arguments)
-    from polyopt.certificates.l0 import cut_of
-
-    pool = CutPool(data)
-    constant, slopes = cut_of(data, relaxed.duals["margin"] / C)
-    pool.add(float(constant.lower), slopes.upper)
-    assert pool.score_bounds(np.ones(40))[0] == pytest.approx(relaxed.objective, rel=1e-7)
 
 
 def test_a_full_pool_keeps_what_is_of_use_and_what_is_new():

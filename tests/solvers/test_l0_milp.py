@@ -10,8 +10,8 @@ import highspy
 import numpy as np
 import pytest
 
-from formulations import l0_svm
-from formulations.l0 import as_l0_data
+from formulations import l0
+from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.certificates import Claim
@@ -19,10 +19,10 @@ from polyopt.certificates.l0 import certify_l0_data
 from polyopt.solvers.l0 import milp as l0_milp
 from polyopt.solvers.l0 import tree as l0_tree
 from polyopt.solvers.l0.lp import PatternLP
-from polyopt.solvers.l0.milp import solve_l0_exact
+from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.tree import solve_l0_tree
 
-SOLVERS = [solve_l0_exact, solve_l0_tree]
+SOLVERS = [solve_l0_milp, solve_l0_tree]
 KINDS = [
     "linear",
     "rbf",
@@ -80,7 +80,7 @@ def problem(kind, n, seed=0):
 def brute_force(kind, n, seed):
     """The least score of all patterns."""
     data = problem(kind, n, seed)
-    lp = PatternLP(data.K, data.y, data.C, data.weights, data.centres)
+    lp = PatternLP(data)
     patterns = itertools.product((0.0, 1.0), repeat=len(data.centres))
     return min(data.pattern_score(np.array(sigma), lp.solve(np.array(sigma)).value) for sigma in patterns)
 
@@ -133,7 +133,7 @@ def test_it_finds_the_least_score_of_all_patterns(solve, kind):
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_it_equals_the_modelling_language(solve, kind):
     data = problem(kind, 18, seed=5)
-    program = l0_svm.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
+    program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
     expected = program.solve(mip_rel_gap=1e-9).objective
     found = solve(data)
     check(data, found)
@@ -145,7 +145,7 @@ def test_it_equals_the_modelling_language(solve, kind):
 def test_the_two_solvers_agree_where_brute_force_is_out_of_reach():
     for kind, n in (("rbf", 26), ("linear", 60)):
         data = problem(kind, n, seed=2)
-        found, other = solve_l0_exact(data), solve_l0_tree(data)
+        found, other = solve_l0_milp(data), solve_l0_tree(data)
         assert found.status is other.status is Status.OPTIMAL
         assert found.objective == pytest.approx(other.objective, rel=2e-6)
 
@@ -167,7 +167,7 @@ def test_a_time_limit_leaves_a_feasible_point_and_a_valid_bound(solve, limit):
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_a_start_is_never_worsened(solve, limit):
     data, rng = problem("rbf", 20, seed=3), np.random.default_rng(0)
-    lp = PatternLP(data.K, data.y, data.C)
+    lp = PatternLP(data)
     best = solve_l0_tree(data)
     for sigma in (best["sigma"], rng.random(20) < 0.2):
         first = lp.solve(sigma)
@@ -180,19 +180,17 @@ def test_a_start_is_never_worsened(solve, limit):
 @pytest.mark.parametrize("kind", ["linear", "rbf", "indefinite", "rectangular", "weights", "huge"])
 def test_highs_takes_the_start(kind):
     data = problem(kind, 20, seed=3)
-    first = PatternLP(data.K, data.y, data.C, data.weights, data.centres).solve(
-        np.arange(len(data.centres)) % 3 == 0
-    )
+    first = PatternLP(data).solve(np.arange(len(data.centres)) % 3 == 0)
     score = data.score(first.alpha, first.b)
     seen = []
-    solve_l0_exact(data, start=(first.alpha, first.b), progress=seen.append)
+    solve_l0_milp(data, start=(first.alpha, first.b), progress=seen.append)
     assert seen[0]["objective"] == pytest.approx(score, rel=1e-9)
 
 
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_ctrl_c_keeps_the_best_point(solve):
     data = large()[0]
-    first = PatternLP(data.K, data.y, data.C).solve(np.arange(50) % 3 == 0)
+    first = PatternLP(data).solve(np.arange(50) % 3 == 0)
     calls = []
 
     def stop(record):
@@ -247,9 +245,9 @@ def test_the_history_narrows(solve, monkeypatch):
 
 def test_a_failure_of_highs_leaves_the_start(monkeypatch):
     data = problem("rbf", 20)
-    first = PatternLP(data.K, data.y, data.C).solve(np.arange(20) % 3 == 0)
+    first = PatternLP(data).solve(np.arange(20) % 3 == 0)
     monkeypatch.setattr(l0_milp._Run, "_solve", lambda self: setattr(self, "failed", True))
-    found = solve_l0_exact(data, start=(first.alpha, first.b))
+    found = solve_l0_milp(data, start=(first.alpha, first.b))
     check(data, found)
     assert found.status is Status.FAILED
     assert found.bound == 0.0
@@ -295,4 +293,4 @@ def test_another_number_of_threads_is_no_trouble():
     other.setOptionValue("output_flag", False)
     other.run()  # the process now has a scheduler of its own
     data = problem("linear", 8)
-    assert solve_l0_exact(data).objective == pytest.approx(solve_l0_tree(data).objective, rel=1e-6)
+    assert solve_l0_milp(data).objective == pytest.approx(solve_l0_tree(data).objective, rel=1e-6)

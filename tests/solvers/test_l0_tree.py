@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from formulations.l0 import as_l0_data
+from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.solvers.clock import Clock
@@ -56,7 +56,7 @@ def scores(kernel):
     """A small problem, all of its patterns and their scores."""
     data = problem(kernel, 8)
     patterns = np.array(list(itertools.product((0.0, 1.0), repeat=len(data.centres))))
-    lp = PatternLP(data.K, data.y, data.C, data.weights, data.centres)
+    lp = PatternLP(data)
     return data, patterns, np.array([data.pattern_score(s, lp.solve(s).value) for s in patterns])
 
 
@@ -179,7 +179,7 @@ def test_failures_of_highs_cost_time_and_no_truth(monkeypatch, share):
 
 def test_highs_of_no_use_at_all_leaves_the_start(monkeypatch):
     data, _ = medium()
-    first = PatternLP(data.K, data.y, data.C, data.weights).solve(np.arange(24) % 3 == 0)
+    first = PatternLP(data).solve(np.arange(24) % 3 == 0)
     monkeypatch.setattr(l0_node._Model, "run", lambda *_: False)
     found = solve_l0_tree(data, start=(first.alpha, first.b))
     assert found.status is Status.FAILED

@@ -12,7 +12,7 @@ from formulations.samples import two_blobs
 from formulations.solution import Solution, Status
 from polyopt.certificates import Claim, certify_rmm, certify_svm
 from polyopt.solvers.decomposition import solve_decomposition
-from polyopt.solvers.osqp_dual import OsqpDual, osqp_path, solve_osqp_dual
+from polyopt.solvers.osqp_dual import OsqpDual, solve_osqp_dual
 
 BOUNDS = [np.inf, 1e6, 3.0, 1.5, 1.0001, 1.0, 0.5]
 
@@ -150,7 +150,9 @@ def test_a_path_gives_what_cold_starts_give(kernel):
     for seed in range(3):
         X, y = two_blobs(n=40, seed=seed)
         K = X @ X.T if kernel == "linear" else rbf_kernel(X, gamma=0.3)
-        for B, step in zip(PATH, osqp_path(K, y, 1.0, PATH), strict=True):
+        dual, step = OsqpDual(K, y, 1.0), None
+        for B in PATH:
+            step = dual.solve(B, start=step)
             alone = solve_osqp_dual(K, y, 1.0, B)
             assert step.status is alone.status is Status.OPTIMAL
             assert set(step.duals) == set(alone.duals)

@@ -38,8 +38,8 @@ __all__ = ["DualEngine"]
 _COLD = 2  # sweeps over all samples from α = 0
 _FALLS = 1e-6  # relative fall of the objective for which a round may end early
 _LOOSE_ROUNDS = 10  # of loosening
-_LOOSE_GAP, _LOOSE_SLOPE = 0.05, 0.1  # how well the faces are solved in between
-_LOOSE_PASSES = 3
+# How well the faces are solved in between: relative gap, violation, passes at most.
+_LOOSE_GAP, _LOOSE_SLOPE, _LOOSE_PASSES = 0.05, 0.1, 3
 _ROUNDS = 1000  # of a climb and a scan at most, for one assignment
 _OWN_SHARE = 0.1  # of what a positive's multiplier adds to its own score, taken off there
 _FEW = 2e-3  # share of the positives; where fewer move, loosening ends

@@ -14,10 +14,16 @@ if TYPE_CHECKING:
 
     Bits = NDArray[np.bool_]
 
-__all__ = ["Evaluator", "Improve", "Outcome", "Rank"]
+__all__ = ["Evaluator", "Improve", "Outcome", "Rank", "require"]
 
 Improve = Callable[["Bits", float], "tuple[Any, float] | None"]
 Rank = Literal["improved", "drawn"]
+
+
+def require(holds: bool, name: str, value: Any, allowed: str) -> None:
+    """Raise the error that says what is allowed, unless that `holds`."""
+    if not holds:
+        raise ValueError(f"{name} must be {allowed}, not {value!r}")
 
 
 class Outcome(NamedTuple):
@@ -44,6 +50,14 @@ class Evaluator:
         errors: tuple[type[Exception], ...],
         n_jobs: int | None,
     ):
+        require(callable(score), "score", score, "callable")
+        require(improve is None or callable(improve), "improve", improve, "callable, or None")
+        require(not batch or n_jobs in (None, 1), "n_jobs", n_jobs, "None with batch=True")
+        known = isinstance(errors, tuple) and all(
+            isinstance(e, type) and issubclass(e, Exception) for e in errors
+        )
+        require(known, "errors", errors, "a tuple of exception classes")
+        require(rank in ("improved", "drawn"), "rank", rank, '"improved" or "drawn"')
         self.batch = batch
         self._score, self._errors, self._n_jobs = score, errors, n_jobs
         self._at_once = improve if rank == "improved" else None

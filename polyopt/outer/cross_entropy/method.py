@@ -19,9 +19,9 @@ import numpy as np
 
 from formulations.arguments import seconds, whole
 from formulations.solution import Status
-from polyopt.outer.cross_entropy.evaluation import Evaluator
+from polyopt.outer.cross_entropy.evaluation import Evaluator, require
 from polyopt.outer.cross_entropy.patterns import OutOfTime, PatternScores, Scored
-from polyopt.outer.cross_entropy.run import Rules, Run, require
+from polyopt.outer.cross_entropy.run import Rules, Run
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
@@ -201,66 +201,92 @@ def cross_entropy_minimize(
     whole("n", n, 1)
     whole("restarts", restarts, 0)
     whole("cache_size", cache_size, 0)
-    require(callable(score), "score", score, "callable")
-    require(improve is None or callable(improve), "improve", improve, "callable, or None")
     seconds(time_limit)
-    require(not batch or n_jobs in (None, 1), "n_jobs", n_jobs, "None with batch=True")
-    known = isinstance(errors, tuple) and all(
-        isinstance(e, type) and issubclass(e, Exception) for e in errors
-    )
-    require(known, "errors", errors, "a tuple of exception classes")
-    require(rank in ("improved", "drawn"), "rank", rank, '"improved" or "drawn"')
     rules = Rules(n_samples, rho, beta, patience, max_iter, tol)
     start, given = _probabilities(p0, n), _patterns(incumbents, n)
-    clock, rng = Clock(time_limit), np.random.default_rng(random_state)
     evaluator = Evaluator(score, batch=batch, improve=improve, rank=rank, errors=errors, n_jobs=n_jobs)
+    clock = Clock(time_limit)
     scores = PatternScores(evaluator, n, cache_size=cache_size, clock=clock)
-    runs: list[tuple[Run, float]] = []  # each with the best value before it
-    history: list[dict[str, float]] = []
-    stopped: tuple[Status, str] | None = None
+    search = _Search(scores, rules, start, clock, progress)
     try:
-        standing = Scored(np.empty(0), given, True)
-        if len(given):
-            scored = scores.of(given, elite=len(given))
-            has_score = scored.values < np.inf
-            standing = scores.improved(Scored(scored.values[has_score], scored.patterns[has_score], True))
-        for number in range(restarts + 1):
-            run = Run(rules, start)
-            runs.append((run, scores.best_value))
-            while run.status is None:
-                if scores.evaluations and clock.is_over:
-                    raise OutOfTime
-                record = {"restart": float(number), **run.step(scores, standing, rng)}
-                history.append({**record, "seconds": clock.seconds})
-                if progress is not None:
-                    progress(history[-1])
+        search.run(given, restarts + 1, np.random.default_rng(random_state))
     except OutOfTime:
-        stopped = Status.TIME_LIMIT, f"the limit of {time_limit} seconds has passed"
+        return search.result(Status.TIME_LIMIT, f"the limit of {time_limit} seconds has passed")
     except KeyboardInterrupt:
         if scores.best is None:
             raise
-        stopped = Status.INTERRUPTED, "the search was interrupted"
-    # The last run that began without the best value is the one that found it; no run, if an incumbent has it.
-    finder = next((run for run, before in reversed(runs) if scores.best_value < before), None)
-    kept = finder or (runs[0][0] if runs else Run(rules, start))
-    status, reason = stopped or (kept.status or Status.CONVERGED, kept.reason)
-    if scores.best is None:
-        status, reason = Status.FAILED, f"no pattern has a finite score: {dict(scores.failures)}"
-    return CrossEntropyResult(
-        pattern=scores.best,
-        value=np.nan if scores.best is None else scores.best_value,
-        p=kept.p,
-        status=status,
-        reason=reason,
-        history=tuple(history),
-        iterations=len(history),
-        restarts=max(len(runs) - 1, 0),
-        evaluations=scores.evaluations,
-        cache_hits=scores.cache_hits,
-        screened=scores.screened,
-        failures=dict(scores.failures),
-        seconds=clock.seconds,
-    )
+        return search.result(Status.INTERRUPTED, "the search was interrupted")
+    return search.result()
+
+
+class _Search:
+    """The runs from one start, which share what they know of the patterns."""
+
+    def __init__(
+        self,
+        scores: PatternScores,
+        rules: Rules,
+        start: NDArray[np.float64],
+        clock: Clock,
+        progress: Callable[[dict[str, float]], None] | None,
+    ):
+        self.scores, self.rules, self.start, self.clock, self.progress = scores, rules, start, clock, progress
+        self.runs: list[tuple[Run, float]] = []  # each with the best value before it
+        self.history: list[dict[str, float]] = []
+
+    def run(self, given: Bits, count: int, rng: np.random.Generator) -> None:
+        """Score the patterns given, then make the runs.
+
+        Raises
+        ------
+        OutOfTime
+            When the limit has passed; what has been found is kept.
+        """
+        standing = self._scored(given)
+        for number in range(count):
+            run = Run(self.rules, self.start)
+            self.runs.append((run, self.scores.best_value))
+            while run.status is None:
+                if self.scores.evaluations and self.clock.is_over:
+                    raise OutOfTime
+                record = {"restart": float(number), **run.step(self.scores, standing, rng)}
+                self.history.append({**record, "seconds": self.clock.seconds})
+                if self.progress is not None:
+                    self.progress(self.history[-1])
+
+    def _scored(self, given: Bits) -> Scored:
+        """The incumbents that have a score, improved."""
+        if not len(given):
+            return Scored(np.empty(0), given, True)
+        scored = self.scores.of(given, elite=len(given))
+        has_score = scored.values < np.inf
+        return self.scores.improved(Scored(scored.values[has_score], scored.patterns[has_score], True))
+
+    def result(self, status: Status | None = None, reason: str = "") -> CrossEntropyResult:
+        """What was found; `status` and `reason` tell what ended the search, if the runs did not."""
+        scores, runs = self.scores, self.runs
+        # The last run that began without the best value found it; no run, if an incumbent has it.
+        finder = next((run for run, before in reversed(runs) if scores.best_value < before), None)
+        kept = finder or (runs[0][0] if runs else Run(self.rules, self.start))
+        if status is None:
+            status, reason = kept.status or Status.CONVERGED, kept.reason
+        if scores.best is None:
+            status, reason = Status.FAILED, f"no pattern has a finite score: {dict(scores.failures)}"
+        return CrossEntropyResult(
+            pattern=scores.best,
+            value=np.nan if scores.best is None else scores.best_value,
+            p=kept.p,
+            status=status,
+            reason=reason,
+            history=tuple(self.history),
+            iterations=len(self.history),
+            restarts=max(len(runs) - 1, 0),
+            evaluations=scores.evaluations,
+            cache_hits=scores.cache_hits,
+            screened=scores.screened,
+            failures=dict(scores.failures),
+            seconds=self.clock.seconds,
+        )
 
 
 def _probabilities(p0: ArrayLike, n: int) -> NDArray[np.float64]:

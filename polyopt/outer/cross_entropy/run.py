@@ -5,25 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.arguments import whole
 from formulations.solution import Status
+from polyopt.outer.cross_entropy.evaluation import require
 from polyopt.outer.cross_entropy.patterns import PatternScores, Scored, kth_least, with_ties
 from polyopt.outer.starts import TIE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Rules", "Run", "require"]
-
-
-def require(holds: bool, name: str, value: Any, allowed: str) -> None:
-    """Raise the error that says what is allowed, unless that `holds`."""
-    if not holds:
-        raise ValueError(f"{name} must be {allowed}, not {value!r}")
+__all__ = ["Rules", "Run"]
 
 
 @dataclass(frozen=True)
@@ -33,12 +28,12 @@ class Rules:
     Attributes as the parameters of :func:`~polyopt.outer.cross_entropy.cross_entropy_minimize`.
     """
 
-    n_samples: int
-    rho: float
-    beta: float
-    patience: int
-    max_iter: int
-    tol: float
+    n_samples: int = 100
+    rho: float = 0.1
+    beta: float = 0.5
+    patience: int = 5
+    max_iter: int = 100
+    tol: float = 1e-3
 
     def __post_init__(self) -> None:
         whole("n_samples", self.n_samples)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from polyopt.outer.l0.scores import Work
     from polyopt.solvers.clock import Clock
-    from polyopt.solvers.l0.lp import CutPool, PatternSolution
+    from polyopt.solvers.l0.cuts import CutPool
+    from polyopt.solvers.l0.lp import PatternSolution
 
     Bits = NDArray[np.bool_]
 
@@ -83,25 +84,37 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
     work : Work
         Counts the programs.
     """
-    data = model.data
-    apart = PatternLP.of(data)
+    descent = _Descent(model, pool, clock, work)
+    here = descent.settle(pattern, 0)
+    if not np.isfinite(here.score):
+        return here
+    try:
+        while True:
+            there = descent.step(here)
+            if there.moves == here.moves:
+                return there
+            here = there
+    except KeyboardInterrupt:
+        return replace(here, interrupted=True)
 
-    def learn(found: PatternSolution) -> PatternSolution:
-        work.count(found)
-        pool.add(*found.cut)
-        return found
 
-    def score(found: PatternSolution) -> float:
-        return data.score(found.alpha, found.b) if np.isfinite(found.value) else np.inf
+class _Descent:
+    """What a descent knows: its programs' model, the cuts, and the patterns that were no better."""
 
-    def settle(pattern: Bits, moves: int, best: PatternSolution | None = None) -> Flipped:
+    def __init__(self, model: PatternLP, pool: CutPool, clock: Clock, work: Work):
+        self.data, self.model, self.pool, self.clock, self.work = model.data, model, pool, clock, work
+        self.apart = PatternLP(model.data)
+        self.refused: set[bytes] = set()
+
+    def settle(self, pattern: Bits, moves: int, best: PatternSolution | None = None) -> Flipped:
         """The support, and its own program: only that one's multipliers tell of the support's neighbours.
 
         Not worse than the solution given, which need not be the one that another basis leads to.
         """
+        data = self.data
         while True:
-            own = learn(apart.prepare(pattern, time_limit=clock.left))
-            if best is not None and not score(own) <= with_ties(score(best)):
+            own = self._learn(self.apart.prepare(pattern, time_limit=self.clock.left))
+            if best is not None and not self._score(own) <= with_ties(self._score(best)):
                 break
             if not np.isfinite(own.value):  # of what HiGHS failed in, nothing can be said
                 return Flipped(pattern, own, np.inf, moves, is_local_optimum=False)
@@ -109,48 +122,53 @@ def descend_by_flips(model: PatternLP, pool: CutPool, pattern: Bits, *, clock: C
             pattern = data.support(own.alpha)
             if pattern.sum() == size:
                 break
-        return Flipped(data.support(best.alpha), best, score(best), moves, is_local_optimum=False)
+        return Flipped(data.support(best.alpha), best, self._score(best), moves, is_local_optimum=False)
 
-    here = settle(pattern, 0)
-    if not np.isfinite(here.score):
-        return here
-    refused: set[bytes] = set()
-    try:
-        while True:
-            aim = here.score - TIE * abs(here.score)
-            better: Flipped | None = None
-            is_proven = True
-            for flips in _worthwhile(here.pattern, data.C, here.solution, aim):
-                if clock.is_over:
-                    return here
-                neighbours = np.repeat(here.pattern[None], len(flips), axis=0)
-                for neighbour, pair in zip(neighbours, flips, strict=True):
-                    neighbour[pair[pair >= 0]] ^= True
-                bounds = neighbours.sum(axis=1) + data.C * pool.bounds(neighbours)
-                for neighbour in neighbours[bounds < aim]:
-                    key = np.packbits(neighbour).tobytes()
-                    if key in refused:
-                        continue
-                    cutoff = (aim - neighbour.sum()) / data.C
-                    tried = learn(model.solve(neighbour, time_limit=clock.left, cutoff=cutoff))
-                    # Not the score of its support: where there are several, that is a matter of the basis.
-                    if data.pattern_score(neighbour, tried.value) < aim:
-                        settled = settle(neighbour, here.moves + 1, tried)
-                        if settled.score < aim:
-                            better = settled
-                            break
-                        is_proven = False
-                    elif tried.status in (Status.OPTIMAL, Status.CUT_OFF):
-                        refused.add(key)
-                    else:
-                        is_proven = False
+    def step(self, here: Flipped) -> Flipped:
+        """The first better neighbour; without one, or without time to find it, where it was."""
+        aim = here.score - TIE * abs(here.score)
+        is_proven = True
+        for flips in _worthwhile(here.pattern, self.data.C, here.solution, aim):
+            if self.clock.is_over:
+                return here
+            for neighbour in self._promising(here.pattern, flips, aim):
+                better, is_no_better = self._try(neighbour, here.moves + 1, aim)
                 if better is not None:
-                    break
-            if better is None:
-                return replace(here, is_local_optimum=is_proven)
-            here = better
-    except KeyboardInterrupt:
-        return replace(here, interrupted=True)
+                    return better
+                is_proven &= is_no_better
+        return replace(here, is_local_optimum=is_proven)
+
+    def _promising(self, pattern: Bits, flips: NDArray[np.intp], aim: float) -> Bits:
+        """The neighbours that these flips lead to, but for those that a cut rules out."""
+        neighbours = np.repeat(pattern[None], len(flips), axis=0)
+        for neighbour, pair in zip(neighbours, flips, strict=True):
+            neighbour[pair[pair >= 0]] ^= True
+        bounds = neighbours.sum(axis=1) + self.data.C * self.pool.bounds(neighbours)
+        return neighbours[bounds < aim]
+
+    def _try(self, neighbour: Bits, moves: int, aim: float) -> tuple[Flipped | None, bool]:
+        """Where a neighbour leads if it is better; if it is not, whether that is proven."""
+        key = np.packbits(neighbour).tobytes()
+        if key in self.refused:
+            return None, True
+        cutoff = (aim - neighbour.sum()) / self.data.C
+        tried = self._learn(self.model.solve(neighbour, time_limit=self.clock.left, cutoff=cutoff))
+        # Not the score of its support: where there are several, it depends on the basis which one is found.
+        if self.data.pattern_score(neighbour, tried.value) < aim:
+            settled = self.settle(neighbour, moves, tried)
+            return (settled, True) if settled.score < aim else (None, False)
+        if tried.status not in (Status.OPTIMAL, Status.CUT_OFF):
+            return None, False
+        self.refused.add(key)
+        return None, True
+
+    def _learn(self, found: PatternSolution) -> PatternSolution:
+        self.work.count(found)
+        self.pool.add(*found.cut)
+        return found
+
+    def _score(self, found: PatternSolution) -> float:
+        return self.data.score(found.alpha, found.b) if np.isfinite(found.value) else np.inf
 
 
 def _worthwhile(at: Bits, C: float, found: PatternSolution, aim: float) -> list[NDArray[np.intp]]:

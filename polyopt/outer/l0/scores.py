@@ -1,8 +1,8 @@
 """Scores of patterns of the L0 machine for the cross-entropy method: in batches, screened, in parallel.
 
 The score is the slides' S(σ) = 1'σ + C L(σ). Every linear program solved leaves a cut, valid for all patterns
-(:class:`polyopt.solvers.l0.lp.CutPool`); a pattern whose S is thereby proven to be over the threshold is not
-solved at all, and the others no further than to such a proof.
+(:class:`polyopt.solvers.l0.cuts.CutPool`); a pattern whose S is thereby proven to be over the threshold is
+not solved at all, and the others no further than to such a proof.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from formulations.solution import Status
 from polyopt.outer.cross_entropy.patterns import kth_least, with_ties
-from polyopt.solvers.l0.lp import CutPool, PatternLP
+from polyopt.solvers.l0.cuts import CutPool
+from polyopt.solvers.l0.lp import PatternLP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.l0 import L0Data
+    from formulations.l0_data import L0Data
     from polyopt.solvers.clock import Clock
     from polyopt.solvers.l0.lp import PatternSolution
 
@@ -101,7 +102,7 @@ class PatternScorer:
     def __init__(self, data: L0Data, *, screening: bool, n_jobs: int | None, clock: Clock):
         self.data, self.work, self.pool = data, Work(), CutPool(data)
         self._screening, self._clock = screening, clock
-        self._models = [PatternLP.of(data) for _ in range(min(effective_n_jobs(n_jobs), _CHUNK))]
+        self._models = [PatternLP(data) for _ in range(min(effective_n_jobs(n_jobs), _CHUNK))]
         self._supports: dict[bytes, tuple[bytes, float]] = {}  # of what has been solved, the oldest first
         # Each pattern is solved from the mean of the batch that it was first drawn in, whenever that is:
         # where a program has several optima, screening must not change which of them is found.

@@ -18,6 +18,7 @@ from polyopt.outer.cross_entropy.method import cross_entropy_minimize
 from polyopt.outer.cross_entropy.patterns import with_ties
 from polyopt.outer.l0.flips import descend_by_flips
 from polyopt.outer.l0.scores import PatternScorer, Work
+from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.outer.starts import TIE
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.lp import PatternLP
@@ -27,8 +28,7 @@ from polyopt.solvers.one_norm import solve_relaxation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.l0 import L0Data
-    from polyopt.outer.cross_entropy.evaluation import Rank
+    from formulations.l0_data import L0Data
     from polyopt.outer.cross_entropy.method import CrossEntropyResult
 
     Bits = NDArray[np.bool_]
@@ -73,17 +73,8 @@ class L0Search:
 
 def solve_l0(
     data: L0Data,
+    settings: CrossEntropySettings | None = None,
     *,
-    prior: float | None = None,
-    rank: Rank = "drawn",
-    screening: bool = True,
-    flips: bool = True,
-    n_init: int = 1,
-    n_samples: int = 100,
-    rho: float = 0.1,
-    beta: float = 0.5,
-    patience: int = 5,
-    max_iter: int = 100,
     time_limit: float | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
@@ -95,20 +86,8 @@ def solve_l0(
     ----------
     data : L0Data
         The problem.
-    prior : float, optional
-        Probability of every centre to start from; by default α/C of the relaxation, from 0.05 to 0.95.
-    rank : {"drawn", "improved"}
-        What makes a pattern elite: the slides' score 1'σ + C L(σ), or the score of its pruned support.
-        With either, p moves towards the supports.
-    screening : bool
-        Whether cuts may spare programs. The search is the same, but for their number. They say too little
-        of supports: with the rank "improved" nothing is spared.
-    flips : bool
-        Whether each run ends with a descent by flips.
-    n_init : int
-        Runs, of which the best is kept.
-    n_samples, rho, beta, patience, max_iter
-        As of :func:`~polyopt.outer.cross_entropy.cross_entropy_minimize`, for each run.
+    settings : CrossEntropySettings, optional
+        How to search; ``svm_screen`` is the caller's, who leaves columns out of `data`.
     time_limit : float, optional
         Seconds, for everything together.
     seed : int
@@ -126,18 +105,18 @@ def solve_l0(
     search : L0Search
         How it was found.
     """
+    how = settings or CrossEntropySettings()
     clock = Clock(time_limit)
     relaxation = solve_relaxation(data, time_limit=time_limit)
-    scorer = PatternScorer(data, screening=screening and rank == "drawn", n_jobs=n_jobs, clock=clock)
+    screening = how.screening and how.rank == "drawn"
+    scorer = PatternScorer(data, screening=screening, n_jobs=n_jobs, clock=clock)
     search = _Search(scorer, relaxation, clock, progress)
-    p0 = np.clip(relaxation["alpha"] / data.C, _LEAST, _MOST) if prior is None else prior
+    p0 = np.clip(relaxation["alpha"] / data.C, _LEAST, _MOST) if how.prior == "relaxation" else how.prior
     status = Status.CONVERGED
     try:
-        for run in range(n_init):
-            ended = search.run(
-                flips, p0=p0, rank=rank, n_samples=n_samples, rho=rho, beta=beta, patience=patience,
-                max_iter=max_iter, random_state=np.random.default_rng([seed, run]),
-            )  # fmt: skip
+        for run in range(how.n_init):
+            rng = np.random.default_rng([seed, run])
+            ended = search.run(how.flips, p0=p0, random_state=rng, **how.of_a_run)
             status = ended if ended is not Status.CONVERGED else status
             if ended is Status.INTERRUPTED or clock.is_over or search.is_optimal:
                 break
@@ -153,17 +132,7 @@ def round_relaxation(data: L0Data, *, time_limit: float | None = None) -> Soluti
 
     It is the one-norm machine with the price 1/C as a heuristic for the L0 machine: two linear programs.
 
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    time_limit : float, optional
-        Seconds.
-
-    Returns
-    -------
-    Solution
-        As of :func:`solve_l0`.
+    Arguments as in :func:`polyopt.solvers.one_norm.solve_relaxation`; the solution as of :func:`solve_l0`.
     """
     clock = Clock(time_limit)
     relaxation = solve_relaxation(data, time_limit=time_limit)
@@ -208,7 +177,7 @@ class _Search:
             self._keep(pattern, score)
         if flips and found.status is not Status.INTERRUPTED and not clock.is_over:
             data = scorer.data
-            model = PatternLP.of(data)
+            model = PatternLP(data)
             end = descend_by_flips(model, scorer.pool, pattern, clock=clock, work=scorer.work)
             self._moves += end.moves
             self._keep(end.pattern, end.score, end.is_local_optimum)

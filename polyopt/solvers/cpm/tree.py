@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Best", "Node", "examine", "node_for"]
 
+# A node's faces are solved coarsely, and finely where that leaves nothing to branch on: sweeps at most, and
+# the least gain for which another is made, a share of the distance to the incumbent.
 _SWEEPS, _FINE_SWEEPS = 200, 20_000
-_COARSE, _FINE = 1e-4, 1e-7  # least gain of a sweep, of the distance to the incumbent
+_COARSE, _FINE = 1e-4, 1e-7
 
 
 class Best(NamedTuple):

@@ -1,7 +1,7 @@
 """The linear programs of the L0 machine, one pattern after the other, and the bounds that they leave behind.
 
 L(σ) = min Σ w_i ξ_i  s.t.  y_i (Σ_j K_ij t_j α_j + b) + ξ_i ≥ 1,  ξ ≥ 0,  0 ≤ α_j ≤ C σ_j   (eq. (2) of
-:mod:`formulations.l0_svm`). This primal form is the one kept in HiGHS: σ is the upper bound of the columns α,
+:mod:`formulations.l0`). This primal form is the one kept in HiGHS: σ is the upper bound of the columns α,
 both bounds finite, so any basis stays dual feasible under any other σ, and the dual simplex method goes on
 from it. The dual form, where σ_j = 0 opens a column of free slack in row j, took 1.5 to 2 times as long
 (ionosphere, RBF, patterns as late in a cross-entropy run).
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.families import best_intercept
-from formulations.l0 import as_l0_data, as_patterns
+from formulations.l0_data import as_patterns
 from formulations.solution import Status
 from polyopt.certificates.l0 import cut_of
 from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
@@ -23,12 +23,12 @@ from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.l0 import L0Data
+    from formulations.l0_data import L0Data
     from polyopt.solvers.persistent_lp import LinearSolution
 
     Vector = NDArray[np.float64]
 
-__all__ = ["CutPool", "PatternLP", "PatternSolution"]
+__all__ = ["PatternLP", "PatternSolution"]
 
 # An optimum whose own multipliers leave more than this share of the total weight unproven is solved again.
 _UNPROVEN = 1e-7
@@ -83,21 +83,13 @@ class PatternLP:
 
     Parameters
     ----------
-    K : array_like of shape (n, p)
-        ``K[i, j] = k(x_i, t_j)``; any matrix.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
-    C : float
-        Cap of the coefficients.
-    weights : array_like of shape (n,), optional
-        What each sample counts in the loss.
-    centres : array_like of shape (p,), optional
-        Labels of the centres; by default they are the samples.
+    data : L0Data
+        The problem.
 
     Attributes
     ----------
     data : L0Data
-        The numbers.
+        The problem.
     solves, restarts, limits, cut_off, failures : int
         Programs solved; those begun anew, since from another's basis HiGHS failed or proved too little; those
         stopped by a limit; those cut off by a cutoff; those without an answer.
@@ -112,31 +104,11 @@ class PatternLP:
     Pickled, it carries its numbers and no model.
     """
 
-    def __init__(
-        self,
-        K: Any,
-        y: ArrayLike,
-        C: float = 1.0,
-        weights: ArrayLike | None = None,
-        centres: ArrayLike | None = None,
-    ):
-        self.data = as_l0_data(K, y, C, weights, centres)
+    def __init__(self, data: L0Data):
+        self.data = data
         self.solves = self.restarts = self.limits = self.cut_off = self.failures = 0
         self._lp: _AnchoredLP | None = None
         self._columns = np.arange(len(self.data.centres))
-
-    @classmethod
-    def of(cls, data: L0Data) -> PatternLP:
-        """The programs of a problem whose numbers have been checked.
-
-        Parameters
-        ----------
-        data : L0Data
-            The problem.
-        """
-        machine = cls(data.K, data.y, data.C, data.weights, data.centres)
-        machine.data = data
-        return machine
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_lp": None, "_columns": np.arange(len(self.data.centres))}
@@ -267,93 +239,6 @@ class PatternLP:
             warm=found.warm and not restarted,
             restarted=restarted,
         )
-
-
-class CutPool:
-    """Bounds on L(σ), and on the scores within σ, for patterns that are not solved yet.
-
-    Every cut L(σ) ≥ constant − slopes·σ is valid for every σ (:func:`polyopt.certificates.l0.cut_of`), so the
-    largest counts. When the pool is full, a new cut takes the place of the one that was last the largest, or
-    was last added, longest ago.
-
-    The slides' score 1'σ + C L(σ) is bounded closely, the score of the pruned support much less so: to a
-    program that does not price centres most are worth less than 1 each.
-
-    Parameters
-    ----------
-    data : L0Data
-        The problem.
-    capacity : int
-        Cuts kept at most; each takes 8 p bytes.
-
-    Attributes
-    ----------
-    constants : ndarray of shape (number of cuts,)
-        The constants.
-    slopes : ndarray of shape (number of cuts, p)
-        The slopes, never negative.
-    """
-
-    def __init__(self, data: L0Data, capacity: int = 256):
-        if not (isinstance(capacity, int | np.integer) and capacity >= 1):
-            raise ValueError(f"capacity must be an integer of at least 1, not {capacity!r}")
-        self._C, self._capacity = data.C, int(capacity)
-        self.constants, self.slopes = np.empty(0), np.empty((0, len(data.centres)))
-        self._last_of_use, self._now = np.empty(0, dtype=np.int64), 0
-
-    def add(self, constant: float, slopes: Vector) -> None:
-        """Add a cut.
-
-        Parameters
-        ----------
-        constant : float
-            The constant.
-        slopes : ndarray of shape (p,)
-            The slopes; ``pool.add(*solution.cut)`` adds what a :class:`PatternSolution` proves.
-        """
-        self._now += 1
-        same = np.flatnonzero(np.abs(self.constants - constant) <= 1e-12 * abs(constant))
-        if same.size and (self.slopes[same] == slopes).all(axis=1).any():
-            return
-        if len(self.constants) < self._capacity:
-            self.constants = np.append(self.constants, constant)
-            self.slopes = np.vstack([self.slopes, slopes])
-            self._last_of_use = np.append(self._last_of_use, self._now)
-            return
-        at = int(self._last_of_use.argmin())
-        self.constants[at], self.slopes[at], self._last_of_use[at] = constant, slopes, self._now
-
-    def bounds(self, Sigma: ArrayLike) -> Vector:
-        """Bounds from below on L(σ) of each pattern, at least 0.
-
-        Parameters
-        ----------
-        Sigma : array_like of shape (m, p)
-            The patterns.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-        """
-        return self._largest(self.constants, self.slopes, Sigma)
-
-    def score_bounds(self, Sigma: ArrayLike) -> Vector:
-        """Bounds from below on S(σ') for every σ' within each σ: on the score of its pruned support.
-
-        Arguments as in :meth:`bounds`. A centre costs 1 and lowers the cut by C slope: at best σ' uses those
-        of which that is more.
-        """
-        return self._largest(self._C * self.constants, np.maximum(self._C * self.slopes - 1.0, 0.0), Sigma)
-
-    def _largest(self, constants: Vector, slopes: Vector, Sigma: ArrayLike) -> Vector:
-        patterns = np.atleast_2d(as_patterns(Sigma, slopes.shape[1]))
-        if not len(constants):
-            return np.zeros(len(patterns))
-        values = constants - patterns @ slopes.T
-        best = values.argmax(axis=1)
-        self._now += 1
-        self._last_of_use[best] = self._now
-        return np.maximum(values[np.arange(len(best)), best], 0.0)
 
 
 class _AnchoredLP(PersistentLP):

@@ -3,7 +3,7 @@
     min  Σ_j σ_j + C Σ_i w_i ξ_i   s.t.   y_i (C Σ_j K_ij t_j a_j + b) + ξ_i ≥ 1,  ξ ≥ 0,
                                            0 ≤ a_j ≤ σ_j,  σ in {0, 1}
 
-is program (3) of :mod:`formulations.l0_svm` in a = α / C: the cap is 1, and the only big M. The model goes to
+is program (3) of :mod:`formulations.l0` in a = α / C: the cap is 1, and the only big M. The model goes to
 HiGHS as it is: where it is easy, a modelling language takes longer to build it than HiGHS to solve it.
 :mod:`polyopt.solvers.l0.tree` solves the same program, and proves more in the same time.
 """
@@ -27,22 +27,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.l0 import L0Data
+    from formulations.l0_data import L0Data
 
     Vector = NDArray[np.float64]
 
-__all__ = ["solve_l0_exact"]
+__all__ = ["solve_l0_milp"]
 
+# Of one thread, so that the same problem is the same run; integers to 1e-9, as C times one may be large.
 _OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_feasibility_tolerance": 1e-9}
 _STATUSES = {
     "kOptimal": Status.OPTIMAL,
     "kTimeLimit": Status.TIME_LIMIT,
     "kInterrupt": Status.INTERRUPTED,
 }
-_WAIT, _RECORD = 0.05, 0.2  # seconds
+_WAIT, _RECORD = 0.05, 0.2  # seconds between two looks for Ctrl-C, and between two records of the history
 
 
-def solve_l0_exact(
+def solve_l0_milp(
     data: L0Data,
     *,
     start: tuple[ArrayLike, float] | None = None,
@@ -50,7 +51,7 @@ def solve_l0_exact(
     tol: float = 1e-6,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
-    """Solve the exact program (3) of :mod:`formulations.l0_svm` with HiGHS.
+    """Solve the exact program (3) of :mod:`formulations.l0` with HiGHS.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.l0 import L0Data
+    from formulations.l0_data import L0Data
     from polyopt.solvers.clock import Clock
 
     Vector = NDArray[np.float64]
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FREE", "OFF", "ON", "NodeLP", "NodeSolution"]
 
-OFF, FREE, ON = -1, 0, 1
+OFF, FREE, ON = -1, 0, 1  # what a node says of a centre
 _LOWER, _BASIC, _UPPER = 0, 1, 2  # the values of HiGHS's HighsBasisStatus
 # A row or a column this near to counting comes along when others are added, for it will soon be wanted.
 _SOON = 0.3
@@ -47,7 +47,7 @@ _OPTIONS = {
     "primal_feasibility_tolerance": 1e-8,
     "dual_feasibility_tolerance": 1e-8,
 }
-_UNLIMITED = 2**31 - 1
+_UNLIMITED = 2**31 - 1  # iterations: HiGHS's own default
 
 
 @dataclass(frozen=True)

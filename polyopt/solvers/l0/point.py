@@ -15,7 +15,7 @@ from polyopt.solvers.l0.lp import PatternLP
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.l0 import L0Data
+    from formulations.l0_data import L0Data
 
     Vector = NDArray[np.float64]
 
@@ -72,7 +72,7 @@ def finished(
     """
     clock = Clock(None if left is None else left + _GRACE)
     alpha, b = point
-    lp = PatternLP.of(data)
+    lp = PatternLP(data)
     while True:
         pattern = data.support(alpha)
         found = lp.prepare(pattern, time_limit=clock.left)  # of the columns that it uses alone

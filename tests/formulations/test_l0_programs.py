@@ -7,11 +7,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from helpers import l0
+from helpers import l0 as helper
 from scipy.optimize import linprog
 
-from formulations import l0_svm, svm
-from formulations.l0 import as_l0_data, as_patterns
+from formulations import l0, one_norm
+from formulations.l0_data import as_l0_data, as_patterns
 from formulations.solution import Status
 from polyopt.certificates import Claim
 from polyopt.certificates.l0 import certify_l0, cut_of, score_bound
@@ -20,7 +20,7 @@ KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
 EXACT = {"mip_rel_gap": 1e-9, "mip_feasibility_tolerance": 1e-9}
 
 
-problem = partial(l0.problem, n=24, p=9)
+problem = partial(helper.problem, n=24, p=9)
 
 
 def hinge_lp(K, y, C, weights, centres, sigma, price=0.0, loss=1.0):
@@ -48,8 +48,8 @@ def patterns(p, count, seed=0):
 def test_primal_equals_dual_equals_scipy_at_any_pattern(kernel, solver):
     K, y, C, w, t = problem(kernel)
     p = K.shape[1]
-    primal = l0_svm.pattern(K, y, np.zeros(p), C, w, t)
-    dual = l0_svm.pattern_dual(K, y, np.zeros(p), C, w, t)
+    primal = l0.pattern(K, y, np.zeros(p), C, w, t)
+    dual = l0.pattern_dual(K, y, np.zeros(p), C, w, t)
     for sigma in [*patterns(p, 6), np.zeros(p), np.ones(p)]:
         expected = hinge_lp(K, y, C, w, t, sigma)
         for program in (primal, dual):
@@ -62,7 +62,7 @@ def test_the_multipliers_are_what_the_docstring_says(kernel):
     K, y, C, w, t = problem(kernel)
     sigma = patterns(K.shape[1], 1, seed=3)[0]
     data = as_l0_data(K, y, C, w, t)
-    found = l0_svm.pattern(K, y, sigma, C, w, t).solve()
+    found = l0.pattern(K, y, sigma, C, w, t).solve()
     u, s = found.duals["margin"], found.duals["cap"]
     on = sigma > 0
     assert np.maximum(data.rates(u), 0.0)[on] == pytest.approx(s[on], abs=1e-8)
@@ -84,14 +84,14 @@ def test_the_multipliers_are_what_the_docstring_says(kernel):
 def test_relaxation_equals_its_dual_and_bounds_the_exact_optimum_and_every_score(kernel):
     K, y, C, w, t = problem(kernel)
     p = K.shape[1]
-    relaxed = l0_svm.relaxation(K, y, C, w, t).solve()
+    relaxed = l0.relaxation(K, y, C, w, t).solve()
     assert relaxed.objective == pytest.approx(hinge_lp(K, y, C, w, t, np.ones(p), 1 / C, C), rel=1e-8)
-    dual = l0_svm.relaxation_dual(K, y, C, w, t).solve()
+    dual = l0.relaxation_dual(K, y, C, w, t).solve()
     assert dual.objective == pytest.approx(relaxed.objective, rel=1e-8)
     data = as_l0_data(K, y, C, w, t)
     assert score_bound(data, dual["u"] / C) == pytest.approx(relaxed.objective, rel=1e-7)
 
-    exact = l0_svm.mixed_integer(K, y, C, w, t).solve(**EXACT)
+    exact = l0.mixed_integer(K, y, C, w, t).solve(**EXACT)
     assert exact.status is Status.OPTIMAL
     assert relaxed.objective <= exact.objective + 1e-6
     sigma = exact["sigma"].round()
@@ -108,15 +108,15 @@ def test_the_exact_program_finds_the_best_of_all_patterns(kernel):
     data = as_l0_data(K, y, C, w, t)
     every = np.array(list(product([0.0, 1.0], repeat=K.shape[1])))
     scores = [data.pattern_score(sigma, hinge_lp(K, y, C, w, t, sigma)) for sigma in every]
-    exact = l0_svm.mixed_integer(K, y, C, w, t).solve(**EXACT)
+    exact = l0.mixed_integer(K, y, C, w, t).solve(**EXACT)
     assert exact.objective == pytest.approx(min(scores), rel=1e-6)
     assert 0 < exact["sigma"].sum() < len(data.centres)
 
 
 def test_the_relaxation_at_price_one_is_the_one_norm_machine():
     K, y, _, _, _ = problem("indefinite")
-    assert l0_svm.relaxation(K, y, 1.0).solve().objective == pytest.approx(
-        svm.one_norm(K, y, 1.0).solve().objective, rel=1e-9
+    assert l0.relaxation(K, y, 1.0).solve().objective == pytest.approx(
+        one_norm.primal(K, y, 1.0).solve().objective, rel=1e-9
     )
 
 
@@ -125,22 +125,22 @@ def test_a_weight_of_two_is_repetition_in_the_loss():
     w = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
     twice = np.concatenate([np.arange(len(y)), np.flatnonzero(w == 2.0)])
     sigma = patterns(len(y), 1)[0]
-    weighted = l0_svm.pattern(K, y, sigma, C, w).solve().objective
-    repeated = l0_svm.pattern(K[twice], y[twice], sigma, C, centres=y).solve().objective
+    weighted = l0.pattern(K, y, sigma, C, w).solve().objective
+    repeated = l0.pattern(K[twice], y[twice], sigma, C, centres=y).solve().objective
     assert weighted == pytest.approx(repeated, rel=1e-9)
 
 
 def test_parameters_change_the_program():
     K, y, C, w, _ = problem("rbf")
     sigma = patterns(len(y), 2)
-    program = l0_svm.pattern(K, y, sigma[0], C, w).set(C=0.7, sigma=sigma[1])
+    program = l0.pattern(K, y, sigma[0], C, w).set(C=0.7, sigma=sigma[1])
     assert program.solve().objective == pytest.approx(hinge_lp(K, y, 0.7, w, None, sigma[1]), rel=1e-8)
-    relaxed = l0_svm.relaxation(K, y, C, w).set(C=0.7)
+    relaxed = l0.relaxation(K, y, C, w).set(C=0.7)
     expected = hinge_lp(K, y, 0.7, w, None, np.ones(len(y)), 1 / 0.7, 0.7)
     assert relaxed.solve().objective == pytest.approx(expected, rel=1e-8)
-    exact = l0_svm.mixed_integer(K, y, C, w)
+    exact = l0.mixed_integer(K, y, C, w)
     assert exact.kind == "MILP"
-    fresh = l0_svm.mixed_integer(K, y, 0.7, w).solve(**EXACT).objective
+    fresh = l0.mixed_integer(K, y, 0.7, w).solve(**EXACT).objective
     assert exact.set(C=0.7).solve(**EXACT).objective == pytest.approx(fresh, rel=1e-6)
 
 
@@ -179,7 +179,7 @@ def test_wrong_numbers_are_named():
     with pytest.raises(ValueError, match=r"sigma must have shape \(3,\), or \(m, 3\)"):
         as_patterns([1, 0], 3)
     with pytest.raises(ValueError, match="sigma must hold only 0 and 1"):
-        l0_svm.pattern(K, y, [1, 0.5, 0])
+        l0.pattern(K, y, [1, 0.5, 0])
     with pytest.raises(ValueError, match="alpha must be finite"):
         certify_l0(K, y, alpha=[1.0, np.nan, 0.0])
     with pytest.raises(ValueError, match=r"v must have shape \(3,\), not \(2,\)"):
@@ -194,8 +194,8 @@ def test_any_multipliers_bound_every_pattern_and_every_score(kernel, rng):
     K, y, C, w, t = problem(kernel)
     data, every = as_l0_data(K, y, C, w, t), patterns(K.shape[1], 12, seed=2)
     values = np.array([hinge_lp(K, y, C, w, t, sigma) for sigma in every]) * (1 + 1e-8)  # scipy's tolerance
-    best = l0_svm.mixed_integer(K, y, C, w, t).solve(**EXACT).objective
-    duals = l0_svm.pattern_dual(K, y, every[0], C, w, t)
+    best = l0.mixed_integer(K, y, C, w, t).solve(**EXACT).objective
+    duals = l0.pattern_dual(K, y, every[0], C, w, t)
     optimal = [duals.set(sigma=sigma).solve()["u"] for sigma in every]
     for u in [*rng.normal(size=(30, len(y))) * 10 ** rng.uniform(-2, 2, size=(30, 1)), *optimal]:
         constant, slopes = cut_of(data, u)
@@ -210,9 +210,9 @@ def test_any_multipliers_bound_every_pattern_and_every_score(kernel, rng):
 def solved(kernel):
     """The arguments, an optimum (alpha, b), its multipliers u, the relaxation's v, and the optimal score."""
     K, y, C, w, t = problem(kernel)
-    exact = l0_svm.mixed_integer(K, y, C, w, t).solve(**EXACT)
-    found = l0_svm.pattern(K, y, exact["sigma"].round(), C, w, t).solve()
-    v = l0_svm.relaxation_dual(K, y, C, w, t).solve()["u"]
+    exact = l0.mixed_integer(K, y, C, w, t).solve(**EXACT)
+    found = l0.pattern(K, y, exact["sigma"].round(), C, w, t).solve()
+    v = l0.relaxation_dual(K, y, C, w, t).solve()["u"]
     point = {"alpha": found["alpha"], "b": float(found["b"]), "weights": w, "centres": t}
     return (K, y, C), point, found.duals["margin"], v, exact.objective
 
@@ -232,7 +232,7 @@ def test_a_certificate_claims_what_is_proven_and_no_more(kernel):
     assert relaxed.scope == "the program"
     assert 0 < relaxed.eps < 0.5 * score
     assert relaxed.dual_value == pytest.approx(
-        l0_svm.relaxation(*data, point["weights"], point["centres"]).solve().objective, rel=1e-7
+        l0.relaxation(*data, point["weights"], point["centres"]).solve().objective, rel=1e-7
     )
 
     exact = certify_l0(*data, **point, u=u, v=v, bound=score * (1 - 1e-8))

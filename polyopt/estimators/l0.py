@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
-from formulations.l0 import L0Data, as_l0_data
+from formulations.l0_data import L0Data, as_l0_data
 from formulations.solution import Status
 from polyopt.certificates.l0 import certify_l0_data
 from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
-from polyopt.estimators.parameters import shared
-from polyopt.outer.starts import TIE
+from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
@@ -30,10 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CrossEntropySVM"]
 
-_GAP = 1e-9  # relative, that the explicit program is solved to
-_PROOF = 5e-7  # relative gap of a tree: half of a certificate's, which leaves the other half to rounding
+_SOLVERS = ("auto", "ce", "one-norm", "highs", "global", "exact")
 _SHARE = 0.75  # of the time limit, that the search for a start may take: what it finds is the answer's floor
-_NODES = 500  # of a tree that is to check an integer solver
 
 
 class CrossEntropySVM(ExpansionClassifier):
@@ -56,38 +52,16 @@ class CrossEntropySVM(ExpansionClassifier):
         Degree of the polynomial kernel.
     coef0 : float, default=0.0
         Constant of the polynomial and sigmoid kernels.
-    solver : {"auto", "ce", "milp", "tree", "one-norm", "exact"}, default="auto"
-        "ce" (and "auto") is the cross-entropy method. "milp" and "tree" start from its answer and prove the
-        optimum, "milp" by the integer program in HiGHS, "tree" by branch and bound over the relaxation; on
-        more than some hundred samples they may take for ever without a `time_limit`. "one-norm" is the
-        support of the relaxation, the one-norm machine with the price 1/C, fitted once more: two linear
-        programs. "exact" is the explicit program of ``formulations.l0_svm.mixed_integer`` by a general
+    solver : {"auto", "ce", "one-norm", "highs", "global", "exact"}, default="auto"
+        "ce" (and "auto") is the cross-entropy method; "one-norm" the support of the relaxation, the one-norm
+        machine with the price 1/C, fitted once more: two linear programs. "highs" and "global" start from the
+        answer of "ce" and prove the optimum, "highs" by the integer program in HiGHS, "global" by branch and
+        bound over the relaxation; on more than some hundred samples they may take for ever without a
+        `time_limit`. "exact" is the explicit program of ``formulations.l0.mixed_integer`` by a general
         solver, for comparison.
-    prior : {"relaxation"} or float, default="relaxation"
-        Probabilities that the cross-entropy method starts from: the relaxation's α_j/C, or one number for
-        all. Under 0.1 a search may end at once where most good patterns need more.
-    rank : {"drawn", "improved"}, default="drawn"
-        Whose score makes a pattern elite: its own, as the slides have it, or that of its pruned support. The
-        first lets the programs' multipliers rule out most patterns unsolved.
-    svm_screen : bool, default=False
-        Whether only support vectors of the SVM with the same C and kernel may be used, as the slides have it.
-        Few of the best centres are among them: ``candidates_bound_`` tells what the screen costs.
-    screening : bool, default=True
-        Whether proofs from known multipliers may spare programs; the answer is the same.
-    flips : bool, default=True
-        Whether each run ends with flips and swaps of single centres until none lowers the score.
-    n_init : int, default=1
-        Runs of the cross-entropy method, of which the best is kept.
-    n_samples : int, default=100
-        Patterns drawn in an iteration.
-    rho : float, default=0.1
-        Share of them that is elite, over 0 and at most 1.
-    beta : float, default=0.5
-        Smoothing of the probabilities, from 0 to under 1.
-    patience : int, default=5
-        Iterations in a row that may lower neither the best score nor the elite's threshold.
-    max_iter : int, default=100
-        Iterations of a run at most.
+    search : CrossEntropySettings, optional
+        How the cross-entropy method searches, and whether support vectors of the SVM alone may be used; by
+        default ``CrossEntropySettings()``.
     time_limit : float, optional
         Seconds at most, per pair of classes; the best point is kept.
     class_weight : dict or "balanced", optional
@@ -113,9 +87,9 @@ class CrossEntropySVM(ExpansionClassifier):
         S, the number of support vectors plus C times the loss (binary problems).
     search_ : L0Search
         How the cross-entropy method found it: its runs, scores, programs spared (binary problems; solvers
-        "ce" and "milp").
+        "ce", "highs" and "global").
     candidates_ : ndarray of int
-        Numbers of the samples that the screen let through (with `svm_screen`; binary problems).
+        Numbers of the samples that the screen let through (with ``svm_screen``; binary problems).
     candidates_bound_ : float
         What the relaxation proves of every score within the candidates; above ``certificate().dual_value``
         by what the screen may cost, above ``score_`` of another fit by what it certainly costs.
@@ -134,7 +108,7 @@ class CrossEntropySVM(ExpansionClassifier):
     A sample's weight multiplies its loss. It is not quite a repetition, for a copy would be another centre.
 
     ``certificate()`` bounds the distance to the best of all patterns, by the relaxation or by the leaves of a
-    branch and bound of our own. The bounds of "milp" and "exact" are an integer solver's word: a tree of 500
+    branch and bound of our own. The bounds of "highs" and "exact" are an integer solver's word: a tree of 500
     nodes looks for the proof, or for a better point, and where it finds neither the claim says whose word it
     is.
 
@@ -145,16 +119,8 @@ class CrossEntropySVM(ExpansionClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **EXPANSION_PARAMETERS,
-        "solver": [StrOptions({"auto", "ce", "milp", "tree", "one-norm", "exact"})],
-        "prior": [StrOptions({"relaxation"}), Interval(Real, 0, 1, closed="neither")],
-        "rank": [StrOptions({"drawn", "improved"})],
-        "svm_screen": ["boolean"],
-        "screening": ["boolean"],
-        "flips": ["boolean"],
-        **shared("n_init", "max_iter", "patience"),
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "rho": [Interval(Real, 0, 1, closed="right")],
-        "beta": [Interval(Real, 0, 1, closed="left")],
+        "solver": [StrOptions(set(_SOLVERS))],
+        "search": [CrossEntropySettings, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -171,17 +137,7 @@ class CrossEntropySVM(ExpansionClassifier):
         degree: int = 3,
         coef0: float = 0.0,
         solver: str = "auto",
-        prior: str | float = "relaxation",
-        rank: str = "drawn",
-        svm_screen: bool = False,
-        screening: bool = True,
-        flips: bool = True,
-        n_init: int = 1,
-        n_samples: int = 100,
-        rho: float = 0.1,
-        beta: float = 0.5,
-        patience: int = 5,
-        max_iter: int = 100,
+        search: CrossEntropySettings | None = None,
         time_limit: float | None = None,
         class_weight: Any = None,
         random_state: Any = None,
@@ -194,17 +150,7 @@ class CrossEntropySVM(ExpansionClassifier):
         self.degree = degree
         self.coef0 = coef0
         self.solver = solver
-        self.prior = prior
-        self.rank = rank
-        self.svm_screen = svm_screen
-        self.screening = screening
-        self.flips = flips
-        self.n_init = n_init
-        self.n_samples = n_samples
-        self.rho = rho
-        self.beta = beta
-        self.patience = patience
-        self.max_iter = max_iter
+        self.search = search
         self.time_limit = time_limit
         self.class_weight = class_weight
         self.random_state = random_state
@@ -221,17 +167,18 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
         self.solver_ = "ce" if self.solver == "auto" else self.solver
-        self._searched: float | None = None  # what our own tree proves of every score
+        how = self.search or CrossEntropySettings()
         data = replace(as_l0_data(K, y, self.C, weights), entry_error=error)
-        if not self.svm_screen:
-            return self._find(data, clock)
+        if not how.svm_screen:
+            found, self._searched = self._find(data, how, clock)
+            return found
         from polyopt.solvers.one_norm import solve_relaxation
 
         kept = self._screen(K, y, weights, clock)
         self.candidates_ = self._rows[kept]
-        found = self._find(data.within(kept), clock)
+        found, _ = self._find(data.within(kept), how, clock)
         self.candidates_bound_ = float(found.bound or 0.0)
-        self._searched = None  # of the candidates alone
+        self._searched = None  # what was proven is about the candidates alone
         everything = solve_relaxation(data, time_limit=clock.left)
         return replace(
             found,
@@ -257,109 +204,28 @@ class CrossEntropySVM(ExpansionClassifier):
             raise ValueError(f"svm_screen=True needs a kernel that the SVM can take: {error}") from error
         return kept if kept.size else everybody  # stopped at once, it rules nobody out
 
-    def _find(self, data: L0Data, clock: Clock) -> Solution:
+    def _find(self, data: L0Data, how: CrossEntropySettings, clock: Clock) -> tuple[Solution, float | None]:
+        """The solver's answer, and what our own branch and bound, if asked, proves of every score."""
+        from polyopt.outer.l0.proof import prove, solve_explicitly
+        from polyopt.outer.l0.search import round_relaxation
+
         if self.solver_ == "one-norm":
-            from polyopt.outer.l0.search import round_relaxation
-
-            return round_relaxation(data, time_limit=clock.left)
+            return round_relaxation(data, time_limit=clock.left), None
         if self.solver_ == "ce":
-            return self._search(data, clock.left)
+            return self._search(data, how, clock.left), None
         if self.solver_ == "exact":
-            return self._checked(data, self._solve_explicitly(data, clock), clock)
-        return self._prove(data, clock)
-
-    def _prove(self, data: L0Data, clock: Clock) -> Solution:
-        """The integer program, from the best point of the cross-entropy method."""
-        from polyopt.solvers.l0.milp import solve_l0_exact
-        from polyopt.solvers.l0.tree import solve_l0_tree
-
-        start = self._search(data, None if clock.left is None else _SHARE * clock.left)
+            return solve_explicitly(data, clock)
+        start = self._search(data, how, None if clock.left is None else _SHARE * clock.left)
         if start.status in (Status.OPTIMAL, Status.INTERRUPTED):
-            return start
-        prove = solve_l0_exact if self.solver_ == "milp" else solve_l0_tree
-        found = prove(
-            data,
-            start=(start["alpha"], float(start["b"])),
-            time_limit=clock.left,
-            tol=_PROOF,
-            progress=self._progress(),
-        )
-        found = replace(
-            found,
-            duals={**found.duals, "relaxation": start["relaxation"]},
-            bound=max(float(found.bound or 0.0), float(start.bound or 0.0)),
-        )
-        if self.solver_ == "milp":
-            return self._checked(data, found, clock)
-        self._searched = found.bound
-        return found
+            return start, None
+        return prove(data, start, self.solver_, clock, self._progress())
 
-    def _checked(self, data: L0Data, found: Solution, clock: Clock) -> Solution:
-        """An integer solver's answer, once a small tree has looked for the proof, or for a better point."""
-        from polyopt.solvers.l0.tree import solve_l0_tree
-
-        if clock.is_over or found.status is Status.INTERRUPTED:
-            return found
-        ours = solve_l0_tree(
-            data,
-            start=(found["alpha"], float(found["b"])),
-            time_limit=clock.left,
-            tol=_PROOF,
-            max_nodes=_NODES,
-        )
-        self._searched = ours.bound
-        if ours.objective >= found.objective * (1.0 - TIE):
-            return found
-        return replace(
-            found,
-            status=Status.CONVERGED if ours.status is not Status.OPTIMAL else ours.status,
-            primal=ours.primal,
-            duals={**found.duals, **ours.duals},
-            objective=ours.objective,
-            bound=ours.bound,
-            solver=f"{found.solver}; then a better point by {ours.solver}",
-        )
-
-    def _solve_explicitly(self, data: L0Data, clock: Clock) -> Solution:
-        """The program of `formulations` as it stands, and the linear program of the pattern that it finds."""
-        from formulations import l0_svm
-        from polyopt.solvers.l0.point import finished
-        from polyopt.solvers.one_norm import solve_relaxation
-
-        program = l0_svm.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
-        found = program.solve(time_limit=clock.left, mip_rel_gap=_GAP)
-        relaxation = solve_relaxation(data, time_limit=clock.left)
-        nothing = {"alpha": np.zeros(len(data.centres)), "b": np.zeros(())}
-        point = found.primal or nothing
-        pruned = finished(
-            data,
-            (np.clip(point["alpha"], 0.0, data.C), float(point["b"])),
-            max(float(found.bound or 0.0), float(relaxation.bound or 0.0)),
-            found.status,
-            tol=1e-6,
-            left=clock.left,
-            solver=found.solver,
-            iterations=found.iterations,
-            build_time=found.build_time,
-            solve_time=found.solve_time,
-        )
-        return replace(pruned, duals={**pruned.duals, "relaxation": relaxation["margin"]})
-
-    def _search(self, data: L0Data, time_limit: float | None) -> Solution:
+    def _search(self, data: L0Data, how: CrossEntropySettings, time_limit: float | None) -> Solution:
         from polyopt.outer.l0.search import solve_l0
 
         solution, self.search_ = solve_l0(
             data,
-            prior=None if self.prior == "relaxation" else float(self.prior),
-            rank=self.rank,  # type: ignore[arg-type]
-            screening=self.screening,
-            flips=self.flips,
-            n_init=self.n_init,
-            n_samples=self.n_samples,
-            rho=self.rho,
-            beta=self.beta,
-            patience=self.patience,
-            max_iter=self.max_iter,
+            how,
             time_limit=time_limit,
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
             n_jobs=self.n_jobs,
@@ -393,7 +259,7 @@ class CrossEntropySVM(ExpansionClassifier):
             u=self.solution_["margin"],
             v=self.solution_["relaxation"],
             searched=self._searched,
-            stated=self.solution_.bound if self.solver_ in ("milp", "exact") else None,
+            stated=self.solution_.bound if self.solver_ in ("highs", "exact") else None,
             tol=tol,
         )
 

@@ -1,0 +1,190 @@
+"""The data of the L0 support vector machine, and what they say of a point.
+
+:mod:`formulations.l0` states the programs; the solvers and the certificates need only what is here, and
+no modelling language.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.arguments import as_weights, positive, real_array
+from formulations.matrices import dense
+from formulations.recovery import as_data, slacks
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["L0Data", "as_l0_data", "as_patterns", "column_sizes"]
+
+# A coefficient under this share of its cap is a solver's rounding: it is dropped, and the loss that counts
+# is the one without it.
+_NOTHING = 1e-9
+
+
+@dataclass(frozen=True)
+class L0Data:
+    """One problem, its numbers checked; made by :func:`as_l0_data`.
+
+    Attributes
+    ----------
+    K : ndarray of shape (n, p)
+        ``K[i, j] = k(x_i, t_j)``, of samples x_i and centres t_j.
+    y : ndarray of shape (n,)
+        Labels -1 and +1 of the samples.
+    C : float
+        Price of a unit of loss, and cap of every coefficient.
+    weights : ndarray of shape (n,)
+        What each sample counts in the loss.
+    centres : ndarray of shape (p,)
+        Labels -1 and +1 of the centres.
+    entry_error : float or ndarray of shape (n, p)
+        How far the entries of K may be from those of the kernel that is meant; 0 where K itself is.
+    """
+
+    K: Vector
+    y: Vector
+    C: float
+    weights: Vector
+    centres: Vector
+    entry_error: float | Vector = 0.0
+
+    @cached_property
+    def column_sizes(self) -> tuple[Vector, Vector]:
+        """Largest absolute entry of each column of K, and largest error of one, each of shape (p,)."""
+        return column_sizes(self.K, self.entry_error)
+
+    def within(self, columns: NDArray[np.intp]) -> L0Data:
+        """The same problem with some of the centres only.
+
+        Parameters
+        ----------
+        columns : ndarray of int
+            The centres that are left.
+        """
+        error = self.entry_error
+        return replace(
+            self,
+            K=self.K[:, columns],
+            centres=self.centres[columns],
+            entry_error=error[:, columns] if isinstance(error, np.ndarray) else error,
+        )
+
+    def outputs(self, alpha: Vector, b: float) -> Vector:
+        """The outputs f_i = Σ_j K_ij t_j α_j + b, shape (n,); t_j is the label of centre j."""
+        return np.asarray(self.K @ (self.centres * alpha) + b)
+
+    def loss(self, alpha: Vector, b: float) -> float:
+        """The loss Σ_i w_i [1 − y_i f_i]_+ ."""
+        return float(self.weights @ slacks(self.outputs(alpha, b), self.y))
+
+    def support(self, alpha: Vector) -> NDArray[np.bool_]:
+        """Which coefficients are above rounding: the pruned pattern, shape (p,)."""
+        return alpha > _NOTHING * self.C
+
+    def score(self, alpha: Vector, b: float) -> float:
+        """The score ‖α‖₀ + C times the loss, of the support alone: what is pruned does not help the loss."""
+        kept = self.support(alpha)
+        return float(kept.sum()) + self.C * self.loss(np.where(kept, alpha, 0.0), b)
+
+    def pattern_score(self, sigma: ArrayLike, loss: float) -> float:
+        """The slides' score S(σ) = 1'σ + C L(σ), given L(σ); never under the score of the pruned support."""
+        return float(np.sum(sigma)) + self.C * loss
+
+    def rates(self, u: Vector) -> Vector:
+        """The rates r_j = t_j Σ_i K_ij y_i u_i, shape (p,).
+
+        At optimal multipliers u of a pattern: the rate at which the loss falls as the cap of α_j rises,
+        be j in the pattern or not.
+        """
+        return np.asarray(self.centres * (self.K.T @ (self.y * u)))
+
+
+def as_l0_data(
+    K: ArrayLike,
+    y: ArrayLike,
+    C: float = 1.0,
+    weights: ArrayLike | None = None,
+    centres: ArrayLike | None = None,
+) -> L0Data:
+    """Check the numbers of a problem.
+
+    Parameters
+    ----------
+    K : array_like of shape (n, p)
+        ``K[i, j] = k(x_i, t_j)``; any matrix, neither symmetric nor semidefinite nor square.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C : float
+        Price of loss and cap of the coefficients.
+    weights : array_like of shape (n,), optional
+        What each sample counts in the loss; by default 1.
+    centres : array_like of shape (p,), optional
+        Labels -1 and +1 of the centres. By default they are the samples, in their order.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, numbers that are not finite, labels other than -1 and +1, C or all weights
+        not positive.
+    """
+    given, y = as_data(K, y)
+    K = dense(given)
+    price = positive("C", C)
+    if centres is None:
+        if K.shape[1] != len(y):
+            raise ValueError(f"K of shape {K.shape} is not square: give centres, the labels of its columns")
+        labels = y
+    else:
+        labels = real_array("centres", centres)
+        if labels.shape != (K.shape[1],):
+            raise ValueError(
+                f"centres must have shape ({K.shape[1]},) to match the columns of K, not {labels.shape}"
+            )
+        if not np.isin(labels, (-1.0, 1.0)).all():
+            raise ValueError(f"centres must hold only -1 and +1, not {np.setdiff1d(labels, (-1.0, 1.0))[:3]}")
+    of_samples = np.ones(len(y)) if weights is None else as_weights(weights, len(y))
+    return L0Data(K, y, price, of_samples, labels)
+
+
+def as_patterns(sigma: ArrayLike, p: int) -> Vector:
+    """One pattern, shape (p,), or several, (m, p), as zeros and ones in double precision.
+
+    Parameters
+    ----------
+    sigma : array_like of bool, or of 0 and 1
+        1 where a centre may be used.
+    p : int
+        Number of centres.
+
+    Raises
+    ------
+    ValueError
+        Another shape, or other numbers.
+    """
+    patterns = np.asarray(sigma, dtype=float)
+    if patterns.ndim not in (1, 2) or patterns.shape[-1] != p:
+        raise ValueError(f"sigma must have shape ({p},), or (m, {p}) for several, not {patterns.shape}")
+    if not np.isin(patterns, (0.0, 1.0)).all():
+        raise ValueError("sigma must hold only 0 and 1")
+    return patterns
+
+
+def column_sizes(K: Vector, entry_error: ArrayLike = 0.0) -> tuple[Vector, Vector]:
+    """Largest absolute entry of each column, and largest error of one, each of shape (p,).
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, p)
+        A matrix.
+    entry_error : float or array_like of shape (n, p)
+        How far the entries may be from those that are meant.
+    """
+    errors = np.broadcast_to(np.asarray(entry_error, dtype=float), K.shape)
+    return np.maximum(K.max(axis=0), -K.min(axis=0)), errors.max(axis=0)

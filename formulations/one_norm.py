@@ -1,0 +1,166 @@
+"""The one-norm support vector machine: a linear program with few support vectors.
+
+Problem
+-------
+Separate two classes by f(x) = Σ_j y_j α_j k(x, x_j) + b, paying 1 for each unit of a coefficient and C_i for
+each unit by which sample i falls short of y_i f(x_i) ≥ 1. The sum of the coefficients takes the place of the
+SVM's quadratic term, and makes many of them zero.
+
+Variables and shapes
+--------------------
+alpha (n,), b scalar, xi (n,); u (n,) and s (n,) in the dual. The kernel matrix K is (n, n), neither
+symmetric nor semidefinite unless it happens to be; y is (n,) of -1 and +1, C is a scalar or (n,).
+
+Primal
+------
+(1)  min  Σ_j α_j + Σ_i C_i ξ_i
+     margin:  y_i (Σ_j K_ij y_j α_j + b) ≥ 1 − ξ_i   [u]
+     slack:   ξ_i ≥ 0                                [v]
+     sign:    α_j ≥ 0                                [r]
+     cap:     α_j ≤ C_j                              [s]
+
+Dual
+----
+(2)  max  Σ_i u_i − Σ_j C_j s_j
+     b:       Σ_i y_i u_i = 0                        [b]
+     alpha:   y_j Σ_i K_ij y_i u_i − s_j ≤ 1         [α]
+     cap:     s_j ≥ 0                                [C − α]
+     margin:  u_i ≥ 0                                [surplus of the primal row margin]
+     xi:      u_i ≤ C_i                              [ξ]
+
+It is K' in (2), the transpose.
+
+Recovery
+--------
+alpha are the multipliers of the dual's row alpha; b minimises the cost of slack for them;
+ξ_i = [1 − y_i f_i]_+.
+
+Multipliers
+-----------
+u_i is the price of sample i's margin: 0 beyond it, between 0 and C_i on it, C_i inside it. s_j is what a
+larger cap on α_j would save, per unit.
+
+Infeasible when
+---------------
+Never for finite C: α = 0, ξ = 1 is feasible.
+
+Reference
+---------
+Mannor, Peleg & Rubinstein, slides on the cross-entropy method: the primal, eq. (1) here; the dual, eq. (2),
+is derived. The slides call the objective a bound on the 0-norm, which it is not: ‖α‖₁ may be below ‖α‖₀.
+:mod:`formulations.l0` has the program that does minimise the 0-norm, and the price at which this one bounds
+it. The paper: Mannor, Peleg & Rubinstein, The cross entropy method for classification (2005).
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations import one_norm
+>>> X, y = np.array([-3.0, -1.0, 1.0, 2.0]), np.array([-1, -1, 1, 1])
+>>> solution = one_norm.primal(np.outer(X, X), y, C=2.0).solve()
+>>> solution["alpha"].round(6) + 0.0
+array([0.333333, 0.      , 0.      , 0.      ])
+>>> round(one_norm.dual(np.outer(X, X), y, C=2.0).solve().objective, 6)
+0.333333
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.expansion import Expansion, duality
+from formulations.program import Duality, Program, Row
+from formulations.recovery import as_data
+from formulations.samples import two_blobs
+from formulations.svm import KERNEL_LETTERS, cost_parameter
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["LETTERS", "dual", "pairs", "primal"]
+
+LETTERS = {
+    **KERNEL_LETTERS,
+    "Cᵢ": "the price of sample $i$'s slack, and the cap on its coefficient",
+}
+_SLIDES = "Mannor, Peleg & Rubinstein, slides"
+
+
+def primal(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+    """The one-norm SVM, eq. (1).
+
+    Parameters
+    ----------
+    K : array_like of shape (n, n)
+        ``K[i, j] = k(x_i, x_j)``; neither symmetry nor semidefiniteness is needed.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C : float or array_like of shape (n,)
+        Cost of slack, per sample. Following the slides, it caps alpha as well.
+    """
+    on, costs = _checked(K, y, C)
+    at = on.unknowns()
+    saved = "saving per unit of extra cap on $αⱼ$"
+    cap = Row("cap", at.alpha <= costs, "αⱼ ≤ Cⱼ", "s", saved)
+    return Program(
+        name="one_norm.primal",
+        title="One-norm support vector machine",
+        source=_SLIDES,
+        objective=cp.Minimize(cp.sum(at.alpha) + costs @ at.xi),
+        objective_text="Σⱼ αⱼ + Σᵢ Cᵢ ξᵢ",
+        variables=at._asdict(),
+        rows=(*on.primal_rows(at, "$Cᵢ$"), cap),
+        parameters={"C": costs},
+        letters=LETTERS,
+        data={"K": on.K, "y": on.y},
+    )
+
+
+def dual(K: ArrayLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+    """Dual of :func:`primal`, eq. (2); its positive part is written out as the variable s.
+
+    Parameters
+    ----------
+    K, y, C
+        As of :func:`primal`.
+    """
+    on, costs = _checked(K, y, C)
+    u, s = on.multipliers()
+    used = Row(
+        "alpha",
+        on.rates(u) - s <= 1,
+        "yⱼ Σᵢ Kᵢⱼ yᵢ uᵢ − sⱼ ≤ 1",
+        "alpha",
+        "the coefficient $αⱼ$",
+    )
+    return Program(
+        name="one_norm.dual",
+        title="One-norm support vector machine, dual",
+        source=f"{_SLIDES} (derived)",
+        objective=cp.Maximize(cp.sum(u) - costs @ s),
+        objective_text="Σᵢ uᵢ − Σⱼ Cⱼ sⱼ",
+        variables={"u": u, "s": s},
+        rows=on.dual_rows(u, s, used, costs, "Cᵢ", "Cⱼ"),
+        parameters={"C": costs},
+        letters=LETTERS,
+        data={"K": on.K, "y": on.y},
+    )
+
+
+def _checked(K: ArrayLike, y: ArrayLike, C: ArrayLike) -> tuple[Expansion, cp.Parameter]:
+    matrix, labels = as_data(K, y)
+    return Expansion(matrix, labels, labels, "y"), cost_parameter(C, len(labels))
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """The programs of this module on random data, as a primal-dual pair."""
+    X, y = two_blobs(seed=seed)
+    C, K = np.where(y > 0, 1.0, 0.7), (X @ X.T + 1.0) ** 2
+    return [duality(primal(K, y, C), dual(K, y, C), Expansion(K, y, y), C)]
+
+
+if __name__ == "__main__":
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

@@ -1,0 +1,137 @@
+"""Proof of the L0 machine's optimum: by an integer solver, or by branch and bound of our own.
+
+What an integer solver states of the optimum cannot be checked, so a small tree of our own looks for the
+proof, or for a better point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.solution import Solution, Status
+from polyopt.outer.starts import TIE
+from polyopt.solvers.l0.milp import solve_l0_milp
+from polyopt.solvers.l0.point import finished
+from polyopt.solvers.l0.tree import solve_l0_tree
+from polyopt.solvers.one_norm import solve_relaxation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from formulations.l0_data import L0Data
+    from polyopt.solvers.clock import Clock
+
+    Proven = tuple[Solution, float | None]
+
+__all__ = ["prove", "solve_explicitly"]
+
+_MIP_GAP = 1e-9  # relative, that the explicit program is solved to
+# Relative gap of a tree: half of a certificate's 1e-6, which leaves the other half to rounding.
+_TREE_GAP = 5e-7
+_NODES = 500  # of a tree that is to check an integer solver
+
+
+def prove(
+    data: L0Data,
+    start: Solution,
+    solver: str,
+    clock: Clock,
+    progress: Callable[[dict[str, float]], None] | None = None,
+) -> tuple[Solution, float | None]:
+    """Solve the exact program from a point.
+
+    Parameters
+    ----------
+    data : L0Data
+        The problem.
+    start : Solution
+        The point to begin from, with the relaxation's multipliers and bound.
+    solver : {"highs", "global"}
+        The integer program in HiGHS, or branch and bound.
+    clock : Clock
+        When time is up, the best point is the answer.
+    progress : callable, optional
+        Called with each record of the history.
+
+    Returns
+    -------
+    solution : Solution
+        The best point; its bound is HiGHS's word, or proven.
+    searched : float or None
+        What branch and bound proves of every score; None where it was not asked.
+    """
+    solve = solve_l0_milp if solver == "highs" else solve_l0_tree
+    found = solve(
+        data,
+        start=(start["alpha"], float(start["b"])),
+        time_limit=clock.left,
+        tol=_TREE_GAP,
+        progress=progress,
+    )
+    found = replace(
+        found,
+        duals={**found.duals, "relaxation": start["relaxation"]},
+        bound=max(float(found.bound or 0.0), float(start.bound or 0.0)),
+    )
+    return _checked(data, found, clock) if solver == "highs" else (found, found.bound)
+
+
+def solve_explicitly(data: L0Data, clock: Clock) -> tuple[Solution, float | None]:
+    """Solve the program of :mod:`formulations.l0` as it stands, then the linear program of its pattern.
+
+    Parameters
+    ----------
+    data : L0Data
+        The problem.
+    clock : Clock
+        As in :func:`prove`, whose results these are.
+    """
+    from formulations import l0
+
+    program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
+    found = program.solve(time_limit=clock.left, mip_rel_gap=_MIP_GAP)
+    relaxation = solve_relaxation(data, time_limit=clock.left)
+    nothing = {"alpha": np.zeros(len(data.centres)), "b": np.zeros(())}
+    point = found.primal or nothing
+    pruned = finished(
+        data,
+        (np.clip(point["alpha"], 0.0, data.C), float(point["b"])),
+        max(float(found.bound or 0.0), float(relaxation.bound or 0.0)),
+        found.status,
+        tol=1e-6,
+        left=clock.left,
+        solver=found.solver,
+        iterations=found.iterations,
+        build_time=found.build_time,
+        solve_time=found.solve_time,
+    )
+    whole = replace(pruned, duals={**pruned.duals, "relaxation": relaxation["margin"]})
+    return _checked(data, whole, clock)
+
+
+def _checked(data: L0Data, found: Solution, clock: Clock) -> Proven:
+    """An integer solver's answer, once a small tree has looked for the proof, or for a better point."""
+    if clock.is_over or found.status is Status.INTERRUPTED:
+        return found, None
+    ours = solve_l0_tree(
+        data,
+        start=(found["alpha"], float(found["b"])),
+        time_limit=clock.left,
+        tol=_TREE_GAP,
+        max_nodes=_NODES,
+    )
+    if ours.objective >= found.objective * (1.0 - TIE):
+        return found, ours.bound
+    better = replace(
+        found,
+        status=Status.CONVERGED if ours.status is not Status.OPTIMAL else ours.status,
+        primal=ours.primal,
+        duals={**found.duals, **ours.duals},
+        objective=ours.objective,
+        bound=ours.bound,
+        solver=f"{found.solver}; then a better point by {ours.solver}",
+    )
+    return better, ours.bound
