@@ -90,7 +90,7 @@ def test_an_interval_without_end_is_left_at_its_finite_end():
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_moments_are_those_of_repeated_samples(rng, form):
     """Weights 1, 2 and 3 count as that many copies; both forms of samples give numpy's covariance."""
-    X, weights = rng.normal(size=(9, 3)) + [1.0, -2.0, 0.0], rng.integers(1, 4, 9)
+    X, weights = rng.normal([1.0, -2.0, 0.0], size=(9, 3)), rng.integers(1, 4, 9)
     repeated = np.repeat(X, weights, axis=0)
     mean, covariance = moments(form(X), weights)
     np.testing.assert_allclose(mean, repeated.mean(axis=0), atol=1e-12)
