@@ -86,7 +86,10 @@ def test_shares_and_logarithms_of_sums_hold_what_a_longer_arithmetic_gives():
         sums, shares, logistic = balls.log_sum_exp(), balls.softmax(), balls.logistic()
         for i, corner in itertools.product(range(len(rows)), itertools.product((-1, 0, 1), repeat=3)):
             with mpmath.workdps(60):
-                x = [mpmath.mpf(float(t)) + c * mpmath.mpf(radius) for t, c in zip(rows[i], corner, strict=True)]
+                x = [
+                    mpmath.mpf(float(t)) + c * mpmath.mpf(radius)
+                    for t, c in zip(rows[i], corner, strict=True)
+                ]
                 powers = [mpmath.exp(t) for t in x]
                 total = mpmath.fsum(powers)
                 assert sums.lower[i] <= mpmath.log(total) <= sums.upper[i]
