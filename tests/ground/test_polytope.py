@@ -507,3 +507,12 @@ def test_a_feature_may_have_the_name_of_a_column_of_the_frame():
     frame = Polytope([[3.0, 4.0]], [-1.0], ("offset", "b")).to_frame()
     assert list(frame.columns) == ["offset", "b", "offset", "norm", "redundant"]
     assert frame.iloc[0, :3].tolist() == [3.0, 4.0, -1.0]
+
+
+def test_a_normal_is_rounding_next_to_its_offset_and_not_by_its_own_size():
+    """Known spreads: a face that moves by less than 1e-9 of its offset over the data is called no face."""
+    W = np.array([[1e-7, 0.0], [1e-5, 0.0], [1e-7, 0.0]])
+    body = Polytope(W, np.array([1e3, 1e3, -1.0]), spread=np.array([1.0, 1.0]))
+    lines = body.rules().splitlines()
+    assert sum("its normal is 0 but for rounding" in line for line in lines) == 1
+    assert any("always outside: its normal is 0 but for rounding" in line for line in lines)
