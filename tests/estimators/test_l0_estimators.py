@@ -57,7 +57,7 @@ def same(first, second, X, abs=1e-9):
 # A copy is another centre to the L0 machine; to the one-norm machine it is a weight, but of several optimal
 # points another one may be found.
 @pytest.mark.parametrize(
-    "machine", [quick(n_samples=10, max_iter=2, flips=False), OneNormSVM()], ids=["ce", "one-norm"]
+    "machine", [quick(n_samples=5, max_iter=1, flips=False), OneNormSVM()], ids=["ce", "one-norm"]
 )
 def test_check_estimator_has_no_other_failure(machine):
     assert set(broken_conventions(machine)) <= EQUIVALENCE

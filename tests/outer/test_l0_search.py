@@ -160,7 +160,7 @@ def assert_same(first, second):
 
 
 # Two runs: what the first has seen the second draws again.
-@pytest.mark.parametrize("C", [0.3, 1.0, 10.0])
+@pytest.mark.parametrize("C", [0.3, 10.0])
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
