@@ -122,3 +122,27 @@ def test_an_intercept_moves_with_the_samples(form, rng):
     w = weights_of(form, v)
     moved = geometry.moved(v, 0.7)
     np.testing.assert_allclose(rows @ w + moved.mid, X @ w + 0.7, atol=1e-9)
+
+
+@pytest.mark.parametrize("D", [0.3, 0.9, 1.0])
+@pytest.mark.parametrize("size", [1e-8, 1e-3, 0.3])
+def test_factors_that_are_off_make_a_price_dear_and_never_cheap(D, size, rng):
+    """The factors guide; the price stays an upper bound of what it is for whatever they are."""
+    X, weights = samples()
+    K, A = X @ X.T, metric(X, D, weights)
+    values, vectors = CentredKernel(K, weights).factors
+    off = (
+        values * rng.uniform(1 - size, 1 + size, len(values)),
+        vectors + size * rng.normal(size=vectors.shape),
+    )
+    rows = X - weights @ X / weights.sum()
+    for _ in range(5):
+        beta = rng.normal(size=N)
+        beta -= beta.mean()
+        exact = (rows.T @ beta) @ np.linalg.solve(A, rows.T @ beta)
+        upper = [
+            SigmaKernelGeometry(MatrixGram(K), D, weights, f).price(beta).upper
+            for f in (off, (values, vectors))
+        ]
+        assert upper[0] >= exact * (1 - 1e-12)
+        assert exact * (1 - 1e-12) <= upper[1] <= exact * (1 + 1e-6)
