@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from scipy.optimize import linprog
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from polyopt.polytope import Polytope
+from polyopt.polytope.halfspaces import _is_optimum
 
 
 def cube(m):
@@ -262,6 +264,25 @@ def test_a_solvers_wrong_answer_is_not_believed(monkeypatch):
     wrong_for(["highs", "highs-ipm"])
     with pytest.raises(RuntimeError, match="could not solve a linear program of 4 faces"):
         simplex(3).chebyshev()
+
+
+def test_an_optimum_is_one_whose_point_and_multipliers_prove_each_other():
+    """A corner of a square: moved, or with multipliers of the wrong size, sign or face, it proves nothing."""
+    A, limits, cost = np.vstack([np.eye(2), -np.eye(2)]), np.ones(4), np.array([2.0, 1.0])
+    right = {"x": np.array([1.0, 1.0]), "y": np.array([2.0, 1.0, 0.0, 0.0])}
+
+    def is_optimum(x, y):
+        return _is_optimum(cost, A, limits, SimpleNamespace(x=x, ineqlin=SimpleNamespace(marginals=-y)))
+
+    assert is_optimum(**right)
+    for change in (
+        {"x": np.array([1.01, 1.0])}, {"x": np.array([0.99, 1.0])}, {"y": np.array([2.01, 1.0, 0.0, 0.0])},
+        {"y": np.array([2.0, 0.99, 0.0, 0.0])}, {"y": np.array([1.0, 1.0, 0.0, 0.0])},
+        # In balance, and the gap is closed with them; but a negative multiplier pays for a positive one.
+        {"x": np.array([1.0, -1.0]), "y": np.array([2.0, 0.0, 0.0, -1.0])},
+        {"x": np.array([-1.0, 1.0]), "y": np.array([0.0, 1.0, -2.0, 0.0])},
+    ):  # fmt: skip
+        assert not is_optimum(**{**right, **change})
 
 
 # -- sets with nothing inside, without end, without width ----------------------------------------
