@@ -272,3 +272,15 @@ def test_the_objective_of_spla1_is_its_program_s():
     certificate = certify_spla1(X, y, solution["w"][None], ridge=0.3, C=C)
     assert certificate.primal_value == pytest.approx(solution.objective, rel=1e-7)
     assert certificate.dual_value == pytest.approx(solution.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("certify", [certify_polyceptron, certify_pc_slp])
+def test_without_a_box_the_bound_is_on_faces_of_ten_times_the_size(certify):
+    """What an infinite R says is what R = 10 max |W| says; faces of zeros count as of size 1 / 10."""
+    X, y, C, W, _, _ = point(2)
+    unbounded = certify(X, y, W, C=C, radius=np.inf)
+    largest = 10.0 * np.abs(W).max()
+    assert f"entries of up to {largest:.4g}." in unbounded.note
+    assert unbounded.dual_value == pytest.approx(certify(X, y, W, C=C, radius=largest).dual_value, rel=1e-6)
+    assert "entries of up to 1." in certify(X, y, 0.0 * W, C=C, radius=np.inf).note
+    assert certify(X, y, W, C=C, radius=np.inf).primal_value == unbounded.primal_value
