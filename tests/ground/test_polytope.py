@@ -537,3 +537,11 @@ def test_a_normal_is_rounding_next_to_its_offset_and_not_by_its_own_size():
     lines = body.rules().splitlines()
     assert sum("its normal is 0 but for rounding" in line for line in lines) == 1
     assert any("always outside: its normal is 0 but for rounding" in line for line in lines)
+
+
+@pytest.mark.parametrize(("n_faces", "width"), [(1, 1), (9, 1), (10, 1), (11, 2), (12, 2)])
+def test_face_numbers_are_as_wide_as_the_last(n_faces, width):
+    angles = 2 * np.pi * np.arange(n_faces) / max(n_faces, 3)
+    body = Polytope(np.column_stack([np.cos(angles), np.sin(angles)]), -np.ones(n_faces))
+    lines = [line for line in body.rules().splitlines() if line.lstrip().startswith("face ")]
+    assert [line.split(":")[0] for line in lines] == [f"  face {k:>{width}}" for k in range(n_faces)]
