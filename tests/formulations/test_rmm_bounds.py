@@ -179,3 +179,14 @@ def test_scales_that_are_taken_scale_the_complexity(factor):
     X = X / np.abs(X).max()
     base = h_complexity_dual(X, U, E, D).solve().objective
     assert h_complexity_dual(factor * X, U, E, D).solve().objective == pytest.approx(factor * base, rel=1e-4)
+
+
+def test_energy_and_weight_are_one_unless_said():
+    X, U = sample()
+    assert f_complexity(X) == f_complexity(X, 1.0)
+    assert g_complexity(X, U) == g_complexity(X, U, 1.0, 1.0)
+    lam = np.linspace(0.1, 1.0, len(U))
+    assert h_complexity_at(X, U, lam) == h_complexity_at(X, U, lam, 1.0, 1.0)
+    for program in (h_complexity, h_complexity_dual):
+        settings = program(X, U).parameters
+        assert {name: float(settings[name].value) for name in ("E", "D")} == {"E": 1.0, "D": 1.0}
