@@ -237,6 +237,8 @@ def test_the_additive_bound_is_below_every_completion_and_above_the_plain_one(se
     base = sum(dual_value(alpha[k], W[k]) for k in range(K))
     order = rng.permutation(free)
     total = add_up(data, caps, alpha, W, moves, allowed, order, K, np.inf)
+    alone = order[0]  # within whole boxes: no less than by itself
+    assert moves.added[alone] >= moves.gain[alone][allowed[alone]].min() * (1 - 1e-6)
     on = {(p, k): cost_on(data, alpha[k], W[k], moves, order, p, k)[0] for p in free for k in range(K)}
     positives = np.flatnonzero(y > 0)
     negatives = np.where(y < 0, C, 0.0)

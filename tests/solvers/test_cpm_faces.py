@@ -11,6 +11,7 @@ from helpers.cpm import clusters
 from formulations import cpm
 from polyopt.certificates.coordinate_kernels import add_rows, climb_face, square_lengths
 from polyopt.rows import as_rows
+from polyopt.solvers.cpm.bound import _least_share, _most
 from polyopt.solvers.cpm.dual import _PATIENCE, Progress, solve_cpm_dual
 from polyopt.solvers.cpm.face import Samples, dual_value, hyperplane, price, settle
 
@@ -57,6 +58,20 @@ def test_the_dual_value_of_a_face_is_the_sum_less_the_square():
     hyperplane(data, a, w)
     assert w == pytest.approx(0.5 * a @ data.A)
     assert dual_value(a, w) == pytest.approx(a.sum() - w @ w)
+
+
+@pytest.mark.parametrize("square", [0.0, 0.1, 1.0, 5.0, 100.0])
+@pytest.mark.parametrize("worth", [-1.0, 0.0, 0.3, 1.0, 2.5])
+def test_a_move_is_scaled_to_be_worth_the_most_or_just_enough(worth, square):
+    """Against all of a fine grid of λ in [0, 1], for λ·worth − ¼λ²·square."""
+    grid = np.linspace(0.0, 1.0, 10_001)
+    values = grid * worth - 0.25 * grid**2 * square
+    most = _most(worth, square)
+    assert most == pytest.approx(values.max(), abs=1e-6)
+    for part in (0.1, 0.5, 0.99) if most > 0 else ():
+        share = _least_share(worth, square, part * most)
+        assert share * worth - 0.25 * share**2 * square == pytest.approx(part * most, rel=1e-9)
+        assert share == pytest.approx(grid[values >= part * most].min(), abs=1e-3)
 
 
 @pytest.mark.parametrize("shrink", [False, True])
