@@ -65,6 +65,21 @@ def test_a_ball_is_no_wider_than_rounding_asks():
     assert not holds(Ball(x) + 1.0, [Fraction(float(t)) + 1 + Fraction(1, 10**12) for t in x])
 
 
+@pytest.mark.parametrize("size", [1e-160, 3e-162, 1e-200])
+def test_products_that_underflow_are_still_held(size):
+    """A product under the smallest normal number keeps few digits or none, and its ball is wider by that."""
+    rng = np.random.default_rng(0)
+    a, b = size * rng.standard_normal(9), size * rng.standard_normal(9)
+    A, B = exact(a), exact(b)
+    products = [x * y for x, y in zip(A, B, strict=True)]
+    assert holds(Ball(a) * b, products)
+    assert holds(Ball(a).dot(b), [sum(products)])
+    assert holds(Ball(a).square_sum(), [sum(x * x for x in A)])
+    assert holds(product(a[None], b), [sum(products)])
+    assert holds(transposed_product(a[:, None], b), [sum(products)])
+    assert (Ball(a) * b).rad.max() <= 1e-307
+
+
 def test_norms_and_softplus_hold_what_a_longer_arithmetic_gives():
     mpmath = pytest.importorskip("mpmath")
     x = np.array([3.0, -40.0, 1e-9, 700.0, -1e4])
