@@ -18,6 +18,7 @@ from formulations.samples import two_blobs
 from polyopt.certificates import (
     Certificate,
     Claim,
+    ascent,
     certify_one_norm,
     certify_program,
     certify_rmm,
@@ -158,13 +159,28 @@ def test_weak_duality_at_random_points(blobs, rng):
     X, y = blobs
     n = len(y)
     optimum = rmm.qp(X, y, C, B).solve().objective
-    for _ in range(100):
+    for _ in range(30):
         parts = [rng.normal(size=n) * 10 ** rng.uniform(-3, 2) for _ in range(3)]
         certificate = certify_rmm(X, y, C, B, alpha=parts[0], lam=parts[1], lam_star=parts[2])
         assert certificate.dual_value <= optimum + 1e-9
         w, b = rng.normal(size=3), float(rng.normal())
         certificate = certify_rmm(X, y, C, B, w=w, b=b, max_iter=20)
         assert certificate.dual_value <= optimum + 1e-9 <= certificate.primal_value + 2e-9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("steps", [0, 1, 7])
+def test_ascent_takes_the_steps_that_it_may_and_climbs(kind, steps, blobs, monkeypatch):
+    """From nothing, the guesses being withheld; every step asks for one gradient."""
+    certify, vectors = solved(kind, *blobs)
+    asked, gradient = [], ascent._Dual.gradient
+    monkeypatch.setattr(ascent._Dual, "guesses", lambda self, v, f: iter([0.0 * self.linear]))
+    monkeypatch.setattr(ascent._Dual, "gradient", lambda self, z: asked.append(z) or gradient(self, z))
+    certificate = certify(w=vectors["w"], b=vectors["b"], max_iter=steps)
+    assert len(asked) == steps
+    assert (certificate.dual_value > 0) == (steps > 0)
+    if steps == 7:
+        assert certificate.dual_value > certify(w=vectors["w"], b=vectors["b"], max_iter=1).dual_value
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -117,11 +117,11 @@ def test_by_blocks_as_by_the_whole_matrix(kernel, store):
 @pytest.mark.usefixtures("budget")
 @pytest.mark.parametrize("store", STORED.values(), ids=STORED)
 def test_every_operation_of_the_geometry(kernel, store, rng):
-    X = rng.normal(size=(1300, 4))  # more than one block of rows
+    X = rng.normal(size=(600, 4))  # more than one block of rows
     K = kernel(X)
     geometry = KernelGeometry(SampleGram(store(X), kernel))
-    v = np.where(rng.random(1300) < 0.1, rng.normal(size=1300), 0.0)
-    other = np.where(rng.random(1300) < 0.1, rng.normal(size=1300), 0.0)
+    v = np.where(rng.random(600) < 0.1, rng.normal(size=600), 0.0)
+    other = np.where(rng.random(600) < 0.1, rng.normal(size=600), 0.0)
     scale = 1e-12 * float((np.abs(K) @ np.abs(v)).max())
     geometry.prepare(v, 2.0 * v)
     for asked in (v, other, v + other, v):
@@ -129,7 +129,7 @@ def test_every_operation_of_the_geometry(kernel, store, rng):
             assert product(asked) == pytest.approx(K @ asked, abs=3 * scale)
         assert geometry.energy(asked).mid == pytest.approx(asked @ K @ asked, rel=1e-11)
         assert geometry.pull_scale(asked) == pytest.approx((np.abs(K) @ np.abs(asked)).max(), rel=1e-12)
-    samples = np.array([7, 3, 3, 1299])
+    samples = np.array([7, 3, 3, 599])
     assert geometry.columns(samples) == pytest.approx(K[:, samples], rel=1e-12, abs=scale)
     assert geometry.unit == pytest.approx(np.sqrt(K.diagonal().max()), rel=1e-12)
     if kernel.name != "sigmoid":

@@ -1,5 +1,6 @@
 """Balls hold the true numbers: every operation against exact rational arithmetic."""
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -64,6 +65,21 @@ def test_a_ball_is_no_wider_than_rounding_asks():
     assert not holds(Ball(x) + 1.0, [Fraction(float(t)) + 1 + Fraction(1, 10**12) for t in x])
 
 
+@pytest.mark.parametrize("size", [1e-160, 3e-162, 1e-200])
+def test_products_that_underflow_are_still_held(size):
+    """A product under the smallest normal number keeps few digits or none, and its ball is wider by that."""
+    rng = np.random.default_rng(0)
+    a, b = size * rng.standard_normal(9), size * rng.standard_normal(9)
+    A, B = exact(a), exact(b)
+    products = [x * y for x, y in zip(A, B, strict=True)]
+    assert holds(Ball(a) * b, products)
+    assert holds(Ball(a).dot(b), [sum(products)])
+    assert holds(Ball(a).square_sum(), [sum(x * x for x in A)])
+    assert holds(product(a[None], b), [sum(products)])
+    assert holds(transposed_product(a[:, None], b), [sum(products)])
+    assert (Ball(a) * b).rad.max() <= 1e-307
+
+
 def test_norms_and_softplus_hold_what_a_longer_arithmetic_gives():
     mpmath = pytest.importorskip("mpmath")
     x = np.array([3.0, -40.0, 1e-9, 700.0, -1e4])
@@ -73,3 +89,30 @@ def test_norms_and_softplus_hold_what_a_longer_arithmetic_gives():
         assert Ball(x).norm().lower <= norm <= Ball(x).norm().upper
         found = Ball(x).softplus()
         assert all(low <= t <= high for low, t, high in zip(found.lower, soft, found.upper, strict=True))
+
+
+def test_shares_and_logarithms_of_sums_hold_what_a_longer_arithmetic_gives():
+    """At the midpoints and at every corner of the balls that rows are given in."""
+    mpmath = pytest.importorskip("mpmath")
+    rng = np.random.default_rng(2)
+    rows = np.vstack([rng.normal(size=(4, 3)) * 30.0, [[0.0, 0.0, 0.0], [700.0, -700.0, 699.0]]])
+    for radius in (0.0, 1e-3, 0.3, 2.0):
+        balls = Ball(rows, np.full(rows.shape, radius))
+        sums, shares, logistic = balls.log_sum_exp(), balls.softmax(), balls.logistic()
+        for i, corner in itertools.product(range(len(rows)), itertools.product((-1, 0, 1), repeat=3)):
+            with mpmath.workdps(60):
+                x = [
+                    mpmath.mpf(float(t)) + c * mpmath.mpf(radius)
+                    for t, c in zip(rows[i], corner, strict=True)
+                ]
+                powers = [mpmath.exp(t) for t in x]
+                total = mpmath.fsum(powers)
+                assert sums.lower[i] <= mpmath.log(total) <= sums.upper[i]
+                for j, power in enumerate(powers):
+                    assert shares.lower[i, j] <= power / total <= shares.upper[i, j]
+                    assert logistic.lower[i, j] <= power / (1 + power) <= logistic.upper[i, j]
+        # And they are no wider than the rules say: e^t - 1 of twice the largest move of a row, by 2t.
+        assert (sums.rad <= radius + 1e-12).all()
+        if 2 * radius <= 1:
+            assert (shares.rad <= shares.mid * (4.01 * radius + 1e-11) + 1e-300).all()
+        assert (logistic.rad <= 0.251 * radius + 1e-12).all()

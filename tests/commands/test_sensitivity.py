@@ -81,8 +81,6 @@ def invented(n=60, m=4, seed=1):
 
 DATA = {
     "sonar": lambda: drawn("sonar"),
-    "wdbc": lambda: drawn("wdbc"),
-    "bupa": lambda: drawn("bupa"),
     "random": invented,
 }
 

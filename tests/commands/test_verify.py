@@ -18,11 +18,12 @@ from polyopt.verify import falls_short, verification_table, verify
 SCIP = "SCIP" in cp.installed_solvers()
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_every_program_is_proven(seed):
-    checks = verify(seed)
+# At seed 0 every family demonstrates itself (tests/whole/test_docstrings.py).
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_program_is_proven(name):
+    checks = verify(1, (name,))
     assert falls_short(checks) == []
-    assert {check.family for check in checks} == set(FAMILIES)
+    assert {check.family for check in checks} == {name}
     for name in {check.program for check in checks}:
         passed = {c.solver for c in checks if c.program == name and c.verdict == "ok"} - {"recovered"}
         # SCIP, which is optional, is the only one for quadratic integer programs.

@@ -11,12 +11,12 @@ from dataclasses import FrozenInstanceError, fields, replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.conventions import EQUIVALENCE, broken_conventions
 from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils.estimator_checks import check_estimator
 
 from formulations import l0, one_norm
 from formulations.l0_data import as_l0_data
@@ -33,10 +33,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:CrossEntropySVM. The iteration l
 SOLVERS = ["ce", "highs", "global", "one-norm", "exact"]
 SETTINGS = {field.name for field in fields(CrossEntropySettings)}
 KERNELS = ["linear", "rbf", "poly", "sigmoid"]
-EQUIVALENCE = {
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
-}
 
 
 def quick(**settings):
@@ -68,12 +64,10 @@ def same(first, second, X, abs=1e-9):
 # A copy is another centre to the L0 machine; to the one-norm machine it is a weight, but of several optimal
 # points another one may be found.
 @pytest.mark.parametrize(
-    "machine", [quick(n_samples=10, max_iter=2, flips=False), OneNormSVM()], ids=["ce", "one-norm"]
+    "machine", [quick(n_samples=5, max_iter=1, flips=False), OneNormSVM()], ids=["ce", "one-norm"]
 )
 def test_check_estimator_has_no_other_failure(machine):
-    results = check_estimator(machine, on_fail=None, on_skip=None)
-    assert sum(r["status"] == "passed" for r in results) >= 50
-    assert {r["check_name"] for r in results if r["status"] not in ("passed", "skipped")} <= EQUIVALENCE
+    assert set(broken_conventions(machine)) <= EQUIVALENCE
 
 
 def test_pickle_clone_and_set_params(machine):
@@ -608,7 +602,7 @@ def honest(machine, X, y):
     return certificate
 
 
-@pytest.mark.parametrize("C", [1e-9, 1e-3, 1.0, 1e3, 1e6, 1e9])
+@pytest.mark.parametrize("C", [1e-9, 1.0, 1e6, 1e9])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("solver", ["ce", "highs", "one-norm machine"])
 def test_extreme_scales_are_solved_or_refused(solver, kernel, C):

@@ -37,6 +37,15 @@ def makers():
 
 
 @pytest.mark.parametrize(("module", "name"), makers())
+def test_a_parameter_has_one_default_in_all_programs(module, name):
+    """What is left out means the same everywhere: costs of 1, and as little ridge, box and sharpness."""
+    usual = {"C": 1.0, "ridge": 1e-3, "radius": 1e4, "gamma": 1.0, "loss": "sum", "weights": None}
+    taken = inspect.signature(getattr(import_module(f"formulations.{module}"), name)).parameters
+    for each in set(usual) & set(taken):
+        assert taken[each].default in (usual[each], inspect.Parameter.empty), each
+
+
+@pytest.mark.parametrize(("module", "name"), makers())
 def test_every_public_function_that_makes_a_program_is_in_the_catalogue(module, name, monkeypatch):
     made = []
     original = getattr(import_module(f"formulations.{module}"), name)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations import rmm_bounds
+from formulations import landmarks, rmm_bounds
 from formulations.landmarks import Landmarks
 from formulations.margin_bounds import linear_bound, margin_bound
 from polyopt import SVM, RelativeMarginMachine, SigmaSVM
@@ -44,6 +44,42 @@ def test_the_least_trace_is_the_semidefinite_programs(seed, D):
     lam = sqrt(least.trace / 1.4) * least.weights
     assert rmm_bounds.h_complexity_at(X, U, lam, 0.7, D) == pytest.approx(here, rel=1e-9)
     assert here == pytest.approx(rmm_bounds.h_complexity(X, U, 0.7, D).solve().objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_step_brings_the_barrier_down_as_its_slope_promises(seed):
+    """From far off the centre, where the whole Newton step is too long, and from a direction that climbs."""
+    rng = np.random.default_rng(seed)
+    X, U = data(seed, n=40, n_u=8)
+    R, S = sqrt(1e3) * U, X.T @ X / 40
+    p = rng.dirichlet(np.full(8, 0.2)) * 0.9 + 0.1 / 8
+    mu = 1e-3 * 10.0 ** rng.integers(-2, 3)
+
+    def barrier(p):
+        M = np.eye(3) + (R * p[:, None]).T @ R
+        return np.trace(np.linalg.solve(M, S)) - mu * np.log(p).sum()
+
+    inside, Y, q = landmarks._look(R, S, p)
+    assert inside == pytest.approx(np.trace(np.linalg.solve(np.eye(3) + (R * p[:, None]).T @ R, S)))
+    eps = 1e-6 * np.eye(8) * p
+    gradient = np.array([(barrier(p + e) - barrier(p - e)) / (2 * e.sum()) for e in eps])
+    assert -(q + mu / p) == pytest.approx(gradient, rel=1e-4, abs=1e-6)
+    dp, dz = landmarks._direction(2.0 * (R @ Y) * (Y.T @ S @ Y), p, np.full(8, 0.1), q, mu)
+    assert dp.sum() == pytest.approx(0.0, abs=1e-9)
+    assert p * dz + 0.1 * dp == pytest.approx(mu - 0.1 * p)  # the complements p z = mu, to first order
+    slope = gradient @ dp
+    for direction, size in ((dp, 1.0), (30.0 * dp, 1.0), (-dp, 0.0)):
+        step = landmarks._descent(R, S, p, direction, inside, q, mu)
+        assert (step > 0) == (size > 0)
+        if step > 0:
+            assert (p + step * direction > 0).all()
+            assert barrier(p + step * direction) <= barrier(p) + 1e-4 * step * (direction @ gradient) + 1e-9
+    assert slope < 0
+
+
+def test_how_far_a_point_may_go_before_an_entry_vanishes():
+    assert landmarks._room(np.array([1.0, 2.0, 3.0]), np.array([-0.5, 1.0, -3.0])) == 1.0
+    assert landmarks._room(np.array([1.0, 2.0]), np.array([0.0, 1.0])) == np.inf
 
 
 @settings(max_examples=40, deadline=None)
@@ -300,6 +336,11 @@ def test_wrong_input_is_named():
         ({"f": np.full(20, np.nan)}, "f must be finite"),
         ({"y": np.zeros(20)}, "hold only -1 and \\+1"),
         ({"norm": -1.0}, "norm must be at least 0"),
+        ({"norm": np.inf}, "norm must be at least 0 and finite"),
+        ({"trace": np.inf}, "trace must be at least 0 and finite"),
+        ({"f": np.ones((20, 1))}, "f must be finite and of shape"),
+        ({"f": np.ones(0)}, "f must be finite and of shape"),
+        ({"y": np.ones(19)}, "y must be of shape"),
         ({"b": np.inf}, "b must be finite"),
         ({"delta": 1.0}, "delta must be between 0 and 1"),
         ({"gamma": 0.0}, "gamma must be positive"),

@@ -295,3 +295,12 @@ def test_the_bound_of_plume_holds_in_the_worst_case_and_says_something(gamma):
     square = 4.0 * np.array([[1.0, 0, 1], [-1, 0, 1], [0, 1, 1], [0, -1, 1]])
     y = np.where(log_odds(X, square, gamma) > 0, 1.0, -1.0)
     assert not plume_bound(X, y, square, gamma).vacuous
+
+
+def test_the_slope_of_plume_by_hand():
+    """Sharpness 2: a = (K − 1)((1 − a)/2)² is quadratic; a = 3 − 2√2 for two faces, 2 − √3 for three."""
+    for n_faces, a in ((2, 3.0 - 2.0 * np.sqrt(2.0)), (3, 2.0 - np.sqrt(3.0))):
+        assert log_odds_lipschitz(2.0, n_faces) == pytest.approx(1.0 + 2.0 * np.sqrt(2.0) * a, rel=1e-12)
+    assert log_odds_lipschitz(2.0, 1) == log_odds_lipschitz(0.5, 1) == log_odds_lipschitz(1.0, 1) == 1.0
+    assert log_odds_lipschitz(0.5, 3) == pytest.approx(1.0 + 0.5 * np.sqrt(2.0))
+    assert log_odds_lipschitz(1.0, 4) == pytest.approx(1.0 + 0.75 * np.sqrt(2.0))

@@ -112,6 +112,13 @@ def test_a_new_energy_re_uses_the_program_and_sparse_data_are_the_same():
         (lambda X, U: g_complexity(X, np.full_like(U, np.nan)), "U must have two dimensions"),
         (lambda X, U: h_complexity_at(X, U, np.zeros(len(U))), "not all zero"),
         (lambda X, U: h_complexity_at(X, U, -np.ones(len(U))), "not negative"),
+        (lambda X, U: h_complexity_at(X, U, np.full(len(U), np.inf)), "lam must"),
+        (lambda X, U: h_complexity_at(X, U, np.ones(len(U) + 1)), "lam must"),
+        (lambda X, U: f_complexity(X, np.inf), "E must be positive"),
+        (lambda X, U: g_complexity(X, U, 1.0, np.inf), "D must be at least 0"),
+        (lambda X, U: h_complexity_dual(1.01e6 / np.abs(X).max() * X, U), "between 1e-6 and 1e6"),
+        (lambda X, U: g_complexity(X[0], U), "X must have two dimensions"),
+        (lambda X, U: g_complexity(X[:0], U), "X must have two dimensions"),
     ],
 )
 def test_what_makes_no_program_is_refused(call, message):
@@ -150,3 +157,36 @@ def test_both_programs_are_proven_whatever_the_seed(seed):
     for program in (rmm_bounds.pairs(seed)[0].primal, rmm_bounds.pairs(seed)[0].dual):
         found = program.solve("CLARABEL")
         assert certify_program(program, found.primal, found.duals, tol=1e-8).claim is Claim.CONDITIONS
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_of_the_pairs_demonstrates_itself(seed):
+    """Primal, dual, and the point that the dual's multipliers give back: one value, and no row broken."""
+    (pair,) = rmm_bounds.pairs(seed)
+    primal, dual = pair.primal.solve(), pair.dual.solve()
+    assert dual.objective == pytest.approx(primal.objective, rel=1e-6)
+    point = pair.recover(dual.primal)
+    assert pair.primal.value(point) == pytest.approx(primal.objective, rel=1e-5)
+    assert max(pair.primal.violations(point).values()) < 1e-6
+    assert point["lam"] == pytest.approx(primal["lam"], abs=1e-4 * primal["lam"].max())
+    assert (point["lam"] >= 0).all()
+
+
+@pytest.mark.parametrize("factor", [1e-5, 1.0, 9e5])
+def test_scales_that_are_taken_scale_the_complexity(factor):
+    """U_H is multiplied by what X is, up to the scales at which solvers are still exact."""
+    X, U = sample()
+    X = X / np.abs(X).max()
+    base = h_complexity_dual(X, U, E, D).solve().objective
+    assert h_complexity_dual(factor * X, U, E, D).solve().objective == pytest.approx(factor * base, rel=1e-4)
+
+
+def test_energy_and_weight_are_one_unless_said():
+    X, U = sample()
+    assert f_complexity(X) == f_complexity(X, 1.0)
+    assert g_complexity(X, U) == g_complexity(X, U, 1.0, 1.0)
+    lam = np.linspace(0.1, 1.0, len(U))
+    assert h_complexity_at(X, U, lam) == h_complexity_at(X, U, lam, 1.0, 1.0)
+    for program in (h_complexity, h_complexity_dual):
+        settings = program(X, U).parameters
+        assert {name: float(settings[name].value) for name in ("E", "D")} == {"E": 1.0, "D": 1.0}

@@ -17,6 +17,7 @@ from polyopt.datasets import make_polytope
 from polyopt.outer.random_faces import random_faces
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.outer.spla1 import LogisticCells
+from polyopt.solvers import logistic
 from polyopt.solvers.logistic import solve_logistic
 
 RIDGE = 0.05
@@ -73,6 +74,48 @@ def test_the_family_is_the_polytope_machine_turned_around():
     assert polyhedral.margin_error(X, y, W) == pytest.approx(
         polytope.objective(X, -y, -W, C=1.0) - (W**2).sum()
     )
+
+
+def test_where_no_scale_helps_scores_are_brought_to_a_mean_size_of_one():
+    """The margin error rises from t = 0 on, steeply or by little: the scale is a matter of convention."""
+    X, y = np.array([[1.0], [-1.0], [0.5]]), np.array([1.0, -1.0, 1.0])
+    W = np.array([[-2.0, 0.0]])
+    size = np.abs(polyhedral.scores(X, W)).mean()
+    for c in (1.0, 1e-3, np.array([1.0, 2.0, 3.0])):
+        assert polyhedral.best_scale(X, y, W, c) == pytest.approx(1.0 / size)
+    # Two right and one wrong, worth just as much: flat at first, then rising; and nothing but zeros.
+    X, W = np.array([[1.0], [-1.0], [-2.0]]), np.array([[1.0, 0.0]])
+    assert polyhedral.best_scale(X, y, W) == pytest.approx(3.0 / 4.0)
+    assert polyhedral.best_scale(X, y, 0.0 * W) == 1.0
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        [0.5, 0.0, 1.0],
+        [0.0, 0.0, 1.0 + 1j],
+        ["0", "0", "1"],
+        [0.0, 0.0, np.nan],
+        [0, 0, 2],
+        [-1, 0, 1],
+        [0, 1],
+    ],
+)
+def test_an_assignment_names_faces(assignment):
+    with pytest.raises(ValueError, match="assignment must"):
+        polytope.check_assignment([1.0, -1.0, 1.0], 2, assignment)
+    # What stands at those that need no face is ignored.
+    assert polytope.check_assignment([1.0, -1.0, 1.0], 2, [0, 7, 1]).tolist() == [0, -1, 1]
+    assert polytope.check_assignment([1.0, -1.0, 1.0], 2, [0.0, 0.5, 1.0]).tolist() == [0, -1, 1]
+
+
+def test_newton_s_step_solves_its_system_or_follows_the_diagonal(rng):
+    A = rng.normal(size=(4, 6)) * [[1e-4], [1.0], [30.0], [1e5]]
+    H, b = A @ A.T + np.diag([1e-9, 1.0, 1.0, 1.0]), rng.normal(size=4)
+    assert H @ logistic._solve_scaled(H.copy(), b) == pytest.approx(b, rel=1e-6)
+    # Not positive definite, whatever is added: the gradient in units of each unknown's own curvature.
+    bad = np.array([[4.0, 10.0], [10.0, 1.0]])
+    assert logistic._solve_scaled(bad, np.array([8.0, 3.0])) == pytest.approx([2.0, 3.0])
 
 
 def test_the_best_scale_is_the_best():

@@ -64,7 +64,7 @@ def expansions(gram):
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("dtype", PRECISIONS)
-@pytest.mark.parametrize("gamma", [1e-4, 0.03, 1.0, 30.0])
+@pytest.mark.parametrize("gamma", [1e-4, 1.0, 30.0])
 @pytest.mark.parametrize("data", DATA)
 def test_no_error_of_an_rbf_score_is_above_its_bound(data, gamma, dtype, sparse):
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from scipy.optimize import linprog
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from polyopt.polytope import Polytope
+from polyopt.polytope.halfspaces import _is_optimum
 
 
 def cube(m):
@@ -264,6 +266,25 @@ def test_a_solvers_wrong_answer_is_not_believed(monkeypatch):
         simplex(3).chebyshev()
 
 
+def test_an_optimum_is_one_whose_point_and_multipliers_prove_each_other():
+    """A corner of a square: moved, or with multipliers of the wrong size, sign or face, it proves nothing."""
+    A, limits, cost = np.vstack([np.eye(2), -np.eye(2)]), np.ones(4), np.array([2.0, 1.0])
+    right = {"x": np.array([1.0, 1.0]), "y": np.array([2.0, 1.0, 0.0, 0.0])}
+
+    def is_optimum(x, y):
+        return _is_optimum(cost, A, limits, SimpleNamespace(x=x, ineqlin=SimpleNamespace(marginals=-y)))
+
+    assert is_optimum(**right)
+    for change in (
+        {"x": np.array([1.01, 1.0])}, {"x": np.array([0.99, 1.0])}, {"y": np.array([2.01, 1.0, 0.0, 0.0])},
+        {"y": np.array([2.0, 0.99, 0.0, 0.0])}, {"y": np.array([1.0, 1.0, 0.0, 0.0])},
+        # In balance, and the gap is closed with them; but a negative multiplier pays for a positive one.
+        {"x": np.array([1.0, -1.0]), "y": np.array([2.0, 0.0, 0.0, -1.0])},
+        {"x": np.array([-1.0, 1.0]), "y": np.array([0.0, 1.0, -2.0, 0.0])},
+    ):  # fmt: skip
+        assert not is_optimum(**{**right, **change})
+
+
 # -- sets with nothing inside, without end, without width ----------------------------------------
 
 
@@ -507,3 +528,20 @@ def test_a_feature_may_have_the_name_of_a_column_of_the_frame():
     frame = Polytope([[3.0, 4.0]], [-1.0], ("offset", "b")).to_frame()
     assert list(frame.columns) == ["offset", "b", "offset", "norm", "redundant"]
     assert frame.iloc[0, :3].tolist() == [3.0, 4.0, -1.0]
+
+
+def test_a_normal_is_rounding_next_to_its_offset_and_not_by_its_own_size():
+    """Known spreads: a face that moves by less than 1e-9 of its offset over the data is called no face."""
+    W = np.array([[1e-7, 0.0], [1e-5, 0.0], [1e-7, 0.0]])
+    body = Polytope(W, np.array([1e3, 1e3, -1.0]), spread=np.array([1.0, 1.0]))
+    lines = body.rules().splitlines()
+    assert sum("its normal is 0 but for rounding" in line for line in lines) == 1
+    assert any("always outside: its normal is 0 but for rounding" in line for line in lines)
+
+
+@pytest.mark.parametrize(("n_faces", "width"), [(1, 1), (9, 1), (10, 1), (11, 2), (12, 2)])
+def test_face_numbers_are_as_wide_as_the_last(n_faces, width):
+    angles = 2 * np.pi * np.arange(n_faces) / max(n_faces, 3)
+    body = Polytope(np.column_stack([np.cos(angles), np.sin(angles)]), -np.ones(n_faces))
+    lines = [line for line in body.rules().splitlines() if line.lstrip().startswith("face ")]
+    assert [line.split(":")[0] for line in lines] == [f"  face {k:>{width}}" for k in range(n_faces)]

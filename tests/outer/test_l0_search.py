@@ -167,7 +167,7 @@ def assert_same(first, second):
 
 
 # Two runs: what the first has seen the second draws again.
-@pytest.mark.parametrize("C", [0.3, 1.0, 10.0])
+@pytest.mark.parametrize("C", [0.3, 10.0])
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
@@ -245,7 +245,7 @@ def test_every_pattern_ruled_out_is_over_the_ceiling(kernel, C):
     data = as_l0_data(K, y, C, weights, centres)
     scorer = PatternScorer(data, screening=True, n_jobs=None, clock=Clock())
     p, ruled_out, threshold = K.shape[1], 0, np.inf
-    for batch in range(4):
+    for batch in range(2):
         drawn = np.unique(late(p, 40, seed=batch).astype(bool), axis=0)
         truth = np.array([s.sum() + C * scipy_value(K, y, C, data.weights, centres, s) for s in drawn])
         values = scorer(drawn, threshold, 4)

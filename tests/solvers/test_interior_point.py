@@ -205,6 +205,84 @@ def test_heavy_multipliers_leave_stationarity_exact(rng):
         assert found.claim is Claim.OPTIMAL, found.sentence
 
 
+@pytest.mark.parametrize(("D", "B"), [(None, np.inf), (None, 1.4), (0.6, np.inf)])
+def test_wherever_it_stops_both_values_are_those_of_its_vectors(B, D):
+    """Classes of unlike size, so that early multipliers have to be balanced: a bound, and by them."""
+    rng = np.random.default_rng(0)
+    X, y = two_blobs(n=50, separation=1.5, seed=3)
+    y[:8] = 1.0
+    X = X * [1.0, 5.0, 0.2] + [0.0, 3.0, -1.0]
+    costs, weights = rng.uniform(0.3, 2.0, 50), rng.uniform(0.5, 2.0, 50)
+    A = np.eye(3)
+    if D is not None:  # its intercept is that of centred samples
+        X = X - weights @ X / weights.sum()
+        A = (1 - D) * A + D * (X * weights[:, None]).T @ X / weights.sum()
+        optimum = sigma_svm.primal(X, y, costs, D, weights).solve().objective
+    else:
+        optimum = (svm.primal(X, y, costs) if np.isinf(B) else rmm.qp(X, y, costs, B)).solve().objective
+    gaps = []
+    for rounds in range(12):
+        shares = {} if D is None else {"D": D, "weights": weights}
+        found = solve_interior_point(X, hinge_families(y, costs, B), **shares, max_iter=rounds)
+        w, b, alpha = found["w"], float(found["b"]), found.duals["margin"]
+        f = X @ w + b
+        assert np.abs(f).max() <= B * (1 + 1e-9)
+        value = 0.5 * w @ A @ w + costs @ np.maximum(0.0, 1.0 - y * f)
+        assert found.objective == pytest.approx(value, rel=1e-7)
+        assert ((alpha >= 0) & (alpha <= costs)).all()
+        beta, price = alpha * y, 0.0
+        if np.isfinite(B):
+            lam, lam_star = found.duals["bound_above"], found.duals["bound_below"]
+            beta, price = beta - lam + lam_star, B * (lam + lam_star).sum()
+        assert abs(beta.sum()) <= 1e-9 * np.abs(beta).sum()
+        c = X.T @ beta
+        dual = alpha.sum() - price - 0.5 * c @ np.linalg.solve(A, c)
+        assert found.bound == pytest.approx(dual, rel=1e-6, abs=1e-9) or found.bound == 0.0 >= dual
+        assert found.bound <= optimum * (1 + 1e-7)
+        gaps.append(found.objective - found.bound)
+    assert (np.diff(gaps) <= 1e-9).all()
+    assert gaps[-1] < 0.01 * optimum
+
+
+@pytest.mark.parametrize("D", [0.6, 1.0])
+def test_the_regulariser_is_its_matrix_and_leaves_out_what_has_no_size(D, rng):
+    """Features of sizes from 1e-8 to 1e3, one of them constant: none is small but by its own measure."""
+    X = rng.normal(size=(60, 4)) * [1e-8, 1.0, 1e3, 0.0]
+    X[:, 1] += 0.5e8 * X[:, 0]
+    R = (1.0 - D) * np.eye(4) + D * np.cov(X.T, bias=True)
+    regulariser = Regulariser(4, R)
+    w, z = rng.normal(size=4), rng.normal(size=4) * [1e8, 1.0, 1e-3, 1.0]
+    c = R @ z
+    assert regulariser.gradient(w) == pytest.approx(R @ w, rel=1e-9, abs=1e-12)
+    assert regulariser.energy(w) == pytest.approx(0.5 * w @ R @ w, rel=1e-9)
+    assert regulariser.conjugate(c) == pytest.approx(0.5 * z @ c, rel=1e-6)
+    assert regulariser.unit == pytest.approx(np.sqrt(R.diagonal().max()))
+    least = regulariser.least(w)
+    assert R @ least == pytest.approx(R @ w, rel=1e-6)
+    assert least[3] == (pytest.approx(w[3]) if D < 1 else pytest.approx(0.0, abs=1e-12))
+    assert np.linalg.norm(least) <= np.linalg.norm(w) * (1 + 1e-12)
+    # The system in (w, b), with any weights of the samples: R + X'dX, bordered by the sums.
+    lifted, d = np.column_stack([X, np.ones(60)]), rng.uniform(0.1, 2.0, 60)
+    M = lifted.T @ (lifted * d[:, None])
+    wanted = np.append(regulariser.least(z), 0.7)
+    r = M @ wanted + np.append(R @ wanted[:-1], 0.0)
+    assert System(regulariser, M).solve(r) == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("level", [1e-5, 1.0, 1e5])
+def test_a_constant_feature_gets_no_weight_and_one_that_varies_little_does(level, rng):
+    """Without a norm (D = 1) what varies by 1e-4 of its mean still separates, and rounding does not."""
+    y = np.repeat([-1.0, 1.0], 20)
+    varied = level * (1.0 + 1e-4 * (y + rng.normal(size=40)))
+    X = np.column_stack([varied, np.full(40, level * 1.1), rng.normal(size=40)])
+    for form in (np.array, sp.csr_array):
+        found = solve_interior_point(form(X), hinge_families(y, np.ones(40)), D=1.0)
+        assert found["w"][1] == 0.0
+        assert found["w"][0] * level * 1e-4 > 0.1
+        outputs = (X - X.mean(axis=0)) @ found["w"] + found["b"]
+        assert (outputs * y > 0).mean() > 0.7
+
+
 def test_a_weight_is_a_repetition(blobs, rng):
     X, y = blobs
     weights = rng.integers(1, 4, len(y))

@@ -46,6 +46,17 @@ def test_an_iteration_is_a_step_against_the_gradient(plane):
         assert found.objective == pytest.approx(last["criterion"])
 
 
+def test_of_equal_faces_the_first_has_the_cell(plane):
+    """As in every other criterion of the family: the others of equal faces never move."""
+    X, y, c, W = plane
+    W = W[[0, 0, 1]]
+    found = solve_batch(X, y, c, W, step=0.03, max_iter=1, pocket=False)
+    assert (found["W"][1] == W[1]).all()
+    assert (found["W"][0] != W[0]).any()
+    expected = W - 0.03 * polyhedral.criterion_gradient(X, y, W, c)
+    assert found["W"] == pytest.approx(expected, abs=1e-12)
+
+
 def test_the_cells_rule_sums_over_all_of_a_cell(plane):
     X, y, c, W = plane
     found = solve_batch(X, y, c, W, step=0.01, rule="cells", max_iter=1, pocket=False)

@@ -1,0 +1,148 @@
+"""What every geometry of a hinge program promises, against the inner products written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from formulations.centred_kernel import CentredKernel
+from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
+from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
+from polyopt.kernels import MatrixGram
+
+N, M = 14, 3
+FORMS = ["plain", "plain, sparse", "plain, centred", "kernel", "sigma", "sigma, sparse", "sigma, kernel"]
+
+
+def samples(seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, M)) * [3.0, 1.0, 0.2] + [2.0, -1.0, 0.0]
+    return X, rng.uniform(0.5, 2.0, N)
+
+
+def metric(X, D, weights):
+    centred = X - weights @ X / weights.sum()
+    return (1.0 - D) * np.eye(M) + D * (centred * weights[:, None]).T @ centred / weights.sum()
+
+
+def made(form, D):
+    """A geometry, its rows as it has them, and the metric of its energy."""
+    X, weights = samples()
+    if form.startswith("plain"):
+        centred = "centred" in form
+        geometry = LinearGeometry(sp.csr_array(X) if "sparse" in form else X, centred=centred)
+        return geometry, X - geometry.centre, np.eye(M)
+    if form == "kernel":
+        return KernelGeometry(MatrixGram(X @ X.T)), X, np.eye(M)
+    rows, A = X - weights @ X / weights.sum(), metric(X, D, weights)
+    if form == "sigma, kernel":
+        K = X @ X.T
+        factors = CentredKernel(K, weights).factors
+        return SigmaKernelGeometry(MatrixGram(K), D, weights, factors), rows, A
+    return SigmaLinearGeometry(sp.csr_array(X) if "sparse" in form else X, D, weights), rows, A
+
+
+def weights_of(form, v):
+    """The w that a v stands for, where the samples are known: up to what no centred sample sees."""
+    X, _ = samples()
+    return X.T @ v if "kernel" in form else v
+
+
+@pytest.mark.parametrize("D", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_operation_is_the_one_written_out(form, D, rng):
+    geometry, rows, A = made(form, D)
+    assert geometry.n == N
+    v, beta = rng.normal(size=N if "kernel" in form else M), rng.normal(size=N)
+    beta -= beta.mean()  # as multipliers of a free intercept are
+    if form == "sigma, kernel":
+        v -= v.mean()  # of centred samples
+    w = weights_of(form, v)
+    np.testing.assert_allclose(geometry.scores(v), rows @ w, atol=1e-10)
+    np.testing.assert_allclose(geometry.outputs(v).mid, rows @ w, atol=1e-10)
+    assert geometry.energy(v).mid == pytest.approx(w @ A @ w, rel=1e-9)
+    # Σ β_i w'x_i is what the pull says of w.
+    assert geometry.pull(beta) @ v == pytest.approx(beta @ rows @ w, rel=1e-9)
+    # The w that belongs to β has the gradient that β pulls with, and the price is its energy.
+    found = geometry.represent(beta)
+    np.testing.assert_allclose(geometry.gradient(found), geometry.pull(beta), atol=1e-8)
+    pulled = rows.T @ beta
+    assert geometry.energy(found).mid == pytest.approx(pulled @ np.linalg.solve(A, pulled), rel=1e-8)
+    assert geometry.price(beta).mid == pytest.approx(pulled @ np.linalg.solve(A, pulled), rel=1e-8)
+    # Scores of represented multipliers have this largest eigenvalue.
+    largest = np.linalg.eigvalsh(rows @ np.linalg.solve(A, rows.T))[-1]
+    assert geometry.curvature() == pytest.approx(largest, rel=0.1)
+
+
+@pytest.mark.parametrize("D", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("form", FORMS)
+def test_columns_are_the_pulls_of_single_samples(form, D):
+    geometry, _, _ = made(form, D)
+    some = np.array([3, 0, 13, 3])
+    for column, i in zip(geometry.columns(some).T, some, strict=True):
+        np.testing.assert_allclose(column, geometry.pull(np.eye(N)[i]), atol=1e-10)
+
+
+@pytest.mark.parametrize("D", [0.0, 0.05, 0.6, 1.0])
+@pytest.mark.parametrize("form", FORMS)
+def test_sizes_are_norms_or_little_more(form, D):
+    """No sample is longer in the metric, and what bounds its length is no looser than it has to be."""
+    geometry, rows, A = made(form, D)
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, np.linalg.solve(A, rows.T).T))
+    assert (geometry.sizes() >= norms * (1 - 1e-12)).all()
+    if form.startswith("plain"):
+        assert geometry.sizes() == pytest.approx(norms, rel=1e-6)
+    elif form == "kernel":  # a matrix tells its largest entry only
+        assert geometry.sizes() == pytest.approx(norms.max(), rel=1e-6)
+    else:  # the triangle inequality, and the greatest share of a variance that one sample can have
+        X, weights = samples()
+        most = np.sqrt(weights.sum() / (max(D, 1e-300) * weights))
+        if D < 1:
+            most = np.minimum(most, 2 * np.linalg.norm(X, axis=1).max() / np.sqrt(1 - D))
+        assert (geometry.sizes() <= most * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("D", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_unit_is_that_of_the_gradient(form, D):
+    """The root of the largest diagonal entry of the metric; of the kernel matrix for coefficients."""
+    X, _ = samples()
+    geometry, _, A = made(form, D)
+    diagonal = np.sum(X * X, axis=1) if "kernel" in form else A.diagonal()
+    assert geometry.unit == pytest.approx(np.sqrt(diagonal.max()), rel=1e-9)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_intercept_moves_with_the_samples(form, rng):
+    """An output is the same by the samples as they are and as the geometry has them."""
+    X, _ = samples()
+    geometry, rows, _ = made(form, 0.6)
+    v = rng.normal(size=N if "kernel" in form else M)
+    w = weights_of(form, v)
+    moved = geometry.moved(v, 0.7)
+    np.testing.assert_allclose(rows @ w + moved.mid, X @ w + 0.7, atol=1e-9)
+
+
+@pytest.mark.parametrize("D", [0.3, 0.9, 1.0])
+@pytest.mark.parametrize("size", [1e-8, 1e-3, 0.3])
+def test_factors_that_are_off_make_a_price_dear_and_never_cheap(D, size, rng):
+    """The factors guide; the price stays an upper bound of what it is for whatever they are."""
+    X, weights = samples()
+    K, A = X @ X.T, metric(X, D, weights)
+    values, vectors = CentredKernel(K, weights).factors
+    off = (
+        values * rng.uniform(1 - size, 1 + size, len(values)),
+        vectors + size * rng.normal(size=vectors.shape),
+    )
+    rows = X - weights @ X / weights.sum()
+    for _ in range(5):
+        beta = rng.normal(size=N)
+        beta -= beta.mean()
+        exact = (rows.T @ beta) @ np.linalg.solve(A, rows.T @ beta)
+        dear, good = (
+            SigmaKernelGeometry(MatrixGram(K), D, weights, f).price(beta).upper
+            for f in (off, (values, vectors))
+        )
+        assert min(dear, good) >= exact * (1 - 1e-12)
+        assert good <= exact * (1 + 1e-6) or D == 1.0  # then what is beyond the samples has no norm

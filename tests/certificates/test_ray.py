@@ -1,0 +1,53 @@
+"""Points brought back to their hard rows along their ray, by hand."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from polyopt.certificates.ray import to_feasible
+from polyopt.certificates.rounding import Ball
+
+HARD, SOFT = np.inf, 1.0
+
+
+def factors(outputs, costs, B=np.inf, rad=0.0):
+    """Of outputs of class +1, exact or within `rad`."""
+    f = np.array(outputs)
+    program = SimpleNamespace(C=np.array(costs), y=np.ones(len(f)), B=B)
+    return to_feasible(program, Ball(f, np.full(len(f), rad)))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "costs", "B", "scale"),
+    [
+        ([0.5, 3.0], [HARD, SOFT], np.inf, 2.0),  # a hard margin is short: up
+        ([0.5, 0.25], [HARD, HARD], np.inf, 4.0),
+        ([0.5, 0.25], [HARD, SOFT], np.inf, 2.0),
+        ([1.5, 3.0], [HARD, SOFT], np.inf, 1.0),  # beyond the margin, and left there
+        ([1.0, 3.0], [HARD, SOFT], np.inf, 1.0),
+        ([0.0, 3.0], [HARD, SOFT], np.inf, np.inf),  # no factor helps
+        ([-1.0, 3.0], [HARD, SOFT], np.inf, np.inf),
+        ([-1.0, 0.2], [SOFT, SOFT], np.inf, 1.0),  # soft margins ask for nothing
+        ([-1.0, 4.0], [SOFT, SOFT], 2.0, 0.5),  # beyond a bound: down
+        ([-8.0, 4.0], [SOFT, SOFT], 2.0, 0.25),
+        ([1.0, 2.0], [SOFT, SOFT], 2.0, 1.0),  # at it
+        ([0.5, 1.0], [HARD, SOFT], 3.0, 2.0),  # up, with room for it
+        ([0.5, 2.0], [HARD, SOFT], 3.0, np.inf),  # up, into a bound
+        ([1.5, 4.0], [HARD, SOFT], 2.0, np.inf),  # down is not asked of hard margins
+    ],
+)
+def test_the_factor_by_hand(outputs, costs, B, scale):
+    assert factors(outputs, costs, B) == pytest.approx((scale, scale), rel=1e-14)
+
+
+def test_what_is_certain_and_what_may_be_enough():
+    """Outputs known to 0.1: the first factor serves the worst of them, the second the best."""
+    assert factors([0.5, 1.0], [HARD, SOFT], rad=0.1) == pytest.approx((1 / 0.4, 1 / 0.6))
+    assert factors([0.95, 1.0], [HARD, SOFT], rad=0.1) == pytest.approx((1 / 0.85, 1.0))
+    assert factors([4.0, 1.0], [SOFT, SOFT], 2.0, rad=0.1) == pytest.approx((2 / 4.1, 2 / 3.9))
+    assert factors([1.95, 1.0], [SOFT, SOFT], 2.0, rad=0.1) == pytest.approx((2 / 2.05, 1.0))
+    scale, _ = factors([0.3, 1.0], [HARD, SOFT], rad=1e-3)
+    assert scale * (0.3 - 1e-3) >= 1.0  # for certain, rounding included
+    scale, _ = factors([3.0, 1.0], [SOFT, SOFT], 0.7, rad=1e-3)
+    assert scale * (3.0 + 1e-3) <= 0.7

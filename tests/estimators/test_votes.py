@@ -1,0 +1,77 @@
+"""From pairs of classes to one: votes and probabilities, against counting and against their definition."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from polyopt.estimators.votes import certain_winners, couple_pairs, random_votes
+
+PAIRS = {k: list(combinations(range(k), 2)) for k in (2, 3, 4)}
+
+
+def counted(second, k):
+    votes = np.zeros((len(second), k))
+    for row, answers in zip(votes, second, strict=True):
+        for (i, j), is_second in zip(PAIRS[k], answers, strict=True):
+            row[j if is_second else i] += 1
+    return votes
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_votes_are_counted_and_lots_are_less_than_one(k):
+    second = np.array(list(product([False, True], repeat=len(PAIRS[k]))))
+    votes = random_votes(second, k, 0)
+    assert votes.shape == (len(second), k)
+    lots = votes - counted(second, k)
+    assert (lots >= 0).all()
+    assert (lots <= 0.5).all()
+    assert len(np.unique(lots)) == lots.size  # no two alike, so that no tie is left
+    # The same answers get the same lots in any company, and another seed others.
+    assert (random_votes(second[::-1], k, 0) == votes[::-1]).all()
+    assert (random_votes(second[3:4], k, 0) == votes[3:4]).all() or k == 2
+    assert (random_votes(second, k, 1) != votes).all()
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_coupled_probabilities_are_the_least_of_their_objective(k):
+    """Σ_{i≠j} (r_ji p_i − r_ij p_j)² over the probabilities, for pairs that contradict each other."""
+    rng = np.random.default_rng(k)
+    second = np.vstack([rng.random((6, len(PAIRS[k]))), rng.integers(0, 2, (3, len(PAIRS[k])))])
+    found = couple_pairs(second, k)
+    assert found.sum(axis=1) == pytest.approx(1.0)
+    assert (found > 0).all()
+    for answers, p in zip(second, found, strict=True):
+
+        def cost(p, answers=answers):
+            return sum(
+                (r * p[i] - (1.0 - r) * p[j]) ** 2 for r, (i, j) in zip(answers, PAIRS[k], strict=True)
+            )
+
+        least = minimize(
+            cost, np.full(k, 1.0 / k), bounds=[(0, 1)] * k, tol=1e-14,
+            constraints={"type": "eq", "fun": lambda p: p.sum() - 1.0},
+        )  # fmt: skip
+        assert cost(p) <= least.fun + 1e-9
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_a_winner_is_certain_where_no_answer_in_doubt_can_change_it(k):
+    """Every way in which each pair is sure of one class or of none, against all ways to settle the doubts."""
+    pairs = len(PAIRS[k])
+    states = np.array(list(product([0, 1, 2], repeat=pairs)))  # first, second, in doubt
+    winners, certain = certain_winners(states == 1, states == 0, k)
+    for state, winner, sure in zip(states, winners, certain, strict=True):
+        doubts = np.flatnonzero(state == 2)
+        settled = []
+        for answers in product([0, 1], repeat=len(doubts)):
+            whole = state.copy()
+            whole[doubts] = answers
+            settled.append(counted((whole == 1)[None], k)[0])
+        least, others = np.array(settled), [c for c in range(k) if c != winner]
+        assert winner in np.flatnonzero(least.min(axis=0) == least.min(axis=0).max())
+        # Each class at its best against the winner at its worst: sure means ahead of every one of them.
+        assert sure == (least[:, winner].min() > max(least[:, c].max() for c in others))

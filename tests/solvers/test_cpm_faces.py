@@ -1,0 +1,139 @@
+"""The kernels of the polytope machine's faces, each against the formula that it stands for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from helpers.cpm import clusters
+
+from formulations import cpm
+from polyopt.certificates.coordinate_kernels import add_rows, climb_face, square_lengths
+from polyopt.rows import as_rows
+from polyopt.solvers.cpm.bound import _least_share, _most
+from polyopt.solvers.cpm.dual import _PATIENCE, Progress, solve_cpm_dual
+from polyopt.solvers.cpm.face import Samples, dual_value, hyperplane, price, settle
+
+
+def small(seed, n=24, K=3):
+    """Data as the search has them, negatives first, and as everybody else does."""
+    X, y, _ = clusters(n, K, seed, widen=1.5)
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], y[order]
+    C = np.random.default_rng(seed).uniform(0.3, 2.0, n)
+    A = cpm.lift(X) * y[:, None]
+    return X, y, C, Samples(A, (A * A).sum(axis=1), C, int((y < 0).sum()))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_price_of_faces_is_the_machine_s_objective(seed):
+    X, y, C, data = small(seed)
+    W = np.random.default_rng(seed).normal(size=(3, 3))
+    best = np.full(int((y > 0).sum()), -1)
+    assert price(data, W, best) == pytest.approx(cpm.objective(X, y, W, C), rel=1e-12)
+    hinges = np.maximum(1.0 - cpm.lift(X) @ W.T, 0.0)[y > 0]
+    assert (best == hinges.argmin(axis=1)).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_alternating_ends_at_a_fixed_point_that_is_optimal_for_its_assignment(seed):
+    X, y, C, data = small(seed)
+    begun = cpm.natural_assignment(X, y, np.random.default_rng(seed).normal(size=(3, 3)))
+    first = cpm.fixed_assignment(X, y, 3, begun, C).solve().objective
+    face, W = begun[y > 0].copy(), np.zeros((3, 3))
+    J = settle(data, face, W, 1e-12)
+    assert J == pytest.approx(cpm.objective(X, y, W, C), rel=1e-9)
+    assert J < first
+    hinges = np.maximum(1.0 - cpm.lift(X) @ W.T, 0.0)[y > 0]
+    assert (face == hinges.argmin(axis=1)).all()
+    z = np.full(len(y), -1)
+    z[y > 0] = face
+    assert J == pytest.approx(cpm.fixed_assignment(X, y, 3, z, C).solve().objective, rel=1e-5)
+
+
+def test_the_dual_value_of_a_face_is_the_sum_less_the_square():
+    _, _, C, data = small(0)
+    a, w = np.random.default_rng(0).uniform(0, 1, len(C)) * C, np.zeros(3)
+    hyperplane(data, a, w)
+    assert w == pytest.approx(0.5 * a @ data.A)
+    assert dual_value(a, w) == pytest.approx(a.sum() - w @ w)
+
+
+@pytest.mark.parametrize("square", [0.0, 0.1, 1.0, 5.0, 100.0])
+@pytest.mark.parametrize("worth", [-1.0, 0.0, 0.3, 1.0, 2.5])
+def test_a_move_is_scaled_to_be_worth_the_most_or_just_enough(worth, square):
+    """Against all of a fine grid of λ in [0, 1], for λ·worth − ¼λ²·square."""
+    grid = np.linspace(0.0, 1.0, 10_001)
+    values = grid * worth - 0.25 * grid**2 * square
+    most = _most(worth, square)
+    assert most == pytest.approx(values.max(), abs=1e-6)
+    for part in (0.1, 0.5, 0.99) if most > 0 else ():
+        share = _least_share(worth, square, part * most)
+        assert share * worth - 0.25 * share**2 * square == pytest.approx(part * most, rel=1e-9)
+        assert share == pytest.approx(grid[values >= part * most].min(), abs=1e-3)
+
+
+@pytest.mark.parametrize("shrink", [False, True])
+@pytest.mark.parametrize("m", [1, 3, 8, 13])
+@pytest.mark.parametrize("form", ["full", "sparse"])
+def test_a_climb_ends_where_no_slope_is_above_its_accuracy(form, m, shrink, rng):
+    """Rows of all lengths beside multiples of four, as the strands of a product take them."""
+    n = 40
+    X = rng.normal(size=(n, m)) * (rng.random((n, m)) < (1.0 if form == "full" else 0.6))
+    y, caps = rng.choice([-1.0, 1.0], n), rng.uniform(0.1, 2.0, n)
+    stored = as_rows(X)
+    samples = (stored.values, stored.columns, stored.starts, stored.shared)
+    scale, some = 0.5, np.sort(rng.choice(n, 25, replace=False))
+    lifted = np.column_stack([scale * X, np.ones(n)])[some]
+    squares = square_lengths(stored.values, stored.starts, scale)
+    assert squares[some] == pytest.approx((lifted**2).sum(axis=1))
+    alpha, w = np.zeros(25), np.zeros(m + 1)
+    passes = climb_face(
+        *samples, scale, y[some], caps[some], squares[some], some, alpha, w, 1e-7, 100_000, shrink, 3
+    )
+    assert passes < 100_000
+    assert ((alpha >= 0) & (alpha <= caps[some])).all()
+    assert w == pytest.approx(0.5 * (alpha * y[some]) @ lifted, abs=1e-10)
+    slope = 1.0 - y[some] * (lifted @ w)
+    assert slope[alpha < caps[some]].max(initial=-np.inf) <= 2e-7
+    assert -slope[alpha > 0].min(initial=np.inf) <= 2e-7
+    # It was no accident of few passes: one pass alone leaves more.
+    early, at = np.zeros(25), np.zeros(m + 1)
+    climb_face(*samples, scale, y[some], caps[some], squares[some], some, early, at, 1e-7, 1, shrink, 3)
+    assert early.sum() - at @ at < alpha.sum() - w @ w
+    moved = w.copy()
+    add_rows(*samples, scale, some, 0.25 * y[some], moved)
+    assert moved - w == pytest.approx(0.25 * y[some] @ lifted)
+
+
+def machine_at(bound, gap):
+    return SimpleNamespace(dual=np.array([bound]), gap=gap)
+
+
+@pytest.mark.parametrize("bound", [2.0, -2.0, 0.0])
+def test_a_run_that_stands_still_is_stopped_and_no_other(bound):
+    """A bound that rises by rounding alone is no progress; one that rises by parts in 1e12 is."""
+    progress = Progress()
+    assert not progress.has_stopped(machine_at(bound, 0.5))
+    answers = [progress.has_stopped(machine_at(bound + abs(bound) * 1e-15, 0.5)) for _ in range(_PATIENCE)]
+    assert answers == [False] * (_PATIENCE - 1) + [True]
+    rising, narrowing = Progress(), Progress()
+    for number in range(3 * _PATIENCE):
+        assert not rising.has_stopped(machine_at(bound + (1.0 + abs(bound)) * 1e-12 * number, 0.5))
+        assert not narrowing.has_stopped(machine_at(bound, 0.5 * 0.98**number))
+    # It is the best so far that counts: to fall and rise again is no progress.
+    wavering = Progress()
+    assert [wavering.has_stopped(machine_at(bound - number % 2, 0.5)) for number in range(_PATIENCE + 1)][-1]
+
+
+def test_the_times_of_a_run_add_up_to_no_more_than_it_took(ticking):
+    """By a clock that goes 10 ms with every look: building and solving are parts of one whole."""
+    from polyopt.solvers import clock
+
+    X, y, C, _ = small(0)
+    begun = clock.time.perf_counter()
+    found = solve_cpm_dual(X, y, C, 2, np.where(y > 0, 0, -1), tol=1e-10, max_iter=5)
+    taken = clock.time.perf_counter() - begun
+    assert found.build_time > 0
+    assert found.history[-1]["seconds"] <= found.build_time + found.solve_time <= taken
