@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from formulations import cpm, spla1
+from formulations import cpm, one_norm, spla1
 from formulations.samples import two_blobs
 from polyopt.certificates import (
     Claim,
