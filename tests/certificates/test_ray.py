@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from formulations.families import hinge_families
 from polyopt.certificates.ray import to_feasible
 from polyopt.certificates.rounding import Ball
 
@@ -14,7 +15,7 @@ HARD, SOFT = np.inf, 1.0
 def factors(outputs, costs, B=np.inf, rad=0.0):
     """Of outputs of class +1, exact or within `rad`."""
     f = np.array(outputs)
-    program = SimpleNamespace(C=np.array(costs), y=np.ones(len(f)), B=B)
+    program = SimpleNamespace(rows=hinge_families(np.ones(len(f)), costs, B, hard=True))
     return to_feasible(program, Ball(f, np.full(len(f), rad)))
 
 

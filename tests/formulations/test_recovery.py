@@ -8,16 +8,18 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.arguments import as_costs
-from formulations.families import Families, best_intercept, bound_families, margin_family
-from formulations.recovery import as_data, gram_factor, moments, slacks, square_sum
+from formulations.families import hinge_families
+from formulations.recovery import as_costs, as_data, gram_factor, moments, slacks, square_sum
 
 
-def interval(g, y, alpha, C, lam=None, lam_star=None, B=np.inf, tol=0.0):
-    """The interval of the intercepts of a Relative Margin Machine, from its three families of multipliers."""
-    rows = Families(margin_family(y, C), *bound_families(len(y), B))
+def best_intercept(g, y, C):
+    return hinge_families(y, C, hard=True).best_intercept(g)
+
+
+def intercept_interval(g, y, alpha, C, lam=None, lam_star=None, B=np.inf, tol=1e-6):
     given = {"margin": alpha, "bound_above": lam, "bound_below": lam_star}
-    return rows.intercept_interval(g, {name: mu for name, mu in given.items() if mu is not None}, tol)
+    multipliers = {name: values for name, values in given.items() if values is not None}
+    return hinge_families(y, C, B).intercept_interval(g, multipliers, tol)
 
 
 def is_optimal(b, g, y, alpha, C, lam, lam_star, B):
