@@ -77,6 +77,21 @@ def test_every_operation_is_the_one_written_out(form, D, rng):
 
 @pytest.mark.parametrize("D", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("form", FORMS)
+def test_a_pull_is_measured_by_the_terms_that_it_adds_up(form, D, rng):
+    """Terms of one sign add up to the scale; of both signs they cancel, and the scale stays."""
+    geometry, rows, _ = made(form, D)
+    beta = np.where(np.arange(N) % 3 == 0, 0.0, rng.normal(size=N))
+    beta[1] -= beta.sum()
+    scale = geometry.pull_scale(beta)
+    assert scale >= np.abs(geometry.pull(beta)).max() * (1 - 1e-12)
+    assert geometry.pull_scale(-2.0 * beta) == pytest.approx(2.0 * scale)
+    terms = np.abs(samples()[0] @ samples()[0].T) if form == "kernel" else np.abs(rows).T
+    if form.startswith("plain") or form == "kernel":
+        assert scale == pytest.approx((terms @ np.abs(beta)).max())
+
+
+@pytest.mark.parametrize("D", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("form", FORMS)
 def test_columns_are_the_pulls_of_single_samples(form, D):
     geometry, _, _ = made(form, D)
     some = np.array([3, 0, 13, 3])

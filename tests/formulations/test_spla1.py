@@ -109,6 +109,25 @@ def test_an_assignment_names_faces(assignment):
     assert polytope.check_assignment([1.0, -1.0, 1.0], 2, [0.0, 0.5, 1.0]).tolist() == [0, -1, 1]
 
 
+@pytest.mark.parametrize("ridge", [1e-6, 1e-2, 10.0])
+@pytest.mark.parametrize("method", ["newton", "bfgs"])
+def test_a_run_ends_where_the_gap_that_strong_convexity_proves_is_closed(ridge, method):
+    X, y, rng = square(80, 1)
+    c = rng.uniform(0.5, 2.0, 80)
+    found = solve_logistic(X, y, c, np.zeros(3), ridge=ridge, method=method, tol=1e-7)
+    value = c @ np.logaddexp(0.0, -y * (polytope.lift(X) @ found["w"])) + ridge / 2 * found["w"] @ found["w"]
+    assert found.objective == pytest.approx(value, rel=1e-12)
+    assert found.bound <= spla1.cell(X, y, c, ridge).solve().objective * (1 + 1e-7)
+    if method == "newton":  # the other ends by its own measure
+        assert found.status is Status.OPTIMAL
+        assert found.objective - found.bound <= 1e-7 * value
+        early = solve_logistic(
+            X, y, c, np.zeros(3), ridge=ridge, method=method, tol=1e-7, max_iter=found.iterations - 1
+        )
+        assert early.status is Status.ITERATION_LIMIT
+        assert early.objective - early.bound > 1e-7 * early.objective
+
+
 def test_newton_s_step_solves_its_system_or_follows_the_diagonal(rng):
     A = rng.normal(size=(4, 6)) * [[1e-4], [1.0], [30.0], [1e5]]
     H, b = A @ A.T + np.diag([1e-9, 1.0, 1.0, 1.0]), rng.normal(size=4)

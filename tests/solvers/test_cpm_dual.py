@@ -376,6 +376,25 @@ def test_a_time_limit_within_the_alternation_keeps_a_valid_point(fixed):
     assert solution.bound <= exact <= solution.objective
 
 
+@pytest.mark.parametrize("n_faces", [9, 33, 70])
+def test_of_many_faces_each_is_solved(n_faces):
+    """More faces than are scanned at once: each by itself is the machine of one face."""
+    X, y, _ = clusters(80, 3, 0, widen=1.5)
+    positives = np.cumsum(y > 0) - 1
+    z = np.where(y > 0, positives % n_faces, -1)
+    found = solve_cpm_dual(X, y, 1.0, n_faces, z, tol=1e-6)
+    assert found.status is Status.OPTIMAL
+    value = cpm.objective(X, y, found["W"], 1.0)
+    assert found.bound <= value * (1 + 1e-9)
+    chosen = np.flatnonzero(np.isin(np.arange(n_faces), z))[[0, len(set(z)) // 2, -2]]
+    for k in chosen:
+        own = (y < 0) | (z == k)
+        single = cpm.face(X[own], y[own], 1.0).solve()
+        w = found["W"][k]
+        hinges = np.maximum(0.0, 1.0 - y[own] * (cpm.lift(X[own]) @ w)).sum()
+        assert w @ w + hinges == pytest.approx(single.objective, rel=1e-5)
+
+
 @pytest.mark.slow
 def test_handwritten_digits_in_seconds():
     try:
