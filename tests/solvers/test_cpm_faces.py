@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +14,16 @@ from polyopt.certificates.coordinate_kernels import add_rows, climb_face, square
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm.bound import _least_share, _most
 from polyopt.solvers.cpm.dual import _PATIENCE, Progress, solve_cpm_dual
-from polyopt.solvers.cpm.face import Samples, dual_value, hyperplane, price, settle
+from polyopt.solvers.cpm.face import (
+    Samples,
+    dual_error,
+    dual_value,
+    hyperplane,
+    hyperplane_error,
+    price,
+    settle,
+    slope_blur,
+)
 
 
 def small(seed, n=24, K=3):
@@ -58,6 +68,39 @@ def test_the_dual_value_of_a_face_is_the_sum_less_the_square():
     hyperplane(data, a, w)
     assert w == pytest.approx(0.5 * a @ data.A)
     assert dual_value(a, w) == pytest.approx(a.sum() - w @ w)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e4])
+@pytest.mark.parametrize("seed", range(4))
+def test_errors_of_faces_hold_what_rational_numbers_give(seed, size):
+    """Of a face, of the slopes at it and of its dual value; and they are a rounding's size, not more."""
+    rng = np.random.default_rng(seed)
+    _, _, C, data = small(seed)
+    data = data._replace(A=size * data.A, q=size**2 * data.q)
+    a, w = rng.uniform(0, 1, len(C)) * C, np.zeros(3)
+    hyperplane(data, a, w)
+    exact = [[Fraction(x) for x in row] for row in data.A.tolist()]
+    alpha = [Fraction(x) for x in a.tolist()]
+    true = [sum(x * row[j] for x, row in zip(alpha, exact, strict=True)) / 2 for j in range(3)]
+    off = sum((Fraction(w[j]) - true[j]) ** 2 for j in range(3))
+    blur = hyperplane_error(data, a)
+    assert off <= Fraction(blur) ** 2
+    assert blur <= 1e-13 * (np.abs(a) @ np.sqrt(data.q))
+    constant, each = slope_blur(data, a, w)
+    for i, row in enumerate(exact):
+        found = 1.0
+        for j in range(3):
+            found -= data.A[i, j] * w[j]
+        slope = 1 - sum(x * y for x, y in zip(row, true, strict=True))
+        assert abs(Fraction(found) - slope) <= Fraction(constant + each * np.sqrt(data.q[i]))
+    assert constant <= 1e-14
+    unit = 1.01 * 2.0**-53 * 6
+    assert (constant, each) == (pytest.approx(unit), pytest.approx(1.01 * blur + unit * np.linalg.norm(w)))
+    value = sum(alpha) - sum(t * t for t in true)
+    assert abs(Fraction(dual_value(a, w)) - value) <= Fraction(dual_error(data, a, w))
+    assert dual_error(data, a, w) <= 1e-12 * (
+        a.sum() + w @ w + np.sqrt(w @ w) * (np.abs(a) @ np.sqrt(data.q))
+    )
 
 
 @pytest.mark.parametrize("square", [0.0, 0.1, 1.0, 5.0, 100.0])

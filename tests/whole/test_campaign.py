@@ -352,7 +352,7 @@ def test_the_table_counts_every_trial_once():
 @pytest.mark.parametrize("family", list(driver.FAMILIES))
 def test_a_part_of_the_campaign_finds_nothing_false(family, span):
     faults = []
-    for seed in range(5):
+    for seed in range(12 if span == "extreme" else 5):  # few meet a polytope that stalls
         for each in driver.replay(family, span, seed):
             if each.outcome in ("false", "traceback", "overrun"):
                 faults.append(f"seed {seed}, {each.machine}: {each.outcome} {each.kinds} {each.details}")
