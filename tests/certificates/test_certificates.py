@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import cvxpy as cp
@@ -15,6 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from formulations import FAMILIES, family, one_norm, rmm, sigma_svm, svm
 from formulations.program import Program, Row
 from formulations.samples import two_blobs
+from polyopt import certificates
 from polyopt.certificates import (
     Certificate,
     Claim,
@@ -326,3 +328,9 @@ def test_parts_combine_to_their_sums_and_the_weakest_claim():
     assert whole.claim is Claim.SUBOPTIMAL_BY
     assert (whole.primal_value, whole.dual_value) == (12.0, 10.0)
     assert whole.worst.label == "sign of margin (b)[3]"
+
+
+def test_every_certificate_has_one_tolerance_where_none_is_given():
+    """What is called optimal does not depend on which of them was asked."""
+    for name in filter(lambda name: name.startswith("certify"), certificates.__all__):
+        assert inspect.signature(getattr(certificates, name)).parameters["tol"].default == 1e-6, name

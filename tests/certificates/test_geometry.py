@@ -161,3 +161,19 @@ def test_factors_that_are_off_make_a_price_dear_and_never_cheap(D, size, rng):
         )
         assert min(dear, good) >= exact * (1 - 1e-12)
         assert good <= exact * (1 + 1e-6) or D == 1.0  # then what is beyond the samples has no norm
+
+
+@pytest.mark.parametrize("form", ["sigma", "sigma, sparse"])
+@pytest.mark.parametrize("D", [0.3, 0.9, 1.0])
+@pytest.mark.parametrize("size", [1e-8, 1e-3, 0.3])
+def test_directions_that_are_off_make_a_price_of_linear_features_dear_too(form, D, size, rng):
+    _, rows, A = made(form, D)
+    for _ in range(5):
+        geometry = made(form, D)[0]
+        values, vectors = geometry._scaled
+        geometry._scaled = values, vectors + size * rng.normal(size=vectors.shape)
+        beta = rng.normal(size=N)
+        beta -= beta.mean()
+        exact = (rows.T @ beta) @ np.linalg.solve(A, rows.T @ beta)
+        assert geometry.price(beta).upper >= exact * (1 - 1e-12)
+        assert made(form, D)[0].price(beta).upper <= exact * (1 + 1e-6)
