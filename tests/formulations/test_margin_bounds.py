@@ -174,12 +174,14 @@ def prior(j):
     return log(1.5 * (abs(j) + 1) * (abs(j) + 2))
 
 
-def test_every_term_from_its_definition():
+@pytest.mark.parametrize("far", [0.0, 20.0])
+def test_every_term_from_its_definition(far):
     X, y, w, b, U = machine()
-    n = len(y)
+    b, n = b + far, len(y)
     for form in "FGH":
         bound = linear_bound(X, y, w, b, U, delta=0.02, gamma=0.8, form=form)
         c, D = bound.constant, bound.D
+        assert (c > 1.0) == (far > 0)  # a large intercept asks for a large constant
         lifted = [np.column_stack([A, np.full(len(A), c)]) for A in (X, U)]
         f_u = U @ w + b
         size = w @ w + (b / c) ** 2 + D * {"F": 0.0, "G": (f_u**2).mean(), "H": (f_u**2).max()}[form]
