@@ -423,3 +423,11 @@ def test_what_a_fitted_machine_refuses():
         SVM(kernel="linear").fit(X, three).generalization_bound()
     with pytest.warns(UserWarning, match="gamma='scale' was taken from the training data"):
         SVM(C=0.1).fit(X, y).generalization_bound()
+
+
+def test_bounds_fail_with_a_probability_of_a_twentieth_unless_said():
+    X, y, w, b, _ = machine(n=20)
+    assert linear_bound(X, y, w, b).total == linear_bound(X, y, w, b, delta=0.05).total
+    assert linear_bound(X, y, w, b).total < linear_bound(X, y, w, b, delta=0.01).total
+    ones = {"f": X @ w + b, "y": y, "norm": float(np.linalg.norm(w)), "b": b, "trace": float((X * X).sum())}
+    assert margin_bound(**ones).total == margin_bound(**ones, delta=0.05).total
