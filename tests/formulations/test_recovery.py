@@ -52,7 +52,7 @@ def test_the_interval_holds_the_intercepts_that_meet_every_condition_and_no_othe
     if rng.random() < 0.2:
         alpha = rng.choice([0.0, 0.5, 1.0], n) * C
     ends = [np.where((g + at == side * B) & (rng.random(n) < 0.8), 1.0, 0.0) for side in (1, -1)]
-    lo, hi = interval(g, y, alpha, C, *ends, B=B, tol=0.0)
+    lo, hi = intercept_interval(g, y, alpha, C, *ends, B=B, tol=0.0)
     for b in np.arange(-48, 49) / 8.0:
         assert (lo <= b <= hi) == is_optimal(b, g, y, alpha, C, *ends, B)
 
@@ -62,10 +62,10 @@ def test_a_multiplier_counts_from_the_tolerance_times_the_largest_cost():
     g, y, C = np.array([0.0, 0.5]), np.array([1.0, 1.0]), np.array([1.0, 4.0])
     ends = {0.3: (1.0, np.inf), 0.5: (1.0, 1.0), 0.7: (0.5, 1.0)}
     for first, expected in ends.items():
-        assert interval(g, y, np.array([first, 0.3]), C, tol=0.1) == pytest.approx(expected)
+        assert intercept_interval(g, y, np.array([first, 0.3]), C, tol=0.1) == pytest.approx(expected)
     one = np.array([0.5, 0.0])
-    assert interval(g, y, 0.0 * one, C, one, None, 3.0, tol=0.1) == pytest.approx((3.0, 2.5))
-    assert interval(g, y, 0.0 * one, C, None, one, 3.0, tol=0.1) == pytest.approx((1.0, -3.0))
+    assert intercept_interval(g, y, 0.0 * one, C, one, None, 3.0, tol=0.1) == pytest.approx((3.0, 2.5))
+    assert intercept_interval(g, y, 0.0 * one, C, None, one, 3.0, tol=0.1) == pytest.approx((1.0, -3.0))
 
 
 def test_a_hard_margin_outweighs_all_soft_ones():
