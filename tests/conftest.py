@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from formulations import clock
 from formulations.samples import two_blobs
-from polyopt.solvers import clock
 from polyopt.solvers.decomposition import driver
 
 # Solvers are slow next to what hypothesis expects, and a shared machine is slower still.

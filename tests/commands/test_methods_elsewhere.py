@@ -130,7 +130,7 @@ def test_the_example_of_the_guide_works_through_every_command(site, table, tmp_p
     assert len(worked("predict", model, table).split()) >= 30
     refused = run("fit", table, "--method", "lsvm", "--C", -1)
     assert (refused.exit_code, "Traceback" in refused.output) == (2, False)
-    assert "method 'lsvm' of the package 'lagrangian': C must be finite and positive" in refused.output
+    assert "method 'lsvm' of the package 'lagrangian': C must be positive and finite" in refused.output
     assert run("fit", table, "--method", "lsvm", "--set", "D=1").exit_code == 2
 
 

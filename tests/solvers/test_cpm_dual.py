@@ -384,7 +384,12 @@ def test_of_many_faces_each_is_solved(n_faces):
     z = np.where(y > 0, positives % n_faces, -1)
     found = solve_cpm_dual(X, y, 1.0, n_faces, z, tol=1e-6)
     assert found.status is Status.OPTIMAL
-    value = cpm.objective(X, y, found["W"], 1.0)
+    margins = y[:, None] * (cpm.lift(X) @ found["W"].T)
+    held = (y < 0)[:, None] | (
+        z[:, None] == np.arange(n_faces)
+    )  # of this assignment, which may not be the best
+    value = (found["W"] ** 2).sum() + np.maximum(0.0, 1.0 - margins)[held].sum()
+    assert found.objective == pytest.approx(value, rel=1e-9)
     assert found.bound <= value * (1 + 1e-9)
     chosen = np.flatnonzero(np.isin(np.arange(n_faces), z))[[0, len(set(z)) // 2, -2]]
     for k in chosen:

@@ -172,7 +172,7 @@ def test_a_run_that_stands_still_is_stopped_and_no_other(bound):
 
 def test_the_times_of_a_run_add_up_to_no_more_than_it_took(ticking):
     """By a clock that goes 10 ms with every look: building and solving are parts of one whole."""
-    from polyopt.solvers import clock
+    from formulations import clock
 
     X, y, C, _ = small(0)
     begun = clock.time.perf_counter()

@@ -221,7 +221,7 @@ def test_wherever_it_stops_both_values_are_those_of_its_vectors(B, D):
     else:
         optimum = (svm.primal(X, y, costs) if np.isinf(B) else rmm.qp(X, y, costs, B)).solve().objective
     gaps = []
-    for rounds in range(12):
+    for rounds in range(1, 13):
         shares = {} if D is None else {"D": D, "weights": weights}
         found = solve_interior_point(X, hinge_families(y, costs, B), **shares, max_iter=rounds)
         w, b, alpha = found["w"], float(found["b"]), found.duals["margin"]

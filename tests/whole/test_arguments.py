@@ -30,7 +30,7 @@ from polyopt.solvers.cpm.dual import solve_cpm_dual
 from polyopt.solvers.cpm.sgd import solve_cpm_sgd
 from polyopt.solvers.decomposition.driver import solve_decomposition
 from polyopt.solvers.interior_point.driver import solve_interior_point
-from polyopt.solvers.l0.milp import solve_l0_exact
+from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.tree import solve_l0_tree
 from polyopt.solvers.logistic import solve_logistic
 from polyopt.solvers.osqp_dual import solve_osqp_dual
@@ -119,7 +119,7 @@ SOLVERS = [
     (solve_osqp_dual, (K, y), f"{LIMITS} max_iter=count-or-none C=positive B=from-0"),
     (solve_cpm_sgd, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
     (solve_cpm_dual, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
-    (solve_l0_exact, (DATA,), LIMITS),
+    (solve_l0_milp, (DATA,), LIMITS),
     (solve_l0_tree, (DATA,), LIMITS),
     (solve_logistic, (X, y, ones, w), f"{LIMITS} max_iter=count ridge=positive"),
     (plume_solver.polish, (X, y, ones, W), f"{LIMITS} max_iter=count {MODEL}"),
@@ -134,7 +134,8 @@ LOOPS = [
     (solve_plume, (PlumeProblem(X, y, ones, 2),), f"{LIMITS} max_iter=count n_init=count"),
     (solve_cpm_global, (X, y), f"{LIMITS} C=positive n_faces=count"),
     (polyopt.rmm_path, (X, y), f"{LIMITS} C=positive certificate_tol=tolerance"),
-    (solve_l0, (DATA,), "time_limit=seconds max_iter=count patience=count"),
+    (solve_l0, (DATA,), "time_limit=seconds"),
+    (polyopt.CrossEntropySettings, (), "max_iter=count patience=count n_init=count n_samples=count"),
     (PolytopeProblem, (X, y), "C=positive n_faces=count tol=tolerance scale=positive"),
     (SuccessiveLP, (X, y), "c=positive n_faces=count radius=positive-or-inf"),
     (ExactPolyceptron, (X, y), "c=positive n_faces=count radius=positive-or-inf"),
@@ -163,7 +164,7 @@ ESTIMATORS = [
         (polyopt.SigmaSVM, f"{HINGE} D=share"),
         (polyopt.SoftRelativeMarginMachine, f"{HINGE} B=from-1 D=positive-or-inf"),
         (polyopt.OneNormSVM, "C=positive time_limit=seconds"),
-        (polyopt.CrossEntropySVM, "C=positive time_limit=seconds max_iter=count patience=count"),
+        (polyopt.CrossEntropySVM, "C=positive time_limit=seconds"),
         (
             polyopt.ConvexPolytopeMachine,
             f"{LIMITS} C=positive n_faces=count max_iter=count feature_scale=positive",
