@@ -337,10 +337,11 @@ def _drop(U: Vector, F: Samples, r: Vector, ones: Vector, n: int, place: int) ->
 @njit(cache=True, nogil=True)
 def _piece(beta: float, i: int, phi: Pieces, rising: bool) -> tuple[float, float, float]:
     """Slope of φ on the piece of a variable, and its two ends; at a kink, of the piece on the side named."""
-    up, down = slopes_at(beta, i, phi)
-    low, high = next_below(beta, i, phi), next_above(beta, i, phi)
-    for k in range(len(phi.ends)):
-        if phi.ends[k, i] == beta:
+    ends, bends = phi
+    up, down = slopes_at(beta, i, ends, bends)
+    low, high = next_below(beta, i, ends), next_above(beta, i, ends)
+    for k in range(len(ends)):
+        if ends[k, i] == beta:
             return (up, beta, high) if rising else (down, low, beta)
     return up, low, high
 

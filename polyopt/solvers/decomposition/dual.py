@@ -145,31 +145,31 @@ def balanced(beta: Vector) -> Vector:
 
 
 @njit(cache=True, nogil=True)
-def slopes_at(beta: float, i: int, phi: Pieces) -> tuple[float, float]:
-    """Slope of φ_i to the right and to the left of β_i."""
-    right = left = phi.slopes[0, i]
-    for k in range(len(phi.ends)):
-        end, after = phi.ends[k, i], phi.slopes[k + 1, i]
+def slopes_at(beta: float, i: int, ends: Vector, bends: Vector) -> tuple[float, float]:
+    """Slope of φ_i to the right and to the left of β_i; `ends` and `bends` are of :class:`Pieces`."""
+    right = left = bends[0, i]
+    for k in range(len(ends)):
+        end, after = ends[k, i], bends[k + 1, i]
         right = after if beta >= end else right
         left = after if beta > end else left
     return right, left
 
 
 @njit(cache=True, nogil=True)
-def next_above(beta: float, i: int, phi: Pieces) -> float:
+def next_above(beta: float, i: int, ends: Vector) -> float:
     """The kink of φ_i next above β_i; infinite for none."""
-    for k in range(len(phi.ends)):
-        if phi.ends[k, i] > beta:
-            return float(phi.ends[k, i])
-    return np.inf
+    found = np.inf
+    for k in range(len(ends) - 1, -1, -1):
+        found = ends[k, i] if ends[k, i] > beta else found
+    return found
 
 
 @njit(cache=True, nogil=True)
-def next_below(beta: float, i: int, phi: Pieces) -> float:
+def next_below(beta: float, i: int, ends: Vector) -> float:
     """The kink of φ_i next below β_i; infinite for none."""
     found = -np.inf
-    for k in range(len(phi.ends)):
-        found = phi.ends[k, i] if phi.ends[k, i] < beta else found
+    for k in range(len(ends)):
+        found = ends[k, i] if ends[k, i] < beta else found
     return found
 
 

@@ -94,6 +94,7 @@ def solve_pairs(
     place, count, unit = np.full(q, -1), 0, diagonal.max()
     up, down, out = np.full(width, -np.inf), np.full(width, np.inf), np.zeros(width)
     up[:q], down[:q] = slopes(beta, phi)
+    kinks, bends = phi
     out[:q] = g
     best, where = np.empty(2 * LANES), np.empty(LANES, dtype=np.int64)
     taken = steps
@@ -121,13 +122,13 @@ def solve_pairs(
         ends = diagonal[i] + diagonal[j]
         length = (m - (down[j] - out[j])) / max(ends - 2.0 * first[j], _FLAT * ends, _LEAST)
         # The next kink of each, on which it is put exactly: rounding would leave it beside.
-        kink_i, kink_j = next_above(beta[i], i, phi), next_below(beta[j], j, phi)
+        kink_i, kink_j = next_above(beta[i], i, kinks), next_below(beta[j], j, kinks)
         room_i, room_j = kink_i - beta[i], beta[j] - kink_j
         length = min(length, room_i, room_j)
         beta[i] = kink_i if length == room_i else beta[i] + length
         beta[j] = kink_j if length == room_j else beta[j] - length
-        up[i], down[i] = slopes_at(beta[i], i, phi)
-        up[j], down[j] = slopes_at(beta[j], j, phi)
+        up[i], down[i] = slopes_at(beta[i], i, kinks, bends)
+        up[j], down[j] = slopes_at(beta[j], j, kinks, bends)
         m, i, M = move(out, up, down, first, second, length, best, where)
     g[:] = out[:q]
     return taken, count

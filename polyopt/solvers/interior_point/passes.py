@@ -112,9 +112,8 @@ def _changes(state: State, aim: Vector, q: int, change: Vector, weight: Vector) 
 
 
 @njit(cache=True, error_model="numpy")
-def condense(state: State, aim: Vector, h: Vector) -> None:
-    """Fill h, where the change of beta is ``h − D df``."""
-    change, weight = np.empty(len(state.f)), np.empty(len(state.f))
+def condense(state: State, aim: Vector, h: Vector, change: Vector, weight: Vector) -> None:
+    """Fill h, where the change of beta is ``h − D df``; `change` and `weight` (n,) are room to work in."""
     h[:] = 0.0
     for q in range(len(state.kinks)):
         _changes(state, aim, q, change, weight)
@@ -124,8 +123,10 @@ def condense(state: State, aim: Vector, h: Vector) -> None:
 
 
 @njit(cache=True, error_model="numpy")
-def direct(state: State, aim: Vector, df: Vector, dZ: Vector, dT: Vector) -> tuple[float, float, float]:
-    """Fill dZ and dT, the directions that go with df.
+def direct(
+    state: State, aim: Vector, df: Vector, dZ: Vector, dT: Vector, weight: Vector
+) -> tuple[float, float, float]:
+    """Fill dZ and dT, the directions that go with df; `weight` (n,) is room to work in.
 
     Returns
     -------
@@ -134,7 +135,7 @@ def direct(state: State, aim: Vector, df: Vector, dZ: Vector, dT: Vector) -> tup
         products' change per step and per squared step, summed.
     """
     Z, T, soft = state.Z, state.T, len(state.caps)
-    weight, steepest, linear, square = np.empty(len(df)), 0.0, 0.0, 0.0
+    steepest, linear, square = 0.0, 0.0, 0.0
     for q in range(len(state.kinks)):
         side, r = state.sides[q], 2 * q if q < soft else soft + q
         change = dZ[r]

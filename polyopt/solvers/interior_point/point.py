@@ -117,6 +117,7 @@ class Point:
         self._state = State(sides, rows.kinks, caps, f, self._ease, Z, T)
         self._dZ, self._dT, self._aim = (np.zeros_like(Z) for _ in range(3))
         self._d, self._V, self._h = np.empty(n), np.empty((n, 2)), np.empty((n, 1))
+        self._room = np.empty(n), np.empty(n)  # fresh memory at every step would cost more than its passes
 
     def multipliers(self, survey: Survey) -> Vector:
         """β, repaired to Σ β_i = 0."""
@@ -197,7 +198,7 @@ class Point:
             dv2, df2, longer, _, _ = self._direction(system, survey)
             if longer < length + _GAIN:
                 self._aim = before
-                direct(self._state, self._aim, df, self._dZ, self._dT)
+                direct(self._state, self._aim, df, self._dZ, self._dT, self._room[1])
                 break
             dv, df, length = dv2, df2, longer
         length = min(_SHARE * length, 1.0)
@@ -225,10 +226,10 @@ class Point:
     def _direction(self, system: System, survey: Survey) -> tuple[Vector, Vector, float, float, float]:
         """The changes of (w, b) and of f for what is aimed at, with what `direct` tells of the rest."""
         samples = self._problem.samples
-        condense(self._state, self._aim, self._h)
+        condense(self._state, self._aim, self._h, *self._room)
         dv = system.solve(survey.left + samples.pull(self._h)[:, 0])
         df = samples.scores(dv)
-        return dv, df, *direct(self._state, self._aim, df, self._dZ, self._dT)
+        return dv, df, *direct(self._state, self._aim, df, self._dZ, self._dT, self._room[1])
 
 
 def _central_slack(kink: float) -> float:
