@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from formulations.arguments import as_weights, at_least, real_number, within
+from formulations.arguments import as_weights, at_least, within
 from formulations.centred_kernel import CentredKernel
 from formulations.families import hinge_families
 from formulations.recovery import as_data
-from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.given import checked_vector
 from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
-from polyopt.certificates.rounding import Ball
+from polyopt.certificates.machine import Given, certify_families, checked_gram
 from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
-from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd
+from polyopt.kernels import Kernel, MatrixGram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["certify_rmm", "certify_sigma_svm", "certify_svm"]
 
-_GRAM_SAMPLES = 20_000  # the Sigma-SVM's kernel needs the whole matrix, which is 3.2 GB for so many
+_GRAM_SAMPLES = 20_000  # the Sigma-SVM's kernel needs the whole matrix: 3.2 GB for this number of samples
 
 
 def certify_svm(
@@ -79,11 +78,17 @@ def certify_svm(
         Wrong shapes or values, or a Gram matrix that :func:`polyopt.kernels.require_psd` refuses.
     """
     X, y = as_data(X, y)
-    geometry = _geometry(X, kernel, precomputed)
-    program = HingeProgram("the SVM", geometry, hinge_families(y, C, hard=True))
-    v = _vector_of(geometry, w)
-    return certify_hinge(
-        program, v=v, b=_moved(geometry, v, b), multipliers=_named(alpha), tol=tol, max_iter=max_iter
+    return certify_families(
+        X,
+        hinge_families(y, C, hard=True),
+        name="the SVM",
+        w=w,
+        b=b,
+        multipliers=_named(alpha),
+        kernel=kernel,
+        precomputed=precomputed,
+        tol=tol,
+        max_iter=max_iter,
     )
 
 
@@ -123,7 +128,7 @@ def certify_sigma_svm(
     if kernel is None and not precomputed:
         geometry = SigmaLinearGeometry(X, D, s)
     else:
-        gram, short = _gram(X, kernel, precomputed)
+        gram, short = checked_gram(X, kernel, precomputed)
         geometry = SigmaKernelGeometry(gram, D, s, CentredKernel(_whole(gram), s).factors, short)
     program = HingeProgram("the Sigma-SVM", geometry, hinge_families(y, C, hard=True))
     v = checked_vector("w", w, (X.shape[1] if isinstance(geometry, SigmaLinearGeometry) else len(y),))
@@ -136,39 +141,30 @@ def certify_rmm(
     C: ArrayLike = 1.0,
     B: float = 2.0,
     *,
-    w: ArrayLike | None = None,
-    b: float | None = None,
     alpha: ArrayLike | None = None,
     lam: ArrayLike | None = None,
     lam_star: ArrayLike | None = None,
-    kernel: Kernel | None = None,
-    precomputed: bool = False,
     tol: float = 1e-6,
-    max_iter: int = 2000,
+    **given: Unpack[Given],
 ) -> Certificate:
     """Certify a point of the Relative Margin Machine, eq. (7) and (8) of Shivaswamy & Jebara (2008).
 
     Parameters
     ----------
-    X, y, C, w, b, alpha, kernel, precomputed, tol, max_iter
+    X, y, C, alpha, tol
         As in :func:`certify_svm`.
     B : float
         Bound on the outputs, at least 0.
     lam, lam_star : array_like of shape (n,), optional
         Multipliers of the upper and the lower bound; zero where not given.
+    **given
+        ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in :func:`certify_svm`.
     """
     X, y = as_data(X, y)
-    B = at_least("B", B, 0.0, infinite=True)
-    geometry = _geometry(X, kernel, precomputed)
-    program = HingeProgram("the Relative Margin Machine", geometry, hinge_families(y, C, B, hard=True))
-    v = _vector_of(geometry, w)
-    return certify_hinge(
-        program,
-        v=v,
-        b=_moved(geometry, v, b),
-        multipliers=_named(alpha, bound_above=lam, bound_below=lam_star),
-        tol=tol,
-        max_iter=max_iter,
+    rows = hinge_families(y, C, at_least("B", B, 0.0, infinite=True), hard=True)
+    multipliers = _named(alpha, bound_above=lam, bound_below=lam_star)
+    return certify_families(
+        X, rows, name="the Relative Margin Machine", multipliers=multipliers, tol=tol, **given
     )
 
 
@@ -178,33 +174,6 @@ def _named(alpha: ArrayLike | None, **others: ArrayLike | None) -> dict[str, Any
     if alpha is None and given:
         raise ValueError("lam and lam_star are multipliers beside alpha, which is not given")
     return None if alpha is None else {"margin": alpha, **given}
-
-
-def _gram(X: MatrixLike, kernel: Kernel | None, precomputed: bool) -> tuple[Gram, float]:
-    """The Gram matrix of a kernel machine, checked, and how far it may be from semidefinite."""
-    if kernel is not None and precomputed:
-        raise ValueError("kernel must be None where X is a Gram matrix (precomputed=True)")
-    gram: Gram = MatrixGram(X) if kernel is None else SampleGram(X, kernel)
-    return gram, require_psd(gram)
-
-
-def _geometry(X: MatrixLike, kernel: Kernel | None, precomputed: bool) -> LinearGeometry | KernelGeometry:
-    if kernel is None and not precomputed:
-        return LinearGeometry(X, centred=True)
-    return KernelGeometry(*_gram(X, kernel, precomputed))
-
-
-def _vector_of(geometry: LinearGeometry | KernelGeometry, w: ArrayLike | None) -> NDArray[Any] | None:
-    size = len(geometry.centre) if isinstance(geometry, LinearGeometry) else geometry.n
-    return checked_vector("w", w, (size,))
-
-
-def _moved(geometry: LinearGeometry | KernelGeometry, v: NDArray[Any] | None, b: float | None) -> Ball | None:
-    """The intercept for samples less the geometry's centre."""
-    if b is None:
-        return None
-    given = real_number("b", b)
-    return Ball(given) if v is None else geometry.moved(v, given)
 
 
 def _whole(gram: Gram) -> NDArray[Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from formulations import soft_rmm
 from formulations.arguments import at_least
 from formulations.recovery import as_data
-from polyopt.certificates.machine import certify_families
+from polyopt.certificates.machine import Given, certify_families
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,8 @@ def certify_soft_rmm(
     D: ArrayLike = 1.0,
     *,
     multipliers: Mapping[str, ArrayLike] | None = None,
-    **given: Any,
+    tol: float = 1e-6,
+    **given: Unpack[Given],
 ) -> Certificate:
     """Certify a point of the program of :func:`formulations.soft_rmm.qp`.
 
@@ -44,11 +45,13 @@ def certify_soft_rmm(
         Bound on the outputs, at least 0.
     multipliers : mapping of str to array_like of shape (n,), optional
         Of the rows ``margin``, ``bound_above`` and ``bound_below``.
+    tol : float
+        Relative tolerance.
     **given
-        ``w``, ``b``, ``kernel``, ``precomputed``, ``tol`` and ``max_iter`` as in
+        ``w``, ``b``, ``kernel``, ``precomputed`` and ``max_iter`` as in
         :func:`polyopt.certificates.machine.certify_families`.
     """
     X, y = as_data(X, y)
     rows = soft_rmm.families(y, C, at_least("B", B, 0.0), D)
     name = "the Relative Margin Machine with slack on its bounds"
-    return certify_families(X, rows, name=name, multipliers=multipliers, **given)
+    return certify_families(X, rows, name=name, multipliers=multipliers, tol=tol, **given)
