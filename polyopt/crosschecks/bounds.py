@@ -22,16 +22,11 @@ from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, clusters, generator
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from polyopt.crosschecks.registry import Pair
-
-    Vector = NDArray[np.float64]
+    from polyopt.crosschecks.registry import Pair, Vector
 
 __all__ = ["CHECKS"]
 
-_REGISTRY = Registry("bounds")
-CHECKS = _REGISTRY.checks
+CHECKS = Registry("bounds")
 
 
 def _sample(seed: int) -> tuple[Vector, Vector, float, float]:
@@ -40,7 +35,7 @@ def _sample(seed: int) -> tuple[Vector, Vector, float, float]:
     return X, generator(seed).normal(size=(10, 3)) * [1.0, 3.0, 0.5], 2.0, 3.0
 
 
-@_REGISTRY.add("T23", 1e-8, "≤")
+@CHECKS.add("T23", 1e-8, "≤")
 def classes_in_order(seed: int) -> Pair:
     """Complexities: U_H ≤ U_G ≤ U_F.
 
@@ -51,7 +46,7 @@ def classes_in_order(seed: int) -> Pair:
     return [rmm_bounds.h_complexity(X, U, E, D).solve().objective, g], [g, rmm_bounds.f_complexity(X, E)]
 
 
-@_REGISTRY.add("T24", 1e-6)
+@CHECKS.add("T24", 1e-6)
 def semidefinite_and_conic(seed: int) -> Pair:
     """Complexities: U_H as a semidefinite program = its dual, over weights held as the class is.
 
@@ -63,7 +58,7 @@ def semidefinite_and_conic(seed: int) -> Pair:
     ).solve().objective
 
 
-@_REGISTRY.add("T25", 1e-9)
+@CHECKS.add("T25", 1e-9)
 def uniform_multipliers(seed: int) -> Pair:
     """Complexities: the objective of U_H at uniform λ = √(T_G/2E)/n_u = U_G, where T_G = Σ x_i'Σ_D⁻¹x_i.
 
@@ -75,7 +70,7 @@ def uniform_multipliers(seed: int) -> Pair:
     return rmm_bounds.h_complexity_at(X, U, lam, E, D), rmm_bounds.g_complexity(X, U, E, D)
 
 
-@_REGISTRY.add("X33", 1e-6)
+@CHECKS.add("X33", 1e-6)
 def energy_and_complexity(seed: int) -> Pair:
     """Complexities: U_F, U_G and U_H grow as √E.
 
@@ -90,7 +85,7 @@ def energy_and_complexity(seed: int) -> Pair:
     return all_three(5.0 * E), np.sqrt(5.0) * all_three(E)
 
 
-@_REGISTRY.add("X34", 1e-6)
+@CHECKS.add("X34", 1e-6)
 def equal_classes(seed: int) -> Pair:
     """Complexities: U_H = U_G for a single u, and U_H = U_F for D = 0.
 
@@ -102,7 +97,7 @@ def equal_classes(seed: int) -> Pair:
     return [program.solve().objective for program in programs], closed
 
 
-@_REGISTRY.add("X35", 1e-5)
+@CHECKS.add("X35", 1e-5)
 def price_of_the_energy(seed: int) -> Pair:
     """Complexities: at the optimum the two terms of U_H are equal, and each is E dU_H/dE.
 
@@ -114,7 +109,7 @@ def price_of_the_energy(seed: int) -> Pair:
     return terms, found.objective / 2.0
 
 
-@_REGISTRY.add("X36", 1e-7)
+@CHECKS.add("X36", 1e-7)
 def landmarks_and_semidefinite(seed: int) -> Pair:
     """Complexities: U_H from the weights p of the landmarks, (2√(2E)/n)√τ(p) at the least τ, = its program.
 
@@ -127,7 +122,7 @@ def landmarks_and_semidefinite(seed: int) -> Pair:
     ).solve().objective
 
 
-@_REGISTRY.add("X37", 1e-8, "≤")
+@CHECKS.add("X37", 1e-8, "≤")
 def landmarks_prove_their_gap(seed: int) -> Pair:
     """Complexities: at any weights p of the landmarks, τ(p) is above the least τ by no more than its gap.
 
@@ -139,7 +134,7 @@ def landmarks_prove_their_gap(seed: int) -> Pair:
     return [(1.0 - at.gap) * at.trace for at in early] + [least] * 6, [least] * 6 + [at.trace for at in early]
 
 
-@_REGISTRY.add("X38", 1e-12, "≤")
+@CHECKS.add("X38", 1e-12, "≤")
 def complexity_of_the_average(seed: int) -> Pair:
     """Class G: its Rademacher complexity, over all signs, ≤ U_G ≤ √2 times it.
 
@@ -154,7 +149,7 @@ def complexity_of_the_average(seed: int) -> Pair:
     return [exact, bound], [bound, np.sqrt(2.0) * exact]
 
 
-@_REGISTRY.add("X39", 1e-9)
+@CHECKS.add("X39", 1e-9)
 def bound_of_a_kernel(seed: int) -> Pair:
     """RMM: the bound of a fitted machine in classes F, G and H is the same by its kernel as by its features.
 
@@ -174,7 +169,7 @@ def bound_of_a_kernel(seed: int) -> Pair:
     return by_kernel, [linear_bound(X, y, w, b, U, form=form).total for form in forms]
 
 
-@_REGISTRY.add("X30", 1e-12, "≤")
+@CHECKS.add("X30", 1e-12, "≤")
 def complexity_of_a_face(seed: int) -> Pair:
     """One face, ‖w‖ ≤ 1: its Rademacher complexity, over all signs, ≤ T = √(Σ‖x̃_i‖²)/n ≤ √2 times it.
 
@@ -190,7 +185,7 @@ def complexity_of_a_face(seed: int) -> Pair:
     return [exact, bound, exact], [bound, np.sqrt(2.0) * exact, of_copies]
 
 
-@_REGISTRY.add("X31", 1e-12, "≤")
+@CHECKS.add("X31", 1e-12, "≤")
 def slope_of_the_log_odds(seed: int) -> Pair:
     """PLUME: the log-odds change by at most L times the Euclidean change of the scores.
 
@@ -208,7 +203,7 @@ def slope_of_the_log_odds(seed: int) -> Pair:
     return changes, limits
 
 
-@_REGISTRY.add("X32", 1e-12)
+@CHECKS.add("X32", 1e-12)
 def bound_is_free_of_scale(seed: int) -> Pair:
     """CPM: the bound at the margin γ for the faces W = the bound at 1 for W/γ.
 

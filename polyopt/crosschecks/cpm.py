@@ -16,20 +16,15 @@ from polyopt.solvers.cpm.dual import solve_cpm_dual
 from polyopt.solvers.cpm.sgd import solve_cpm_sgd
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.solution import Solution
-    from polyopt.crosschecks.registry import Pair
-
-    Vector = NDArray[np.float64]
+    from polyopt.crosschecks.registry import Pair, Vector
 
 __all__ = ["CHECKS"]
 
-_REGISTRY = Registry("cpm")
-CHECKS = _REGISTRY.checks
+CHECKS = Registry("cpm")
 
 
-@_REGISTRY.add("T27", 1e-6)
+@CHECKS.add("T27", 1e-6)
 def one_face_is_an_svm(seed: int) -> Pair:
     """CPM, K = 1: its value = 2 · SVM of cost C/2 on x̃ = (x, 1), the bias penalised (by liblinear).
 
@@ -57,7 +52,7 @@ def _rounds(seed: int, loss: Any) -> Pair:
     return after, before
 
 
-@_REGISTRY.add("T28a", 1e-7, "≤")
+@CHECKS.add("T28a", 1e-7, "≤")
 def alternation_descends(seed: int) -> Pair:
     """CPM: no round of alternating minimisation raises the sum form of (6).
 
@@ -66,7 +61,7 @@ def alternation_descends(seed: int) -> Pair:
     return _rounds(seed, "sum")
 
 
-@_REGISTRY.add("T28b", 1e-7, "≤")
+@CHECKS.add("T28b", 1e-7, "≤")
 def alternation_descends_with_the_worst_face(seed: int) -> Pair:
     """CPM: no round of alternating minimisation raises (6) as printed.
 
@@ -75,7 +70,7 @@ def alternation_descends_with_the_worst_face(seed: int) -> Pair:
     return _rounds(seed, "max")
 
 
-@_REGISTRY.add("T29", 1e-7)
+@CHECKS.add("T29", 1e-7)
 def faces_are_independent(seed: int) -> Pair:
     """CPM, sum form: its value for a fixed assignment = Σ_k of the values of the faces.
 
@@ -91,7 +86,7 @@ def faces_are_independent(seed: int) -> Pair:
     return [whole, fast.objective, float(fast.bound or np.nan)], sum(faces)
 
 
-@_REGISTRY.add("T30", 1e-12, "≤")
+@CHECKS.add("T30", 1e-12, "≤")
 def losses_in_order(seed: int) -> Pair:
     """CPM: J_max(W) ≤ J_sum(W) for any faces W.
 
@@ -103,7 +98,7 @@ def losses_in_order(seed: int) -> Pair:
     return worst, total
 
 
-@_REGISTRY.add("T32", 1e-8, "≥")
+@CHECKS.add("T32", 1e-8, "≥")
 def more_positives_cost_more(seed: int) -> Pair:
     """CPM: V(P ∪ {i}) ≥ V(P): a face that answers for one positive more costs no less.
 
@@ -119,7 +114,7 @@ def more_positives_cost_more(seed: int) -> Pair:
     return values[1:], values[:-1]
 
 
-@_REGISTRY.add("X10", 1e-9, "≤")
+@CHECKS.add("X10", 1e-9, "≤")
 def any_multipliers_bound(seed: int) -> Pair:
     """CPM, one face: 1'α − ‖w‖² with w = ½ Σ α_i y_i x̃_i bounds the optimum at any α in its box.
 
@@ -139,7 +134,7 @@ def _worst_case(seed: int) -> tuple[Vector, Vector, Solution]:
     return X, y, cpm_worst.fixed_assignment(X, y, 3, z).solve()
 
 
-@_REGISTRY.add("X11", 1e-6)
+@CHECKS.add("X11", 1e-6)
 def shares_of_the_margin(seed: int) -> Pair:
     """CPM, worst-case margin: Σ θ_k = 1.
 
@@ -148,7 +143,7 @@ def shares_of_the_margin(seed: int) -> Pair:
     return _worst_case(seed)[2].duals["norm"].sum(), 1.0
 
 
-@_REGISTRY.add("X12", 1e-5)
+@CHECKS.add("X12", 1e-5)
 def faces_of_the_worst_margin(seed: int) -> Pair:
     """CPM, worst-case margin: 2θ_k W_k = v_k = Σ α_ik y_i x̃_i.
 
@@ -159,7 +154,7 @@ def faces_of_the_worst_margin(seed: int) -> Pair:
     return 2.0 * found.duals["norm"][:, None] * found["W"], pulls
 
 
-@_REGISTRY.add("X29", 1e-2)
+@CHECKS.add("X29", 1e-2)
 def cost_of_the_stochastic_method(seed: int) -> Pair:
     """CPM, K = 1: Algorithm 1 with λ ends at the optimum of the sum form with C = 2/(nλ).
 
@@ -173,7 +168,7 @@ def cost_of_the_stochastic_method(seed: int) -> Pair:
     return found.objective, cpm.face(X, y, C).solve().objective
 
 
-@_REGISTRY.add("X14", 1e-12)
+@CHECKS.add("X14", 1e-12)
 def all_inside(seed: int) -> Pair:
     """CPM, sum form: with every face at (0, …, 0, −1), all samples are inside and J = K + 2 C n₊.
 
@@ -186,7 +181,7 @@ def all_inside(seed: int) -> Pair:
     return cpm.objective(X, y, W, 0.7), 3.0 + 2.0 * 0.7 * (y > 0).sum()
 
 
-@_REGISTRY.add("N06", 1e-3, "<")
+@CHECKS.add("N06", 1e-3, "<")
 def two_programs_behind_one_number(seed: int) -> Pair:
     """CPM, K = 3, overlapping classes: the value of (6) as printed is below that of the sum form.
 
@@ -202,7 +197,7 @@ def two_programs_behind_one_number(seed: int) -> Pair:
     return literal, total
 
 
-@_REGISTRY.add("N07", 1e-6, ">")
+@CHECKS.add("N07", 1e-6, ">")
 def not_the_free_bias(seed: int) -> Pair:
     """CPM, K = 1: its value is above that of twice the SVM with a bias that is not penalised.
 

@@ -18,14 +18,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.solution import Solution
-    from polyopt.crosschecks.registry import Pair
-
-    Vector = NDArray[np.float64]
+    from polyopt.crosschecks.registry import Pair, Vector
 
 __all__ = ["CHECKS"]
 
-_REGISTRY = Registry("l0")
-CHECKS = _REGISTRY.checks
+CHECKS = Registry("l0")
 
 _SMALL = 20  # samples: few enough for the integer program to be solved to 1e-9 in moments
 
@@ -44,7 +41,7 @@ def _patterns(seed: int, count: int, p: int) -> Vector:
     return np.array([(drawn.random(p) < drawn.random()).astype(float) for _ in range(count)])
 
 
-@_REGISTRY.add("T37a", 1e-7)
+@CHECKS.add("T37a", 1e-7)
 def duality_of_a_pattern(seed: int) -> Pair:
     """L0-SVM: value of a pattern's linear program = value of its dual.
 
@@ -55,7 +52,7 @@ def duality_of_a_pattern(seed: int) -> Pair:
     return dual.objective, l0.pattern(K, y, sigma, C).solve().objective
 
 
-@_REGISTRY.add("T37b", 1e-7)
+@CHECKS.add("T37b", 1e-7)
 def persistent_program(seed: int) -> Pair:
     """L0-SVM: the program kept in HiGHS = the explicit one, pattern after pattern.
 
@@ -70,7 +67,7 @@ def persistent_program(seed: int) -> Pair:
     )
 
 
-@_REGISTRY.add("T38", 1e-7)
+@CHECKS.add("T38", 1e-7)
 def loss_of_nothing(seed: int) -> Pair:
     """L0-SVM: L(0) = 2 min(n₊, n₋).
 
@@ -82,7 +79,7 @@ def loss_of_nothing(seed: int) -> Pair:
     return value, 2.0 * min((y > 0).sum(), (y < 0).sum())
 
 
-@_REGISTRY.add("T39", 1e-6, "≤")
+@CHECKS.add("T39", 1e-6, "≤")
 def cut_of_one_pattern(seed: int) -> Pair:
     """L0-SVM: 1'u − C Σ σ'_j [y_j(K'Yu)_j]_+ ≤ L(σ') for every σ', whatever pattern u is from.
 
@@ -95,7 +92,7 @@ def cut_of_one_pattern(seed: int) -> Pair:
     return [constant - slopes @ pattern for pattern in patterns], [kept.solve(p).value for p in patterns]
 
 
-@_REGISTRY.add("X22", 1e-6)
+@CHECKS.add("X22", 1e-6)
 def cut_where_it_is_from(seed: int) -> Pair:
     """L0-SVM: the cut of a pattern is tight at that pattern.
 
@@ -106,7 +103,7 @@ def cut_where_it_is_from(seed: int) -> Pair:
     return found.cut[0] - found.cut[1] @ sigma, l0.pattern(K, y, sigma, C).solve().objective
 
 
-@_REGISTRY.add("T40", 1e-6)
+@CHECKS.add("T40", 1e-6)
 def pruned_pattern(seed: int) -> Pair:
     """L0-SVM: replacing σ by the support of its α keeps L.
 
@@ -118,7 +115,7 @@ def pruned_pattern(seed: int) -> Pair:
     return kept.solve(kept.data.support(found.alpha)).value, found.value
 
 
-@_REGISTRY.add("T41", 1e-7, "≤")
+@CHECKS.add("T41", 1e-7, "≤")
 def more_centres_lose_less(seed: int) -> Pair:
     """L0-SVM: L never rises as the pattern grows.
 
@@ -142,7 +139,7 @@ def _small(seed: int) -> tuple[Vector, Vector, float, Vector]:
     return K[:_SMALL, :_SMALL], y[:_SMALL], C, sigma[:_SMALL]
 
 
-@_REGISTRY.add("T42a", 1e-6, "≤")
+@CHECKS.add("T42a", 1e-6, "≤")
 def relaxed_program(seed: int) -> Pair:
     """L0-SVM: min 1'α/C + C 1'ξ, a linear program, ≤ the optimum over all patterns.
 
@@ -154,7 +151,7 @@ def relaxed_program(seed: int) -> Pair:
     return l0.relaxation(K, y, C).solve().objective, _exact(seed).objective
 
 
-@_REGISTRY.add("T42b", 1e-6, "≤")
+@CHECKS.add("T42b", 1e-6, "≤")
 def no_pattern_is_better(seed: int) -> Pair:
     """L0-SVM: the optimum of the integer program ≤ S(σ) = 1'σ + C L(σ) for any σ.
 
@@ -167,7 +164,7 @@ def no_pattern_is_better(seed: int) -> Pair:
     return _exact(seed).objective, scores
 
 
-@_REGISTRY.add("X23", 1e-6)
+@CHECKS.add("X23", 1e-6)
 def score_of_the_optimal_pattern(seed: int) -> Pair:
     """L0-SVM: the optimum of the integer program = 1'σ + C L(σ) at its own σ, by the linear program.
 
@@ -179,7 +176,7 @@ def score_of_the_optimal_pattern(seed: int) -> Pair:
     return exact.objective, kept.data.pattern_score(pattern, kept.solve(pattern).value)
 
 
-@_REGISTRY.add("N12", 0.1, ">")
+@CHECKS.add("N12", 0.1, ">")
 def elite_of_nine_tenths(seed: int) -> Pair:
     """Cross-entropy: with nine tenths of the patterns as elite the search stays diffuse (entropy, nats).
 

@@ -13,11 +13,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS"]
 
-_REGISTRY = Registry("one_norm")
-CHECKS = _REGISTRY.checks
+CHECKS = Registry("one_norm")
 
 
-@_REGISTRY.add("X01", 1e-7)
+@CHECKS.add("X01", 1e-7)
 def one_norm_duality(seed: int) -> Pair:
     """One-norm SVM: its value = max 1'u − C Σ [y_j(K'Yu)_j − 1]_+, for a kernel that is not symmetric.
 
@@ -30,7 +29,7 @@ def one_norm_duality(seed: int) -> Pair:
     return one_norm.primal(K, y, C).solve().objective, one_norm.dual(K, y, C).solve().objective
 
 
-@_REGISTRY.add("N11", 1e-3, "<")
+@CHECKS.add("N11", 1e-3, "<")
 def no_bound_on_the_norm(seed: int) -> Pair:
     """One-norm SVM: ‖α‖₁ may be below ‖α‖₀, so it is no upper bound on it, as the slides say it is.
 

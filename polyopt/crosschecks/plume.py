@@ -14,16 +14,11 @@ from polyopt.crosschecks.samples import clusters, generator
 from polyopt.solvers.plume import maximise
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from polyopt.crosschecks.registry import Pair
-
-    Vector = NDArray[np.float64]
+    from polyopt.crosschecks.registry import Pair, Vector
 
 __all__ = ["CHECKS"]
 
-_REGISTRY = Registry("plume")
-CHECKS = _REGISTRY.checks
+CHECKS = Registry("plume")
 
 # One sharpness for each seed, either side of 1, where the gate's formula changes.
 _GAMMAS = (2.0, 0.5, 6.0)
@@ -36,7 +31,7 @@ def _sample(seed: int, n_faces: int = 3) -> tuple[Vector, Vector, Vector, float]
     return X, -y, generator(seed).normal(size=(n_faces, 3)), _GAMMAS[seed % len(_GAMMAS)]
 
 
-@_REGISTRY.add("T43", 1e-9)
+@CHECKS.add("T43", 1e-9)
 def likelihood_and_expectation(seed: int) -> Pair:
     """PLUME: log-likelihood(W) = Q(W; W) + entropy of the responsibilities.
 
@@ -47,7 +42,7 @@ def likelihood_and_expectation(seed: int) -> Pair:
     return mixture.loss(X, y, W, gamma), mixture.expected(X, y, W, R, gamma) - entr(R).sum()
 
 
-@_REGISTRY.add("T44", 1e-8, "≥")
+@CHECKS.add("T44", 1e-8, "≥")
 def concave_expectation(seed: int) -> Pair:
     """PLUME: Q is concave in W: no eigenvalue of the Hessian of −Q is negative.
 
@@ -59,7 +54,7 @@ def concave_expectation(seed: int) -> Pair:
     return np.linalg.eigvalsh(mixture.hessian(X, y, other, R, gamma)).min(), 0.0
 
 
-@_REGISTRY.add("T45", 1e-6)
+@CHECKS.add("T45", 1e-6)
 def maximisation(seed: int) -> Pair:
     """PLUME: the M-step by Newton's method and by L-BFGS = the explicit convex program.
 
@@ -84,7 +79,7 @@ def _em(X: Vector, y: Vector, W: Vector, gamma: float, steps: int) -> tuple[Vect
     return np.array(values), W
 
 
-@_REGISTRY.add("T46", 1e-10, "≤")
+@CHECKS.add("T46", 1e-10, "≤")
 def em_descends(seed: int) -> Pair:
     """PLUME: no step of EM lowers the penalised log-likelihood (its negative is shown).
 
@@ -95,7 +90,7 @@ def em_descends(seed: int) -> Pair:
     return values[1:], values[:-1]
 
 
-@_REGISTRY.add("T47", 1e-8)
+@CHECKS.add("T47", 1e-8)
 def sharp_gate(seed: int) -> Pair:
     """PLUME, γ → ∞: P(+1|x) → σ(min_k w_k·x̃), the model of SPLA1.
 
@@ -105,7 +100,7 @@ def sharp_gate(seed: int) -> Pair:
     return mixture.posterior(X, W, 1e6), expit(scores(X, W).min(axis=1))
 
 
-@_REGISTRY.add("T48", 1e-6)
+@CHECKS.add("T48", 1e-6)
 def one_face(seed: int) -> Pair:
     """PLUME, K = 1 = ridge logistic regression, which EM's M-step solves at once.
 
@@ -118,7 +113,7 @@ def one_face(seed: int) -> Pair:
     return mixture.loss(X, y, found["W"], gamma, 1.0, _RIDGE), regression
 
 
-@_REGISTRY.add("X24", 0.0, "≤")
+@CHECKS.add("X24", 0.0, "≤")
 def distance_from_the_limit(seed: int) -> Pair:
     """PLUME: |P(+1|x) − σ(h)| ≤ (K−1) e^(−γ·gap), gap being how far the second score is above the least.
 
@@ -132,7 +127,7 @@ def distance_from_the_limit(seed: int) -> Pair:
     )
 
 
-@_REGISTRY.add("X25", 1e-9)
+@CHECKS.add("X25", 1e-9)
 def fisher_identity(seed: int) -> Pair:
     """PLUME: the gradient of the log-likelihood at W = that of Q(·; W) at W.
 
@@ -144,7 +139,7 @@ def fisher_identity(seed: int) -> Pair:
     return own, mixture.value_and_gradient(X, y, W, R, gamma)[1]
 
 
-@_REGISTRY.add("X26", 1e-6)
+@CHECKS.add("X26", 1e-6)
 def gradient(seed: int) -> Pair:
     """PLUME: the gradient (8) = central differences of Q.
 
@@ -160,7 +155,7 @@ def gradient(seed: int) -> Pair:
     return mixture.value_and_gradient(X, y, W, R, gamma)[1], slopes
 
 
-@_REGISTRY.add("X27", 1e-12)
+@CHECKS.add("X27", 1e-12)
 def flat_gate(seed: int) -> Pair:
     """PLUME, γ = 0: P(+1|x) = the mean of σ(w_k·x̃).
 
@@ -170,7 +165,7 @@ def flat_gate(seed: int) -> Pair:
     return mixture.posterior(X, W, 0.0), expit(scores(X, W)).mean(axis=1)
 
 
-@_REGISTRY.add("X28", 1e-9)
+@CHECKS.add("X28", 1e-9)
 def equal_faces(seed: int) -> Pair:
     """PLUME: faces that begin equal stay equal under EM, so starts must differ.
 

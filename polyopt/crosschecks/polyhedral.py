@@ -16,16 +16,11 @@ from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    from polyopt.crosschecks.registry import Pair
-
-    Vector = NDArray[np.float64]
+    from polyopt.crosschecks.registry import Pair, Vector
 
 __all__ = ["CHECKS"]
 
-_REGISTRY = Registry("polyhedral")
-CHECKS = _REGISTRY.checks
+CHECKS = Registry("polyhedral")
 
 _STEPS = 6  # of the loop that is compared with the printed one
 
@@ -36,7 +31,7 @@ def _sample(seed: int) -> tuple[Vector, Vector, Vector]:
     return X, -y, generator(seed).normal(size=(3, 3))
 
 
-@_REGISTRY.add("T34", 1e-13)
+@CHECKS.add("T34", 1e-13)
 def mirrored_faces(seed: int) -> Pair:
     """Mirrored faces: min_k W_k·x̃ = −max_k(−W_k·x̃), and the margin errors of both machines agree.
 
@@ -54,7 +49,7 @@ def mirrored_faces(seed: int) -> Pair:
     )
 
 
-@_REGISTRY.add("T35a", 1e-9)
+@CHECKS.add("T35a", 1e-9)
 def homogeneous_criterion(seed: int) -> Pair:
     """Polyceptron: E_P(tW) = t E_P(W) for t > 0.
 
@@ -64,7 +59,7 @@ def homogeneous_criterion(seed: int) -> Pair:
     return polyhedral.criterion(X, y, 2.5 * W), 2.5 * polyhedral.criterion(X, y, W)
 
 
-@_REGISTRY.add("T35b", 0.0)
+@CHECKS.add("T35b", 0.0)
 def criterion_of_nothing(seed: int) -> Pair:
     """Polyceptron: E_P(0) = 0, so W = 0 minimises the criterion.
 
@@ -74,7 +69,7 @@ def criterion_of_nothing(seed: int) -> Pair:
     return polyhedral.criterion(X, y, 0.0 * W), 0.0
 
 
-@_REGISTRY.add("X15", 1e-12)
+@CHECKS.add("X15", 1e-12)
 def empty_subproblem(seed: int) -> Pair:
     """Polyceptron: the linear program of a face without a margin has the value 0, whatever the data.
 
@@ -95,7 +90,7 @@ def _slopes(seed: int) -> tuple[Vector, tuple[Vector, Vector, Vector]]:
     return slopes / (2.0 * h), (X, y, W)
 
 
-@_REGISTRY.add("X16", 1e-6)
+@CHECKS.add("X16", 1e-6)
 def gradient_of_the_misclassified(seed: int) -> Pair:
     """Polyceptron: ∂E_P/∂w_k = −Σ y_i x̃_i over the misclassified samples of its cell (by differences).
 
@@ -105,7 +100,7 @@ def gradient_of_the_misclassified(seed: int) -> Pair:
     return polyhedral.criterion_gradient(X, y, W), slopes
 
 
-@_REGISTRY.add("N08", 0.1, ">")
+@CHECKS.add("N08", 0.1, ">")
 def printed_update(seed: int) -> Pair:
     """Polyceptron: the printed update, over all samples of a cell, is no gradient of E_P.
 
@@ -119,7 +114,7 @@ def printed_update(seed: int) -> Pair:
     return np.linalg.norm(printed - slopes) / np.linalg.norm(slopes), 0.0
 
 
-@_REGISTRY.add("N09", 0.0)
+@CHECKS.add("N09", 0.0)
 def printed_loop(seed: int) -> Pair:
     """Polyceptron: Algorithm 1 as printed, “while … < γ”, makes no iteration where the corrected one does.
 
@@ -143,7 +138,7 @@ def _descent(W: Vector, step: Callable[[Vector], Vector], value: Callable[[Vecto
     return values[1:], values[:-1]
 
 
-@_REGISTRY.add("X17", 1e-8, "≤")
+@CHECKS.add("X17", 1e-8, "≤")
 def exact_polyceptron_descends(seed: int) -> Pair:
     """Polyceptron, exact, every positive in every program: no step raises the margin error.
 
@@ -158,7 +153,7 @@ def exact_polyceptron_descends(seed: int) -> Pair:
     return _descent(W, step, lambda W: polyhedral.margin_error(X, y, W))
 
 
-@_REGISTRY.add("X18", 1e-12)
+@CHECKS.add("X18", 1e-12)
 def online_step(seed: int) -> Pair:
     """Polyceptron, online: a step lowers the sample's own −y w·x̃ by exactly η‖x̃‖².
 
@@ -173,7 +168,7 @@ def online_step(seed: int) -> Pair:
     return -y[wrong] * (machine.faces[k] - W[k]) @ x, -x @ x
 
 
-@_REGISTRY.add("T36a", 1e-8, "≤")
+@CHECKS.add("T36a", 1e-8, "≤")
 def successive_programs_descend(seed: int) -> Pair:
     """PC-SLP: no linear program raises the separation error z.
 
@@ -188,7 +183,7 @@ def successive_programs_descend(seed: int) -> Pair:
     return _descent(W, step, lambda W: polyhedral.separation_error(X, y, W))
 
 
-@_REGISTRY.add("T36b", 1e-12)
+@CHECKS.add("T36b", 1e-12)
 def error_of_nothing(seed: int) -> Pair:
     """PC-SLP: z(0) = z(all inside) = z(all outside) = 2.
 
@@ -199,7 +194,7 @@ def error_of_nothing(seed: int) -> Pair:
     return [polyhedral.separation_error(X, y, W) for W in trivial], 2.0
 
 
-@_REGISTRY.add("X19", 1e-7)
+@CHECKS.add("X19", 1e-7)
 def duality_of_a_step(seed: int) -> Pair:
     """PC-SLP: value of a step's linear program = value of its dual = z at the faces it stays at.
 
@@ -216,7 +211,7 @@ def duality_of_a_step(seed: int) -> Pair:
     return [found.objective, dual.objective], polyhedral.separation_error(X, y, W)
 
 
-@_REGISTRY.add("X20", 1e-7)
+@CHECKS.add("X20", 1e-7)
 def duality_of_a_cell(seed: int) -> Pair:
     """SPLA1: value of a cell's logistic regression = value of its dual with entropies.
 
@@ -239,7 +234,7 @@ def _alternation(seed: int, positives: Any) -> tuple[Vector, Vector]:
     return after, before
 
 
-@_REGISTRY.add("X21", 1e-9, "≤")
+@CHECKS.add("X21", 1e-9, "≤")
 def all_positives_descend(seed: int) -> Pair:
     """SPLA1 with every positive in the program of every face: no step raises the loss.
 
@@ -248,7 +243,7 @@ def all_positives_descend(seed: int) -> Pair:
     return _alternation(seed, "all")
 
 
-@_REGISTRY.add("N10", 1e-3, ">")
+@CHECKS.add("N10", 1e-3, ">")
 def own_cells_do_not_descend(seed: int) -> Pair:
     """SPLA1 with each positive in the program of its cell alone: some step raises the loss.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,8 +19,9 @@ import numpy as np
 from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
+    Vector = NDArray[np.float64]
     Pair = tuple[ArrayLike, ArrayLike]  # computed, expected
     Evaluate = Callable[[int], Pair]
 
@@ -118,6 +119,12 @@ class Registry:
     def __init__(self, family: str):
         self.family = family
         self.checks: list[Crosscheck] = []
+
+    def __iter__(self) -> Iterator[Crosscheck]:
+        return iter(self.checks)
+
+    def __len__(self) -> int:
+        return len(self.checks)
 
     def add(self, name: str, tolerance: float, relation: Relation = "=") -> Callable[[Evaluate], Evaluate]:
         """Register the function below as a check.

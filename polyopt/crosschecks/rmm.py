@@ -18,21 +18,16 @@ from polyopt.solvers.interior_point import solve_interior_point
 from polyopt.solvers.osqp_dual import solve_osqp_dual
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.program import Program
-    from polyopt.crosschecks.registry import Pair
+    from polyopt.crosschecks.registry import Pair, Vector
     from polyopt.crosschecks.samples import Bounded
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["CHECKS"]
 
-_REGISTRY = Registry("rmm")
-CHECKS = _REGISTRY.checks
+CHECKS = Registry("rmm")
 
 
-@_REGISTRY.add("T12a", 1e-6)
+@CHECKS.add("T12a", 1e-6)
 def qcqp_and_qp(seed: int) -> Pair:
     """RMM: value of the QCQP (5) = value of the QP (7).
 
@@ -42,7 +37,7 @@ def qcqp_and_qp(seed: int) -> Pair:
     return rmm.qcqp(*data).solve().objective, rmm.qp(*data).solve().objective
 
 
-@_REGISTRY.add("T12b", 1e-6)
+@CHECKS.add("T12b", 1e-6)
 def qp_and_dual(seed: int) -> Pair:
     """RMM: value of the QP (7) = value of its dual (8).
 
@@ -52,7 +47,7 @@ def qp_and_dual(seed: int) -> Pair:
     return rmm.qp_dual(*data).solve().objective, rmm.qp(*data).solve().objective
 
 
-@_REGISTRY.add("T12c", 1e-6)
+@CHECKS.add("T12c", 1e-6)
 def qcqp_and_semidefinite_dual(seed: int) -> Pair:
     """RMM: value of the corrected dual (6), a semidefinite program, = value of the QCQP (5).
 
@@ -62,7 +57,7 @@ def qcqp_and_semidefinite_dual(seed: int) -> Pair:
     return rmm.qcqp_dual(*data).solve().objective, rmm.qcqp(*data).solve().objective
 
 
-@_REGISTRY.add("T14", 1e-4)
+@CHECKS.add("T14", 1e-4)
 def multipliers_of_the_spread(seed: int) -> Pair:
     """RMM: λ of the QCQP (5) = (λ + λ*)/B of the QP (7).
 
@@ -85,7 +80,7 @@ def _at_the_optimum(seed: int) -> tuple[Bounded, Program, dict[str, Vector]]:
     return s, rmm.qcqp_dual(*s.data), {"alpha": alpha, "lam": lam, "t": t}
 
 
-@_REGISTRY.add("T15", 1e-5)
+@CHECKS.add("T15", 1e-5)
 def corrected_dual_at_the_multipliers(seed: int) -> Pair:
     """RMM: the corrected (6) at the multipliers (α, λ) of (5) = value of the primal.
 
@@ -95,7 +90,7 @@ def corrected_dual_at_the_multipliers(seed: int) -> Pair:
     return dual.value(point), rmm.qp(*s.data).solve().objective
 
 
-@_REGISTRY.add("T16a", 1e-6, "≤")
+@CHECKS.add("T16a", 1e-6, "≤")
 def outputs_within_the_bound(seed: int) -> Pair:
     """RMM: |f_i| ≤ B for all samples.
 
@@ -106,7 +101,7 @@ def outputs_within_the_bound(seed: int) -> Pair:
     return np.abs(s.X @ point["w"] + point["b"]), s.B
 
 
-@_REGISTRY.add("T16b", 1e-5)
+@CHECKS.add("T16b", 1e-5)
 def one_bound_at_a_time(seed: int) -> Pair:
     """RMM: λ_i λ*_i = 0, as no output is at B and at −B.
 
@@ -116,7 +111,7 @@ def one_bound_at_a_time(seed: int) -> Pair:
     return np.minimum(point["lam"], point["lam_star"]), 0.0
 
 
-@_REGISTRY.add("T20", 1e-6)
+@CHECKS.add("T20", 1e-6)
 def decomposition(seed: int) -> Pair:
     """RMM with a Gaussian kernel: the decomposition solver = dual (8).
 
@@ -128,7 +123,7 @@ def decomposition(seed: int) -> Pair:
     return fast.objective, rmm.kernel_dual(K, y, C, 1.2).solve().objective
 
 
-@_REGISTRY.add("T21", 1e-5)
+@CHECKS.add("T21", 1e-5)
 def intercept_bracket(seed: int) -> Pair:
     """RMM: the interval of b from the three families of multipliers = (m, M) of the working-set method.
 
@@ -143,7 +138,7 @@ def intercept_bracket(seed: int) -> Pair:
     return sorted(bracket), sorted(Dual(rows).violation(beta, g))
 
 
-@_REGISTRY.add("X04", 1e-5)
+@CHECKS.add("X04", 1e-5)
 def stationarity_of_the_qcqp(seed: int) -> Pair:
     """RMM (5): (I + Σ λ_i x_i x_i') w + b Σ λ_i x_i = Σ α_i y_i x_i.
 
@@ -156,7 +151,7 @@ def stationarity_of_the_qcqp(seed: int) -> Pair:
     return w + pulled, s.X.T @ (found.duals["margin"] * s.y)
 
 
-@_REGISTRY.add("X06", 1e-6)
+@CHECKS.add("X06", 1e-6)
 def interior_point(seed: int) -> Pair:
     """RMM: the interior-point solver's objective and bound = value of the QP (7) = OSQP's of the dual (8).
 
@@ -169,7 +164,7 @@ def interior_point(seed: int) -> Pair:
     return values, rmm.qp(*s.data).solve().objective
 
 
-@_REGISTRY.add("N03", 1e-6, ">")
+@CHECKS.add("N03", 1e-6, ">")
 def printed_dual(seed: int) -> Pair:
     """RMM: the printed (6), without −(Σ α_i y_i)²/(2 Σ λ_i), exceeds the primal optimum at the multipliers.
 
@@ -182,7 +177,7 @@ def printed_dual(seed: int) -> Pair:
     return dual.value(point) + missing, rmm.qp(*s.data).solve().objective
 
 
-@_REGISTRY.add("N04", 1e-3, ">")
+@CHECKS.add("N04", 1e-3, ">")
 def printed_stationarity(seed: int) -> Pair:
     """RMM (5): with the printed sign, − b Σ λ_i x_i, the stationarity does not hold.
 
@@ -219,7 +214,7 @@ def _step(seed: int, *, half: bool) -> Pair:
     return dual.value(at), start.objective
 
 
-@_REGISTRY.add("X07", 1e-6)
+@CHECKS.add("X07", 1e-6)
 def step_of_the_decomposition(seed: int) -> Pair:
     """RMM: a step of the sub-problem (9), its cross term whole, stays at the optimum of (8).
 
@@ -228,7 +223,7 @@ def step_of_the_decomposition(seed: int) -> Pair:
     return _step(seed, half=False)
 
 
-@_REGISTRY.add("N05", 1e-3, "<")
+@CHECKS.add("N05", 1e-3, "<")
 def printed_step(seed: int) -> Pair:
     """RMM: a step of (9) with the printed ½ on its cross term leaves the optimum of (8) and lowers it.
 

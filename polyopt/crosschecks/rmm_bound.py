@@ -13,20 +13,15 @@ from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, bounded
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from polyopt.crosschecks.registry import Pair
+    from polyopt.crosschecks.registry import Pair, Vector
     from polyopt.crosschecks.samples import Bounded
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["CHECKS"]
 
-_REGISTRY = Registry("rmm")
-CHECKS = _REGISTRY.checks
+CHECKS = Registry("rmm")
 
 
-@_REGISTRY.add("T13", 1e-5)
+@CHECKS.add("T13", 1e-5)
 def wide_bound(seed: int) -> Pair:
     """RMM with B ≥ max|f_svm| = SVM: the same value, w and b.
 
@@ -40,7 +35,7 @@ def wide_bound(seed: int) -> Pair:
     )
 
 
-@_REGISTRY.add("T17", 1e-3)
+@CHECKS.add("T17", 1e-3)
 def price_of_the_bound(seed: int) -> Pair:
     """RMM: dp*/dB = −(1'λ + 1'λ*), the left side by central differences.
 
@@ -61,7 +56,7 @@ def _values(seed: int) -> tuple[Vector, Bounded]:
     return np.array([program.set(B=B).solve().objective for B in bounds]), s
 
 
-@_REGISTRY.add("T18a", 1e-6, "≥")
+@CHECKS.add("T18a", 1e-6, "≥")
 def value_convex_in_the_bound(seed: int) -> Pair:
     """RMM: p*(B) is convex: half the sum over two neighbours is no less than the value between them.
 
@@ -71,7 +66,7 @@ def value_convex_in_the_bound(seed: int) -> Pair:
     return (p[:-2] + p[2:]) / 2.0, p[1:-1]
 
 
-@_REGISTRY.add("T18b", 1e-6, "≤")
+@CHECKS.add("T18b", 1e-6, "≤")
 def value_falls_with_the_bound(seed: int) -> Pair:
     """RMM: p*(B) never rises with B.
 
@@ -81,7 +76,7 @@ def value_falls_with_the_bound(seed: int) -> Pair:
     return p[1:], p[:-1]
 
 
-@_REGISTRY.add("T18c", 1e-6)
+@CHECKS.add("T18c", 1e-6)
 def value_without_room(seed: int) -> Pair:
     """RMM: p*(0) = nC, all outputs being 0.
 
@@ -91,7 +86,7 @@ def value_without_room(seed: int) -> Pair:
     return rmm.qp(X, y, C, 0.0).solve().objective, len(y) * C
 
 
-@_REGISTRY.add("T19", 1e-5)
+@CHECKS.add("T19", 1e-5)
 def bound_below_one(seed: int) -> Pair:
     """RMM with B < 1: every α_i = C, as no sample can reach its margin.
 
@@ -110,7 +105,7 @@ def _with_cap(program: Program, cap: float) -> Program:
     return replace(program, rows=(*program.rows, *rows))
 
 
-@_REGISTRY.add("T22a", 1e-6)
+@CHECKS.add("T22a", 1e-6)
 def free_slack_on_the_bound(seed: int) -> Pair:
     """RMM with slack on the bound at the price 0 (dual (8) with λ, λ* ≤ 0) = SVM.
 
@@ -120,7 +115,7 @@ def free_slack_on_the_bound(seed: int) -> Pair:
     return _with_cap(rmm.qp_dual(*s.data), 0.0).solve().objective, s.plain.objective
 
 
-@_REGISTRY.add("T22b", 1e-6)
+@CHECKS.add("T22b", 1e-6)
 def dear_slack_on_the_bound(seed: int) -> Pair:
     """RMM with slack on the bound at a price above every multiplier = RMM without slack.
 
@@ -132,7 +127,7 @@ def dear_slack_on_the_bound(seed: int) -> Pair:
     return _with_cap(rmm.qp_dual(*s.data), price).solve().objective, hard.objective
 
 
-@_REGISTRY.add("X05", 1e-9, "≤")
+@CHECKS.add("X05", 1e-9, "≤")
 def warm_start(seed: int) -> Pair:
     """RMM: (α_svm, 0, 0) violates no row of dual (8), whatever B is.
 

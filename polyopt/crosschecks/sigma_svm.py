@@ -12,16 +12,11 @@ from polyopt.crosschecks.registry import Registry
 from polyopt.crosschecks.samples import blobs, generator, rbf, unbalanced
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from polyopt.crosschecks.registry import Pair
-
-    Vector = NDArray[np.float64]
+    from polyopt.crosschecks.registry import Pair, Vector
 
 __all__ = ["CHECKS"]
 
-_REGISTRY = Registry("sigma_svm")
-CHECKS = _REGISTRY.checks
+CHECKS = Registry("sigma_svm")
 
 _SHARES = (0.7, 0.2, 0.95)  # D, one for each seed
 
@@ -30,7 +25,7 @@ def _share(seed: int) -> float:
     return _SHARES[seed % len(_SHARES)]
 
 
-@_REGISTRY.add("T06", 1e-5)
+@CHECKS.add("T06", 1e-5)
 def no_spread(seed: int) -> Pair:
     """Sigma-SVM at D = 0: w = w_svm, b = b_svm + w'μ.
 
@@ -42,7 +37,7 @@ def no_spread(seed: int) -> Pair:
     return np.append(here["w"], here["b"]), np.append(plain["w"], b)
 
 
-@_REGISTRY.add("T07", 1e-7)
+@CHECKS.add("T07", 1e-7)
 def strong_duality(seed: int) -> Pair:
     """Sigma-SVM: value of the primal (3) = value of the dual (4) = value of its kernelised form.
 
@@ -54,7 +49,7 @@ def strong_duality(seed: int) -> Pair:
     return [dual.solve().objective for dual in duals], sigma_svm.primal(X, y, C, D).solve().objective
 
 
-@_REGISTRY.add("T08", 1e-5)
+@CHECKS.add("T08", 1e-5)
 def outputs_of_new_samples(seed: int) -> Pair:
     """Sigma-SVM: outputs of new samples by the kernel = those by w.
 
@@ -67,7 +62,7 @@ def outputs_of_new_samples(seed: int) -> Pair:
     return by_kernel, (new - X.mean(axis=0)) @ primal["w"] + primal["b"]
 
 
-@_REGISTRY.add("T09", 1e-5)
+@CHECKS.add("T09", 1e-5)
 def affine_invariance(seed: int) -> Pair:
     """Sigma-SVM at D = 1: outputs are invariant under x → Ax + c.
 
@@ -84,7 +79,7 @@ def affine_invariance(seed: int) -> Pair:
     return outputs(mapped), outputs(X)
 
 
-@_REGISTRY.add("T10a", 1e-5)
+@CHECKS.add("T10a", 1e-5)
 def interpolation(seed: int) -> Pair:
     """Sigma-SVM at D = 1 with a kernel of full rank: α_i = 2 n_other/n², whatever the data.
 
@@ -98,7 +93,7 @@ def interpolation(seed: int) -> Pair:
     return alpha, 2.0 * others / len(y) ** 2
 
 
-@_REGISTRY.add("T10b", 1e-5)
+@CHECKS.add("T10b", 1e-5)
 def interpolated_labels(seed: int) -> Pair:
     """Sigma-SVM at D = 1 with a kernel of full rank: f(x_i) = y_i, and b = (n₊ − n₋)/n.
 
@@ -120,7 +115,7 @@ def _pieces(seed: int) -> tuple[Vector, float, Vector, Vector, int]:
     return K, D, H @ K @ H, K - K.mean(axis=1)[:, None], n
 
 
-@_REGISTRY.add("T11a", 1e-8)
+@CHECKS.add("T11a", 1e-8)
 def kernel_by_one_inverse(seed: int) -> Pair:
     """Sigma-SVM's kernel V diag(κ/((1−D) + Dκ/n)) V' = (n/D) Kc (cI + Kc)⁻¹, c = n(1−D)/D.
 
@@ -138,7 +133,7 @@ def _printed(seed: int, *, nested: bool) -> Vector:
     return (centred - second / (1.0 - D if nested else 1.0)) / (1.0 - D)
 
 
-@_REGISTRY.add("T11b", 1e-8)
+@CHECKS.add("T11b", 1e-8)
 def kernel_as_printed(seed: int) -> Pair:
     """Sigma-SVM's kernel = the printed form, its factor 1/(1−D) read as one over both terms.
 
@@ -148,7 +143,7 @@ def kernel_as_printed(seed: int) -> Pair:
     return CentredKernel(K).gram(D), _printed(seed, nested=False)
 
 
-@_REGISTRY.add("N02", 1e-3, ">")
+@CHECKS.add("N02", 1e-3, ">")
 def kernel_misread(seed: int) -> Pair:
     """Sigma-SVM's kernel: the printed form read with a second 1/(1−D) in the second term is another matrix.
 
@@ -161,7 +156,7 @@ def kernel_misread(seed: int) -> Pair:
     return np.linalg.norm(_printed(seed, nested=True) - right) / np.linalg.norm(right), 0.0
 
 
-@_REGISTRY.add("X03", 1e-5)
+@CHECKS.add("X03", 1e-5)
 def whitening(seed: int) -> Pair:
     """Sigma-SVM at 0 < D < 1 = SVM on z = ((1−D)I + DΣ)^(−½)(x − μ): the outputs are the same.
 

@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS"]
 
-_REGISTRY = Registry("soft_rmm")
-CHECKS = _REGISTRY.checks
+CHECKS = Registry("soft_rmm")
 _B, _D = 1.3, 0.05
 
 
-@_REGISTRY.add("X40", 1e-6)
+@CHECKS.add("X40", 1e-6)
 def nearly_free_slack(seed: int) -> Pair:
     """At a price D of next to nothing it is the SVM, but for D Σ [|f| − B]₊ at the SVM's outputs.
 
@@ -32,7 +31,7 @@ def nearly_free_slack(seed: int) -> Pair:
     return soft_rmm.qp(X, y, C, _B, 1e-9).solve().objective, svm.primal(X, y, C).solve().objective
 
 
-@_REGISTRY.add("X41", 1e-6)
+@CHECKS.add("X41", 1e-6)
 def dear_slack(seed: int) -> Pair:
     """At a price above every multiplier of the bounds it is the Relative Margin Machine.
 
@@ -44,7 +43,7 @@ def dear_slack(seed: int) -> Pair:
     return soft_rmm.qp(*s.data, price).solve().objective, hard.objective
 
 
-@_REGISTRY.add("X42", 1e-6)
+@CHECKS.add("X42", 1e-6)
 def solvers_of_the_linear_machine(seed: int) -> Pair:
     """Decomposition and interior point find the value of the explicit program.
 
@@ -59,7 +58,7 @@ def solvers_of_the_linear_machine(seed: int) -> Pair:
     return fast, soft_rmm.qp(X, y, C, _B, _D).solve().objective
 
 
-@_REGISTRY.add("X43", 1e-6)
+@CHECKS.add("X43", 1e-6)
 def solver_of_the_kernel_machine(seed: int) -> Pair:
     """With a Gaussian kernel the decomposition finds the value of the explicit dual.
 
@@ -71,7 +70,7 @@ def solver_of_the_kernel_machine(seed: int) -> Pair:
     return fast.objective, soft_rmm.kernel_dual(K, y, C, _B, _D).solve().objective
 
 
-@_REGISTRY.add("X44", 1e-3)
+@CHECKS.add("X44", 1e-3)
 def price_of_the_price(seed: int) -> Pair:
     """dp*/dD = Σ (τ_i + τ*_i), the left side by central differences.
 

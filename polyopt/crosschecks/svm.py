@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS"]
 
-_REGISTRY = Registry("svm")
-CHECKS = _REGISTRY.checks
+CHECKS = Registry("svm")
 
 
-@_REGISTRY.add("T01", 1e-7)
+@CHECKS.add("T01", 1e-7)
 def strong_duality(seed: int) -> Pair:
     """SVM: value of the primal (1) = value of the dual (2).
 
@@ -33,7 +32,7 @@ def strong_duality(seed: int) -> Pair:
     return svm.primal(X, y, C).solve().objective, svm.dual(X, y, C).solve().objective
 
 
-@_REGISTRY.add("T02", 1e-6)
+@CHECKS.add("T02", 1e-6)
 def norm_from_multipliers(seed: int) -> Pair:
     """SVM: ‖w‖² = 1'α − C 1'ξ at the optimum.
 
@@ -44,7 +43,7 @@ def norm_from_multipliers(seed: int) -> Pair:
     return point["w"] @ point["w"], alpha.sum() - C * point["xi"].sum()
 
 
-@_REGISTRY.add("T03", 1e-5)
+@CHECKS.add("T03", 1e-5)
 def translation(seed: int) -> Pair:
     """Linear SVM, x → x + t: w is the same, b' = b − w't.
 
@@ -59,7 +58,7 @@ def translation(seed: int) -> Pair:
     return np.append(there["w"], there["b"]), np.append(here["w"], here["b"] - here["w"] @ t)
 
 
-@_REGISTRY.add("T04a", 1e-5)
+@CHECKS.add("T04a", 1e-5)
 def scaling(seed: int) -> Pair:
     """SVM, (sX, C/s²): w' = w/s, b' = b.
 
@@ -70,7 +69,7 @@ def scaling(seed: int) -> Pair:
     return np.append(there["w"], there["b"]), np.append(here["w"] / 3.0, here["b"])
 
 
-@_REGISTRY.add("T04b", 1e-7)
+@CHECKS.add("T04b", 1e-7)
 def scaling_of_the_value(seed: int) -> Pair:
     """SVM, (sX, C/s²): the value is divided by s².
 
@@ -80,7 +79,7 @@ def scaling_of_the_value(seed: int) -> Pair:
     return svm.primal(3.0 * X, y, C / 9.0).solve().objective, svm.primal(X, y, C).solve().objective / 9.0
 
 
-@_REGISTRY.add("T05a", 1e-6)
+@CHECKS.add("T05a", 1e-6)
 def intercepts(seed: int) -> Pair:
     """SVM: every b in [lo, hi] has the optimal objective.
 
@@ -97,7 +96,7 @@ def intercepts(seed: int) -> Pair:
     return values, point.objective
 
 
-@_REGISTRY.add("T05b", 1e-6)
+@CHECKS.add("T05b", 1e-6)
 def intercepts_without_a_free_vector(seed: int) -> Pair:
     """SVM of x = −1, +1 at C = 0.1, where no support vector is free: b may be all of [−0.8, 0.8].
 
@@ -111,7 +110,7 @@ def intercepts_without_a_free_vector(seed: int) -> Pair:
     return bracket, (-0.8, 0.8)
 
 
-@_REGISTRY.add("X02", 1e-6)
+@CHECKS.add("X02", 1e-6)
 def fast_solvers(seed: int) -> Pair:
     """SVM: the decomposition and the interior-point solver find the value of the explicit program.
 
@@ -126,7 +125,7 @@ def fast_solvers(seed: int) -> Pair:
     return fast, svm.primal(X, y, C).solve().objective
 
 
-@_REGISTRY.add("N01", 1e-3, ">")
+@CHECKS.add("N01", 1e-3, ">")
 def translation_of_a_polynomial_kernel(seed: int) -> Pair:
     """SVM with the kernel (x'z + 1)²: a translation does change the value.
 
