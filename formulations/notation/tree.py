@@ -156,20 +156,20 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A relation and the conditions under which it is stated, ``… for yᵢ < 0, k > 0``."""
-
-    relation: Relation
-    conditions: tuple[Relation, ...] = ()
-
-
-@dataclass(frozen=True)
 class Definition:
     """``head = body``, or ``name(parameter) = body`` of a function."""
 
     head: Letter
     parameter: str
     body: Expression
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A relation and the conditions under which it is stated, ``… for yᵢ < 0, k > 0``."""
+
+    relation: Relation
+    conditions: tuple[Relation, ...] = ()
 
 
 Expression = (

@@ -56,7 +56,7 @@ class CrossEntropySVM(ExpansionClassifier):
         "ce" (and "auto") is the cross-entropy method; "one-norm" the support of the relaxation, the one-norm
         machine with the price 1/C, fitted once more: two linear programs. "highs" and "global" start from the
         answer of "ce" and prove the optimum, "highs" by the integer program in HiGHS, "global" by branch and
-        bound over the relaxation; on more than some hundred samples they may take for ever without a
+        bound over the relaxation; on more than a few hundred samples they may never end without a
         `time_limit`. "exact" is the explicit program of ``formulations.l0.mixed_integer`` by a general
         solver, for comparison.
     search : CrossEntropySettings, optional

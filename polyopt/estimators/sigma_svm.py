@@ -102,40 +102,17 @@ class SigmaSVM(HingeClassifier):
     }
 
     def __init__(
-        self,
-        C: float = 1.0,
-        D: float = 0.5,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        solver: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        cache_size: float = 500.0,
-        warm_start: bool = False,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
+        self, C: float = 1.0, D: float = 0.5, *, kernel: Any = "rbf", gamma: float | str = "scale",
+        degree: int = 3, coef0: float = 0.0, solver: str = "auto", tol: float = 1e-3,
+        max_iter: int | None = None, time_limit: float | None = None, cache_size: float = 500.0,
+        warm_start: bool = False, class_weight: Any = None, n_jobs: int | None = None,
         verbose: bool | int = False,
-    ):
+    ):  # fmt: skip
         super().__init__(
-            C,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            time_limit=time_limit,
-            cache_size=cache_size,
-            warm_start=warm_start,
-            class_weight=class_weight,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+            C, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, solver=solver, tol=tol,
+            max_iter=max_iter, time_limit=time_limit, cache_size=cache_size, warm_start=warm_start,
+            class_weight=class_weight, n_jobs=n_jobs, verbose=verbose,
+        )  # fmt: skip
         self.D = D
 
     @property

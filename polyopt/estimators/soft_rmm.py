@@ -100,25 +100,12 @@ class SoftRelativeMarginMachine(RelativeMarginMachine):
     }
 
     def __init__(
-        self,
-        C: float = 1.0,
-        B: float = 2.0,
-        D: float = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        solver: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        cache_size: float = 500.0,
-        warm_start: bool = False,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool | int = False,
-    ):
+        self, C: float = 1.0, B: float = 2.0, D: float = 1.0, *, kernel: Any = "rbf",
+        gamma: float | str = "scale", degree: int = 3, coef0: float = 0.0, solver: str = "auto",
+        tol: float = 1e-3, max_iter: int | None = None, time_limit: float | None = None,
+        cache_size: float = 500.0, warm_start: bool = False, class_weight: Any = None,
+        n_jobs: int | None = None, verbose: bool | int = False,
+    ):  # fmt: skip
         super().__init__(
             C, B, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, solver=solver, tol=tol,
             max_iter=max_iter, time_limit=time_limit, cache_size=cache_size, warm_start=warm_start,

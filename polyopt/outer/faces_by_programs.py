@@ -47,30 +47,24 @@ class FacesByPrograms(DescentProblem):
 
     A step gives each negative the face with the least score, where it pays least, and solves the linear
     program of that assignment. The program's value is at least the objective everywhere and equals it at
-    the faces before the step, so no step raises the objective. The faces change for a strict gain only:
-    where there is none, they are kept, and the step has the multipliers that hold them.
+    the faces before the step, so no step raises the objective. The faces change only if the
+    objective falls. Otherwise they stay, and the step returns the multipliers that belong to them.
 
-    Many negatives pay nothing at several faces. That each is at the one it is farthest beyond matters: kept
-    at another, it would hold that face back for nothing, and the descent would end earlier and higher.
+    Many negatives pay nothing at several faces. Each goes to the face that it is farthest beyond: at another
+    it would constrain that face without need, and the descent would end at a higher value.
 
-    A face that no negative is at costs nothing once it is beyond all positives: it is moved there in its own
-    direction, where the next step may find negatives for it. Where a step brings nothing, it is offered the
-    negatives that still pay, then the half of the dearest face's that score least at it, and takes them if
-    that lowers the objective.
+    A face without negatives costs nothing once all positives are inside it. It is moved in its own direction
+    until they are, and the next step may find negatives for it. If a step brings no gain, such a face is
+    offered other negatives, and takes them if that lowers the objective: first all that still pay, then, of
+    the face with the largest cost, the half that scores least at the unused face.
 
     Steps that go on from one another keep HiGHS's basis. A step from other faces begins without one, so
     that a run depends on its start alone, not on what was solved before it.
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    c : ndarray of shape (n,)
-        Costs, positive.
-    n_faces : int
-        K, at least 1.
+    X, y, c, n_faces
+        As in :func:`~polyopt.outer.random_faces.random_faces`; the weights are costs, and positive.
     radius : float
         R, the largest absolute value of an entry of W, or inf.
     engine : {"highs", "program"}

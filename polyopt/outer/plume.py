@@ -48,7 +48,7 @@ _NEWTON_BELOW = 600  # entries of W up to which Newton is quicker than L-BFGS
 _CHEAPER = 10  # iterations of L-BFGS allowed for one of Newton's
 _INNER = {"newton": 1, "bfgs": 5, "gradient": 1}  # iterations of an M-step, where none are asked
 _SOFTEST, _SHARPEN, _STEPS_AT_RUNG = 0.25, 2.0, 5  # annealing: the first γ, the ratio, the steps at each
-_JITTER = 0.1  # share of a random face in one from a cluster, as equal faces would stay equal for ever
+_JITTER = 0.1  # share of a random face in one from a cluster: equal faces would stay equal
 _SLOW = 1e-2  # relative decrease of a step under which EM is at its tail, and minimising L quicker
 
 
@@ -57,14 +57,9 @@ class PlumeProblem(DescentProblem):
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    c : ndarray of shape (n,)
-        Weights of the samples, positive; in the mean, scale and clusters of the starts as well.
-    n_faces : int
-        K, at least 1.
+    X, y, c, n_faces
+        As in :func:`~polyopt.outer.random_faces.random_faces`; the weights are positive, and count in the
+        clusters of the starts as well.
     gamma : float
         Sharpness of the gate, at least 0.
     ridge : float

@@ -29,9 +29,9 @@ def random_faces(X: Any, y: Vector, c: Vector, n_faces: int, rng: np.random.Gene
     y : ndarray of shape (n,)
         Labels: +1 inside, -1 outside.
     c : ndarray of shape (n,)
-        Weights.
+        Weights of the samples, in the mean and the scale as well.
     n_faces : int
-        K.
+        The number K of faces, at least 1.
     rng : Generator
         Source of the directions.
     """

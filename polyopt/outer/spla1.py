@@ -39,14 +39,8 @@ class LogisticCells(DescentProblem):
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
-    y : ndarray of shape (n,)
-        Labels: +1 inside, -1 outside.
-    c : ndarray of shape (n,)
-        Weights, positive.
-    n_faces : int
-        K, at least 1.
+    X, y, c, n_faces
+        As in :func:`~polyopt.outer.random_faces.random_faces`; the weights are positive.
     ridge : float
         ρ, positive.
     positives : {"cell", "all"}
