@@ -107,7 +107,7 @@ def _line(
 
 
 def _polytopes(scale: float, smoke: bool, times: int = 1) -> dict[str, ConvexPolytopeMachine]:
-    """For so many times the data: the same steps, and the same λ."""
+    """The polytopes for `times` copies of the data: the same number of steps, and the same λ."""
     K, more, epochs = (5, 10, 5) if smoke else (50, 100, 80 // times)
     settings: dict[str, Any] = {
         "n_faces": K, "C": 1.0 / times, "perplexity": 0.8 * K, "solver": "sgd", "max_iter": epochs,

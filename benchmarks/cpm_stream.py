@@ -47,7 +47,7 @@ def _work(smoke: bool) -> pd.DataFrame:
 
 
 def _choose(data: Images, steps: int) -> float:
-    """The λ of the least error, after so many steps, on a sixth of the digits."""
+    """The λ with the least error on a sixth of the digits, after `steps` steps on the others."""
     X, held_X, y, held_y = train_test_split(data.X, data.y, test_size=1 / 6, random_state=0, stratify=data.y)
     errors = {}
     for rate in RATES:

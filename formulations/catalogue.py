@@ -1,4 +1,4 @@
-"""Every program of the house in one list: its name, its paper, its class and its size.
+"""Every program of the package in one list: its name, its paper, its class and its size.
 
 There is no list to keep. Each family names its programs itself, on small random data of its own: the
 primal-dual ``pairs()``, and in ``singles()``, where it has any, those that stand without a partner.

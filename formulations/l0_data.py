@@ -101,7 +101,7 @@ class L0Data:
         """The rates r_j = t_j Σ_i K_ij y_i u_i, shape (p,).
 
         At optimal multipliers u of a pattern: the rate at which the loss falls as the cap of α_j rises,
-        be j in the pattern or not.
+        whether or not j is in the pattern.
         """
         return np.asarray(self.centres * (self.K.T @ (self.y * u)))
 

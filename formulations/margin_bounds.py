@@ -31,7 +31,8 @@ Proof
    :mod:`formulations.landmarks`. So p may be chosen with the samples at hand, and no solver need be trusted.
 
 2. Fixed beforehand. Given the landmarks, each class is fixed: its D, c and radius are on a grid, and the
-   landmarks have nothing to do with the samples. So step 4 in there applies: with probability 1 − δ',
+   landmarks have nothing to do with the samples. So step 4 of the proof in
+   :mod:`formulations.rademacher` applies: with probability 1 − δ',
    P(y f ≤ 0) ≤ (1/n) Σ_i φ(y_i f(x_i)) + 2 R̂ + 3 √(ln(2/δ')/2n) for all machines of the class. The training
    samples cannot be the landmarks: the class would depend on them, and then its deviation is not that of a
    class fixed beforehand, nor does the exchange of a sample change it by 1/n at most.

@@ -1,4 +1,4 @@
-"""Programs and their solutions: the two words every other file of the house uses.
+"""Programs and their solutions: the two words every other file uses.
 
 A :class:`Program` is a convex program as a paper states it: an objective, named variables,
 named rows (each constraint explicit, so that each has a multiplier), named parameters and its

@@ -2,9 +2,9 @@
 
 Problem
 -------
-How much can the outputs w·x_i of a class of functions follow random signs? The more a class is held back,
-the less it can, and the closer training error and error are. Three classes, each within the one before, for
-U of further samples whose labels are not used, an energy E > 0 and a D ≥ 0:
+How much can the outputs w·x_i of a class of functions follow random signs? The more a class is constrained,
+the less they can, and the closer the training error is to the true error. Three classes, each within the one
+before, for U of further samples whose labels are not used, an energy E > 0 and a D ≥ 0:
 (1)  F:  ½‖w‖² ≤ E                                     the SVM's
 (2)  G:  ½‖w‖² + D/(2 n_u) Σ_i (w·u_i)² ≤ E            the Sigma-SVM's: outputs small on the average
 (3)  H:  ½‖w‖² + D/2 (w·u_i)² ≤ E for every i          the RMM's: every output small
@@ -15,7 +15,7 @@ Bounds on E_σ sup_w |(2/n) Σ_i σ_i w·x_i|, the empirical Rademacher complexi
      U_H = the value of the program below
 so that U_H ≤ U_G ≤ U_F. All grow as √E; for D = 0, or a single u where U_H = U_G, they are equal.
 
-E may be taken out: U_H = (2√(2E)/n) √τ, where τ is the least of tr(L'(I + D Σ p_i u_i u_i')⁻¹L) over
+E is only a factor: U_H = (2√(2E)/n) √τ, where τ is the least of tr(L'(I + D Σ p_i u_i u_i')⁻¹L) over
 p ≥ 0, Σ p_i = 1, and λ is √(τ/2E) p. :mod:`formulations.landmarks` proves that and finds p, for kernels and
 thousands of samples too.
 
@@ -37,9 +37,9 @@ Dual
      block:   [A V; V' I] ⪰ 0                          [Q]
      lam:     (1/n) (tr A + D u_i'A u_i) ≤ 2E/n        [lam]
 
-The best A is VV', and then the row is ½‖V‖² + D/2 ‖V'u_i‖² ≤ E. It is H once more: V is a column of weights w
-for each column of L, held together as one w is in H. (As a cone of second order that row has the same
-value, but the direction of a cone's multiplier is only as true as the root of the gap.)
+The best A is VV', and then the row is ½‖V‖² + D/2 ‖V'u_i‖² ≤ E. This is the constraint of H, for a matrix V
+with a column of weights for each column of L. (As a second-order cone that row has the same value, but the
+direction of its multiplier is accurate only to the square root of the gap.)
 
 Recovery
 --------
@@ -47,12 +47,12 @@ Recovery
 
 Multipliers
 -----------
-lam_i > 0 marks the u_i that hold the class back; the sum of all prices the energy: dU_H/dE = (2/n) Σ λ_i.
+lam_i > 0 marks the u_i that constrain the class; the sum gives the price of energy: dU_H/dE = (2/n) Σ λ_i.
 The off-diagonal part of P is −V/n. Q is [Σ_λ −L; −L' Z]/n.
 
 Infeasible when
 ---------------
-Never: λ = 1 and a large Z are feasible. λ = 0 is, if X is 0 alone.
+Never: λ = 1 and a large Z are feasible. λ = 0 is feasible only if X = 0.
 
 Reference
 ---------
@@ -211,7 +211,7 @@ def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
 
 
 def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> Program:
-    """Dual of :func:`h_complexity`, with the same parameters; arguments as in there."""
+    """Dual of :func:`h_complexity`, with the same parameters and arguments."""
     X, U = _both(X, U)
     _require_scale(X, U, D)
     n, L, parameters = len(X), _factor(X), _parameters(E, D)
@@ -266,7 +266,7 @@ def _factor(X: Matrix) -> Matrix:
 
 
 def _require_scale(X: Matrix, U: Matrix, D: float) -> None:
-    """Solvers of cones work to absolute tolerances, and beyond this call wrong answers optimal."""
+    """Conic solvers work to absolute tolerances, and beyond this they call wrong answers optimal."""
     largest, reach = float(np.abs(X).max()), _weight(D) * float((U * U).sum(axis=1).max())
     if X.any() and not 1e-6 <= largest <= 1e6:
         raise ValueError(

@@ -113,7 +113,7 @@ class Bounded:
             return scores, self._errors(errors, squares)
 
     def _multiply(self, left: Any, right: Any, out: Any, spare: Any) -> None:
-        """``left right'`` of dense samples, from parts of so few terms each."""
+        """``left right'`` of dense samples, as a sum of products of a few columns each."""
         width, spare = self._width, spare[: out.size].reshape(out.shape)
         np.matmul(left[:, :width], right[:, :width].T, out=out)
         for start in range(width, left.shape[1], width):
@@ -145,14 +145,14 @@ class Bounded:
         return _MORE * (grown + self._rounding(tile))
 
     def _rounding(self, tile: Part) -> float:
-        """The share of its own that a term may be off by: the exponential, the coefficient, the sums."""
+        """The relative error of a term: of its exponential, its coefficient and the sums."""
         summed = self._summed if len(tile.columns) > 1 else 0
         return (summed + 6) * self._unit + (self._gram.n + 16) * _DOUBLE
 
     def _errors(self, found: Array, squares: Array) -> Array:
         """The bounds, from what the tiles gave to them."""
         reach = self._reach[:, None]
-        if self._roundings * self._unit > _MORE - 1.01:  # so many that they multiply
+        if self._roundings * self._unit > _MORE - 1.01:  # too many: they compound
             return np.full(found.shape, np.inf)
         if self._is_rbf:
             return found + _TINY * reach + _LOST * self._gram.n

@@ -1,4 +1,4 @@
-"""Every program of the house, solved by every solver that can, checked from its own definition.
+"""Every program of the package, solved by every solver that can, checked from its own definition.
 
 What is checked for each primal-dual pair: each solver's point of each program passes the certificate
 of the Karush-Kuhn-Tucker conditions; the values agree across solvers and between primal and dual; the

@@ -109,7 +109,7 @@ def counted(parts: Any) -> pd.DataFrame:
 def _chunk(
     family: str, span: str, first: int, count: int
 ) -> tuple[tuple[str, str, int], list[tuple[int, Trial]]]:
-    """The trials of so many problems, each with the problem's number."""
+    """The trials of `count` problems, each with its problem's number."""
     found = []
     for seed in range(first, first + count):
         found += [(seed, each) for each in replay(family, span, seed)]

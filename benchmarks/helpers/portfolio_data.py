@@ -178,7 +178,7 @@ def _threshold(n: int, m: int, noise: float, seed: int) -> tuple[Any, Any]:
 
 
 def _badly_scaled(n: int, m: int, decades: float, seed: int) -> tuple[Any, Any]:
-    """A threshold on Friedman's function; the columns' sizes go over so many decades."""
+    """A threshold on Friedman's function; the columns' sizes span `decades` decades."""
     X, positive = _threshold(n, m, 1.0, seed)
     return X * 10.0 ** np.random.default_rng(seed).permutation(np.linspace(-decades, 0, m)), positive
 

@@ -40,7 +40,7 @@ def processors() -> int:
 
 @contextmanager
 def threads_set(count: int) -> Iterator[None]:
-    """Within, a new process has so many threads."""
+    """Within this block, a new process gets `count` threads."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, str(count)))
     try:
@@ -120,7 +120,7 @@ class Worker:
         theirs.close()
 
     def _heard(self, by_clock: float, of_processor: float = np.inf) -> dict[str, Any] | None:
-        """What the process says within so many seconds, or nothing."""
+        """What the process answers within these seconds, or None."""
         clock, processor = time.perf_counter(), self._processor_seconds()
         while not self._pipe.poll(0.1):
             if time.perf_counter() - clock > by_clock or self._processor_seconds() - processor > of_processor:

@@ -36,7 +36,7 @@ class Families:
     Parameters
     ----------
     *families : Family
-        At least one, all of the same n samples, each with a name of its own.
+        At least one, all of the same n samples, with distinct names.
 
     Raises
     ------

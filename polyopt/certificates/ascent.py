@@ -1,10 +1,11 @@
 """A dual bound for a merely primal point: guessed multipliers, then accelerated projected ascent.
 
-Any feasible multipliers give a valid bound; better ones give a better bound. Expansion coefficients,
-where w is given by them, are multipliers but for signs. The other guesses are what complementary
-slackness suggests at the given point: the cap where a row needs slack, 0 beyond its kink, and at the kink
-(a bound without slack has no others) whatever fits w best by least squares. Where the point is optimal, so is
-the guess. From the best of them the ascent climbs, needing products with the data alone.
+Any feasible multipliers give a valid bound; better ones give a better bound. The first guess, where w is
+given by expansion coefficients, is these coefficients up to their signs. The others follow complementary
+slackness at the given point: the cap where a row needs slack, 0 beyond its kink, and at the kink the
+multipliers that fit w best by least squares (a bound without slack has non-zero ones only there). If the
+point is optimal, so is the guess. The ascent starts from the best guess; it needs only products with the
+data.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def ascend(
             best, best_value = z, value
         if relative_gap(primal_value, best_value) <= tol:
             return dual.unpack(best)
-    if isinstance(program.geometry, KernelGeometry):  # of many samples every step is dear
+    if isinstance(program.geometry, KernelGeometry):  # a step costs n² products
         max_iter = min(max_iter, int(_VALUES / program.geometry.n**2))
     if not max_iter:
         return dual.unpack(best)

@@ -1,6 +1,6 @@
-"""Sums in twice the working precision, for what nearly cancels and is dear.
+"""Sums in twice the working precision, for terms that nearly cancel where an error is expensive.
 
-What multipliers lack in balance is paid for at the price of the box, so its rounding is too. Here products
+A bound pays for an imbalance of the multipliers, and so for its rounding, at the box's price. Here products
 are split into their rounded values and their errors, which is exact (Dekker), and added up in pairs with the
 errors of the additions kept (Ogita, Rump and Oishi, Accurate sum and dot product, 2005): the result is off by
 a rounding of itself and γ_n² of the terms' sizes, where a plain sum is off by γ_n of them.

@@ -2,12 +2,13 @@
 
 With a fixed assignment and the loss "sum", the faces are independent hinge programs that share their
 samples (:mod:`polyopt.certificates.coordinate_kernels` states them). Where products with all the data
-are dear, moving one multiplier at a time climbs much faster than gradient steps do (Hsieh et al., 2008).
+are expensive, changing one multiplier at a time converges much faster than gradient steps do (Hsieh et al.,
+2008).
 
-Of the pairs of a sample and a face, most are at rest: far beyond the margin, with the multiplier 0. A
-scan over all samples finds the others and, at no extra cost, the primal values; between two scans each
-face climbs over its own pairs alone. A face that has closed its gap is neither scanned nor climbed, and
-faces without positives are all alike, so that one of them is solved for all.
+Most pairs of a sample and a face are at rest: far beyond the margin, with the multiplier 0. A scan over all
+samples finds the other pairs, and the primal values at no extra cost. Between two scans each face makes
+coordinate steps over its own active pairs only. A face whose gap is closed is left alone. Faces without
+positives have the same program, which is solved once.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _residuals(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> li
     surplus = y * np.asarray(point.geometry.X @ point.W.T) - 1.0 + xi
     v = pulls(point.geometry, point.y, alpha)
     theta = np.ones(len(v)) if margin == "total" else shares(v)
-    # The faces share multipliers, and one that needs none is zero but for what the others' rounding is.
+    # The faces share multipliers: a face that needs none is zero up to the rounding of the others.
     weight = max(
         float(np.abs(2 * theta[:, None] * point.W).max()),
         float(np.abs(v).max()),

@@ -33,7 +33,7 @@ class FaceBox:
 
     @classmethod
     def around(cls, W: Vector, radius: float, tol: float) -> FaceBox:
-        """Of faces, and a radius that may be infinite; broken where they are beyond it by more than tol."""
+        """A box of a radius that may be infinite; broken if a face is beyond it by more than tol."""
         radius = positive("radius", radius, infinite=True)
         if np.isinf(radius):
             wider = min(10.0 * float(np.abs(W).max()), float(np.finfo(float).max))

@@ -1,7 +1,7 @@
 """Multipliers made feasible, as real numbers and not up to rounding.
 
-A bound is a theorem only at a point that keeps every row exactly. Clipping does; division does not, so
-what divides shrinks by a little more than rounding could have left.
+A bound is a theorem only at a point that keeps every row exactly. Clipping does. Division does not, because
+it rounds: its results are made smaller by a little more than their rounding.
 """
 
 from __future__ import annotations

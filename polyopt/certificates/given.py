@@ -1,6 +1,6 @@
 """What a certificate is given, checked: the one place for every family.
 
-A certificate believes nobody, the caller included: a vector with NaN, an intercept that is one number per
+A certificate trusts nobody, not even its caller: a vector with NaN, an intercept that is one number per
 sample, a complex weight or an infinite tolerance would each make something "optimal" that is not.
 """
 

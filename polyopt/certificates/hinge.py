@@ -140,7 +140,7 @@ def _primal_residuals(program: HingeProgram, f: Ball) -> list[Residual]:
 
 
 def _certain(violation: Vector, rad: Vector) -> Vector:
-    """Violations, at their worst where rounding hides them; what rounding alone makes of a row is none."""
+    """Violations, at their worst where rounding may hide them; rounding alone is no violation."""
     return np.where(rad > _HIDES, violation + rad, violation)
 
 
@@ -165,8 +165,8 @@ def _dual_residuals(program: HingeProgram, Z: Vector) -> list[Residual]:
 def _stationarity(program: HingeProgram, v: Vector, Z: Vector, primal_value: float) -> list[Residual]:
     """The gradient in w, relative to its own size.
 
-    Where the pulls of the samples cancel, rounding is relative to what cancels and not to what is
-    left; and where w is all but zero, it is so next to what would matter to the objective.
+    Where the pulls of the samples cancel, rounding is relative to the terms and not to their sum; and where
+    w is nearly zero, the gradient is compared with a w that would matter to the objective.
     """
     geometry = program.geometry
     beta = program.rows.beta(Z)
@@ -183,8 +183,8 @@ def _stationarity(program: HingeProgram, v: Vector, Z: Vector, primal_value: flo
 def _complementarity(program: HingeProgram, f: Vector, Z: Vector) -> list[Residual]:
     """Products of multiplier and slack of each row; together they add up to the gap.
 
-    Relative to the largest multiplier times the size of an output at the row, and so as strict for many
-    samples as for few.
+    Relative to the largest multiplier times the size of an output at the row, so that the number of
+    samples does not matter.
     """
     largest = float(np.abs(Z).max()) or 1.0
     found = []
@@ -202,8 +202,8 @@ def _complementarity(program: HingeProgram, f: Vector, Z: Vector) -> list[Residu
 def is_ray(program: HingeProgram, Z: Vector) -> bool:
     """Whether the multipliers are a ray of the dual: w = 0, a positive gain, and no cap that ends it.
 
-    Proven in rational arithmetic, for linear features: a vector that is merely next to zero proves no more
-    than that a feasible w is long. The multipliers are taken as multiples of the least of them, as a
+    Proven in rational arithmetic, for linear features: a vector that is only nearly zero proves
+    that a feasible w is long, and no more. The multipliers are taken as multiples of the least of them, as a
     solver's are off in their last digits.
 
     Parameters

@@ -66,14 +66,14 @@ class HingeProgram:
             if self.geometry.short:
                 costs += np.where(soft & ((slack.mid + slack.rad) > 0.0), family.cap, 0.0)
         if self.geometry.short:
-            # Of a matrix this near outputs differ by so much in all, and what is paid by this, at most.
+            # With a matrix within that distance the cost of slack differs by at most this.
             off = self.geometry.short * scale * float(np.linalg.norm(v)) * float(np.linalg.norm(costs))
             paid = Ball(paid.mid, paid.rad + off * (1 + 1e-9))
         energy = self.geometry.energy(v) * Ball(scale) * scale * 0.5
         return energy + (Ball(np.inf) if broken and not soft_only else paid)
 
     def dual_value(self, Z: Vector) -> float:
-        """Dual objective at multipliers that are feasible but for rounding."""
+        """Dual objective at multipliers that are feasible up to rounding."""
         return float(self.bound(Z).lower)
 
     def bound(self, Z: Vector) -> Ball:

@@ -2,7 +2,7 @@
 
 Where a family has its own certificate (hinge, one-norm, polytope), that one is stronger: it repairs
 the multipliers and so proves a bound. This one checks the Karush-Kuhn-Tucker conditions of the
-program as it is written, whatever it is. Where they held exactly, a convex program would be solved; as they
+program as it is written, whatever it is. If they held exactly, a convex program would be solved; as they
 hold to a tolerance, the claim is ``conditions`` and no bound is proven.
 """
 
@@ -37,7 +37,7 @@ def certify_program(
     primal : mapping of str to array_like
         A value for every variable.
     duals : mapping of str to array_like
-        Multipliers for every row, by row name, in the house's sign convention.
+        Multipliers for every row, by row name, in the sign convention of :mod:`formulations.program`.
     tol : float
         Relative tolerance.
 

@@ -113,7 +113,7 @@ class Products:
             del self._known[next(iter(self._known))]
 
     def _cost(self, columns: int) -> float:
-        """Multiplications in so many columns; none where the matrix may not be asked on threads."""
+        """Multiplications that this number of columns takes; 0 where threads may not read the matrix."""
         if not isinstance(self._gram, SampleGram) or callable(self._gram.kernel.name):
             return 0.0
         return float(self._gram.n) * columns * (self._gram.width + 8)

@@ -1,7 +1,7 @@
 """A point of a hinge program that may break its hard rows, and its value where it keeps them: on its ray.
 
-Outputs are known to their rounding, and so is the factor that brings a point back to its rows. One factor
-does so for certain, another is the least that might do; the value told holds for all in between.
+Outputs are known up to rounding, and so is the factor that makes a point feasible. One factor
+certainly is enough, another, nearer to 1, may be; the value stated holds for all factors in between.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["to_feasible", "value_between"]
 
 
 def to_feasible(program: HingeProgram, f: Ball) -> tuple[float, float]:
-    """What to multiply the point by so that it keeps its hard rows for certain, and what may be enough.
+    """The factor that certainly makes the point keep its hard rows, and the one that may be enough.
 
     Up, where a hard margin is short; else down, where an output is beyond its bound. Infinite, where one
     asks for more than the other allows: no point on the ray is feasible for certain.
@@ -68,7 +68,7 @@ def to_feasible(program: HingeProgram, f: Ball) -> tuple[float, float]:
 
 
 def _bounds(program: HingeProgram, f: Ball) -> Iterator[tuple[float, float, float]]:
-    """Of each family of bounds without slack its end, and how far outputs reach at most and for certain."""
+    """For each family of bounds without slack: the bound, and both ends of its largest output."""
     for family in program.rows:
         hard = np.isinf(family.cap)
         if family.kink <= 0.0 and hard.any():
@@ -77,7 +77,7 @@ def _bounds(program: HingeProgram, f: Ball) -> Iterator[tuple[float, float, floa
 
 
 def value_between(program: HingeProgram, v: Vector, f: Ball, scale: float, least: float) -> Ball:
-    """The value of the point times whatever factor in between makes it feasible.
+    """The value of the point times the factor between these two that makes it feasible.
 
     Along a ray the objective is convex: it is at no factor above the greater of its values at both ends.
     Hard rows are kept at the first end, and count at that one only.

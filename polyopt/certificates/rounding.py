@@ -121,7 +121,7 @@ class Ball:
     __rmul__ = __mul__
 
     def positive(self) -> Ball:
-        """``max(x, 0)``, exact but for what the numbers carry: nothing where they are surely negative."""
+        """``max(x, 0)``, with the error of x: exactly 0 where x is certainly negative."""
         mid = np.maximum(self.mid, 0.0)
         return Ball(mid, np.where(self.mid < 0.0, np.maximum(self.upper, 0.0), self.rad))
 

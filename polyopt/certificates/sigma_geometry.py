@@ -163,7 +163,7 @@ class SigmaLinearGeometry:
     def _by_least_eigenvalue(self, rho: Ball) -> float:
         """‖Tρ‖² over a number that the least eigenvalue of TAT is at least."""
         T, values = self._scaling, self._scaled[0]
-        if (rho.size[T == 0.0] > 1e-290).any():  # what a feature without size adds is 0 but for underflow
+        if (rho.size[T == 0.0] > 1e-290).any():  # a feature of zeros adds 0, up to underflow
             return np.inf
         # Errors of the metric's entries, in units of its diagonal, and of the eigenvalue itself.
         error = len(T) * (self.n + 8 * len(T) + 40) * np.finfo(float).eps

@@ -26,7 +26,7 @@ __all__ = ["DEFAULT_DATA", "compare"]
 
 DEFAULT_DATA = ("ionosphere", "wbc")
 PROVABLE_DATA = ("wdbc",)  # where a search over all assignments ends in seconds
-_PROOF = 60.0  # seconds for a search that may take for ever, unless a limit is given
+_PROOF = 60.0  # seconds for a search that may never end, unless a limit is given
 
 _NUMBERS = ("objective", "bound", "gap", "relative_gap", "residual", "test_error")
 

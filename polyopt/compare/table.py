@@ -51,7 +51,7 @@ SIZES = {"support vectors": "sv", "faces": "faces"}
 
 
 def number(value: float, digits: int = 8) -> str:
-    """A value to so many significant digits, trailing zeros kept; a dash where there is none."""
+    """A value to `digits` significant digits, trailing zeros kept; a dash where there is no value."""
     if not np.isfinite(value):
         return "–" if np.isnan(value) else str(value)
     text = f"{value:#.{digits}g}"

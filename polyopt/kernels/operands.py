@@ -68,7 +68,7 @@ class KernelOperands:
         return np.asarray(square_norms(X, self._middle))
 
     def product_error(self, roundings: int, unit: float) -> float:
-        """As :meth:`entry_error`, of kernels other than RBF, for products of so many roundings each."""
+        """As :meth:`entry_error`, for kernels other than RBF and products with `roundings` roundings each."""
         terms = (roundings + 8) * unit
         if self.kernel.name == "linear":
             return 2 * terms

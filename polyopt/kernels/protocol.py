@@ -62,7 +62,7 @@ class Gram(Protocol):
 
 
 def chunks(samples: Samples, size: int = CHUNK) -> Iterator[Samples]:
-    """The samples, so many at a time.
+    """The samples, in chunks of one size.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def chunks(samples: Samples, size: int = CHUNK) -> Iterator[Samples]:
 
 
 def strips(samples: Samples, columns: int) -> Iterator[Samples]:
-    """The samples, as many at a time as keep a block with so many columns small.
+    """The samples, in chunks so short that a block with `columns` columns stays small.
 
     Parameters
     ----------

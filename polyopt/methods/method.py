@@ -72,7 +72,7 @@ class Method:
     proving : str
         The solver that proves the optimum where the others prove less; empty where they do not.
     is_integer : bool
-        Whether the program is an integer one, which may take for ever.
+        Whether the program has integer variables, and so may take very long.
     duals_of : str
         The program whose multipliers the estimator keeps, where it is not the first of `programs`.
     leftovers : tuple of str

@@ -67,7 +67,7 @@ class _Methods(Mapping[str, Method]):
         return self.found
 
     def read(self, point: EntryPoint) -> None:
-        """Take what one entry point names; whatever is wrong with it is told and left out."""
+        """Take what one entry point names; one that is wrong is left out with a warning."""
         package = (point.dist.name if point.dist is not None else None) or point.module
         told = f"the package {package!r} registers {point.name!r} as a method of polyopt"
         try:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["PathPoint", "rmm_path"]
 
 _SHARES = (1 / 2, 1 / 4, 1 / 10)  # the paper's steps from 1 towards θ, downwards
-_FEATURES = 2_000  # up to so many features, and no more than samples, a linear machine is solved in them
+_FEATURES = 2_000  # a linear machine with no more features than this, or than samples, is solved in them
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Round(Generic[State]):
     following : State
         Where the next round begins.
     record : dict of float
-        What the history is to tell of it, besides its number, the seconds and the objective.
+        What the history records of it, besides its number, the seconds and the objective.
     is_fixed : bool
         Whether another round would bring nothing.
     """
@@ -63,7 +63,7 @@ class Problem(Protocol[State]):
         """A random state to begin from, improved where the problem can do that."""
 
     def judge(self, state: State) -> Round[State] | None:
-        """The state as a point to be improved; None where it is none before a round was made."""
+        """The state as a point to be improved; None where a round must come first."""
 
     def round(self, state: State, time_limit: float | None) -> Round[State]:
         """The next point."""
@@ -71,7 +71,7 @@ class Problem(Protocol[State]):
 
 @dataclass(frozen=True)
 class Stage(Generic[State]):
-    """A problem, and how long it is worked at.
+    """A problem, and how many rounds it gets.
 
     Attributes
     ----------

@@ -71,14 +71,14 @@ def styled() -> Iterator[None]:
 
 
 def new_figure(width: float = 5.0, height: float = 4.0) -> Figure:
-    """An empty figure of so many inches, white where it is saved as a picture."""
+    """An empty figure of this size in inches; its background is white in a saved picture."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained", facecolor="white", dpi=150)
 
 
 def legend_below(figure: Figure, columns: int) -> None:
-    """One legend of all panels under them, with so many columns; what has the same label is named once."""
+    """One legend for all panels, below them, in `columns` columns; each label is named once."""
     handles = {
         label: handle
         for axes in figure.axes

@@ -28,7 +28,7 @@ def mathml(latex: str, *, display: bool = False) -> str:
         What :mod:`formulations` uses of LaTeX: letters, scripts, ``\tfrac``, ``\sqrt``, ``\text``,
         ``\mathrm``, ``\tilde``, sums, relations, fences of two sizes, and ``bmatrix``.
     display : bool
-        Whether it stands on a line of its own.
+        Whether it stands on a separate line.
 
     Raises
     ------

@@ -226,7 +226,7 @@ class OsqpDual:
         return np.concatenate([np.zeros(r + n + 1), self.C / self._unit, np.full(2 * n, free)])
 
     def _iterates(self, start: Solution | None, B: float) -> tuple[Vector, Vector]:
-        """Variables and multipliers of OSQP's program from multipliers of the house's."""
+        """Variables and multipliers of OSQP's program from the multipliers of the machine's dual."""
         n, r = self._F.shape
         if start is None or not start.primal:
             return np.zeros(4 * n + r), np.zeros(4 * n + r + 1)

@@ -54,7 +54,7 @@ class LinearSolution:
     x : ndarray of shape (number of columns,)
         The point; nan where there is none.
     duals : ndarray of shape (number of rows,)
-        Multipliers ν of A x == r in the house's convention, d(minimum)/dr = −ν: at least 0 where a row
+        Multipliers ν of A x == r in the convention d(minimum)/dr = −ν: at least 0 where a row
         holds its upper bound, at most 0 where its lower one. Those of CUT_OFF prove a minimum above the
         cutoff, to HiGHS's tolerance; nan where there are none.
     objective : float

@@ -106,7 +106,7 @@ class DualEngine(Shipped):
     def solve(self, assignment: Assignment, time_limit: float | None) -> Solution:
         """The fixed-assignment optimum; or, where a positive is to move anyway, a better point.
 
-        On data out of scale with the costs the climb may take for ever: it ends after a thousand rounds,
+        On data out of scale with the costs the climb may take very long: it ends after a thousand rounds,
         whatever the time limit.
         """
         clock = Clock(time_limit)

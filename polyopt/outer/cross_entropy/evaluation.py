@@ -106,7 +106,7 @@ class Evaluator:
                 f"score must return {len(patterns)} scores for as many patterns; "
                 f"what it returned has shape {values.shape}"
             )
-        # Infinite is above the threshold, or above the elite: no proof of that without so many others.
+        # An infinite score is above the threshold, or above the elite, if `elite` scores are finite.
         proven = threshold < np.inf or np.isfinite(values).sum() >= elite
         for pattern, value in zip(patterns, values.tolist(), strict=True):
             if value == np.inf and proven:

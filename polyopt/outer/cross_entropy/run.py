@@ -100,7 +100,7 @@ class Run:
         drawn = rng.random((rules.n_samples, len(self.p))) < self.p
         found = scores.of(drawn, rules.elite, self._threshold)
         self._threshold = kth_least(found.values, rules.elite)
-        if self._threshold == np.inf:  # so many failed; whatever has a score is elite
+        if self._threshold == np.inf:  # fewer scores than elite places: all of them are elite
             self._threshold = max(found.values[found.values < np.inf], default=np.inf)
         elite = np.concatenate(
             [

@@ -4,9 +4,10 @@ The K faces are independent (formulations.cpm.face), and share their samples:
 
     max  Σ_i α_ik − ‖W_k‖²,   W_k = ½ Σ_i α_ik y_i x̃_i,   0 ≤ α_ik ≤ C_i     for every face k.
 
-Exact coordinate steps (Hsieh et al., 2008) on all faces in one walk over a sample bring a cold start
-near; then scans of all samples, which measure the gap, take turns with climbs of each face over the few
-pairs that are not at rest (:class:`polyopt.certificates.coordinate.FaceAscent`).
+A cold start begins with exact coordinate steps (Hsieh et al., 2008) on all faces, in one pass over the
+samples. Then two things alternate: a scan of all samples, which measures the gap, and coordinate steps of
+each face over the few samples whose multipliers are not at rest at 0
+(:class:`polyopt.certificates.coordinate.FaceAscent`).
 
 References
 ----------
@@ -41,7 +42,7 @@ __all__ = ["dual_machine", "solve_cpm_dual"]
 _LARGE = 1 << 21  # entries above which scans in single precision are worth their rounding
 _TAME = 1e4  # largest entry for which they are good to about six digits
 _COARSE = 1e-5  # tolerance below which they are not good enough
-_STILL, _PATIENCE = 1e-13, 30  # a run that gains no more in so many rounds has stalled
+_STILL, _PATIENCE = 1e-13, 30  # a run that gains no more than this, relative, in this many rounds has stalled
 _COLD = 2  # sweeps over all samples from α = 0
 
 

@@ -9,10 +9,10 @@ For any multipliers u of the rows, 0 ≤ u ≤ C w and Σ y_i u_i = 0, with r_j 
 
     #on + Σ u − Σ_on [r_j]_+ − Σ_free [r_j − 1]_+
 
-bounds the node's scores. This is evaluated from the data, its rounding counted against it, so HiGHS is
-trusted with nothing, and may work on the few rows and columns that matter, most of all where classes are
-easy: u_i = 0 where a row is left out, and a column left out counts in the bound like any other. What is
-missed is added, until it is worth nothing.
+bounds the node's scores. This is evaluated from the data and lowered by its rounding, so nothing depends on
+HiGHS being right. HiGHS therefore works on the few rows and columns that matter: u_i = 0 where a row is left
+out, and a column left out counts in the bound like any other. Those that would change the bound are added,
+until none is left.
 """
 
 from __future__ import annotations
