@@ -31,18 +31,10 @@ _GRAM_SAMPLES = 20_000  # the Sigma-SVM's kernel needs the whole matrix: 3.2 GB 
 
 
 def certify_svm(
-    X: MatrixLike,
-    y: ArrayLike,
-    C: ArrayLike = 1.0,
-    *,
-    w: ArrayLike | None = None,
-    b: float | None = None,
-    alpha: ArrayLike | None = None,
-    kernel: Kernel | None = None,
-    precomputed: bool = False,
-    tol: float = 1e-6,
-    max_iter: int = 2000,
-) -> Certificate:
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, *,
+    w: ArrayLike | None = None, b: float | None = None, alpha: ArrayLike | None = None,
+    kernel: Kernel | None = None, precomputed: bool = False, tol: float = 1e-6, max_iter: int = 2000,
+) -> Certificate:  # fmt: skip
     """Certify a point of the SVM, eq. (1) and (2) of Shivaswamy & Jebara (2008).
 
     Parameters
@@ -136,17 +128,10 @@ def certify_sigma_svm(
 
 
 def certify_rmm(
-    X: MatrixLike,
-    y: ArrayLike,
-    C: ArrayLike = 1.0,
-    B: float = 2.0,
-    *,
-    alpha: ArrayLike | None = None,
-    lam: ArrayLike | None = None,
-    lam_star: ArrayLike | None = None,
-    tol: float = 1e-6,
-    **given: Unpack[Given],
-) -> Certificate:
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, *,
+    alpha: ArrayLike | None = None, lam: ArrayLike | None = None, lam_star: ArrayLike | None = None,
+    tol: float = 1e-6, **given: Unpack[Given],
+) -> Certificate:  # fmt: skip
     """Certify a point of the Relative Margin Machine, eq. (7) and (8) of Shivaswamy & Jebara (2008).
 
     Parameters

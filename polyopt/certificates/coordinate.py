@@ -17,14 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import polyopt.certificates.coordinate_kernels as loops
 from polyopt.certificates.certificate import relative_gap
-from polyopt.certificates.coordinate_kernels import (
-    add_rows,
-    climb_face,
-    scan_kernel,
-    square_lengths,
-    sweep_kernel,
-)
 from polyopt.lanes import padded
 
 if TYPE_CHECKING:
@@ -101,7 +95,7 @@ class FaceAscent:
         self._samples = (rows.values, rows.columns, rows.starts, rows.shared)
         self._scale, self.single, self._shrink = scale, single, shrink
         self._y, self._caps, self._alike = y, caps, caps.strides[1] == 0
-        self._squares = square_lengths(rows.values, rows.starts, scale)
+        self._squares = loops.square_lengths(rows.values, rows.starts, scale)
         self._marks = np.zeros(n, dtype=bool)
         self._rng = np.random.default_rng(seed)
         self._positives = np.flatnonzero(y > 0)
@@ -157,7 +151,7 @@ class FaceAscent:
         U = self._lanes(np.arange(len(self.W)), lanes)
         tail = (self._y, self._caps, self._squares)
         for _ in range(times):
-            sweep_kernel(lanes)(
+            loops.sweep_kernel(lanes)(
                 *self._samples, U.dtype.type(self._scale), *tail, self._rng.permutation(rows),
                 self.assignment, U, self.alpha,
             )  # fmt: skip
@@ -225,7 +219,7 @@ class FaceAscent:
             rows = moved[old == k]
             rows = rows[self.alpha[rows, k] > 0.0]
             if len(rows):
-                add_rows(*self._samples, self._scale, rows, -0.5 * self.alpha[rows, k], self.W[k])
+                loops.add_rows(*self._samples, self._scale, rows, -0.5 * self.alpha[rows, k], self.W[k])
                 self._earned[k] -= self.alpha[rows, k].sum()
                 self.alpha[rows, k] = 0.0
                 self._scanned[k] = False
@@ -254,7 +248,7 @@ class FaceAscent:
         self.W[:] = 0.0
         for k, pool in enumerate(self._pools):
             alpha = self.alpha[pool, k]
-            add_rows(*self._samples, self._scale, pool, 0.5 * self._y[pool] * alpha, self.W[k])
+            loops.add_rows(*self._samples, self._scale, pool, 0.5 * self._y[pool] * alpha, self.W[k])
             self._earned[k] = alpha.sum()
         self._scanned[:] = False
         self.scan()
@@ -301,7 +295,7 @@ class FaceAscent:
         self._inside[faces] = 0.0
         scale, reach = U.dtype.type(self._scale), U.dtype.type(-1.0 - _NEAR)
         for first in range(0, n, _STRETCH):
-            used = scan_kernel(lanes)(
+            used = loops.scan_kernel(lanes)(
                 *self._samples, scale, U, faces, first, min(first + _STRETCH, n), self._y, self._caps,
                 self._slots, reach, self.scores, self._inside, rows, owners,
             )  # fmt: skip
@@ -328,7 +322,7 @@ class FaceAscent:
 
     def _climb(self, k: int, pool: Integers, accuracy: float, passes: int) -> None:
         alpha = self.alpha[pool, k]
-        made = climb_face(
+        made = loops.climb_face(
             *self._samples, self._scale, self._y[pool], self._caps[pool, k], self._squares[pool], pool, alpha,
             self.W[k], accuracy, passes, self._shrink, int(self._rng.integers(1 << 31)),
         )  # fmt: skip
