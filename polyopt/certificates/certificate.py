@@ -1,6 +1,6 @@
 """The certificate: how far a point is from optimal, by which row, and with what proof.
 
-A certificate is computed from the data and the vectors alone. No solver's word enters it: slacks,
+A certificate is computed from the data and the vectors alone. Nothing that a solver states enters it: slacks,
 objectives and bounds are evaluated anew, and a bound on the optimum is only ever the dual
 objective at a point that has first been made exactly dual feasible.
 """
@@ -258,7 +258,7 @@ def conclude(
     notes: Sequence[str] = (),
     stated: float | None = None,
 ) -> Certificate:
-    """The certificate that values and residuals amount to: the one place where a claim is made.
+    """The certificate of these values and residuals: the one place where a claim is made.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ def _dual_residuals(y: Vector, costs: Vector, u: Vector) -> list[Residual]:
 def _complementarity(
     K: Vector, y: Vector, costs: Vector, alpha: Vector, f: Vector, u: Vector, objective: float
 ) -> list[Residual]:
-    """The products whose sum is the gap; `reduced` is what coefficient j would earn less its price."""
+    """The products whose sum is the gap; `reduced` is minus the reduced costs of the coefficients."""
     scale = objective or float(costs.sum())
     xi = slacks(f, y)
     reduced = y * (K.T @ (y * u)) - 1.0

@@ -1,16 +1,16 @@
 """Certificates of the polyhedral family's linear programs: the exact Polyceptron and PC-SLP.
 
 For a fixed assignment of the negatives both are linear programs in the box |W| ≤ R, and any multipliers
-prove a bound on them: clipped to their caps, with M_ik of sample i at face k and r_k = Σ_i M_ik y_i x̃_i what
-they lack in balance, no faces in the box cost less than
+prove a bound on them. Let M_ik be the multiplier of sample i at face k, clipped to its cap, and
+r_k = Σ_i M_ik y_i x̃_i the imbalance at face k. Then no faces in the box cost less than
 
     Σ_ik M_ik − R Σ_k ‖r_k‖_1.
 
 The gap of faces W to it is Σ M (y W·x̃ − 1 + ξ) + Σ (cap − M) ξ + Σ (R |r| − r W), all of it terms that
 are never negative: complementarity of the rows margin, slack and box. Where the box does not hold a face,
-r is to be 0; what a solver's tolerance leaves of it costs R times as much, and is balanced away first.
+r should be 0. What a solver's tolerance leaves of it would cost R times as much, so it is removed first.
 
-Over the assignments neither program is convex, and nothing here bounds that but 0, which bounds them all.
+Neither problem is convex over the assignments; the only bound here that holds for all of them is 0.
 
 Values and bounds are balls (:mod:`polyopt.certificates.rounding`), and the multipliers keep within their
 caps as real numbers: what they lack in balance is paid for in full, with what rounding may hide of it.
@@ -260,9 +260,9 @@ def _bound(X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], clip: _Clip
 
 
 def _balanced(X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], box: FaceBox) -> Vector:
-    """The multipliers nearest to M in balance where the box does not hold a face, if those free allow it.
+    """The multipliers nearest to M, balanced in every entry that is not at the box, if the free ones allow.
 
-    A solver balances to its tolerance, and R makes a price of that; with large features it is a high one.
+    A solver leaves an imbalance within its tolerance, which costs R per unit: much, with large features.
     """
     M, off = M.copy(), pull(X, y[:, None] * M)
     for k, side in enumerate(box.side):
@@ -311,7 +311,7 @@ def _certificate(
     tol: float,
     notes: list[str],
 ) -> Certificate:
-    """What the values amount to; a value of 0 is optimal whatever the multipliers and the assignment are."""
+    """The certificate of these values; a value of 0 is optimal, whatever the multipliers are."""
     single, zero = len(box.W) == 1, not _any(value) and not box.broken
     return conclude(
         name,

@@ -5,10 +5,10 @@ for every w: u_i = c_i σ(−z_i), by which the optimum is at least the value le
 strongly convex with modulus ρ. Value and gradient are balls (:mod:`polyopt.certificates.rounding`): the
 bound takes the least value and the longest gradient that rounding leaves room for.
 
-Every face pays its ridge. One whose cell is empty has its optimum at 0, and the same machine without it has
-a lower value. Over the cells the problem is not convex, and nothing here bounds that. Nor does a positive's
-cell bound its loss from above, h being a minimum; the certificate is of the program for the cells that the
-faces have.
+Every face pays its ridge. A face whose cell is empty has its optimum at 0; without it the same machine has a
+lower value. The problem is not convex over the cells, and there is no bound on it here: the certificate is
+of the program for the cells that the faces have. That program's value need not be above the problem's, as h
+is a minimum and the loss of a positive in its cell is no upper bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels, and Gram matrices served by blocks: nobody here needs the whole matrix.
+"""Kernels, and Gram matrices computed by blocks: the whole matrix is never needed.
 
 Training, prediction and certificates all take their kernel from here, and :meth:`SampleGram.entry_error`
 bounds how far its values are from those of real arithmetic. In the order to read:

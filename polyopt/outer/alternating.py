@@ -1,7 +1,7 @@
 """Alternating minimisation as a problem of rounds: solve for an assignment, reassign, and again.
 
-Where reassigning never raises the objective and a sample is moved only for a strict gain, the objective never
-rises and the loop ends, as there are finitely many assignments; the point it ends at depends on the start.
+If reassigning never raises the objective, and a sample moves only for a strict gain, the objective never
+rises and the loop ends, because there are finitely many assignments. Where it ends depends on the start.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class AlternatingProblem(Shipped, ABC):
         return generators_of(seed, count)
 
     def judge(self, state: Assignment) -> None:
-        """None: an assignment is no point before it was solved."""
+        """None: an assignment has no point until its program is solved."""
         return
 
     def round(self, state: Assignment, time_limit: float | None) -> Round[Assignment]:

@@ -46,7 +46,7 @@ class DescentProblem(Shipped, ABC):
 
     @abstractmethod
     def record(self, W: Faces) -> dict[str, float]:
-        """What the history is to tell of W besides the objective, such as the faces in use."""
+        """What the history records of W besides the objective, such as the number of faces in use."""
 
     def generators(self, seed: int, count: int) -> list[np.random.Generator]:
         """Sources of randomness for `count` starts."""

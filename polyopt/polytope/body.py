@@ -80,10 +80,10 @@ class Polytope(Faces):
 
     @cached_property
     def redundant(self) -> NDArray[np.bool_]:
-        """Which faces can all be left out, the set remaining what it is (K,).
+        """Which faces are redundant, (K,): without all of them the set is the same.
 
-        Of equal faces the first is not redundant. Of an empty polytope those left contradict each other,
-        and no fewer of them would.
+        Of equal faces the first is not redundant. In an empty polytope the faces kept contradict each
+        other, and no proper subset of them does.
         """
         found = redundant_faces(self.W, self.b)
         found.flags.writeable = False

@@ -2,8 +2,8 @@
 
 Features may be measured in 1e-12 or 1e12 of a unit, and a small set may lie far from the origin. Hence no
 linear program here sees W and b as they come: rows and columns are brought to size one by powers of two
-(which round nothing), the origin is moved into the set, and lengths are counted in the set's own.
-Whether a number is zero is asked relative to the rounding of W x + b, not to a fixed tolerance.
+(which round nothing), the origin is moved into the set, and lengths are divided by the size of the set.
+Whether a number counts as zero is decided relative to the rounding of W x + b, not to a fixed tolerance.
 
 Everywhere W (K, m) are the normals and b (K,) the offsets.
 """
@@ -85,10 +85,10 @@ def inner_ball(W: Array, b: Array) -> InnerBall:
 
 
 def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
-    """Which faces can all be taken away at once, the set remaining what it is.
+    """Which faces are redundant: without all of them the set is the same.
 
-    Of faces that are equal but for their length the first stays. In an empty set, those that stay
-    contradict each other, and no fewer of them would.
+    Of faces that differ only in length the first is kept. In an empty set the faces kept contradict each
+    other, and no proper subset of them does.
     """
     ball = inner_ball(W, b)
     redundant = np.zeros(len(W), dtype=bool)
@@ -112,7 +112,7 @@ def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
 
 
 def is_bounded(W: Array) -> bool:
-    """Whether W d ≤ 0 has no solution but d = 0, so that no half-line fits in between the faces."""
+    """Whether d = 0 is the only solution of W d ≤ 0: then the set contains no half-line."""
     m = W.shape[1]
     A = _equilibrated(W)[0][W.any(axis=1)]
     if len(A) <= m or np.linalg.matrix_rank(A) < m:
@@ -147,7 +147,7 @@ class _Optimum:
 
 
 def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
-    """Maximum of cost·u subject to A u ≤ limits, which some u must satisfy; inf where there is none."""
+    """Maximum of cost·u subject to A u ≤ limits, which some u must satisfy; inf if it is unbounded."""
     size = np.abs(cost).max(initial=0.0)
     if not len(A) or not size:
         value = np.inf if size else 0.0

@@ -47,7 +47,7 @@ class Described(Protocol):
 
     @property
     def redundant(self) -> NDArray[np.bool_]:
-        """Which faces shut nothing out that others let in."""
+        """Which faces are redundant."""
 
     @property
     def is_empty(self) -> bool:

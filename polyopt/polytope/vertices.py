@@ -26,7 +26,7 @@ _FREE = 1e-8  # singular value of the normals at a point, below which it can mov
 
 
 def check_size(n_faces: int, n_features: int) -> None:
-    """Refuse what could have more corners than anybody waits for.
+    """Refuse a polytope that could have too many corners to compute.
 
     Parameters
     ----------

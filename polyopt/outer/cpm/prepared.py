@@ -23,10 +23,11 @@ _SHUFFLES, _ORDERS = 12, 100  # of the negatives, and of the moves for each, tri
 
 
 def merge(X: Vector, y: Vector, C: Vector, rng: np.random.Generator) -> tuple[Samples, NDArray[np.int64]]:
-    """Equal samples of one class as one of their summed cost, and each sample's place among them.
+    """Equal samples of one class, merged into one with the sum of their costs, and each sample's place.
 
-    That changes no value: an optimal assignment need not part them. The place is -1 where the cost is
-    0. The order is random but for the classes, as sweeps over sorted samples favour some directions.
+    The optimum is the same: some optimal assignment gives equal samples the same face. The place is -1
+    where the cost is 0. Within a class the order is random, as sweeps over sorted samples favour some
+    directions.
     """
     rows = np.column_stack([y, X])
     kept = np.flatnonzero(C > 0)

@@ -139,7 +139,7 @@ class _Descent:
         return replace(here, is_local_optimum=is_proven)
 
     def _promising(self, pattern: Bits, flips: NDArray[np.intp], aim: float) -> Bits:
-        """The neighbours that these flips lead to, but for those that a cut rules out."""
+        """The neighbours that these flips lead to, except those that a cut rules out."""
         neighbours = np.repeat(pattern[None], len(flips), axis=0)
         for neighbour, pair in zip(neighbours, flips, strict=True):
             neighbour[pair[pair >= 0]] ^= True

@@ -245,7 +245,7 @@ class _Search:
         if not found.solved:  # HiGHS failed: any centre will do
             part = fixed == FREE
         at = np.flatnonzero(part)
-        if not (at.size or whole):  # a leaf, but for what rows and columns left out may say
+        if not (at.size or whole):  # a leaf, if the rows and columns left out do not matter
             return self._opened(fixed, self._exact(fixed, found), bound, whole=True)
         if not at.size:
             self.closed = min(self.closed, bound)
