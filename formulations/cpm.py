@@ -206,7 +206,7 @@ _SOURCES = {"sum": SOURCE, "max": "eq. (6)"}
 def fixed_assignment_dual(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
 ) -> Program:
-    """Dual of :func:`fixed_assignment`, with the same parameters and arguments."""
+    """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
     parameters, costs = _parameters(y, n_faces, assignment, C, loss)
     alpha = cp.Variable((len(y), n_faces), name="alpha")

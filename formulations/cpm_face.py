@@ -66,7 +66,7 @@ def face(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
 
 
 def face_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
-    """Dual of :func:`face`, with the same arguments."""
+    """Dual of :func:`face`; arguments as in the primal."""
     X, y = as_data(X, y)
     n = X.shape[0]
     alpha, costs = cp.Variable(n, name="alpha"), cost_parameter(C, n)

@@ -133,7 +133,7 @@ def fixed_assignment(
 def fixed_assignment_dual(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, loss: Loss = "sum"
 ) -> Program:
-    """Dual of :func:`fixed_assignment`, with the same parameters and arguments."""
+    """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
     total = cpm.fixed_assignment_dual(X, y, n_faces, assignment, C, loss)
     X, y = as_data(X, y)
     alpha, s = total.variables["alpha"], cp.Variable(n_faces, name="s")

@@ -171,7 +171,7 @@ def pattern(
 def pattern_dual(
     K: ArrayLike, y: ArrayLike, sigma: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
 ) -> Program:
-    """Dual of :func:`pattern`, eq. (5), with the same parameters and arguments."""
+    """Dual of :func:`pattern`, eq. (5), with the same parameters; arguments as in the primal."""
     data = as_l0_data(K, y, C, weights, centres)
     price, chosen, on = _price(data), _chosen(data, sigma), _rows_of(data)
     u, s = on.multipliers()
@@ -228,7 +228,7 @@ def relaxation(
 def relaxation_dual(
     K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: Given = None, centres: Given = None
 ) -> Program:
-    """Dual of :func:`relaxation`, eq. (6), with the same arguments."""
+    """Dual of :func:`relaxation`, eq. (6); arguments as in the primal."""
     data = as_l0_data(K, y, C, weights, centres)
     price, on = _price(data), _rows_of(data)
     u, s = on.multipliers()

@@ -195,7 +195,7 @@ def step(
 def step_dual(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike, C: ArrayLike = 1.0, radius: float = 1e4
 ) -> Program:
-    """Dual of :func:`step`, with the same parameters and arguments."""
+    """Dual of :func:`step`, with the same parameters; arguments as in the primal."""
     inside, outside, parameters = _parts(X, y, n_faces, assignment, C)
     P, a_pos, a_neg = parameters["P"], parameters["a_pos"], parameters["a_neg"]
     u, q = cp.Variable((len(a_pos.value), n_faces), name="u"), cp.Variable(len(a_neg.value), name="q")

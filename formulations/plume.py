@@ -177,7 +177,7 @@ def m_step(
 def m_step_dual(
     X: MatrixLike, y: ArrayLike, R: ArrayLike, gamma: float, C: ArrayLike = 1.0, ridge: float = 1e-3
 ) -> Program:
-    """Dual of :func:`m_step`, with the same parameters and arguments."""
+    """Dual of :func:`m_step`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
     parameters, weights = _parameters(y, R, gamma, C, ridge)
     costs = parameters["C"]

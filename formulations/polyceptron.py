@@ -177,7 +177,7 @@ def cell(
 def cell_dual(
     X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4
 ) -> Program:
-    """Dual of :func:`cell`, with the same arguments."""
+    """Dual of :func:`cell`; arguments as in the primal."""
     X, y = as_data(X, y)
     n, m = X.shape
     u, costs = cp.Variable(n, name="u"), cost_parameter(C, n)
@@ -242,7 +242,7 @@ def fixed_assignment_dual(
     X: MatrixLike, y: ArrayLike, n_faces: int, assignment: ArrayLike,
     C: ArrayLike = 1.0, margin: float = 1.0, radius: float = 1e4,
 ) -> Program:  # fmt: skip
-    """Dual of :func:`fixed_assignment`, with the same parameters and arguments."""
+    """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
     parameters, costs = _parameters(y, n_faces, assignment, C)
     u = cp.Variable((len(y), n_faces), name="u")

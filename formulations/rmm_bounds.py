@@ -211,7 +211,7 @@ def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
 
 
 def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -> Program:
-    """Dual of :func:`h_complexity`, with the same parameters and arguments."""
+    """Dual of :func:`h_complexity`, with the same parameters; arguments as in the primal."""
     X, U = _both(X, U)
     _require_scale(X, U, D)
     n, L, parameters = len(X), _factor(X), _parameters(E, D)

@@ -134,7 +134,7 @@ def cell(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -
 
 
 def cell_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, ridge: float = 1e-3) -> Program:
-    """Dual of :func:`cell`, with the same arguments."""
+    """Dual of :func:`cell`; arguments as in the primal."""
     X, y = as_data(X, y)
     n = X.shape[0]
     v, weights = cp.Variable(n, name="v"), cost_parameter(C, n)

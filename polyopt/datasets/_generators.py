@@ -87,7 +87,7 @@ def make_polyceptron2(n_samples: int = 1000, random_state: Seed = None) -> tuple
     Points are uniform in [−1, 1]²⁰; labels as in :func:`make_polyceptron1`, by
     :func:`polyceptron_faces` for data set 2.
 
-    The arguments are those of :func:`make_polyceptron1`; X is of shape (n, 20).
+    Arguments as in :func:`make_polyceptron1`; X is of shape (n, 20).
     """
     return _uniform_in_polytope(2, n_samples, random_state)
 
