@@ -20,7 +20,6 @@ FILE, FUNCTION = 350, 60  # lines at most; of a function without its docstring
 LARGE_FILES = {
     "polyopt/estimators/base.py",
     "polyopt/estimators/hinge.py",
-    "polyopt/sensitivity.py",
     "polyopt/solvers/decomposition/active_set.py",
     "polyopt/solvers/decomposition/driver.py",
 }
@@ -34,7 +33,6 @@ UNTYPED = {
     "polyopt/compare",
     "polyopt/estimators",
     "polyopt/outer",
-    "polyopt/sensitivity.py",
 }
 
 
