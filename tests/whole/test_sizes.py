@@ -18,8 +18,6 @@ FILE, FUNCTION = 350, 60  # lines at most; of a function without its docstring
 
 # What is larger still. The lists only shrink: what fits now is to be taken off them.
 LARGE_FILES = {
-    "polyopt/estimators/base.py",
-    "polyopt/estimators/hinge.py",
     "polyopt/solvers/decomposition/active_set.py",
     "polyopt/solvers/decomposition/driver.py",
 }
