@@ -87,18 +87,19 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import at_least
 from formulations.families import best_intercept
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data, gram_factor, slacks
+from formulations.rmm_qcqp import BOUND_LETTERS, PAPER, bound_parameter, qcqp, qcqp_dual, recover_qcqp
 from formulations.samples import two_blobs
 from formulations.svm import KERNEL_LETTERS, alpha_rows, cost_parameter, in_features, margin_rows
-from formulations.svm import LETTERS as _SVM_LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import Matrix, MatrixLike
 
 __all__ = [
     "kernel_dual",
@@ -113,17 +114,7 @@ __all__ = [
     "subproblem",
 ]
 
-_PAPER = "Shivaswamy & Jebara (2008)"
-
-LETTERS = {
-    "M(λ)": "= [I + Σᵢ λᵢ xᵢxᵢ', Σᵢ λᵢ xᵢ; Σᵢ λᵢ xᵢ', Σᵢ λᵢ]",
-    "q": "= (Σᵢ αᵢ yᵢ xᵢ, Σᵢ αᵢ yᵢ)",
-    "w, b": "the hyperplane of the primal",
-    "β": "= α∘y − λ + λ*",
-    "B": "≥ 0: the bound on the outputs of the machine",
-    "fᵢ": "the output of the machine at sample $i$",
-    **_SVM_LETTERS,
-}
+LETTERS = {"β": "= α∘y − λ + λ*", **BOUND_LETTERS}
 _KERNEL_LETTERS = {**LETTERS, **KERNEL_LETTERS}
 _SUBPROBLEM_LETTERS = {
     "β_f": "= α∘y − λ + λ*: of the samples that are free in this step, as are all letters without a mark",
@@ -133,99 +124,15 @@ _SUBPROBLEM_LETTERS = {
 }
 
 
-def _bound(B: float) -> cp.Parameter:
-    """The parameter B, finite and non-negative: for B = infinity it is the SVM."""
-    return cp.Parameter(nonneg=True, name="B", value=at_least("B", B, 0.0))
+def qp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+    """RMM as a quadratic program with bounding constraints, eq. (7).
 
-
-def _half_square(B: cp.Parameter) -> cp.Parameter:
-    """½B² as a parameter of its own, so that the program stays parametrised in B."""
-    return cp.CallbackParam(lambda: 0.5 * B.value**2, nonneg=True)
-
-
-def qcqp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
-    """RMM as a quadratically constrained program, eq. (5).
-
-    Parameters
-    ----------
-    X, y, C
-        Samples (n, m), labels and costs of slack, as in :func:`formulations.svm.primal`.
-    B : float
-        Bound on the outputs, at least 0.
+    Arguments as in :func:`formulations.rmm_qcqp.qcqp`.
     """
     X, y = as_data(X, y)
     n, m = X.shape
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, bound = cost_parameter(C, n), _bound(B)
-    f = X @ w + b
-    spread = Row(
-        "spread",
-        0.5 * cp.square(f) <= _half_square(bound),
-        "½(w·xᵢ + b)² ≤ ½B²",
-        "lam",
-        "saving per unit by which $½B²$ is relaxed at sample i; 0 unless its output is at $B$ or $−B$",
-    )
-    return Program(
-        name="rmm.qcqp",
-        title="Relative Margin Machine, QCQP",
-        source=f"{_PAPER}, eq. (5)",
-        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
-        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
-        variables={"w": w, "b": b, "xi": xi},
-        rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), spread),
-        parameters={"C": costs, "B": bound},
-        letters=LETTERS,
-        data={"x": X, "y": y},
-    )
-
-
-def qcqp_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
-    """Dual of the QCQP, eq. (6) with its missing term, as a semidefinite program of size m + 2.
-
-    The linear matrix inequality needs no special case at λ = 0, where it forces Σ α_i y_i = 0.
-    Arguments as in :func:`qcqp`; X dense.
-    """
-    X, y = as_data(X, y)
-    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
-    n, m = X.shape
-    alpha, lam, t = cp.Variable(n, name="alpha"), cp.Variable(n, name="lam"), cp.Variable(name="t")
-    costs, bound = cost_parameter(C, n), _bound(B)
-    lifted = np.column_stack([X, np.ones(n)])
-    identity = np.diag(np.append(np.ones(m), 0.0))
-    M = identity + lifted.T @ cp.diag(lam) @ lifted
-    q = cp.reshape(lifted.T @ cp.multiply(y, alpha), (m + 1, 1), order="C")
-    block = cp.bmat([[M, q], [q.T, cp.reshape(t, (1, 1), order="C")]])
-    rows = (
-        Row(
-            "w_b",
-            block >> 0,
-            "[M(λ), q; q', t] ⪰ 0",
-            "Z",
-            "$½vv'$ with $v = (w, b, −1)$",
-        ),
-        *alpha_rows(alpha, costs),
-        Row("spread", lam >= 0, "λᵢ ≥ 0", "room", "room left under the bound: $½(B² − fᵢ²)$"),
-    )
-    return Program(
-        name="rmm.qcqp_dual",
-        title="Relative Margin Machine, dual of the QCQP",
-        source=f"{_PAPER}, eq. (6), corrected",
-        objective=cp.Maximize(cp.sum(alpha) - 0.5 * t - _half_square(bound) * cp.sum(lam)),
-        objective_text="Σᵢ αᵢ − ½ t − ½B² Σᵢ λᵢ",
-        variables={"alpha": alpha, "lam": lam, "t": t},
-        rows=rows,
-        parameters={"C": costs, "B": bound},
-        letters=LETTERS,
-        data={"x": X, "y": y},
-    )
-
-
-def qp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
-    """RMM as a quadratic program with bounding constraints, eq. (7); arguments as in :func:`qcqp`."""
-    X, y = as_data(X, y)
-    n, m = X.shape
-    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, bound = cost_parameter(C, n), _bound(B)
+    costs, bound = cost_parameter(C, n), bound_parameter(B)
     f = X @ w + b
     above = Row(
         "bound_above",
@@ -244,7 +151,7 @@ def qp(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
     return Program(
         name="rmm.qp",
         title="Relative Margin Machine, QP with bounding constraints",
-        source=f"{_PAPER}, eq. (7)",
+        source=f"{PAPER}, eq. (7)",
         objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
         objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
         variables={"w": w, "b": b, "xi": xi},
@@ -262,7 +169,7 @@ def _bound_sign_rows(lam: cp.Variable, lam_star: cp.Variable) -> tuple[Row, Row]
 
 
 def _dual_from_factor(
-    F: Any,
+    F: Matrix,
     y: NDArray[Any],
     C: ArrayLike,
     B: float,
@@ -273,13 +180,13 @@ def _dual_from_factor(
 ) -> Program:
     n = F.shape[0]
     alpha, lam, lam_star = (cp.Variable(n, name=name) for name in ("alpha", "lam", "lam_star"))
-    costs, bound = cost_parameter(C, n), _bound(B)
+    costs, bound = cost_parameter(C, n), bound_parameter(B)
     beta = cp.multiply(y, alpha) - lam + lam_star
     balance = Row("b", cp.sum(beta) == 0, "Σᵢ βᵢ = 0", "b", "the intercept $b$, sign included")
     return Program(
         name=name,
         title=title,
-        source=f"{_PAPER}, eq. (8)",
+        source=f"{PAPER}, eq. (8)",
         objective=cp.Maximize(
             -0.5 * cp.sum_squares(F.T @ beta) + cp.sum(alpha) - bound * cp.sum(lam) - bound * cp.sum(lam_star)
         ),
@@ -292,14 +199,14 @@ def _dual_from_factor(
     )
 
 
-def qp_dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+def qp_dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
     """Dual of the QP, eq. (8), with the linear kernel K = XX'; arguments as in :func:`qp`."""
     X, y = as_data(X, y)
     title = "Relative Margin Machine, dual of the QP"
     return _dual_from_factor(X, y, C, B, "rmm.qp_dual", title, LETTERS, {"x": X})
 
 
-def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
+def kernel_dual(K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Program:
     """Dual of the QP, eq. (8), for a Gram matrix.
 
     Parameters
@@ -315,7 +222,7 @@ def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Pro
 
 
 def subproblem(
-    K: Any,
+    K: MatrixLike,
     y: ArrayLike,
     C: ArrayLike,
     B: float,
@@ -351,7 +258,7 @@ def subproblem(
     beta_held = (alpha * y - lam + lam_star)[held]
     a, above, below = (cp.Variable(len(free), name=name) for name in ("alpha", "lam", "lam_star"))
     beta = cp.multiply(y[free], a) - above + below
-    costs, bound = cost_parameter(_costs_of(C, free, len(y)), len(free)), _bound(B)
+    costs, bound = cost_parameter(_costs_of(C, free, len(y)), len(free)), bound_parameter(B)
     balance = Row(
         "b",
         cp.sum(beta) == -beta_held.sum(),
@@ -364,7 +271,7 @@ def subproblem(
     return Program(
         name="rmm.subproblem",
         title="Relative Margin Machine, subproblem of the decomposition",
-        source=f"{_PAPER}, eq. (9), corrected",
+        source=f"{PAPER}, eq. (9), corrected",
         objective=cp.Maximize(
             -0.5 * cp.sum_squares(F.T @ beta)
             - (K_fh @ beta_held) @ beta
@@ -387,7 +294,7 @@ def _costs_of(C: ArrayLike, free: NDArray[Any], n: int) -> NDArray[Any]:
 
 
 def recover(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     C: ArrayLike,
     B: float,
@@ -398,24 +305,6 @@ def recover(
     """Primal variables w, b, xi of (7) from the multipliers of (8)."""
     X, y = as_data(X, y)
     w = X.T @ (alpha * y - lam + lam_star)
-    b = best_intercept(X @ w, y, C, B)
-    return {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
-
-
-def recover_qcqp(
-    X: Any, y: ArrayLike, C: ArrayLike, B: float, alpha: NDArray[Any], lam: NDArray[Any]
-) -> dict[str, NDArray[Any]]:
-    """Primal variables w, b, xi of (5) from the multipliers of (6).
-
-    (w, b) solves M(λ) (w, b) = q; where λ vanishes, M does not determine b, and the intercept is
-    found as the SVM's is.
-    """
-    X, y = as_data(X, y)
-    n, m = X.shape
-    lifted = np.column_stack([X, np.ones(n)])
-    M = np.diag(np.append(np.ones(m), 0.0)) + (lifted * lam[:, None]).T @ lifted
-    q = lifted.T @ (alpha * y)
-    w = np.linalg.lstsq(M, q, rcond=1e-10)[0][:m]
     b = best_intercept(X @ w, y, C, B)
     return {"w": w, "b": np.array(b), "xi": slacks(X @ w + b, y)}
 

@@ -62,7 +62,7 @@ True
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -72,6 +72,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import Matrix
 
     Vector = NDArray[np.float64]
 
@@ -283,7 +285,7 @@ def ridge(rho: float, objective: float, W: ArrayLike) -> Sensitivity:
 
 
 def gate(
-    gamma: float, objective: float, X: Any, y: Vector, W: Vector, weights: Vector | float = 1.0
+    gamma: float, objective: float, X: Matrix, y: Vector, W: Vector, weights: Vector | float = 1.0
 ) -> Sensitivity:
     """PLUME's sharpness γ of the gate: dp/dγ = Σ_i w_i Σ_k (r_ik − g_ik) s_ik.
 

@@ -79,6 +79,8 @@ from formulations.svm import LETTERS as _SVM_LETTERS
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = ["dual", "kernel_dual", "pairs", "primal", "recover"]
 
 _PAPER = "Shivaswamy & Jebara (2008)"
@@ -113,7 +115,7 @@ def _share(D: float) -> cp.Parameter:
 
 
 def primal(
-    X: Any, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
 ) -> Program:
     """Sigma-SVM primal, eq. (3).
 
@@ -192,7 +194,7 @@ def _dual_in_basis(
 
 
 def dual(
-    X: Any, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
+    X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
 ) -> Program:
     """Sigma-SVM dual, eq. (4); arguments as in :func:`primal`.
 
@@ -209,7 +211,7 @@ def dual(
 
 
 def kernel_dual(
-    K: Any, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
+    K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, D: float = 0.5, weights: ArrayLike | None = None
 ) -> Program:
     """Sigma-SVM dual for a Gram matrix, in the corrected kernelised form.
 
@@ -231,7 +233,7 @@ def kernel_dual(
 
 
 def recover(
-    X: Any, y: ArrayLike, C: ArrayLike, D: float, alpha: NDArray[Any], weights: ArrayLike | None = None
+    X: MatrixLike, y: ArrayLike, C: ArrayLike, D: float, alpha: NDArray[Any], weights: ArrayLike | None = None
 ) -> dict[str, NDArray[Any]]:
     """Primal variables w, b, xi of (3) from the dual's alpha."""
     X, y = as_data(X, y)

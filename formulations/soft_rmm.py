@@ -95,12 +95,7 @@ _SOURCE = "Shivaswamy & Jebara (2008), section 3.1, not investigated there"
 _PRICE = {"Dᵢ": "> 0: what a unit of output beyond $B$ costs at sample $i$"}
 
 
-def _without_qcqp(letters: Mapping[str, str]) -> dict[str, str]:
-    """Letters of the Relative Margin Machine less those of its QCQP, which has no such slack here."""
-    return {letter: said for letter, said in letters.items() if letter not in ("M(λ)", "q", "w, b")}
-
-
-LETTERS = {**_without_qcqp(rmm.LETTERS), **_PRICE}
+LETTERS = {**rmm.LETTERS, **_PRICE}
 
 
 def families(y: ArrayLike, C: ArrayLike, B: float, D: ArrayLike) -> Families:
@@ -181,7 +176,7 @@ def _with_caps(dual: Program, D: ArrayLike, name: str, title: str) -> Program:
         source=_SOURCE,
         rows=(*rows, *caps),
         parameters={**dual.parameters, "D": dear},
-        letters={**_without_qcqp(dual.letters), **_PRICE},
+        letters={**dual.letters, **_PRICE},
     )
 
 

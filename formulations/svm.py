@@ -74,6 +74,8 @@ from formulations.samples import two_blobs
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import MatrixLike
+
 __all__ = [
     "IN_FEATURES",
     "KERNEL_LETTERS",
@@ -128,7 +130,7 @@ def alpha_rows(alpha: cp.Variable, C: cp.Parameter) -> tuple[Row, Row]:
     return sign, cap
 
 
-def primal(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+def primal(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """SVM primal, eq. (1).
 
     Parameters
@@ -178,13 +180,13 @@ def _dual_from_factor(
     )
 
 
-def dual(X: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+def dual(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """SVM dual, eq. (2), with the linear kernel K = XX'; arguments as in :func:`primal`."""
     X, y = as_data(X, y)
     return _dual_from_factor(X, y, C, "svm.dual", "Support vector machine, dual", LETTERS, {"x": X})
 
 
-def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
+def kernel_dual(K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     """SVM dual, eq. (2), for a Gram matrix.
 
     Parameters
@@ -204,7 +206,7 @@ def kernel_dual(K: Any, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     return _dual_from_factor(gram_factor(K), y, C, "svm.kernel_dual", title, KERNEL_LETTERS, {"K": K})
 
 
-def recover(X: Any, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def recover(X: MatrixLike, y: ArrayLike, C: ArrayLike, alpha: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Primal variables w, b, xi of (1) from the dual's alpha."""
     X, y = as_data(X, y)
     w = X.T @ (alpha * y)

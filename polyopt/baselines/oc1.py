@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyopt.baselines.labels import coded_labels
-from polyopt.estimators.base import checked_weights
+from polyopt.estimators.weights import checked_weights
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -18,21 +18,20 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from formulations.arguments import as_weights
 from formulations.solution import Status
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.certificates.combine import combine
 from polyopt.estimators.parameters import check_parameters
+from polyopt.estimators.weights import checked_weights, class_weights
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["PairwiseClassifier", "checked_weights"]
+__all__ = ["PairwiseClassifier"]
 
 
 class PairwiseClassifier(ClassifierMixin, BaseEstimator):
@@ -158,16 +157,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _class_weights(self, codes: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
-        """Weight per class; "balanced" gives every class the same total."""
-        if self.class_weight is None:
-            return np.ones(len(self.classes_))
-        if self.class_weight == "balanced":
-            totals = np.bincount(codes, weights)
-            return weights.sum() / (len(totals) * totals)
-        per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[codes])
-        if not (per_class > 0).all():
-            raise ValueError(f"class_weight must be positive, not {self.class_weight!r}")
-        return per_class
+        return class_weights(self.class_weight, self.classes_, codes, weights)
 
     def _select(self, X: Any, rows: NDArray[Any]) -> Any:
         """The samples `rows`; for a Gram matrix, their rows and columns."""
@@ -178,12 +168,12 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
         pairs = list(combinations(range(len(self.classes_)), 2))
         machine = self._for_pairs(X, weights)
-        machine._asked = machine.get_params(deep=False)
-        machines = [copy(machine) for _ in pairs]
+        asked, machines = machine.get_params(deep=False), [machine] * len(pairs)
         if getattr(self, "warm_start", False) and len(getattr(self, "estimators_", ())) == len(pairs):
-            kept = {"_asked", *machine._asked}
-            for machine, last in zip(machines, self.estimators_, strict=True):
-                machine.__dict__.update({k: v for k, v in vars(last).items() if k not in kept})
+            machines = self.estimators_  # each begins with what it found
+        machines = [copy(each).set_params(**asked) for each in machines]
+        for each in machines:
+            each._asked = asked
         # The arrays go to the workers as they are (memory-mapped, if they are large); each takes its rows.
         self.estimators_ = Parallel(n_jobs=self.n_jobs)(
             delayed(_fit_pair)(machine, X, codes, weights, pair)
@@ -200,9 +190,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         then = getattr(self, "_asked", {})
         if all(_is_same(getattr(self, name), value) for name, value in then.items()):
             return self
-        model = copy(self)
-        model.__dict__.update(then)
-        return model
+        return copy(self).set_params(**then)
 
     @property
     def _accept_sparse(self) -> str | bool:
@@ -344,12 +332,6 @@ def _is_same(value: Any, other: Any) -> bool:
     """Whether two parameters are one object, or equal numbers or strings, which a saved model holds twice."""
     plain = type(value) is type(other) and isinstance(value, (int, float, str))
     return value is other or (plain and value == other)
-
-
-def checked_weights(sample_weight: ArrayLike | None, X: Any) -> NDArray[np.float64]:
-    """The weights (n,) of the samples, ones by default; those below zero are refused."""
-    n = X.shape[0]
-    return np.ones(n) if sample_weight is None else as_weights(sample_weight, n, "sample_weight")
 
 
 def _fit_pair(machine: Any, X: Any, codes: NDArray[Any], weights: NDArray[Any], pair: tuple[int, int]) -> Any:

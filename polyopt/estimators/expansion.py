@@ -13,6 +13,7 @@ import numpy as np
 
 from formulations.recovery import slacks
 from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
+from polyopt.estimators.multiplier_frame import multiplier_frame
 from polyopt.estimators.parameters import shared
 from polyopt.kernels import Kernel, SampleGram
 from polyopt.solvers.clock import Clock
@@ -49,6 +50,7 @@ class ExpansionClassifier(KernelClassifier):
     C: float
     solver: str
     time_limit: float | None
+    _hyperplane: Array | None = None
     _largest_entry: ClassVar[float]  # of C times the kernel matrix, for which HiGHS's tolerances are enough
 
     @abstractmethod
@@ -80,7 +82,6 @@ class ExpansionClassifier(KernelClassifier):
             )
         clock = Clock(self.time_limit)
         self._X, self._y, self._weights, self._rows = X, y, weights, rows
-        self.__dict__.pop("coef_", None)  # of an earlier fit
         self.gamma_ = self._gamma_of(X, weights)
         # What is fitted keeps its own numbers: parameters may be set again before the next fit.
         self._fitted = (self.C, self.kernel, self.gamma_, self.degree, self.coef0)
@@ -93,9 +94,16 @@ class ExpansionClassifier(KernelClassifier):
         self.support_ = rows[self._used]
         self.dual_coef_ = expansion[None, self._used]
         self.intercept_ = np.array([float(self.solution_["b"])])
-        if self._fitted_kernel == "linear":
-            self.coef_ = np.asarray(X[self._used].T @ expansion[self._used]).reshape(1, -1)
+        is_linear = self._fitted_kernel == "linear"
+        self._hyperplane = np.asarray(X[self._used].T @ expansion[self._used]) if is_linear else None
         self._warn_if_short(lambda: self._binary_certificate(1e-6))
+
+    @property
+    def coef_(self) -> Array:
+        """The hyperplane, shape (1, m)."""
+        if self._hyperplane is None:
+            raise AttributeError("coef_ is of two classes and the linear kernel")
+        return self._hyperplane[None, :]
 
     def _coefficients(self) -> Array:
         """α (n,), as the model uses it."""
@@ -155,8 +163,6 @@ class ExpansionClassifier(KernelClassifier):
         return self._used, self.dual_coef_[0]
 
     def _binary_duals(self) -> pd.DataFrame:
-        import pandas as pd
-
         (K, _), y, found = self._training_kernel(), self._y, self.solution_
         alpha, u, caps, prices = found["alpha"], found["margin"], self._caps(), self._prices_of_slack()
         f = K @ (y * alpha) + self.intercept_[0]
@@ -175,13 +181,4 @@ class ExpansionClassifier(KernelClassifier):
                        "under the cap")),
         ]  # fmt: skip
         label = np.where(y > 0, self.classes_[1], self.classes_[0])
-        frames = [
-            pd.DataFrame(
-                {
-                    "row": row, "letter": letter, "sample": self._rows, "label": label,
-                    "multiplier": multiplier, "slack": slack, "output": f, "state": state,
-                }
-            )
-            for row, letter, multiplier, slack, state in families
-        ]  # fmt: skip
-        return pd.concat(frames, ignore_index=True)
+        return multiplier_frame(families, self._rows, label, f)

@@ -1,70 +1,40 @@
-"""The kernel classifiers' common body: SVM, Sigma-SVM and Relative Margin Machine are one program.
+"""The kernel classifiers' common body: SVM, Sigma-SVM and Relative Margin Machines are one program.
 
-A subclass names its program (primal for linear features, dual for a Gram matrix), its bound B and
-its Sigma share D; everything else, from kernels to certificates, is here.
+A subclass names its program (primal for linear features, dual for a Gram matrix), its families of rows and
+its Sigma share D; everything else, from kernels to certificates, is here and in
+:mod:`polyopt.estimators.hinge_fit`.
 """
 
 from __future__ import annotations
 
-import warnings
-from abc import abstractmethod
-from dataclasses import replace
-from functools import cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.families import Families, margin_family
-from formulations.solution import Status
-from polyopt.certificates.certificate import relative_gap
-from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, middle
-from polyopt.certificates.hinge import certify_hinge
-from polyopt.certificates.hinge_program import HingeProgram
-from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
+from polyopt.estimators.hinge_fit import HingeFit
+from polyopt.estimators.kernel import KERNEL_PARAMETERS
+from polyopt.estimators.multiplier_frame import multiplier_frame
 from polyopt.estimators.parameters import shared
-from polyopt.kernels import MatrixGram, SampleGram, chunks, require_psd
-from polyopt.solvers.decomposition import Decomposition, recapped
+from polyopt.kernels import chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd
     from numpy.typing import NDArray
 
     from formulations.margin_bounds import MarginBound
-    from formulations.program import Program
-    from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
-    from polyopt.certificates.geometry import Geometry
-    from polyopt.certificates.rounding import Ball
-    from polyopt.kernels import Gram
+    from polyopt.estimators.multiplier_frame import RowsShown
 
 __all__ = ["HingeClassifier"]
 
-# Up to so many samples ``solver="auto"`` solves to 1e-8 whatever the tolerance: it takes no longer.
-_SMALL = 2_000
-_TIGHT = 1e-8
-# The interior point asks for a relative gap of 1e-8, and of 1e-11 where an iteration costs nothing.
-_SMALL_CELLS = 1_000_000
-_TIGHTEST = 1e-11
-# Up to so many features a tall linear machine is solved in its features by ``solver="auto"``.
-_FEATURES = 2_000
-# Largest kernel value times the sum of the coefficients up to which single precision keeps the outputs.
-_CANCELS = 1e7
-_DIGITS = 1e-13  # relative rounding of an output, which large costs make a price of
-_NO_FINER, _NEARLY, _WORST_GAP = 1e-5, 1e-3, 0.1  # relative gaps of an end called optimal, or nearly so
-_VAGUE = 1e-3  # rounding of an output that a fit tells of
 _FAR = 1e3  # centre times weights from which on samples are centred before they are scored
-# What needs the whole kernel matrix stops here: 3.2 GB.
-_WHOLE_MATRIX = 20_000
 
 
-class HingeClassifier(KernelClassifier):
+class HingeClassifier(HingeFit):
     """Base of the kernel classifiers; its parameters are documented where they are used."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -109,229 +79,6 @@ class HingeClassifier(KernelClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    # -- what a subclass supplies ------------------------------------------------------------
-
-    _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
-    _title: str
-    _y: NDArray[Any]
-    families_: Families
-    multipliers_: dict[str, NDArray[Any]]
-    _share: float | None = None
-
-    def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
-        """The families of rows of the machine."""
-        return Families(margin_family(y, self.C * weights))
-
-    @abstractmethod
-    def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
-        """The primal program in linear features, with variables w and b and rows named as the families."""
-
-    @abstractmethod
-    def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
-        """The dual program for the Gram matrix of :meth:`_machine_gram`, with the families' letters."""
-
-    def _machine_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
-        """The Gram matrix the solver sees."""
-        if self.kernel == "precomputed":
-            return MatrixGram(X)
-        # b is free, so samples may be taken from any point; amid them inner products keep their digits.
-        return SampleGram(X, self._kernel, middle(X) if self.kernel == "linear" else None)
-
-    def _feature_space(self) -> Any:
-        """The geometry of the program, for certificates: the true kernel, whatever the solver saw."""
-        if self.kernel == "linear":
-            return LinearGeometry(self._X, centred=True)
-        return KernelGeometry(self._given_gram(), self._short)
-
-    def _given_gram(self) -> Gram:
-        """The Gram matrix of the training samples, by the kernel as it is given."""
-        return MatrixGram(self._X) if self.kernel == "precomputed" else SampleGram(self._X, self._kernel)
-
-    # Whether the kernel as the machine sees it is a kernel of pairs alone, whatever other samples are.
-    _is_pairwise = True
-
-    # -- fitting -----------------------------------------------------------------------------
-
-    def _fit_binary(self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
-        before = getattr(self, "families_", None) if self.warm_start else None
-        is_same = before is not None and np.array_equal(rows, self._rows) and np.array_equal(y, self._y)
-        self._X, self._y, self._sample_weights, self._rows = X, y, weights, rows
-        with np.errstate(over="ignore"):
-            self._costs = self.C * weights
-            families = self._families(y, weights)
-        if not np.isfinite(self._costs).all():
-            raise ValueError(
-                f"C={self.C:g} times a sample's weight, {weights.max():g}, is not finite: choose smaller ones"
-            )
-        start = recapped(self.multipliers_, before, families) if before is not None and is_same else None
-        self.families_ = families
-        self.gamma_ = self._gamma_of(X, weights)
-        self.solver_ = self._pick_solver(X)
-        geometry = cache(self._feature_space)  # made where it is first wanted, and once
-        if self.solver_ == "interior-point" or (self.solver_ == "exact" and self._is_tall(X)):
-            v, b = self._fit_features(X)
-        else:
-            v, b = self._fit_gram(start, geometry)
-        self._read_off(v, b, geometry)
-        certificate = None
-        # Rounding of an output, at the price of all costs together.
-        dear = _DIGITS * float(self._costs.sum()) > _NO_FINER * abs(self.solution_.objective)
-        if self.solver_ == "exact" or dear or (self.solver_ == "decomposition" and b is None):
-            certificate = self._certify(geometry(), tol=1e-6)
-            self._take_back(certificate.relative_gap)
-        elif v is None and self.solution_.bound is not None:
-            # The vector is of the multipliers and not the solver's own: its value against the solver's bound.
-            certificate = self._certify(geometry(), tol=1e-6)
-            bound = max(certificate.dual_value, self.solution_.bound)
-            self._take_back(relative_gap(certificate.primal_value, bound))
-        # Of a kernel machine of many samples it would cost more than its word here is worth.
-        is_dear = certificate is None and self.solver_ == "decomposition" and X.shape[0] > _SMALL
-        self._warn_if_short(None if is_dear else lambda: certificate or self._certify(geometry(), 1e-6))
-
-    def _fit_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
-        """Solve in the features; set ``solution_`` and the multipliers; return w, and b if it is known."""
-        if self.solver_ == "interior-point":
-            from polyopt.solvers.interior_point import solve_interior_point
-
-            self.solution_ = solve_interior_point(
-                X, self.families_, D=self._share, weights=self._sample_weights,
-                tol=_TIGHTEST if X.size <= _SMALL_CELLS else min(self.tol, _TIGHT), **self._limits(),
-            )  # fmt: skip
-        else:
-            # With D > 0 the regulariser has a scale of its own, and stays as it is.
-            unit = min(1.0, float(self._costs.max())) if self._share in (None, 0.0) else 1.0
-            rows = self.families_.priced(1.0 / unit)
-            program = self._primal_program(np.sqrt(unit) * X, rows, self._sample_weights)
-            solution = self._solve(program, unit)
-            self.solution_ = replace(
-                solution,
-                primal={**solution.primal, "w": np.sqrt(unit) * solution["w"]},
-                duals={name: unit * multipliers for name, multipliers in solution.duals.items()},
-            )
-        self._keep(self.solution_.duals)
-        # At D = 1 w is unique only up to directions without spread: the multipliers give the least norm.
-        return (self.solution_["w"] if self._share != 1.0 else None), None
-
-    def _fit_gram(self, start: Any, geometry: Callable[[], Any]) -> tuple[NDArray[Any] | None, float | None]:
-        """Solve for a Gram matrix; set ``solution_`` and the multipliers; return v and b if known."""
-        self._short = 0.0
-        if self.kernel == "precomputed" or not (self.kernel == "linear" or self._kernel_is_mercer):
-            self._short = require_psd(self._given_gram())
-        gram = self._machine_gram(self._X, self._sample_weights)
-        if self.solver_ == "exact":
-            unit = min(1.0, float(self._costs.max()))
-            K = gram.panel(None, np.float64).rows(np.arange(gram.n))
-            solution = self._solve(self._dual_program(unit * K, self.families_.priced(1.0 / unit)), unit)
-            scaled = {name: unit * multipliers for name, multipliers in solution.primal.items()}
-            self.solution_ = replace(solution, primal=scaled)
-            self._keep(self.families_.of_letters(scaled))
-            return None, None
-        limits = self._limits()
-        machine = Decomposition(gram, cache_size=self.cache_size, progress=limits.pop("progress"))
-        tol = min(self.tol, _TIGHT) if self.solver == "auto" and gram.n <= _SMALL else self.tol
-        self.solution_ = machine.solve(self.families_, tol=tol, start=start, **limits)
-        self._keep(self.solution_.duals)
-        # The solver's coefficients, which it keeps within the bounds, and not what alpha implies.
-        coef = self.solution_["coef"]
-        # The solver's own outputs and intercept will do, unless values cancel more than it knows of.
-        size = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
-        dear = _DIGITS * size * float(self._costs.sum()) > _NO_FINER * abs(self.solution_.objective)
-        if self.kernel == "linear" or not self._is_pairwise or dear or not size < _CANCELS:
-            return geometry().represent(coef), None
-        return coef, float(self.solution_["b"])
-
-    def _take_back(self, gap: float) -> None:
-        """Call no end optimal whose kernel was not exact enough for that, as its certificate's gap shows."""
-        stated = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, _NO_FINER)
-        if self.solution_.status is Status.OPTIMAL and not gap <= min(stated, _WORST_GAP):
-            status = Status.INACCURATE if gap <= _NEARLY else Status.STALLED
-            self.solution_ = replace(self.solution_, status=status)
-
-    def _limits(self) -> dict[str, Any]:
-        from polyopt.solvers.progress import printer
-
-        progress = printer(type(self).__name__) if self.verbose else None
-        return {"max_iter": self.max_iter, "time_limit": self.time_limit, "progress": progress}
-
-    def _keep(self, vectors: dict[str, NDArray[Any]]) -> None:
-        """Set the multipliers, from those of each family."""
-        self.multipliers_ = self.families_.named(self.families_.stacked(vectors))
-        self.n_iter_ = max(self.solution_.iterations, 1)
-
-    def _solve(self, program: Program, unit: float) -> Solution:
-        """Solve the program for features scaled by √unit and costs divided by unit.
-
-        That is the same program with the objective in units of `unit`: costs far below 1 would
-        otherwise drown in the solver's absolute tolerances.
-        """
-        solution = program.solve(time_limit=self.time_limit, max_iter=self.max_iter)
-        if not solution.primal:
-            raise RuntimeError(
-                f"{type(self).__name__}: no solver found a point, though there is one: C={self.C:g} is out "
-                "of scale with the features. Scale them to unit variance, lower C, or choose solver='auto'."
-            )
-        return replace(solution, objective=unit * solution.objective)
-
-    def _read_off(self, v: NDArray[Any] | None, b: float | None, geometry: Callable[[], Any]) -> None:
-        """Set the model from the solution: its vector, its intercept, its outputs, its support."""
-        beta = self.families_.beta(self.families_.stacked(self.multipliers_))
-        if b is None:
-            space = geometry()
-            v = space.represent(beta) if v is None else v
-            # Where a whole interval of intercepts is optimal, every solver's answer is its midpoint.
-            b = self._program(space).best_intercept(v)
-            outputs = space.outputs(v) + b
-            self.outputs_ = outputs.mid
-            self._warn_if_vague(outputs)
-        else:
-            self.outputs_ = self.solution_["f"]
-        assert v is not None
-        self._v, self._b = v, b
-        if self.kernel == "linear":
-            self._centre = geometry().centre
-            self.coef_ = v[None, :]
-        else:
-            self.dual_coef_ = v[None, :]
-        # For samples as they are, which a kernel of pairs takes them for.
-        is_moved = self.kernel == "linear" or not self._is_pairwise
-        self.intercept_ = np.array([b - float(geometry().moved(v, 0.0).mid) if is_moved else b])
-        used = np.abs(beta) > 1e-6 * max(float(np.abs(beta).max()), np.finfo(float).tiny)
-        self.support_ = self._rows[used]
-
-    def _warn_if_vague(self, outputs: Ball) -> None:
-        """Tell where rounding alone moves the outputs by more than anybody would let pass."""
-        vague = float(outputs.rad.max(initial=0.0))
-        if not vague <= _VAGUE:
-            warnings.warn(
-                f"{type(self).__name__}: the outputs are known to {vague:.2g} only, as their terms cancel; "
-                "centre the features, scale them, or choose a smaller C",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-
-    def _is_tall(self, X: Any) -> bool:
-        """Whether the machine is linear and no larger in its features than in its samples."""
-        return self.kernel == "linear" and X.shape[1] <= X.shape[0]
-
-    def _pick_solver(self, X: Any) -> str:
-        n, m = X.shape
-        solver = self.solver
-        if solver == "interior-point" and self.kernel != "linear":
-            raise ValueError(
-                f"solver='interior-point' works on linear features, not on kernel={self.kernel!r}; "
-                "choose solver='decomposition'"
-            )
-        if solver == "auto":
-            solver = "interior-point" if self._is_tall(X) and m <= _FEATURES else "decomposition"
-        whole = solver == "exact" or not self._is_pairwise
-        if whole and n > _WHOLE_MATRIX and not (self.kernel == "linear" and solver != "decomposition"):
-            raise ValueError(
-                f"{n} samples need a kernel matrix of {8e-9 * n * n:.0f} GB, and {type(self).__name__} with "
-                f"solver={self.solver!r} takes at most {_WHOLE_MATRIX}: choose "
-                f"{'another solver' if self._is_pairwise else 'a linear kernel'} or fewer samples"
-            )
-        return solver
-
     # -- answering ---------------------------------------------------------------------------
 
     def _binary_scores(self, X: Any) -> NDArray[Any]:
@@ -348,20 +95,8 @@ class HingeClassifier(KernelClassifier):
         used = np.flatnonzero(coef)
         return used, coef[used]
 
-    def _program(self, geometry: Geometry) -> HingeProgram:
-        return HingeProgram(self._title, geometry, self.families_)
-
     def _binary_certificate(self, tol: float) -> Certificate:
         return self._certify(self._feature_space(), tol)
-
-    def _certify(self, geometry: Geometry, tol: float) -> Certificate:
-        return certify_hinge(
-            self._program(geometry),
-            v=self._v,
-            b=geometry.moved(self._v, float(self.intercept_[0])),  # the model as it stands, rounded
-            multipliers=self.multipliers_,
-            tol=tol,
-        )
 
     def generalization_bound(
         self,
@@ -411,10 +146,8 @@ class HingeClassifier(KernelClassifier):
         return self._v, float(self.intercept_[0])
 
     def _binary_duals(self) -> pd.DataFrame:
-        import pandas as pd
-
         f, small = self.outputs_, 1e-6 * float(self._costs.max())
-        shown: list[tuple[str, str, Any, Any, Any]] = []
+        shown: list[RowsShown] = []
         for family in self.families_:
             mu, room = self.multipliers_[family.name], family.room(f)
             slack = np.maximum(0.0, -room) if family.slack else np.zeros(len(f))
@@ -425,19 +158,4 @@ class HingeClassifier(KernelClassifier):
                 used = np.where(slack > 1e-6, "slack in use", "no slack")
                 shown.append((*family.slack, family.cap - mu, slack, used))
         label = np.where(self._y > 0, self.classes_[1], self.classes_[0])
-        frames = [
-            pd.DataFrame(
-                {
-                    "row": row,
-                    "letter": letter,
-                    "sample": self._rows,
-                    "label": label,
-                    "multiplier": multiplier,
-                    "slack": slack,
-                    "output": f,
-                    "state": state,
-                }
-            )
-            for row, letter, multiplier, slack, state in shown
-        ]
-        return pd.concat(frames, ignore_index=True)
+        return multiplier_frame(shown, self._rows, label, f)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
+    from polyopt.outer.l0.search import L0Search
 
     Array = NDArray[np.float64]
 
@@ -125,6 +126,9 @@ class CrossEntropySVM(ExpansionClassifier):
         "verbose": ["verbose"],
     }
 
+    _searches: L0Search | None = None
+    _screened: tuple[NDArray[np.intp], float] | None = None  # the candidates, and what is proven of them
+
     # What is under 1e-9 of the cap C counts as zero: it must not change an output by much more than 0.1.
     _largest_entry = 1e8
 
@@ -160,8 +164,7 @@ class CrossEntropySVM(ExpansionClassifier):
     # -- fitting -----------------------------------------------------------------------------
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.intp]) -> None:
-        for name in ("search_", "candidates_", "candidates_bound_"):
-            self.__dict__.pop(name, None)  # of an earlier fit
+        self._searches = self._screened = None
         super()._fit_binary(X, y, weights, rows)
         self.score_ = self.solution_.objective
 
@@ -175,9 +178,8 @@ class CrossEntropySVM(ExpansionClassifier):
         from polyopt.solvers.one_norm import solve_relaxation
 
         kept = self._screen(K, y, weights, clock)
-        self.candidates_ = self._rows[kept]
         found, _ = self._find(data.within(kept), how, clock)
-        self.candidates_bound_ = float(found.bound or 0.0)
+        self._screened = self._rows[kept], float(found.bound or 0.0)
         self._searched = None  # what was proven is about the candidates alone
         everything = solve_relaxation(data, time_limit=clock.left)
         return replace(
@@ -223,7 +225,7 @@ class CrossEntropySVM(ExpansionClassifier):
     def _search(self, data: L0Data, how: CrossEntropySettings, time_limit: float | None) -> Solution:
         from polyopt.outer.l0.search import solve_l0
 
-        solution, self.search_ = solve_l0(
+        solution, self._searches = solve_l0(
             data,
             how,
             time_limit=time_limit,
@@ -237,6 +239,28 @@ class CrossEntropySVM(ExpansionClassifier):
         from polyopt.solvers.progress import printer
 
         return printer(type(self).__name__) if self.verbose else None
+
+    @property
+    def search_(self) -> L0Search:
+        """How the cross-entropy method found it."""
+        if self._searches is None:
+            raise AttributeError("search_ is of two classes and the cross-entropy method")
+        return self._searches
+
+    @property
+    def candidates_(self) -> NDArray[np.intp]:
+        """Numbers of the samples that the screen let through."""
+        return self._of_the_screen()[0]
+
+    @property
+    def candidates_bound_(self) -> float:
+        """What the relaxation proves of every score within the candidates."""
+        return self._of_the_screen()[1]
+
+    def _of_the_screen(self) -> tuple[NDArray[np.intp], float]:
+        if self._screened is None:
+            raise AttributeError("candidates_ and candidates_bound_ are of two classes and svm_screen=True")
+        return self._screened
 
     # -- answering ---------------------------------------------------------------------------
 

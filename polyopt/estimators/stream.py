@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from formulations.arguments import whole_or_none
-from polyopt.estimators.base import checked_weights
 from polyopt.estimators.faces import FaceClassifier
+from polyopt.estimators.weights import checked_weights
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -69,8 +69,9 @@ class TwoSidedClassifier(StreamedClassifier):
         machine = clone(self).set_params(double_sided=False, class_weight=None, n_jobs=None)
         machine.classes_, machine.n_features_in_ = self.classes_, self.n_features_in_
         machine._asked = machine.get_params(deep=False)
-        if hasattr(self, "feature_names_in_"):  # which scikit-learn sets where there are names
-            machine.feature_names_in_ = self.feature_names_in_
+        names = getattr(self, "feature_names_in_", None)  # which scikit-learn sets where there are names
+        if names is not None:
+            machine.feature_names_in_ = names
         return machine
 
     def _take_sides(self, machines: Sequence[Self]) -> None:

@@ -30,7 +30,7 @@ def _hinge(
         "families": {family: f"formulations.{family}"},
         "home": f"polyopt.estimators.{home}",
         "leftovers": ("beta",),
-        "slopes": "polyopt.sensitivity.of_hinge",
+        "slopes": "polyopt.sensitivity.hinge.of_hinge",
         "crosschecks": tuple(f"polyopt.crosschecks.{checks}" for checks in crosschecks),
         **rest,
     }

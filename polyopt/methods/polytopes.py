@@ -37,7 +37,7 @@ def _polyhedral(
         tuned="inside_label",
         rule="the class inside of the polytope is the one whose samples spread less widely",
         tuning="polyopt.methods.tuning.narrower_class",
-        slopes=f"polyopt.sensitivity.of_{family}",
+        slopes=f"polyopt.sensitivity.polyhedral.of_{family}",
         crosschecks=tuple(f"polyopt.crosschecks.{checks}" for checks in ("polyhedral", *crosschecks)),
         exports={"FaceSearch": "polyopt.estimators.face_search", f"certify_{family}": "polyopt.certificates"},
     )
@@ -59,7 +59,7 @@ ENTRIES = (
         tuning="polyopt.methods.tuning.narrower_class",
         proving="global",
         leftovers=("beta",),
-        slopes="polyopt.sensitivity.of_cpm",
+        slopes="polyopt.sensitivity.polyhedral.of_cpm",
         crosschecks=("polyopt.crosschecks.cpm", "polyopt.crosschecks.cpm_assignment"),
         exports={
             "certify_cpm": "polyopt.certificates",

@@ -27,7 +27,7 @@ ENTRIES = (
         fast="highs",
         unit="pivots",
         leftovers=("v", "r"),
-        slopes="polyopt.sensitivity.of_one_norm",
+        slopes="polyopt.sensitivity.expansions.of_one_norm",
         crosschecks=("polyopt.crosschecks.one_norm",),
         exports={"certify_one_norm": "polyopt.certificates"},
     ),
@@ -43,7 +43,7 @@ ENTRIES = (
         proving="global",
         is_integer=True,
         leftovers=("v", "r"),
-        slopes="polyopt.sensitivity.of_l0",
+        slopes="polyopt.sensitivity.expansions.of_l0",
         crosschecks=("polyopt.crosschecks.l0",),
         keeps=(
             "polyopt.outer.cross_entropy.method.CrossEntropyResult",

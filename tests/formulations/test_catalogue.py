@@ -55,8 +55,8 @@ def test_every_public_function_that_makes_a_program_is_in_the_catalogue(module, 
         made.append(program.name)
         return program
 
-    # Its own family lists it: a face and the machine over all assignments are of the cpm.
-    own = module.removesuffix("_global").removesuffix("_face")
+    # Its own family lists it: a face and the machine over all assignments are of the cpm; the QCQP is of rmm.
+    own = module.removesuffix("_global").removesuffix("_face").removesuffix("_qcqp")
     for place in {module, own}:
         monkeypatch.setattr(import_module(f"formulations.{place}"), name, recorded)
     listed = {entry.name for entry in catalogue((own,))}
@@ -65,7 +65,7 @@ def test_every_public_function_that_makes_a_program_is_in_the_catalogue(module, 
 
 def test_the_makers_are_found():
     assert len(makers()) >= 30
-    assert {module for module, _ in makers()} == {*FAMILIES, "cpm_face", "cpm_global"}
+    assert {module for module, _ in makers()} == {*FAMILIES, "cpm_face", "cpm_global", "rmm_qcqp"}
 
 
 def test_names_are_unique_and_partners_are_there():

@@ -1,0 +1,49 @@
+"""``duals_`` of a machine whose rows have one multiplier per sample, as a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+__all__ = ["RowsShown", "multiplier_frame"]
+
+RowsShown: TypeAlias = "tuple[str, str, NDArray[Any], NDArray[Any], NDArray[Any]]"
+"""A family of rows: its name, the letter of its multipliers, these, the slack of its rows, their states."""
+
+
+def multiplier_frame(
+    families: Sequence[RowsShown], rows: NDArray[Any], label: NDArray[Any], outputs: NDArray[Any]
+) -> pd.DataFrame:
+    """The families below one another, each in input order.
+
+    Parameters
+    ----------
+    families : sequence of tuple
+        The families of rows.
+    rows : ndarray of int, shape (n,)
+        Numbers of the samples in the data given to ``fit``.
+    label, outputs : ndarray of shape (n,)
+        Their labels, and the machine's outputs.
+    """
+    import pandas as pd
+
+    frames = [
+        pd.DataFrame(
+            {
+                "row": row,
+                "letter": letter,
+                "sample": rows,
+                "label": label,
+                "multiplier": multiplier,
+                "slack": slack,
+                "output": outputs,
+                "state": state,
+            }
+        )
+        for row, letter, multiplier, slack, state in families
+    ]
+    return pd.concat(frames, ignore_index=True)
