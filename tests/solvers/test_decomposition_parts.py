@@ -124,6 +124,12 @@ def test_joined_multipliers_are_feasible(rng):
             assert (beta <= dual.phi.ends[1]).all()
 
 
+def test_free_is_what_is_at_none_of_its_kinks():
+    """With kinks at 0 and at the cost, on the side of the label."""
+    dual = Dual(hinge_families(np.array([1.0, -1.0, 1.0, -1.0, 1.0]), 2.0, 1.5))
+    assert dual.is_free(np.array([0.0, -2.0, 1.0, 2.0, -3.0])).tolist() == [False, False, True, True, True]
+
+
 # -- kernel rows -------------------------------------------------------------------------------
 
 
