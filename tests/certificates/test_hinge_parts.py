@@ -113,15 +113,13 @@ def test_no_least_squares_beyond_either_limit(limit, monkeypatch):
     assert np.array_equal(dual.fitted(np.ones(1), np.zeros(2), 0.1), np.zeros(2))
 
 
-def test_features_of_any_size_leave_the_balance_its_weight(rng):
-    """Three samples on the margin in two features: only with the balance are the multipliers known."""
-    X, y = np.array([[1.0, 2.0], [-2.0, 1.0], [1.5, -1.0]]), np.array([1.0, -1.0, 1.0])
-    alpha = np.array([0.3, 0.7, 0.4])
-    for sizes in ([1.0, 1.0], [1e6, 1e-6], [1e-5, 1e5]):
-        features = X * sizes
-        dual = ascent._Dual(program(features, hinge_families(y, 2.0)))
-        found = dual.fitted(features.T @ (alpha * y), np.zeros(3), 0.1)
-        assert found @ y == pytest.approx(0.0, abs=1e-6)
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_the_fit_weighs_the_balance_as_the_largest_feature_at_any_size(size):
+    """w asks for 1/2 of the first multiplier, the balance for the 1/5 at which the second is capped."""
+    rows = hinge_families(Y, np.array([2.0, 0.2]))
+    dual = ascent._Dual(program([[size], [1e-8 * size]], rows))
+    found = dual.fitted(np.array([0.5 * size]), np.zeros(2), 0.1)
+    assert found == pytest.approx([0.35, 0.2], rel=1e-6)
 
 
 @pytest.mark.parametrize(("values", "asked", "steps"), [(4, 9, 4), (40, 9, 9), (0, 9, 0)])
