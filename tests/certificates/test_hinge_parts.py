@@ -1,15 +1,20 @@
 """The parts of a hinge program's certificate, each by hand."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from formulations import soft_rmm
 from formulations.families import Families, Family, hinge_families
 from formulations.samples import two_blobs
-from polyopt.certificates import ascent
+from polyopt.certificates import ascent, certify_soft_rmm, certify_svm
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.hinge import certify_hinge, is_ray
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.machine import certify_families
+from polyopt.certificates.ray import value_between
+from polyopt.certificates.rounding import Ball
 from polyopt.kernels import Kernel
 
 Y = np.array([1.0, -1.0])
@@ -59,6 +64,8 @@ def test_a_ray_is_one_at_any_length(size):
     machine = program([[1.0], [1.0], [5.0]], hinge_families(np.array([1.0, -1.0, 1.0]), np.inf, hard=True))
     assert is_ray(machine, size * np.array([[1.0, 1.0, 1e-12]]))
     assert not is_ray(machine, size * np.array([[1.0, 1.0, 1e-3]]))
+    capped = program([[1.0], [1.0], [5.0]], hinge_families(np.array([1.0, -1.0, 1.0]), 2.0 * size))
+    assert not is_ray(capped, size * np.array([[1.0, 1.0, 0.0]]))
 
 
 # -- residuals ---------------------------------------------------------------------------------
@@ -73,6 +80,25 @@ def test_residuals_are_relative_to_what_they_are_made_of():
     still = certify_hinge(machine, v=np.array([3.0, 0.0]), b=0.0, multipliers={"margin": np.zeros(2)})
     found = residual(still, "stationarity", "w")
     assert (found.value, found.relative) == pytest.approx((3.0, 1.0))
+    short = certify_hinge(machine, v=np.array([0.01, 0.0]), b=0.0, multipliers={"margin": np.zeros(2)})
+    assert residual(short, "stationarity", "w").relative == pytest.approx(1.0)
+
+
+def test_of_a_matrix_that_is_merely_near_slacks_are_known_as_far_as_they_cost():
+    """Outputs off by 0.1 |v| in all: what rows with slack cost, times that, and rows without it nothing."""
+    near = SimpleNamespace(short=0.1, energy=lambda v: Ball(0.0))
+    machine = HingeProgram("a machine", near, hinge_families(np.ones(3), np.array([7.0, 3.0, 4.0])))
+    value = machine.value(np.array([2.0]), Ball(np.array([2.0, 0.0, 0.5])))
+    assert (value.mid, value.rad) == pytest.approx((5.0, 0.1 * 2.0 * 5.0), rel=1e-6)
+
+
+def test_the_value_between_two_factors_is_that_of_the_dearer_end():
+    """An output of 3.9 to 4.1 to be brought within 2: by its length the point is dearer at the longer end."""
+    machine = program([[1.0]], hinge_families(np.ones(1), 1.0, 2.0))
+    v, f, (scale, least) = np.array([4.0]), Ball(np.array([4.0]), np.array([0.1])), (2 / 4.1, 2 / 3.9)
+    assert value_between(machine, v, f, scale, least).upper == pytest.approx(8.0 * (2 / 3.9) ** 2, rel=1e-9)
+    assert value_between(machine, v, f, scale, scale).upper == pytest.approx(8.0 * (2 / 4.1) ** 2, rel=1e-9)
+    assert value_between(machine, v, f, np.inf, np.inf).upper == np.inf
 
 
 # -- the ascent --------------------------------------------------------------------------------
@@ -102,6 +128,19 @@ def test_where_no_multiplier_is_free_the_guess_is_all_at_their_ends():
     dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, 2.0)))
     assert dual.fitted(np.zeros(1), np.array([-1.0, -1.0]), 0.1) == pytest.approx([2.0, 2.0])
     assert dual.fitted(np.ones(1), np.array([1.0, -1.0]), 0.1) == pytest.approx([0.0, 2.0])
+
+
+def test_a_fit_makes_up_for_the_multipliers_that_are_held():
+    """One sample short of its margin has its cost of 0.3; the two on theirs have the 0.4 and 0.7 left."""
+    X, y, alpha = np.array([[1.0], [-2.0], [3.0]]), np.array([1.0, -1.0, 1.0]), np.array([0.4, 0.7, 0.3])
+    dual = ascent._Dual(program(X, hinge_families(y, np.array([2.0, 2.0, 0.3]))))
+    assert dual.fitted(X.T @ (alpha * y), np.array([0.0, 0.0, -1.0]), 0.1) == pytest.approx(alpha)
+
+
+def test_a_margin_without_slack_stands_at_one_and_a_bound_at_none():
+    """The bound at B = 0 too, whose rows begin where outputs are 0."""
+    dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, np.array([3.0, np.inf]), 0.0, hard=True)))
+    assert dual.costs.tolist() == [3.0, 1.0, 0.0, 0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("limit", ["_FREE_LIMIT", "_FIT_WORK"])
@@ -145,5 +184,16 @@ def test_a_kernel_is_as_good_as_its_matrix_and_both_are_refused():
     matrix = certify_families(kernel(X), rows, precomputed=True, **given)
     assert named.primal_value == pytest.approx(matrix.primal_value, rel=1e-12)
     assert named.dual_value == pytest.approx(matrix.dual_value, rel=1e-6)
+    assert named.tol == matrix.tol == certify_svm(X, y, w=np.zeros(X.shape[1]), b=0.0).tol
     with pytest.raises(ValueError, match="kernel must be None"):
         certify_families(kernel(X), rows, kernel=kernel, precomputed=True, **given)
+
+
+def test_bounds_below_the_margin_are_certified_too():
+    X, y = two_blobs(n=20, seed=0)
+    value = soft_rmm.qp(X, y, 1.0, 0.5, 0.1).solve().objective
+    zero = certify_soft_rmm(X, y, 1.0, 0.5, 0.1, w=np.zeros(X.shape[1]), b=0.0)
+    assert zero.dual_value == pytest.approx(value, rel=1e-3)
+    assert zero.dual_value <= value * (1 + 1e-7)
+    with pytest.raises(ValueError, match="B must be at least 0"):
+        certify_soft_rmm(X, y, 1.0, -0.5, 0.1, w=np.zeros(X.shape[1]), b=0.0)

@@ -131,6 +131,14 @@ def test_bounds_on_one_side_or_alone_place_the_intercept_too():
     assert Families(margin_family(y, costs), above).best_intercept(g - 3.0) <= 2.5
 
 
+@pytest.mark.parametrize("factor", [1e-9, 1.0, 1e9])
+def test_rounding_of_costs_is_in_proportion_to_them(factor):
+    """Costs of 0.1 and 0.2 hold up what 0.3 holds down, but for rounding: the best b is amid an interval."""
+    y, g = np.array([1.0, 1.0, -1.0]), np.array([0.5, 1.0, -2.5])
+    rows = Families(margin_family(y, np.array([0.1, 0.2, 0.3]))).priced(factor)
+    assert rows.best_intercept(g) == 1.0  # of [0.5, 1.5]
+
+
 def test_outputs_at_their_bound_are_within_it():
     """Also at B = 0, where only outputs of 0 are."""
     rows = hinge_families(np.array([1.0, -1.0]), 1.0, 0.0)

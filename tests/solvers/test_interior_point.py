@@ -17,7 +17,8 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
 from polyopt.solvers.interior_point import solve_interior_point
-from polyopt.solvers.interior_point.point import Point
+from polyopt.solvers.interior_point.passes import State, centre
+from polyopt.solvers.interior_point.point import Point, _central_slack
 from polyopt.solvers.interior_point.problem import read
 from polyopt.solvers.interior_point.rows import Rows
 from polyopt.solvers.interior_point.system import Regulariser, System
@@ -303,6 +304,28 @@ def test_stationarity_is_relative_to_a_w_that_would_matter_where_nothing_pulls(b
     machine._V[:] = 0.0
     zeros = np.zeros(X.shape[1])
     assert machine._scale(survey.M, zeros, zeros, 2.0) == pytest.approx(1e-4 * 2.0)
+
+
+@pytest.mark.parametrize("kink", [-1e9, -3.0, -0.1, 0.0, 0.1, 1.0, 30.0])
+def test_the_slack_at_the_start_is_central(kink):
+    """Both products of a row are 3/8 of its cost, and its multipliers add up to it, to the last digits."""
+    xi = _central_slack(kink)
+    assert 0.375 / (xi - kink) + 0.375 / xi == pytest.approx(1.0, rel=1e-12)
+    assert xi > max(kink, 0.0)
+
+
+def test_a_correction_brings_far_products_back_but_no_further_than_their_bound():
+    """In units of the cost 2, to be in [0.1, 10]: low ones rise to 0.1, high ones fall by 10 at most."""
+    products = np.array([0.02, 0.1, 1.0, 10.0, 12.0, 50.0])
+    n = len(products)
+    T = np.stack([products, np.ones(n)])
+    state = State(
+        np.ones((1, n), np.int8), np.ones(1), np.full((1, n), 2.0), np.zeros(n), 0.0, 2.0 * np.ones((2, n)), T
+    )
+    zeros, aim = np.zeros((2, n)), np.zeros((2, n))
+    centre(state, 2.0, 1.0, zeros, zeros, 0.5, 0.1, 10.0, aim)
+    assert aim[0] / 2.0 == pytest.approx([0.08, 0.0, 0.0, 0.0, -2.0, -10.0])
+    assert not aim[1].any()
 
 
 def test_a_weight_is_a_repetition(blobs, rng):
