@@ -139,6 +139,12 @@ def test_rounding_of_costs_is_in_proportion_to_them(factor):
     assert rows.best_intercept(g) == 1.0  # of [0.5, 1.5]
 
 
+def test_the_price_of_a_sample_is_its_dearest_slack():
+    rows = Families(margin_family(np.ones(3), np.array([1.0, 2.0, 0.0])), *bound_families(3, 1.5, 0.5))
+    assert rows.price.tolist() == [1.0, 2.0, 0.5]
+    assert Families(*bound_families(3, 1.5)).price.tolist() == [0.0, 0.0, 0.0]
+
+
 def test_outputs_at_their_bound_are_within_it():
     """Also at B = 0, where only outputs of 0 are."""
     rows = hinge_families(np.array([1.0, -1.0]), 1.0, 0.0)
@@ -264,6 +270,10 @@ def test_families_that_do_not_fit_are_refused():
     ):
         with pytest.raises(ValueError, match="finite costs"):
             solve()
+    some = Families(margin_family(y, np.ones(2)), *bound_families(2, 1.5, np.array([1.0, np.inf])))
+    for unfit in (some, Families(*bound_families(2, 1.5)), Families(*bound_families(2, 0.0))):
+        with pytest.raises(ValueError, match="finite costs"):
+            solve_interior_point(np.eye(2), unfit)
 
 
 def test_copies_are_the_same_families_without_what_was_computed_from_them():
