@@ -1,5 +1,6 @@
 """Points brought back to their hard rows along their ray, by hand."""
 
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -52,3 +53,19 @@ def test_what_is_certain_and_what_may_be_enough():
     assert scale * (0.3 - 1e-3) >= 1.0  # for certain, rounding included
     scale, _ = factors([3.0, 1.0], [SOFT, SOFT], 0.7, rad=1e-3)
     assert scale * (3.0 + 1e-3) <= 0.7
+
+
+@pytest.mark.parametrize("output", [0.3, 1.7, 2.9, 7.1])
+def test_rounding_takes_nothing_from_either_factor(output):
+    """The first is on the safe side of the quotient of its two numbers, the second on the other; exactly."""
+    for rad in (0.0, 1e-3, 0.1):
+        most, least = Fraction(output + rad), Fraction(output - rad)
+        for end in (0.7, 1 / 3):  # down to a bound
+            scale, enough = factors([output, end / 9], [SOFT, SOFT], end, rad=rad)
+            if least > end:
+                assert Fraction(scale) <= Fraction(end) / most
+                assert Fraction(enough) >= Fraction(end) / least
+        scale, enough = factors([output / 9, 8.0], [HARD, SOFT], rad=rad / 9)  # up to a margin
+        if output < 8.0 and rad < output:
+            assert Fraction(scale) >= 1 / Fraction(output / 9 - rad / 9)
+            assert Fraction(enough) <= 1 / Fraction(output / 9 + rad / 9)

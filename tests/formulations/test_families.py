@@ -115,6 +115,63 @@ def test_no_intercept_is_better_than_the_best(seed):
     assert rows.cost(g + b) <= min(rows.cost(g + p) for p in allowed) + 1e-9
 
 
+def test_bounds_on_one_side_or_alone_place_the_intercept_too():
+    """A bound that only one side has is one of that side; where nothing else asks, the middle is taken."""
+    y, g = np.array([1.0, -1.0, 1.0]), np.array([2.0, -1.0, 0.5])
+    above, below = bound_families(3, 1.5)
+    assert Families(above, below).best_intercept(g / 2) == -0.25  # of [-1, 0.5]
+    # Margins alone ask for b = 0.5 at least, the upper bound for -0.5 at most, the lower one for -0.5.
+    costs = np.array([0.0, 0.0, 1.0])
+    assert Families(margin_family(y, costs)).best_intercept(g) >= 0.5
+    assert Families(margin_family(y, costs), above).best_intercept(g) == -0.5
+    assert Families(margin_family(y, costs), below).best_intercept(g) >= 0.5
+    costs = np.array([0.0, 1.0, 0.0])  # these for 0 at most
+    assert Families(margin_family(y, costs)).best_intercept(g - 3.0) <= 3.0
+    assert Families(margin_family(y, costs), below).best_intercept(g - 3.0) == 2.75  # of [2.5, 3]
+    assert Families(margin_family(y, costs), above).best_intercept(g - 3.0) <= 2.5
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1.0, 1e9])
+def test_rounding_of_costs_is_in_proportion_to_them(factor):
+    """Costs of 0.1 and 0.2 hold up what 0.3 holds down, but for rounding: the best b is amid an interval."""
+    y, g = np.array([1.0, 1.0, -1.0]), np.array([0.5, 1.0, -2.5])
+    rows = Families(margin_family(y, np.array([0.1, 0.2, 0.3]))).priced(factor)
+    assert rows.best_intercept(g) == 1.0  # of [0.5, 1.5]
+
+
+def test_the_price_of_a_sample_is_its_dearest_slack():
+    rows = Families(margin_family(np.ones(3), np.array([1.0, 2.0, 0.0])), *bound_families(3, 1.5, 0.5))
+    assert rows.price.tolist() == [1.0, 2.0, 0.5]
+    assert Families(*bound_families(3, 1.5)).price.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_outputs_at_their_bound_are_within_it():
+    """Also at B = 0, where only outputs of 0 are."""
+    rows = hinge_families(np.array([1.0, -1.0]), 1.0, 0.0)
+    assert rows.shrink(np.zeros(2)) == 1.0
+    assert rows.shrink(np.array([1e-3, 0.0])) == 0.0
+    assert hinge_families(np.array([1.0, -1.0]), 1.0, 1.5).shrink(np.array([1.5, -3.0])) == 0.5
+
+
+@pytest.mark.parametrize("size", [1e-9, 0.5, 4.0])
+def test_rows_pull_both_ways_whatever_they_cost_and_wherever_they_begin(size):
+    """One with a cost of 0, or at a kink that f = 0 meets, does not pull."""
+    y, ones = np.array([1.0, -1.0]), np.ones(2)
+
+    def pulls(kink, costs, *others):
+        return Families(Family("a", "mu", y, kink, np.array(costs), ("s", "t")), *others).pulls_both_ways
+
+    assert pulls(size, [1.0, 1.0])
+    assert pulls(1.0, [size, size])
+    assert not pulls(1.0, [size, 0.0])
+    assert not pulls(1.0, [0.0, size])
+    assert not pulls(-size, [1.0, 1.0])
+    assert not pulls(0.0, [1.0, 1.0])
+    down = Family("b", "nu", -ones, size, ones, ("u", "v"))
+    assert pulls(1.0, [size, 0.0], down)
+    assert not pulls(1.0, [0.0, size], down)
+
+
 @settings(deadline=None, max_examples=40)
 @given(SEEDS)
 def test_the_interval_of_the_multipliers_holds_the_best_intercept(seed):
@@ -213,6 +270,10 @@ def test_families_that_do_not_fit_are_refused():
     ):
         with pytest.raises(ValueError, match="finite costs"):
             solve()
+    some = Families(margin_family(y, np.ones(2)), *bound_families(2, 1.5, np.array([1.0, np.inf])))
+    for unfit in (some, Families(*bound_families(2, 1.5)), Families(*bound_families(2, 0.0))):
+        with pytest.raises(ValueError, match="finite costs"):
+            solve_interior_point(np.eye(2), unfit)
 
 
 def test_copies_are_the_same_families_without_what_was_computed_from_them():

@@ -61,3 +61,12 @@ def test_slack_never_costs_more_than_none(data):
 def test_wrong_input_is_named(changes, message, blobs):
     with pytest.raises(ValueError, match=message):
         soft_rmm.qp(*blobs, **changes)
+
+
+def test_both_sides_have_the_same_defaults(blobs):
+    X, y = blobs
+    value = soft_rmm.qp(X, y).solve().objective
+    assert value == pytest.approx(soft_rmm.qp(X, y, 1.0, 2.0, 1.0).solve().objective, rel=1e-9)
+    for dual in (soft_rmm.qp_dual(X, y), soft_rmm.kernel_dual(X @ X.T, y)):
+        assert dual.solve().objective == pytest.approx(value, rel=1e-6)
+        assert (dual.parameters["B"].value, dual.parameters["D"].value.max()) == (2.0, 1.0)

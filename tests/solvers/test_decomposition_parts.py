@@ -18,8 +18,8 @@ from polyopt.kernels import Kernel, MatrixGram, SampleGram, SamplePanel, outputs
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.decomposition import Decomposition, driver, point, solve_decomposition
 from polyopt.solvers.decomposition import rows as rows_module
-from polyopt.solvers.decomposition.active_set import ActiveSet
-from polyopt.solvers.decomposition.dual import Dual
+from polyopt.solvers.decomposition.active_set import ActiveSet, _drop
+from polyopt.solvers.decomposition.dual import Dual, next_above, next_below, slopes, slopes_at
 from polyopt.solvers.decomposition.rows import Rows
 from polyopt.solvers.decomposition.subproblem import Computed, Held, solve_pairs
 from polyopt.solvers.decomposition.watch import IDLE, Watch
@@ -122,6 +122,30 @@ def test_joined_multipliers_are_feasible(rng):
         if np.isinf(B):
             assert (beta >= dual.phi.ends[0]).all()
             assert (beta <= dual.phi.ends[1]).all()
+
+
+def test_free_is_what_is_at_none_of_its_kinks():
+    """With kinks at 0 and at the cost, on the side of the label."""
+    dual = Dual(hinge_families(np.array([1.0, -1.0, 1.0, -1.0, 1.0]), 2.0, 1.5))
+    assert dual.is_free(np.array([0.0, -2.0, 1.0, 2.0, -3.0])).tolist() == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize("B", [np.inf, 1.5])
+def test_slopes_and_kinks_of_one_variable_are_those_of_all(B):
+    """At, between and beyond the kinks 0 and ±2: B below both, the label between, −B above."""
+    y, beta = np.repeat([1.0, -1.0], 5), np.tile([-3.0, -2.0, 0.0, 1.0, 3.0], 2)
+    phi = Dual(hinge_families(y, 2.0, B)).phi
+    inner = {
+        1.0: ([B, B, 1.0, 1.0, -B], [B, B, B, 1.0, -B]),
+        -1.0: ([B, -1.0, -B, -B, -B], [B, B, -1.0, -B, -B]),
+    }
+    right, left = (np.concatenate([inner[label][side] for label in (1.0, -1.0)]) for side in (0, 1))
+    assert np.array_equal(slopes(beta, phi), [right, left])
+    assert [slopes_at(value, i, phi) for i, value in enumerate(beta)] == list(zip(right, left, strict=True))
+    above = [next_above(value, i, phi) for i, value in enumerate(beta)]
+    below = [next_below(value, i, phi) for i, value in enumerate(beta)]
+    assert above == [0.0, 0.0, 2.0, 2.0, np.inf, -2.0, 0.0, np.inf, np.inf, np.inf]
+    assert below == [-np.inf, -np.inf, -np.inf, 0.0, 2.0, -np.inf, -np.inf, -2.0, 0.0, 0.0]
 
 
 # -- kernel rows -------------------------------------------------------------------------------
@@ -418,6 +442,36 @@ def test_an_active_set_ends_at_the_optimum(seed, B, kind):
     assert m - M <= 2e-9
     program = rmm.kernel_dual(K, y, C, B if np.isfinite(B) else 1e3)
     assert dual.values(beta, g)["bound"] == pytest.approx(program.solve().objective, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("ridge", [1e-11, 1e-3])
+def test_an_active_set_is_blind_to_the_scale_of_its_matrix(ridge, rng):
+    """K times 2^40 and costs over it: the same steps to the last digit, however large the proximal term."""
+    X, y = rng.normal(size=(30, 3)), np.where(np.arange(30) % 2, 1.0, -1.0)
+    ends = []
+    for scale in (1.0, 2.0**40):
+        dual, K = Dual(hinge_families(y, 1.0 / scale, 1.5)), scale * (X @ X.T)
+        beta, g = np.zeros(30), np.zeros(30)
+        machine = ActiveSet(K, g, beta, dual.phi)
+        machine._ridge = ridge
+        machine.run(1e-9, 200, Clock())
+        ends.append((machine.pivots, (scale * beta).tolist()))
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_a_variable_taken_out_leaves_the_factor_of_the_others(place, rng):
+    A = rng.normal(size=(6, 6))
+    A = A @ A.T + np.eye(6)
+    U, F, r = np.linalg.cholesky(A).T.copy(), np.arange(6), np.arange(6.0)
+    ones = np.linalg.solve(U.T, np.ones(6))
+    assert _drop(U, F, r, ones, 6, place) == 5
+    kept = np.delete(np.arange(6), place)
+    assert np.array_equal(F[:5], kept)
+    assert np.array_equal(r[:5], kept)
+    factor = np.triu(U[:5, :5])
+    assert factor.T @ factor == pytest.approx(A[np.ix_(kept, kept)])
+    assert factor.T @ ones[:5] == pytest.approx(np.ones(5))
 
 
 @pytest.mark.parametrize("near", [1e-1, 1e-3])

@@ -17,6 +17,9 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
 from polyopt.solvers.interior_point import solve_interior_point
+from polyopt.solvers.interior_point.passes import State, centre
+from polyopt.solvers.interior_point.point import Point, _central_slack
+from polyopt.solvers.interior_point.problem import read
 from polyopt.solvers.interior_point.rows import Rows
 from polyopt.solvers.interior_point.system import Regulariser, System
 
@@ -281,6 +284,48 @@ def test_a_constant_feature_gets_no_weight_and_one_that_varies_little_does(level
         assert found["w"][0] * level * 1e-4 > 0.1
         outputs = (X - X.mean(axis=0)) @ found["w"] + found["b"]
         assert (outputs * y > 0).mean() > 0.7
+
+
+@pytest.mark.parametrize(("spread", "is_kept"), [(1.25, True), (0.8, False)])
+def test_the_line_between_a_small_spread_and_rounding(spread, is_kept):
+    """A standard deviation of 1e-12 of the mean, centred; the square root of it where sparse rows are not."""
+    y = np.repeat([-1.0, 1.0], 20)
+    for form, line in ((np.array, 1e-12), (sp.csr_array, 1e-6)):
+        X = np.column_stack([8.0 * (1.0 + spread * line * y), np.tile([1.0, -1.0], 20), np.zeros((40, 200))])
+        found = solve_interior_point(form(X), hinge_families(y, np.ones(40)), D=1.0)
+        assert (found["w"][0] != 0.0) == is_kept
+
+
+def test_stationarity_is_relative_to_a_w_that_would_matter_where_nothing_pulls(blobs):
+    """Such a w has 1e-4 of the length of one that alone costs the whole objective."""
+    X, y = blobs
+    machine = Point(read(X, hinge_families(y, np.ones(len(y))), None, None), 1e-8)
+    survey = machine.survey()
+    machine._V[:] = 0.0
+    zeros = np.zeros(X.shape[1])
+    assert machine._scale(survey.M, zeros, zeros, 2.0) == pytest.approx(1e-4 * 2.0)
+
+
+@pytest.mark.parametrize("kink", [-1e9, -3.0, -0.1, 0.0, 0.1, 1.0, 30.0])
+def test_the_slack_at_the_start_is_central(kink):
+    """Both products of a row are 3/8 of its cost, and its multipliers add up to it, to the last digits."""
+    xi = _central_slack(kink)
+    assert 0.375 / (xi - kink) + 0.375 / xi == pytest.approx(1.0, rel=1e-12)
+    assert xi > max(kink, 0.0)
+
+
+def test_a_correction_brings_far_products_back_but_no_further_than_their_bound():
+    """In units of the cost 2, to be in [0.1, 10]: low ones rise to 0.1, high ones fall by 10 at most."""
+    products = np.array([0.02, 0.1, 1.0, 10.0, 12.0, 50.0])
+    n = len(products)
+    T = np.stack([products, np.ones(n)])
+    state = State(
+        np.ones((1, n), np.int8), np.ones(1), np.full((1, n), 2.0), np.zeros(n), 0.0, 2.0 * np.ones((2, n)), T
+    )
+    zeros, aim = np.zeros((2, n)), np.zeros((2, n))
+    centre(state, 2.0, 1.0, zeros, zeros, 0.5, 0.1, 10.0, aim)
+    assert aim[0] / 2.0 == pytest.approx([0.08, 0.0, 0.0, 0.0, -2.0, -10.0])
+    assert not aim[1].any()
 
 
 def test_a_weight_is_a_repetition(blobs, rng):

@@ -1,0 +1,199 @@
+"""The parts of a hinge program's certificate, each by hand."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from formulations import soft_rmm
+from formulations.families import Families, Family, hinge_families
+from formulations.samples import two_blobs
+from polyopt.certificates import ascent, certify_soft_rmm, certify_svm
+from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
+from polyopt.certificates.hinge import certify_hinge, is_ray
+from polyopt.certificates.hinge_program import HingeProgram
+from polyopt.certificates.machine import certify_families
+from polyopt.certificates.ray import value_between
+from polyopt.certificates.rounding import Ball
+from polyopt.kernels import Kernel
+
+Y = np.array([1.0, -1.0])
+
+
+def program(X, rows, **options):
+    return HingeProgram("a machine", LinearGeometry(np.array(X, dtype=float)), rows, **options)
+
+
+def residual(certificate, condition, row):
+    (found,) = [r for r in certificate.residuals if (r.condition, r.row) == (condition, row)]
+    return found
+
+
+# -- multipliers -------------------------------------------------------------------------------
+
+
+def test_repaired_multipliers_are_feasible_and_only_shrink(rng):
+    y = np.where(np.arange(9) < 3, 1.0, -1.0)
+    rows = hinge_families(y, rng.uniform(0.5, 2.0, 9), 1.5)
+    Z = rng.normal(size=(3, 9))
+    for given in (Z, -Z, np.abs(Z)):
+        repaired = program(np.eye(9), rows).repair(given)
+        assert ((repaired >= 0.0) & (repaired <= np.clip(given, 0.0, rows.caps))).all()
+        assert rows.beta(repaired).sum() == pytest.approx(0.0, abs=1e-14)
+        assert repaired[rows.sides > 0].sum() > 0.0
+        heavy = np.clip(given, 0.0, rows.caps)
+        assert np.array_equal(program(np.eye(9), rows, intercept=False).repair(given), heavy)
+
+
+def test_what_the_balance_takes_costs_what_it_earned():
+    """Multipliers 2 and 1 at a kink of 4 are worth as much as 1 and 1: eight, not twelve."""
+    rows = Families(Family("margin", "alpha", Y, 4.0, np.full(2, 9.0), ("slack", "beta")))
+    machine = program([[0.0], [0.0]], rows)
+    assert machine.dual_value(np.array([[2.0, 1.0]])) == pytest.approx(8.0, rel=1e-6)
+    assert machine.dual_value(np.array([[2.0, 1.0]])) <= 8.0
+    costly = Families(
+        Family("bound", "lam", Y, -4.0, np.full(2, 9.0), ("slack", "beta")), *hinge_families(Y, 9.0)
+    )
+    both = np.array([[0.0, 0.0], [2.0, 1.0]])
+    assert program([[0.0], [0.0]], costly).dual_value(both) == pytest.approx(2.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_a_ray_is_one_at_any_length(size):
+    """Two like samples of both classes; what a solver leaves of the third is no part of it."""
+    machine = program([[1.0], [1.0], [5.0]], hinge_families(np.array([1.0, -1.0, 1.0]), np.inf, hard=True))
+    assert is_ray(machine, size * np.array([[1.0, 1.0, 1e-12]]))
+    assert not is_ray(machine, size * np.array([[1.0, 1.0, 1e-3]]))
+    capped = program([[1.0], [1.0], [5.0]], hinge_families(np.array([1.0, -1.0, 1.0]), 2.0 * size))
+    assert not is_ray(capped, size * np.array([[1.0, 1.0, 0.0]]))
+
+
+# -- residuals ---------------------------------------------------------------------------------
+
+
+def test_residuals_are_relative_to_what_they_are_made_of():
+    """The balance to the sum of its terms; stationarity to the largest entry of w, where nothing pulls."""
+    machine = program([[1.0, 0.0], [-1.0, 0.0]], hinge_families(Y, 9.0))
+    off = certify_hinge(machine, v=np.array([1.0, 0.0]), b=0.0, multipliers={"margin": np.array([4.0, 2.0])})
+    found = residual(off, "stationarity", "b")
+    assert (found.value, found.relative) == pytest.approx((2.0, 2.0 / 6.0))
+    still = certify_hinge(machine, v=np.array([3.0, 0.0]), b=0.0, multipliers={"margin": np.zeros(2)})
+    found = residual(still, "stationarity", "w")
+    assert (found.value, found.relative) == pytest.approx((3.0, 1.0))
+    short = certify_hinge(machine, v=np.array([0.01, 0.0]), b=0.0, multipliers={"margin": np.zeros(2)})
+    assert residual(short, "stationarity", "w").relative == pytest.approx(1.0)
+
+
+def test_of_a_matrix_that_is_merely_near_slacks_are_known_as_far_as_they_cost():
+    """Outputs off by 0.1 |v| in all: what rows with slack cost, times that, and rows without it nothing."""
+    near = SimpleNamespace(short=0.1, energy=lambda v: Ball(0.0))
+    machine = HingeProgram("a machine", near, hinge_families(np.ones(3), np.array([7.0, 3.0, 4.0])))
+    value = machine.value(np.array([2.0]), Ball(np.array([2.0, 0.0, 0.5])))
+    assert (value.mid, value.rad) == pytest.approx((5.0, 0.1 * 2.0 * 5.0), rel=1e-6)
+
+
+def test_the_value_between_two_factors_is_that_of_the_dearer_end():
+    """An output of 3.9 to 4.1 to be brought within 2: by its length the point is dearer at the longer end."""
+    machine = program([[1.0]], hinge_families(np.ones(1), 1.0, 2.0))
+    v, f, (scale, least) = np.array([4.0]), Ball(np.array([4.0]), np.array([0.1])), (2 / 4.1, 2 / 3.9)
+    assert value_between(machine, v, f, scale, least).upper == pytest.approx(8.0 * (2 / 3.9) ** 2, rel=1e-9)
+    assert value_between(machine, v, f, scale, scale).upper == pytest.approx(8.0 * (2 / 4.1) ** 2, rel=1e-9)
+    assert value_between(machine, v, f, np.inf, np.inf).upper == np.inf
+
+
+# -- the ascent --------------------------------------------------------------------------------
+
+
+def test_the_first_guess_is_half_the_cost_at_a_kink_and_all_or_nothing_away_from_it():
+    """By the outputs alone: the band on either side of the kink is the widest one."""
+    wide = ascent._BANDS[-1]
+    rooms = np.array([-2.0, -wide, -wide / 2, 0.0, wide / 2, wide, 2.0])
+    rows = hinge_families(np.ones(7), 2.0)
+    dual = ascent._Dual(program(np.zeros((7, 1)), rows, intercept=False))
+    first = next(dual.guesses(np.zeros(1), 1.0 + rooms))
+    assert first == pytest.approx([2.0, 2.0, 1.5, 1.0, 0.5, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(("z", "nearest"), [
+    ([500.0, 0.0], [250.0, 250.0]), ([0.0, 500.0], [250.0, 250.0]), ([3.0, 1.0], [2.0, 2.0]),
+    ([-5.0, 2.0], [0.0, 0.0]), ([3000.0, 0.0], [1000.0, 1000.0]),
+])  # fmt: skip
+def test_the_projection_is_the_nearest_balanced_point(z, nearest):
+    """Also where the shift is far from 0, up or down."""
+    dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, 1000.0)))
+    assert dual.project(np.array(z)) == pytest.approx(nearest, abs=1e-9)
+
+
+def test_where_no_multiplier_is_free_the_guess_is_all_at_their_ends():
+    dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, 2.0)))
+    assert dual.fitted(np.zeros(1), np.array([-1.0, -1.0]), 0.1) == pytest.approx([2.0, 2.0])
+    assert dual.fitted(np.ones(1), np.array([1.0, -1.0]), 0.1) == pytest.approx([0.0, 2.0])
+
+
+def test_a_fit_makes_up_for_the_multipliers_that_are_held():
+    """One sample short of its margin has its cost of 0.3; the two on theirs have the 0.4 and 0.7 left."""
+    X, y, alpha = np.array([[1.0], [-2.0], [3.0]]), np.array([1.0, -1.0, 1.0]), np.array([0.4, 0.7, 0.3])
+    dual = ascent._Dual(program(X, hinge_families(y, np.array([2.0, 2.0, 0.3]))))
+    assert dual.fitted(X.T @ (alpha * y), np.array([0.0, 0.0, -1.0]), 0.1) == pytest.approx(alpha)
+
+
+def test_a_margin_without_slack_stands_at_one_and_a_bound_at_none():
+    """The bound at B = 0 too, whose rows begin where outputs are 0."""
+    dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, np.array([3.0, np.inf]), 0.0, hard=True)))
+    assert dual.costs.tolist() == [3.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("limit", ["_FREE_LIMIT", "_FIT_WORK"])
+def test_no_least_squares_beyond_either_limit(limit, monkeypatch):
+    """At two samples on the margin, where the fit would find the multipliers 1/2 and 1/2."""
+    dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, 2.0)))
+    assert dual.fitted(np.ones(1), np.zeros(2), 0.1) == pytest.approx([0.5, 0.5])
+    monkeypatch.setattr(ascent, limit, 1)
+    assert np.array_equal(dual.fitted(np.ones(1), np.zeros(2), 0.1), np.zeros(2))
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_the_fit_weighs_the_balance_as_the_largest_feature_at_any_size(size):
+    """w asks for 1/2 of the first multiplier, the balance for the 1/5 at which the second is capped."""
+    rows = hinge_families(Y, np.array([2.0, 0.2]))
+    dual = ascent._Dual(program([[size], [1e-8 * size]], rows))
+    found = dual.fitted(np.array([0.5 * size]), np.zeros(2), 0.1)
+    assert found == pytest.approx([0.35, 0.2], rel=1e-6)
+
+
+@pytest.mark.parametrize(("values", "asked", "steps"), [(4, 9, 4), (40, 9, 9), (0, 9, 0)])
+def test_an_ascent_asks_a_kernel_for_so_many_values_and_no_more(values, asked, steps, monkeypatch):
+    X, y = two_blobs(n=20, separation=0.5, seed=0)
+    machine = HingeProgram("a machine", KernelGeometry(X @ X.T), hinge_families(y, 1.0))
+    taken, gradient = [], ascent._Dual.gradient
+    monkeypatch.setattr(ascent._Dual, "gradient", lambda dual, z: taken.append(1) or gradient(dual, z))
+    monkeypatch.setattr(ascent, "_VALUES", float(values * 20**2))
+    v = np.full(20, 0.01) * y
+    ascent.ascend(machine, v, X @ (X.T @ v), 1e9, 1e-9, asked)
+    assert len(taken) == steps
+
+
+# -- any machine -------------------------------------------------------------------------------
+
+
+def test_a_kernel_is_as_good_as_its_matrix_and_both_are_refused():
+    X, y = two_blobs(n=20, seed=0)
+    rows, kernel = hinge_families(y, 1.0, 1.5), Kernel("rbf", 0.5)
+    given = {"w": 0.1 * y, "b": 0.1}
+    named = certify_families(X, rows, kernel=kernel, **given)
+    matrix = certify_families(kernel(X), rows, precomputed=True, **given)
+    assert named.primal_value == pytest.approx(matrix.primal_value, rel=1e-12)
+    assert named.dual_value == pytest.approx(matrix.dual_value, rel=1e-6)
+    assert named.tol == matrix.tol == certify_svm(X, y, w=np.zeros(X.shape[1]), b=0.0).tol
+    with pytest.raises(ValueError, match="kernel must be None"):
+        certify_families(kernel(X), rows, kernel=kernel, precomputed=True, **given)
+
+
+def test_bounds_below_the_margin_are_certified_too():
+    X, y = two_blobs(n=20, seed=0)
+    value = soft_rmm.qp(X, y, 1.0, 0.5, 0.1).solve().objective
+    zero = certify_soft_rmm(X, y, 1.0, 0.5, 0.1, w=np.zeros(X.shape[1]), b=0.0)
+    assert zero.dual_value == pytest.approx(value, rel=1e-3)
+    assert zero.dual_value <= value * (1 + 1e-7)
+    with pytest.raises(ValueError, match="B must be at least 0"):
+        certify_soft_rmm(X, y, 1.0, -0.5, 0.1, w=np.zeros(X.shape[1]), b=0.0)
