@@ -22,12 +22,9 @@ LARGE_FILES = {
     "polyopt/estimators/base.py",
     "polyopt/estimators/hinge.py",
     "polyopt/sensitivity.py",
-    "polyopt/solvers/decomposition/active_set.py",
-    "polyopt/solvers/decomposition/driver.py",
 }
 LARGE_FUNCTIONS = {
     "polyopt/cli/compare.py compare",
-    "polyopt/solvers/decomposition/driver.py _decompose",
 }
 # Where public functions have arguments of whatever type; a folder stands for all of its files.
 UNTYPED = {
