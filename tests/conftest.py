@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from formulations import clock
 from formulations.samples import two_blobs
-from polyopt.solvers.decomposition import driver
+from polyopt.solvers.decomposition import walk
 
 # Solvers are slow next to what hypothesis expects, and a shared machine is slower still.
 settings.register_profile("polyopt", deadline=None, max_examples=25, derandomize=True)
@@ -48,4 +48,4 @@ def ticking(monkeypatch):
 @pytest.fixture
 def working_sets(monkeypatch):
     """Small machines are solved by working sets alone, as large ones are, without pair steps over all."""
-    monkeypatch.setattr(driver, "_WALK_ROW", 0)
+    monkeypatch.setattr(walk, "_WALK_ROW", 0)

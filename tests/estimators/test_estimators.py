@@ -262,10 +262,10 @@ def test_limits_keep_the_point_and_warn(blobs, ticking):
 
 
 def test_ctrl_c_keeps_the_point(blobs, monkeypatch):
-    from polyopt.solvers.decomposition import driver
+    from polyopt.solvers.decomposition import loop, walk
 
     X, y = blobs
-    original, calls = driver.solve_pairs, []
+    original, calls = loop.solve_pairs, []
 
     def interrupted(*arguments):
         if calls:
@@ -273,7 +273,8 @@ def test_ctrl_c_keeps_the_point(blobs, monkeypatch):
         calls.append(1)
         return original(*arguments[:-1], 5)
 
-    monkeypatch.setattr(driver, "solve_pairs", interrupted)
+    for module in (loop, walk):
+        monkeypatch.setattr(module, "solve_pairs", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         machine = SVM(solver="decomposition").fit(X, y)
     assert machine.certificate().claim is Claim.SUBOPTIMAL_BY

@@ -12,7 +12,7 @@ from formulations.solution import Status
 from polyopt import threads
 from polyopt.kernels import Kernel, SampleGram, stream, weighted
 from polyopt.solvers.clock import Clock, OutOfTimeError
-from polyopt.solvers.decomposition import Decomposition, cells, driver, point
+from polyopt.solvers.decomposition import Decomposition, cells, driver, loop, point, walk
 from polyopt.solvers.decomposition.cells import beta_of_cells
 from polyopt.solvers.decomposition.dual import Dual
 
@@ -165,7 +165,7 @@ def test_a_limit_among_the_cells_keeps_a_feasible_point(spread, small_cells):
 def test_ctrl_c_among_the_cells_keeps_a_feasible_point(spread, small_cells, monkeypatch):
     X, y = spread
 
-    calls, original = [], driver.solve_pairs
+    calls, original = [], loop.solve_pairs
 
     def interrupted(*arguments):
         calls.append(len(arguments[2]))
@@ -173,7 +173,8 @@ def test_ctrl_c_among_the_cells_keeps_a_feasible_point(spread, small_cells, monk
             raise KeyboardInterrupt
         return original(*arguments)
 
-    monkeypatch.setattr(driver, "solve_pairs", interrupted)
+    for module in (loop, walk):
+        monkeypatch.setattr(module, "solve_pairs", interrupted)
     solution = Decomposition(SampleGram(X, Kernel("rbf", 2.0))).solve(hinge_families(y, np.ones(N)))
     assert len(calls) == 5
     assert solution.status is Status.INTERRUPTED

@@ -16,10 +16,20 @@ from polyopt import threads
 from polyopt.certificates import Claim, certify_rmm
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, SamplePanel, outputs_at, square, stream
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.decomposition import Decomposition, driver, point, solve_decomposition
+from polyopt.solvers.decomposition import (
+    Decomposition,
+    finish,
+    loop,
+    point,
+    run,
+    shrinking,
+    solve_decomposition,
+    walk,
+)
 from polyopt.solvers.decomposition import rows as rows_module
-from polyopt.solvers.decomposition.active_set import ActiveSet, _drop
+from polyopt.solvers.decomposition.active_set import ActiveSet
 from polyopt.solvers.decomposition.dual import Dual, next_above, next_below, slopes, slopes_at
+from polyopt.solvers.decomposition.factor import drop
 from polyopt.solvers.decomposition.rows import Rows
 from polyopt.solvers.decomposition.subproblem import Computed, Held, solve_pairs
 from polyopt.solvers.decomposition.watch import IDLE, Watch
@@ -357,7 +367,7 @@ def test_pair_steps_end_before_they_want_too_many_rows(blobs):
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-8])
 def test_small_machines_are_exact_whatever_the_tolerance(tol, blobs, monkeypatch):
     X, y = blobs
-    monkeypatch.setattr(driver, "_WALK_ROW", 10**6)
+    monkeypatch.setattr(walk, "_WALK_ROW", 10**6)
     found = solve_decomposition(SampleGram(X, RBF), hinge_families(y, np.ones(len(y)), 1.3), tol=tol)
     assert found.status is Status.OPTIMAL
     assert found.objective - found.bound <= 1e-10 * found.objective
@@ -375,8 +385,8 @@ def test_small_machines_are_the_same_with_and_without_working_sets(seed, kernel,
     bounds, few = [], int(rng.integers(2, 300))
     with pytest.MonkeyPatch.context() as patch:
         for row, steps in ((0, 0), (10**9, few), (10**9, 10**6)):
-            patch.setattr(driver, "_WALK_ROW", row)
-            patch.setattr(driver, "_WALK_STEPS", steps)
+            patch.setattr(walk, "_WALK_ROW", row)
+            patch.setattr(walk, "_WALK_STEPS", steps)
             found = solve_decomposition(gram, hinge_families(y, C, B), tol=1e-6)
             assert found.status in (Status.OPTIMAL, Status.INACCURATE)
             bounds.append(found.bound)
@@ -385,9 +395,9 @@ def test_small_machines_are_the_same_with_and_without_working_sets(seed, kernel,
 
 def test_a_small_machine_needs_no_working_set(blobs, monkeypatch):
     X, y = blobs
-    monkeypatch.setattr(driver, "_WALK_ROW", 10**6)
-    monkeypatch.setattr(Decomposition, "_set_active", None)
-    monkeypatch.setattr(driver, "choose", None)
+    monkeypatch.setattr(walk, "_WALK_ROW", 10**6)
+    monkeypatch.setattr(shrinking.Shrinking, "set_active", None)
+    monkeypatch.setattr(loop, "choose", None)
     for start in (None, {"margin": np.full(len(y), 0.1)}):
         found = Decomposition(SampleGram(X, RBF)).solve(
             hinge_families(y, np.ones(len(y)), 1.3), tol=1e-8, start=start
@@ -465,7 +475,7 @@ def test_a_variable_taken_out_leaves_the_factor_of_the_others(place, rng):
     A = A @ A.T + np.eye(6)
     U, F, r = np.linalg.cholesky(A).T.copy(), np.arange(6), np.arange(6.0)
     ones = np.linalg.solve(U.T, np.ones(6))
-    assert _drop(U, F, r, ones, 6, place) == 5
+    assert drop(U, F, r, ones, 6, place) == 5
     kept = np.delete(np.arange(6), place)
     assert np.array_equal(F[:5], kept)
     assert np.array_equal(r[:5], kept)
@@ -527,8 +537,8 @@ def test_an_active_set_that_leaves_the_range_of_numbers_is_put_back(overlapping,
         self._g[:], self._beta[:] = np.nan, np.inf
         return False
 
-    monkeypatch.setattr(driver.ActiveSet, "run", lost)
-    monkeypatch.setattr(driver, "_PAIR_STEPS", 1)
+    monkeypatch.setattr(ActiveSet, "run", lost)
+    monkeypatch.setattr(loop, "_PAIR_STEPS", 1)
     solution = solve_decomposition(gram, hinge_families(y, C), tol=1e-2, max_iter=30)
     assert np.isfinite([solution.objective, solution.bound, *solution["coef"]]).all()
 
@@ -538,7 +548,7 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
     """Once, and the run begins anew; again, and it ends, at a point of finite values that is not optimal."""
     gram, y, C = overlapping
     plain = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6)
-    solve, left = driver.solve_pairs, [times]
+    solve, left = loop.solve_pairs, [times]
 
     def wild(rows, diagonal, g, beta, *rest):
         taken = solve(rows, diagonal, g, beta, *rest)
@@ -547,7 +557,8 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
             beta[:] = 1e308  # which is finite, and sums of them are not
         return taken
 
-    monkeypatch.setattr(driver, "solve_pairs", wild)
+    for module in (loop, walk):
+        monkeypatch.setattr(module, "solve_pairs", wild)
     with np.errstate(over="ignore", invalid="ignore"):
         solution = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6)
     assert left[0] < times
@@ -561,8 +572,8 @@ def test_outputs_that_leave_the_range_of_numbers_are_given_up(times, overlapping
 
 def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, monkeypatch):
     gram, y, C = overlapping
-    plain, solve = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6), driver.solve_pairs
-    monkeypatch.setattr(driver, "_WALK_ROW", 10**6)
+    plain, solve = solve_decomposition(gram, hinge_families(y, C, 1.2), tol=1e-6), loop.solve_pairs
+    monkeypatch.setattr(walk, "_WALK_ROW", 10**6)
 
     def wild(rows, diagonal, g, beta, *rest):
         taken = solve(rows, diagonal, g, beta, *rest)
@@ -570,12 +581,13 @@ def test_a_walk_that_leaves_the_range_of_numbers_leaves_the_point(overlapping, m
             g[0], beta[0] = np.inf, 1e308
         return taken
 
-    monkeypatch.setattr(driver, "solve_pairs", wild)
+    for module in (loop, walk):
+        monkeypatch.setattr(module, "solve_pairs", wild)
     machine = Decomposition(gram)
     solution = machine.solve(hinge_families(y, C, 1.2), tol=1e-6)
     assert solution.status is Status.OPTIMAL
     assert solution.bound == pytest.approx(plain.bound, rel=1e-6)
-    assert not machine._watch.is_second  # nothing had to begin anew
+    assert not machine._run.repairs.watch.is_second  # nothing had to begin anew
 
 
 def test_a_dual_value_above_the_objective_is_no_bound(overlapping, monkeypatch):
@@ -611,9 +623,9 @@ def test_a_cache_of_a_few_rows_gives_the_same_answer(B, overlapping):
 
 def test_samples_are_set_aside_and_taken_back(overlapping, monkeypatch):
     gram, y, C = overlapping
-    monkeypatch.setattr(driver, "_SHARE", 0.0)  # working sets alone
-    monkeypatch.setattr(driver, "_SHRINK_TO", 0.99)
-    monkeypatch.setattr(driver, "_WORKING_SET", 20)
+    monkeypatch.setattr(finish, "_SHARE", 0.0)  # working sets alone
+    monkeypatch.setattr(shrinking, "_SHRINK_TO", 0.99)
+    monkeypatch.setattr(loop, "_WORKING_SET", 20)
     machine = Decomposition(gram, cache_size=0.3)
     solution = machine.solve(hinge_families(y, C, 1.3), tol=1e-5)
     assert min(record["active"] for record in solution.history) < 600
@@ -642,7 +654,7 @@ def test_single_precision_keeps_what_it_promises(tol, kernel, monkeypatch):
 
 def test_ctrl_c_leaves_a_consistent_point_to_go_on_from(overlapping, monkeypatch):
     gram, y, C = overlapping
-    calls, original = [], driver.solve_pairs
+    calls, original = [], loop.solve_pairs
 
     def interrupted(*arguments):
         calls.append(1)
@@ -650,7 +662,8 @@ def test_ctrl_c_leaves_a_consistent_point_to_go_on_from(overlapping, monkeypatch
             raise KeyboardInterrupt
         return original(*arguments[:-1], 50)
 
-    monkeypatch.setattr(driver, "solve_pairs", interrupted)
+    for module in (loop, walk):
+        monkeypatch.setattr(module, "solve_pairs", interrupted)
     machine = Decomposition(gram)
     stopped = machine.solve(hinge_families(y, C, 1.3))
     assert stopped.status is Status.INTERRUPTED
@@ -698,4 +711,4 @@ def test_single_precision_leaves_room_for_the_rounding_that_probes_let_pass(tol,
     solution = machine.solve(hinge_families(y, np.full(300, 10.0), B), tol=tol)
     assert solution.status is Status.OPTIMAL
     assert not machine._point.is_double
-    assert solution.history[-1]["violation"] <= driver._CERTAIN * tol
+    assert solution.history[-1]["violation"] <= run.CERTAIN * tol

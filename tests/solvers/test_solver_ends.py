@@ -86,7 +86,7 @@ def test_all_free_variables_at_once_cost_no_more_than_their_share(kernel, B, mon
     X, y = two_blobs(n=200, separation=0.5)
     machine = Decomposition(SampleGram(10.0 * X, kernel))
     machine.solve(hinge_families(y, np.full(200, 100.0), B), tol=1e-6, max_iter=15)
-    assert machine._ledger.finishing <= 0.5 * machine._ledger.spent()
+    assert machine._run.ledger.finishing <= 0.5 * machine._run.ledger.spent()
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2, 3, 5, 8, 13, 40])
@@ -105,11 +105,11 @@ def test_an_active_set_ends_at_any_look_at_the_clock_with_a_sound_point(looks, m
 
 def test_the_clock_is_asked_for_every_working_set(monkeypatch):
     X, y = two_blobs(n=300, separation=0.3)
-    from polyopt.solvers.decomposition import driver
+    from polyopt.solvers.decomposition import driver, loop
 
     for looks in (1, 2, 4):
         monkeypatch.setattr(driver, "Clock", lambda limit, looks=looks: Ticking(looks))
-        monkeypatch.setattr(driver, "_WORKING_SET", 10)
+        monkeypatch.setattr(loop, "_WORKING_SET", 10)
         solution = solve_decomposition(
             SampleGram(X, Kernel("rbf", 0.4)), hinge_families(y, np.full(300, 5.0)), tol=1e-8
         )

@@ -21,11 +21,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
-from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf
 
 from formulations.families import Pieces
 from polyopt.solvers.decomposition.dual import gains, next_above, next_below, slopes_at
+from polyopt.solvers.decomposition.factor import (
+    RAISE,
+    RIDGE,
+    direction,
+    drop,
+    factorise,
+    join,
+    solve_transposed,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,22 +42,33 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
-__all__ = ["ActiveSet"]
+__all__ = ["ActiveSet", "solve_pivots"]
 
-_RIDGE, _RAISE, _WORST = (
-    1e-11,
-    100.0,
-    1e-2,
-)  # of the mean diagonal; raised, up to so much, where K_FF is singular
-_COLUMNS = 512  # of a factor, between two looks at the clock
 _MORE = 256  # variables that may join before the factor needs more room
 _JOIN, _SHARE = 8, 32  # violators that join after a whole step: so many, or this part of the free variables
+_NEAR = 0.25  # share of the tolerance by which a variable at a kink must violate to join
 _CHUNK = 1e8  # operations between two looks at the clock
+_PER_PIVOT = 4.0  # operations of a pivot per entry of the factor
 _LONGEST = 1e3  # times Newton's own step
 # Whole steps in which the violation must fall to this share, or the dual rise by that share of all that it
 # has risen; else it is rounding that keeps them where they are.
 _PATIENCE, _CLOSER, _LEAST = 20, 0.9, 1e-9
-_DONE, _STUCK, _GOING, _FULL = 0, 1, 2, 3
+_DONE, _STUCK, _GOING, _FULL = 0, 1, 2, 3  # why pivots end
+
+
+def solve_pivots(
+    K: Vector, g: Vector, beta: Vector, phi: Pieces, tol: float, pivots: int, clock: Clock
+) -> int:
+    """Solve for q samples by an active set, changing g and beta; the pivots taken.
+
+    What would leave the range of numbers is put back.
+    """
+    machine = ActiveSet(K, g, beta, phi)
+    before = g.copy(), beta.copy()
+    machine.run(tol, pivots, clock)
+    if not (np.isfinite(g).all() and np.isfinite(beta).all()):
+        g[:], beta[:] = before
+    return machine.pivots
 
 
 class ActiveSet:
@@ -75,7 +93,7 @@ class ActiveSet:
         self._K, self._g, self._beta, self._phi = K, g, beta, phi
         self.pivots = 0
         self._unit = max(float(K.diagonal().mean()), np.finfo(float).tiny)
-        self._ridge = _RIDGE  # like the constant added, in this unit
+        self._ridge = RIDGE  # like the constant added, in this unit
         self._free = np.flatnonzero((beta != phi.ends).all(axis=0))
         # Slope of φ on the piece of each free variable, and where that piece ends.
         self._pieces = _pieces(self._free, beta, phi)
@@ -89,12 +107,13 @@ class ActiveSet:
             n, q = len(self._free), len(self._g)
             room = min(q, n + _MORE)
             U = np.zeros((room, room))
-            if not self._factorise(U, clock):
+            found, self._ridge = factorise(self._K, self._free, self._unit, self._ridge, U, clock)
+            if not found:
                 return False
             state = np.full(room, -1, dtype=np.intp)
             state[:n] = self._free
             while True:
-                some = min(pivots - self.pivots, 1 + int(_CHUNK / (4.0 * n * n + q * n + q)))
+                some = min(pivots - self.pivots, 1 + int(_CHUNK / (_PER_PIVOT * n * n + q * n + q)))
                 n, taken, end = _pivot(
                     self._K, U, state, n, self._unit, self._ridge, self._g, self._beta, self._phi,
                     self._pieces, tol, some,
@@ -104,37 +123,9 @@ class ActiveSet:
                 if end == _DONE:
                     return True
                 if end == _STUCK:  # shorter steps in the directions that rounding makes up
-                    self._ridge *= _RAISE
+                    self._ridge *= RAISE
                 if end != _GOING or clock.is_over or self.pivots >= pivots:
                     break
-        return False
-
-    def _factorise(self, U: Vector, clock: Clock) -> bool:
-        """Put the transposed Cholesky factor of K_FF into U; False when the time is over, or there is none.
-
-        A block of columns at a time, so that no call takes long.
-        """
-        n = len(self._free)
-        while self._ridge < _WORST:
-            L = self._K.take(self._free, 0).take(self._free, 1).T  # symmetric, and so in LAPACK's order
-            L /= self._unit
-            L += 1.0
-            L[np.diag_indices(n)] += self._ridge
-            for start in range(0, n, _COLUMNS):
-                if clock.is_over:
-                    return False
-                end = min(start + _COLUMNS, n)
-                if start:
-                    L[start:, start:end] -= L[start:, :start] @ L[start:end, :start].T
-                corner, failed = dpotrf(L[start:end, start:end], lower=1, clean=1)
-                if failed:
-                    break
-                L[start:end, start:end] = corner
-                L[end:, start:end] = dtrsm(1.0, corner, L[end:, start:end], side=1, lower=1, trans_a=1)
-            else:
-                U[:n, :n] = L.T  # below its diagonal nothing is read
-                return True
-            self._ridge *= _RAISE
         return False
 
 
@@ -149,17 +140,17 @@ def _pivot(
     total, r, u, d, ones = np.zeros(q), np.empty(len(F)), np.empty(len(F)), np.empty(len(F)), np.ones(len(F))
     for k in range(n):
         r[k] = t[F[k]] - g[F[k]]
-    _solve_transposed(U, n, ones)
+    solve_transposed(U, n, ones)
     least, idle, risen, before = np.inf, 0, 0.0, 0.0
     while taken < pivots:
         taken += 1
         place = -1
         if n > 1:
-            b = _direction(U, n, unit, r, ones, u, d)
+            b = direction(U, n, unit, r, ones, u, d)
             place, rise = _step(F, n, r, d, b, ridge * unit, beta, low, high, total)
             risen += rise
         if place >= 0:
-            n = _drop(U, F, r, ones, n, place)
+            n = drop(U, F, r, ones, n, place)
             continue
         _take_along(K, total, g)
         rise, fall, m, M = gains(g, beta, phi)
@@ -178,58 +169,20 @@ def _pivot(
             middle += r[k] / n
         middle = middle if n else (m + M) / 2
         for _ in range(max(_JOIN, n // _SHARE)):
-            i, rising = _worst(F, n, rise, fall, middle, tol / 4)
+            i, rising = _worst(F, n, rise, fall, middle, _NEAR * tol)
             if i < 0:
                 break
             if n == len(F):
                 end = _FULL
                 break
             t[i], low[i], high[i] = _piece(beta[i], i, phi, rising)
-            _join(K, U, F, n, i, unit, ridge, ones)
+            join(K, U, F, n, i, unit, ridge, ones)
             r[n] = t[i] - g[i]
             n += 1
         if end == _FULL:
             break
     _take_along(K, total, g)
     return n, taken, end
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _solve_transposed(U: Vector, n: int, x: Vector) -> None:
-    """Solve ``U' x = x`` in place."""
-    for k in range(n):
-        x[k] /= U[k, k]
-        a, row = x[k], U[k]
-        for j in range(k + 1, n):
-            x[j] -= a * row[j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _direction(
-    U: Vector, n: int, unit: float, r: Vector, ones: Vector, u: Vector, d: Vector
-) -> float:  # fmt: skip
-    """Newton's step d for the residual r, and the intercept that makes it balance."""
-    for k in range(n):
-        u[k] = r[k]
-    _solve_transposed(U, n, u)
-    a = c = 0.0
-    for k in range(n):
-        a += ones[k] * u[k]
-        c += ones[k] * ones[k]
-    b = a / c
-    for k in range(n):
-        d[k] = u[k] - b * ones[k]
-    for k in range(n - 1, -1, -1):
-        rest, row = 0.0, U[k]
-        for j in range(k + 1, n):
-            rest += row[j] * d[j]
-        d[k] = (d[k] - rest) / row[k]
-    rest = 0.0  # Σ d, which rounding leaves where K_FF is all but singular
-    for k in range(n):
-        rest += d[k]
-    for k in range(n):
-        d[k] = (d[k] - rest / n) / unit
-    return b
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -292,46 +245,6 @@ def _worst(F: Samples, n: int, rise: Vector, fall: Vector, b: float, least: floa
             if b - fall[i] > least:
                 least, worst, rising = b - fall[i], i, False
     return worst, rising
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _join(K: Vector, U: Vector, F: Samples, n: int, i: int, unit: float, ridge: float, ones: Vector) -> None:
-    """Let variable i join: one more column of the factor."""
-    column = np.empty(n)
-    for k in range(n):
-        column[k] = K[i, F[k]] / unit + 1.0
-    _solve_transposed(U, n, column)
-    rest, one = K[i, i] / unit + 1.0 + ridge, 1.0
-    for k in range(n):
-        rest -= column[k] * column[k]
-        one -= column[k] * ones[k]
-        U[k, n] = column[k]
-    U[n, n] = np.sqrt(max(rest, ridge))
-    ones[n] = one / U[n, n]
-    F[n] = i
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _drop(U: Vector, F: Samples, r: Vector, ones: Vector, n: int, place: int) -> int:
-    """Take a variable out: its column of the factor goes, and rotations make the rest triangular again."""
-    for k in range(n):
-        row = U[k]
-        for j in range(max(k - 1, place), n - 1):
-            row[j] = row[j + 1]
-    for k in range(place, n - 1):
-        F[k], r[k] = F[k + 1], r[k + 1]
-        above, below = U[k], U[k + 1]
-        h = np.hypot(above[k], below[k])
-        c, s = above[k] / h, below[k] / h
-        above[k], below[k] = h, 0.0
-        for j in range(k + 1, n - 1):
-            x, z = above[j], below[j]
-            above[j] = c * x + s * z
-            below[j] = c * z - s * x
-        x, z = ones[k], ones[k + 1]
-        ones[k] = c * x + s * z
-        ones[k + 1] = c * z - s * x
-    return n - 1
 
 
 @njit(cache=True, nogil=True)
