@@ -151,9 +151,9 @@ def test_slopes_and_kinks_of_one_variable_are_those_of_all(B):
     }
     right, left = (np.concatenate([inner[label][side] for label in (1.0, -1.0)]) for side in (0, 1))
     assert np.array_equal(slopes(beta, phi), [right, left])
-    assert [slopes_at(value, i, phi) for i, value in enumerate(beta)] == list(zip(right, left, strict=True))
-    above = [next_above(value, i, phi) for i, value in enumerate(beta)]
-    below = [next_below(value, i, phi) for i, value in enumerate(beta)]
+    assert [slopes_at(value, i, *phi) for i, value in enumerate(beta)] == list(zip(right, left, strict=True))
+    above = [next_above(value, i, phi.ends) for i, value in enumerate(beta)]
+    below = [next_below(value, i, phi.ends) for i, value in enumerate(beta)]
     assert above == [0.0, 0.0, 2.0, 2.0, np.inf, -2.0, 0.0, np.inf, np.inf, np.inf]
     assert below == [-np.inf, -np.inf, -np.inf, 0.0, 2.0, -np.inf, -np.inf, -2.0, 0.0, 0.0]
 
