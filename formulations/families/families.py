@@ -197,7 +197,10 @@ class Families:
         least, most = allowed(self._bounds, g)
         if least > most:
             return (least + most) / 2
-        return (min(max(low, least), most) + min(max(high, least), most)) / 2
+        low, high = min(max(low, least), most), min(max(high, least), most)
+        if np.isinf(low) or np.isinf(high):  # bounds alone, on one side: any b beyond its end does
+            return high if np.isfinite(high) else low if np.isfinite(low) else 0.0
+        return (low + high) / 2
 
     def intercept_interval(
         self, g: Vector, multipliers: Mapping[str, Vector], tol: float = 1e-6

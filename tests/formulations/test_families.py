@@ -283,3 +283,10 @@ def test_copies_are_the_same_families_without_what_was_computed_from_them():
         assert set(vars(again)) == {"_families"}
         assert [family.name for family in again] == [family.name for family in rows]
         assert np.array_equal(again.caps, rows.caps)
+
+
+@pytest.mark.parametrize(("side", "b"), [(1.0, -1.8), (-1.0, 1.7)])
+def test_a_bound_on_one_side_alone_leaves_the_intercept_at_its_end(side, b):
+    rows = Families(Family("bound", "lam", np.full(2, side), -2.0, np.full(2, np.inf)))
+    assert rows.best_intercept(np.array([0.3, -0.2])) == pytest.approx(b)
+    assert Families(Family("none", "mu", np.ones(2), 1.0, np.zeros(2))).best_intercept(np.zeros(2)) == 1.0
