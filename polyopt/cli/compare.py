@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from polyopt.compare.comparison import Comparison
 
 
 def compare(
@@ -39,9 +42,9 @@ def compare(
     each method that has a solver that proves more, such as branch and bound over all assignments of a
     polytope. Ctrl-C prints what is done.
     """
-    from polyopt.cli.console import output, progress, say
+    from polyopt.cli.console import progress, say
     from polyopt.cli.data import load_data
-    from polyopt.compare import DEFAULT_DATA, DEFAULT_METHODS, METHODS, PROVABLE_DATA, find_method
+    from polyopt.compare import DEFAULT_DATA, PROVABLE_DATA, find_method
     from polyopt.compare import compare as run
     from polyopt.compare.comparison import Row
 
@@ -49,11 +52,7 @@ def compare(
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
     if report is not None and not report.absolute().parent.is_dir():
         raise ValueError(f"--report: the folder {report.absolute().parent} does not exist")
-    usual = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
-    chosen = [find_method(name).name for name in (methods.split(",") if methods is not None else usual)]
-    if prove and not any(find_method(name).proving for name in chosen):
-        able = ", ".join(method.name for method in METHODS.values() if method.proving)
-        raise ValueError(f"--global is for {able}; of {', '.join(chosen)} the exact solution is the optimum")
+    chosen = _chosen(methods, prove)
     datasets = [load_data(text, target) for text in data or (PROVABLE_DATA if prove else DEFAULT_DATA)]
     fits = sum(len(find_method(name).solvers(prove)) for name in set(chosen))
     with progress(fits * len(datasets)) as step:
@@ -67,14 +66,7 @@ def compare(
         found = run(
             datasets, chosen, seed=seed, time_limit=time_limit, prove=prove, on_start=starting, on_row=done
         )
-    if json:
-        import json as writer
-
-        typer.echo(writer.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False))
-    elif csv:
-        typer.echo(found.to_frame().to_csv(index=False, lineterminator="\n"), nl=False)
-    else:
-        output().print(found)
+    _show(found, csv, json)
     if found.interrupted:
         raise typer.Exit(130)
     if report is not None:
@@ -83,3 +75,29 @@ def compare(
         with progress(len({(row.data, row.method) for row in found.rows})) as step:
             write_report(found, report, on_step=lambda text: step(text, 1))
         say(f"report: {report}")
+
+
+def _chosen(methods: str | None, prove: bool) -> list[str]:
+    """The names of the methods to compare."""
+    from polyopt.compare import DEFAULT_METHODS, METHODS, find_method
+
+    usual = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
+    chosen = [find_method(name).name for name in (methods.split(",") if methods is not None else usual)]
+    if prove and not any(find_method(name).proving for name in chosen):
+        able = ", ".join(method.name for method in METHODS.values() if method.proving)
+        raise ValueError(f"--global is for {able}; of {', '.join(chosen)} the exact solution is the optimum")
+    return chosen
+
+
+def _show(found: Comparison, csv: bool, json: bool) -> None:
+    """Print the comparison in the form asked for."""
+    from polyopt.cli.console import output
+
+    if json:
+        import json as writer
+
+        typer.echo(writer.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False))
+    elif csv:
+        typer.echo(found.to_frame().to_csv(index=False, lineterminator="\n"), nl=False)
+    else:
+        output().print(found)
