@@ -69,7 +69,7 @@ import numpy as np
 from formulations import mixture
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -127,7 +127,13 @@ class Sensitivity:
 
 
 def cost(
-    C: float, objective: float, xi: ArrayLike, weights: ArrayLike = 1.0, *, name: str = "C"
+    C: float,
+    objective: float,
+    xi: ArrayLike,
+    weights: ArrayLike = 1.0,
+    *,
+    name: str = "C",
+    letters: Sequence[str] = ("ξ",),
 ) -> Sensitivity:
     """The price C of slack, where it is nothing but a price: dp/dC = Σ w_i ξ_i.
 
@@ -143,8 +149,12 @@ def cost(
         The weights of their samples.
     name : str
         The price's name.
+    letters : sequence of str
+        Those of the slacks.
     """
-    return Sensitivity(name, C, float(np.sum(np.multiply(weights, xi))), objective, "Σ wᵢ ξᵢ")
+    slacks = " + ".join(f"{letter}ᵢ" for letter in letters)
+    formula = f"Σ wᵢ {slacks}" if len(letters) == 1 else f"Σ wᵢ ({slacks})"
+    return Sensitivity(name, C, float(np.sum(np.multiply(weights, xi))), objective, formula)
 
 
 def bound(

@@ -40,6 +40,8 @@ class Family:
         What a row is called whose multiplier is 0, between its ends, and at its cap.
     price, place : str
         The machine's parameters that the caps and the kink are proportional to; empty where none is.
+    excess : str
+        Letter of the slack.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Family:
     states: tuple[str, str, str] = ("idle", "in use", "at its cap")
     price: str = ""
     place: str = ""
+    excess: str = "ξ"
 
     def __getstate__(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -117,9 +120,9 @@ def bound_families(n: int, B: float, cost: ArrayLike = np.inf) -> tuple[Family, 
             f"bound_{where}", letter, np.broadcast_to(side, (n,)), -float(B), caps,
             (f"slack_{where}", price) if soft else (),
             ("idle", f"held at {sign}B", f"{beyond} {sign}B"),
-            price="D" if soft else "", place="B",
+            price="D" if soft else "", place="B", excess=excess,
         )
-        for where, letter, price, side, sign in (
-            ("above", "lam", "rho", -1.0, "+"), ("below", "lam_star", "rho_star", 1.0, "-")
+        for where, letter, price, side, sign, excess in (
+            ("above", "lam", "rho", -1.0, "+", "τ"), ("below", "lam_star", "rho_star", 1.0, "-", "τ*")
         )
     )  # fmt: skip

@@ -32,7 +32,9 @@ def of_hinge(machine: HingeClassifier, tol: float) -> list[Sensitivity]:
         price = getattr(machine, name)
         slack = np.concatenate([np.maximum(0.0, -family.room(machine.outputs_)) for family in mine])
         weights = np.concatenate([family.cap for family in mine]) / price
-        found.append(slopes.cost(price, value, slack, weights, name=name))
+        found.append(
+            slopes.cost(price, value, slack, weights, name=name, letters=[each.excess for each in mine])
+        )
     if "B" in machine.get_params():
         placed = [machine.multipliers_[family.name] for family in rows if family.place == "B"]
         only = not placed or are_independent(_active_samples(machine))

@@ -85,7 +85,9 @@ def test_derivatives_are_those_of_differences(kernel, blobs):
     X, y = blobs
     values = {"C": 1.0, "B": 1.2, "D": 0.05}
     machine = SoftRMM(**values, kernel=kernel, tol=1e-9)
-    found = sensitivities(clone(machine).fit(X, y)).set_index("parameter")["derivative"]
+    frame = sensitivities(clone(machine).fit(X, y)).set_index("parameter")
+    assert dict(frame["formula"]) == {"C": "Σ wᵢ ξᵢ", "D": "Σ wᵢ (τᵢ + τ*ᵢ)", "B": "−Σ (λᵢ + λ*ᵢ)"}
+    found = frame["derivative"]
     assert set(found.index) == set(values)
     for name, value in values.items():
         step = 1e-4 * value
