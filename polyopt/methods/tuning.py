@@ -15,7 +15,7 @@ from polyopt.methods.status import status_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["narrower_class", "relative_bound", "wider_class"]
+__all__ = ["narrower_class", "relative_bound"]
 
 
 def relative_bound(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: Mapping[str, Any]) -> float:
@@ -32,25 +32,17 @@ def relative_bound(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: M
     return max(1.0, 1.0 + 0.5 * (theta - 1.0))
 
 
-def wider_class(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
-    """The class of two whose samples spread more widely, which is better kept outside of a polytope.
+def narrower_class(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
+    """The class of two whose samples spread less widely, which is better kept inside of a polytope.
 
-    None for more than two classes: of each pair, the estimator then takes the later one. None as well for a
+    None for more than two classes: of each pair, the estimator then takes its own choice. None as well for a
     polytope that has each class outside in turn.
     """
     classes = np.unique(y)
     if len(classes) != 2 or settings.get("double_sided"):
         return None
-    return max(classes, key=lambda label: _total_variance(X[y == label]))
-
-
-def narrower_class(X: NDArray[Any] | sp.csr_matrix, y: NDArray[Any], settings: Mapping[str, Any]) -> Any:
-    """The class of two whose samples spread less widely, which is better kept inside of a polytope.
-
-    None for more than two classes, as in :func:`wider_class`.
-    """
-    wider = wider_class(X, y, settings)
-    return None if wider is None else next(label for label in np.unique(y) if label != wider)
+    wider = max(classes, key=lambda label: _total_variance(X[y == label]))
+    return next(label for label in classes if label != wider)
 
 
 def _total_variance(X: NDArray[Any] | sp.csr_matrix) -> float:

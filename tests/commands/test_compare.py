@@ -22,7 +22,7 @@ from polyopt.compare.table import CLAIMS, duration, number, solver_word
 from polyopt.compare.trace import trace
 from polyopt.datasets import Dataset
 from polyopt.estimators.svm import SVM
-from polyopt.methods.tuning import relative_bound, wider_class
+from polyopt.methods.tuning import narrower_class, relative_bound
 
 CONVEX = [name for name, method in METHODS.items() if method.counts != "faces" and not method.is_integer]
 INTEGER = [name for name, method in METHODS.items() if method.is_integer]
@@ -151,11 +151,12 @@ def test_a_setting_that_is_given_is_not_chosen_again(comparison):
     assert METHODS["rmm"].settings_for(data.X_train, data.y_train, B=1.25)["B"] == 1.25
 
 
-def test_the_wider_class_is_outside():
+def test_the_narrower_class_is_inside():
     X = np.array([[0.0], [0.1], [-5.0], [5.0]])
-    assert wider_class(X, np.array(["in", "in", "out", "out"]), {}) == "out"
-    assert wider_class(X, np.array(["b", "b", "a", "a"]), {}) == "a"
-    assert wider_class(X, np.array([0, 1, 2, 2]), {}) is None
+    assert narrower_class(X, np.array(["in", "in", "out", "out"]), {}) == "in"
+    assert narrower_class(X, np.array(["b", "b", "a", "a"]), {}) == "b"
+    assert narrower_class(X, np.array([0, 1, 2, 2]), {}) is None
+    assert narrower_class(X, np.array([0, 0, 1, 1]), {"double_sided": True}) is None
 
 
 def test_the_same_seed_gives_the_same_rows():
