@@ -17,7 +17,7 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
 from polyopt.solvers.interior_point import solve_interior_point
-from polyopt.solvers.interior_point.passes import State, centre
+from polyopt.solvers.interior_point.passes import State, centre, weigh
 from polyopt.solvers.interior_point.point import Point, _central_slack
 from polyopt.solvers.interior_point.problem import read
 from polyopt.solvers.interior_point.rows import Rows
@@ -442,3 +442,32 @@ def test_imbalance_of_one_against_many():
     y = np.where(np.arange(300) == 7, 1.0, -1.0)
     solution = solve_interior_point(X, hinge_families(y, np.ones(300)))
     assert certificate(X, y, 1.0, np.inf, solution).claim is Claim.OPTIMAL
+
+
+def test_what_a_pass_over_the_samples_measures_is_what_it_says(rng):
+    """Against the definitions, written out: two families with slack, one of them priced at 0, and a bound."""
+    n, ease = 7, 1e-3
+    kinks, sides = np.array([1.0, -0.5, -2.5]), rng.choice([-1, 1], (3, n)).astype(np.int8)
+    caps = np.stack([rng.uniform(0.5, 2.0, n), rng.uniform(0.5, 2.0, n) * (np.arange(n) != 3)])
+    Z, T, f = rng.uniform(0.1, 2.0, (5, n)), rng.uniform(0.1, 2.0, (5, n)), rng.normal(size=n)
+    d, V = np.empty(n), np.empty((n, 2))
+    gain, fall, products, largest, multiplier, violation = weigh(
+        State(sides, kinks, caps, f, ease, Z, T), d, V
+    )
+    is_row = np.stack([caps[0] > 0, caps[1] > 0, np.ones(n, dtype=bool)])
+    mu, s, eta, xi = Z[[0, 2, 4]], T[[0, 2, 4]], Z[[1, 3]], T[[1, 3]]
+    room = np.concatenate([np.minimum(mu[:2], eta), mu[2:]]) * is_row
+    weight = (
+        np.concatenate([1.0 / (s[:2] / mu[:2] + xi / eta + ease), mu[2:] / (s[2:] + ease * mu[2:])]) * is_row
+    )
+    held = np.concatenate([mu * s, eta * xi])
+    rows, units = np.concatenate([is_row, is_row[:2]]), np.array([1.0, 1.0, 2.5, 1.0, 1.0])[:, None]
+    lack = kinks[:, None] - sides * f + s - np.concatenate([xi, np.zeros((1, n))])
+    assert d == pytest.approx(weight.sum(axis=0))
+    assert V == pytest.approx(np.stack([(sides * mu * is_row).sum(axis=0), room.sum(axis=0)], axis=1))
+    assert gain == pytest.approx((kinks[:, None] * mu * is_row).sum())
+    assert fall == pytest.approx((sides * kinks[:, None] * room).sum())
+    assert products == pytest.approx((held * rows).sum())
+    assert largest == pytest.approx((held / units * rows).max())
+    assert multiplier == pytest.approx((mu * is_row).max())
+    assert violation == pytest.approx((np.abs(lack) * is_row).max())
