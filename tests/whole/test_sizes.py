@@ -12,7 +12,6 @@ import benchmarks
 import formulations
 import polyopt
 
-ROOT = Path(polyopt.__path__[0]).parent
 PACKAGES = [Path(package.__path__[0]) for package in (formulations, polyopt, benchmarks)]
 FILE, FUNCTION = 350, 60  # lines at most; of a function without its docstring
 
@@ -31,7 +30,7 @@ UNTYPED = {
 def sources() -> Iterator[tuple[str, str]]:
     for package in PACKAGES:
         for path in sorted(package.rglob("*.py")):
-            yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+            yield path.relative_to(package.parent).as_posix(), path.read_text(encoding="utf-8")
 
 
 def large_functions(source: str, most: int = FUNCTION) -> list[str]:
