@@ -280,7 +280,7 @@ def test_a_constant_feature_gets_no_weight_and_one_that_varies_little_does(level
     X = np.column_stack([varied, np.full(40, level * 1.1), rng.normal(size=40)])
     for form in (np.array, sp.csr_array):
         found = solve_interior_point(form(X), hinge_families(y, np.ones(40)), D=1.0)
-        assert found["w"][1] == 0.0
+        assert abs(found["w"][1]) <= 1e-6 * np.abs(found["w"]).max()  # rounding of a weight beside it
         assert found["w"][0] * level * 1e-4 > 0.1
         outputs = (X - X.mean(axis=0)) @ found["w"] + found["b"]
         assert (outputs * y > 0).mean() > 0.7
