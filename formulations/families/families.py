@@ -89,8 +89,8 @@ class Families:
         return np.array([family.kink for family in self])
 
     @cached_property
-    def price(self) -> Vector:
-        """The most that a unit of output can cost each sample in slack, shape (n,)."""
+    def largest_cost(self) -> Vector:
+        """The largest finite cost of a unit of slack of each sample, shape (n,)."""
         finite = [family.cap for family in self if family.is_soft]
         return np.max(finite, axis=0) if finite else np.zeros(self.n)
 
@@ -107,7 +107,7 @@ class Families:
             *(replace(family, side=family.side[samples], cap=family.cap[samples]) for family in self)
         )
 
-    def priced(self, factor: float) -> Families:
+    def repriced(self, factor: float) -> Families:
         """The same families with all costs times a factor."""
         return Families(*(replace(family, cap=factor * family.cap) for family in self))
 

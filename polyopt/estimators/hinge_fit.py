@@ -155,7 +155,7 @@ class HingeFit(KernelClassifier):
         else:
             # With D > 0 the regulariser has a scale of its own, and stays as it is.
             unit = min(1.0, float(self._costs.max())) if self._share in (None, 0.0) else 1.0
-            rows = self.families_.priced(1.0 / unit)
+            rows = self.families_.repriced(1.0 / unit)
             program = self._primal_program(np.sqrt(unit) * X, rows, self._sample_weights)
             solution = self._solve(program, unit)
             self.solution_ = replace(
@@ -176,7 +176,7 @@ class HingeFit(KernelClassifier):
         if self.solver_ == "exact":
             unit = min(1.0, float(self._costs.max()))
             K = gram.panel(None, np.float64).rows(np.arange(gram.n))
-            solution = self._solve(self._dual_program(unit * K, self.families_.priced(1.0 / unit)), unit)
+            solution = self._solve(self._dual_program(unit * K, self.families_.repriced(1.0 / unit)), unit)
             scaled = {name: unit * multipliers for name, multipliers in solution.primal.items()}
             self.solution_ = replace(solution, primal=scaled)
             self._keep(self.families_.of_letters(scaled))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Status
-from polyopt import SVM, RelativeMarginMachine, SigmaSVM, certify_rmm, certify_svm
+from polyopt import SVM, Kernel, RelativeMarginMachine, SigmaSVM, certify_rmm, certify_svm
 from polyopt.certificates import Claim
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.hinge import certify_hinge
@@ -183,3 +183,14 @@ def test_an_end_is_optimal_only_with_the_vector_that_the_model_has(seed):
     bound = max(certificate.dual_value, solution.bound)
     if solution.status is Status.OPTIMAL:
         assert certificate.primal_value - bound <= 1e-5 * certificate.primal_value
+
+
+@pytest.mark.parametrize("kernel", [None, Kernel("rbf", 1.0)])
+def test_hard_rows_that_contradict_each_other_are_never_met_optimally(kernel, rng):
+    """Margins of 1 and outputs within 1/2: the dual has no largest value, and no guess of it is a claim."""
+    X, y = two_blobs(n=12)
+    w = rng.normal(size=12 if kernel else X.shape[1])
+    certificate = certify_rmm(X, y, np.inf, 0.5, w=w, b=0.0, kernel=kernel)
+    assert certificate.claim not in (Claim.OPTIMAL, Claim.SUBOPTIMAL_BY)
+    assert certificate.primal_value == np.inf
+    assert 0.0 <= certificate.dual_value < np.inf

@@ -135,14 +135,14 @@ def test_bounds_on_one_side_or_alone_place_the_intercept_too():
 def test_rounding_of_costs_is_in_proportion_to_them(factor):
     """Costs of 0.1 and 0.2 hold up what 0.3 holds down, but for rounding: the best b is amid an interval."""
     y, g = np.array([1.0, 1.0, -1.0]), np.array([0.5, 1.0, -2.5])
-    rows = Families(margin_family(y, np.array([0.1, 0.2, 0.3]))).priced(factor)
+    rows = Families(margin_family(y, np.array([0.1, 0.2, 0.3]))).repriced(factor)
     assert rows.best_intercept(g) == 1.0  # of [0.5, 1.5]
 
 
 def test_the_price_of_a_sample_is_its_dearest_slack():
     rows = Families(margin_family(np.ones(3), np.array([1.0, 2.0, 0.0])), *bound_families(3, 1.5, 0.5))
-    assert rows.price.tolist() == [1.0, 2.0, 0.5]
-    assert Families(*bound_families(3, 1.5)).price.tolist() == [0.0, 0.0, 0.0]
+    assert rows.largest_cost.tolist() == [1.0, 2.0, 0.5]
+    assert Families(*bound_families(3, 1.5)).largest_cost.tolist() == [0.0, 0.0, 0.0]
 
 
 def test_outputs_at_their_bound_are_within_it():

@@ -88,7 +88,7 @@ class Dual:
         return bool((self.phi.ends == 0.0).any(axis=0).all())
 
     def start(self) -> Vector:
-        """The β to start from: of each sample the kink next to 0, as what is between kinks is dear."""
+        """The β to start from: each sample at its kink next to 0, as a β_i between kinks costs most time."""
         ends = self.phi.ends
         return balanced(ends[np.abs(ends).argmin(axis=0), np.arange(ends.shape[1])])
 

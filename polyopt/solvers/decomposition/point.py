@@ -244,7 +244,11 @@ class Point:
         if not np.isfinite(gap):
             return True
         dual, counts = self.dual, self.beta[probe] != 0
-        paid = float(dual.rows.price[support].sum()) * float(error[counts].mean()) if counts.any() else 0.0
+        paid = (
+            float(dual.rows.largest_cost[support].sum()) * float(error[counts].mean())
+            if counts.any()
+            else 0.0
+        )
         return paid <= gap / 10 * abs(self.values()["objective"])
 
     def _probes(self) -> int:
