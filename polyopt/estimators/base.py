@@ -16,45 +16,49 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from formulations.solution import Status
 from polyopt.certificates.certificate import Certificate, Claim
-from polyopt.certificates.combine import combine
 from polyopt.estimators.parameters import check_parameters
+from polyopt.estimators.proven import Proven
 from polyopt.estimators.weights import checked_weights, class_weights
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.estimators.given import SamplesLike
 
 __all__ = ["PairwiseClassifier"]
 
 
-class PairwiseClassifier(ClassifierMixin, BaseEstimator):
+class PairwiseClassifier(ClassifierMixin, Proven):
     """Base of the classifiers: a binary problem at heart, one-vs-one around it.
+
+    A subclass has the parameters below, or an attribute None in place of one.
+
+    Parameters
+    ----------
+    class_weight : dict or "balanced", optional
+        Weights of the classes; they multiply the samples' weights.
+    n_jobs : int, optional
+        Pairs of classes trained at once.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels. In a binary problem the second one is +1.
-    solution_ : Solution or list of Solution
-        The solver's answer; one per pair of classes where there are more than two.
     estimators_ : list
         The binary classifiers, one per pair of classes; only where there are more than two.
     pairs_ : list of tuple
         The classes of each of them.
     """
 
-    solution_: Any
-    estimators_: list[Any]
     solver_: str
-    classes_: NDArray[Any]
     n_iter_: int
-    _asked: dict[str, Any]  # the parameters of the fit: what is set later is for the next one
     _dtypes: ClassVar[list[Any]] = [np.float64]  # of X, as the solver takes it without a conversion
     _scored_dtypes: ClassVar[Any] = np.float64  # of X, as it is scored without one
 
@@ -71,14 +75,6 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     @abstractmethod
     def _binary_scores(self, X: Any) -> NDArray[Any]:
         """Scores of samples, positive for ``classes_[1]``."""
-
-    @abstractmethod
-    def _binary_certificate(self, tol: float) -> Certificate:
-        """Certificate of the binary solution."""
-
-    @abstractmethod
-    def _binary_duals(self) -> pd.DataFrame:
-        """One row per constraint, in input order, with a column ``sample``."""
 
     def _warn_if_short(self, certify: Callable[[], Certificate] | None) -> None:
         """Tell of every end short of the tolerance asked, and of an exact solver that was less than exact.
@@ -111,7 +107,7 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
 
     # -- scikit-learn's methods --------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the classifier.
 
         Parameters
@@ -137,23 +133,25 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         self._validate_params()
         self._asked = self.get_params(deep=False)
         # A copy: the model and its certificate must outlive what the caller does to X.
-        X, y = validate_data(self, X, y, accept_sparse=self._accept_sparse, dtype=self._dtypes, copy=True)
-        check_classification_targets(y)
-        weights = checked_weights(sample_weight, X)
+        samples, labels = validate_data(
+            self, X, y, accept_sparse=self._accept_sparse, dtype=self._dtypes, copy=True
+        )
+        check_classification_targets(labels)
+        weights = checked_weights(sample_weight, samples)
         # A sample without weight is left out, and so is a class that has no other.
         rows = np.flatnonzero(weights > 0)
-        self.classes_, codes = np.unique(y[rows], return_inverse=True)
+        self.classes_, codes = np.unique(labels[rows], return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs samples of at least two classes with positive weight; "
                 f"the data has one class: {self.classes_.tolist()}"
             )
         weights = weights[rows] * self._class_weights(codes, weights[rows])[codes]
-        X = self._select(X, rows)
+        samples = self._select(samples, rows)
         if len(self.classes_) == 2:
-            self._fit_binary(X, np.where(codes == 1, 1.0, -1.0), weights, rows)
+            self._fit_binary(samples, np.where(codes == 1, 1.0, -1.0), weights, rows)
         else:
-            self._fit_pairs(X, codes, weights, rows)
+            self._fit_pairs(samples, codes, weights, rows)
         return self
 
     def _class_weights(self, codes: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
@@ -185,34 +183,29 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
         self.n_iter_ = max(estimator.n_iter_ for estimator in self.estimators_)
         self.solution_ = [estimator.solution_ for estimator in self.estimators_]
 
-    def _as_fitted(self) -> Self:
-        """The model with the parameters that it was fitted with, whatever ``set_params`` did since."""
-        then = getattr(self, "_asked", {})
-        if all(_is_same(getattr(self, name), value) for name, value in then.items()):
-            return self
-        return copy(self).set_params(**then)
-
     @property
     def _accept_sparse(self) -> str | bool:
         return "csr" if self.__sklearn_tags__().input_tags.sparse else False
 
-    @property
-    def _is_binary(self) -> bool:
-        return len(self.classes_) == 2
+    def _prepared(self, X: SamplesLike) -> tuple[Self, Any]:
+        """The model as it was fitted, and samples as it scores them."""
+        check_is_fitted(self)
+        model = self._as_fitted()
+        return model, model._scorable(X)
 
-    def _scorable(self, X: Any) -> Any:
+    def _scorable(self, X: SamplesLike) -> Any:
         """Samples as they are scored: of the training data's features, finite."""
         return validate_data(
             self, X, accept_sparse=self._accept_sparse, dtype=self._scored_dtypes, reset=False
         )
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
+    def decision_function(self, X: SamplesLike) -> NDArray[Any]:
         """Scores of samples.
 
         Parameters
         ----------
         X : array_like or sparse matrix of shape (t, m)
-            Samples.
+            Samples to be scored.
 
         Returns
         -------
@@ -220,9 +213,8 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
             Two classes: positive for ``classes_[1]``. More: votes of the pairs, ties broken by the
             sum of their scores, as scikit-learn's one-vs-one wrapper does.
         """
-        check_is_fitted(self)
-        model = self._as_fitted()
-        return model._scores(model._scorable(X))
+        model, samples = self._prepared(X)
+        return model._scores(samples)
 
     def _scores(self, X: Any) -> NDArray[Any]:
         """Scores of samples that were checked."""
@@ -241,97 +233,36 @@ class PairwiseClassifier(ClassifierMixin, BaseEstimator):
     def _labels(self, X: Any) -> NDArray[np.intp]:
         """Numbers of the classes of samples that were checked."""
         scores = self._scores(X)
-        return (scores > 0).astype(np.intp) if self._is_binary else scores.argmax(axis=1)
+        return self._is_second(scores).astype(np.intp) if self._is_binary else scores.argmax(axis=1)
+
+    def _is_second(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether a score of two classes is one of the second."""
+        return scores > 0
 
     def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Scores of the classes from those of the pairs, positive for the second class of a pair."""
-        return _ovr_decision_function(scores > 0, scores, len(self.classes_))
+        return _ovr_decision_function(self._is_second(scores), scores, len(self.classes_))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: SamplesLike) -> NDArray[Any]:
         """Predicted labels.
 
         Parameters
         ----------
         X : array_like or sparse matrix of shape (t, m)
-            Samples.
+            Samples to be classified.
 
         Returns
         -------
         ndarray of shape (t,)
-            Labels from ``classes_``.
+            Labels from ``classes_``. On the boundary of a polytope a sample is inside.
         """
-        check_is_fitted(self)
-        model = self._as_fitted()
-        return self.classes_[model._labels(model._scorable(X))]
+        model, samples = self._prepared(X)
+        return self.classes_[model._labels(samples)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    # -- what polyopt adds -------------------------------------------------------------------
-
-    def certificate(self, tol: float = 1e-6) -> Certificate:
-        """How far the fitted model is from optimal, proven from the training data.
-
-        Parameters
-        ----------
-        tol : float
-            Relative tolerance for the gap and for every residual.
-
-        Returns
-        -------
-        Certificate
-            With more than two classes, of all pairs together: their values are summed and the
-            weakest claim stands.
-        """
-        check_is_fitted(self)
-        if self._is_binary:
-            return self._as_fitted()._binary_certificate(tol)
-        names = [f"{first} vs {second}" for first, second in self.pairs_]
-        return combine([e.certificate(tol) for e in self.estimators_], names)
-
-    @property
-    def duals_(self) -> pd.DataFrame:
-        """The multipliers: one row per constraint, samples in the order they were given to ``fit``."""
-        import pandas as pd
-
-        check_is_fitted(self)
-        if self._is_binary:
-            return self._as_fitted()._binary_duals()
-        frames = []
-        for estimator, pair, places in zip(self.estimators_, self.pairs_, self._pair_places, strict=True):
-            frame = estimator.duals_
-            frame["sample"] = self._rows[places[frame["sample"].to_numpy()]]
-            frame["label"] = self.classes_[frame["label"].to_numpy()]  # the pairs were told apart by number
-            frame.insert(0, "pair", f"{pair[0]} vs {pair[1]}")
-            frames.append(frame)
-        return pd.concat(frames, ignore_index=True)
-
-    @property
-    def history_(self) -> pd.DataFrame:
-        """What the solver recorded as it went: one row per round; empty where it records nothing."""
-        import pandas as pd
-
-        check_is_fitted(self)
-        if self._is_binary:
-            return self._binary_history()
-        frames = [
-            e.history_.assign(pair=f"{p[0]} vs {p[1]}")
-            for e, p in zip(self.estimators_, self.pairs_, strict=True)
-        ]
-        return pd.concat(frames, ignore_index=True)
-
-    def _binary_history(self) -> pd.DataFrame:
-        import pandas as pd
-
-        return pd.DataFrame(list(self.solution_.history))
-
-
-def _is_same(value: Any, other: Any) -> bool:
-    """Whether two parameters are one object, or equal numbers or strings, which a saved model holds twice."""
-    plain = type(value) is type(other) and isinstance(value, (int, float, str))
-    return value is other or (plain and value == other)
 
 
 def _fit_pair(machine: Any, X: Any, codes: NDArray[Any], weights: NDArray[Any], pair: tuple[int, int]) -> Any:

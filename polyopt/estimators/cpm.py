@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations.arguments import at_least, positive
 from polyopt.estimators.cpm_fit import STARTS, PolytopeLearner
+from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.votes import random_votes
 
@@ -18,10 +20,12 @@ if TYPE_CHECKING:
     from formulations.polytope import Loss
     from formulations.rademacher import PolytopeBound
     from polyopt.certificates.cpm_point import Margin
+    from polyopt.estimators.given import ClassWeight, SamplesLike, Seed
 
 __all__ = ["ConvexPolytopeMachine"]
 
 
+@estimator
 class ConvexPolytopeMachine(PolytopeLearner):
     """Convex Polytope Machine: positives outside a polytope of K faces, negatives inside.
 
@@ -77,8 +81,6 @@ class ConvexPolytopeMachine(PolytopeLearner):
     ties : {"scores", "random"}, default="scores"
         How a tie between the votes of more than two classes is broken: by the sum of the scores, or at
         random by `random_state` as in the paper.
-    class_weight : dict or "balanced", optional
-        Weights of the classes; they multiply the samples' weights.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts and of the order of the samples.
     n_jobs : int, optional
@@ -86,26 +88,16 @@ class ConvexPolytopeMachine(PolytopeLearner):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    W_, b_ : ndarray of shape (K, m), (K,)
-        The faces, in the units of X (binary problems with one side).
-    polytope_ : Polytope
-        The inside as a set: redundant faces, vertices, volume, rules (binary problems with one side).
     assignment_ : ndarray of int, shape (n,)
         Face that answers for each sample outside, -1 for those inside (binary problems with one side;
         samples of zero weight left out).
     perplexity_ : float
         Effective number of faces in use: the exponential of the entropy of the assignment (binary
         problems with one side).
-    inside_label_, outer_label_ : label
-        The class inside, and the one outside (binary problems with one side).
     sides_ : tuple of ConvexPolytopeMachine
         With ``double_sided``, the machine with ``classes_[1]`` outside and the one with ``classes_[0]``.
     solution_ : Solution or list of Solution
         The solver's answer, for the scaled samples (one per side or pair of classes).
-    solver_ : str
-        The solver that was used (binary problems).
     duals_ : pandas.DataFrame
         One row per constraint, with its multiplier (nan from "sgd", which has none), in input order.
     history_ : pandas.DataFrame
@@ -116,6 +108,26 @@ class ConvexPolytopeMachine(PolytopeLearner):
     .. [1] Kantchelian, Tschantz, Huang, Bartlett, Joseph & Tygar, Large-Margin Convex Polytope
        Machine, 2014.
     """
+
+    n_faces: int = 3
+    C: float = 1.0
+    _: KW_ONLY
+    margin: Margin = "total"
+    loss: Loss = "sum"
+    perplexity: float = 1.0
+    inside_label: object = None
+    double_sided: bool = False
+    solver: str = "auto"
+    n_init: int | str = "auto"
+    average: bool = True
+    feature_scale: float = 1.0
+    tol: float = 1e-3
+    max_iter: int = 300
+    time_limit: float | None = None
+    ties: str = "scores"
+    class_weight: ClassWeight = None
+    random_state: Seed = None
+    n_jobs: int | None = None
 
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
     _scored_dtypes: ClassVar[Any] = _dtypes
@@ -132,47 +144,6 @@ class ConvexPolytopeMachine(PolytopeLearner):
         "feature_scale": [Ruled(lambda value: positive("feature_scale", value))],
         "ties": [StrOptions({"scores", "random"})],
     }
-
-    def __init__(
-        self,
-        n_faces: int = 3,
-        C: float = 1.0,
-        *,
-        margin: Margin = "total",
-        loss: Loss = "sum",
-        perplexity: float = 1.0,
-        inside_label: Any = None,
-        double_sided: bool = False,
-        solver: str = "auto",
-        n_init: int | str = "auto",
-        average: bool = True,
-        feature_scale: float = 1.0,
-        tol: float = 1e-3,
-        max_iter: int = 300,
-        time_limit: float | None = None,
-        ties: str = "scores",
-        class_weight: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.n_faces = n_faces
-        self.C = C
-        self.margin = margin
-        self.loss = loss
-        self.perplexity = perplexity
-        self.inside_label = inside_label
-        self.double_sided = double_sided
-        self.solver = solver
-        self.n_init = n_init
-        self.average = average
-        self.feature_scale = feature_scale
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.ties = ties
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -201,25 +172,16 @@ class ConvexPolytopeMachine(PolytopeLearner):
     # -- streams -----------------------------------------------------------------------------
 
     def partial_fit(
-        self,
-        X: Any,
-        y: Any,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        n_total: int | None = None,
-    ) -> Self:
-        """One pass of Algorithm 1 over a chunk of a stream or of data too large for the memory.
+        self, X: SamplesLike, y: ArrayLike, classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None, n_total: int | None = None,
+    ) -> Self:  # fmt: skip
+        """One pass of Algorithm 1 over a chunk of a stream, or of data too large for the memory.
 
         Parameters
         ----------
-        X : array_like or CSR matrix of shape (n, m)
-            Samples of this chunk.
-        y : array_like of shape (n,)
-            Their labels; one class alone will do.
-        classes : array_like of shape (n_classes,), optional
-            All labels; needed at the first call unless the chunk has them all.
-        sample_weight : array_like of shape (n,), optional
-            Non-negative weights.
+        X, y, classes, sample_weight
+            The chunk, as in :meth:`Polyceptron.partial_fit`: samples (n, m) and their labels (n,), all labels
+            at the first call unless the chunk has them all, non-negative weights (n,).
         n_total : int, optional
             Size of all the data, which C refers to: λ = 2/(n_total C). Read at the first call; by
             default the size of the first chunk.
@@ -227,8 +189,8 @@ class ConvexPolytopeMachine(PolytopeLearner):
         Returns
         -------
         self
-            With the faces as they are now. No data are kept, so there are no ``assignment_``,
-            ``duals_`` and ``certificate()``; :func:`polyopt.certify_cpm` certifies on data given to it.
+            With the faces as they are now. No data are kept; :func:`polyopt.certify_cpm` certifies on data
+            given to it.
 
         Raises
         ------

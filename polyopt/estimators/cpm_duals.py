@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from formulations.polytope import Loss
     from formulations.solution import Solution
 
@@ -20,7 +21,7 @@ __all__ = ["duals_frame"]
 
 
 def duals_frame(
-    X: Any,
+    X: Matrix,
     y: NDArray[Any],
     C: NDArray[Any],
     solution: Solution,

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 
 from polyopt.estimators.cpm import ConvexPolytopeMachine
+from polyopt.estimators.declaration import estimator
 from polyopt.estimators.search import ClassifierSearch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pandas as pd
     from numpy.typing import ArrayLike
+
+    from polyopt.estimators.given import SamplesLike, Splits
 
 __all__ = ["PolytopeSearch"]
 
@@ -22,6 +27,7 @@ _COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)  # C, as tried by default
 _SHARES = np.arange(1, 10) / 10  # of K: the paper's floors h = ln(jK/10)
 
 
+@estimator
 class PolytopeSearch(ClassifierSearch):
     """Choose the cost first, without an entropy floor, then the floor at that cost; refit on everything.
 
@@ -60,38 +66,14 @@ class PolytopeSearch(ClassifierSearch):
        Machine, 2014.
     """
 
-    def __init__(
-        self,
-        estimator: ConvexPolytopeMachine | None = None,
-        *,
-        costs: Sequence[float] = _COSTS,
-        perplexities: Sequence[float] | None = None,
-        cv: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.estimator = estimator
-        self.costs = costs
-        self.perplexities = perplexities
-        self.cv = cv
-        self.n_jobs = n_jobs
+    estimator: ConvexPolytopeMachine | None = None
+    _: KW_ONLY
+    costs: Sequence[float] = _COSTS
+    perplexities: Sequence[float] | None = None
+    cv: Splits | None = None
+    n_jobs: int | None = None
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Search, then fit the chosen machine to all data.
-
-        Parameters
-        ----------
-        X : array_like or CSR matrix of shape (n, m)
-            Training samples.
-        y : array_like of shape (n,)
-            Labels.
-        sample_weight : array_like of shape (n,), optional
-            Weights of the samples in training.
-
-        Returns
-        -------
-        self
-            The fitted search.
-        """
+    def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> None:
         import pandas as pd
 
         machine = ConvexPolytopeMachine(solver="sgd") if self.estimator is None else self.estimator
@@ -100,29 +82,32 @@ class PolytopeSearch(ClassifierSearch):
         floors = K * _SHARES if self.perplexities is None else np.asarray(self.perplexities, dtype=float)
         if not len(self.costs):
             raise ValueError("costs must name at least one candidate for C")
-        cost, first = self._stage(machine, {"C": sorted(self.costs)}, X, y, sample_weight)
+        cost, first = self._stage(machine, {"C": sorted(self.costs)}, X, y, weights)
         machine.set_params(**cost)
         floor, second = self._stage(
-            machine, {"perplexity": [1.0, *sorted(floors[floors > 1.0])]}, X, y, sample_weight
+            machine, {"perplexity": [1.0, *sorted(floors[floors > 1.0])]}, X, y, weights
         )
         stages = [first.assign(stage="cost", perplexity=1.0), second.assign(stage="floor", C=cost["C"])]
         columns = ["stage", "C", "perplexity", "error", "deviation", "seconds"]
         self.results_ = pd.concat(stages, ignore_index=True)[columns]
         self.best_params_ = {**cost, **floor}
-        self.best_estimator_ = machine.set_params(**floor).fit(X, y, sample_weight=sample_weight)
-        self.classes_, self.n_features_in_ = machine.classes_, machine.n_features_in_
-        return self
+        self.best_estimator_ = machine.set_params(**floor).fit(X, y, **weights)
 
     def _stage(
-        self, machine: ConvexPolytopeMachine, grid: dict[str, list[float]], X: Any, y: Any, weights: Any
-    ) -> tuple[dict[str, float], Any]:
+        self,
+        machine: ConvexPolytopeMachine,
+        grid: dict[str, list[float]],
+        X: SamplesLike,
+        y: ArrayLike,
+        weights: dict[str, Any],
+    ) -> tuple[dict[str, float], pd.DataFrame]:
         """The best of one grid, and the errors of all of it."""
         import pandas as pd
 
         seed = machine.random_state if isinstance(machine.random_state, int | np.integer) else 0
         split = StratifiedShuffleSplit(1, test_size=0.2, random_state=seed) if self.cv is None else self.cv
         search = GridSearchCV(machine, grid, cv=split, n_jobs=self.n_jobs, refit=False, error_score="raise")
-        search.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
+        search.fit(X, y, **weights)
         found = search.cv_results_
         (name,) = grid
         table = pd.DataFrame(

@@ -7,11 +7,13 @@ argument, the support vector its second, in training (``K[i, j] = k(x_i, x_j)``)
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from formulations.recovery import slacks
+from polyopt.estimators.declaration import estimator
 from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
 from polyopt.estimators.multiplier_frame import multiplier_frame
 from polyopt.estimators.parameters import shared
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.solution import Solution
+    from polyopt.estimators.given import ClassWeight
 
     Array = NDArray[np.float64]
 
@@ -38,19 +41,42 @@ EXPANSION_PARAMETERS: dict[str, list[Any]] = {
 _LARGEST = 5_000
 
 
+@estimator
 class ExpansionClassifier(KernelClassifier):
     """Base of the one-norm machine and of the L0 machine.
 
-    A subclass solves the binary problem in :meth:`_solve` and says in :meth:`_caps` and :meth:`_price` how
-    large a coefficient may be and what it costs in the linear program whose multipliers it keeps.
+    A subclass solves the binary problem in :meth:`_solve`, and says in :meth:`_terms` of which linear program
+    its multipliers are.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a unit of slack, and cap of the coefficients; positive.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel, as in scikit-learn; it need be neither semidefinite nor symmetric.
+    time_limit : float, optional
+        Seconds at most, per pair of classes; the best point is kept.
+
+    Attributes
+    ----------
+    support_ : ndarray of int
+        Numbers of the samples with a coefficient, in input order (binary problems).
+    dual_coef_, intercept_ : ndarray of shape (1, n_support), (1,)
+        The expansion: y_j α_j of the support, and b (binary problems).
+    coef_ : ndarray of shape (1, m)
+        The hyperplane, for the linear kernel (binary problems).
     """
+
+    C: float = 1.0
+    _: KW_ONLY
+    solver: str = "auto"
+    time_limit: float | None = None
+    class_weight: ClassWeight = None
+    n_jobs: int | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = dict(EXPANSION_PARAMETERS)
 
-    C: float
-    solver: str
-    time_limit: float | None
-    _hyperplane: Array | None = None
+    _hyperplane: Array | None = field(init=False, default=None)
     _largest_entry: ClassVar[float]  # of C times the kernel matrix, for which HiGHS's tolerances are enough
 
     @abstractmethod
@@ -61,16 +87,8 @@ class ExpansionClassifier(KernelClassifier):
         """
 
     @abstractmethod
-    def _caps(self) -> Array:
-        """Largest coefficients (n,) in the program of the multipliers."""
-
-    @abstractmethod
-    def _price(self) -> float:
-        """What a unit of a coefficient costs in that program."""
-
-    @abstractmethod
-    def _prices_of_slack(self) -> Array:
-        """What a unit of slack costs in that program, shape (n,)."""
+    def _terms(self) -> tuple[Array, float, Array]:
+        """Caps of the coefficients (n,), the cost of a unit of one, and of each sample's slack (n,)."""
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -164,17 +182,17 @@ class ExpansionClassifier(KernelClassifier):
 
     def _binary_duals(self) -> pd.DataFrame:
         (K, _), y, found = self._training_kernel(), self._y, self.solution_
-        alpha, u, caps, prices = found["alpha"], found["margin"], self._caps(), self._prices_of_slack()
+        alpha, u, (caps, cost, costs_of_slack) = found["alpha"], found["margin"], self._terms()
         f = K @ (y * alpha) + self.intercept_[0]
         xi = slacks(f, y)
-        rate = y * (K.T @ (y * u)) - self._price()  # at which the loss falls as α_j rises, less its price
+        rate = y * (K.T @ (y * u)) - cost  # at which the loss falls as α_j rises, less its cost
         small = 1e-6
         room = caps - alpha
         families = [
             ("margin", "u", u, y * f - 1.0 + xi,
              np.select([xi > small, y * f - 1.0 <= small], ["inside the margin", "on the margin"],
                        "beyond the margin")),
-            ("slack", "v", prices - u, xi, np.where(xi > small, "slack in use", "no slack")),
+            ("slack", "v", costs_of_slack - u, xi, np.where(xi > small, "slack in use", "no slack")),
             ("sign", "r", np.maximum(-rate, 0.0), alpha, np.where(alpha > 0, "support vector", "not used")),
             ("cap", "s", np.maximum(rate, 0.0), room,
              np.select([caps == 0, room <= small * self._price_of_loss], ["held at 0", "at the cap"],

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
+
 __all__ = ["scores_at"]
 
 _ROWS = 1 << 9  # dense samples at a time, so that they are still in the cache when they are multiplied
@@ -20,7 +22,7 @@ _CERTAIN = 1e-4  # of a score, in its unit, that rounding its terms to single pr
 _LARGEST = 1e30  # entries of X up to which what single precision cannot tell from zero in W adds up to none
 
 
-def scores_at(X: Any, W: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
     """``W_k'x + b_k`` for every sample and face.
 
     Samples of float32 or bytes are scored in single precision, but for those whose terms are so large that

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
+from polyopt.estimators.declaration import estimator
 from polyopt.estimators.search import ClassifierSearch
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
+    from sklearn.base import BaseEstimator
 
     from polyopt.estimators.faces import FaceClassifier
+    from polyopt.estimators.given import SamplesLike, Splits
 
 __all__ = ["FaceSearch"]
 
 _HOW = ("cv", "prune")
 
 
+@estimator
 class FaceSearch(ClassifierSearch):
     """Choose the number of faces of a polyhedral classifier, and fit it with that many.
 
@@ -53,43 +58,14 @@ class FaceSearch(ClassifierSearch):
         "prune": one row per fit, with the faces it had and those it needed.
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        n_faces: Sequence[int] = (1, 2, 3, 4, 6, 8),
-        *,
-        how: str = "cv",
-        cv: Any = 5,
-        n_jobs: int | None = None,
-    ):
-        self.estimator = estimator
-        self.n_faces = n_faces
-        self.how = how
-        self.cv = cv
-        self.n_jobs = n_jobs
+    estimator: BaseEstimator
+    n_faces: Sequence[int] = (1, 2, 3, 4, 6, 8)
+    _: KW_ONLY
+    how: str = "cv"
+    cv: Splits = 5
+    n_jobs: int | None = None
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Search, and fit the classifier with the chosen number of faces.
-
-        Parameters
-        ----------
-        X : array_like or CSR matrix of shape (n, m)
-            Training samples.
-        y : array_like of shape (n,)
-            Labels.
-        sample_weight : array_like of shape (n,), optional
-            Weights of the samples in training.
-
-        Returns
-        -------
-        self
-            The fitted search.
-
-        Raises
-        ------
-        ValueError
-            No candidates, an unknown way to choose, or an estimator without faces.
-        """
+    def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> None:
         candidates = sorted({int(number) for number in self.n_faces})
         if not candidates or candidates[0] < 1:
             raise ValueError(f"n_faces must name numbers of at least 1, not {self.n_faces!r}")
@@ -99,13 +75,9 @@ class FaceSearch(ClassifierSearch):
             raise ValueError(f"estimator must have a parameter n_faces, which {self.estimator!r} has not")
         if y is None:
             raise ValueError("FaceSearch requires y to be passed, but the target y is None")
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         search = self._by_scores if self.how == "cv" else self._by_pruning
         self.best_estimator_, self.results_ = search(candidates, X, y, weights)
         self.n_faces_ = int(self.best_estimator_.n_faces)
-        self.classes_ = self.best_estimator_.classes_
-        self.n_features_in_ = self.best_estimator_.n_features_in_
-        return self
 
     def _settings(self, n_faces: int) -> dict[str, Any]:
         """The number of faces, and what must follow from it."""
@@ -116,7 +88,7 @@ class FaceSearch(ClassifierSearch):
         return {"n_faces": n_faces, "perplexity": max(1.0, floor * n_faces / known["n_faces"])}
 
     def _by_scores(
-        self, candidates: list[int], X: Any, y: Any, weights: dict[str, Any]
+        self, candidates: list[int], X: SamplesLike, y: ArrayLike, weights: dict[str, Any]
     ) -> tuple[Any, pd.DataFrame]:
         import pandas as pd
 
@@ -133,7 +105,7 @@ class FaceSearch(ClassifierSearch):
         return machine.set_params(**self._settings(chosen)).fit(X, y, **weights), table
 
     def _by_pruning(
-        self, candidates: list[int], X: Any, y: Any, weights: dict[str, Any]
+        self, candidates: list[int], X: SamplesLike, y: ArrayLike, weights: dict[str, Any]
     ) -> tuple[Any, pd.DataFrame]:
         import pandas as pd
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyopt.estimators.base import PairwiseClassifier
@@ -18,6 +17,7 @@ from polyopt.estimators.face_scores import scores_at
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from polyopt.estimators.given import SamplesLike
     from polyopt.polytope import Polytope
 
 __all__ = ["FaceClassifier"]
@@ -30,9 +30,21 @@ class FaceClassifier(PairwiseClassifier):
 
     A fitted subclass has the faces ``W_`` (K, m) and ``b_`` (K,), in the units of X and the signs of its
     paper, and ``_side``: +1 where ``classes_[1]`` is the paper's positive class, -1 where ``classes_[0]`` is.
+
+    Attributes
+    ----------
+    W_, b_ : ndarray of shape (K, m), (K,)
+        The faces, in the units of X (binary problems with one polytope).
+    polytope_ : Polytope
+        The inside as a set: redundant faces, vertices, volume, rules (binary problems with one polytope).
+    assignment_ : ndarray of int, shape (n,)
+        The face that answers for each sample (binary problems with one polytope; samples of zero weight
+        left out).
+    inside_label_, outer_label_ : label
+        The class inside, and the one outside (binary problems with one polytope).
     """
 
-    inside_label: Any  # which class of two is inside
+    inside_label: object  # which class of two is inside
     W_: NDArray[Any]
     b_: NDArray[Any]
     _side: float = 1.0
@@ -108,35 +120,14 @@ class FaceClassifier(PairwiseClassifier):
 
     # -- ties ----------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predicted labels; a sample on the boundary is inside.
-
-        Parameters
-        ----------
-        X : array_like or CSR matrix of shape (t, m)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-            Labels from ``classes_``.
-        """
-        check_is_fitted(self)
-        if not self._is_binary:
-            return super().predict(X)
-        return self.classes_[self._is_second(self.decision_function(X)).astype(int)]
-
     def _is_second(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether a score is one of ``classes_[1]``, which a score of 0 is where that class is inside."""
         # Two polytopes have no inside, and of a pair the later class is the paper's positive one.
         return scores >= 0 if -self._outward * self._side > 0 else scores > 0
 
-    def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
-        return _ovr_decision_function(self._is_second(scores), scores, len(self.classes_))
-
     # -- the faces ---------------------------------------------------------------------------
 
-    def face_scores(self, X: Any) -> NDArray[Any]:
+    def face_scores(self, X: SamplesLike) -> NDArray[Any]:
         """Scores of samples at every face.
 
         Parameters
@@ -151,7 +142,7 @@ class FaceClassifier(PairwiseClassifier):
         """
         return self._scores_of_faces(self._check_for_scoring(X, "face_scores"))
 
-    def active_face(self, X: Any) -> NDArray[np.int64]:
+    def active_face(self, X: SamplesLike) -> NDArray[np.int64]:
         """The face that answers for each sample, which is the one it is farthest outside of.
 
         An array of int of shape (t,): the face with the highest score where the faces are positive

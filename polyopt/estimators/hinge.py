@@ -7,6 +7,7 @@ its Sigma share D; everything else, from kernels to certificates, is here and in
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -15,6 +16,7 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from polyopt.estimators.declaration import estimator
 from polyopt.estimators.hinge_fit import HingeFit
 from polyopt.estimators.kernel import KERNEL_PARAMETERS
 from polyopt.estimators.multiplier_frame import multiplier_frame
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from formulations.margin_bounds import MarginBound
     from polyopt.certificates.certificate import Certificate
+    from polyopt.estimators.given import ClassWeight, SamplesLike
     from polyopt.estimators.multiplier_frame import RowsShown
 
 __all__ = ["HingeClassifier"]
@@ -34,8 +37,63 @@ __all__ = ["HingeClassifier"]
 _FAR = 1e3  # centre times weights from which on samples are centred before they are scored
 
 
+@estimator
 class HingeClassifier(HingeFit):
-    """Base of the kernel classifiers; its parameters are documented where they are used."""
+    """Base of the machines of families of rows.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a unit of slack; positive.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel, as in scikit-learn; it must be positive semidefinite on the training data.
+    solver : {"auto", "exact", "decomposition", "interior-point"}, default="auto"
+        "decomposition" solves the dual by working sets, for any kernel; "interior-point" the primal
+        of a linear machine, best where there are many more samples than features; "exact" the explicit
+        program of the machine in ``formulations`` by a general solver. "auto" takes the interior point for a
+        linear machine of up to 2,000 features and at least as many samples, else decomposition;
+        ``solver_`` says which.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions that decomposition leaves, in units of the
+        outputs; the relative duality gap is then within ten times `tol` (at most 0.1). "auto" asks for
+        1e-8 at most for up to 2,000 samples; the other solvers always do. A run that ends short warns.
+    max_iter : int, optional
+        Iterations of the solver at most; the point reached is kept.
+    time_limit : float, optional
+        Seconds that the solver may take, for each pair of classes; the point reached is kept. Compiling
+        on the first call counts. "exact" looks at the clock between its iterations alone, and not while it
+        builds the program: with a kernel of thousands of samples either takes minutes.
+    cache_size : float, default=500.0
+        Megabytes that decomposition may use for kernel rows and for Newton's method.
+    warm_start : bool, default=False
+        Whether decomposition starts from the last fit's multipliers, if it was of the same samples:
+        with other costs or bounds it then ends sooner, at the same solution within `tol`.
+    verbose : bool, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray of shape (1, m), (1,)
+        The hyperplane, for the linear kernel (binary problems).
+    dual_coef_ : ndarray of shape (1, n)
+        Expansion coefficients, for the other kernels (binary problems).
+    support_ : ndarray of int
+        Numbers of the samples that carry the solution (binary problems).
+    duals_ : pandas.DataFrame
+        One row per constraint, with its multiplier, in input order.
+    """
+
+    C: float = 1.0
+    _: KW_ONLY
+    solver: str = "auto"
+    tol: float = 1e-3
+    max_iter: int | None = None
+    time_limit: float | None = None
+    cache_size: float = 500.0
+    warm_start: bool = False
+    class_weight: ClassWeight = None
+    n_jobs: int | None = None
+    verbose: bool | int = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **shared("C", "tol", "time_limit", "class_weight", "n_jobs", optional=["max_iter"]),
@@ -45,39 +103,6 @@ class HingeClassifier(HingeFit):
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
     }
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        solver: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        cache_size: float = 500.0,
-        warm_start: bool = False,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool | int = False,
-    ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.cache_size = cache_size
-        self.warm_start = warm_start
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     # -- answering ---------------------------------------------------------------------------
 
@@ -101,7 +126,7 @@ class HingeClassifier(HingeFit):
     def generalization_bound(
         self,
         delta: float = 0.05,
-        X_unlabelled: Any = None,
+        X_unlabelled: SamplesLike | None = None,
         form: Literal["best", "F", "G", "H"] = "best",
     ) -> MarginBound:
         """A bound on the error, by the theorem of :mod:`formulations.margin_bounds` (two classes).
@@ -140,10 +165,6 @@ class HingeClassifier(HingeFit):
                 "estimators_"
             )
         return bound_of(machine, delta, X_unlabelled, form)
-
-    def _expansion(self) -> tuple[NDArray[Any], float]:
-        """Coefficients c (n,) and intercept of ``f(t) = sum_j c_j k(x_j, t) + b``, k the kernel as given."""
-        return self._v, float(self.intercept_[0])
 
     def _binary_duals(self) -> pd.DataFrame:
         f, small = self.outputs_, 1e-6 * float(self._costs.max())

@@ -13,18 +13,20 @@ from polyopt.kernels import MatrixGram, SampleGram, chunks, stream
 
 if TYPE_CHECKING:
     from formulations.margin_bounds import MarginBound
+    from polyopt.estimators.given import SamplesLike
+    from polyopt.estimators.hinge_fit import HingeFit
 
 __all__ = ["bound_of"]
 
 
 def bound_of(
-    machine: Any, delta: float, X_unlabelled: Any, form: Literal["best", "F", "G", "H"]
+    machine: HingeFit, delta: float, X_unlabelled: SamplesLike | None, form: Literal["best", "F", "G", "H"]
 ) -> MarginBound:
     """The theorem of :mod:`formulations.margin_bounds` for a fitted binary machine.
 
     Parameters
     ----------
-    machine : HingeClassifier
+    machine : HingeFit
         The machine.
     delta, X_unlabelled, form
         As in its method.
@@ -42,7 +44,7 @@ def bound_of(
             stacklevel=4,
         )
     gram = MatrixGram(X) if machine.kernel == "precomputed" else SampleGram(X, machine._kernel)
-    coef, b = machine._expansion()
+    coef, b = machine._v, float(machine.intercept_[0])
     scores, trace = stream(gram, coef), float(gram.diagonal().sum())
     landmarks = outputs = None
     if U is not None:
@@ -52,7 +54,7 @@ def bound_of(
     return margin_bound(
         scores + b,
         y,
-        norm=float(np.sqrt(max(coef @ scores, 0.0))),
+        norm=float(np.sqrt(max(float(coef @ scores), 0.0))),
         b=b,
         trace=trace,
         landmarks=landmarks,
@@ -62,7 +64,7 @@ def bound_of(
     )
 
 
-def _landmarks(machine: Any, X_unlabelled: Any) -> Any:
+def _landmarks(machine: HingeFit, X_unlabelled: SamplesLike) -> Any:
     if machine.kernel == "precomputed":
         raise ValueError(
             "X_unlabelled needs a kernel that can be computed between its samples, and kernel='precomputed' "

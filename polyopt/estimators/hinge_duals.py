@@ -11,13 +11,15 @@ from formulations.polyhedral import belonging, scores
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
+
     Array = NDArray[np.float64]
 
 __all__ = ["hinge_columns"]
 
 
 def hinge_columns(
-    X: Any, y: Array, costs: Array, W: Array, assignment: NDArray[np.int64], multipliers: Array | None
+    X: Matrix, y: Array, costs: Array, W: Array, assignment: NDArray[np.int64], multipliers: Array | None
 ) -> dict[str, Any]:
     """One row for each sample and face at which it must keep its margin.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, field
 from itertools import combinations
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -13,12 +14,15 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from polyopt.estimators.base import PairwiseClassifier
+from polyopt.estimators.declaration import estimator
 from polyopt.estimators.votes import certain_winners
 from polyopt.kernels import Kernel, SampleGram, chunks
 from polyopt.scoring import Part, Scorer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from polyopt.estimators.given import KernelLike
 
 __all__ = ["KERNEL_PARAMETERS", "KernelClassifier"]
 
@@ -112,20 +116,33 @@ def _rows(X: Any, points: NDArray[np.intp]) -> Any:
     return X[points]
 
 
+@estimator
 class KernelClassifier(PairwiseClassifier):
     """Base of the classifiers with a kernel; a fit sets ``gamma_`` before it asks for the kernel.
 
     Scores are in double precision. Labels need no more than signs: they are taken from faster scores with
     bounds on their errors where these cannot change them, and in double precision for the other samples.
+
+    Parameters
+    ----------
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel, as in scikit-learn.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the polynomial, RBF and sigmoid kernels.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant of the polynomial and sigmoid kernels.
     """
 
-    _scored_dtypes: ClassVar[Any] = [np.float64, np.float32]
+    _: KW_ONLY
+    kernel: KernelLike = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    gamma_: float = field(init=False)
 
-    kernel: Any
-    gamma: float | str
-    degree: int
-    coef0: float
-    gamma_: float
+    _scored_dtypes: ClassVar[Any] = [np.float64, np.float32]
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
         return super()._for_pairs(X, weights).set_params(gamma=self._gamma_of(X, weights))

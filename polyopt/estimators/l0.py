@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from formulations.l0_data import L0Data, as_l0_data
 from formulations.solution import Status
 from polyopt.certificates.l0 import certify_l0_data
+from polyopt.estimators.declaration import estimator
 from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
 from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.solvers.clock import Clock
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
+    from polyopt.estimators.given import Seed
     from polyopt.outer.l0.search import L0Search
 
     Array = NDArray[np.float64]
@@ -33,6 +35,7 @@ _SOLVERS = ("auto", "ce", "one-norm", "highs", "global", "exact")
 _SHARE = 0.75  # of the time limit, that the search for a start may take: what it finds is the answer's floor
 
 
+@estimator
 class CrossEntropySVM(ExpansionClassifier):
     """Support vector machine that pays for the number of its support vectors.
 
@@ -45,14 +48,6 @@ class CrossEntropySVM(ExpansionClassifier):
     ----------
     C : float, default=1.0
         Cost of a unit of slack in support vectors, and cap of the coefficients; positive.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel, as in scikit-learn; it need be neither semidefinite nor symmetric.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of the polynomial, RBF and sigmoid kernels.
-    degree : int, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=0.0
-        Constant of the polynomial and sigmoid kernels.
     solver : {"auto", "ce", "one-norm", "highs", "global", "exact"}, default="auto"
         "ce" (and "auto") is the cross-entropy method; "one-norm" the support of the relaxation, the one-norm
         machine with the price 1/C, fitted once more: two linear programs. "highs" and "global" start from the
@@ -63,10 +58,6 @@ class CrossEntropySVM(ExpansionClassifier):
     search : CrossEntropySettings, optional
         How the cross-entropy method searches, and whether support vectors of the SVM alone may be used; by
         default ``CrossEntropySettings()``.
-    time_limit : float, optional
-        Seconds at most, per pair of classes; the best point is kept.
-    class_weight : dict or "balanced", optional
-        Weights of the classes; they multiply the samples' weights.
     random_state : int, RandomState instance or None, default=None
         Seed of the patterns drawn. The answer depends on it alone, not on `n_jobs`.
     n_jobs : int, optional
@@ -76,14 +67,6 @@ class CrossEntropySVM(ExpansionClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    support_ : ndarray of int
-        Numbers of the samples with a coefficient, in input order (binary problems).
-    dual_coef_, intercept_ : ndarray of shape (1, n_support), (1,)
-        The expansion: y_j α_j of the support, and b (binary problems).
-    coef_ : ndarray of shape (1, m)
-        The hyperplane, for the linear kernel (binary problems).
     score_ : float
         S, the number of support vectors plus C times the loss (binary problems).
     search_ : L0Search
@@ -94,10 +77,6 @@ class CrossEntropySVM(ExpansionClassifier):
     candidates_bound_ : float
         What the relaxation proves of every score within the candidates; above ``certificate().dual_value``
         by what the screen may cost, above ``score_`` of another fit by what it certainly costs.
-    solution_ : Solution or list of Solution
-        The solver's answer (one per pair of classes where there are more than two).
-    solver_ : str
-        The solver that was used (binary problems).
     duals_ : pandas.DataFrame
         One row per constraint of the pattern's linear program, with its multiplier, in input order. The cap
         of a centre that is not used has the rate at which the loss would fall if it were.
@@ -118,6 +97,11 @@ class CrossEntropySVM(ExpansionClassifier):
     .. [1] Mannor, Peleg & Rubinstein, The cross entropy method for classification, 2005, and their slides.
     """
 
+    _: KW_ONLY
+    search: CrossEntropySettings | None = None
+    random_state: Seed = None
+    verbose: bool | int = False
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **EXPANSION_PARAMETERS,
         "solver": [StrOptions(set(_SOLVERS))],
@@ -126,40 +110,12 @@ class CrossEntropySVM(ExpansionClassifier):
         "verbose": ["verbose"],
     }
 
-    _searches: L0Search | None = None
-    _screened: tuple[NDArray[np.intp], float] | None = None  # the candidates, and what is proven of them
+    _searches: L0Search | None = field(init=False, default=None)
+    # The candidates, and what is proven of them.
+    _screened: tuple[NDArray[np.intp], float] | None = field(init=False, default=None)
 
     # What is under 1e-9 of the cap C counts as zero: it must not change an output by much more than 0.1.
     _largest_entry = 1e8
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        solver: str = "auto",
-        search: CrossEntropySettings | None = None,
-        time_limit: float | None = None,
-        class_weight: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool | int = False,
-    ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.search = search
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -264,14 +220,8 @@ class CrossEntropySVM(ExpansionClassifier):
 
     # -- answering ---------------------------------------------------------------------------
 
-    def _caps(self) -> Array:
-        return self._price_of_loss * np.asarray(self.solution_["sigma"])
-
-    def _price(self) -> float:
-        return 0.0
-
-    def _prices_of_slack(self) -> Array:
-        return self._weights
+    def _terms(self) -> tuple[Array, float, Array]:
+        return self._price_of_loss * np.asarray(self.solution_["sigma"]), 0.0, self._weights
 
     def _binary_certificate(self, tol: float) -> Certificate:
         K, error = self._training_kernel()

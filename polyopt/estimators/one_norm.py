@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations.families import best_intercept
 from polyopt.certificates.one_norm import certify_one_norm
+from polyopt.estimators.declaration import estimator
 from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _NOTHING = 1e-7  # share of the cap under which a coefficient is rounding
 _ADVICE = "scale the features to unit variance, or choose solver='highs'"
 
 
+@estimator
 class OneNormSVM(ExpansionClassifier):
     """One-norm support vector machine over the expansion coefficients.
 
@@ -37,42 +39,9 @@ class OneNormSVM(ExpansionClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of a unit of slack, and cap of the coefficients; positive.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel, as in scikit-learn; it need be neither semidefinite nor symmetric.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of the polynomial, RBF and sigmoid kernels.
-    degree : int, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=0.0
-        Constant of the polynomial and sigmoid kernels.
     solver : {"auto", "highs", "exact"}, default="auto"
         "highs" (and "auto") is the linear program in HiGHS, "exact" the explicit program of
         ``formulations.one_norm.primal`` by a general solver.
-    time_limit : float, optional
-        Seconds at most, per pair of classes; the point reached is kept.
-    class_weight : dict or "balanced", optional
-        Weights of the classes; they multiply the samples' weights.
-    n_jobs : int, optional
-        Pairs of classes trained at once.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    support_ : ndarray of int
-        Numbers of the samples with a coefficient, in input order (binary problems).
-    dual_coef_, intercept_ : ndarray of shape (1, n_support), (1,)
-        The expansion: y_j α_j of the support, and b (binary problems).
-    coef_ : ndarray of shape (1, m)
-        The hyperplane, for the linear kernel (binary problems).
-    solution_ : Solution or list of Solution
-        The solver's answer (one per pair of classes where there are more than two).
-    solver_ : str
-        The solver that was used (binary problems).
-    duals_ : pandas.DataFrame
-        One row per constraint, with its multiplier, in input order.
 
     Notes
     -----
@@ -89,29 +58,6 @@ class OneNormSVM(ExpansionClassifier):
     }
 
     _largest_entry = 1e12
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        solver: str = "auto",
-        time_limit: float | None = None,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
 
     def _solve(self, K: Array, y: Array, weights: Array, error: float | Array, clock: Clock) -> Solution:
         self.solver_ = "highs" if self.solver == "auto" else self.solver
@@ -130,21 +76,16 @@ class OneNormSVM(ExpansionClassifier):
         b = best_intercept(K @ (y * alpha), y, costs)
         return replace(found, primal={**found.primal, "alpha": alpha, "b": np.array(b)})
 
-    def _caps(self) -> Array:
-        return self._price_of_loss * self._weights
-
-    def _price(self) -> float:
-        return 1.0
-
-    def _prices_of_slack(self) -> Array:
-        return self._price_of_loss * self._weights
+    def _terms(self) -> tuple[Array, float, Array]:
+        costs = self._price_of_loss * self._weights
+        return costs, 1.0, costs
 
     def _binary_certificate(self, tol: float) -> Certificate:
         K, error = self._training_kernel()
         return certify_one_norm(
             K,
             self._y,
-            self._prices_of_slack(),
+            self._price_of_loss * self._weights,
             alpha=self._coefficients(),
             b=float(self.intercept_[0]),
             u=self.solution_["margin"],

@@ -21,13 +21,7 @@ __all__ = ["Ruled", "check_parameters", "shared"]
 
 @dataclass(frozen=True)
 class Ruled:
-    """A constraint whose rule is a function that raises ValueError.
-
-    Attributes
-    ----------
-    rule : callable
-        Takes the value.
-    """
+    """A constraint that is a function: it takes the value, and raises ValueError to refuse it."""
 
     rule: Callable[[Any], object]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.polyhedral import class_shares
+from polyopt.estimators.declaration import estimator
 from polyopt.estimators.hinge_duals import hinge_columns
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["PCSLP"]
 
 
+@estimator
 class PCSLP(PolyhedralClassifier):
     """Polyhedral separability by successive linear programs, after Astorino & Gaudioso [1]_.
 
@@ -36,42 +39,16 @@ class PCSLP(PolyhedralClassifier):
 
     Parameters
     ----------
-    n_faces : int, default=3
-        K, the faces.
     radius : float, default=1e4
         Largest absolute value of an entry of W and b.
     solver : {"auto", "highs", "exact"}, default="auto"
         "highs" (and "auto") keeps the dual program in HiGHS and goes on from its last basis; "exact" solves
         the explicit program of ``formulations.pc_slp`` anew. Both solve each program to the end.
-    inside_label : label, optional
-        The class inside, of two; by default ``classes_[1]``.
-    n_init : int, default=10
-        Random starts, of which the best is kept.
     max_iter : int, default=100
         Programs at most, per start.
-    time_limit : float, optional
-        Seconds at most, per pair of classes; the best point is kept.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the starts.
-    n_jobs : int, optional
-        Starts, or with more than two classes pairs of classes, trained at once.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    W_, b_ : ndarray of shape (K, m), (K,)
-        The faces (binary problems).
-    polytope_ : Polytope
-        The inside as a set: redundant faces, vertices, volume, rules (binary problems).
-    assignment_ : ndarray of int, shape (n,)
-        The cell of each sample (binary problems; samples of zero weight left out).
-    inside_label_, outer_label_ : label
-        The class inside, and the one outside (binary problems).
-    solution_ : Solution or list of Solution
-        The solver's answer (one per pair of classes).
-    solver_ : str
-        The solver that was used (binary problems).
     duals_ : pandas.DataFrame
         One row per sample and face that it must be right at, with its multiplier, in input order.
     history_ : pandas.DataFrame
@@ -83,51 +60,25 @@ class PCSLP(PolyhedralClassifier):
     """
 
     class_weight: ClassVar[None] = None  # a mean over each class: no weight of a class changes it
+    _: KW_ONLY
+    radius: float = 1e4
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: allowed for name, allowed in SHARED.items() if name != "class_weight"},
         **shared("radius"),
         "solver": [StrOptions({"auto", "highs", "exact"})],
     }
 
-    def __init__(
-        self,
-        n_faces: int = 3,
-        *,
-        radius: float = 1e4,
-        solver: str = "auto",
-        inside_label: Any = None,
-        n_init: int = 10,
-        max_iter: int = 100,
-        time_limit: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.n_faces = n_faces
-        self.radius = radius
-        self.solver = solver
-        self.inside_label = inside_label
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
     def _pick_solver(self, X: Any) -> str:
         return "highs" if self.solver == "auto" else self.solver
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         from polyopt.outer.pc_slp import SuccessiveLP
-        from polyopt.outer.rounds import Stage, run_from_many_starts
+        from polyopt.outer.rounds import Stage
 
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
         problem = SuccessiveLP(X, y, c, self.n_faces, self.radius, engine)
-        return run_from_many_starts(
-            [Stage(problem, self.max_iter)],
-            n_init=self.n_init if self.n_faces > 1 else 1,  # one face has one program
-            time_limit=self.time_limit,
-            seed=seed,
-            n_jobs=self.n_jobs,
-        )
+        return self._run(Stage(problem, self.max_iter), seed)
 
     def _certify(self, W: Array, tol: float) -> Certificate:
         from polyopt.certificates.polyhedral_lp import certify_pc_slp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from formulations import mixture
 from formulations.arguments import at_least
 from polyopt.certificates.plume import certify_plume
+from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from formulations.rademacher import PolytopeBound
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
+    from polyopt.estimators.given import ClassWeight
     from polyopt.outer.plume import Init, Method
 
     Array = NDArray[np.float64]
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["PLUME"]
 
 
+@estimator
 class PLUME(Probabilities, PolyhedralClassifier):
     """Polyhedral learning by mixture of experts, of Shah, Sastry & Manwani [1]_.
 
@@ -60,39 +64,19 @@ class PLUME(Probabilities, PolyhedralClassifier):
         What decides: whether the probability is at least one half, or whether the sample is in the polytope
         of the faces. The two differ near the polytope's edges, where ``predict_proba``, which is the model's
         probability in either case, may be less than one half for the class that is predicted.
-    inside_label : label, optional
-        The class inside, of two; by default ``classes_[1]``.
     n_init : int, default=10
         Starts, of which the best end is kept.
     max_iter : int, default=500
         Steps of expectation and maximisation at most, per start.
     tol : float, default=1e-6
         Relative tolerance of the certificate that the end of a run is to reach.
-    time_limit : float, optional
-        Seconds at most, per pair of classes; the best point is kept.
-    class_weight : dict or "balanced", optional
-        Weights of the classes; they multiply the samples' weights.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the starts.
-    n_jobs : int, optional
-        Starts, or with more than two classes pairs of classes, trained at once.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    W_, b_ : ndarray of shape (K, m), (K,)
-        The faces (binary problems).
     polytope_ : Polytope
         Where all scores are positive, as a set: redundant faces, vertices, volume, rules (binary problems).
     assignment_ : ndarray of int, shape (n,)
         The face with the least score for each sample (binary problems; samples of zero weight left out).
-    inside_label_, outer_label_ : label
-        The class inside, and the one outside (binary problems).
-    solution_ : Solution or list of Solution
-        The solver's answer (one per pair of classes).
-    solver_ : str
-        The solver that was used (binary problems).
     duals_ : pandas.DataFrame
         One row per sample and face: how far the face is responsible for the sample, and what the sample
         pulls at it, in input order.
@@ -103,6 +87,18 @@ class PLUME(Probabilities, PolyhedralClassifier):
     ----------
     .. [1] Shah, Sastry & Manwani, PLUME: Polyhedral Learning Using Mixture of Experts, 2019.
     """
+
+    _: KW_ONLY
+    gamma: float = 1.0
+    ridge: float = 0.1
+    solver: Method = "auto"
+    inner: int | None = None
+    init: Init = "random"
+    anneal: bool = True
+    decision: str = "posterior"
+    max_iter: int = 500
+    tol: float = 1e-6
+    class_weight: ClassWeight = None
 
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
     _scored_dtypes: ClassVar[Any] = _dtypes
@@ -116,43 +112,6 @@ class PLUME(Probabilities, PolyhedralClassifier):
         "anneal": ["boolean"],
         "decision": [StrOptions({"posterior", "polytope"})],
     }
-
-    def __init__(
-        self,
-        n_faces: int = 3,
-        *,
-        gamma: float = 1.0,
-        ridge: float = 0.1,
-        solver: Method = "auto",
-        inner: int | None = None,
-        init: Init = "random",
-        anneal: bool = True,
-        decision: str = "posterior",
-        inside_label: Any = None,
-        n_init: int = 10,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        time_limit: float | None = None,
-        class_weight: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.n_faces = n_faces
-        self.gamma = gamma
-        self.ridge = ridge
-        self.solver = solver
-        self.inner = inner
-        self.init = init
-        self.anneal = anneal
-        self.decision = decision
-        self.inside_label = inside_label
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         from polyopt.outer.plume import PlumeProblem, solve_plume

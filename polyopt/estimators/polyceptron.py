@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from formulations.arguments import at_least
 from formulations.polyhedral import best_scale, margin_error
 from formulations.solution import Solution, Status
+from polyopt.estimators.declaration import estimator
 from polyopt.estimators.hinge_duals import hinge_columns
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
@@ -20,9 +21,10 @@ from polyopt.rows import as_rows
 from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch, solve_online
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from polyopt.certificates.certificate import Certificate
+    from polyopt.estimators.given import ClassWeight
     from polyopt.outer.faces_by_programs import Engine
     from polyopt.solvers.polyceptron import Rule
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Polyceptron"]
 
 
+@estimator
 class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     """Polyceptron of Manwani & Sastry [1]_: one class inside of K faces, learnt as a perceptron learns.
 
@@ -40,6 +43,9 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     exact variant has a margin: it minimises ``Σ [1 - y h(x)]_+``, where a sample inside pays at every face,
     by a linear program for each face in turn. All faces are brought to the scale at which this margin error
     is least, which changes no prediction, and are compared and certified by it.
+
+    ``partial_fit`` is Algorithm 2, where weights multiply the step. The scale of the faces that it
+    leaves means nothing.
 
     Parameters
     ----------
@@ -63,37 +69,17 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
         goes on to `max_iter`.
     radius : float, default=1e4
         Largest absolute value of an entry of W and b ("highs", "exact"; a bound of the certificate for all).
-    inside_label : label, optional
-        The class inside, of two; by default ``classes_[1]``.
     n_init : int, default=10
         Random starts, of which the one with the least margin error is kept.
     max_iter : int, default=1000
         Iterations, passes or rounds at most, per start.
-    time_limit : float, optional
-        Seconds at most, per pair of classes; the best point is kept.
-    class_weight : dict or "balanced", optional
-        Weights of the classes; they multiply the samples' weights.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts and of the order of the samples.
-    n_jobs : int, optional
-        Starts, or with more than two classes pairs of classes, trained at once.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    W_, b_ : ndarray of shape (K, m), (K,)
-        The faces (binary problems).
-    polytope_ : Polytope
-        The inside as a set: redundant faces, vertices, volume, rules (binary problems).
-    assignment_ : ndarray of int, shape (n,)
-        The cell of each sample (binary problems; samples of zero weight left out).
-    inside_label_, outer_label_ : label
-        The class inside, and the one outside (binary problems).
     solution_ : Solution or list of Solution
         The solver's answer (one per pair of classes); its objective is the margin error.
-    solver_ : str
-        The solver that was used (binary problems).
     duals_ : pandas.DataFrame
         One row per sample and face that it must be right at, with its multiplier (nan from "batch" and
         "online", which have none), in input order.
@@ -105,6 +91,16 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     .. [1] Manwani & Sastry, Polyceptron: A Polyhedral Learning Algorithm, 2011.
     """
 
+    _: KW_ONLY
+    step: float = 0.1
+    threshold: float = 0.0
+    rule: Rule = "corrected"
+    pocket: bool = True
+    patience: int | None = 200
+    radius: float = 1e4
+    max_iter: int = 1000
+    class_weight: ClassWeight = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         "solver": [StrOptions({"auto", "batch", "online", "highs", "exact"})],
@@ -113,41 +109,6 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
         "rule": [StrOptions({"corrected", "cells", "printed"})],
         "pocket": ["boolean"],
     }
-
-    def __init__(
-        self,
-        n_faces: int = 3,
-        *,
-        solver: str = "auto",
-        step: float = 0.1,
-        threshold: float = 0.0,
-        rule: Rule = "corrected",
-        pocket: bool = True,
-        patience: int | None = 200,
-        radius: float = 1e4,
-        inside_label: Any = None,
-        n_init: int = 10,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        class_weight: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.n_faces = n_faces
-        self.solver = solver
-        self.step = step
-        self.threshold = threshold
-        self.rule = rule
-        self.pocket = pocket
-        self.patience = patience
-        self.radius = radius
-        self.inside_label = inside_label
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -158,17 +119,11 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
         if self.solver_ in ("batch", "online"):
             return self._make_passes(X, y, c, seed)
         from polyopt.outer.polyceptron import ExactPolyceptron
-        from polyopt.outer.rounds import Stage, run_from_many_starts
+        from polyopt.outer.rounds import Stage
 
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
         problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine)
-        return run_from_many_starts(
-            [Stage(problem, self.max_iter)],
-            n_init=self.n_init if self.n_faces > 1 else 1,  # one face has one cell
-            time_limit=self.time_limit,
-            seed=seed,
-            n_jobs=self.n_jobs,
-        )
+        return self._run(Stage(problem, self.max_iter), seed)
 
     def _make_passes(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         from polyopt.outer.random_faces import random_faces
@@ -212,35 +167,6 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
         return hinge_columns(self._X, self._y, self._costs, W, self.assignment_, u)
 
     # -- streams -----------------------------------------------------------------------------
-
-    def partial_fit(
-        self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """One pass of Algorithm 2 over a chunk of a stream, from the faces as they are.
-
-        Parameters
-        ----------
-        X : array_like or CSR matrix of shape (n, m)
-            Samples of this chunk.
-        y : array_like of shape (n,)
-            Their labels; one class alone will do.
-        classes : array_like of shape (n_classes,), optional
-            All labels; needed at the first call unless the chunk has them all.
-        sample_weight : array_like of shape (n,), optional
-            Non-negative weights, which multiply the step.
-
-        Returns
-        -------
-        self
-            With the faces as they are now, at no particular scale. No data are kept, so there are no
-            ``assignment_``, ``duals_`` and ``certificate()``.
-
-        Raises
-        ------
-        ValueError
-            One class, or labels that are not among the classes.
-        """
-        return self._learn_chunk(X, y, classes, sample_weight)
 
     def _begin(self, X: Any, n_total: int) -> PolyceptronStream:
         """Algorithm 2 before the first sample: small random faces."""

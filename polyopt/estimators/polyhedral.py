@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from formulations.polyhedral import scores
 from formulations.solution import Status
+from polyopt.estimators.declaration import estimator
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.votes import couple_pairs
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.solution import Solution
+    from polyopt.estimators.given import SamplesLike, Seed
+    from polyopt.outer.rounds import Stage
 
     Array = NDArray[np.float64]
 
@@ -38,12 +42,43 @@ _WIDE = 1e4  # ratio of the features' spreads, or distance of one from 1, at whi
 _FINE = (Status.OPTIMAL, Status.CONVERGED)  # any other end warns
 
 
+@estimator
 class PolyhedralClassifier(FaceClassifier):
     """Base of the Polyceptron, SPLA1, PC-SLP and PLUME.
 
     A subclass solves the binary problem in :meth:`_solve`, certifies it in :meth:`_certify` and lists its
     multipliers in :meth:`_multipliers`; the labels it sees are +1 inside and -1 outside.
+
+    Parameters
+    ----------
+    n_faces : int, default=3
+        K, the faces.
+    inside_label : label, optional
+        The class inside, of two; by default ``classes_[1]``.
+    n_init : int, default=10
+        Random starts, of which the best is kept.
+    time_limit : float, optional
+        Seconds at most, per pair of classes; the best point is kept.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts.
+    n_jobs : int, optional
+        Starts, or with more than two classes pairs of classes, trained at once.
+
+    Attributes
+    ----------
+    assignment_ : ndarray of int, shape (n,)
+        The cell of each sample (binary problems; samples of zero weight left out).
     """
+
+    n_faces: int = 3
+    _: KW_ONLY
+    solver: str = "auto"
+    inside_label: object = None
+    n_init: int = 10
+    max_iter: int = 100
+    time_limit: float | None = None
+    random_state: Seed = None
+    n_jobs: int | None = None
 
     _outward: ClassVar[float] = -1.0
 
@@ -61,6 +96,18 @@ class PolyhedralClassifier(FaceClassifier):
 
     def _pick_solver(self, X: Any) -> str:
         return self.solver
+
+    def _run(self, stage: Stage[Any], seed: int) -> Solution:
+        """The best end of several starts."""
+        from polyopt.outer.rounds import run_from_many_starts
+
+        return run_from_many_starts(
+            [stage],
+            n_init=self.n_init if self.n_faces > 1 else 1,  # one face answers for every sample
+            time_limit=self.time_limit,
+            seed=seed,
+            n_jobs=self.n_jobs,
+        )
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
         self._check_sizes(X, weights)
@@ -132,7 +179,7 @@ class Probabilities:
         """The logarithm of P(classes_[1] | x) / P(classes_[0] | x), by the model: here the score."""
         return self._binary_scores(X)  # type: ignore[attr-defined]
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: SamplesLike) -> Array:
         """Probabilities of the classes, by the model.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations.polyhedral import belonging, scores
 from polyopt.certificates.spla1 import certify_spla1
+from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from formulations.polyhedral import Positives
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
+    from polyopt.estimators.given import ClassWeight
     from polyopt.outer.spla1 import Engine
 
     Array = NDArray[np.float64]
@@ -30,6 +32,7 @@ _NEWTON = 1000  # unknowns of a face up to which ``solver="auto"`` is Newton's m
 _ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "program"}
 
 
+@estimator
 class SPLA1(Probabilities, PolyhedralClassifier):
     """Polyhedral classifier of Manwani & Sastry [1]_: alternate between cells and logistic regressions.
 
@@ -54,41 +57,17 @@ class SPLA1(Probabilities, PolyhedralClassifier):
         of ``formulations.spla1``. "auto" is Newton's up to 1,000 features, then BFGS.
     inner : int, default=100
         Iterations at most of the solver for each cell, before the cells are found anew.
-    inside_label : label, optional
-        The class inside, of two; by default ``classes_[1]``.
-    n_init : int, default=10
-        Random starts, of which the best is kept.
     max_iter : int, default=100
         Alternations at most, per start.
     patience : int, default=5
         Alternations in a row that may bring nothing before a run has settled.
     tol : float, default=1e-6
         Relative fall of the loss that counts as something.
-    time_limit : float, optional
-        Seconds at most, per pair of classes; the best point is kept.
-    class_weight : dict or "balanced", optional
-        Weights of the classes; they multiply the samples' weights.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the starts.
-    n_jobs : int, optional
-        Starts, or with more than two classes pairs of classes, trained at once.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
     W_, b_ : ndarray of shape (K, m), (K,)
         The faces that have samples in their cells, `n_faces` or fewer (binary problems).
-    polytope_ : Polytope
-        The inside as a set: redundant faces, vertices, volume, rules (binary problems).
-    assignment_ : ndarray of int, shape (n,)
-        The cell of each sample (binary problems; samples of zero weight left out).
-    inside_label_, outer_label_ : label
-        The class inside, and the one outside (binary problems).
-    solution_ : Solution or list of Solution
-        The solver's answer (one per pair of classes).
-    solver_ : str
-        The solver that was used (binary problems).
     duals_ : pandas.DataFrame
         One row per sample and face that fits it: its pull u, in input order.
     history_ : pandas.DataFrame
@@ -99,6 +78,14 @@ class SPLA1(Probabilities, PolyhedralClassifier):
     .. [1] Manwani & Sastry, Learning Polyhedral Classifiers Using Logistic Function, 2010.
     """
 
+    _: KW_ONLY
+    ridge: float = 0.1
+    positives: Positives = "cell"
+    inner: int = 100
+    patience: int = 5
+    tol: float = 1e-6
+    class_weight: ClassWeight = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         **shared("ridge", "inner", "patience", "tol"),
@@ -106,59 +93,20 @@ class SPLA1(Probabilities, PolyhedralClassifier):
         "solver": [StrOptions({"auto", *_ENGINES})],
     }
 
-    def __init__(
-        self,
-        n_faces: int = 3,
-        *,
-        ridge: float = 0.1,
-        positives: Positives = "cell",
-        solver: str = "auto",
-        inner: int = 100,
-        inside_label: Any = None,
-        n_init: int = 10,
-        max_iter: int = 100,
-        patience: int = 5,
-        tol: float = 1e-6,
-        time_limit: float | None = None,
-        class_weight: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.n_faces = n_faces
-        self.ridge = ridge
-        self.positives = positives
-        self.solver = solver
-        self.inner = inner
-        self.inside_label = inside_label
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.patience = patience
-        self.tol = tol
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
     def _pick_solver(self, X: Any) -> str:
         if self.solver != "auto":
             return self.solver
         return "newton" if X.shape[1] < _NEWTON else "bfgs"
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
-        from polyopt.outer.rounds import Stage, run_from_many_starts
+        from polyopt.outer.rounds import Stage
         from polyopt.outer.spla1 import LogisticCells
 
         problem = LogisticCells(
             X, y, c, self.n_faces,
             ridge=self.ridge, positives=self.positives, engine=_ENGINES[self.solver_], inner=self.inner,
         )  # fmt: skip
-        found = run_from_many_starts(
-            [Stage(problem, self.max_iter, self.tol, self.patience)],
-            n_init=self.n_init if self.n_faces > 1 else 1,  # one face has one cell
-            time_limit=self.time_limit,
-            seed=seed,
-            n_jobs=self.n_jobs,
-        )
+        found = self._run(Stage(problem, self.max_iter, self.tol, self.patience), seed)
         return replace(found, primal={**found.primal, "W": problem.without_empty(found["W"])})
 
     def _certify(self, W: Array, tol: float) -> Certificate:

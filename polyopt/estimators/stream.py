@@ -16,6 +16,8 @@ from polyopt.estimators.weights import checked_weights
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from polyopt.estimators.given import SamplesLike
+
     Array = NDArray[np.float64]
 
 __all__ = ["StreamedClassifier", "stream_classes"]
@@ -36,30 +38,57 @@ class StreamedClassifier(FaceClassifier):
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: Array) -> None:
         """Show the learner a chunk, codes 1 for ``classes_[1]``, and take its faces."""
 
+    def partial_fit(
+        self, X: SamplesLike, y: ArrayLike,
+        classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
+    ) -> Self:  # fmt: skip
+        """One pass over a chunk of a stream, or of data too large for the memory, from the model as it is.
+
+        Parameters
+        ----------
+        X : array_like or CSR matrix of shape (n, m)
+            Samples of this chunk.
+        y : array_like of shape (n,)
+            Their labels; one class alone will do.
+        classes : array_like of shape (n_classes,), optional
+            All labels; needed at the first call unless the chunk has them all.
+        sample_weight : array_like of shape (n,), optional
+            Non-negative weights.
+
+        Returns
+        -------
+        self
+            With the faces as they are now. No data are kept, so there are no ``assignment_``, ``duals_`` and
+            ``certificate()``.
+
+        Raises
+        ------
+        ValueError
+            One class, labels that are not among the classes, or settings that need another solver.
+        """
+        return self._learn_chunk(X, y, classes, sample_weight)
+
     def _learn_chunk(
-        self,
-        X: Any,
-        y: Any,
-        classes: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        n_total: int | None = None,
-    ) -> Self:
-        """``partial_fit``: the first chunk begins the stream, each is shown to its learners."""
+        self, X: SamplesLike, y: ArrayLike,
+        classes: ArrayLike | None, sample_weight: ArrayLike | None, n_total: int | None = None,
+    ) -> Self:  # fmt: skip
+        """Show a chunk to its learners; the first one begins the stream."""
         self._validate_params()
         n_total, first = whole_or_none("n_total", n_total), self._stream is None
         asked = self.get_params(deep=False) if first else self._asked
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
-        weights = checked_weights(sample_weight, X)
-        self.classes_, self._asked = stream_classes(None if first else self.classes_, y, classes), asked
-        whole = X.shape[0] if n_total is None else n_total
+        samples, labels = validate_data(self, X, y, accept_sparse="csr", dtype=self._dtypes, reset=first)
+        weights = checked_weights(sample_weight, samples)
+        self.classes_ = stream_classes(None if first else self.classes_, labels, classes)
+        self._asked = asked
+        whole = samples.shape[0] if n_total is None else n_total
         if first:
             self._forget()
-            self._stream = self._begin(X, whole) if self._is_binary else self._begin_pairs()
+            self._stream = self._begin(samples, whole) if self._is_binary else self._begin_pairs()
         if not self._is_binary:
-            self._show_pairs(X, y, weights, whole)
+            self._show_pairs(samples, labels, weights, whole)
             return self
-        codes = (y == self.classes_[1]).astype(np.int64)
-        self._learn(X, codes, weights * self._class_weights(codes, weights)[codes])
+        codes = (labels == self.classes_[1]).astype(np.int64)
+        self._learn(samples, codes, weights * self._class_weights(codes, weights)[codes])
         return self
 
     def _begin_pairs(self) -> object:
@@ -79,7 +108,7 @@ class StreamedClassifier(FaceClassifier):
         self.solution_, self.n_iter_ = [part.solution_ for part in seen], max(part.n_iter_ for part in seen)
 
 
-def stream_classes(known: NDArray[Any] | None, y: Any, classes: ArrayLike | None) -> NDArray[Any]:
+def stream_classes(known: NDArray[Any] | None, y: NDArray[Any], classes: ArrayLike | None) -> NDArray[Any]:
     """The labels of a stream, and a check that those of this chunk are among them.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -11,10 +11,12 @@ from sklearn.utils import check_random_state
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from polyopt.estimators.given import Seed
+
 __all__ = ["certain_winners", "couple_pairs", "random_votes"]
 
 
-def random_votes(second: NDArray[np.bool_], n_classes: int, random_state: Any) -> NDArray[np.float64]:
+def random_votes(second: NDArray[np.bool_], n_classes: int, random_state: Seed) -> NDArray[np.float64]:
     """Number of votes of each class; a tie is broken by less than a vote.
 
     Samples on which all pairs agree are told apart by nothing, so that they get the same answer, in

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import Matrix
+    from polyopt.estimators.given import ClassWeight
 
 __all__ = ["checked_weights", "class_weights"]
 
@@ -25,7 +25,7 @@ def checked_weights(sample_weight: ArrayLike | None, X: Matrix) -> NDArray[np.fl
 
 
 def class_weights(
-    class_weight: Mapping[Any, float] | str | None,
+    class_weight: ClassWeight,
     classes: NDArray[Any],
     codes: NDArray[Any],
     weights: NDArray[Any],

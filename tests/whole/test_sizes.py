@@ -22,7 +22,6 @@ LARGE_FUNCTIONS: set[str] = set()
 UNTYPED = {
     "polyopt/cli",
     "polyopt/compare",
-    "polyopt/estimators",
     "polyopt/outer",
 }
 
@@ -46,8 +45,14 @@ def large_functions(source: str, most: int = FUNCTION) -> list[str]:
 
 
 def untyped_arguments(source: str) -> list[str]:
-    """Arguments annotated Any, and nothing else, of functions and methods that are public."""
+    """Arguments annotated Any, and nothing else, of functions and methods that are public.
+
+    Fields of a class that :func:`polyopt.estimators.declaration.estimator` declares are its arguments too.
+    """
     found: list[str] = []
+
+    def is_any(node: ast.AST) -> bool:
+        return getattr(node.annotation, "id", None) == "Any"
 
     def look(node: ast.AST, path: tuple[str, ...]) -> None:
         for child in ast.iter_child_nodes(node):
@@ -55,10 +60,14 @@ def untyped_arguments(source: str) -> list[str]:
                 special = child.name in ("__init__", "__call__")
                 if special or not child.name.startswith("_"):
                     given = child.args.posonlyargs + child.args.args + child.args.kwonlyargs
-                    names = [arg.arg for arg in given if getattr(arg.annotation, "id", None) == "Any"]
+                    names = [arg.arg for arg in given if is_any(arg)]
                     found.extend(".".join((*path, child.name, name)) for name in names)
             elif isinstance(child, ast.ClassDef):
                 if not child.name.startswith("_"):
+                    if any(getattr(name, "id", None) == "estimator" for name in child.decorator_list):
+                        fields = [node for node in child.body if isinstance(node, ast.AnnAssign)]
+                        names = [field.target.id for field in fields if is_any(field)]
+                        found.extend(".".join((*path, child.name, name)) for name in names)
                     look(child, (*path, child.name))
             elif isinstance(child, ast.If | ast.Try):
                 look(child, path)
@@ -95,6 +104,7 @@ def test_arguments_have_types():
         ("class A:\n    def __init__(self, x: Any): ...\n    def _own(self, y: Any): ...", ["A.__init__.x"]),
         ("def f(a: dict[str, Any], **more: Any): ...\nclass _B:\n    def f(a: Any): ...", []),
         ("def _g(a: Any): ...", []),
+        ("@estimator\nclass A:\n    x: Any = 1\n    y: int = 2\nclass B:\n    x: Any = 1", ["A.x"]),
         ("if True:\n    def f(a: Any):\n        def g(b: Any): ...", ["f.a"]),
     ],
 )

@@ -1,0 +1,122 @@
+"""What polyopt adds to a classifier of scikit-learn: its certificate, its multipliers and its history."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from polyopt.certificates.combine import combine
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from polyopt.certificates.certificate import Certificate
+
+__all__ = ["Proven"]
+
+
+class Proven(BaseEstimator):
+    """Base of the classifiers: what is proven of one that is fitted.
+
+    Attributes
+    ----------
+    solution_ : Solution or list of Solution
+        The solver's answer; one per pair of classes where there are more than two.
+    solver_ : str
+        The solver that was used (binary problems).
+    duals_ : pandas.DataFrame
+        One row per constraint, with its multiplier, in input order.
+    history_ : pandas.DataFrame
+        What the solver recorded as it went; empty where it records nothing.
+    """
+
+    solution_: Any
+    classes_: NDArray[Any]
+    estimators_: list[Any]
+    _asked: dict[str, Any]  # the parameters of the fit: what is set later is for the next one
+
+    @abstractmethod
+    def _binary_certificate(self, tol: float) -> Certificate:
+        """Certificate of the binary solution."""
+
+    @abstractmethod
+    def _binary_duals(self) -> pd.DataFrame:
+        """One row per constraint, in input order, with a column ``sample``."""
+
+    def _as_fitted(self) -> Self:
+        """The model with the parameters that it was fitted with, whatever ``set_params`` did since."""
+        then = getattr(self, "_asked", {})
+        if all(_is_same(getattr(self, name), value) for name, value in then.items()):
+            return self
+        return copy(self).set_params(**then)
+
+    @property
+    def _is_binary(self) -> bool:
+        return len(self.classes_) == 2
+
+    def certificate(self, tol: float = 1e-6) -> Certificate:
+        """How far the fitted model is from optimal, proven from the training data.
+
+        Parameters
+        ----------
+        tol : float
+            Relative tolerance for the gap and for every residual.
+
+        Returns
+        -------
+        Certificate
+            With more than two classes, of all pairs together: their values are summed and the
+            weakest claim stands.
+        """
+        check_is_fitted(self)
+        if self._is_binary:
+            return self._as_fitted()._binary_certificate(tol)
+        names = [f"{first} vs {second}" for first, second in self.pairs_]
+        return combine([e.certificate(tol) for e in self.estimators_], names)
+
+    @property
+    def duals_(self) -> pd.DataFrame:
+        """The multipliers: one row per constraint, samples in the order they were given to ``fit``."""
+        import pandas as pd
+
+        check_is_fitted(self)
+        if self._is_binary:
+            return self._as_fitted()._binary_duals()
+        frames = []
+        for estimator, pair, places in zip(self.estimators_, self.pairs_, self._pair_places, strict=True):
+            frame = estimator.duals_
+            frame["sample"] = self._rows[places[frame["sample"].to_numpy()]]
+            frame["label"] = self.classes_[frame["label"].to_numpy()]  # the pairs were told apart by number
+            frame.insert(0, "pair", f"{pair[0]} vs {pair[1]}")
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """What the solver recorded as it went: one row per round; empty where it records nothing."""
+        import pandas as pd
+
+        check_is_fitted(self)
+        if self._is_binary:
+            return self._binary_history()
+        frames = [
+            e.history_.assign(pair=f"{p[0]} vs {p[1]}")
+            for e, p in zip(self.estimators_, self.pairs_, strict=True)
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+    def _binary_history(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame(list(self.solution_.history))
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """Whether two parameters are one object, or equal numbers or strings, which a saved model holds twice."""
+    plain = type(value) is type(other) and isinstance(value, (int, float, str))
+    return value is other or (plain and value == other)
