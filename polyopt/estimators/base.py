@@ -77,11 +77,11 @@ class PairwiseClassifier(ClassifierMixin, Proven):
         """Scores of samples, positive for ``classes_[1]``."""
 
     def _warn_if_short(self, certify: Callable[[], Certificate] | None) -> None:
-        """Tell of every end short of the tolerance asked, and of an exact solver that was less than exact.
+        """Warn of an end short of the tolerance asked, and of an exact solver that was less than exact.
 
-        `certify` is asked for the binary solution's certificate where its word is needed: of exact solvers,
-        which only say that they were exact, and where rounding ended a run, which may have been near
-        enough. None where a certificate would cost too much.
+        `certify` makes the binary solution's certificate. It is called for exact solvers, which only claim to
+        be exact, and where rounding ended a run, which may have come near enough. It is None where a
+        certificate would cost too much.
         """
         status = self.solution_.status
         text = "" if status in (Status.OPTIMAL, Status.CONVERGED) else str(status)

@@ -76,8 +76,8 @@ class ConvexPolytopeMachine(PolytopeLearner):
     max_iter : int, default=300
         Rounds ("exact", "dual") or epochs ("sgd") at most, per start; the best point is kept.
     time_limit : float, optional
-        Seconds at most, per pair of classes; the best point is kept. "exact" looks at the clock between
-        its programs and their iterations alone.
+        Seconds at most, per pair of classes; the best point is kept. "exact" looks at the clock only
+        between its programs and their iterations.
     ties : {"scores", "random"}, default="scores"
         How a tie between the votes of more than two classes is broken: by the sum of the scores, or at
         random by `random_state` as in the paper.

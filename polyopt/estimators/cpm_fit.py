@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["STARTS", "PolytopeLearner"]
 
 # ``solver="auto"`` is exact up to this many entries of the face programs, two or three seconds for all
-# starts; each face counts for some entries more, which is what a program costs however small.
+# starts. Each face counts as some entries more, the least that a program costs.
 _EXACT_CELLS = 30_000
 _CELLS_PER_FACE = 1_500
 STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
@@ -152,7 +152,7 @@ class PolytopeLearner(TwoSidedClassifier):
     def perplexity_(self) -> float:
         """Effective number of faces in use: the exponential of the entropy of the assignment."""
         if self._perplexity is None:
-            raise AttributeError("perplexity_ is of a fit on whole data with one polytope")
+            raise AttributeError("perplexity_ needs a fit on whole data with one polytope")
         return self._perplexity
 
     def _keep_no_solution(self, whole: Self) -> None:

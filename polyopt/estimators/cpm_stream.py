@@ -86,7 +86,7 @@ class PolytopeStream:
     def _step(
         self, sgd: CpmSgd, rows: Rows, outside: NDArray[np.bool_], C: Array, clock: Clock
     ) -> dict[str, float]:
-        """Show a chunk to one polytope; what its history is to tell of that."""
+        """Show a chunk to one polytope; the record for its history."""
         n = len(C)
         sgd.tally[LOSS] = sgd.tally[MOVED] = 0.0
         faces = np.full(n, -1)

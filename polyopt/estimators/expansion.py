@@ -120,7 +120,7 @@ class ExpansionClassifier(KernelClassifier):
     def coef_(self) -> Array:
         """The hyperplane, shape (1, m)."""
         if self._hyperplane is None:
-            raise AttributeError("coef_ is of two classes and the linear kernel")
+            raise AttributeError("coef_ needs two classes and the linear kernel")
         return self._hyperplane[None, :]
 
     def _coefficients(self) -> Array:

@@ -25,8 +25,8 @@ _LARGEST = 1e30  # entries of X up to which what single precision cannot tell fr
 def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
     """``W_k'x + b_k`` for every sample and face.
 
-    Samples of float32 or bytes are scored in single precision, but for those whose terms are so large that
-    to round them so may move a score by more than 1e-4: each of these is scored in double.
+    Samples of float32 or bytes are scored in single precision. Where a sample's terms are so large that
+    rounding them may move a score by more than 1e-4, the sample is scored in double.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def _reach(W: NDArray[Any], b: NDArray[Any]) -> float:
     length = float(np.abs(W).sum(axis=1).max())
     room = _CERTAIN / _UNIT - float(np.abs(b).max())
     if not room > 0.0:
-        return -1.0  # of none
+        return -1.0  # no entry is small enough
     return min(room / length, _LARGEST) if length > 0.0 else _LARGEST
 
 

@@ -185,7 +185,7 @@ class FaceClassifier(PairwiseClassifier):
     def assignment_(self) -> NDArray[np.int64]:
         """The face that answers for each sample of the training data."""
         if self._assignment is None:
-            raise AttributeError("assignment_ is of a fit on whole data with one polytope")
+            raise AttributeError("assignment_ needs a fit on whole data with one polytope")
         return self._assignment
 
     # -- life without the data ---------------------------------------------------------------
@@ -212,7 +212,7 @@ class FaceClassifier(PairwiseClassifier):
         self._assignment = self._stream = self._polytope = None
 
     def _keep_no_solution(self, whole: Self) -> None:
-        """Of the whole machine's solution, what it came to."""
+        """Keep of the whole machine's solution how it ended, without its vectors and its history."""
         self.solution_ = replace(whole.solution_, primal={}, duals={}, history=(), runs=())
 
     def _hold_no_rows(self) -> None:

@@ -61,8 +61,8 @@ class HingeClassifier(HingeFit):
         Iterations of the solver at most; the point reached is kept.
     time_limit : float, optional
         Seconds that the solver may take, for each pair of classes; the point reached is kept. Compiling
-        on the first call counts. "exact" looks at the clock between its iterations alone, and not while it
-        builds the program: with a kernel of thousands of samples either takes minutes.
+        on the first call counts. "exact" looks at the clock only between its iterations. With a kernel
+        and thousands of samples one iteration takes minutes, and so does building the program.
     cache_size : float, default=500.0
         Megabytes that decomposition may use for kernel rows and for Newton's method.
     warm_start : bool, default=False

@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
 __all__ = ["HingeFit"]
 
-# Up to so many samples ``solver="auto"`` solves to 1e-8 whatever the tolerance: it takes no longer.
+# Number of samples up to which ``solver="auto"`` solves to 1e-8 whatever `tol` is: it takes no longer.
 _SMALL = 2_000
 _TIGHT = 1e-8
 # The interior point asks for a relative gap of 1e-8, and of 1e-11 where an iteration costs nothing.
 _SMALL_CELLS = 1_000_000
 _TIGHTEST = 1e-11
-# Up to so many features a tall linear machine is solved in its features by ``solver="auto"``.
+# Number of features up to which ``solver="auto"`` solves a tall linear machine in its features.
 _FEATURES = 2_000
 # Largest kernel value times the sum of the coefficients up to which single precision keeps the outputs.
 _CANCELS = 1e7
-_DIGITS = 1e-13  # relative rounding of an output, which large costs make a price of
+_DIGITS = 1e-13  # relative rounding error of an output, which the costs multiply
 _NO_FINER, _NEARLY, _WORST_GAP = 1e-5, 1e-3, 0.1  # relative gaps of an end called optimal, or nearly so
-_VAGUE = 1e-3  # rounding of an output that a fit tells of
+_VAGUE = 1e-3  # rounding error of an output above which a fit warns
 # What needs the whole kernel matrix stops here: 3.2 GB.
 _WHOLE_MATRIX = 20_000
 
@@ -93,7 +93,7 @@ class HingeFit(KernelClassifier):
         return SampleGram(X, self._kernel, middle(X) if self.kernel == "linear" else None)
 
     def _feature_space(self) -> Any:
-        """The geometry of the program, for certificates: the true kernel, whatever the solver saw."""
+        """The geometry of the program, for certificates: that of the true kernel, whatever the solver saw."""
         if self.kernel == "linear":
             return LinearGeometry(self._X, centred=True)
         return KernelGeometry(self._given_gram(), self._short)
@@ -102,7 +102,7 @@ class HingeFit(KernelClassifier):
         """The Gram matrix of the training samples, by the kernel as it is given."""
         return MatrixGram(self._X) if self.kernel == "precomputed" else SampleGram(self._X, self._kernel)
 
-    # Whether the kernel as the machine sees it is a kernel of pairs alone, whatever other samples are.
+    # Whether an entry of the machine's Gram matrix depends on its two samples alone.
     _is_pairwise = True
 
     # -- fitting -----------------------------------------------------------------------------
@@ -129,17 +129,17 @@ class HingeFit(KernelClassifier):
             v, b = self._fit_gram(start, geometry)
         self._read_off(v, b, geometry)
         certificate = None
-        # Rounding of an output, at the price of all costs together.
+        # Whether the rounding of an output, times all costs together, matters beside the objective.
         dear = _DIGITS * float(self._costs.sum()) > _NO_FINER * abs(self.solution_.objective)
         if self.solver_ == "exact" or dear or (self.solver_ == "decomposition" and b is None):
             certificate = self._certify(geometry(), tol=1e-6)
             self._take_back(certificate.relative_gap)
         elif v is None and self.solution_.bound is not None:
-            # The vector is of the multipliers and not the solver's own: its value against the solver's bound.
+            # The vector was made of the multipliers: its value is compared with the solver's bound.
             certificate = self._certify(geometry(), tol=1e-6)
             bound = max(certificate.dual_value, self.solution_.bound)
             self._take_back(relative_gap(certificate.primal_value, bound))
-        # Of a kernel machine of many samples it would cost more than its word here is worth.
+        # For a kernel machine of many samples a certificate would cost too much here.
         is_dear = certificate is None and self.solver_ == "decomposition" and X.shape[0] > _SMALL
         self._warn_if_short(None if is_dear else lambda: certificate or self._certify(geometry(), 1e-6))
 
@@ -188,7 +188,7 @@ class HingeFit(KernelClassifier):
         self._keep(self.solution_.duals)
         # The solver's coefficients, which it keeps within the bounds, and not what alpha implies.
         coef = self.solution_["coef"]
-        # The solver's own outputs and intercept will do, unless values cancel more than it knows of.
+        # The solver's own outputs and intercept are taken, unless more digits cancel than it accounts for.
         size = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(np.abs(coef).sum())
         dear = _DIGITS * size * float(self._costs.sum()) > _NO_FINER * abs(self.solution_.objective)
         if self.kernel == "linear" or not self._is_pairwise or dear or not size < _CANCELS:
@@ -196,7 +196,7 @@ class HingeFit(KernelClassifier):
         return coef, float(self.solution_["b"])
 
     def _take_back(self, gap: float) -> None:
-        """Call no end optimal whose kernel was not exact enough for that, as its certificate's gap shows."""
+        """Take back the status optimal where a certificate's gap shows that the kernel was too inexact."""
         stated = max(10.0 * self.tol if self.solver_ == "decomposition" else 0.0, _NO_FINER)
         if self.solution_.status is Status.OPTIMAL and not gap <= min(stated, _WORST_GAP):
             status = Status.INACCURATE if gap <= _NEARLY else Status.STALLED
@@ -254,7 +254,7 @@ class HingeFit(KernelClassifier):
         self.support_ = self._rows[used]
 
     def _warn_if_vague(self, outputs: Ball) -> None:
-        """Tell where rounding alone moves the outputs by more than anybody would let pass."""
+        """Warn where rounding alone moves an output by more than ``_VAGUE``."""
         vague = float(outputs.rad.max(initial=0.0))
         if not vague <= _VAGUE:
             warnings.warn(

@@ -35,13 +35,13 @@ KERNEL_PARAMETERS: dict[str, list[Any]] = {
 """Constraints of the parameters that all of them have."""
 
 
-_DOUBTFUL = 1e-7  # of a score, that the kernel's own rounding may cost before more care is taken
-_SAME = 1e-12  # of a variance that is all rounding of the mean, what may remain of it
+_DOUBTFUL = 1e-7  # error of a score, by the kernel's rounding, from which on more care is taken
+_SAME = 1e-12  # relative size up to which a variance counts as rounding of the mean
 
 
-_PREDICTED = 1 << 14  # points whose labels are decided at once, so that their scores fit
+_PREDICTED = 1 << 14  # points whose labels are decided at once, so that their scores fit the memory
 _TRIED = 1 << 10  # points on which a precision is tried, ...
-_ENOUGH = 0.5  # ... and the share of them whose labels it must leave no doubt of
+_ENOUGH = 0.5  # ... and the share of their labels that it must make certain
 
 
 class _Machine(NamedTuple):
@@ -83,14 +83,15 @@ _PREPARED: WeakKeyDictionary[KernelClassifier, _Prepared] = WeakKeyDictionary()
 def _variance(X: Any, weights: NDArray[Any]) -> float:
     """The weighted variance of all entries.
 
-    By differences from the mean, less the square of what these have for a mean, as the mean is rounded: a
-    difference of squares has no digits far from the origin.
+    It is the mean square of the differences from the mean, less the square of their own mean, which is not
+    quite 0, as the mean is rounded. The mean square less the square of the mean would lose all digits far
+    from the origin.
     """
     m = X.shape[1]
     weights = weights / weights.max()  # so that sums do not overflow
     total = m * float(weights.sum())
     mean = left = spread = 0.0
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
+    with np.errstate(over="ignore", invalid="ignore"):  # _gamma_of refuses what overflows
         for part in chunks(np.arange(X.shape[0])):
             mean += float(weights[part] @ np.asarray(X[part].astype(float).sum(axis=1)).ravel()) / total
         for part in chunks(np.arange(X.shape[0])):
@@ -226,7 +227,7 @@ class KernelClassifier(PairwiseClassifier):
     def _certain_labels(
         self, X: Any, prepared: _Prepared, dtype: Any = np.float32
     ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Labels by one precision, and of which of them its error leaves no doubt."""
+        """Labels by one precision, and whether they are certain whatever its error."""
         scores, errors = prepared.scorer.bounded_scores(X, dtype)
         scores += prepared.intercepts
         errors += 4 * np.finfo(float).eps * (np.abs(scores) + np.abs(prepared.intercepts))
@@ -235,7 +236,7 @@ class KernelClassifier(PairwiseClassifier):
         return certain_winners(scores > errors, scores < -errors, len(self.classes_))
 
     def _prepare(self) -> _Prepared | None:
-        """The scorer of all machines; None where there is none of their kernel, or they have several."""
+        """The scorer of all machines; None for a kernel without one, or where their kernels differ."""
         if self.kernel in ("linear", "precomputed"):
             return None
         fitted = [self] if self._is_binary else [machine._as_fitted() for machine in self.estimators_]

@@ -152,15 +152,15 @@ class CrossEntropySVM(ExpansionClassifier):
         """The support vectors of the SVM."""
         from polyopt.estimators.svm import SVM
 
-        everybody = np.arange(len(y))
+        every = np.arange(len(y))
         if clock.is_over:
-            return everybody
+            return every
         svm = SVM(self.C, kernel="precomputed", time_limit=clock.left)
         try:
             kept = np.asarray(svm.fit(K, y, sample_weight=weights).support_)
         except ValueError as error:
             raise ValueError(f"svm_screen=True needs a kernel that the SVM can take: {error}") from error
-        return kept if kept.size else everybody  # stopped at once, it rules nobody out
+        return kept if kept.size else every  # a fit stopped at once has none
 
     def _find(self, data: L0Data, how: CrossEntropySettings, clock: Clock) -> tuple[Solution, float | None]:
         """The solver's answer, and what our own branch and bound, if asked, proves of every score."""
@@ -200,7 +200,7 @@ class CrossEntropySVM(ExpansionClassifier):
     def search_(self) -> L0Search:
         """How the cross-entropy method found it."""
         if self._searches is None:
-            raise AttributeError("search_ is of two classes and the cross-entropy method")
+            raise AttributeError("search_ needs two classes and the cross-entropy method")
         return self._searches
 
     @property

@@ -32,10 +32,10 @@ class PCSLP(PolyhedralClassifier):
 
     With scores ``W_k'x + b_k``, samples inside are to have 1 at least at every face, samples outside -1 at
     most at one. Minimises the mean over the samples inside of the worst miss, plus the mean over those
-    outside of the least; means know no weights of classes. Each linear program fixes the face of every
-    sample outside, bounds the error from above and equals it at the faces before, so that the error falls
-    with every program until none brings anything; an error of 0 separates the classes. It is not convex
-    for more than one face, and nothing but the box holds the faces' size.
+    outside of the least; a weight of a class would cancel in its mean. Each linear program fixes the face
+    of every sample outside, bounds the error from above and equals it at the faces before, so that the
+    error falls with every program until none lowers it; an error of 0 separates the classes. The problem is
+    not convex for more than one face, and the box alone bounds the size of the faces.
 
     Parameters
     ----------

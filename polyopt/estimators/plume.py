@@ -37,9 +37,9 @@ class PLUME(Probabilities, PolyhedralClassifier):
     With scores ``s_k = W_k'x + b_k``, every face is a logistic expert and the gate prefers the face with the
     least score: ``P(inside | x) = Σ_k g_k(x) / (1 + exp(-s_k))``, ``g_k`` proportional to ``exp(-γ s_k)``.
     Minimises the negative log-likelihood plus ``ridge/2 (||W||² + ||b||²)`` by expectation and maximisation,
-    of which no step raises it, and, whatever `solver` made the M-steps, from where these become slow by
-    minimising the likelihood itself to a stationary point (Newton's method or L-BFGS). The problem is not
-    convex for more than one face. As γ grows the model becomes SPLA1's, ``P = σ(min_k s_k)``.
+    no step of which raises it. Where these steps become slow, Newton's method or L-BFGS minimises it directly
+    to a stationary point, whatever `solver` made the M-steps. The problem is not convex for more than one
+    face. As γ grows the model becomes SPLA1's, ``P = σ(min_k s_k)``.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
     solver : {"auto", "newton", "bfgs", "gradient", "exact"}, default="auto"
         The M-step: some steps of Newton's method on all faces together, of L-BFGS, or up the gradient with
         backtracking, or ("exact") the explicit program of ``formulations.plume`` to its end. "auto" is
-        Newton's up to some hundred unknowns, else L-BFGS.
+        Newton's up to a few hundred unknowns, else L-BFGS.
     inner : int, optional
         Steps of the M-step at most; by default 1, 5 with "bfgs".
     init : {"random", "kmeans"}, default="random"

@@ -30,7 +30,7 @@ class RelativeMarginMachine(HingeClassifier):
     ----------
     B : float, default=2.0
         Bound on the absolute output at every training sample, at least 1. At infinity, or above the
-        SVM's largest output, the machine is the SVM; near 1 it is pressed hardest.
+        SVM's largest output, the machine is the SVM; the nearer to 1, the more the bound changes it.
 
     References
     ----------

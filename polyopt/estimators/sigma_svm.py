@@ -46,6 +46,7 @@ class SigmaSVM(HingeClassifier):
     D: float = 0.5
 
     _title = "the Sigma-SVM"
+    _is_pairwise = False  # its kernel is centred on all the samples
     _parameter_constraints = HingeClassifier._parameter_constraints | shared("D")
 
     @property
@@ -62,8 +63,6 @@ class SigmaSVM(HingeClassifier):
         from formulations import svm
 
         return svm.kernel_dual(K, rows["margin"].side, rows["margin"].cap)
-
-    _is_pairwise = False  # its kernel is centred on all the samples
 
     def _machine_gram(self, X: Any, weights: NDArray[Any]) -> Gram:
         from formulations.centred_kernel import CentredKernel

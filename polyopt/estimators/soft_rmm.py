@@ -25,8 +25,8 @@ class SoftRelativeMarginMachine(RelativeMarginMachine):
     """Relative Margin Machine with slack on its bounds: a unit of output beyond ±B costs D.
 
     Minimises ``½||w||² + C Σ ξ_i + D Σ (τ_i + τ*_i)`` subject to ``y_i f_i >= 1 - ξ_i``,
-    ``f_i <= B + τ_i`` and ``-f_i <= B + τ*_i``, ``f_i = w'x_i + b``, no slack below 0. Where one sample far
-    out would hold the whole machine of [1]_, here it pays. The intercept is not penalised.
+    ``f_i <= B + τ_i`` and ``-f_i <= B + τ*_i``, ``f_i = w'x_i + b``, no slack below 0. A single
+    sample far out can determine the machine of [1]_; here it only costs. The intercept is not penalised.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ class SoftRelativeMarginMachine(RelativeMarginMachine):
     B : float, default=2.0
         Where outputs begin to cost, at least 1; infinite for nowhere (the support vector machine).
     D : float, default=1.0
-        Cost of a unit of output beyond B; positive. It is the largest multiplier of a bound: above all
-        multipliers of the machine without such slack, and at infinity, it is that machine.
+        Cost of a unit of output beyond B; positive. It caps the multipliers of the bounds: if it is infinite,
+        or above all of them, the machine is the one without such slack.
 
     References
     ----------

@@ -49,7 +49,7 @@ class StreamedClassifier(FaceClassifier):
         X : array_like or CSR matrix of shape (n, m)
             Samples of this chunk.
         y : array_like of shape (n,)
-            Their labels; one class alone will do.
+            Their labels; a chunk may have one class alone.
         classes : array_like of shape (n_classes,), optional
             All labels; needed at the first call unless the chunk has them all.
         sample_weight : array_like of shape (n,), optional
@@ -101,7 +101,7 @@ class StreamedClassifier(FaceClassifier):
     def _show_pairs(self, X: Any, y: Any, weights: Array, n_total: int) -> None:
         for part, pair in zip(self.estimators_, self.pairs_, strict=True):
             mine = np.isin(y, pair)
-            share = max(mine.mean(), 1.0 / len(y))  # of all the data, as far as the first chunk tells
+            share = max(mine.mean(), 1.0 / len(y))  # of all the data, estimated from this chunk
             if mine.any():
                 part._learn_chunk(X[mine], y[mine], pair, weights[mine], max(1, round(n_total * share)))
         seen = [part for part in self.estimators_ if part._stream is not None]

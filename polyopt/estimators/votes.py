@@ -19,8 +19,8 @@ __all__ = ["certain_winners", "couple_pairs", "random_votes"]
 def random_votes(second: NDArray[np.bool_], n_classes: int, random_state: Seed) -> NDArray[np.float64]:
     """Number of votes of each class; a tie is broken by less than a vote.
 
-    Samples on which all pairs agree are told apart by nothing, so that they get the same answer, in
-    whatever company they come.
+    The lots depend on the votes of the pairs alone: samples with the same votes get the same answer, whatever
+    other samples there are.
 
     Parameters
     ----------
