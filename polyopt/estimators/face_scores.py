@@ -50,8 +50,7 @@ def scores_at(X: Matrix, W: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64
     for part, rows in _parts(X):
         doubtful = _beyond(rows, reach)
         with np.errstate(over="ignore", invalid="ignore"):
-            found = np.asarray(rows @ narrow)
-        scores[part] = found + offsets
+            scores[part] = np.asarray(rows @ narrow) + offsets
         if len(doubtful):
             scores[part.start + doubtful] = rows[doubtful].astype(np.float64) @ W.T + b
     return scores
