@@ -97,9 +97,8 @@ class Families:
     @cached_property
     def pulls_both_ways(self) -> bool:
         """Whether rows pull some output up and some down; else one intercept serves them all."""
-        pulling = [family.side[family.cap > 0] for family in self if family.kink > 0]
-        sides = np.concatenate(pulling) if pulling else np.zeros(0)
-        return bool((sides > 0).any() and (sides < 0).any())
+        pulling = [(family.up, np.greater(family.common_cap, 0.0)) for family in self if family.kink > 0]
+        return all(any((pulls & (up == way)).any() for up, pulls in pulling) for way in (True, False))
 
     def part(self, samples: NDArray[np.intp]) -> Families:
         """The same families of some samples only."""

@@ -63,9 +63,20 @@ class Family:
         return self.side * f - self.kink
 
     @cached_property
+    def up(self) -> NDArray[np.bool_]:
+        """Where the rows hold outputs up, shape (n,), or shape () where that is the same for all samples."""
+        same = self.side.strides == (0,)
+        return (self.side[0] if same else self.side) > 0.0
+
+    @cached_property
+    def common_cap(self) -> float | Vector:
+        """The cap of all samples where it is one number, else those of each."""
+        first = float(self.cap[0])
+        return first if self.cap.strides == (0,) or bool((self.cap == first).all()) else self.cap
+
+    @cached_property
     def _finite(self) -> tuple[bool, bool]:
-        caps = self.cap if self.cap.strides != (0,) else self.cap[:1]  # one number for all samples
-        finite = np.isfinite(caps)
+        finite = np.isfinite(self.common_cap)
         return bool(finite.any()), bool(finite.all())
 
     @property

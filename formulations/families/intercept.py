@@ -45,7 +45,7 @@ def priced(families: Sequence[Family]) -> Priced:
     if not rows:
         return Priced(np.zeros(0), np.zeros(0), 0.0, 0.0, False, 0)
     costs = [row.cap if row.is_soft else _finite_costs(row, families) for row in rows]
-    ups = [row.side > 0 for row in rows]
+    ups = [row.up for row in rows]
     rising = sum(float(cost[up].sum()) for cost, up in zip(costs, ups, strict=True))
     places = np.concatenate([row.side * row.kink for row in rows])
     whole = np.concatenate(costs)
@@ -113,9 +113,9 @@ def bounds_of(families: Sequence[Family]) -> list[Bound]:
     found = []
     for family in families:
         if family.kink <= 0.0 and not family.is_soft:
-            hard = np.isinf(family.cap)
-            for is_lower, side in ((True, family.side > 0), (False, family.side < 0)):
-                rows = hard & side
+            hard = np.isinf(family.common_cap)
+            for is_lower in (True, False):
+                rows = hard & (family.up == is_lower)
                 if rows.any():
                     found.append(Bound(is_lower, -family.kink, None if rows.all() else rows))
     return found

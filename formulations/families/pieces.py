@@ -7,6 +7,7 @@ pieces before it add up to, less what those after it still have to give up.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from formulations.families.family import Family
 
     Vector = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
 
 __all__ = ["Layout", "Pieces", "lay_out"]
 
@@ -59,43 +61,44 @@ def lay_out(families: Sequence[Family], n: int) -> Layout:
     n : int
         Samples.
     """
-    if len(families) == 1:  # as the general case below, at a fraction of its cost
-        (family,) = families
-        end, wall = family.side * family.cap, np.full(n, np.inf)
-        pieces = Pieces(
-            np.stack([np.minimum(0.0, end), np.maximum(0.0, end)]),
-            np.stack([wall, family.side * family.kink, -wall]),
-        )
-        return Layout(pieces, np.zeros((1, n)))
-    count, every = len(families), range(len(families))
-    positions, anchors = np.zeros((count + 1, n)), np.empty((count, n))
-    slopes = np.full((count + 2, n), np.inf)
-    slopes[-1] = -np.inf
-    for samples, up in _kinds(families, n):
-        earned = [
-            (1.0 if rising else -1.0) * family.kink for family, rising in zip(families, up, strict=True)
-        ]
-        # The one that earns most is first; of two that earn the same, the one that is empty from there on.
-        order = sorted(every, key=[(-earned[q], up[q]) for q in every].__getitem__)
-        caps = [family.cap[samples] if family.has_slack else np.inf for family in families]
-        for place in range(count + 1):
-            full = sum(caps[q] for q in order[:place] if up[q])
-            positions[place, samples] = full - sum(caps[q] for q in order[place:] if not up[q])
-        for place, q in enumerate(order):
-            anchors[q, samples] = positions[place if up[q] else place + 1, samples]
-            slopes[place + 1, samples] = earned[q]
+    count = len(families)
+    table = np.empty((3 * count + 3, n))
+    for samples, ups in _kinds(families):
+        np.copyto(table, _of_kind(families, ups), where=samples)
+    positions, anchors, slopes = table[: count + 1], table[count + 1 : 2 * count + 1], table[2 * count + 1 :]
     # Where no sample's phi ends there is no kink.
     first = 1 if np.isneginf(positions[0]).all() else 0
     last = count if np.isposinf(positions[-1]).all() else count + 1
     return Layout(Pieces(positions[first:last], slopes[first : last + 1]), anchors)
 
 
-def _kinds(families: Sequence[Family], n: int) -> list[tuple[NDArray[np.intp], list[bool]]]:
+def _kinds(families: Sequence[Family]) -> list[tuple[Mask, tuple[bool, ...]]]:
     """Samples on whose outputs every family holds on one side, with whether it holds them up."""
-    codes = np.zeros(n, dtype=np.intp)
-    for q, family in enumerate(families):
-        codes |= (family.side > 0).astype(np.intp) << q
-    return [
-        (np.flatnonzero(codes == code), [bool(code >> q & 1) for q in range(len(families))])
-        for code in np.flatnonzero(np.bincount(codes))
-    ]
+    kinds: list[tuple[Mask, tuple[bool, ...]]] = [(np.array(True), ())]
+    for up in (family.up for family in families):
+        if up.size == 1:
+            kinds = [(samples, (*ups, bool(up))) for samples, ups in kinds]
+        else:
+            split = [(samples & (up == way), (*ups, way)) for samples, ups in kinds for way in (True, False)]
+            kinds = [(samples, ups) for samples, ups in split if samples.any()]
+    return kinds
+
+
+def _of_kind(families: Sequence[Family], ups: Sequence[bool]) -> Vector:
+    """Positions of the kinks, anchors and slopes of samples of this kind, in rows.
+
+    One column where all agree.
+    """
+    every = range(len(families))
+    caps = [family.common_cap for family in families]
+    earned = [family.kink if up else -family.kink for family, up in zip(families, ups, strict=True)]
+    # The one that earns most is first; of two that earn the same, the one that is empty from there on.
+    order = sorted(every, key=[(-earned[q], ups[q]) for q in every].__getitem__)
+    full = list(accumulate([caps[q] if ups[q] else 0.0 for q in order], initial=0.0))
+    empty = list(accumulate([0.0 if ups[q] else caps[q] for q in reversed(order)], initial=0.0))[::-1]
+    positions = [filled - owed for filled, owed in zip(full, empty, strict=True)]
+    anchors = [positions[order.index(q) + (not ups[q])] for q in every]
+    rows = [*positions, *anchors, np.inf, *[earned[q] for q in order], -np.inf]
+    if all(isinstance(cap, float) for cap in caps):
+        return np.array(rows)[:, None]
+    return np.stack(np.broadcast_arrays(*rows))

@@ -11,6 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
+from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -94,6 +95,12 @@ class PairwiseClassifier(ClassifierMixin, Proven):
                 text = f"Short of exact. {certificate.sentence} Scaling the features to unit variance helps."
         if text:
             warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=4)
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        names: list[str] = super()._get_param_names()  # read off the signature, a tenth of a small fit
+        return names
 
     def _validate_params(self) -> None:
         check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)

@@ -69,7 +69,9 @@ def read(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) 
         raise ValueError("weights must be positive; drop the samples whose weight is zero")
     samples = Rows(X)
     regulariser = _centre(samples, D, counts / counts.sum())
-    return Problem(samples, Families(*soft, *hard), len(soft), regulariser, D is not None)
+    if not all(family.is_soft for family in list(rows)[: len(soft)]):
+        rows = Families(*soft, *hard)
+    return Problem(samples, rows, len(soft), regulariser, D is not None)
 
 
 def _matrix(X: Matrix) -> Any:
