@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 import scipy.sparse as sp
 
 from formulations.families import Families, Family
+from formulations.matrices import is_sparse
 from formulations.solution import Solution
 from polyopt.methods import METHODS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sklearn.preprocessing import StandardScaler
+
+    from formulations.matrices import Matrix
 
 __all__ = ["Model", "load_model", "save_model"]
 
@@ -48,7 +52,7 @@ class Model:
     """
 
     estimator: Any
-    scaler: Any
+    scaler: StandardScaler | None
     feature_names: list[str] | None
     target: str | int
     method: str
@@ -58,11 +62,11 @@ class Model:
         """Number of features."""
         return int(self.estimator.n_features_in_)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Matrix) -> NDArray[Any]:
         """Labels of samples whose features are as they were in the file."""
         if self.scaler is None:
             return self.estimator.predict(X)
-        if self.scaler.with_mean and sp.issparse(X):
+        if self.scaler.with_mean and is_sparse(X):
             X = X.toarray()  # centred features are dense
         return self.estimator.predict(self.scaler.transform(X))
 

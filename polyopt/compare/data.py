@@ -12,6 +12,9 @@ from polyopt.datasets import Dataset, load
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sklearn.preprocessing import StandardScaler
+
+    from formulations.matrices import Matrix
 
 __all__ = ["Prepared", "check_dataset", "prepare", "scaler_for"]
 
@@ -37,8 +40,8 @@ class Prepared:
     """
 
     name: str
-    X_train: Any
-    X_test: Any
+    X_train: Matrix
+    X_test: Matrix
     y_train: NDArray[Any]
     y_test: NDArray[Any]
     target_names: tuple[str, ...]
@@ -78,7 +81,7 @@ def check_dataset(data: Dataset) -> None:
         raise ValueError(f"data {data.name!r} has one class, {classes.tolist()}; at least two are needed")
 
 
-def scaler_for(X: Any) -> Any:
+def scaler_for(X: Matrix) -> StandardScaler:
     """Scaler to unit variance, fitted on X; it also centres, unless X is sparse."""
     from sklearn.preprocessing import StandardScaler
 

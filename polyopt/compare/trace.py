@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["trace"]
+__all__ = ["Traced", "trace"]
 
 
-def trace(estimator: Any) -> pd.DataFrame:
+class Traced(Protocol):
+    """A fitted estimator that keeps its solver's records."""
+
+    history_: pd.DataFrame
+
+
+def trace(estimator: Traced) -> pd.DataFrame:
     """Objective and bound of a fitted binary estimator's solver, by iteration.
 
     Parameters
@@ -26,8 +34,9 @@ def trace(estimator: Any) -> pd.DataFrame:
     """
     history = estimator.history_
     if "start" in history:
-        history = history[history["start"] == history.loc[history["objective"].idxmin(), "start"]]
+        kept = history["start"].iloc[np.nanargmin(history["objective"])]
+        history = history[history["start"] == kept]
     unit = "iteration" if "iteration" in history else "epoch"
-    kept = [name for name in (unit, "objective", "bound") if name in history]
+    columns = [name for name in (unit, "objective", "bound") if name in history]
     # Decomposition knows no objective while samples are set aside.
-    return history[kept].dropna(subset="objective").rename(columns={unit: "iteration"})
+    return history[columns].dropna(subset="objective").rename(columns={unit: "iteration"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from formulations.program import Program
     from polyopt.solvers.persistent_lp import PersistentLP
 
@@ -82,7 +83,7 @@ class FacesByPrograms(DescentProblem):
     _program: Program | None = None
 
     def __init__(
-        self, X: Any, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
+        self, X: Matrix, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
     ):
         one_of("engine", engine, ("highs", "program"))
         whole("n_faces", n_faces)
@@ -193,7 +194,7 @@ class FacesByPrograms(DescentProblem):
         return self.y[:, None] * found.mid - 2.0 * found.rad
 
 
-def box_columns(units: Vector, radius: float) -> tuple[Vector, Any]:
+def box_columns(units: Vector, radius: float) -> tuple[Vector, sp.csc_array]:
     """Costs and columns of s⁺ and s⁻, which let balance fail at the price R; none for an infinite R.
 
     Parameters
@@ -218,7 +219,7 @@ def worse(*ends: Status) -> Status:
     return Status.OPTIMAL if all(end is Status.OPTIMAL for end in ends) else Status.STALLED
 
 
-def largest_entries(X: Any) -> Vector:
+def largest_entries(X: Matrix) -> Vector:
     """The largest absolute value of each feature as a power of 2, so that nothing is rounded; 1 for none.
 
     Parameters

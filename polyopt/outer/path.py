@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,8 +25,12 @@ from polyopt.solvers.clock import Clock
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from formulations.matrices import Matrix, MatrixLike
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
+    from polyopt.certificates.geometry import Geometry
+
+    Progress = Callable[[dict[str, float]], None]
 
 __all__ = ["PathPoint", "rmm_path"]
 
@@ -55,7 +59,7 @@ class PathPoint:
 
 
 def rmm_path(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     C: ArrayLike = 1.0,
     bounds: Sequence[float] | None = None,
@@ -66,7 +70,7 @@ def rmm_path(
     certificate_tol: float = 1e-6,
     cache_size: float = 500.0,
     time_limit: float | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[PathPoint]:
     """Solve the SVM, and from it the Relative Margin Machine for one bound after another.
 
@@ -122,7 +126,7 @@ def rmm_path(
     clock = Clock(time_limit)
     kernel = Kernel("linear") if kernel is None else kernel
     solve = _solver(X, kernel, precomputed, cache_size, progress)
-    geometry: Any
+    geometry: Geometry
     if precomputed or kernel.name != "linear":
         gram = MatrixGram(X) if precomputed else SampleGram(X, kernel)
         geometry = KernelGeometry(gram, require_psd(gram))
@@ -159,7 +163,7 @@ def rmm_path(
 
 
 def _solver(
-    X: Any, kernel: Kernel, precomputed: bool, cache_size: float, progress: Any
+    X: Matrix, kernel: Kernel, precomputed: bool, cache_size: float, progress: Progress | None
 ) -> Callable[..., Solution]:
     """What solves for families of rows: the interior point, or a decomposition that remembers."""
     if not precomputed and kernel.name == "linear" and X.shape[1] <= min(_FEATURES, X.shape[0]):
@@ -176,7 +180,7 @@ def _solver(
     return Decomposition(gram, cache_size=cache_size, progress=progress).solve
 
 
-def _largest_output(solution: Solution, geometry: Any) -> float:
+def _largest_output(solution: Solution, geometry: Geometry) -> float:
     if "f" in solution.primal:
         return float(np.abs(solution["f"]).max())
     w = solution["w"]

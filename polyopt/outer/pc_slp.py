@@ -6,7 +6,7 @@ faces opens and closes columns of it, and the dual simplex method goes on from t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from polyopt.outer.faces_by_programs import FacesByPrograms, box_columns, worse
 from polyopt.solvers.persistent_lp import PersistentLP
 
 if TYPE_CHECKING:
+    from formulations.matrices import Matrix
     from formulations.solution import Status
     from polyopt.outer.faces_by_programs import Assignment, Engine, Vector
     from polyopt.solvers.clock import Clock
@@ -33,7 +34,7 @@ class SuccessiveLP(FacesByPrograms):
     """
 
     def __init__(
-        self, X: Any, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
+        self, X: Matrix, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs"
     ):
         if not ((y > 0).any() and (y < 0).any()):
             raise ValueError("y must hold both classes, -1 and +1: the error is a mean over each")

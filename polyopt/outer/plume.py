@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -33,6 +33,7 @@ from polyopt.solvers.plume import maximise, polish
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from formulations.program import Program
 
     Array = NDArray[np.float64]
@@ -83,7 +84,7 @@ class PlumeProblem(DescentProblem):
 
     def __init__(
         self,
-        X: Any,
+        X: Matrix,
         y: Array,
         c: Array,
         n_faces: int,

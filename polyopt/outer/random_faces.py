@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
@@ -10,12 +10,14 @@ from sklearn.preprocessing import StandardScaler
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
+
     Vector = NDArray[np.float64]
 
 __all__ = ["random_faces"]
 
 
-def random_faces(X: Any, y: Vector, c: Vector, n_faces: int, rng: np.random.Generator) -> Vector:
+def random_faces(X: Matrix, y: Vector, c: Vector, n_faces: int, rng: np.random.Generator) -> Vector:
     """Faces W (K, m+1) in random directions, one standard deviation from the mean of the positives.
 
     Their cells are cones around that mean, so that each face is offered the negatives on its side. They

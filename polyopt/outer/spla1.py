@@ -7,12 +7,12 @@ others have moved; at the end of a run such faces are left out (:meth:`LogisticC
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from formulations.arguments import as_costs, one_of, positive, tolerance, whole
+from formulations.matrices import dense
 from formulations.polyhedral import belonging, cells, check_positives, hard_loss
 from formulations.solution import Solution, Status
 from polyopt.outer.descent import DescentProblem
@@ -23,6 +23,7 @@ from polyopt.solvers.logistic import METHODS, solve_logistic
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from formulations.polyhedral import Positives
     from formulations.program import Program
 
@@ -59,7 +60,7 @@ class LogisticCells(DescentProblem):
 
     def __init__(
         self,
-        X: Any,
+        X: Matrix,
         y: Vector,
         c: Vector,
         n_faces: int,
@@ -75,8 +76,8 @@ class LogisticCells(DescentProblem):
         whole("n_faces", n_faces)
         whole("inner", inner)
         # Many small products are made; those of small sparse matrices cost many times the dense ones.
-        small = sp.issparse(X) and X.shape[0] * X.shape[1] <= _SMALL
-        self.X, self.y, self.n_faces = X.toarray() if small else X, y, n_faces
+        small = X.shape[0] * X.shape[1] <= _SMALL
+        self.X, self.y, self.n_faces = dense(X) if small else X, y, n_faces
         self.c, self.ridge, self.tol = as_costs(c, len(y)), positive("ridge", ridge), tolerance(tol)
         self.positives, self.engine, self.inner = positives, engine, inner
 

@@ -15,7 +15,7 @@ a positive that is satisfied.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from polyopt.solvers.cpm.dual import Progress, dual_machine
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from polyopt.certificates.coordinate import FaceAscent
 
     Vector = NDArray[np.float64]
@@ -81,7 +82,7 @@ class DualEngine(Shipped):
     _value = float("inf")
     _expected: Assignment | None = None  # the assignment that the state is warm for
 
-    def __init__(self, X: Any, y: Vector, C: Vector, n_faces: int, tol: float, scale: float):
+    def __init__(self, X: Matrix, y: Vector, C: Vector, n_faces: int, tol: float, scale: float):
         self._rows, self._y, self._C = as_rows(X), np.asarray(y, dtype=float), C
         self._n_faces, self._tol, self._scale = n_faces, tol, scale
 

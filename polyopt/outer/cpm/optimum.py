@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from formulations import cpm
 from formulations.arguments import one_of, tolerance, whole
+from formulations.matrices import dense
 from formulations.polytope import natural_assignment, objective
 from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
@@ -29,6 +29,8 @@ from polyopt.solvers.cpm.tree import Best, Node, examine, node_for
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import MatrixLike
 
     Vector = NDArray[np.float64]
 
@@ -44,7 +46,7 @@ _LOSS = 1e-9  # of the bound, relative, that is given for multipliers which fit 
 
 
 def solve_cpm_global(
-    X: Any,
+    X: MatrixLike,
     y: ArrayLike,
     C: ArrayLike,
     n_faces: int,
@@ -107,7 +109,7 @@ def solve_cpm_global(
     X, y = as_data(X, y)
     costs = as_costs(C, len(y))
     _check(len(y), n_faces, tol, bounds)
-    X = X.toarray() if sp.issparse(X) else X
+    X = dense(X)
     first = None if start is None else _faces("start", start, (n_faces, X.shape[1] + 1))
     search = _Search(X, y, costs, n_faces, tol, Clock(time_limit), np.random.default_rng(seed))
     additive = bounds == "additive"

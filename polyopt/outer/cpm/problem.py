@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from formulations.polytope import Loss
     from polyopt.outer.cpm.dual import DualEngine
 
@@ -84,7 +85,7 @@ class PolytopeProblem(AlternatingProblem):
 
     def __init__(
         self,
-        X: Any,
+        X: Matrix,
         y: Vector,
         C: Vector,
         n_faces: int,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.matrices import is_sparse
 from formulations.solution import Solution
 from polyopt.outer.starts import best_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from formulations.polytope import Loss
     from polyopt.certificates.cpm_point import Margin
     from polyopt.outer.cpm.problem import PolytopeProblem
@@ -43,7 +45,7 @@ class Settings:
     n_jobs: int | None = None
 
 
-def solve_cpm(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
+def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
     """Minimise J(W) by the solver that the settings name.
 
     Parameters
@@ -67,7 +69,7 @@ def solve_cpm(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> So
     return {"sgd": _sgd, "global": _global}.get(settings.solver, _alternate)(X, y, C, settings, seed)
 
 
-def _sgd(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
+def _sgd(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
     from polyopt.solvers.cpm.sgd import solve_cpm_sgd
 
     seeds = np.random.SeedSequence(seed).generate_state(settings.n_init)
@@ -82,7 +84,7 @@ def _sgd(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> Solutio
     return best_of(run, settings.n_init, time_limit=settings.time_limit, n_jobs=settings.n_jobs)
 
 
-def _global(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
+def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
     from polyopt.outer.cpm.optimum import solve_cpm_global
 
     return solve_cpm_global(
@@ -91,7 +93,7 @@ def _global(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> Solu
     )  # fmt: skip
 
 
-def _alternate(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
+def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
     from polyopt.outer.rounds import Stage, run_from_many_starts
 
     return run_from_many_starts(
@@ -103,7 +105,7 @@ def _alternate(X: Any, y: Vector, C: Vector, settings: Settings, seed: int) -> S
     )
 
 
-def _problem(X: Any, y: Vector, C: Vector, settings: Settings) -> PolytopeProblem:
+def _problem(X: Matrix, y: Vector, C: Vector, settings: Settings) -> PolytopeProblem:
     from polyopt.outer.cpm.problem import PolytopeProblem
 
     K, scale = settings.n_faces, settings.feature_scale
@@ -116,11 +118,11 @@ def _problem(X: Any, y: Vector, C: Vector, settings: Settings) -> PolytopeProble
     return PolytopeProblem(as_floats(X, scale), y, C, K, settings.loss)
 
 
-def as_floats(X: Any, scale: float) -> Any:
+def as_floats(X: Matrix, scale: float) -> Matrix:
     """The samples times `scale`: float32 stays, other numbers become float64; CSR stays CSR."""
     dtype = np.dtype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
     if scale == 1.0:
         return X.astype(dtype, copy=False)
-    if sp.issparse(X):
+    if is_sparse(X):
         return sp.csr_array((X.data.astype(dtype) * dtype.type(scale), X.indices, X.indptr), shape=X.shape)
     return X.astype(dtype) * dtype.type(scale)

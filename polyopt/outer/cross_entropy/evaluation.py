@@ -20,7 +20,7 @@ Improve = Callable[["Bits", float], "tuple[Any, float] | None"]
 Rank = Literal["improved", "drawn"]
 
 
-def require(holds: bool, name: str, value: Any, allowed: str) -> None:
+def require(holds: bool, name: str, value: object, allowed: str) -> None:
     """Raise the error that says what is allowed, unless that `holds`."""
     if not holds:
         raise ValueError(f"{name} must be {allowed}, not {value!r}")
