@@ -8,7 +8,9 @@ import numpy as np
 from formulations.arguments import positive
 from formulations.program import Row
 
-__all__ = ["box_duals", "box_rows"]
+__all__ = ["BOX_LETTERS", "box_duals", "box_rows"]
+
+BOX_LETTERS = {"R": "the radius of the box that keeps the faces bounded"}
 
 
 def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:

@@ -122,7 +122,6 @@ LETTERS = {
     "yᵢ": "the label of sample $i$, +1 or −1",
 }
 _CAP, _CAP_OF_PATTERN = "αⱼ ≤ C", "αⱼ ≤ C σⱼ"  # the row cap, as printed
-_DUAL_VALUE = "Σᵢ uᵢ − C Σⱼ sⱼ"
 
 
 def pattern(
@@ -182,18 +181,10 @@ def pattern_dual(
         "alpha",
         "the coefficient $αⱼ$ where $σⱼ = 1$",
     )
-    return Program(
-        name="l0.pattern_dual",
-        title="L0 support vector machine, the program of one pattern, dual",
-        source=f"{_SLIDES}, eq. (5) (derived)",
-        objective=cp.Maximize(cp.sum(u) - price * cp.sum(s)),
-        objective_text=_DUAL_VALUE,
-        variables={"u": u, "s": s},
-        rows=on.dual_rows(u, s, used, data.weights, "wᵢ", "C"),
-        parameters={"C": price, "sigma": chosen},
-        letters=LETTERS,
-        data=_numbers(data),
-    )
+    return _dual(
+        data, u, s, used, data.weights, "wᵢ", {"C": price, "sigma": chosen}, name="l0.pattern_dual",
+        title="L0 support vector machine, the program of one pattern, dual", equation="eq. (5)",
+    )  # fmt: skip
 
 
 def relaxation(
@@ -239,15 +230,26 @@ def relaxation_dual(
         "alpha",
         "the coefficient $αⱼ$",
     )
+    return _dual(
+        data, u, s, used, price * data.weights, "C wᵢ", {"C": price}, name="l0.relaxation_dual",
+        title="L0 support vector machine, relaxed, dual", equation="eq. (6)",
+    )  # fmt: skip
+
+
+def _dual(
+    data: L0Data, u: cp.Variable, s: cp.Variable, used: Row, most: cp.Expression | Vector, most_text: str,
+    parameters: dict[str, cp.Parameter], *, name: str, title: str, equation: str,
+) -> Program:  # fmt: skip
+    """A dual: its row of the coefficients is `used`, and `most` is the price of slack."""
     return Program(
-        name="l0.relaxation_dual",
-        title="L0 support vector machine, relaxed, dual",
-        source=f"{_SLIDES}, eq. (6) (derived)",
-        objective=cp.Maximize(cp.sum(u) - price * cp.sum(s)),
-        objective_text=_DUAL_VALUE,
+        name=name,
+        title=title,
+        source=f"{_SLIDES}, {equation} (derived)",
+        objective=cp.Maximize(cp.sum(u) - parameters["C"] * cp.sum(s)),
+        objective_text="Σᵢ uᵢ − C Σⱼ sⱼ",
         variables={"u": u, "s": s},
-        rows=on.dual_rows(u, s, used, price * data.weights, "C wᵢ", "C"),
-        parameters={"C": price},
+        rows=_rows_of(data).dual_rows(u, s, used, most, most_text, "C"),
+        parameters=parameters,
         letters=LETTERS,
         data=_numbers(data),
     )

@@ -86,7 +86,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.box import box_duals, box_rows
+from formulations.box import BOX_LETTERS, box_duals, box_rows
 from formulations.polyceptron import answers
 from formulations.polyhedral import class_shares
 from formulations.polytope import lift
@@ -108,7 +108,7 @@ _PAPER = "Astorino & Gaudioso (2002), reconstructed"
 LETTERS = {
     "Pⱼₖ": "1 where face $k$ answers for negative $j$, otherwise 0",
     "aᵢ, aⱼ": "the sample's share of the cost of its class, the same for all if their costs are",
-    "R": "the radius of the box that keeps the faces bounded",
+    **BOX_LETTERS,
     "x̃ᵢ, x̃ⱼ": "a sample with a 1 behind it, so that the bias is the last weight",
     "i": "over the positives, inside the polytope; $j$ over the negatives, outside",
 }

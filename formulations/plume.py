@@ -78,7 +78,7 @@ import numpy as np
 
 from formulations.arguments import at_least, positive
 from formulations.mixture import check_responsibilities, responsibilities
-from formulations.polyhedral import pull, scores
+from formulations.polyhedral import RIDGE_LETTERS, SAMPLE_LETTERS, pull, scores
 from formulations.polytope import lift
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
@@ -101,10 +101,8 @@ LETTERS = {
     "Sᵢₖ": "the score of sample $i$ at face $k$",
     "Rᵢₖ": "the responsibility of face $k$ for sample $i$, from the E-step; $Σₖ Rᵢₖ = 1$",
     "γ": "≥ 0: how sharply the gate prefers the face with the least score",
-    "ρ": "> 0: the ridge on the weights, the bias among them",
-    "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
-    "xᵢ": "sample $i$",
-    "yᵢ": "+1 inside the polytope, −1 outside",
+    **RIDGE_LETTERS,
+    **SAMPLE_LETTERS,
     "Cᵢ": "the weight of sample $i$",
 }
 

@@ -89,8 +89,8 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.arguments import whole
-from formulations.box import box_duals, box_rows
-from formulations.polyhedral import belonging
+from formulations.box import BOX_LETTERS, box_duals, box_rows
+from formulations.polyhedral import SAMPLE_LETTERS, belonging
 from formulations.polytope import check_assignment, lift
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.matrices import Matrix, MatrixLike
 
 __all__ = ["answers", "cell", "cell_dual", "fixed_assignment", "fixed_assignment_dual", "pairs"]
 
@@ -110,10 +110,8 @@ _PAPER = "Manwani & Sastry (2011), eq. (4), with a margin, a box and every posit
 
 LETTERS = {
     "Zᵢₖ": "1 where sample $i$ is on face $k$, else 0: a positive is on all, a negative on one",
-    "R": "the radius of the box that keeps the faces bounded",
-    "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
-    "xᵢ": "sample $i$",
-    "yᵢ": "+1 inside the polytope, −1 outside",
+    **BOX_LETTERS,
+    **SAMPLE_LETTERS,
     "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
 }
 _CELL_LETTERS = {**LETTERS, "Cᵢ": "the price of sample $i$'s slack, 0 where it is not on this face"}
@@ -124,15 +122,9 @@ def answers(y: ArrayLike, n_faces: int, assignment: ArrayLike) -> NDArray[np.flo
 
     Parameters
     ----------
-    y, n_faces
-        As in :func:`formulations.polytope.answers`.
-    assignment : array_like of int, shape (n,)
-        The face of each negative; the entries of positives are ignored.
-
-    Raises
-    ------
-    ValueError
-        A negative is assigned to no face, or the shapes differ.
+    y, n_faces, assignment
+        As in :func:`formulations.polytope.answers`, which raises the same errors, with the negatives in the
+        place of the positives.
     """
     whole("n_faces", n_faces)
     y = np.asarray(y, dtype=float)
@@ -179,22 +171,12 @@ def cell_dual(
 ) -> Program:
     """Dual of :func:`cell`; arguments as in the primal."""
     X, y = as_data(X, y)
-    n, m = X.shape
-    u, costs = cp.Variable(n, name="u"), cost_parameter(C, n)
-    off = lift(X).T @ cp.multiply(y, u)
-    price, price_text, variables, rows = box_duals(off, (m + 1,), radius, "Σᵢ uᵢ yᵢ x̃ᵢ", "w")
-    return Program(
-        name="polyceptron.cell_dual",
-        title="Polyceptron, the exact program of one face, dual",
-        source=f"{_PAPER} (derived)",
-        objective=cp.Maximize(margin * cp.sum(u) - price),
-        objective_text=f"{_factor(margin)}Σᵢ uᵢ{price_text}",
-        variables={"u": u, **variables},
-        rows=(*rows, *_cap_rows(u, costs, "ᵢ")),
-        parameters={"C": costs},
+    u, costs = cp.Variable(len(y), name="u"), cost_parameter(C, len(y))
+    return _dual(
+        X, y, u, lift(X).T @ cp.multiply(y, u), costs, {"C": costs}, margin, radius, face="w",
+        name="polyceptron.cell_dual", title="Polyceptron, the exact program of one face, dual",
         letters=_CELL_LETTERS,
-        data={"x": X, "y": y, "R": radius},
-    )
+    )  # fmt: skip
 
 
 def fixed_assignment(
@@ -216,8 +198,7 @@ def fixed_assignment(
     Returns
     -------
     Program
-        With the parameters C and Z; ``program.set(Z=answers(y, n_faces, assignment))`` changes the
-        assignment.
+        With the parameters C and Z, of which :func:`answers` gives the one for another assignment.
     """
     X, y = as_data(X, y)
     n, m = X.shape
@@ -246,18 +227,31 @@ def fixed_assignment_dual(
     X, y = as_data(X, y)
     parameters, costs = _parameters(y, n_faces, assignment, C)
     u = cp.Variable((len(y), n_faces), name="u")
-    off = cp.multiply(y[:, None], u).T @ lift(X)
-    price, price_text, variables, rows = box_duals(off, off.shape, radius, "Σᵢ uᵢₖ yᵢ x̃ᵢ", "W")
-    return Program(
+    return _dual(
+        X, y, u, cp.multiply(y[:, None], u).T @ lift(X), costs, parameters, margin, radius, face="W",
         name="polyceptron.fixed_assignment_dual",
-        title="Polyceptron, the exact program for a fixed assignment, dual",
+        title="Polyceptron, the exact program for a fixed assignment, dual", letters=LETTERS,
+    )  # fmt: skip
+
+
+def _dual(
+    X: Matrix, y: NDArray[Any], u: cp.Variable, off: cp.Expression, costs: cp.Parameter,
+    parameters: dict[str, cp.Parameter], margin: float, radius: float, *,
+    face: str, name: str, title: str, letters: Mapping[str, str],
+) -> Program:  # fmt: skip
+    """The dual of one face, w, or of all together, W; `off` is what must balance."""
+    sub = "ᵢ" if face == "w" else "ᵢₖ"
+    price, price_text, variables, rows = box_duals(off, off.shape, radius, f"Σᵢ u{sub} yᵢ x̃ᵢ", face)
+    return Program(
+        name=name,
+        title=title,
         source=f"{_PAPER} (derived)",
         objective=cp.Maximize(margin * cp.sum(u) - price),
-        objective_text=f"{_factor(margin)}Σᵢₖ uᵢₖ{price_text}",
+        objective_text=f"{_factor(margin)}Σ{sub} u{sub}{price_text}",
         variables={"u": u, **variables},
-        rows=(*rows, *_cap_rows(u, costs, "ᵢₖ")),
+        rows=(*rows, *_cap_rows(u, costs, sub)),
         parameters=parameters,
-        letters=LETTERS,
+        letters=letters,
         data={"x": X, "y": y, "R": radius},
     )
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     Positives = Literal["cell", "all"]
 
 __all__ = [
+    "RIDGE_LETTERS",
+    "SAMPLE_LETTERS",
     "belonging",
     "best_scale",
     "cells",
@@ -54,6 +56,13 @@ __all__ = [
     "scores",
     "separation_error",
 ]
+
+SAMPLE_LETTERS = {
+    "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
+    "xᵢ": "sample $i$",
+    "yᵢ": "+1 inside the polytope, −1 outside",
+}
+RIDGE_LETTERS = {"ρ": "> 0: the ridge on the weights, the bias among them"}
 
 
 def scores(X: Matrix, W: Array) -> Array:

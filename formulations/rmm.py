@@ -92,7 +92,7 @@ from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data, gram_factor, slacks
 from formulations.rmm_qcqp import BOUND_LETTERS, PAPER, bound_parameter, qcqp, qcqp_dual, recover_qcqp
 from formulations.samples import two_blobs
-from formulations.svm import KERNEL_LETTERS, alpha_rows, cost_parameter, in_features, margin_rows
+from formulations.svm import KERNEL_LETTERS, alpha_rows, cost_parameter, in_features, soft_margin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,36 +129,28 @@ def qp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Progr
 
     Arguments as in :func:`formulations.rmm_qcqp.qcqp`.
     """
-    X, y = as_data(X, y)
-    n, m = X.shape
-    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, bound = cost_parameter(C, n), bound_parameter(B)
-    f = X @ w + b
-    above = Row(
-        "bound_above",
-        f <= bound,
-        "w·xᵢ + b ≤ B",
-        "lam",
-        "saving per unit by which the upper bound is relaxed at sample i",
-    )
-    below = Row(
-        "bound_below",
-        -f <= bound,
-        "−(w·xᵢ + b) ≤ B",
-        "lam_star",
-        "saving per unit by which the lower bound is relaxed at sample i",
-    )
-    return Program(
-        name="rmm.qp",
-        title="Relative Margin Machine, QP with bounding constraints",
-        source=f"{PAPER}, eq. (7)",
-        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
-        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
-        variables={"w": w, "b": b, "xi": xi},
-        rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), above, below),
-        parameters={"C": costs, "B": bound},
-        letters=LETTERS,
-        data={"x": X, "y": y},
+    bound = bound_parameter(B)
+
+    def bounds(f: cp.Expression) -> tuple[Row, Row]:
+        above = Row(
+            "bound_above",
+            f <= bound,
+            "w·xᵢ + b ≤ B",
+            "lam",
+            "saving per unit by which the upper bound is relaxed at sample i",
+        )
+        below = Row(
+            "bound_below",
+            -f <= bound,
+            "−(w·xᵢ + b) ≤ B",
+            "lam_star",
+            "saving per unit by which the lower bound is relaxed at sample i",
+        )
+        return above, below
+
+    title = "Relative Margin Machine, QP with bounding constraints"
+    return soft_margin(
+        X, y, C, bounds, {"B": bound}, name="rmm.qp", title=title, source=f"{PAPER}, eq. (7)", letters=LETTERS
     )
 
 

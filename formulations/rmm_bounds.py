@@ -204,9 +204,7 @@ def h_complexity(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1.0) -
         objective_text="(1/n) tr Z + (2E/n) Σᵢ λᵢ",
         variables={"lam": lam, "Z": Z},
         rows=(block, sign),
-        parameters=parameters,
-        letters=LETTERS,
-        data={"L": L, "u": U, "n": n},
+        **_told(parameters, L, U, n),
     )
 
 
@@ -240,10 +238,13 @@ def h_complexity_dual(X: MatrixLike, U: MatrixLike, E: float = 1.0, D: float = 1
         objective_text="(2/n) tr(L'V)",
         variables={"V": V, "A": A},
         rows=(block, energy),
-        parameters=parameters,
-        letters=LETTERS,
-        data={"L": L, "u": U, "n": n},
+        **_told(parameters, L, U, n),
     )
+
+
+def _told(parameters: dict[str, cp.Parameter], L: Matrix, U: Matrix, n: int) -> dict[str, Any]:
+    """The parameters of both programs, their letters, and the numbers of these."""
+    return {"parameters": parameters, "letters": LETTERS, "data": {"L": L, "u": U, "n": n}}
 
 
 def recover(X: MatrixLike, U: MatrixLike, D: float, lam: NDArray[Any]) -> dict[str, NDArray[Any]]:

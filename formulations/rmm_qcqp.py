@@ -74,7 +74,7 @@ from formulations.matrices import dense
 from formulations.program import Program, Row
 from formulations.recovery import as_data, slacks
 from formulations.svm import LETTERS as _SVM_LETTERS
-from formulations.svm import alpha_rows, cost_parameter, margin_rows
+from formulations.svm import alpha_rows, cost_parameter, soft_margin
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -118,29 +118,29 @@ def qcqp(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0) -> Pro
     B : float
         Bound on the outputs, at least 0.
     """
-    X, y = as_data(X, y)
-    n, m = X.shape
-    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, bound = cost_parameter(C, n), bound_parameter(B)
-    f = X @ w + b
-    spread = Row(
-        "spread",
-        0.5 * cp.square(f) <= _half_square(bound),
-        "½(w·xᵢ + b)² ≤ ½B²",
-        "lam",
-        "saving per unit by which $½B²$ is relaxed at sample i; 0 unless its output is at $B$ or $−B$",
-    )
-    return Program(
+    bound = bound_parameter(B)
+
+    def spread(f: cp.Expression) -> tuple[Row]:
+        row = Row(
+            "spread",
+            0.5 * cp.square(f) <= _half_square(bound),
+            "½(w·xᵢ + b)² ≤ ½B²",
+            "lam",
+            "saving per unit by which $½B²$ is relaxed at sample i; 0 unless its output is at $B$ or $−B$",
+        )
+        return (row,)
+
+    title = "Relative Margin Machine, QCQP"
+    return soft_margin(
+        X,
+        y,
+        C,
+        spread,
+        {"B": bound},
         name="rmm.qcqp",
-        title="Relative Margin Machine, QCQP",
+        title=title,
         source=f"{PAPER}, eq. (5)",
-        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
-        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
-        variables={"w": w, "b": b, "xi": xi},
-        rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), spread),
-        parameters={"C": costs, "B": bound},
         letters=_LETTERS,
-        data={"x": X, "y": y},
     )
 
 

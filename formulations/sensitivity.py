@@ -196,12 +196,7 @@ def share(D: float, objective: float, norm: float, variance: float) -> Sensitivi
 
 
 def capped_cost(
-    C: float,
-    objective: float,
-    xi: ArrayLike,
-    s: ArrayLike,
-    weights: ArrayLike = 1.0,
-    two_sided: bool = True,
+    C: float, objective: float, xi: ArrayLike, s: ArrayLike, weights: ArrayLike = 1.0, two_sided: bool = True
 ) -> Sensitivity:
     """C of the one-norm machine, which prices slack and caps coefficients: Σ w_i ξ_i − Σ w_j s_j.
 

@@ -67,6 +67,7 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.arguments import positive
+from formulations.polyhedral import RIDGE_LETTERS, SAMPLE_LETTERS
 from formulations.polytope import lift
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
@@ -84,10 +85,8 @@ _SOURCE = "Manwani & Sastry (2010), reconstructed"
 
 LETTERS = {
     "H(v)": "= −v ln v − (1 − v) ln(1 − v): it keeps $v$ between 0 and 1",
-    "ρ": "> 0: the ridge on the weights, the bias among them",
-    "x̃ᵢ": "= (xᵢ, 1): with it the bias is the last weight",
-    "xᵢ": "sample $i$",
-    "yᵢ": "+1 inside the polytope, −1 outside",
+    **RIDGE_LETTERS,
+    **SAMPLE_LETTERS,
     "Cᵢ": "the weight of sample $i$, 0 where it is not in this cell",
 }
 

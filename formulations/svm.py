@@ -59,7 +59,7 @@ array([0., 2., 2., 0.])
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -142,20 +142,42 @@ def primal(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:
     C : float or array_like of shape (n,)
         Cost of slack, per sample.
     """
+    title = "Support vector machine, primal"
+    return soft_margin(X, y, C, name="svm.primal", title=title, source=f"{_PAPER}, eq. (1)")
+
+
+def soft_margin(
+    X: MatrixLike, y: ArrayLike, C: ArrayLike, more: Callable[[cp.Expression], tuple[Row, ...]] | None = None,
+    parameters: Mapping[str, cp.Parameter] | None = None, *,
+    name: str, title: str, source: str, letters: Mapping[str, str] = LETTERS,
+) -> Program:  # fmt: skip
+    """Program (1), with further rows on the outputs.
+
+    Parameters
+    ----------
+    X, y, C
+        As in :func:`primal`.
+    more : callable, optional
+        From the outputs f = Xw + b to the further rows.
+    parameters : mapping of str to cvxpy.Parameter, optional
+        Those of the further rows.
+    name, title, source, letters
+        Of the program.
+    """
     X, y = as_data(X, y)
     n, m = X.shape
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs = cost_parameter(C, n)
+    costs, f = cost_parameter(C, n), X @ w + b
     return Program(
-        name="svm.primal",
-        title="Support vector machine, primal",
-        source=f"{_PAPER}, eq. (1)",
+        name=name,
+        title=title,
+        source=source,
         objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi),
         objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ",
         variables={"w": w, "b": b, "xi": xi},
-        rows=margin_rows(y, X @ w + b, xi, "w·xᵢ + b"),
-        parameters={"C": costs},
-        letters=LETTERS,
+        rows=(*margin_rows(y, f, xi, "w·xᵢ + b"), *(more(f) if more is not None else ())),
+        parameters={"C": costs, **(parameters or {})},
+        letters=letters,
         data={"x": X, "y": y},
     )
 
