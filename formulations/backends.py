@@ -162,14 +162,9 @@ _HAIR = 1e-9  # seconds: a limit of 0 is none to some solvers, and with this one
 
 
 def attempt(
-    program: Statement,
-    solver: str,
-    settings: Settings,
-    *,
-    seconds: float | None = None,
-    max_iter: int | None = None,
-    verbose: bool = False,
-) -> Solution:
+    program: Statement, solver: str, settings: Settings, *, seconds: float | None = None,
+    max_iter: int | None = None, verbose: bool = False,
+) -> Solution:  # fmt: skip
     """Run one solver once; the program's variables and rows then hold what it left.
 
     Parameters

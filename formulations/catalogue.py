@@ -30,12 +30,11 @@ class Entry:
 
     Attributes
     ----------
-    family : str
-        The family that states it.
+    family, partner : str
+        The family that states it; and the name of its dual, or of the primal whose dual it is, empty where it
+        stands alone.
     program : Program
         The program, on the family's own small data.
-    partner : str
-        Name of its dual, or of the primal whose dual it is; empty where it stands alone.
     """
 
     family: str

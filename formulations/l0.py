@@ -192,12 +192,7 @@ def relaxation(
 ) -> Program:
     """The relaxation of the exact program, eq. (4): its value bounds every score from below.
 
-    Parameters
-    ----------
-    K, y, weights, centres
-        As in :func:`pattern`.
-    C : float
-        Price of loss, and cap of the coefficients.
+    Arguments as in :func:`pattern`; C is the price of loss too, besides the cap of the coefficients.
     """
     data = as_l0_data(K, y, C, weights, centres)
     price = _price(data)

@@ -34,16 +34,12 @@ class L0Data:
 
     Attributes
     ----------
-    K : ndarray of shape (n, p)
-        ``K[i, j] = k(x_i, t_j)``, of samples x_i and centres t_j.
-    y : ndarray of shape (n,)
-        Labels -1 and +1 of the samples.
+    K, y, centres
+        The kernel matrix and the labels, as of :class:`formulations.expansion.Expansion`.
     C : float
         Price of a unit of loss, and cap of every coefficient.
     weights : ndarray of shape (n,)
         What each sample counts in the loss.
-    centres : ndarray of shape (p,)
-        Labels -1 and +1 of the centres.
     entry_error : float or ndarray of shape (n, p)
         How far the entries of K may be from those of the kernel that is meant; 0 where K itself is.
     """
@@ -107,12 +103,9 @@ class L0Data:
 
 
 def as_l0_data(
-    K: ArrayLike,
-    y: ArrayLike,
-    C: float = 1.0,
-    weights: ArrayLike | None = None,
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, weights: ArrayLike | None = None,
     centres: ArrayLike | None = None,
-) -> L0Data:
+) -> L0Data:  # fmt: skip
     """Check the numbers of a problem.
 
     Parameters

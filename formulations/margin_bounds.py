@@ -74,12 +74,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from formulations.error_bounds import (
-    ErrorBound,
-    confidence,
-    log_odds_against,
-    rounded_up,
-)
+from formulations.error_bounds import ErrorBound, confidence, log_odds_against, rounded_up
 from formulations.landmarks import Landmarks
 from formulations.margin_classes import FORMS, Form, HeldClasses, MachineClass, Sample, class_f
 from formulations.matrices import is_sparse
@@ -204,15 +199,9 @@ def margin_bound(
 
 
 def linear_bound(
-    X: MatrixLike,
-    y: ArrayLike,
-    w: ArrayLike,
-    b: float = 0.0,
-    U: MatrixLike | None = None,
-    delta: float = 0.05,
-    gamma: float | Literal["best"] = "best",
-    form: Form | Literal["best"] = "best",
-) -> MarginBound:
+    X: MatrixLike, y: ArrayLike, w: ArrayLike, b: float = 0.0, U: MatrixLike | None = None,
+    delta: float = 0.05, gamma: float | Literal["best"] = "best", form: Form | Literal["best"] = "best",
+) -> MarginBound:  # fmt: skip
     """The theorem for a linear machine and the sample it was fitted to.
 
     Parameters
@@ -244,17 +233,9 @@ def linear_bound(
             raise ValueError(f"U must have the {X.shape[1]} features of X, not {U.shape[1]}")
         landmarks, outputs = Landmarks.linear(X, U), U @ w + b
     return margin_bound(
-        X @ w + b,
-        y,
-        norm=float(np.linalg.norm(w)),
-        b=b,
-        trace=square_sum(X),
-        landmarks=landmarks,
-        outputs=outputs,
-        delta=delta,
-        gamma=gamma,
-        form=form,
-    )
+        X @ w + b, y, norm=float(np.linalg.norm(w)), b=b, trace=square_sum(X),
+        landmarks=landmarks, outputs=outputs, delta=delta, gamma=gamma, form=form,
+    )  # fmt: skip
 
 
 def _check(f: Array, y: Array, norm: float, b: float, trace: float) -> None:

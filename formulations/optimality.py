@@ -34,10 +34,9 @@ class Condition:
 
     Attributes
     ----------
-    kind : str
-        ``"primal"``, ``"sign"``, ``"stationarity"`` or ``"complementarity"``.
-    row : str
-        The row or variable it belongs to.
+    kind, row : str
+        ``"primal"``, ``"sign"``, ``"stationarity"`` or ``"complementarity"``; and the row or variable that it
+        belongs to.
     violation : ndarray
         How far it is from holding, entry by entry; negative where it holds with room.
     scale : float
@@ -62,10 +61,9 @@ class Conditions:
 
     Attributes
     ----------
-    value : float
-        The objective, as the program states it.
-    lagrangian : float
-        The Lagrangian, in the same sense: the objective's bound where the point is stationary.
+    value, lagrangian : float
+        The objective, as the program states it; and the Lagrangian, in the same sense: the objective's bound
+        where the point is stationary.
     parts : tuple of Condition
         Every condition.
     """

@@ -227,10 +227,8 @@ def subproblem(
 
     Parameters
     ----------
-    K : array_like of shape (n, n)
-        Symmetric positive semidefinite Gram matrix.
-    y, C, B
-        As in :func:`qp`.
+    K, y, C, B
+        As in :func:`kernel_dual`.
     alpha, lam, lam_star : ndarray of shape (n,)
         A feasible point of (8).
     free : array_like of int, shape (q,)
@@ -286,14 +284,9 @@ def _costs_of(C: ArrayLike, free: NDArray[Any], n: int) -> NDArray[Any]:
 
 
 def recover(
-    X: MatrixLike,
-    y: ArrayLike,
-    C: ArrayLike,
-    B: float,
-    alpha: NDArray[Any],
-    lam: NDArray[Any],
+    X: MatrixLike, y: ArrayLike, C: ArrayLike, B: float, alpha: NDArray[Any], lam: NDArray[Any],
     lam_star: NDArray[Any],
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, NDArray[Any]]:  # fmt: skip
     """Primal variables w, b, xi of (7) from the multipliers of (8)."""
     X, y = as_data(X, y)
     w = X.T @ (alpha * y - lam + lam_star)

@@ -97,10 +97,8 @@ class Sensitivity:
 
     Attributes
     ----------
-    parameter : str
-        Its name.
-    value : float
-        Its value θ.
+    parameter, value : str, float
+        Its name, and its value θ.
     derivative : float
         dp/dθ; on one side of θ, or between both, where `two_sided` is False.
     objective : float

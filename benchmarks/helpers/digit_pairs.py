@@ -50,10 +50,8 @@ class Digits:
 
     Attributes
     ----------
-    name : str
-        What the loader calls it.
-    blank : float
-        Value of an empty pixel.
+    name, blank : str, float
+        What the loader calls it, and the value of an empty pixel.
     part : float, optional
         Samples of a pair (or their share, below 1) that are fitted; the others validate. None for
         splits 80:20.

@@ -105,10 +105,14 @@ class _Parser(Cursor):
     # -- rows -------------------------------------------------------------------------------------
 
     def claims(self) -> tuple[Claim, ...]:
-        found = [self.claim()]
-        while self.next.kind == ",":
+        return self.separated(self.claim)
+
+    def separated(self, part: Callable[[], T], sign: str = ",") -> tuple[T, ...]:
+        """One part, or several with that sign between them."""
+        found = [part()]
+        while self.next.kind == sign:
             self.take()
-            found.append(self.claim())
+            found.append(part())
         return tuple(found)
 
     def claim(self) -> Claim:
@@ -235,22 +239,15 @@ class _Parser(Cursor):
         return letter
 
     def listed(self) -> tuple[Expression, ...]:
-        parts = [self.sum()]
-        while self.next.kind == ",":
-            self.take()
-            parts.append(self.sum())
-        return tuple(parts)
+        return self.separated(self.sum)
 
     def matrix(self) -> Expression:
-        rows = [self.listed()]
-        while self.next.kind == ";":
-            self.take()
-            rows.append(self.listed())
-        if rows == [rows[0][:1]]:
+        rows = self.separated(self.listed, ";")
+        if rows == (rows[0][:1],):
             return rows[0][0]  # brackets around a sum
         if len({len(row) for row in rows}) > 1:
             raise self.fail("the rows of a matrix are not of one length")
-        return Matrix(tuple(rows))
+        return Matrix(rows)
 
     def call(self, name: str) -> Expression:
         if name not in _NAMED and name not in self.functions:

@@ -37,16 +37,9 @@ def _best(sums: Vector, count: int, x: Vector) -> tuple[int, float]:
 
 @njit(cache=True)
 def show(
-    X: Vector,
-    codes: Integers,
-    order: Integers,
-    sums: Vector,
-    counts: Integers,
-    steps: int,
-    lam: float,
-    prune_every: int,
-    c: float,
-) -> int:
+    X: Vector, codes: Integers, order: Integers, sums: Vector, counts: Integers, steps: int, lam: float,
+    prune_every: int, c: float,
+) -> int:  # fmt: skip
     """Show the samples in that order; return how many weights were pruned.
 
     Parameters

@@ -80,17 +80,9 @@ class FaceAscent:
     """
 
     def __init__(
-        self,
-        rows: Rows,
-        y: Vector,
-        caps: Vector,
-        assignment: Integers,
-        *,
-        scale: float = 1.0,
-        single: bool = False,
-        shrink: bool = True,
-        seed: int = 0,
-    ):
+        self, rows: Rows, y: Vector, caps: Vector, assignment: Integers, *, scale: float = 1.0,
+        single: bool = False, shrink: bool = True, seed: int = 0,
+    ):  # fmt: skip
         n, K = caps.shape
         self._samples = (rows.values, rows.columns, rows.starts, rows.shared)
         self._scale, self.single, self._shrink = scale, single, shrink

@@ -167,18 +167,10 @@ def certify_cpm_search(
 
 @np.errstate(over="ignore", invalid="ignore")
 def _certified(
-    X: MatrixLike,
-    y: ArrayLike,
-    C: ArrayLike,
-    *,
-    W: ArrayLike | None = None,
-    alpha: ArrayLike | None = None,
-    assignment: ArrayLike | None = None,
-    loss: Loss = "sum",
-    margin: Margin = "total",
-    tol: float = 1e-6,
-    max_iter: int = 2000,
-) -> tuple[CpmPoint, Certificate]:
+    X: MatrixLike, y: ArrayLike, C: ArrayLike, *, W: ArrayLike | None = None,
+    alpha: ArrayLike | None = None, assignment: ArrayLike | None = None, loss: Loss = "sum",
+    margin: Margin = "total", tol: float = 1e-6, max_iter: int = 2000,
+) -> tuple[CpmPoint, Certificate]:  # fmt: skip
     """The point, and its certificate within the fixed assignment."""
     X, y = as_data(X, y)
     check_loss(loss)

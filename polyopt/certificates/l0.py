@@ -74,37 +74,22 @@ def _score_bound(data: L0Data, u: Vector) -> Ball:
 
 
 def certify_l0(
-    K: ArrayLike,
-    y: ArrayLike,
-    C: float = 1.0,
-    *,
-    alpha: ArrayLike,
-    b: float | None = None,
-    weights: ArrayLike | None = None,
-    centres: ArrayLike | None = None,
-    u: ArrayLike | None = None,
-    v: ArrayLike | None = None,
-    bound: float | None = None,
-    tol: float = 1e-6,
-) -> Certificate:
+    K: ArrayLike, y: ArrayLike, C: float = 1.0, *, alpha: ArrayLike, b: float | None = None,
+    weights: ArrayLike | None = None, centres: ArrayLike | None = None, u: ArrayLike | None = None,
+    v: ArrayLike | None = None, bound: float | None = None, tol: float = 1e-6,
+) -> Certificate:  # fmt: skip
     """Certify a point of the L0 support vector machine (:mod:`formulations.l0`).
 
     Parameters
     ----------
-    K : array_like of shape (n, p)
-        ``K[i, j] = k(x_i, t_j)``; any matrix.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
+    K, y, weights, centres
+        As in :func:`formulations.l0.pattern`.
     C : float
         Price of loss, and cap of the coefficients.
     alpha : array_like of shape (p,)
         Coefficients. The pattern is their support; what is under 1e-9 of the cap is taken as zero.
     b : float, optional
         Intercept; by default the best one for alpha.
-    weights : array_like of shape (n,), optional
-        What each sample counts in the loss.
-    centres : array_like of shape (p,), optional
-        Labels of the centres; by default they are the samples.
     u : array_like of shape (n,), optional
         Multipliers of the margin rows in the program of the pattern. By default its dual is solved for them;
         only their dual value, evaluated here, enters the certificate.
@@ -136,16 +121,10 @@ def certify_l0(
 
 
 def certify_l0_data(
-    data: L0Data,
-    alpha: ArrayLike,
-    b: float | None = None,
-    *,
-    u: ArrayLike | None = None,
-    v: ArrayLike | None = None,
-    searched: float | None = None,
-    stated: float | None = None,
+    data: L0Data, alpha: ArrayLike, b: float | None = None, *, u: ArrayLike | None = None,
+    v: ArrayLike | None = None, searched: float | None = None, stated: float | None = None,
     tol: float = 1e-6,
-) -> Certificate:
+) -> Certificate:  # fmt: skip
     """Certify a point of a problem whose numbers have been checked, its entries' errors among them.
 
     Parameters

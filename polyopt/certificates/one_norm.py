@@ -32,24 +32,15 @@ _REPAIRED = "The value is of the point clipped to its box."
 
 
 def certify_one_norm(
-    K: ArrayLike,
-    y: ArrayLike,
-    C: ArrayLike,
-    *,
-    alpha: ArrayLike,
-    b: float | None = None,
-    u: ArrayLike | None = None,
-    tol: float = 1e-6,
-    entry_error: float | Vector = 0.0,
-) -> Certificate:
+    K: ArrayLike, y: ArrayLike, C: ArrayLike, *, alpha: ArrayLike, b: float | None = None,
+    u: ArrayLike | None = None, tol: float = 1e-6, entry_error: float | Vector = 0.0,
+) -> Certificate:  # fmt: skip
     """Certify a point of the one-norm SVM.
 
     Parameters
     ----------
-    K : array_like of shape (n, n)
-        ``K[i, j] = k(x_i, x_j)``; neither symmetry nor semidefiniteness is needed.
-    y : array_like of shape (n,)
-        Labels -1 and +1.
+    K, y
+        As in :func:`formulations.one_norm.primal`.
     C : float or array_like of shape (n,)
         Cost of slack, and cap on alpha.
     alpha : array_like of shape (n,)

@@ -52,16 +52,9 @@ _NO_RIDGE = "A bound needs a ridge: without one the optimum need not be attained
 
 @np.errstate(over="ignore", invalid="ignore")
 def certify_plume(
-    X: MatrixLike,
-    y: ArrayLike,
-    W: ArrayLike,
-    *,
-    gamma: float,
-    ridge: float,
-    C: ArrayLike = 1.0,
-    responsibilities: ArrayLike | None = None,
-    tol: float = 1e-6,
-) -> Certificate:
+    X: MatrixLike, y: ArrayLike, W: ArrayLike, *, gamma: float, ridge: float, C: ArrayLike = 1.0,
+    responsibilities: ArrayLike | None = None, tol: float = 1e-6,
+) -> Certificate:  # fmt: skip
     """Certify faces of PLUME's mixture of experts (Shah, Sastry & Manwani 2019).
 
     Parameters

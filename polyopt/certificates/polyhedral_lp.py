@@ -69,10 +69,8 @@ def certify_polyceptron(
 
     Parameters
     ----------
-    X : array_like or CSR of shape (n, m)
-        The training data.
-    y : array_like of shape (n,)
-        Labels: +1 inside, -1 outside.
+    X, y
+        The training data (n, m), and labels (n,): +1 inside, -1 outside.
     W : array_like of shape (K, m+1)
         Faces, the bias last.
     C : float or array_like of shape (n,)

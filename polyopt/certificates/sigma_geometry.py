@@ -47,8 +47,8 @@ class SigmaLinearGeometry:
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n, m)
-        Samples.
+    X
+        As in :class:`~polyopt.certificates.geometry.LinearGeometry`.
     D : float
         The Sigma-SVM's share, within [0, 1].
     weights : ndarray of shape (n,), optional

@@ -39,27 +39,18 @@ _OTHERS = "Other cells may have a lower optimum."
 
 @np.errstate(over="ignore", invalid="ignore")
 def certify_spla1(
-    X: MatrixLike,
-    y: ArrayLike,
-    W: ArrayLike,
-    *,
-    ridge: float,
-    C: ArrayLike = 1.0,
-    positives: Positives = "cell",
-    assignment: ArrayLike | None = None,
-    n_faces: int | None = None,
+    X: MatrixLike, y: ArrayLike, W: ArrayLike, *, ridge: float, C: ArrayLike = 1.0,
+    positives: Positives = "cell", assignment: ArrayLike | None = None, n_faces: int | None = None,
     tol: float = 1e-6,
-) -> Certificate:
+) -> Certificate:  # fmt: skip
     """Certify faces of SPLA1 (:mod:`formulations.spla1`).
 
     Parameters
     ----------
-    X, y, W, tol
-        As in :func:`~polyopt.certificates.certify_polyceptron`.
+    X, y, W, C, tol
+        As in :func:`~polyopt.certificates.certify_polyceptron`; C is the weight of each sample.
     ridge : float
         ρ, positive.
-    C : float or array_like of shape (n,)
-        Weight of each sample.
     positives : {"cell", "all"}
         Whether the positives are in the program of their cell, or in those of all faces.
     assignment : array_like of int, shape (n,), optional

@@ -25,18 +25,11 @@ def duals(
     top: Annotated[int, typer.Option(min=1, help="Rows to print of each letter.")] = 10,
     csv: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
     solver: Annotated[options.Solver, typer.Option(help="Which solver.")] = options.Solver.EXACT,
-    C: options.C = None,
-    B: options.B = None,
-    D: options.D = None,
-    faces: options.Faces = None,
-    ridge: options.Ridge = None,
-    kernel: options.Kernel = None,
-    gamma: options.Gamma = None,
-    others: options.Set = None,
-    target: options.Target = None,
-    seed: options.Seed = 0,
+    C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
+    ridge: options.Ridge = None, kernel: options.Kernel = None, gamma: options.Gamma = None,
+    others: options.Set = None, target: options.Target = None, seed: options.Seed = 0,
     time_limit: options.TimeLimit = None,
-) -> None:
+) -> None:  # fmt: skip
     """Print the multipliers, largest first, what they mean, and how the optimum moves with the parameters.
 
     The method is fitted to all rows of the data, with scaled features.

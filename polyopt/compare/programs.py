@@ -22,10 +22,8 @@ def entries(names: Iterable[str] | None = None, seed: int = 0) -> list[Entry]:
 
     Parameters
     ----------
-    names : iterable of str, optional
-        Which families; all by default.
-    seed : int
-        Seed of the data they are stated on.
+    names, seed
+        As in :func:`formulations.catalogue.catalogue`.
 
     Warns
     -----

@@ -27,6 +27,18 @@ __all__ = ["CHECKS"]
 CHECKS = Registry("rmm")
 
 
+def _at_the_optimum(seed: int) -> tuple[Bounded, Program, dict[str, Vector]]:
+    """The dual (6), and the point of it that the multipliers of (5) are."""
+    s = bounded(seed, 1.0)
+    qcqp = rmm.qcqp(*s.data).solve()
+    alpha, lam = np.clip(qcqp.duals["margin"], 0.0, s.C), np.maximum(qcqp.duals["spread"], 0.0)
+    lifted = np.column_stack([s.X, np.ones(len(s.y))])
+    M = np.diag(np.append(np.ones(s.X.shape[1]), 0.0)) + (lifted * lam[:, None]).T @ lifted
+    q = lifted.T @ (alpha * s.y)
+    t = np.array(q @ np.linalg.solve(M, q))
+    return s, rmm.qcqp_dual(*s.data), {"alpha": alpha, "lam": lam, "t": t}
+
+
 @CHECKS.add("T12a", 1e-6)
 def qcqp_and_qp(seed: int) -> Pair:
     """RMM: value of the QCQP (5) = value of the QP (7).
@@ -66,18 +78,6 @@ def multipliers_of_the_spread(seed: int) -> Pair:
     s = bounded(seed)
     qcqp, qp = rmm.qcqp(*s.data).solve(), rmm.qp(*s.data).solve()
     return qcqp.duals["spread"], (qp.duals["bound_above"] + qp.duals["bound_below"]) / s.B
-
-
-def _at_the_optimum(seed: int) -> tuple[Bounded, Program, dict[str, Vector]]:
-    """The dual (6), and the point of it that the multipliers of (5) are."""
-    s = bounded(seed, 1.0)
-    qcqp = rmm.qcqp(*s.data).solve()
-    alpha, lam = np.clip(qcqp.duals["margin"], 0.0, s.C), np.maximum(qcqp.duals["spread"], 0.0)
-    lifted = np.column_stack([s.X, np.ones(len(s.y))])
-    M = np.diag(np.append(np.ones(s.X.shape[1]), 0.0)) + (lifted * lam[:, None]).T @ lifted
-    q = lifted.T @ (alpha * s.y)
-    t = np.array(q @ np.linalg.solve(M, q))
-    return s, rmm.qcqp_dual(*s.data), {"alpha": alpha, "lam": lam, "t": t}
 
 
 @CHECKS.add("T15", 1e-5)

@@ -21,6 +21,14 @@ __all__ = ["CHECKS"]
 CHECKS = Registry("rmm")
 
 
+def _values(seed: int) -> tuple[Vector, Bounded]:
+    """p* at seven evenly spaced B from 0 on."""
+    s = bounded(seed)
+    program = rmm.qp(*s.data)
+    bounds = np.linspace(0.0, 1.1 * s.reach, 7)
+    return np.array([program.set(B=B).solve().objective for B in bounds]), s
+
+
 @CHECKS.add("T13", 1e-5)
 def wide_bound(seed: int) -> Pair:
     """RMM with B ≥ max|f_svm| = SVM: the same value, w and b.
@@ -46,14 +54,6 @@ def price_of_the_bound(seed: int) -> Pair:
     duals = program.solve().duals
     up, down = (program.set(B=s.B + d).solve().objective for d in (h, -h))
     return (up - down) / (2.0 * h), -(duals["bound_above"].sum() + duals["bound_below"].sum())
-
-
-def _values(seed: int) -> tuple[Vector, Bounded]:
-    """p* at seven evenly spaced B from 0 on."""
-    s = bounded(seed)
-    program = rmm.qp(*s.data)
-    bounds = np.linspace(0.0, 1.1 * s.reach, 7)
-    return np.array([program.set(B=B).solve().objective for B in bounds]), s
 
 
 @CHECKS.add("T18a", 1e-6, "≥")

@@ -27,7 +27,7 @@ def require_psd(gram: Gram | MatrixLike) -> float:
     Parameters
     ----------
     gram : Gram or array_like of shape (n, n)
-        The matrix.
+        The Gram matrix.
 
     Returns
     -------

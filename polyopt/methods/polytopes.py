@@ -11,14 +11,9 @@ __all__ = ["ENTRIES"]
 
 
 def _polyhedral(
-    name: str,
-    title: str,
-    home: str,
-    programs: tuple[str, str],
-    fast: tuple[str, str],
-    settings: Mapping[str, Any],
-    crosschecks: tuple[str, ...] = (),
-) -> Method:
+    name: str, title: str, home: str, programs: tuple[str, str], fast: tuple[str, str],
+    settings: Mapping[str, Any], crosschecks: tuple[str, ...] = (),
+) -> Method:  # fmt: skip
     """A machine that has its positives inside: `home` is the module on every floor, and the class.
 
     `programs` and `crosschecks` are without their module; `fast` is the fast solver, and its unit.

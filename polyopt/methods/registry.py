@@ -237,12 +237,7 @@ def owner_of(family: str) -> Method:
 
 
 def family_module(name: str) -> ModuleType:
-    """The module of a family, imported when asked for.
-
-    Parameters
-    ----------
-    name : str
-        One of :func:`families`.
+    """The module of one of the :func:`families`, imported when asked for.
 
     Raises
     ------

@@ -202,24 +202,17 @@ class PlumeProblem(DescentProblem):
 
 
 def solve_plume(
-    problem: PlumeProblem,
-    *,
-    n_init: int = 10,
-    max_iter: int = 500,
-    tol: float = 1e-6,
-    anneal: bool = True,
-    time_limit: float | None = None,
-    seed: int = 0,
-    n_jobs: int | None = None,
-) -> Solution:
+    problem: PlumeProblem, *, n_init: int = 10, max_iter: int = 500, tol: float = 1e-6, anneal: bool = True,
+    time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
+) -> Solution:  # fmt: skip
     """Expectation and maximisation from many starts, each polished to a stationary point; the best is kept.
 
     Parameters
     ----------
     problem : PlumeProblem
         The problem.
-    n_init : int
-        Number of starts.
+    n_init, seed, n_jobs
+        As of :func:`polyopt.outer.rounds.run_from_many_starts`.
     max_iter : int
         Steps of each run at most, at the sharpness that is asked, and Newton's iterations in its polish; ten
         times as many of L-BFGS.
@@ -230,10 +223,6 @@ def solve_plume(
         Begin each run at γ = 1/4, and double it every few steps until it is what is asked.
     time_limit : float, optional
         Seconds, for everything together.
-    seed : int
-        Of the starts.
-    n_jobs : int, optional
-        Starts run at once, as joblib counts.
 
     Returns
     -------

@@ -152,13 +152,9 @@ def run_stages(stages: Sequence[Stage[State]], state: State, *, time_limit: floa
 
 
 def run_from_many_starts(
-    stages: Sequence[Stage[State]],
-    *,
-    n_init: int = 10,
-    time_limit: float | None = None,
-    seed: int = 0,
+    stages: Sequence[Stage[State]], *, n_init: int = 10, time_limit: float | None = None, seed: int = 0,
     n_jobs: int | None = None,
-) -> Solution:
+) -> Solution:  # fmt: skip
     """Run the stages from several random starts, and keep the best end.
 
     Parameters

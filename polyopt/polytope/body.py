@@ -187,14 +187,9 @@ class Polytope(Faces):
     # -- words -------------------------------------------------------------------------------
 
     def rules(
-        self,
-        digits: int = 4,
-        threshold: float = 0.0,
-        max_terms: int | None = None,
-        *,
-        inside: str | None = None,
-        outside: str | None = None,
-    ) -> str:
+        self, digits: int = 4, threshold: float = 0.0, max_terms: int | None = None, *,
+        inside: str | None = None, outside: str | None = None,
+    ) -> str:  # fmt: skip
         """The faces as text that reads as a classifier, one rule per face, its weightiest terms first.
 
         Parameters

@@ -53,7 +53,7 @@ def pictures_of(data: Prepared, rows: list[Row], seed: int) -> list[Picture]:
     Parameters
     ----------
     data : Prepared
-        The data.
+        The data set.
     rows : list of Row
         The rows of the method on these data.
     seed : int

@@ -38,7 +38,7 @@ def program_section(program: Program) -> str:
     Parameters
     ----------
     program : Program
-        The program.
+        The program to be shown.
 
     Returns
     -------

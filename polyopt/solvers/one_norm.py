@@ -31,23 +31,15 @@ __all__ = ["solve_one_norm", "solve_relaxation"]
 
 
 def solve_one_norm(
-    K: Vector,
-    y: Vector,
-    costs: Vector,
-    caps: Vector,
-    *,
-    price: float = 1.0,
-    centres: Vector | None = None,
+    K: Vector, y: Vector, costs: Vector, caps: Vector, *, price: float = 1.0, centres: Vector | None = None,
     time_limit: float | None = None,
-) -> Solution:
+) -> Solution:  # fmt: skip
     """Solve a one-norm machine.
 
     Parameters
     ----------
-    K : ndarray of shape (n, p)
-        ``K[i, j] = k(x_i, t_j)``; any matrix.
-    y : ndarray of shape (n,)
-        Labels -1 and +1 of the samples.
+    K, y
+        Any matrix (n, p) and labels (n,), as in :func:`formulations.l0.pattern`.
     costs : ndarray of shape (n,)
         c, what a unit of slack costs.
     caps : ndarray of shape (p,)

@@ -22,7 +22,7 @@ splitting solver for quadratic programs (2020).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -61,16 +61,16 @@ _SETTINGS = {
 }
 
 
+class Given(TypedDict, total=False):
+    """What :meth:`OsqpDual.solve` is given by name."""
+
+    max_iter: int | None
+    time_limit: float | None
+    start: Solution | None
+
+
 def solve_osqp_dual(
-    K: ArrayLike,
-    y: ArrayLike,
-    C: ArrayLike,
-    B: float = np.inf,
-    *,
-    tol: float = _TOL,
-    max_iter: int | None = None,
-    time_limit: float | None = None,
-    start: Solution | None = None,
+    K: ArrayLike, y: ArrayLike, C: ArrayLike, B: float = np.inf, *, tol: float = _TOL, **given: Unpack[Given]
 ) -> Solution:
     """Solve the dual of the SVM (B infinite) or of the Relative Margin Machine with OSQP.
 
@@ -78,16 +78,17 @@ def solve_osqp_dual(
     ----------
     K, y, C, tol
         As in :class:`OsqpDual`.
-    B, max_iter, time_limit, start
+    B
         As in :meth:`OsqpDual.solve`.
+    **given
+        ``max_iter``, ``time_limit`` and ``start``, as there.
 
     Returns
     -------
     Solution
         As from :meth:`OsqpDual.solve`.
     """
-    dual = OsqpDual(K, y, C, tol=tol)
-    return dual.solve(B, max_iter=max_iter, time_limit=time_limit, start=start)
+    return OsqpDual(K, y, C, tol=tol).solve(B, **given)
 
 
 class OsqpDual:
@@ -152,13 +153,9 @@ class OsqpDual:
         )
 
     def solve(
-        self,
-        B: float = np.inf,
-        *,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
+        self, B: float = np.inf, *, max_iter: int | None = None, time_limit: float | None = None,
         start: Solution | None = None,
-    ) -> Solution:
+    ) -> Solution:  # fmt: skip
         """Solve for a bound B on the outputs.
 
         Parameters

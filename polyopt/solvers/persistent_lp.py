@@ -167,13 +167,9 @@ class PersistentLP:
             self._has_basis = False
 
     def solve(
-        self,
-        lower: ArrayLike | None = None,
-        upper: ArrayLike | None = None,
-        *,
-        time_limit: float | None = None,
-        cutoff: float | None = None,
-    ) -> LinearSolution:
+        self, lower: ArrayLike | None = None, upper: ArrayLike | None = None, *,
+        time_limit: float | None = None, cutoff: float | None = None,
+    ) -> LinearSolution:  # fmt: skip
         """Solve with the given column bounds, from the last basis if there is one.
 
         Parameters

@@ -9,7 +9,7 @@ diagonal is lifted until it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -36,11 +36,20 @@ _ROUNDING = 1e-14  # relative, within which two values count as equal
 _MEMORY = 20  # pairs of steps and changes of the gradient that L-BFGS keeps
 
 
+class Given(TypedDict, total=False):
+    """The method of :func:`maximise` and of :func:`polish`, and its limits."""
+
+    method: Method
+    max_iter: int
+    tol: float
+    time_limit: float | None
+
+
 def maximise(
     X: Matrix,
     y: Array,
     c: Array,
-    R: Array,
+    R: Array | None,
     W: Array,
     *,
     gamma: float,
@@ -56,8 +65,8 @@ def maximise(
     ----------
     X, y, c
         Samples (n, m), labels (+1 inside, -1 outside) and weights (n,). Of float32 samples no copy is made.
-    R : ndarray of shape (n, K)
-        Responsibilities; rows add up to 1.
+    R : ndarray of shape (n, K), or None
+        Responsibilities; rows add up to 1. Without them it is L itself that is minimised (:func:`polish`).
     W : ndarray of shape (K, m+1)
         Where to begin.
     gamma, ridge : float
@@ -88,17 +97,7 @@ def maximise(
 
 
 def polish(
-    X: Matrix,
-    y: Array,
-    c: Array,
-    W: Array,
-    *,
-    gamma: float,
-    ridge: float,
-    method: Method = "newton",
-    max_iter: int = 200,
-    tol: float = 1e-9,
-    time_limit: float | None = None,
+    X: Matrix, y: Array, c: Array, W: Array, *, gamma: float, ridge: float, **given: Unpack[Given]
 ) -> Solution:
     """Minimise the penalised negative log-likelihood L itself, for the tail on which EM is slow.
 
@@ -106,7 +105,7 @@ def polish(
     is a fixed point of EM. Arguments as in :func:`maximise`, and so the answer, but that L has no bound.
     Without a ridge, on separable data, it ends where the mean loss of a sample is `tol`.
     """
-    return _minimise(_Objective(X, y, c, None, gamma, ridge), W, method, max_iter, tol, time_limit)
+    return maximise(X, y, c, None, W, gamma=gamma, ridge=ridge, **given)
 
 
 @dataclass(frozen=True)

@@ -117,19 +117,10 @@ class _Sweeps:
 
 
 def solve_batch(
-    X: Matrix,
-    y: Vector,
-    c: Vector,
-    W: Vector,
-    *,
-    step: float = 0.1,
-    threshold: float = 0.0,
-    rule: Rule = "corrected",
-    pocket: bool = True,
-    patience: int | None = None,
-    max_iter: int = 1000,
+    X: Matrix, y: Vector, c: Vector, W: Vector, *, step: float = 0.1, threshold: float = 0.0,
+    rule: Rule = "corrected", pocket: bool = True, patience: int | None = None, max_iter: int = 1000,
     time_limit: float | None = None,
-) -> Solution:
+) -> Solution:  # fmt: skip
     """Algorithm 1 from the faces W.
 
     Parameters
@@ -180,18 +171,9 @@ def solve_batch(
 
 
 def solve_online(
-    X: Matrix,
-    y: Vector,
-    c: Vector,
-    W: Vector,
-    *,
-    step: float = 1.0,
-    pocket: bool = True,
-    patience: int | None = None,
-    max_iter: int = 300,
-    time_limit: float | None = None,
-    seed: int = 0,
-) -> Solution:
+    X: Matrix, y: Vector, c: Vector, W: Vector, *, step: float = 1.0, pocket: bool = True,
+    patience: int | None = None, max_iter: int = 300, time_limit: float | None = None, seed: int = 0,
+) -> Solution:  # fmt: skip
     """Algorithm 2 from the faces W: passes through the samples, each in a random order.
 
     Arguments are as in :func:`solve_batch`; `max_iter` counts passes, and `seed` is of their orders.

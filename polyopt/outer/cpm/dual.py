@@ -132,11 +132,9 @@ class DualEngine(Shipped):
                     tol *= 0.3  # the last answer is better still
             elif value < (1.0 - _FALLS) * before and self._is_to_move(machine):
                 break
-            if progress.has_stopped(machine):
-                status = Status.STALLED
-                break
-            if clock.is_over:
-                status = Status.TIME_LIMIT
+            ended = progress.end(machine, clock)
+            if ended is not None:
+                status = ended
                 break
             if number == _ROUNDS:
                 status = Status.ITERATION_LIMIT

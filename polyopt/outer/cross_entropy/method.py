@@ -34,7 +34,9 @@ __all__ = ["CrossEntropyResult", "cross_entropy_minimize"]
 
 @dataclass(frozen=True)
 class CrossEntropyResult:
-    """What a search found; no ``Solution``, for it has neither multipliers nor a bound.
+    """What a search found.
+
+    It is no ``Solution``, for it has neither multipliers nor a bound.
 
     Attributes
     ----------

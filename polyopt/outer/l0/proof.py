@@ -7,7 +7,7 @@ proof, or for a better point.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -64,13 +64,7 @@ def prove(
         What branch and bound proves of every score; None where it was not asked.
     """
     solve = solve_l0_milp if solver == "highs" else solve_l0_tree
-    found = solve(
-        data,
-        start=(start["alpha"], float(start["b"])),
-        time_limit=clock.left,
-        tol=_TREE_GAP,
-        progress=progress,
-    )
+    found = solve(data, **_begun_at(start, clock), progress=progress)
     found = replace(
         found,
         duals={**found.duals, "relaxation": start["relaxation"]},
@@ -112,17 +106,16 @@ def solve_explicitly(data: L0Data, clock: Clock) -> tuple[Solution, float | None
     return _checked(data, whole, clock)
 
 
+def _begun_at(point: Solution, clock: Clock) -> dict[str, Any]:
+    """The start, the time and the gap of a search over patterns that goes on from a point."""
+    return {"start": (point["alpha"], float(point["b"])), "time_limit": clock.left, "tol": _TREE_GAP}
+
+
 def _checked(data: L0Data, found: Solution, clock: Clock) -> Proven:
     """An integer solver's answer, once a small tree has looked for the proof, or for a better point."""
     if clock.is_over or found.status is Status.INTERRUPTED:
         return found, None
-    ours = solve_l0_tree(
-        data,
-        start=(found["alpha"], float(found["b"])),
-        time_limit=clock.left,
-        tol=_TREE_GAP,
-        max_nodes=_NODES,
-    )
+    ours = solve_l0_tree(data, **_begun_at(found, clock), max_nodes=_NODES)
     if ours.objective >= found.objective * (1.0 - TIE):
         return found, ours.bound
     better = replace(

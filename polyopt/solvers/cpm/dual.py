@@ -47,17 +47,9 @@ _COLD = 2  # sweeps over all samples from α = 0
 
 
 def dual_machine(
-    X: Matrix,
-    y: Vector,
-    C: ArrayLike,
-    n_faces: int,
-    assignment: ArrayLike,
-    *,
-    scale: float = 1.0,
-    tol: float = 1e-3,
-    shrink: bool = True,
-    seed: int = 0,
-) -> FaceAscent:
+    X: Matrix, y: Vector, C: ArrayLike, n_faces: int, assignment: ArrayLike, *, scale: float = 1.0,
+    tol: float = 1e-3, shrink: bool = True, seed: int = 0,
+) -> FaceAscent:  # fmt: skip
     """The state of the solver before its first step, with single precision where that will do.
 
     Parameters
@@ -76,34 +68,18 @@ def dual_machine(
 
 
 def solve_cpm_dual(
-    X: Matrix,
-    y: Vector,
-    C: ArrayLike,
-    n_faces: int,
-    assignment: ArrayLike,
-    *,
-    scale: float = 1.0,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    time_limit: float | None = None,
-    start: ArrayLike | None = None,
-    shrink: bool = True,
-    seed: int = 0,
-) -> Solution:
+    X: Matrix, y: Vector, C: ArrayLike, n_faces: int, assignment: ArrayLike, *, scale: float = 1.0,
+    tol: float = 1e-3, max_iter: int = 1000, time_limit: float | None = None,
+    start: ArrayLike | None = None, shrink: bool = True, seed: int = 0,
+) -> Solution:  # fmt: skip
     """Solve the fixed-assignment program to a relative gap.
 
     Parameters
     ----------
     X, scale
         As in :func:`~polyopt.solvers.cpm.sgd.solve_cpm_sgd`.
-    y : ndarray of shape (n,)
-        Labels: -1 inside, +1 outside.
-    C : float or ndarray of shape (n,)
-        Cost of slack, per sample.
-    n_faces : int
-        K, at least 1.
-    assignment : array_like of int, shape (n,)
-        The face of each positive; the entries of negatives are ignored.
+    y, C, n_faces, assignment
+        As in :func:`formulations.cpm.fixed_assignment`.
     tol : float
         Relative duality gap asked, over all samples and in double precision.
     max_iter : int
@@ -150,11 +126,9 @@ def solve_cpm_dual(
                     status = Status.OPTIMAL
                     break
                 machine.single = False
-            if progress.has_stopped(machine):
-                status = Status.STALLED
-                break
-            if clock.is_over:
-                status = Status.TIME_LIMIT
+            ended = progress.end(machine, clock)
+            if ended is not None:
+                status = ended
                 break
             machine.climb(tol)
     except KeyboardInterrupt:
@@ -189,6 +163,12 @@ class Progress:
         if moves:
             self._bound, self._gap = max(bound, self._bound), min(gap, self._gap)
         return self._idle >= _PATIENCE
+
+    def end(self, machine: FaceAscent, clock: Clock) -> Status | None:
+        """Why to end here: no progress, or the time. Ask once a round."""
+        if self.has_stopped(machine):
+            return Status.STALLED
+        return Status.TIME_LIMIT if clock.is_over else None
 
 
 def _record(machine: FaceAscent, clock: Clock) -> dict[str, float]:

@@ -63,19 +63,10 @@ _SAFE = 1e12  # largest entries, and gains, for which single precision cannot ov
 
 
 def solve_cpm_sgd(
-    X: Matrix,
-    y: Vector,
-    C: Vector,
-    n_faces: int,
-    *,
-    perplexity: float = 1.0,
-    average: bool = True,
-    scale: float = 1.0,
-    max_iter: int = 100,
-    tol: float = 1e-4,
-    time_limit: float | None = None,
+    X: Matrix, y: Vector, C: Vector, n_faces: int, *, perplexity: float = 1.0, average: bool = True,
+    scale: float = 1.0, max_iter: int = 100, tol: float = 1e-4, time_limit: float | None = None,
     seed: int = 0,
-) -> Solution:
+) -> Solution:  # fmt: skip
     """Minimise J(W) by Algorithm 1.
 
     Parameters

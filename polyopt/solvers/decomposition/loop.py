@@ -62,12 +62,8 @@ class Loop:
 
     Parameters
     ----------
-    point : Point
-        Where the run stands.
-    history, ledger : History, Ledger
-        Its steps and limits, and its accounts.
-    shrinking : Shrinking
-        Its active samples, and the last working set.
+    point, history, ledger, shrinking
+        As of :class:`~polyopt.solvers.decomposition.finish.Finish`.
     repairs : Repairs
         What is done where rounding is in the way.
     finish : Finish

@@ -34,7 +34,7 @@ class Run:
     point : Point
         Where it begins.
     shrinking : Shrinking
-        The samples that are active.
+        The active samples.
     history : History
         Where its steps are counted and limited.
 

@@ -25,7 +25,7 @@ class Shrinking:
     Parameters
     ----------
     point : Point
-        The point.
+        Where the run stands.
 
     Attributes
     ----------

@@ -84,12 +84,10 @@ class PatternLP:
     Parameters
     ----------
     data : L0Data
-        The problem.
+        The problem, kept as an attribute of that name.
 
     Attributes
     ----------
-    data : L0Data
-        The problem.
     solves, restarts, limits, cut_off, failures : int
         Programs solved; those begun anew, since from another's basis HiGHS failed or proved too little; those
         stopped by a limit; those cut off by a cutoff; those without an answer.

@@ -42,15 +42,9 @@ def as_start(data: L0Data, start: tuple[ArrayLike, float]) -> tuple[Vector, floa
 
 
 def finished(
-    data: L0Data,
-    point: tuple[Vector, float],
-    bound: float,
-    status: Status,
-    *,
-    tol: float,
-    left: float | None = None,
-    **run: Any,
-) -> Solution:
+    data: L0Data, point: tuple[Vector, float], bound: float, status: Status, *, tol: float,
+    left: float | None = None, **run: Any,
+) -> Solution:  # fmt: skip
     """The solution of a search: the program of the pattern of its best point, solved once more.
 
     Parameters
