@@ -12,8 +12,8 @@ three interleaved rounds. A fit that takes longer than the limit, 60 such second
 with its seconds by then. Our own time limit goes by the clock: on one thread, where others may take the
 processor, it is three times that. Violations are recomputed in double precision from the coefficients. "To
 1e-8" is by our own seconds to 1e-3, up to 5,000 samples; predictions are of up to 10,000 rows. The picture is
-the performance profile of Dolan and Moré (2002): the share of problems that a solver ends within so many
-times the fastest one's seconds.
+the performance profile of Dolan and Moré (2002): for each factor, the share of problems that a solver ends
+within that factor of the fastest one's seconds.
 
 Every cell is kept in results/kernel_portfolio.csv as it ends, and not computed again: delete the file, or
 some lines of it, to do so. All of it takes hours. For a part:

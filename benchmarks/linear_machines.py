@@ -1,8 +1,8 @@
 """Linear machines with many more samples than features: the interior point, and LIBLINEAR beside it.
 
-LIBLINEAR penalises the intercept as well: a slightly other program, held here to ours. It makes so many
-passes over the samples at the most, and the table says where it had not reached its tolerance by then; its
-excess is that of the objective where it stands, over the proven bound.
+LIBLINEAR penalises the intercept as well: a slightly other program, held here to ours. Its passes over
+the samples are limited, and the table says where it had not reached its tolerance by then; its excess is
+that of the objective where it stands, over the proven bound.
 """
 
 from __future__ import annotations

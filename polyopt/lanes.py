@@ -202,7 +202,7 @@ class _Walk:
         self._loop(self.begin, 1, [], entry)
 
     def _loop(self, start: Any, stride: int, carried: list[Any], body: Any) -> tuple[Any, list[Any]]:
-        """Walk the row, `stride` entries at a time, while so many are left; `body` moves what is carried."""
+        """Walk the row, `stride` entries at a time, until fewer are left; `body` moves what is carried."""
         builder, before = self.builder, self.builder.block
         head, inside, after = (builder.append_basic_block(f"row_{part}") for part in ("head", "body", "end"))
         builder.branch(head)

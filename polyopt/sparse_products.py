@@ -75,7 +75,7 @@ def multiply_turned(left: csr_array, right: csr_array, out: NDArray[Any]) -> Non
 
 
 def roundings(longest: int) -> int:
-    """How many roundings a term of a product goes through, where one of the sides has so many entries."""
+    """Roundings that a term of a product goes through, with at most `longest` entries in a row of one side."""
     return longest + 1
 
 
@@ -83,9 +83,8 @@ def roundings(longest: int) -> int:
 def _add_rows(context: Any, factors: Any, places: Any, count: Any, rows: Any, sums: Any, width: Any) -> Any:
     """``sums = Σ_e factors_e rows[places_e]`` over the first `count`, the sums in the processor's registers.
 
-    Of so many columns, a number that is known when it is compiled.
-
-    A compiler that is given loops keeps these sums in memory, which takes half as long again.
+    There are `width` columns, a number that is known when it is compiled. A compiler that is given loops
+    keeps these sums in memory, which takes half as long again.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -134,7 +133,7 @@ def _lay_out(
     places: NDArray[np.int32],
     group: NDArray[Any],
 ) -> int:
-    """Put so many samples side by side into the group, a row for each column they use; how many rows."""
+    """Put `width` samples side by side into the group, a row for each column they use; the number of rows."""
     used = 0
     for j in range(width):
         for e in range(starts[start + j], starts[start + j + 1]):

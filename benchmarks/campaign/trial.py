@@ -54,7 +54,7 @@ class Trial:
 
 @contextmanager
 def patience(seconds: float) -> Iterator[None]:
-    """Stop runs so many seconds past their limits while this lasts."""
+    """Stop runs `seconds` past their limits while this lasts."""
     global PATIENCE
     before, PATIENCE = PATIENCE, seconds
     try:

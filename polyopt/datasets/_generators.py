@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from formulations.arguments import at_least, positive, whole, within
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Seed = int | np.random.RandomState | None
@@ -93,7 +95,7 @@ def make_polyceptron2(n_samples: int = 1000, random_state: Seed = None) -> tuple
 
 
 def _uniform_in_polytope(dataset: int, n_samples: int, random_state: Seed) -> tuple[Floats, Ints]:
-    _check_at_least("n_samples", n_samples, 1)
+    whole("n_samples", n_samples)
     W, b = polyceptron_faces(dataset)
     X = check_random_state(random_state).uniform(-1.0, 1.0, (n_samples, W.shape[1]))
     return X, np.where((X @ W.T + b).min(axis=1) >= 0.0, 1, -1)
@@ -150,13 +152,11 @@ def make_polytope(
         When an argument is outside what is said above.
     """
     for name, value in (("n_samples", n_samples), ("n_features", n_features), ("n_faces", n_faces)):
-        _check_at_least(name, value, 1)
+        whole(name, value)
     if n_features == 1 and n_faces > 2:
         raise ValueError(f"n_faces must be at most 2 when n_features is 1; got {n_faces}")
-    if not (np.isfinite(margin) and margin >= 0.0):
-        raise ValueError(f"margin must be finite and not negative; got {margin!r}")
-    if not 0.0 <= noise <= 0.5:
-        raise ValueError(f"noise must be between 0 and 0.5; got {noise!r}")
+    at_least("margin", margin, 0.0)
+    within("noise", noise, 0.0, 0.5)
     random = check_random_state(random_state)
     W = _spread_normals(n_faces, n_features, random)
     centre = random.standard_normal(n_features)
@@ -227,9 +227,8 @@ def make_two_lines(
     ----------
     P. K. Shivaswamy, T. Jebara, "Relative Margin Machines", NIPS 2008, Figure 1.
     """
-    _check_at_least("n_samples", n_samples, 4)
-    if not (np.isfinite(scale) and scale > 0.0):
-        raise ValueError(f"scale must be finite and positive; got {scale!r}")
+    whole("n_samples", n_samples, 4)
+    positive("scale", scale)
     random = check_random_state(random_state)
     y = np.where(np.arange(n_samples) < n_samples // 2, 1, -1)
     along = random.uniform(_START, _END, n_samples)
@@ -239,8 +238,3 @@ def make_two_lines(
     X = np.column_stack([scale * along, along + 0.5 * _GAP * y])
     order = random.permutation(n_samples)
     return X[order], y[order]
-
-
-def _check_at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}; got {value!r}")

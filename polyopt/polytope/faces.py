@@ -124,11 +124,6 @@ class Faces:
             mean, scale = -scaler.min_ / scaler.scale_, 1.0 / scaler.scale_
         return cls.from_scaled(W, b, mean, scale, feature_names)
 
-    def normalised(self) -> Self:
-        """The same set by normals of length one; faces without a normal stay as they are."""
-        size = np.where(self._norms > 0, self._norms, 1.0)
-        return type(self)(self.W / size[:, None], self.b / size, self.feature_names, self.spread)
-
     def within(self, low: ArrayLike, high: ArrayLike) -> Self:
         """The part within low ≤ x ≤ high, as 2m further faces.
 

@@ -192,13 +192,14 @@ def test_the_faces_do_not_depend_on_how_many_points_are_drawn():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_samples": 0}, "n_samples must be at least 1; got 0"),
-        ({"n_features": 0}, "n_features must be at least 1"),
-        ({"n_faces": 0}, "n_faces must be at least 1"),
+        ({"n_samples": 0}, "n_samples must be an integer of at least 1, not 0"),
+        ({"n_features": 0}, "n_features must be an integer of at least 1"),
+        ({"n_faces": 0}, "n_faces must be an integer of at least 1"),
+        ({"n_samples": 10.5}, "n_samples must be an integer"),
         ({"n_features": 1, "n_faces": 3}, "n_faces must be at most 2"),
         ({"margin": -0.1}, "margin must be"),
         ({"margin": np.nan}, "margin must be"),
-        ({"noise": 0.6}, "noise must be"),
+        ({"noise": 0.6}, r"noise must lie in \[0, 0.5\]"),
     ],
 )
 def test_polytope_refuses_bad_arguments(arguments, message):

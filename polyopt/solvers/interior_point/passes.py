@@ -8,8 +8,8 @@ family without slack one, mu and s. With the outputs f and each family's side an
 
 of which the second holds throughout and the others are approached. A sample with a cap of 0 has no such row.
 `aim` is what a Newton step would add to each product of Z and T; the centre of reference has products
-proportional to the cap (without slack, to the mean cap), so that a weight is the same as so many copies of a
-sample.
+proportional to the cap (without slack, to the mean cap), so that a weight of 2 is the same as two copies of
+a sample.
 
 `ease` is a dual proximal term: a step may leave each row unmet by `ease` times the change of its
 multiplier. In the limit nothing changes, but no weight in D passes 1/ease; where one did, the rounding
