@@ -75,7 +75,7 @@ def multiply_turned(left: csr_array, right: csr_array, out: NDArray[Any]) -> Non
 
 
 def roundings(longest: int) -> int:
-    """Roundings that a term of a product goes through, with at most `longest` entries in a row of one side."""
+    """Roundings that a term of a product goes through; no row of one side has more entries than `longest`."""
     return longest + 1
 
 

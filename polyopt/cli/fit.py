@@ -22,20 +22,12 @@ def fit(
         bool, typer.Option(help="Scale the features to unit variance; the model keeps the scaling.")
     ] = True,
     solver: Annotated[options.Solver, typer.Option(help="Which solver.")] = options.Solver.AUTO,
-    C: options.C = None,
-    B: options.B = None,
-    D: options.D = None,
-    faces: options.Faces = None,
-    perplexity: options.Perplexity = None,
-    double_sided: options.DoubleSided = None,
-    ridge: options.Ridge = None,
-    kernel: options.Kernel = None,
-    gamma: options.Gamma = None,
-    others: options.Set = None,
-    target: options.Target = None,
-    seed: options.Seed = 0,
+    C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
+    perplexity: options.Perplexity = None, double_sided: options.DoubleSided = None,
+    ridge: options.Ridge = None, kernel: options.Kernel = None, gamma: options.Gamma = None,
+    others: options.Set = None, target: options.Target = None, seed: options.Seed = 0,
     time_limit: options.TimeLimit = None,
-) -> None:
+) -> None:  # fmt: skip
     """Fit a method to data, certify it, and save it.
 
     The last column of a CSV file holds the labels, unless --target names another.
