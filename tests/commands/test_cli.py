@@ -78,15 +78,15 @@ def test_compare_runs_as_a_program(tmp_path):
     report = tmp_path / "out.html"
     command = [sys.executable, "-c", "from polyopt.cli import main; main()", "compare", "--data", "sonar"]
     done = subprocess.run(
-        [*command, "--methods", "svm,rmm", "--report", str(report)],
+        [*command, "--methods", "svm", "--report", str(report)],
         capture_output=True, text=True, encoding="utf-8",
         env={**os.environ, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("sonar: 156 training and 52 test samples, 60 features")
-    assert [line.split()[:2] for line in lines[2:6:2]] == [["svm", "exact"], ["rmm", "exact"]]
-    assert [line.split()[0] for line in lines[3:6:2]] == ["interior", "interior"]
+    assert lines[2].split()[:2] == ["svm", "exact"]
+    assert lines[3].split()[0] == "interior"
     assert max(map(len, lines)) <= 100
     assert done.stderr.strip() == f"report: {report}", "progress is for terminals"
     assert "<svg" in report.read_text(encoding="utf-8")

@@ -606,9 +606,9 @@ def honest(machine, X, y):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("solver", ["ce", "highs", "one-norm machine"])
 def test_extreme_scales_are_solved_or_refused(solver, kernel, C):
-    X, y = blobs(20)
+    X, y = blobs(12 if solver == "highs" else 20)  # few enough for the integer program to end by itself
     one_norm = solver == "one-norm machine"
-    machine = OneNormSVM(C) if one_norm else quick(C=C, solver=solver, time_limit=1.0)
+    machine = OneNormSVM(C) if one_norm else quick(C=C, solver=solver)
     limit = 1e12 if one_norm else 1e8
     machine.set_params(kernel=kernel)
     plain = honest(clone(machine), X, y)

@@ -49,7 +49,7 @@ def square():
 def test_check_estimator_has_no_failure(name):
     rounds = {"max_iter": 5} if name in ("plume", "spla1") else {}
     machine = clone(MACHINES[name]).set_params(n_init=1, **rounds)
-    assert broken_conventions(machine, matrices=name == "batch") == {}
+    assert broken_conventions(machine, all_forms=name == "batch") == {}
 
 
 def test_check_estimator_of_the_online_variant_but_for_weights():
