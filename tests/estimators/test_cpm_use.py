@@ -250,7 +250,7 @@ def test_model_files_come_back_exactly(kind, tmp_path):
     if kind != "three classes":
         X, y = X[y > 0], y[y > 0]
     # More faces than are of use: an unused one must come back as well.
-    machine = CPM(9, solver="sgd", double_sided=kind == "two sides", random_state=0, max_iter=20).fit(X, y)
+    machine = CPM(5, solver="sgd", double_sided=kind == "two sides", random_state=0, max_iter=20).fit(X, y)
     scores = machine.decision_function(X)
     joblib.dump(machine, tmp_path / "model.joblib")
     save_model(Model(machine, None, None, "y", "cpm"), tmp_path / "model.skops")

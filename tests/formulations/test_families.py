@@ -189,7 +189,6 @@ def test_the_interval_of_the_multipliers_holds_the_best_intercept(seed):
 # -- solvers and certificates ------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
 @given(SEEDS)
 def test_every_solver_finds_the_optimum_of_any_families(seed):
     """The definition by an independent solver, decomposition, interior point; each answer proven optimal."""

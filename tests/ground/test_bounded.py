@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -62,16 +63,22 @@ def expansions(gram):
 # -- the bounds ------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=2)  # for all precisions and forms, which follow each other
+def rbf_problem(data, gamma):
+    """Samples, some of which are equal or nearly so, and their exact kernel."""
+    rng = np.random.default_rng(0)
+    X, Z = data(rng, 1200, 12), data(rng, 300, 12)
+    Z[:20], Z[20:40] = X[:20], X[20:40] * (1.0 + 1e-6)
+    kernel = Kernel("rbf", gamma)
+    return kernel, X, Z, exactly(kernel, Z, X)
+
+
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize("gamma", [1e-4, 1.0, 30.0])
 @pytest.mark.parametrize("data", DATA)
 def test_no_error_of_an_rbf_score_is_above_its_bound(data, gamma, dtype, sparse):
-    rng = np.random.default_rng(0)
-    X, Z = data(rng, 1200, 12), data(rng, 300, 12)
-    Z[:20], Z[20:40] = X[:20], X[20:40] * (1.0 + 1e-6)
-    kernel = Kernel("rbf", gamma)
-    K = exactly(kernel, Z, X)
+    kernel, X, Z, K = rbf_problem(data, gamma)
     made = sp.csr_array if sparse else np.asarray
     for coef, scorer in expansions(SampleGram(made(X), kernel)):
         found, bounds = scorer.bounded_scores(made(Z), dtype)

@@ -239,7 +239,7 @@ def test_flips_only_help_and_both_ranks_are_sound(rank, flips):
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "indefinite", "rectangular", "duplicates"])
-@pytest.mark.parametrize("C", [0.3, 1.0, 10.0])
+@pytest.mark.parametrize("C", [0.3, 10.0])
 def test_every_pattern_ruled_out_is_over_the_ceiling(kernel, C):
     K, y, _, weights, centres = degenerate(kernel) if kernel in DEGENERATE else problem(kernel, n=30)
     data = as_l0_data(K, y, C, weights, centres)

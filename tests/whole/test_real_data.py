@@ -46,8 +46,15 @@ def test_the_rbf_svm_is_libsvm_s(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ionosphere", "sonar"])
-@pytest.mark.parametrize("machine", [SVM(C=10), SigmaSVM(C=10, D=0.9), RelativeMarginMachine(C=10, B=1.2)])
+@pytest.mark.parametrize(
+    ("name", "machine"),
+    [
+        ("sonar", SVM(C=10)),
+        ("sonar", SigmaSVM(C=10, D=0.9)),
+        ("sonar", RelativeMarginMachine(C=10, B=1.2)),
+        ("ionosphere", RelativeMarginMachine(C=10, B=1.2)),
+    ],
+)
 def test_kernel_machines(name, machine):
     X, y = standardised(name)
     for kernel in ("rbf", "poly"):
