@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import signal
 from types import SimpleNamespace
@@ -17,6 +18,11 @@ from polyopt.solvers.decomposition import walk
 # Solvers are slow next to what hypothesis expects, and a shared machine is slower still.
 settings.register_profile("polyopt", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("polyopt")
+
+
+def pytest_collection_finish():
+    """What is imported and collected by now stays: collections of garbage leave it alone."""
+    gc.freeze()
 
 
 @pytest.fixture(params=[0, 1, 2])

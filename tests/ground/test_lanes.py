@@ -138,7 +138,9 @@ def test_kernels_are_found_again_by_the_next_process():
 
     def compiled():
         script = TRAIN + "print([sum(s.cache_misses.values()) for s in stats])"
-        return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        ).stdout
 
     # Of two processes that write to the same cache at once, one may win: then the next one keeps its own.
     assert any(compiled() == "[0, 0]\n" for _ in range(2))
