@@ -23,10 +23,18 @@ __all__ = [
     "fill",
     "gaussians",
     "pack",
+    "put",
     "square_norms",
     "sums_from",
     "weigh",
 ]
+
+
+@njit(cache=True, nogil=True)
+def put(values: NDArray[Any], out: NDArray[Any]) -> None:
+    """``out[:len(values)] = values``, of which numba takes seconds to compile how a mismatch is worded."""
+    for k in range(len(values)):
+        out[k] = values[k]
 
 
 @njit(cache=True, nogil=True)

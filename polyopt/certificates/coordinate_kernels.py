@@ -22,6 +22,7 @@ import numpy as np
 from numba import njit
 
 from polyopt.lanes import add_bias, row_product, row_update
+from polyopt.operands import put
 
 if TYPE_CHECKING:
     pass
@@ -197,12 +198,12 @@ def climb_face(  # type: ignore[no-untyped-def]
     # Rows that share their columns stay so; the copies of others bring their own.
     own = np.empty(len(columns) if shared else places[n], dtype=columns.dtype)
     if shared:
-        own[:] = columns
+        put(columns, own)
     for j in range(n):
         to, come = slice(places[j], places[j + 1]), slice(starts[rows[j]], starts[rows[j] + 1])
-        entries[to] = values[come]
+        put(values[come], entries[to])
         if not shared:
-            own[to] = columns[come]
+            put(columns[come], own[to])
     random = np.uint64(seed)
     order, active, worst_before = np.arange(n), n, np.inf
     for number in range(passes):

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from polyopt.kernels import SamplePanel
+from polyopt.operands import put
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ def _relay(buffer: NDArray[Any], slots: Samples, width: int, source: Samples, ba
     for turn in range(count):
         k = count - 1 - turn if backwards else turn
         start = slots[k] * width
-        row[:] = buffer[start : start + width]
+        put(buffer[start : start + width], row)
         for c in range(wide):
             if source[c] >= 0:
                 buffer[k * wide + c] = row[source[c]]

@@ -17,7 +17,7 @@ from numba import njit
 from numba.extending import overload
 
 from formulations.families import Pieces
-from polyopt.operands import exponentials
+from polyopt.operands import exponentials, put
 from polyopt.solvers.decomposition.dual import next_above, next_below, slopes, slopes_at
 from polyopt.solvers.decomposition.scan import LANES, move, partner
 
@@ -66,11 +66,12 @@ def _put_row_of(source: Any, r: Any, out: Any) -> Any:
     def compute(source: Any, r: Any, out: Any) -> None:
         product = np.dot(source.right, source.left[r])
         q = len(product)
-        out[:q] = product
+        put(product, out)
         if source.degree == 0:
             exponentials(out.reshape((1, len(out))), 0, q)
         for _ in range(source.degree - 1):
-            out[:q] *= product
+            for c in range(q):
+                out[c] *= product[c]
 
     return gather if source.instance_class is Held else compute
 
@@ -93,9 +94,11 @@ def solve_pairs(
     )
     place, count, unit = np.full(q, -1), 0, diagonal.max()
     up, down, out = np.full(width, -np.inf), np.full(width, np.inf), np.zeros(width)
-    up[:q], down[:q] = slopes(beta, phi)
+    rising, falling = slopes(beta, phi)
+    put(rising, up)
+    put(falling, down)
     kinks, bends = phi
-    out[:q] = g
+    put(g, out)
     best, where = np.empty(2 * LANES), np.empty(LANES, dtype=np.int64)
     taken = steps
     m, i, M = move(out, up, down, out, out, 0.0, best, where)
@@ -130,7 +133,7 @@ def solve_pairs(
         up[i], down[i] = slopes_at(beta[i], i, kinks, bends)
         up[j], down[j] = slopes_at(beta[j], j, kinks, bends)
         m, i, M = move(out, up, down, first, second, length, best, where)
-    g[:] = out[:q]
+    put(out[:q], g)
     return taken, count
 
 
@@ -138,7 +141,8 @@ def solve_pairs(
 def _longer(K: NDArray[Any], most: int) -> NDArray[Any]:
     """The same rows, and room for as many more, up to that many in all."""
     longer = np.empty((min(2 * len(K), most), K.shape[1]), K.dtype)
-    longer[: len(K)] = K
+    for r in range(len(K)):
+        put(K[r], longer[r])
     return longer
 
 
