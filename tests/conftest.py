@@ -25,7 +25,7 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-@pytest.fixture(params=[0, 1, 2])
+@pytest.fixture(params=[0, 1])
 def blobs(request):
     """Two overlapping classes in three dimensions: X (40, 3), y (40,)."""
     return two_blobs(seed=request.param)

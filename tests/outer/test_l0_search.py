@@ -102,7 +102,7 @@ def course(solution):
 
 
 @pytest.mark.parametrize("kind", ["square", "rectangular", "ties"])
-@pytest.mark.parametrize("C", [0.3, 1.0, 10.0])
+@pytest.mark.parametrize("C", [0.3, 10.0])
 def test_no_score_is_under_the_optimum_and_no_bound_over_it(kind, C):
     found = 0
     for seed in range(4):

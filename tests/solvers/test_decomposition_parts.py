@@ -85,7 +85,7 @@ def test_rows_of_samples_far_out_are_right_in_single_precision(rng):
     )
     exact = RBF(X)
     assert np.abs(np.exp(np.minimum(products, 0.0)) - exact)[:3, :3].max() > 1e-5  # what would be lost
-    assert gram.panel(None, np.float32).rows(every) == pytest.approx(exact, abs=1e-5)
+    assert np.abs(gram.panel(None, np.float32).rows(every) - exact).max() < 1e-5
     X[:150, 0] += 100.0
     assert not SampleGram(X, RBF).is_single()
 
