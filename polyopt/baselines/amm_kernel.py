@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
+from polyopt.operands import put
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -72,12 +74,14 @@ def show(
                 if score > other:
                     rival, theirs, other = k, j, score
         if own - other < lam * t:
-            sums[rival, theirs] -= x
+            for i in range(len(x)):
+                sums[rival, theirs, i] -= x[i]
             if own <= 0.0 and counts[true] < limit:
                 mine = counts[true]
                 sums[true, mine] = 0.0
                 counts[true] += 1
-            sums[true, mine] += x
+            for i in range(len(x)):
+                sums[true, mine, i] += x[i]
         if t % prune_every == 0:
             pruned += prune(sums, counts, c * (t + 1.0) / t)
     return pruned
@@ -116,7 +120,7 @@ def prune(sums: NDArray[Any], counts: Integers, size: float) -> int:
         kept = 0
         for j in range(counts[k]):
             if not gone[k, j]:
-                sums[k, kept] = sums[k, j]
+                put(sums[k, j], sums[k, kept])
                 kept += 1
         counts[k] = kept
     return total - left.sum()
