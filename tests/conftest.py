@@ -1,4 +1,7 @@
-"""Settings and data that several test files share."""
+"""Settings and data that several test files share.
+
+What is tested is imported within, and not by the process that only hands out the tests.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hypothesis import settings
-
-from formulations import clock
-from formulations.samples import two_blobs
-from polyopt.solvers.decomposition import walk
 
 # Solvers are slow next to what hypothesis expects, and a shared machine is slower still.
 settings.register_profile("polyopt", deadline=None, max_examples=25, derandomize=True)
@@ -28,6 +27,8 @@ def pytest_collection_finish():
 @pytest.fixture(params=[0, 1])
 def blobs(request):
     """Two overlapping classes in three dimensions: X (40, 3), y (40,)."""
+    from formulations.samples import two_blobs
+
     return two_blobs(seed=request.param)
 
 
@@ -48,10 +49,10 @@ def interruptible():
 def ticking(monkeypatch):
     """The solvers' clock goes 10 ms with every look at it, however fast or busy the machine is."""
     looks = itertools.count()
-    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: 0.01 * next(looks)))
+    monkeypatch.setattr("formulations.clock.time", SimpleNamespace(perf_counter=lambda: 0.01 * next(looks)))
 
 
 @pytest.fixture
 def working_sets(monkeypatch):
     """Small machines are solved by working sets alone, as large ones are, without pair steps over all."""
-    monkeypatch.setattr(walk, "_WALK_ROW", 0)
+    monkeypatch.setattr("polyopt.solvers.decomposition.walk._WALK_ROW", 0)
