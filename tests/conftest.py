@@ -24,7 +24,7 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-@pytest.fixture(params=[0, 1])
+@pytest.fixture(params=[0, 2])
 def blobs(request):
     """Two overlapping classes in three dimensions: X (40, 3), y (40,)."""
     from formulations.samples import two_blobs
