@@ -201,3 +201,112 @@ def test_it_is_the_same_run_every_time():
     assert one.iterations == other.iterations
     assert one.bound == other.bound
     assert (one["alpha"] == other["alpha"]).all()
+
+
+# -- its parts -----------------------------------------------------------------------------
+
+
+def search_of(data, best):
+    """A search before its first node, with a best score of this size."""
+    search = l0_tree._Search(data, 1e-6, Clock(), None, None)
+    search.best = best
+    return search
+
+
+def open_node(at, parts, p, bound=1.0):
+    empty = np.zeros(p, dtype=np.int8)
+    return l0_tree._Open(bound, 1, empty, empty, np.array(at), np.array(parts))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_multipliers_decide_leaves_out_no_better_pattern(kernel):
+    """Nor does what is closed for it count for less than the scores that went with it."""
+    data, patterns, values = scores(kernel)
+    rng, lp, decided = np.random.default_rng(5), NodeLP(data), [0, 0]
+    for _ in range(40):
+        fixed = marks(len(data.centres), rng)
+        within = (patterns[:, fixed == ON] == 1).all(axis=1) & (patterns[:, fixed == OFF] == 0).all(axis=1)
+        best = values[within].min() * rng.choice([1.001, 1.05, 1.2])
+        search = search_of(data, best)
+        search.offer = lambda *_: None
+        search.lp = lp
+        found = lp.solve(fixed, None, np.inf, Clock())
+        opened = search._opened(fixed, found, 0.0)
+        after = opened[0].fixed if opened else np.full_like(fixed, FREE)
+        left = (patterns[:, after == ON] == 1).all(axis=1) & (patterns[:, after == OFF] == 0).all(axis=1)
+        if opened:
+            lost = values[within & ~left].min(initial=np.inf)
+            assert lost >= search.enough * (1 - 1e-9)
+            assert search.closed <= lost * (1 + 1e-9)
+            assert (after[fixed != FREE] == fixed[fixed != FREE]).all()
+            # On, a centre costs 1 and saves its rate at most; off, it saves what the relaxation counts on.
+            rates, is_free = found.rates.mid, fixed == FREE
+            off = is_free & (found.bound + 1.0 - np.maximum(rates, 0.0) > search.enough * (1 + 1e-9))
+            on = is_free & (found.bound + rates - 1.0 > search.enough * (1 + 1e-9))
+            assert (after[off] == OFF).all()
+            assert (after[on] == ON).all()
+            decided[0] += off.sum()
+            decided[1] += on.sum()
+            part = (found.a > 0) & (found.a < 1) & (after == FREE)
+            assert opened[0].at.tolist() == np.flatnonzero(part).tolist()
+            assert opened[0].parts.tolist() == found.a[part].tolist()
+        else:
+            assert search.closed <= values[within].min() * (1 + 1e-9)
+    assert sum(decided) > 10
+
+
+def test_the_centre_expected_to_raise_both_bounds_most_is_decided():
+    """By the mean gains seen for a unit, times what each moves; of centres never seen, by the usual gain."""
+    data, _, _ = scores("rectangular")
+    search = search_of(data, 11.0)
+    search.seen[:] = 4.0
+    search.gain[:] = 4.0 * np.array([[1.0, 2.0, 4.0, 1.0, 1.0, 1.0, 1.0, 1.0], [3.0, 4.0, 0.5, 1, 1, 1, 1, 1]])
+    # Products: 0.5 · 1.5, 0.4 · 3.2, 2.8 · 0.15; centres 3 to 7 are not used in part.
+    assert search._choose(open_node([0, 1, 2], [0.5, 0.2, 0.7], 8)) == (1, (0, 1))
+    assert search._choose(open_node([0, 2], [0.5, 0.7], 8)) == (0, (0, 1))
+    # A gain beyond the gap closes no more than the gap: 0.5 · 0.75 against 0.25 · 0.9.
+    search.best = 1.0 + 1.0 / (1 - 1e-6)
+    search.gain[:, :2] = 4.0 * np.array([[1.0, 0.25 / 0.6], [1.5, 1e6]])
+    assert search._choose(open_node([0, 1], [0.5, 0.6], 8))[0] == 0
+
+
+def test_gains_are_remembered_for_each_unit_that_a_centre_moves():
+    data, _, _ = scores("rectangular")
+    search, one = search_of(data, 11.0), open_node([2, 5], [0.25, 0.5], 8)
+    search._learn(one, 2, 1, 3.0)
+    search._learn(one, 2, 1, -1.0)  # rounding is no gain
+    search._learn(one, 2, 0, 3.0)
+    search._learn(one, 5, 0, 1e9)  # no more than the gap counts
+    wanted = np.zeros((2, 8))
+    wanted[1, 2], wanted[0, 2], wanted[0, 5] = 3.0 / 0.75, 3.0 / 0.25, (search.enough - 1.0) / 0.5
+    assert search.gain == pytest.approx(wanted)
+    assert (search.seen[1, 2], search.seen[0, 2], search.seen[0, 5], search.seen.sum()) == (2, 1, 1, 4)
+
+
+def test_a_side_whose_bound_is_enough_is_not_looked_into():
+    data, _, _ = scores("rectangular")
+    search, bounds = search_of(data, 11.0), {}
+    search._solve = lambda one, j, on, most=None: l0_node.NodeSolution(bounds[j, on], *[None] * 5)
+    bounds |= {(j, on): 1.5 for j in range(8) for on in (0, 1)}
+    bounds[3, 0] = bounds[3, 1] = 4.0
+    assert search._choose(open_node([1, 3, 6], [0.5, 0.5, 0.5], 8)) == (3, (0, 1))
+    assert search.closed == np.inf
+    bounds[6, 1] = 20.0
+    assert search._choose(open_node([1, 6], [0.5, 0.5], 8)) == (6, (0,))
+    assert search.closed == 20.0
+    bounds[6, 0] = 12.0
+    assert search._choose(open_node([6], [0.5], 8)) == (6, ())
+    assert search.closed == 12.0
+
+
+def test_the_bound_of_a_search_is_the_least_of_what_is_open_and_what_was_closed():
+    data, _, _ = scores("rectangular")
+    for of_open, closed, best, bound in ((3.0, 5.0, 9.0, 3.0), (6.0, 5.0, 9.0, 5.0), (12.0, 12.0, 9.0, 9.0)):
+        for stack in (False, True):
+            search = search_of(data, best)
+            nodes = [open_node([0], [0.5], 8, bound=of_open), open_node([0], [0.5], 8, bound=of_open + 1.0)]
+            search.closed = closed
+            search.heap, search.stack = (nodes[1:], nodes[:1]) if stack else (nodes, [])
+            assert search._update() == bound
+            search.closed = 0.5 * bound
+            assert search._update() == bound  # it never falls

@@ -1,0 +1,172 @@
+"""The steps of the active set, each against what it stands for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from formulations.families import hinge_families
+from polyopt.solvers.decomposition.active_set import (
+    _LONGEST,
+    _piece,
+    _pieces,
+    _step,
+    _take_along,
+    _worst,
+)
+from polyopt.solvers.decomposition.dual import Dual, gains
+from polyopt.solvers.decomposition.factor import direction, join, solve_transposed
+
+N, UNIT = 7, 2.0
+
+
+def system(rng, ridge, n=4):
+    """Free variables F, the factor of their part of K, a residual, and Newton's step for it."""
+    A = rng.normal(size=(N, N))
+    K, F = A @ A.T, rng.permutation(N)
+    U, ones = np.zeros((N, N)), np.empty(N)
+    for k in range(n):
+        join(K, U, F, k, F[k], UNIT, ridge, ones)
+    r, u, d = rng.normal(size=N), np.empty(N), np.empty(N)
+    b = direction(U, n, UNIT, r, ones, u, d)
+    return SimpleNamespace(K=K, F=F, U=U, ones=ones, r=r, d=d, b=b, n=n, own=K[np.ix_(F[:n], F[:n])])
+
+
+@pytest.mark.parametrize("ridge", [1e-11, 0.1])
+def test_the_factor_grows_with_what_joins_and_its_step_is_newton_s(ridge, rng):
+    """U'U = K/unit + 1 + ridge I; the step solves the linear system, with the proximal term, and balances."""
+    a = system(rng, ridge)
+    U = np.triu(a.U[: a.n, : a.n])
+    assert U.T @ U == pytest.approx(a.own / UNIT + 1.0 + ridge * np.eye(a.n))
+    assert U.T @ a.ones[: a.n] == pytest.approx(np.ones(a.n))
+    x = np.concatenate([U.T @ np.arange(1.0, a.n + 1), np.full(N - a.n, 9.0)])
+    solve_transposed(a.U, a.n, x)
+    assert x.tolist()[a.n :] == [9.0] * (N - a.n)
+    assert x[: a.n] == pytest.approx(np.arange(1.0, a.n + 1))
+    d = a.d[: a.n]
+    assert d.sum() == pytest.approx(0.0, abs=1e-12)
+    assert a.own @ d + ridge * UNIT * d + a.b == pytest.approx(a.r[: a.n])
+
+
+def test_what_is_like_another_joins_with_the_ridge_for_a_pivot():
+    """Rounding alone must not make the root of a number below zero of it."""
+    K, U, F, ones = np.full((N, N), 3.0), np.zeros((N, N)), np.arange(N), np.empty(N)
+    K[1, 1] -= 1e-9
+    for k in range(2):
+        join(K, U, F, k, k, UNIT, 1e-11, ones)
+    assert U[1, 1] == pytest.approx(np.sqrt(1e-11))
+
+
+def walls(a, width, rng):
+    """β and the ends of the pieces that its variables are on, so far away."""
+    beta = rng.normal(size=N)
+    return beta, beta - width * rng.uniform(0.5, 1.0, N), beta + width * rng.uniform(0.5, 1.0, N)
+
+
+@pytest.mark.parametrize("width", [1e-3, 0.3, 1e6])
+@pytest.mark.parametrize("ridge", [1e-11, 0.1])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_step_is_the_best_point_of_its_line_or_the_first_kink(seed, ridge, width):
+    rng = np.random.default_rng(seed)
+    a = system(rng, ridge)
+    beta, low, high = walls(a, width, rng)
+    before, r, total, free = beta.copy(), a.r.copy(), np.zeros(N), a.F[: a.n]
+    place, rise = _step(a.F, a.n, r, a.d, a.b, ridge * UNIT, beta, low, high, total)
+    move, d = (beta - before)[free], a.d[: a.n]
+    assert total == pytest.approx(beta - before)
+    assert not np.delete(total, free).any()
+    assert (low <= beta).all()
+    assert (beta <= high).all()
+    # It keeps to the line, and no length is better among those that no kink ends.
+    length = np.median(move / d)
+    assert move == pytest.approx(length * d)
+    room = np.where(d > 0, high[free] - before[free], before[free] - low[free]) / np.abs(d)
+
+    def gain(t):  # of the dual, where the slopes of φ are those of the pieces
+        return a.r[: a.n] @ d * t - d @ a.own @ d * t**2 / 2
+
+    best = a.r[: a.n] @ d / (d @ a.own @ d)
+    assert length == pytest.approx(min(best, room.min()))
+    assert rise == pytest.approx(gain(length))
+    assert rise > 0
+    if place >= 0:
+        assert room.argmin() == place
+        i = free[place]
+        assert beta[i] == (high[i] if d[place] > 0 else low[i])  # on it, and not beside it by a rounding
+    else:
+        assert best <= room.min()
+    # The residual is taken along, but for what the intercept is to balance.
+    offset = r[: a.n] - (a.r[: a.n] - a.own @ move)
+    assert offset == pytest.approx(np.full(a.n, offset[0]))
+
+
+def test_a_step_on_which_nothing_bends_is_long_but_has_an_end():
+    F, r, d = np.arange(N), np.zeros(N), np.zeros(N)
+    r[:2], d[:2] = [1.0, -1.0], [0.5, -0.5]
+    beta, total, ridge = np.zeros(N), np.zeros(N), 2.0  # which makes all of the curvature up
+    low, high = np.full(N, -np.inf), np.full(N, np.inf)
+    place, rise = _step(F, 2, r, d, 0.0, ridge, beta, low, high, total)
+    assert place == -1
+    assert beta[:2].tolist() == [0.5 * _LONGEST, -0.5 * _LONGEST]
+    assert rise == _LONGEST
+    assert r[:2].tolist() == [1.0, -1.0]
+    # And a direction that gains nothing is not taken.
+    assert _step(F, 2, r, -d, 0.0, ridge, beta, low, high, total) == (-1, 0.0)
+    assert beta[:2].tolist() == [0.5 * _LONGEST, -0.5 * _LONGEST]
+
+
+def test_a_variable_already_at_its_kink_ends_a_step_where_it_is(rng):
+    """A step of length 0 gains nothing, and takes that variable out."""
+    a = system(rng, 1e-11)
+    beta, low, high = walls(a, 1.0, rng)
+    i = a.F[2]
+    low[i] = high[i] = beta[i]
+    before, total = beta.copy(), np.zeros(N)
+    assert _step(a.F, a.n, a.r.copy(), a.d, a.b, 0.0, beta, low, high, total) == (2, 0.0)
+    assert np.array_equal(beta, before)
+
+
+def test_outputs_are_taken_along_by_what_moved(rng):
+    K, g, total = rng.normal(size=(N, N)), rng.normal(size=N), rng.normal(size=N) * (np.arange(N) % 3 > 0)
+    wanted = g + total @ K
+    _take_along(K, total, g)
+    assert g == pytest.approx(wanted)
+    assert not total.any()
+
+
+def test_the_worst_violator_at_a_kink_is_the_one_that_joins(rng):
+    """With the intercept b the rise of one or the fall of another is worth the most; free ones do not count."""
+    F = np.arange(N)
+    for _ in range(40):
+        rise = rng.normal(size=N)
+        fall, b, n = rise + rng.exponential(0.3, N), rng.normal(), int(rng.integers(0, N))
+        values = np.stack([b - fall, rise - b])
+        values[:, :n] = -np.inf
+        side, i = np.unravel_index(values.argmax(), values.shape)
+        assert _worst(F, n, rise, fall, b, values.max() - 1e-9) == (i, side == 1)
+        assert _worst(F, n, rise, fall, b, values.max())[0] == -1  # by no more than the least
+
+
+@pytest.mark.parametrize("B", [np.inf, 1.5])
+def test_a_piece_is_between_two_kinks_and_at_one_on_the_side_that_is_named(B):
+    """Its slope is that of φ on the side to which the variable moves, whichever kink it is at."""
+    y = np.repeat([1.0, -1.0], 4)
+    dual = Dual(hinge_families(y, 2.0, B))
+    beta = y * np.tile([0.0, 2.0, 1.0, 5.0], 2)
+    up, down, _, _ = gains(np.zeros(8), beta, dual.phi)
+    for i, value in enumerate(beta):
+        ends = np.concatenate([[-np.inf], dual.phi.ends[:, i], [np.inf]])
+        below, above = ends[ends < value].max(), ends[ends > value].min()
+        for rising in (True, False):
+            slope, low, high = _piece(value, i, dual.phi, rising)
+            if value in ends:
+                assert (slope, low, high) == ((up[i], value, above) if rising else (down[i], below, value))
+            else:
+                assert (slope, low, high) == (up[i], below, above)
+                assert up[i] == down[i]
+    some = np.array([2, 5, 6])
+    found = _pieces(some, beta, dual.phi)
+    assert [tuple(found[:, i]) for i in some] == [_piece(beta[i], i, dual.phi, True) for i in some]
+    assert not np.delete(found, some, axis=1).any()

@@ -1,0 +1,177 @@
+"""The parts of a node of the polytope machine's search, and of its bound, each against its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polyopt.solvers.cpm.bound import _charge, _shift, moves_for
+from polyopt.solvers.cpm.face import UNIT, Samples, dual_value
+from polyopt.solvers.cpm.tree import (
+    _ASSIGNED,
+    _CLOSED,
+    _OPEN,
+    Best,
+    _after,
+    _assign,
+    _forbid,
+    _largest,
+    _paying,
+    _solve_faces,
+    _try_incumbent,
+    node_for,
+)
+
+INSIDE, NPOS, D, K = 4, 6, 3, 4
+
+
+def drawn(seed):
+    """Samples, negatives first, and a node of them with faces allowed at random, at least one to each."""
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(INSIDE + NPOS, D))
+    data = Samples(A, (A * A).sum(axis=1), rng.uniform(0.5, 2.0, INSIDE + NPOS), INSIDE)
+    node = node_for(data, K, rng.permutation(NPOS))
+    node.allowed[:] = rng.random((NPOS, K)) < 0.5
+    node.allowed[np.arange(NPOS), rng.integers(0, K, NPOS)] = True
+    return rng, data, node
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_who_has_one_face_left_is_assigned_and_one_empty_face_is_offered(seed):
+    rng, _, node = drawn(seed)
+    if seed % 3 == 0:
+        node.allowed[:] = True
+    node.allowed[: seed % 4] = np.eye(K, dtype=bool)[rng.integers(0, 1 + seed % K, seed % 4)]
+    used, opens = _assign(node)
+    alone = [int(row.argmax()) if row.sum() == 1 else -1 for row in node.allowed]
+    assert node.face.tolist() == alone
+    answering = max(alone) + 1
+    assert (used, opens) == ((answering + 1, True) if answering < K else (K, False))
+
+
+def test_a_face_forbidden_is_forbidden_with_all_that_are_empty_like_it():
+    for k, opens, left in ((1, True, [1, 0, 1, 1]), (2, True, [1, 1, 0, 0]), (2, False, [1, 1, 0, 1])):
+        _, _, node = drawn(0)
+        node.allowed[:] = True
+        _forbid(node, 3, k, 3, opens)
+        assert node.allowed[3].tolist() == left
+        assert np.delete(node.allowed, 3, axis=0).all()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "opens", "verdict"),
+    [
+        ([0, 0, 0, 1], True, _CLOSED),  # the last is not offered
+        ([1, 0, 0, 1], True, _ASSIGNED),
+        ([0, 1, 0, 0], False, _ASSIGNED),
+        ([0, 0, 1, 1], True, _OPEN),  # who opens a face is for the branching to choose
+        ([0, 0, 1, 0], False, _ASSIGNED),
+        ([1, 0, 1, 0], True, _OPEN),
+        ([1, 1, 0, 0], True, _OPEN),
+    ],
+)
+def test_what_is_left_to_a_positive_once_faces_are_forbidden(allowed, opens, verdict):
+    _, _, node = drawn(0)
+    node.allowed[2] = allowed
+    assert _after(node, 2, 3, opens) == verdict
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_only_positives_that_pay_on_every_face_are_ordered_and_the_dearest_is_branched_on(seed):
+    rng, data, node = drawn(seed)
+    node.W[:] = 0.7 * rng.normal(size=(K, D))
+    node.face[:] = np.where(rng.random(NPOS) < 0.3, 0, -1)
+    used = 3
+    node.allowed[:, 0] |= ~node.allowed[:, :used].any(axis=1)
+    order = _paying(data, node, used)
+    hinges = np.where(node.allowed, 1.0 - data.A[INSIDE:] @ node.W.T, np.inf)[:, :used].min(axis=1)
+    assert order.tolist() == [p for p in node.order if node.face[p] < 0 and hinges[p] > 0]
+    assert node.cost[order] == pytest.approx((data.C[INSIDE:] * hinges)[order])
+    cost, added = rng.integers(0, 4, NPOS).astype(float), rng.integers(0, 3, NPOS).astype(float)
+    if len(order):
+        assert _largest(cost, added, order) == order[(cost - added)[order].argmax()]
+
+
+@pytest.mark.parametrize("used", [2, 3, K])
+def test_faces_that_answer_for_nobody_are_copies_and_the_duals_add_up(used):
+    """Each dual is feasible for who is assigned, of the value that it is said to have, and near its best."""
+    rng, data, node = drawn(1)
+    node.face[:] = rng.integers(-1, used - 1, NPOS)
+    total, error = _solve_faces(data, node, used, 2000, 1e-12)
+    values = []
+    for k in range(K):
+        alpha, own = node.alpha[k], min(k, used - 1)
+        caps = np.concatenate([data.C[:INSIDE], np.where(node.face == own, data.C[INSIDE:], 0.0)])
+        assert np.array_equal(node.caps[k], caps)
+        assert ((alpha >= 0) & (alpha <= caps)).all()
+        assert node.W[k] == pytest.approx(0.5 * alpha @ data.A)
+        values.append(dual_value(alpha, node.W[k]))
+        hinges = np.maximum(1.0 - data.A @ node.W[k], 0.0)
+        assert node.W[k] @ node.W[k] + caps @ hinges == pytest.approx(values[-1], abs=1e-6)
+    assert total == pytest.approx(sum(values))
+    assert 0.0 < error < 1e-12 * (1.0 + total)
+
+
+def test_an_incumbent_is_only_replaced_by_a_better_one():
+    rng, data, node = drawn(2)
+    node.W[:] = 0.3 * rng.normal(size=(K, D))
+
+    def objective(W):
+        hinges = np.maximum(1.0 - data.A @ W.T, 0.0)
+        costs = np.concatenate([hinges[:INSIDE].sum(axis=1), hinges[INSIDE:].min(axis=1)])
+        return (W**2).sum() + data.C @ costs
+
+    best = Best(np.zeros((K, D)), np.array([np.inf, np.inf, 0.0]))
+    _try_incumbent(data, best, node, 1e-6)
+    assert best.limits[0] == pytest.approx(objective(best.W))
+    assert best.limits[0] < objective(node.W)  # alternating made something of it
+    kept, least = best.W.copy(), best.limits[0]
+    _try_incumbent(data, best, node, 1e-6)
+    assert best.limits[0] == least
+    assert np.array_equal(best.W, kept)
+    best.limits[0] = 0.5 * least  # so good that nothing is tried
+    _try_incumbent(data, best, node, 1e-6)
+    assert best.limits[0] == 0.5 * least
+    assert np.array_equal(best.W, kept)
+
+
+# -- the bound of joint moves --------------------------------------------------------------
+
+
+def made(seed):
+    """Moves of four positives to two faces, with the products of all kinds of sign."""
+    rng = np.random.default_rng(seed)
+    moves = moves_for(4, 8, D, 2)
+    moves.shared[:], moves.pull[:] = rng.normal(size=(4, 2, D)), rng.normal(size=(4, 2, D))
+    moves.length[:] = np.linalg.norm(moves.shared, axis=2)
+    moves.blur[:] = 1e-3 * moves.length
+    return rng, moves, np.array([2, 0, 1])
+
+
+@pytest.mark.parametrize("p", [1, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_face_is_shifted_by_half_of_what_pulls_the_same_way(seed, p):
+    """That of p itself is not among them: the products of two different samples are shared."""
+    rng, moves, others = made(seed)
+    v = rng.normal(size=D)
+    wanted = v.copy()
+    for r in others[others != p]:
+        if moves.shared[r, 1] @ moves.pull[p, 1] > 0:
+            wanted += 0.5 * moves.shared[r, 1]
+    _shift(v, p, 1, moves, others)
+    assert v == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("p", [1, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_move_is_charged_half_of_its_products_above_zero_and_errs_by_no_more_than_told(seed, p):
+    """Wherever within their blurs the true vectors are: half of each product, by Cauchy and Schwarz."""
+    rng, moves, others = made(seed)
+    e, blur = rng.normal(size=D), 2e-3
+    among = others[others != p]
+    worth, error = _charge(5.0, 0.25, e, np.linalg.norm(e), blur, p, 1, moves, others)
+    products = moves.shared[among, 1] @ e
+    assert worth == pytest.approx(5.0 - 0.5 * np.maximum(products, 0.0).sum())
+    long, far, size = moves.length[among, 1], moves.blur[among, 1], np.linalg.norm(e)
+    most = 0.25 + 0.5 * (far * size + (long + far) * blur).sum()
+    assert most <= error <= 0.25 + 1.03 * (most - 0.25) + 1e3 * UNIT

@@ -1,0 +1,153 @@
+"""One step of the decomposition, and the choice of what takes part in it, each against its definition."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from formulations.families import hinge_families
+from polyopt.solvers.decomposition.dual import Dual, slopes
+from polyopt.solvers.decomposition.shrinking import Shrinking
+from polyopt.solvers.decomposition.subproblem import Held, gathered, solve_pairs
+from polyopt.solvers.decomposition.watch import Watch
+from polyopt.solvers.decomposition.working_set import choose
+
+
+@pytest.mark.parametrize("B", [np.inf, 1.3])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_pair_step_takes_the_best_pair_to_the_best_point_of_its_line(seed, B):
+    """Of the second order: i violates most, j promises the most with i; up to the first kink of either."""
+    rng = np.random.default_rng(seed)
+    n = 11
+    A = rng.normal(size=(n, n))
+    K, y = A @ A.T / n, np.where(np.arange(n) % 2, 1.0, -1.0)
+    dual = Dual(hinge_families(y, rng.uniform(0.2, 1.0, n), B))
+    beta = dual.join({"margin": rng.uniform(0, 1, n) * rng.integers(0, 2, n)})
+    for _ in range(6):
+        g = K @ beta
+        up, down = (slope - g for slope in slopes(beta, dual.phi))
+        i = int(up.argmax())
+        bend = K[i, i] + K.diagonal() - 2.0 * K[i]
+        bend[i] = np.inf
+        drop = np.maximum(up[i] - down, 0.0)
+        j = int((drop**2 / bend).argmax())
+        ends = dual.phi.ends
+        room_i = np.where(ends[:, i] > beta[i], ends[:, i] - beta[i], np.inf).min()
+        room_j = np.where(ends[:, j] < beta[j], beta[j] - ends[:, j], np.inf).min()
+        length = min(drop[j] / bend[j], room_i, room_j)
+        wanted = beta.copy()
+        wanted[[i, j]] += [length, -length]
+        before = dual.gain(beta) - beta @ g / 2
+        held = Held(K, np.arange(n), np.arange(n))
+        assert solve_pairs(held, K.diagonal().copy(), g, beta, dual.phi, 1e-9, n, 1) == (1, 2)
+        assert beta == pytest.approx(wanted, abs=1e-12)
+        assert g == pytest.approx(K @ beta)
+        rise = dual.gain(beta) - beta @ g / 2 - before
+        assert rise == pytest.approx(length * drop[j] - length**2 * bend[j] / 2)
+        if length == room_i:
+            assert beta[i] in ends[:, i]
+        if length == room_j:
+            assert beta[j] in ends[:, j]
+
+
+def test_no_more_rows_are_wanted_than_there_may_be(rng):
+    """Room for 64 rows grows with what is wanted, up to the limit; the step that wants another is not taken."""
+    n = 150
+    A = rng.normal(size=(n, n))
+    K, y = A @ A.T / n, np.where(np.arange(n) % 2, 1.0, -1.0)
+    dual, held = Dual(hinge_families(y, 1.0)), Held(K, np.arange(n), np.arange(n))
+    counts, ends = [], []
+    for rows in (2, 10, 64, 90, n):
+        g, beta = np.zeros(n), np.zeros(n)
+        taken, count = solve_pairs(held, K.diagonal().copy(), g, beta, dual.phi, 1e-6, rows, 10**6)
+        counts.append(count)
+        ends.append(dual.gain(beta) - beta @ K @ beta / 2)
+        assert taken >= count // 2
+        assert g == pytest.approx(K @ beta, abs=1e-10)
+    assert all(rows - 1 <= count <= rows for count, rows in zip(counts, (2, 10, 64, 90), strict=False))
+    assert counts[-1] > 90
+    assert (np.diff(ends) > 0).all()
+    m, M = dual.violation(beta, g)
+    assert m - M <= 1e-6
+
+
+def test_what_is_gathered_is_a_symmetric_part_of_the_table(rng):
+    """The upper triangle, row by row, and its mirror image: single precision may leave the two unlike."""
+    table = rng.normal(size=(9, 20))
+    slots, places = np.array([4, 0, 7]), np.array([11, 2, 19])
+    part = table[np.ix_(slots, places)]
+    assert np.array_equal(gathered(table, slots, places), np.triu(part) + np.triu(part, 1).T)
+
+
+def half(values, allowed, count, floor):
+    """The places of the largest values allowed that are above a floor, by sorting."""
+    places = [p for p in np.argsort(-values) if allowed[p] and values[p] > floor]
+    return places[:count]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_working_set_is_the_latest_half_and_the_worst_violators(seed):
+    rng = np.random.default_rng(seed)
+    n, size = 60, int(rng.integers(4, 30))
+    rise = rng.normal(size=n)
+    fall = rise + rng.exponential(0.8, n)
+    last = rng.permutation(n)[: rng.integers(0, 40)]
+    held = rng.random(n) < 0.8
+    enough = np.inf if seed % 2 else -np.inf  # what is at hand is never enough, or always
+    found = choose(rise, fall, last, size, held, enough).tolist()
+    keep = last[-(size // 2) :].tolist()
+    allowed = np.ones(n, dtype=bool)
+    allowed[keep] = False
+
+    def fresh(allowed):
+        upward = half(rise, allowed, (size - len(keep)) // 2, fall.min())
+        rest = allowed & ~np.isin(np.arange(n), upward)
+        return upward, half(-fall, rest, (size - len(keep)) // 2, -rise.max())
+
+    upward, downward = fresh(allowed)
+    if enough < 0 and not held[upward + downward].all():
+        upward, downward = fresh(allowed & held)
+    assert found[: len(keep)] == keep
+    assert set(found[len(keep) : len(keep) + len(upward)]) == set(upward)
+    assert set(found[len(keep) + len(upward) :]) == set(downward)
+
+
+def test_rows_that_are_many_do_not_wait():
+    """A matrix product of 32 rows and more is worth its time, whatever those at hand violate."""
+    rise, fall = np.linspace(1.0, 0.0, 200), np.linspace(1.0, 0.0, 200) + 0.01
+    for missing in (31, 32):
+        held = np.ones(200, dtype=bool)
+        held[:missing] = False  # all of them among the worst
+        chosen = choose(rise, fall, np.zeros(0, dtype=int), 120, held, 0.1)
+        assert held[chosen].all() == (missing < 32)
+
+
+def test_a_violation_that_no_longer_falls_is_seen():
+    """It has to fall under nine tenths of the least so far, once in ten times."""
+    watch = Watch()
+    assert not any(watch.has_stopped(violation) for violation in (3.0, 2.8, 2.6, 2.7))
+    answers = [watch.has_stopped(0.9 * 2.6) for _ in range(9)]
+    assert answers == [False] * 8 + [True]
+    assert not watch.has_stopped(0.89 * 2.6)
+
+
+def test_samples_are_set_aside_where_that_leaves_few_enough(monkeypatch):
+    """Those stay that violate with some other: an optimum moves none of the others."""
+    active = np.array([2, 3, 5, 7, 11, 13, 17, 19, 23, 29])
+    point, seen = SimpleNamespace(rows=SimpleNamespace(active=active)), []
+    shrinking = Shrinking(point)
+    monkeypatch.setattr(Shrinking, "set_active", lambda self, samples: seen.append(samples.tolist()))
+    rise, fall = np.full(10, -5.0), np.full(10, 5.0)
+    rise[:4], fall[4:8] = [1.0, 0.5, 0.2, -1.0], [2.0, 0.5, -1.0, 1.0]
+    needed = [2, 3, 5, 7, 13, 17, 19]  # rise at least -1, the least fall, or fall at most 1
+    assert shrinking.set_aside(rise, fall)
+    assert seen.pop() == needed
+    fall[8] = 1.0
+    assert shrinking.set_aside(rise, fall)  # eight of ten are few enough
+    assert len(seen.pop()) == 8
+    fall[9] = 0.9
+    assert not shrinking.set_aside(rise, fall)
+    assert not shrinking.set_aside(np.full(10, np.nan), np.full(10, np.nan))
+    assert not seen
