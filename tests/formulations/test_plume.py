@@ -20,6 +20,7 @@ from formulations.solution import Solution, Status
 from polyopt.certificates import Claim, certify_plume, certify_program
 from polyopt.outer.plume import PlumeProblem, solve_plume
 from polyopt.outer.rounds import run_rounds
+from polyopt.solvers import plume as solver
 from polyopt.solvers.plume import MOST_FOR_NEWTON, maximise, polish
 
 GAMMAS = [0.5, 2.0, 5.0]
@@ -626,3 +627,92 @@ def test_a_certificate_refuses_what_it_cannot_read(stationary):
         certify_plume(X, y, W, gamma=1.0, ridge=-1.0)
     sparse = certify_plume(sp.csr_matrix(X), y, W, **model)
     assert sparse.claim is Claim.STATIONARY
+
+
+# -- steps of the solvers ------------------------------------------------------------------
+
+
+class Bowl:
+    """An objective ½ Σ a_i w_i² + s Σ w_i + c, that is never flat."""
+
+    ridge = 0.0
+
+    def __init__(self, *bends, tilt=0.0, least=0.0):
+        self.bends, self.tilt, self.least = np.array([bends]), tilt, least
+
+    def __call__(self, W):
+        return float((self.bends * W**2).sum() / 2 + self.tilt * W.sum() + self.least), (
+            self.bends * W + self.tilt
+        )
+
+    def is_flat(self, *_):
+        return False
+
+
+def run_on(bowl, *start, max_iter=10):
+    return solver._Run(bowl, np.array([start], dtype=float), max_iter, 1e-9, None)
+
+
+@pytest.mark.parametrize("times", [0.5, 1.0, 1.9, 2.1, 7.0, 1e4])
+def test_a_step_is_halved_until_it_brings_its_share_of_what_the_slope_promises(times):
+    """Along −gradient of ½w² a step of λ brings λ − λ²/2 of w²: under 2 − 2e-4 it is enough, and not over."""
+    run = run_on(Bowl(1.0), 3.0)
+    assert run.descend(-run.gradient, times)
+    step = times
+    while step - step**2 / 2 < 1e-4 * step:
+        step /= 2
+    assert run.W[0, 0] == pytest.approx(3.0 * (1.0 - step))
+    assert (run.value, run.gradient[0, 0]) == (run.W[0, 0] ** 2 / 2, run.W[0, 0])
+    assert run.iterations == 1
+
+
+def test_a_direction_uphill_is_not_taken():
+    run = run_on(Bowl(1.0), 3.0)
+    assert not run.descend(run.gradient)
+    assert (run.W[0, 0], run.iterations) == (3.0, 0)
+
+
+@pytest.mark.parametrize(("step", "is_better"), [(0.4, False), (0.6, True), (1.0, True), (1.6, False)])
+def test_where_values_differ_by_rounding_alone_the_gradient_has_to_halve(step, is_better):
+    """At ½w² + 1e6 and w = 1e-6 no step changes the value by a digit."""
+    run = run_on(Bowl(1.0, least=1e6), 1e-6)
+    assert run.descend(-run.gradient, step) == is_better
+    assert run.W[0, 0] == (pytest.approx(1e-6 * abs(1.0 - step), abs=1e-18) if is_better else 1e-6)
+
+
+def test_steps_along_the_gradient_have_barzilai_and_borwein_s_length():
+    """The first is of length 1; then ‖s‖²/s'y for the last step s and the change y of the gradient."""
+    run, points = run_on(Bowl(1.0, 10.0), 4.0, 3.0, max_iter=6), []
+    move = run.move
+
+    def recorded(W, value, gradient):
+        points.append((run.W.copy(), run.gradient.copy()))
+        move(W, value, gradient)
+
+    run.move = recorded
+    solver._gradient(run)
+    points.append((run.W, run.gradient))
+    step = 1.0 / np.linalg.norm(points[0][1])
+    for (before, slope), (after, turned) in zip(points, points[1:], strict=False):
+        ratio = np.median((before - after) / slope)
+        assert after == pytest.approx(before - ratio * slope)
+        assert np.log2(step / ratio) == pytest.approx(round(np.log2(step / ratio)), abs=1e-9)  # as it is, or halved
+        assert ratio <= step * (1 + 1e-12)
+        moved = after - before
+        step = (moved**2).sum() / (moved * (turned - slope)).sum()
+
+
+def test_where_the_gradient_does_not_turn_steps_double():
+    run = run_on(Bowl(0.0, tilt=2.0), 0.0, max_iter=5)
+    solver._gradient(run)
+    assert run.W[0, 0] == -(1.0 + 2.0 + 4.0 + 8.0 + 16.0)
+
+
+def test_a_diagonal_is_lifted_as_little_as_makes_it_definite():
+    """From 1e-10 of the largest entry in tens; what needs nothing is left as it is."""
+    H = np.diag([2.0, 5.0])
+    factor = solver._positive_factor(H.copy())[0]
+    assert np.tril(factor) @ np.tril(factor).T == pytest.approx(H, abs=1e-14)
+    factor = np.tril(solver._positive_factor(np.diag([4.0, -1e-3]))[0])
+    lift = (factor @ factor.T - np.diag([4.0, -1e-3])).diagonal()
+    assert lift == pytest.approx(np.full(2, 4e-3), rel=1e-9)

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations import rmm, sigma_svm, svm
-from formulations.families import hinge_families
+from formulations.families import Families, Family, hinge_families, margin_family
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
+from polyopt.solvers.decomposition.dual import Dual
 from polyopt.solvers.interior_point import solve_interior_point
 from polyopt.solvers.interior_point.passes import State, centre, weigh
 from polyopt.solvers.interior_point.point import Point, _central_slack
@@ -396,6 +397,16 @@ def test_wrong_input_is_named(changes, message, blobs):
         solve_interior_point(X, hinge_families(y, C, B), **arguments)
 
 
+@pytest.mark.parametrize("kink", [0.5, 2.0])
+def test_rows_that_must_hold_and_that_zeros_do_not_meet_are_refused(kink, blobs):
+    X, y = blobs
+    must = Family("must", "nu", y, kink, np.full(len(y), np.inf))
+    with pytest.raises(ValueError, match="needs finite costs of slack"):
+        solve_interior_point(X, Families(margin_family(y, np.ones(len(y))), must))
+    with pytest.raises(ValueError, match="needs finite costs; an explicit program"):
+        Dual(Families(margin_family(y, np.ones(len(y))), must))
+
+
 def test_ctrl_c_keeps_the_point(blobs):
     X, y = blobs
 
@@ -414,6 +425,7 @@ def test_the_history_ends_at_the_answer(blobs):
     seen = []
     solution = solve_interior_point(X, hinge_families(y, np.ones(len(y)), 1.3), progress=seen.append)
     assert list(solution.history) == seen
+    assert [record["iteration"] for record in seen] == list(range(solution.iterations + 1))
     assert {"iteration", "seconds", "violation", "objective", "bound"} <= set(seen[-1])
     slack = 1e-8 * solution.objective  # once the gap is closed, the points are kept that fit best
     assert (np.diff([record["objective"] for record in seen]) <= slack).all()

@@ -48,7 +48,7 @@ class Repairs:
         point = self._point
         if not np.isfinite(point.g).all():
             point.take(point.dual.start(), np.zeros(point.gram.n))
-            if point.is_double or self.watch.is_second:
+            if self.watch.is_second:  # else it is done below
                 point.recompute(self._clock.check)
         if self.watch.is_second:
             return False
