@@ -696,7 +696,9 @@ def test_steps_along_the_gradient_have_barzilai_and_borwein_s_length():
     for (before, slope), (after, turned) in zip(points, points[1:], strict=False):
         ratio = np.median((before - after) / slope)
         assert after == pytest.approx(before - ratio * slope)
-        assert np.log2(step / ratio) == pytest.approx(round(np.log2(step / ratio)), abs=1e-9)  # as it is, or halved
+        assert np.log2(step / ratio) == pytest.approx(
+            round(np.log2(step / ratio)), abs=1e-9
+        )  # as it is, or halved
         assert ratio <= step * (1 + 1e-12)
         moved = after - before
         step = (moved**2).sum() / (moved * (turned - slope)).sum()

@@ -191,6 +191,39 @@ def test_a_cell_s_bound_is_below_every_value(seed, method):
     assert few.bound <= best.objective * (1 + 1e-12) <= few.objective * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+def test_newton_s_matrix_is_the_slope_of_its_gradient(form, rng):
+    X, y, _ = square(30)
+    c, w = rng.uniform(0.5, 2.0, 30), rng.normal(size=3)
+    value, gradient, away = logistic._loss(form(X), y, c, w, RIDGE)
+    assert gradient == pytest.approx(slope(lambda v: logistic._loss(X, y, c, v, RIDGE)[0], w), abs=1e-6)
+    assert value == pytest.approx(
+        c @ np.log1p(np.exp(-y * (polytope.lift(X) @ w))) + RIDGE / 2 * (w @ w), rel=1e-12
+    )
+    H = logistic._hessian(form(X), c * away * (1.0 - away), RIDGE)
+    steps = [logistic._loss(X, y, c, w + h, RIDGE)[1] for h in (*(1e-6 * np.eye(3)), *(-1e-6 * np.eye(3)))]
+    assert H == pytest.approx((np.array(steps[:3]) - steps[3:]) / 2e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("start", [0.5, 1.4, 4.0, 8.0])
+def test_a_step_of_newton_s_is_halved_until_it_brings_what_its_slope_promises(start):
+    """Far from the optimum of two samples that contradict each other the whole step goes too far."""
+    X, y, c = np.zeros((2, 1)), np.array([1.0, -1.0]), np.array([1.0, 1.5])
+
+    def loss(b):
+        return np.logaddexp(0.0, -b) + 1.5 * np.logaddexp(0.0, b) + 5e-5 * b**2
+
+    p = 1.0 / (1.0 + np.exp(-start))
+    slope_, bend = p - 1.0 + 1.5 * p + 1e-4 * start, 2.5 * p * (1.0 - p) + 1e-4
+    size, halved = 1.0, 0
+    while loss(start - size * slope_ / bend) > loss(start) - 1e-4 * size * slope_**2 / bend:
+        size, halved = size / 2, halved + 1
+    found = solve_logistic(X, y, c, np.array([0.0, start]), ridge=1e-4, max_iter=1)
+    assert found["w"] == pytest.approx([0.0, start - size * slope_ / bend], rel=1e-9)
+    assert found.iterations == 1
+    assert (halved > 0) == (start > 1.4)
+
+
 def test_without_penalty_a_separable_cell_has_no_end(rng):
     X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
     sizes = [

@@ -137,7 +137,7 @@ def test_outputs_are_taken_along_by_what_moved(rng):
 
 
 def test_the_worst_violator_at_a_kink_is_the_one_that_joins(rng):
-    """With the intercept b the rise of one or the fall of another is worth the most; free ones do not count."""
+    """With the intercept b the rise of one or the fall of another is worth most; free ones do not count."""
     F = np.arange(N)
     for _ in range(40):
         rise = rng.normal(size=N)

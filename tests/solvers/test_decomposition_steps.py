@@ -63,7 +63,7 @@ def test_a_pair_step_takes_the_best_pair_to_the_best_point_of_its_line(seed, B):
 
 
 def test_no_more_rows_are_wanted_than_there_may_be(rng):
-    """Room for 64 rows grows with what is wanted, up to the limit; the step that wants another is not taken."""
+    """Room for 64 rows grows with what is wanted, up to the limit; a step that wants another is not taken."""
     n = 150
     A = rng.normal(size=(n, n))
     K, y = A @ A.T / n, np.where(np.arange(n) % 2, 1.0, -1.0)

@@ -124,6 +124,33 @@ def test_a_basis_brings_back_the_node_at_once(monkeypatch):
         lp.solve(nodes[0][0], None, np.inf, Clock())
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_rows_and_columns_are_added_where_what_is_left_out_costs_more_than_it_may(kernel):
+    """Slack in the rows left out, and what columns left out take off the bound; what is in stays in."""
+    data, rng = problem(kernel, 40), np.random.default_rng(4)
+    n, p, lp = 40, len(data.centres), NodeLP(data)
+    signed, grown = data.y[:, None] * data.K * data.C * data.centres, 0
+    for _ in range(6):
+        rows, columns, fixed = rng.random(n) < 0.5, rng.random(p) < 0.5, marks(p, rng)
+        lp._set(rows, columns)
+        found = lp._solve(fixed, None, np.inf, Clock(), None)
+        assert found.solved
+        short = data.C * data.weights * np.maximum(1.0 - signed @ found.a - data.y * found.b, 0.0)
+        short[rows] = 0.0
+        saved = np.maximum(found.rates.mid - np.where(fixed == FREE, 1.0, 0.0), 0.0)
+        saved[columns | (fixed == OFF)] = 0.0
+        cost = short.sum() + saved.sum()
+        assert not lp._grow(fixed, found, 1.001 * cost + 1e-5)
+        assert lp._rows.tolist() == np.flatnonzero(rows).tolist()
+        assert lp._grow(fixed, found, 0.999 * cost) == (cost > 0)
+        if cost > 0:
+            grown += 1
+            assert set(np.flatnonzero(rows | (short > 0))) <= set(lp._rows)
+            assert set(np.flatnonzero(columns | (saved > 0))) <= set(lp._columns)
+            assert len(lp._rows) < n or len(lp._columns) < p or lp._whole
+    assert grown > 3
+
+
 # -- the search ----------------------------------------------------------------------------
 
 
@@ -260,7 +287,9 @@ def test_the_centre_expected_to_raise_both_bounds_most_is_decided():
     data, _, _ = scores("rectangular")
     search = search_of(data, 11.0)
     search.seen[:] = 4.0
-    search.gain[:] = 4.0 * np.array([[1.0, 2.0, 4.0, 1.0, 1.0, 1.0, 1.0, 1.0], [3.0, 4.0, 0.5, 1, 1, 1, 1, 1]])
+    search.gain[:] = 4.0 * np.array(
+        [[1.0, 2.0, 4.0, 1.0, 1.0, 1.0, 1.0, 1.0], [3.0, 4.0, 0.5, 1, 1, 1, 1, 1]]
+    )
     # Products: 0.5 · 1.5, 0.4 · 3.2, 2.8 · 0.15; centres 3 to 7 are not used in part.
     assert search._choose(open_node([0, 1, 2], [0.5, 0.2, 0.7], 8)) == (1, (0, 1))
     assert search._choose(open_node([0, 2], [0.5, 0.7], 8)) == (0, (0, 1))
