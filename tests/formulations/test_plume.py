@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -693,7 +694,7 @@ def test_steps_along_the_gradient_have_barzilai_and_borwein_s_length():
     solver._gradient(run)
     points.append((run.W, run.gradient))
     step = 1.0 / np.linalg.norm(points[0][1])
-    for (before, slope), (after, turned) in zip(points, points[1:], strict=False):
+    for (before, slope), (after, turned) in pairwise(points):
         ratio = np.median((before - after) / slope)
         assert after == pytest.approx(before - ratio * slope)
         assert np.log2(step / ratio) == pytest.approx(

@@ -337,3 +337,49 @@ def test_all_free_variables_at_once_are_solved_where_their_matrix_fits(share):
         assert point.g == pytest.approx(K @ point.beta, abs=1e-9)
         assert point.values()["bound"] > before
         assert ledger.finishing > 0
+
+
+def test_the_matrix_of_all_free_variables_is_of_double_precision_wherever_its_rows_come_from():
+    """From those at hand only where they are of double precision, of all samples, and all there."""
+    for case in ("at hand", "single", "set aside", "not all"):
+        point, K, beta = a_point(1.2, np.float32 if case == "single" else np.float64)
+        point.take(beta, K @ beta)
+        finish = Finish(point, History(point, Clock(), np.inf, None), Ledger(point), Shrinking(point))
+        chosen = np.array([4, 9, 22, 35])
+        if case == "set aside":
+            point.rows.set_active(np.arange(3, 40))
+        point.rows.fetch(chosen[:3] if case == "not all" else chosen)
+        computed = point.rows.computed
+        assert finish._matrix(chosen) == pytest.approx(K[np.ix_(chosen, chosen)], abs=1e-14)
+        assert point.rows.computed == computed
+
+
+def test_samples_are_looked_at_that_would_move_if_the_intercept_did():
+    """At a point half way: those whose slopes come within the distance of the middle of m and M."""
+    point, K, beta = a_point(1.2)
+    g = K @ beta
+    solve_pairs(Held(K, np.arange(40), np.arange(40)), np.ones(40), g, beta, point.dual.phi, 0.3, 40, 1000)
+    point.take(beta, g)
+    rise, fall = (slope - point.g for slope in slopes(beta, point.dual.phi))
+    m, M = rise.max(), fall.min()
+    assert point.violation() == m - M
+    b = (m + M) / 2
+    for near in (0.0, 0.3, 1.0):
+        moves = [i for i in range(40) if rise[i] > b - near or fall[i] < b + near]
+        assert point.watched(near).tolist() == moves
+    assert np.array_equal(point.needed(), (rise >= M) | (fall <= m))
+    assert not point.needed().all()
+
+
+def test_an_interrupted_point_is_made_to_agree_with_itself(monkeypatch):
+    """Outputs are computed anew, or where that takes longer than a moment the last values' point is taken."""
+    for moment in (np.inf, 0.0):
+        monkeypatch.setattr(point_module, "_MOMENT", moment)
+        point, K, beta = a_point(1.2)
+        point.take(beta.copy(), K @ beta)
+        point.values()
+        point.beta[:2] += [0.1, -0.1]  # and g not yet
+        point.recover()
+        assert point.beta == pytest.approx(beta + (moment > 0) * np.r_[0.1, -0.1, np.zeros(38)])
+        assert point.g == pytest.approx(K @ point.beta)
+        assert point.is_up_to_date

@@ -87,6 +87,16 @@ def test_as_printed_it_ends_at_once_and_corrected_it_learns():
     assert mistakes(X, y, c, kept["W"]) <= 20
 
 
+def test_a_norm_at_the_threshold_ends_the_printed_rule_and_not_the_corrected_one(plane):
+    """One goes on while the norm is under it, the other until it is."""
+    X, y, c, W = plane
+    for rule, visits in (("printed", 1), ("corrected", 3)):
+        norm = solve_batch(X, y, c, W, rule=rule, threshold=0.0, max_iter=0).history[0]["norm"]
+        found = solve_batch(X, y, c, W, rule=rule, step=1e-9, threshold=norm, max_iter=2, pocket=False)
+        assert found.iterations == visits
+    assert norm > 0
+
+
 def test_one_face_is_the_perceptron_and_separates_what_a_plane_can():
     X, y, _, _ = make_polytope(80, 3, 1, margin=0.3, random_state=2)
     found = solve_batch(X, y.astype(float), np.ones(80), np.random.default_rng(0).normal(size=(1, 4)))
