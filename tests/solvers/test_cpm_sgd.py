@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -306,3 +307,65 @@ def test_an_average_over_an_exchange_of_roles_is_not_the_answer():
     assert answer == pytest.approx(W)
     assert objective == pytest.approx(cpm.objective(X, y, W))
     assert cpm.objective(X, y, machine.iterates[1]) > 2 * objective
+
+
+# -- the answer ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("measured", "tol", "settled"),
+    [
+        ([1.0, 1.0], 0.1, False),  # two are not enough
+        ([9.0, 1.125, 1.0, 1.0625], 0.125, True),
+        ([9.0, 1.125, 1.0, 1.0625], 0.12, False),
+        ([1.0, 1.25, 1.25, 1.25], 0.125, False),  # the least of all is what they must come near
+    ],
+)
+def test_a_run_has_settled_where_the_last_three_measurements_agree(measured, tol, settled):
+    run = SimpleNamespace(measured=measured, least=min(measured))
+    assert cpm_sgd._Run.has_settled(run, tol) == settled
+
+
+@pytest.mark.parametrize("floor", [0.0, np.log(3.0)])
+def test_of_two_answers_the_one_that_keeps_the_floor_or_else_the_less_dear_is_taken(floor):
+    """Above the floor perplexity is no merit; below it the nearer is the better, at equals the cheaper."""
+    for perplexities, objectives, better in (
+        ((3.5, 3.0), (2.0, 1.0), 1),
+        ((3.0, 3.5), (1.0, 2.0), 0),
+        ((2.9, 3.1), (1.0, 2.0), 1 if floor else 0),
+        ((2.5, 2.9), (1.0, 2.0), 1 if floor else 0),
+        ((2.5, 2.5), (2.0, 1.0), 1),
+    ):
+        machine = SimpleNamespace(
+            iterates=[0, 1],
+            floor=floor,
+            _objective=lambda W, *_, values=objectives: values[W],
+            _perplexity=lambda W, *_, values=perplexities: values[W],
+        )
+        assert cpm_sgd.CpmSgd.answer(machine, None, None, None) == (better, objectives[better])
+
+
+@pytest.mark.parametrize("last_counts", [False, True])
+def test_the_best_answer_is_kept_or_the_last_where_it_alone_counts(last_counts):
+    answers = iter([("a", 3.0), ("b", 1.0), ("c", 2.0)])
+    run = SimpleNamespace(
+        machine=SimpleNamespace(answer=lambda *_: next(answers)), rows=None, outside=None, C=None,
+        last_counts=last_counts, best="-", reached=np.inf, least=np.inf, measured=[], history=[{}],
+    )  # fmt: skip
+    for _ in range(3):
+        cpm_sgd._Run.measure(run)
+    assert (run.best, run.reached) == (("c", 2.0) if last_counts else ("b", 1.0))
+    assert (run.least, run.measured) == (1.0, [3.0, 1.0, 2.0])
+    assert run.history == [{"objective": 2.0}]
+
+
+def test_single_precision_is_for_sizes_that_it_can_hold():
+    """The largest entry in units of the scale, the largest gain and the least: from 1e-12 to 1e12."""
+    rows, gains = as_rows(np.array([[0.5, -2.0], [1.0, 0.25]])), np.array([1.0, 2.0])
+    for scale, more, fits in (
+        (0.5e12, 1.0, True), (-0.5e12, 1.0, True), (0.51e12, 1.0, False), (-0.51e12, 1.0, False),
+        (0.5e-12, 1.0, True), (0.49e-12, 1.0, False), (1.0, 0.5e12, True), (1.0, 0.51e12, False),
+        (1.0, 1e-12, True), (1.0, 0.99e-12, False),
+    ):  # fmt: skip
+        assert (cpm_sgd._precision(rows, scale, more * gains) is np.float32) == fits
+    assert cpm_sgd._precision(as_rows(sp.csr_array((2, 2))), 1e300, gains) is np.float32  # all entries are 0
