@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,10 +13,17 @@ from formulations import rmm, svm
 from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from polyopt import SVM, Claim, Kernel, RelativeMarginMachine, datasets, rmm_path
+from polyopt.certificates import certify_rmm
 from polyopt.kernels import SampleGram
 from polyopt.solvers.decomposition import Decomposition, solve_decomposition
 
 RBF = Kernel("rbf", gamma=0.3)
+
+
+def test_a_certificate_of_the_path_is_as_strict_as_any_other():
+    """By default its tolerance is that of the certificates themselves."""
+    own = signature(rmm_path).parameters["certificate_tol"].default
+    assert own == signature(certify_rmm).parameters["tol"].default
 
 
 @pytest.mark.parametrize("kernel", [None, RBF], ids=["linear", "rbf"])

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyopt.solvers.cpm.bound import _MARGIN, _charge, _shift, add_up, cost_on, moves_for, try_move
+from polyopt.solvers.cpm.bound import (
+    _MARGIN,
+    _charge,
+    _joint_move,
+    _shift,
+    add_up,
+    cost_on,
+    moves_for,
+    try_move,
+)
 from polyopt.solvers.cpm.face import UNIT, Samples, caps_of, climb, dual_value, hyperplane
 from polyopt.solvers.cpm.tree import (
     _ASSIGNED,
@@ -15,10 +24,12 @@ from polyopt.solvers.cpm.tree import (
     _after,
     _assign,
     _forbid,
+    _forbid_jointly,
     _largest,
     _paying,
     _solve_faces,
     _try_incumbent,
+    _try_moves,
     node_for,
 )
 
@@ -278,3 +289,102 @@ def test_what_a_sample_costs_beside_all_others_leaves_their_moves_as_they_are(se
     assert all(0.0 < error < 1e-12 for _, error in costs)
     for part, kept in zip(moves, before, strict=True):
         assert np.array_equal(part, kept)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_joint_move_errs_by_no_less_than_its_roundings_may_and_hardly_more(seed):
+    """A sum of n products is off by n units of what it adds up; a slope by what its face is; see there."""
+    _, data, caps, alpha, W, moves = half_assigned(seed)
+    n, p, k = len(data.C), 3, seed % 2
+    try_move(data, caps[k], alpha[k], W[k], p, k, moves, np.inf)
+    moves.up[k], moves.down[k] = caps[k] - alpha[k], alpha[k]
+    change, e = np.empty(n), np.empty(D)
+    nobody = np.empty(0, dtype=np.int64)
+    worth, square, blur, error = _joint_move(
+        data, alpha[k], W[k], p, k, moves, nobody, moves.delta[p, k], change, e
+    )
+    slope, lengths, steps = 1.0 - data.A @ W[k], np.sqrt(data.q), np.abs(change)
+    assert e == pytest.approx(change @ data.A)
+    assert (worth, square) == (pytest.approx(change @ slope), pytest.approx(e @ e))
+    least = UNIT * n * (steps @ lengths)
+    assert least <= blur <= 1.5 * least
+    face = UNIT * (n + 2) / 2 * (alpha[k] @ lengths)  # how far the face itself may be off
+    slopes = UNIT * (D + 2) * (1.0 + np.linalg.norm(W[k]) * lengths) + face * lengths
+    least = steps @ slopes + UNIT * n * (steps @ np.abs(slope) + square) + np.linalg.norm(e) * blur / 2
+    assert least <= error <= 2.0 * least
+
+
+def at_a_node(seed):
+    """A node with two positives assigned, the moves of the others, and what they add to the bound."""
+    rng, data, caps, alpha, W, moves = half_assigned(seed)
+    face, order = np.array([0, 1, -1, -1, -1, -1]), rng.permutation(np.arange(2, NPOS))
+    node = node_for(data, 2, np.arange(NPOS))._replace(face=face, alpha=alpha, caps=caps, W=W, order=order)
+    node.allowed[:2] = np.eye(2, dtype=bool)
+    best = Best(np.zeros((2, D)), np.array([np.inf, np.inf, 0.0]))
+    base = dual_value(alpha[0], W[0]) + dual_value(alpha[1], W[1])
+    return data, best, node, moves, base
+
+
+def expected(node, costs, opens):
+    """What becomes of the faces allowed, and of the verdict, where moves of these costs are forbidden."""
+    verdict = _OPEN
+    for p in node.order:
+        for k in range(2):
+            if costs.get((p, k), (False,))[0]:
+                _forbid(node, p, k, 2, opens)
+        verdict = max(verdict, _after(node, p, 2, opens))
+        if verdict == _CLOSED:
+            break
+    return node.allowed, verdict
+
+
+@pytest.mark.parametrize("opens", [False, True])
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.95])
+@pytest.mark.parametrize("seed", range(3))
+def test_moves_that_cost_too_much_by_themselves_are_forbidden(seed, share, opens):
+    """And the least of these costs is a bound of what was cut; errors are kept, the largest of them."""
+    data, best, node, moves, base = at_a_node(seed)
+    found, off, error = {}, 0.0, 1e-13
+    every = [(p, k) for p in node.order for k in range(2)]
+    tried = {at: try_move(data, node.caps[at[1]], node.alpha[at[1]], node.W[at[1]], *at, moves, np.inf)
+             for at in every}  # fmt: skip
+    cut = base + np.quantile([cost for cost, _ in tried.values()], share)
+    for p, k in every:
+        cost, blur = try_move(data, node.caps[k], node.alpha[k], node.W[k], p, k, moves, cut - base)
+        found[p, k] = base + cost >= cut, cost
+        off = max(off, error + blur + 4.0 * UNIT * (base + abs(cost)))
+    copy = node._replace(allowed=node.allowed.copy())
+    allowed, verdict = expected(copy, found, opens)
+    assert _try_moves(data, best, node, moves, node.order, 2, opens, base, error, cut) == verdict
+    assert np.array_equal(node.allowed, allowed)
+    if verdict != _CLOSED:
+        assert best.limits[1] == min(
+            (base + cost for is_cut, cost in found.values() if is_cut), default=np.inf
+        )
+        assert best.limits[2] == pytest.approx(off, rel=1e-9)
+        for p in node.order:
+            left = [cost for (q, _), (is_cut, cost) in found.items() if q == p and not is_cut]
+            assert node.cost[p] == min(left, default=np.inf)
+
+
+@pytest.mark.parametrize("opens", [False, True])
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.95])
+@pytest.mark.parametrize("seed", range(3))
+def test_moves_that_cost_too_much_together_with_all_others_are_forbidden(seed, share, opens):
+    data, best, node, moves, base = at_a_node(seed)
+    for p in node.order:
+        for k in range(2):
+            try_move(data, node.caps[k], node.alpha[k], node.W[k], p, k, moves, np.inf)
+    bound = base + add_up(data, node.caps, node.alpha, node.W, moves, node.allowed, node.order, 2, np.inf)
+    every = [(p, k) for p in node.order for k in range(2)]
+    costs = {at: cost_on(data, node.alpha[at[1]], node.W[at[1]], moves, node.order, *at) for at in every}
+    totals = {at: bound - moves.added[at[0]] + cost for at, (cost, _) in costs.items()}
+    cut, error = np.quantile(list(totals.values()), share), 1e-13
+    copy = node._replace(allowed=node.allowed.copy())
+    allowed, verdict = expected(copy, {at: (total >= cut,) for at, total in totals.items()}, opens)
+    assert _forbid_jointly(data, best, node, moves, node.order, 2, opens, bound, error, cut) == verdict
+    assert np.array_equal(node.allowed, allowed)
+    if verdict != _CLOSED:
+        assert best.limits[1] == min((total for total in totals.values() if total >= cut), default=np.inf)
+        off = max(error + blur + 4.0 * UNIT * (bound + abs(cost)) for cost, blur in costs.values())
+        assert best.limits[2] == pytest.approx(off, rel=1e-9)
