@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from polyopt.solvers.cpm.bound import moves_for
+from polyopt.solvers.cpm.face import Samples, caps_of, climb, hyperplane
+from polyopt.solvers.cpm.tree import node_for
+
 LOSSES = ["sum", "max"]
+INSIDE, NPOS, WIDTH, FACES = 4, 6, 3, 4  # of a drawn node
 
 
 def clusters(n, K, seed, widen=1.0):
@@ -15,3 +20,26 @@ def clusters(n, K, seed, widen=1.0):
     X = 2.0 * directions[rng.integers(0, K, n // 2)] + rng.normal(size=(n // 2, 2)) * 0.55
     X = np.r_[X, widen * 0.6 * rng.normal(size=(n - n // 2, 2))]
     return X, np.r_[np.ones(n // 2), -np.ones(n - n // 2)], directions
+
+
+def drawn_node(seed):
+    """Samples, negatives first, and a node of them with faces allowed at random, at least one to each."""
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(INSIDE + NPOS, WIDTH))
+    data = Samples(A, (A * A).sum(axis=1), rng.uniform(0.5, 2.0, INSIDE + NPOS), INSIDE)
+    node = node_for(data, FACES, rng.permutation(NPOS))
+    node.allowed[:] = rng.random((NPOS, FACES)) < 0.5
+    node.allowed[np.arange(NPOS), rng.integers(0, FACES, NPOS)] = True
+    return rng, data, node
+
+
+def half_assigned(seed):
+    """Faces with two positives of six assigned, raised a little, and room for the moves of the others."""
+    rng, data, _ = drawn_node(seed)
+    n, faces = len(data.C), 2
+    caps, alpha, W = np.zeros((faces, n)), np.zeros((faces, n)), np.zeros((faces, WIDTH))
+    for k in range(faces):
+        caps_of(data, np.array([0, 1, -1, -1, -1, -1]), k, caps[k])
+        climb(data, np.zeros(n), caps[k], alpha[k], W[k], 3, np.inf, 0.0)
+        hyperplane(data, alpha[k], W[k])
+    return rng, data, caps, alpha, W, moves_for(NPOS, n, WIDTH, faces)

@@ -1,0 +1,239 @@
+"""The point of a decomposition, its accounts and its repairs, each against what it stands for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from formulations.families import hinge_families
+from formulations.samples import two_blobs
+from polyopt.kernels import Kernel, SampleGram
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.decomposition import point as point_module
+from polyopt.solvers.decomposition.dual import Dual, slopes
+from polyopt.solvers.decomposition.finish import _BYTES, _REACH, Finish
+from polyopt.solvers.decomposition.history import History
+from polyopt.solvers.decomposition.ledger import Ledger
+from polyopt.solvers.decomposition.point import SINGLE_TOL, Point
+from polyopt.solvers.decomposition.repairs import Repairs
+from polyopt.solvers.decomposition.rows import Rows
+from polyopt.solvers.decomposition.shrinking import Shrinking
+from polyopt.solvers.decomposition.subproblem import Held, solve_pairs
+
+RBF = Kernel("rbf", 0.4)
+
+
+def a_point(B, dtype=np.float64, kernel=RBF):
+    """A point of a machine of 40 samples, its matrix, and a beta that its caps allow."""
+    X, y = two_blobs(n=40, separation=0.5)
+    point = Point(SampleGram(X, kernel), 1e6)
+    point.rows = Rows(point.gram, 1e6, dtype)
+    point.dual = Dual(hinge_families(y, 1.0, B))
+    beta = point.dual.join({"margin": np.random.default_rng(0).uniform(0, 1, 40)})
+    return point, kernel(X), beta
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_point_given_up_has_outputs_of_its_own(dtype):
+    """The second time as well, when the run ends there; with B under 1 no beta of its start is 0."""
+    point, K, beta = a_point(0.5, dtype)
+    repairs, start = Repairs(point, Shrinking(point), Clock()), point.dual.start()
+    assert start.all()
+    for is_first in (True, False):
+        point.rows = Rows(point.gram, 1e6, dtype)
+        point.take(np.full(40, 1e308), np.full(40, np.nan))
+        assert repairs.begin_anew() == is_first
+        assert np.array_equal(point.beta, start)
+        assert point.g == pytest.approx(K @ start, abs=1e-5)
+        assert point.is_up_to_date
+    # What is finite is no reason to give up more than rounding.
+    point.take(beta, K @ beta)
+    assert not repairs.begin_anew()
+    assert np.array_equal(point.beta, beta)
+
+
+def test_rounding_that_comes_back_takes_the_rows_with_it():
+    """Three times outputs are computed anew, then the rows are in double precision."""
+    point, K, beta = a_point(np.inf, np.float32)
+    repairs = Repairs(point, Shrinking(point), Clock())
+    for time in range(4):
+        point.take(beta.copy(), K @ beta + 1e-3)
+        repairs.mend()
+        assert point.is_double == (time == 3)
+        near = point.watched(0.05) if time < 3 else np.arange(40)
+        assert point.g[near] == pytest.approx((K @ beta)[near], abs=1e-12)
+
+
+def test_outputs_of_samples_set_aside_are_brought_up_to_date():
+    """By what has changed since they were, and of these samples alone."""
+    point, K, beta = a_point(np.inf)
+    point.take(beta.copy(), K @ beta)
+    active = np.arange(0, 40, 2)
+    point.rows.set_active(active)
+    for _ in range(2):
+        beta[active[:2]] += [0.25, -0.25]
+        point.change(active[:2], beta[active[:2]])
+        assert not point.is_up_to_date
+        assert point.g[active] == pytest.approx((K @ beta)[active])
+    assert point.g[1::2] != pytest.approx((K @ beta)[1::2], abs=1e-3)
+    for _ in range(2):
+        point.bring_up_to_date()
+        assert point.is_up_to_date
+        assert point.g == pytest.approx(K @ beta)
+
+
+def test_what_rounding_hides_is_in_proportion_to_the_terms_added_up():
+    point, K, beta = a_point(np.inf, kernel=Kernel("poly", 0.4, 2, 1.0))
+    point.take(beta, K @ beta)
+    size, eps = np.abs(beta).sum() * K.diagonal().max(), np.finfo(float).eps
+    assert point.rounding() == pytest.approx(4.0 * eps * size)
+    assert point.doubt() == pytest.approx(np.abs(beta).sum() * eps * size / point.values()["objective"])
+
+
+def test_values_are_of_the_point_and_the_program_at_hand():
+    """They are kept, and computed anew where beta, g or the program is another."""
+    point, K, beta = a_point(1.2)
+    y, seen = np.sign(beta), []
+    for scale, shift, C in ((1.0, 0.0, 1.0), (0.5, 0.0, 1.0), (0.5, 0.1, 1.0), (0.5, 0.1, 2.0)):
+        if C == 2.0:
+            point.dual = Dual(hinge_families(y, C, 1.2))
+        point.take(scale * beta, scale * K @ beta + shift * y)
+        wanted = point.dual.values(point.beta, point.g)
+        assert point.values() == point.values() == wanted
+        assert point.intercept() == point.dual.intercept(point.g)
+        seen.append(wanted["objective"])
+    assert len(set(seen)) == 4
+
+
+@pytest.mark.parametrize(("error", "is_trusted"), [(0.9, True), (-0.9, True), (1.1, False), (-1.1, False)])
+def test_an_error_of_a_tenth_of_the_tolerance_matters_where_an_output_counts(error, is_trusted):
+    """In tenths of the tolerance, at the sample nearest to where it would count, which is always probed."""
+    point, K, beta = a_point(np.inf, np.float32)
+    point.take(beta, K @ beta)
+    rise, fall = point.gains()
+    middle = (rise.max() + fall.min()) / 2
+    point.g[np.minimum(middle - rise, fall - middle).argmin()] += error * 1e-3
+    assert point.is_trusted(1e-2) == is_trusted
+    point.go_double()
+    point.g += 1.0
+    assert point.is_trusted(1e-2)  # in double precision rounding is none
+
+
+@pytest.mark.parametrize(("error", "is_trusted"), [(0.9, True), (-0.9, True), (1.1, False)])
+def test_an_output_far_off_may_err_by_a_fifth_of_its_way(error, is_trusted, monkeypatch):
+    """At β = 0 the first, of label +1 and output 6, would rise if it were under 1, and has 5 to go."""
+    point, _, _ = a_point(np.inf, np.float32)
+    point.dual = Dual(hinge_families(np.where(np.arange(40) % 2, -1.0, 1.0), 1.0))
+    point.g[0] = 6.0
+    monkeypatch.setattr(
+        point_module, "outputs_at", lambda _, probe, __: point.g[probe] + np.where(probe == 0, error, 0.0)
+    )
+    assert point.is_trusted(1e-2) == is_trusted
+
+
+@pytest.mark.parametrize(("share", "is_trusted"), [(0.9, True), (1.1, False)])
+def test_where_a_gap_is_asked_errors_may_cost_a_tenth_of_it(share, is_trusted, monkeypatch):
+    """The mean error of what has a multiplier, at the costs of all that have one."""
+    point, K, beta = a_point(np.inf, np.float32)
+    point.take(beta, K @ beta)
+    gap = 1e-3
+    error = share * gap / 10 * point.values()["objective"] / np.count_nonzero(beta)
+    monkeypatch.setattr(point_module, "outputs_at", lambda _, probe, __: point.g[probe] + error)
+    assert point.is_trusted(1.0)
+    assert point.is_trusted(1.0, gap) == is_trusted
+
+
+def test_the_accounts_of_a_run_foresee_what_its_pace_says():
+    """Each factor of ten took so many operations; and rows in double precision are ahead, or are not."""
+    point, K, beta = a_point(np.inf, np.float32)
+    point.take(beta, K @ beta)
+    ledger = Ledger(point)
+    assert ledger.foreseen(1.0, 1e-6) == 0.0  # no pace is known yet
+    before = ledger.spent()
+    ledger.add_set(2e6)
+    point.rows.fetch(np.arange(7))
+    spent = ledger.spent() - before
+    ledger.mark()
+    assert spent > 2e6
+    assert ledger.foreseen(1e-2, 1e-6) == pytest.approx(spent * 4 / 2)
+    assert ledger.since_mark() == 0.0
+    ledger.add_set(3e6)
+    assert ledger.foreseen(2e-2, 1e-6) == 0.0  # it has come no nearer
+    ledger.add_set(3e6)
+    assert ledger.foreseen(2e-3, 1e-6) == pytest.approx(ledger.since_mark() / 2 * np.log(2e3) / np.log(10))
+    # A row in double precision costs twice one in single precision, for each sample that has a multiplier.
+    one = Ledger(point)
+    point.rows.fetch(np.arange(7, 12))
+    rows = one.spent() / 5 * (beta != 0).sum() * 2
+    assert ledger.rows_ahead(0.1 * SINGLE_TOL) == pytest.approx(rows)
+    assert ledger.rows_ahead(SINGLE_TOL) == 0.0
+    point.go_double()
+    assert ledger.rows_ahead(0.1 * SINGLE_TOL) == 0.0
+
+
+@pytest.mark.parametrize("share", [0.999, 1.0])
+def test_all_free_variables_at_once_are_solved_where_their_matrix_fits(share):
+    """Itself, its factor, and two copies on the way to that; then the violation is half of what is asked."""
+    point, K, beta = a_point(1.2)
+    point.take(beta, K @ beta)
+    chosen = point.watched(_REACH * point.violation())
+    point.budget = share * _BYTES * len(chosen) ** 2
+    history = History(point, Clock(), np.inf, None)
+    ledger, shrinking = Ledger(point), Shrinking(point)
+    ledger.add_set(1e12)
+    before = point.values()["bound"]
+    Finish(point, history, ledger, shrinking).run(1e-6, hurry=True)
+    if share < 1.0:
+        assert history.iteration == 0
+        assert np.array_equal(point.beta, beta)
+    else:
+        assert point.violation() <= 0.5e-6
+        assert point.g == pytest.approx(K @ point.beta, abs=1e-9)
+        assert point.values()["bound"] > before
+        assert ledger.finishing > 0
+
+
+def test_the_matrix_of_all_free_variables_is_of_double_precision_wherever_its_rows_come_from():
+    """From those at hand only where they are of double precision, of all samples, and all there."""
+    for case in ("at hand", "single", "set aside", "not all"):
+        point, K, beta = a_point(1.2, np.float32 if case == "single" else np.float64)
+        point.take(beta, K @ beta)
+        finish = Finish(point, History(point, Clock(), np.inf, None), Ledger(point), Shrinking(point))
+        chosen = np.array([4, 9, 22, 35])
+        if case == "set aside":
+            point.rows.set_active(np.arange(3, 40))
+        point.rows.fetch(chosen[:3] if case == "not all" else chosen)
+        computed = point.rows.computed
+        assert finish._matrix(chosen) == pytest.approx(K[np.ix_(chosen, chosen)], abs=1e-14)
+        assert point.rows.computed == computed
+
+
+def test_samples_are_looked_at_that_would_move_if_the_intercept_did():
+    """At a point half way: those whose slopes come within the distance of the middle of m and M."""
+    point, K, beta = a_point(1.2)
+    g = K @ beta
+    solve_pairs(Held(K, np.arange(40), np.arange(40)), np.ones(40), g, beta, point.dual.phi, 0.3, 40, 1000)
+    point.take(beta, g)
+    rise, fall = (slope - point.g for slope in slopes(beta, point.dual.phi))
+    m, M = rise.max(), fall.min()
+    assert point.violation() == m - M
+    b = (m + M) / 2
+    for near in (0.0, 0.3, 1.0):
+        moves = [i for i in range(40) if rise[i] > b - near or fall[i] < b + near]
+        assert point.watched(near).tolist() == moves
+    assert np.array_equal(point.needed(), (rise >= M) | (fall <= m))
+    assert not point.needed().all()
+
+
+def test_an_interrupted_point_is_made_to_agree_with_itself(monkeypatch):
+    """Outputs are computed anew, or where that takes longer than a moment the last values' point is taken."""
+    for moment in (np.inf, 0.0):
+        monkeypatch.setattr(point_module, "_MOMENT", moment)
+        point, K, beta = a_point(1.2)
+        point.take(beta.copy(), K @ beta)
+        point.values()
+        point.beta[:2] += [0.1, -0.1]  # and g not yet
+        point.recover()
+        assert point.beta == pytest.approx(beta + (moment > 0) * np.r_[0.1, -0.1, np.zeros(38)])
+        assert point.g == pytest.approx(K @ point.beta)
+        assert point.is_up_to_date
