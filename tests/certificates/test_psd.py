@@ -10,6 +10,7 @@ import pytest
 from scipy.linalg import hadamard
 
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, as_gram, require_psd, spread_samples
+from polyopt.kernels.semidefinite import _from_factor
 
 
 def with_eigenvalues(values, rng):
@@ -131,3 +132,12 @@ def test_what_an_eigenvalue_may_lie_below_zero_is_never_understated(rank, least)
     short = require_psd(K)
     assert short >= least
     assert short <= least + 1e-11
+
+
+@pytest.mark.parametrize("rank", [1, 2, 7])
+def test_what_a_factor_leaves_has_the_rounding_of_its_product_counted_against_it(rank, rng):
+    """Nothing is left of a matrix of small whole numbers but that: no less than a unit for every product."""
+    F = rng.integers(1, 4, (12, rank)).astype(float)
+    K = F @ F.T
+    unit = np.finfo(float).eps / 2
+    assert rank * unit * np.trace(K) <= _from_factor(K) <= 30 * (rank + 4) * unit * np.trace(K)

@@ -128,6 +128,28 @@ def test_a_run_ends_where_the_gap_that_strong_convexity_proves_is_closed(ridge, 
         assert early.objective - early.bound > 1e-7 * early.objective
 
 
+def test_bfgs_begins_again_where_it_has_given_up_until_the_gap_is_closed(monkeypatch):
+    """Here it gives up after every step; and where a fresh start brings nothing, or there is no step left."""
+    X, y, rng = square(80, 1)
+    c, calls, minimize = rng.uniform(0.5, 2.0, 80), [], logistic.minimize
+
+    def tired(*arguments, options, **rest):
+        calls.append(options["maxiter"])
+        return minimize(*arguments, options={**options, "maxiter": 1}, **rest)
+
+    monkeypatch.setattr(logistic, "minimize", tired)
+    settings = {"ridge": RIDGE, "method": "bfgs", "tol": 1e-6}
+    found = solve_logistic(X, y, c, np.zeros(3), **settings)
+    assert found.status is Status.OPTIMAL
+    assert len(calls) == found.iterations > 3
+    assert calls == list(range(100, 100 - len(calls), -1))
+    short = solve_logistic(X, y, c, np.zeros(3), max_iter=2, **settings)
+    assert (short.status, short.iterations) == (Status.ITERATION_LIMIT, 2)
+    monkeypatch.setattr(logistic, "minimize", lambda *_, **__: calls.append(0))
+    assert solve_logistic(X, y, c, np.zeros(3), **settings).status is Status.STALLED
+    assert calls[-2:] == [99, 0]
+
+
 def test_newton_s_step_solves_its_system_or_follows_the_diagonal(rng):
     A = rng.normal(size=(4, 6)) * [[1e-4], [1.0], [30.0], [1e5]]
     H, b = A @ A.T + np.diag([1e-9, 1.0, 1.0, 1.0]), rng.normal(size=4)
