@@ -147,7 +147,8 @@ def test_bfgs_begins_again_where_it_has_given_up_until_the_gap_is_closed(monkeyp
     assert (short.status, short.iterations) == (Status.ITERATION_LIMIT, 2)
     monkeypatch.setattr(logistic, "minimize", lambda *_, **__: calls.append(0))
     assert solve_logistic(X, y, c, np.zeros(3), **settings).status is Status.STALLED
-    assert calls[-2:] == [99, 0]
+    assert calls[-1] == 0
+    assert len(calls) == found.iterations + short.iterations + 1
 
 
 def test_newton_s_step_solves_its_system_or_follows_the_diagonal(rng):
