@@ -16,7 +16,15 @@ from polyopt.solvers.cpm.bound import (
     moves_for,
     try_move,
 )
-from polyopt.solvers.cpm.face import UNIT, climb, dual_value
+from polyopt.solvers.cpm.face import (
+    UNIT,
+    Samples,
+    climb,
+    dual_error,
+    dual_value,
+    hyperplane,
+    hyperplane_error,
+)
 
 
 def made(seed):
@@ -170,3 +178,16 @@ def test_a_joint_move_errs_by_no_less_than_its_roundings_may_and_hardly_more(see
     slopes = UNIT * (WIDTH + 2) * (1.0 + np.linalg.norm(W[k]) * lengths) + face * lengths
     least = steps @ slopes + UNIT * n * (steps @ np.abs(slope) + square) + np.linalg.norm(e) * blur / 2
     assert least <= error <= 2.0 * least
+
+
+@pytest.mark.parametrize(("n", "d", "size"), [(60, 2, 1e-3), (60, 2, 1e3), (6, 40, 1.0), (6, 40, 1e3)])
+def test_a_dual_value_errs_by_no_less_than_its_roundings_may_and_hardly_more(n, d, size, rng):
+    """n units of the sum, d of the square, and what the face is off; of samples that all pull one way."""
+    A = size * rng.uniform(1.0, 2.0, (n, 1)) * rng.normal(size=d)
+    data = Samples(A, (A * A).sum(axis=1), np.ones(n), n)
+    a, w = rng.uniform(0.2, 1.0, n), np.zeros(d)
+    hyperplane(data, a, w)
+    off = UNIT * n / 2 * (a @ np.sqrt(data.q))
+    assert off <= hyperplane_error(data, a) <= 2.0 * off
+    least = UNIT * (n * a.sum() + d * (w @ w)) + 2.0 * np.linalg.norm(w) * off
+    assert least <= dual_error(data, a, w) <= 2.0 * least
