@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -288,6 +289,23 @@ def test_the_additive_bound_saves_most_of_the_nodes():
     strong, plain = (solve_cpm_global(X, y, 1.0, 2, bounds=b) for b in ("additive", "plain"))
     assert strong.objective == pytest.approx(plain.objective, rel=2e-6)
     assert strong.iterations < plain.iterations / 10
+
+
+def test_of_several_starts_the_best_is_the_incumbent(monkeypatch):
+    values = iter([3.0, 1.0, 2.0])
+
+    def settled(data, face, W, precision):
+        J = next(values)
+        W[:] = J
+        return J
+
+    monkeypatch.setattr(module, "settle", settled)
+    best = SimpleNamespace(W=np.zeros((2, 3)), limits=np.array([np.inf, np.inf, 0.0]))
+    search = SimpleNamespace(best=best, data=SimpleNamespace(C=np.ones(4)))
+    for least in (3.0, 1.0, 1.0):
+        module._Search._settle(search, np.zeros(4))
+        assert best.limits.tolist() == [least, np.inf, 0.0]
+        assert (best.W == least).all()
 
 
 # -- limits --------------------------------------------------------------------------------

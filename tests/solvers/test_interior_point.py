@@ -307,6 +307,27 @@ def test_stationarity_is_relative_to_a_w_that_would_matter_where_nothing_pulls(b
     assert machine._scale(survey.M, zeros, zeros, 2.0) == pytest.approx(1e-4 * 2.0)
 
 
+@pytest.mark.parametrize("B", [np.inf, 1.3])
+def test_multipliers_on_the_way_are_balanced_and_prove_the_bound_of_their_survey(B):
+    """What of Σ β_i is not 0 is taken off in proportion to the rooms; the bound is of what is left."""
+    X, y = two_blobs(n=50, separation=1.5, seed=3)
+    y[:8] = 1.0
+    costs, unbalanced = np.random.default_rng(0).uniform(0.3, 2.0, 50), 0
+    problem = read(X, hinge_families(y, costs, B), None, None)
+    machine = Point(problem, 1e-8)
+    for _ in range(6):
+        survey = machine.survey()
+        beta = machine.multipliers(survey)
+        unbalanced += abs(machine._V[:, 0].sum()) > 1e-3
+        if np.isfinite(survey.bound):
+            assert beta.sum() == pytest.approx(0.0, abs=1e-9 * np.abs(beta).sum())
+            w = X.T @ beta
+            dual = problem.rows.gain(problem.rows.split(beta)) - 0.5 * w @ w
+            assert dual >= survey.bound - 1e-9 * abs(survey.bound)  # whose split of beta is not the best
+        machine.advance(survey)
+    assert unbalanced > 0
+
+
 @pytest.mark.parametrize("kink", [-1e9, -3.0, -0.1, 0.0, 0.1, 1.0, 30.0])
 def test_the_slack_at_the_start_is_central(kink):
     """Both products of a row are 3/8 of its cost, and its multipliers add up to it, to the last digits."""
