@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from formulations.families import hinge_families
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.decomposition import active_set
 from polyopt.solvers.decomposition.active_set import (
     _LONGEST,
+    ActiveSet,
     _piece,
     _pieces,
     _step,
@@ -170,3 +173,17 @@ def test_a_piece_is_between_two_kinks_and_at_one_on_the_side_that_is_named(B):
     found = _pieces(some, beta, dual.phi)
     assert [tuple(found[:, i]) for i in some] == [_piece(beta[i], i, dual.phi, True) for i in some]
     assert not np.delete(found, some, axis=1).any()
+
+
+@pytest.mark.parametrize("more", [1, 3])
+def test_a_factor_that_is_full_is_made_anew_with_room_for_more(more, monkeypatch, rng):
+    """And so it ends at the optimum, however few may join at a time."""
+    monkeypatch.setattr(active_set, "_MORE", more)
+    X, y = rng.normal(size=(40, 5)), np.where(np.arange(40) % 2, 1.0, -1.0)
+    K, dual = X @ X.T, Dual(hinge_families(y, 1.0, 1.5))
+    beta, g = np.zeros(40), np.zeros(40)
+    machine = ActiveSet(K, g, beta, dual.phi)
+    assert machine.run(1e-9, 2000, Clock())
+    m, M = dual.violation(beta, K @ beta)
+    assert m - M <= 2e-9
+    assert dual.is_free(beta).sum() > more

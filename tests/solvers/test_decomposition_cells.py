@@ -271,3 +271,15 @@ def test_rounding_is_measured_where_g_is_of_this_point(rng):
     assert here.g == pytest.approx(K @ here.beta, abs=1e-5)
     here.g[::2] += 0.01
     assert not here.is_trusted(1e-3)
+
+
+@pytest.mark.parametrize(
+    ("at_cost", "free", "promises"), [(3, 2, True), (2, 0, False), (3, 3, False), (6, 4, True), (0, 0, False)]
+)
+def test_a_cell_promises_something_where_many_are_at_their_cost_and_few_between(at_cost, free, promises):
+    """Of 20: 15 % at a kink other than 0, and one and a half times as many as at none."""
+    dual = Dual(hinge_families(np.ones(30), 2.0))
+    beta, cell = np.zeros(30), np.arange(5, 25)
+    beta[5 : 5 + at_cost], beta[5 + at_cost : 5 + at_cost + free] = 2.0, 0.5
+    beta[25:] = 0.5  # of another cell
+    assert cells._is_mostly_bounded(dual, beta, cell) == promises

@@ -7,12 +7,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from formulations.families import hinge_families
+from formulations.families import Families, Family, hinge_families, margin_family
 from polyopt.solvers.decomposition.dual import Dual, slopes
 from polyopt.solvers.decomposition.shrinking import Shrinking
 from polyopt.solvers.decomposition.subproblem import Held, gathered, solve_pairs
 from polyopt.solvers.decomposition.watch import Watch
 from polyopt.solvers.decomposition.working_set import choose
+
+
+@pytest.mark.parametrize("kink", [0.5, 2.0])
+def test_rows_that_must_hold_and_that_zeros_do_not_meet_are_refused(kink):
+    y = np.array([1.0, -1.0])
+    must = Family("must", "nu", y, kink, np.full(2, np.inf))
+    with pytest.raises(ValueError, match="needs finite costs; an explicit program"):
+        Dual(Families(margin_family(y, np.ones(2)), must))
 
 
 @pytest.mark.parametrize("B", [np.inf, 1.3])

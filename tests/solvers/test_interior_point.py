@@ -16,7 +16,6 @@ from formulations.families import Families, Family, hinge_families, margin_famil
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
-from polyopt.solvers.decomposition.dual import Dual
 from polyopt.solvers.interior_point import solve_interior_point
 from polyopt.solvers.interior_point.passes import State, centre, weigh
 from polyopt.solvers.interior_point.point import Point, _central_slack
@@ -424,8 +423,6 @@ def test_rows_that_must_hold_and_that_zeros_do_not_meet_are_refused(kink, blobs)
     must = Family("must", "nu", y, kink, np.full(len(y), np.inf))
     with pytest.raises(ValueError, match="needs finite costs of slack"):
         solve_interior_point(X, Families(margin_family(y, np.ones(len(y))), must))
-    with pytest.raises(ValueError, match="needs finite costs; an explicit program"):
-        Dual(Families(margin_family(y, np.ones(len(y))), must))
 
 
 def test_ctrl_c_keeps_the_point(blobs):
