@@ -128,6 +128,17 @@ def test_a_run_ends_where_the_gap_that_strong_convexity_proves_is_closed(ridge, 
         assert early.objective - early.bound > 1e-7 * early.objective
 
 
+@pytest.mark.parametrize("m", [2, 250])
+def test_bfgs_ends_by_the_gap_alone_however_small_the_weights(m, rng):
+    """In units of 1e-9 every slope is under any absolute tolerance from the beginning."""
+    X, y = rng.normal(size=(40, m)) / np.sqrt(m), np.where(np.arange(40) % 3, 1.0, -1.0)
+    found = solve_logistic(
+        X, y, np.full(40, 1e-9), np.zeros(m + 1), ridge=1e-9, method="bfgs", tol=1e-6, max_iter=1000
+    )
+    assert found.status is Status.OPTIMAL
+    assert found.objective - found.bound <= 1e-6 * found.objective
+
+
 def test_bfgs_begins_again_where_it_has_given_up_until_the_gap_is_closed(monkeypatch):
     """Here it gives up after every step; and where a fresh start brings nothing, or there is no step left."""
     X, y, rng = square(80, 1)

@@ -7,6 +7,7 @@ import pytest
 
 from formulations.families import hinge_families
 from formulations.samples import two_blobs
+from formulations.solution import Status
 from polyopt.kernels import Kernel, SampleGram
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.decomposition import point as point_module
@@ -237,3 +238,13 @@ def test_an_interrupted_point_is_made_to_agree_with_itself(monkeypatch):
         assert point.beta == pytest.approx(beta + (moment > 0) * np.r_[0.1, -0.1, np.zeros(38)])
         assert point.g == pytest.approx(K @ point.beta)
         assert point.is_up_to_date
+
+
+@pytest.mark.parametrize(("gap", "status"), [(0.9e-3, Status.INACCURATE), (1.1e-3, Status.STALLED)])
+def test_what_rounding_ended_has_stalled_where_the_gap_is_above_a_thousandth(gap, status):
+    point, K, beta = a_point(1.2)
+    point.take(beta, K @ beta)
+    point.gap = lambda: gap
+    history = History(point, Clock(), np.inf, None)
+    assert history.answer(Status.INACCURATE).status is status
+    assert history.answer(Status.OPTIMAL).status is Status.OPTIMAL

@@ -272,6 +272,14 @@ def test_the_regulariser_is_its_matrix_and_leaves_out_what_has_no_size(D, rng):
     assert System(regulariser, M).solve(r) == pytest.approx(wanted, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.parametrize(("apart", "kept"), [(0.5e-11, 1), (2e-11, 10)])
+def test_a_direction_counts_from_a_share_of_the_largest_on(apart, kept):
+    """Of ten features all but alike: eigenvalues 10 and, nine times, `apart`; of 10 the share is 1e-11."""
+    regulariser = Regulariser(10, np.ones((10, 10)) - apart * (1.0 - np.eye(10)))
+    dimensions = 10 if regulariser.basis is None else regulariser.basis.shape[1] - 1
+    assert dimensions == kept
+
+
 @pytest.mark.parametrize("level", [1e-5, 1.0, 1e5])
 def test_a_constant_feature_gets_no_weight_and_one_that_varies_little_does(level, rng):
     """Without a norm (D = 1) what varies by 1e-4 of its mean still separates, and rounding does not."""

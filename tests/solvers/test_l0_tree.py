@@ -317,7 +317,7 @@ def test_a_side_whose_bound_is_enough_is_not_looked_into():
     search, bounds = search_of(data, 11.0), {}
     search._solve = lambda one, j, on, most=None: l0_node.NodeSolution(bounds[j, on], *[None] * 5)
     bounds |= {(j, on): 1.5 for j in range(8) for on in (0, 1)}
-    bounds[3, 0] = bounds[3, 1] = 4.0
+    bounds[3, 0] = bounds[3, 1] = 1.8
     assert search._choose(open_node([1, 3, 6], [0.5, 0.5, 0.5], 8)) == (3, (0, 1))
     assert search.closed == np.inf
     bounds[6, 1] = 20.0
