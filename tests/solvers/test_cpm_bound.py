@@ -66,6 +66,17 @@ def test_a_move_is_charged_half_of_its_products_above_zero_and_errs_by_no_more_t
     assert most <= error <= 0.25 + 1.03 * (most - 0.25) + 1e3 * UNIT
 
 
+def test_a_product_of_nothing_still_has_its_rounding():
+    """d units of the two lengths for each, and half of that for half of it, where both are known exactly."""
+    _, moves, others = made(0)
+    moves.shared[..., 2], moves.blur[:] = 0.0, 0.0
+    moves.length[:] = np.linalg.norm(moves.shared, axis=2)
+    worth, error = _charge(0.0, 0.0, np.array([0.0, 0.0, 3.0]), 3.0, 0.0, 3, 1, moves, others)
+    least = UNIT * WIDTH / 2 * 3.0 * moves.length[others, 1].sum()
+    assert worth == 0.0
+    assert least <= error <= 3.0 * least
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_move_by_itself_raises_the_dual_by_what_it_is_said_to_cost(seed):
     """Within the boxes, with that of the sample's own opened; to the optimum, or as far as is asked."""

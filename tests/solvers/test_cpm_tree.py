@@ -172,7 +172,7 @@ def test_moves_that_cost_too_much_by_themselves_are_forbidden(seed, share, opens
         assert best.limits[1] == min(
             (base + cost for is_cut, cost in found.values() if is_cut), default=np.inf
         )
-        assert best.limits[2] == pytest.approx(off, rel=1e-9)
+        assert best.limits[2] == pytest.approx(off, rel=1e-9, abs=0.0)
         for p in node.order:
             left = [cost for (q, _), (is_cut, cost) in found.items() if q == p and not is_cut]
             assert node.cost[p] == min(left, default=np.inf)
@@ -198,4 +198,4 @@ def test_moves_that_cost_too_much_together_with_all_others_are_forbidden(seed, s
     if verdict != _CLOSED:
         assert best.limits[1] == min((total for total in totals.values() if total >= cut), default=np.inf)
         off = max(error + blur + 4.0 * UNIT * (bound + abs(cost)) for cost, blur in costs.values())
-        assert best.limits[2] == pytest.approx(off, rel=1e-9)
+        assert best.limits[2] == pytest.approx(off, rel=1e-9, abs=0.0)

@@ -8,11 +8,21 @@ import numpy as np
 import pytest
 
 from formulations.families import Families, Family, hinge_families, margin_family
-from polyopt.solvers.decomposition.dual import Dual, slopes
+from polyopt.solvers.decomposition.dual import Dual, recapped, slopes
 from polyopt.solvers.decomposition.shrinking import Shrinking
 from polyopt.solvers.decomposition.subproblem import Held, gathered, solve_pairs
 from polyopt.solvers.decomposition.watch import Watch
 from polyopt.solvers.decomposition.working_set import choose
+
+
+def test_multipliers_at_their_caps_go_with_them_and_others_stay_within():
+    y = np.array([1.0, -1.0, 1.0, 1.0])
+    old, new = hinge_families(y, 2.0, 1.5), hinge_families(y, np.array([4.0, 4.0, 1.0, 0.5]), 1.5)
+    found = recapped({"margin": np.array([2.0, 1.5, 0.25, 1.5]), "bound_above": np.full(4, 7.0)}, old, new)
+    assert {name: mu.tolist() for name, mu in found.items()} == {
+        "margin": [4.0, 1.5, 0.25, 0.5],
+        "bound_above": [7.0] * 4,
+    }
 
 
 @pytest.mark.parametrize("kink", [0.5, 2.0])
