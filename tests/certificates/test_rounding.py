@@ -9,7 +9,16 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyopt.certificates.rounding import Ball, gamma, product, transposed_product
+from polyopt.certificates import careful
+from polyopt.certificates.careful import careful_transposed_product
+from polyopt.certificates.rounding import (
+    UNIT,
+    Ball,
+    gamma,
+    product,
+    strongly_convex_bound,
+    transposed_product,
+)
 
 FLOATS = st.floats(-1e12, 1e12, allow_subnormal=True)
 
@@ -116,3 +125,123 @@ def test_shares_and_logarithms_of_sums_hold_what_a_longer_arithmetic_gives():
         if 2 * radius <= 1:
             assert (shares.rad <= shares.mid * (4.01 * radius + 1e-11) + 1e-300).all()
         assert (logistic.rad <= 0.251 * radius + 1e-12).all()
+
+
+def covers(found, wanted):
+    """No radius is below what the theory of rounding asks for, and none is above it by much."""
+    for rad, least in zip(np.ravel(found.rad), np.ravel(wanted), strict=True):
+        assert least <= Fraction(float(rad)) <= least * (1 + Fraction(1, 10**9)) + Fraction(2.0**-1000)
+
+
+def test_radii_are_those_of_the_theory_of_rounding():
+    """An operation is off by 2^-53 of its result, k in a row by γ_k of the sizes, and by what it is given."""
+    rng = np.random.default_rng(3)
+    a, b = (Ball(rng.standard_normal(7), 1e-9 * rng.random(7)) for _ in range(2))
+    (p, r), (q, s) = ((exact(ball.mid), exact(ball.rad)) for ball in (a, b))
+    A, B = [abs(x) for x in p], [abs(x) for x in q]
+    u = Fraction(UNIT)
+
+    def off(k):
+        return k * u / (1 - k * u)
+
+    moved = [x * t + r_ * (y + t) for x, y, r_, t in zip(A, B, r, s, strict=True)]
+    sizes = [x * y for x, y in zip(A, B, strict=True)]
+    for found in (a + b, a - b):
+        covers(found, [u * abs(x) + t + v for x, t, v in zip(exact(found.mid), r, s, strict=True)])
+    covers(a * b, [u * abs(x) + t for x, t in zip(exact((a * b).mid), moved, strict=True)])
+    covers(a.sum(), [off(7) * sum(A) + sum(r)])
+    covers(a.dot(b), [off(7) * sum(sizes) + sum(moved)])
+    X = rng.standard_normal((520, 3))
+    sizes = [[abs(x) for x in exact(row)] for row in X]
+    v = a[:3]
+    parts = list(zip(A, r, strict=False))[:3]
+    covers(
+        product(X, v),
+        [sum(x * (off(5) * y + t) for x, (y, t) in zip(row, parts, strict=True)) for row in sizes],
+    )
+    c = Ball(rng.standard_normal(520), 1e-9 * rng.random(520))
+    # 512 terms of a block, and the sums of two blocks.
+    terms = [off(515) * abs(x) + t for x, t in zip(exact(c.mid), exact(c.rad), strict=True)]
+    covers(
+        transposed_product(X, c),
+        [sum(row[j] * t for row, t in zip(sizes, terms, strict=True)) for j in range(3)],
+    )
+    covers(a.logistic(), [t / 4 + 8 * u * x for t, x in zip(r, exact(a.logistic().mid), strict=True)])
+    covers(a.softplus(), [t + 8 * u * x for t, x in zip(r, exact(a.softplus().mid), strict=True)])
+
+
+def test_the_norm_of_a_ball_is_off_by_the_norm_of_its_radii():
+    found = Ball([3.0, -4.0], [6e-3, 8e-3]).norm()
+    assert found.mid == 5.0
+    assert found.rad == pytest.approx(1e-2, rel=1e-9)
+    assert Ball([[3.0, 4.0], [0.0, 2.0]]).norm(axis=1).mid.tolist() == [5.0, 2.0]
+    assert Ball([[3.0, 4.0], [0.0, 2.0]]).norm(axis=0).mid == pytest.approx([3.0, np.sqrt(20.0)])
+
+
+def test_a_strongly_convex_bound_is_attained_by_a_parabola():
+    """Of f = v + ρ/2 ‖x‖² the least value is f − ‖∇f‖²/(2ρ) from anywhere; it is never taken below 0."""
+    x, rho = np.array([1.0, -2.0, 0.5]), 4.0
+    found = strongly_convex_bound(Ball(3.0 + 0.5 * rho * (x @ x)), Ball(rho * x), rho)
+    assert found.mid == pytest.approx(3.0, rel=1e-14)
+    assert found.lower <= 3.0
+    assert strongly_convex_bound(Ball(1.0), Ball(rho * x), rho).upper <= 1e-300
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(FLOATS, FLOATS), min_size=1, max_size=8))
+def test_what_rounding_takes_from_sums_and_products_is_known_exactly(pairs):
+    """Dekker's and Knuth's: the rounded result and its error are the true result, digit by digit."""
+    a, b = (np.array(side) for side in zip(*pairs, strict=True))
+    a, b = np.where(np.abs(a) < 1e-100, 0.0, a), np.where(np.abs(b) < 1e-100, 0.0, b)
+    A, B = exact(a), exact(b)
+    total, error = careful._two_sum(a, b)
+    assert (total == a + b).all()
+    assert [x + y for x, y in zip(exact(total), exact(error), strict=True)] == [
+        x + y for x, y in zip(A, B, strict=True)
+    ]
+    result, error = careful._two_product(a, b)
+    assert (result == a * b).all()
+    assert [x + y for x, y in zip(exact(result), exact(error), strict=True)] == [
+        x * y for x, y in zip(A, B, strict=True)
+    ]
+    # For that the halves are of 26 bits each, sign aside.
+    for x, high, low in zip(A, *(exact(half) for half in careful._halves(a)), strict=True):
+        assert high + low == x
+        assert all(np.frexp(float(half))[0] * 2.0**26 % 1 == 0 for half in (high, low))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 64])
+def test_a_careful_sum_is_off_by_a_rounding_of_itself_and_the_square_of_a_plain_one(n):
+    rng = np.random.default_rng(n)
+    X, m = rng.standard_normal((n, 3)), rng.standard_normal(n)
+    X, m = np.vstack([X, X]), np.r_[m, -m]  # all cancels
+    m[:n:2] *= 1.0 + 2.0**-40
+    m[1 if n > 1 else 0] = 0.0  # such terms are left out
+    found = careful_transposed_product(X, m[:, None])
+    truth = [sum(x * t for x, t in zip(exact(column), exact(m), strict=True)) for column in X.T]
+    assert holds(found, truth)
+    size = np.abs(X).T @ np.abs(m)
+    own = UNIT * np.abs(found.mid[:, 0]) + 4.0 * gamma(np.count_nonzero(m) + 3) ** 2 * size
+    assert (found.rad[:, 0] >= own).all()
+    assert (found.rad[:, 0] <= 1.02 * own + 1e-290).all()
+
+
+@pytest.mark.parametrize(("left", "right"), [(1e305, 1e-305), (1e-305, 1e305), (2.0**481, 1.0)])
+def test_sums_whose_halves_might_overflow_are_plain(left, right):
+    rng = np.random.default_rng(0)
+    X, M = left * rng.random((6, 2)), right * (rng.random((6, 2)) - 0.5)
+    found, plain = careful_transposed_product(X, M), transposed_product(X, M)
+    assert np.isfinite(found.upper).all()
+    assert (found.mid == plain.mid).all()
+    assert (found.rad == plain.rad).all()
+    # A little smaller, and it is careful.
+    inside = careful_transposed_product(X / left * 2.0**479, M / right)
+    assert (inside.rad < 0.5 * transposed_product(X / left * 2.0**479, M / right).rad).all()
+
+
+def test_sums_of_many_entries_are_plain(monkeypatch):
+    monkeypatch.setattr(careful, "_MOST", 12)
+    X, M = np.random.default_rng(0).random((5, 3)), np.ones((5, 1))
+    assert (careful_transposed_product(X, M).rad == transposed_product(X, M).rad).all()
+    assert (careful_transposed_product(X[:4], M[:4]).rad < transposed_product(X[:4], M[:4]).rad).all()
+    assert careful_transposed_product(np.zeros((3, 2)), np.zeros((3, 1))).mid.tolist() == [[0.0], [0.0]]

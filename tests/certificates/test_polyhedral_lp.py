@@ -1,0 +1,196 @@
+"""Parts of the certificates of the polyhedral family's linear programs, each against what it is for."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from formulations.samples import two_blobs
+from polyopt.certificates import certify_pc_slp, certify_polyceptron, polyhedral_lp
+from polyopt.certificates.face_box import FaceBox
+from polyopt.certificates.feasible import within_shared_caps
+from polyopt.certificates.polyhedral_lp import (
+    _any,
+    _assignment,
+    _balanced,
+    _bound,
+    _class_shares,
+    _conditions,
+)
+from polyopt.certificates.rounding import UNIT, Ball, gamma
+
+
+def exact(array):
+    return np.vectorize(lambda x: Fraction(float(x)), otypes=[object])(np.asarray(array, dtype=float))
+
+
+def lifted(X):
+    return np.column_stack([X, np.ones(len(X))])
+
+
+@pytest.mark.parametrize("size", [1e-290, 1.0, 1e308])
+def test_a_class_s_shares_add_up_to_one_and_hold_the_rational_ones(size):
+    rng = np.random.default_rng(0)
+    y, costs = np.where(np.arange(9) % 3 > 0, -1.0, 1.0), size * rng.uniform(0.1, 1.0, 9)
+    costs[4] = 0.0
+    found = _class_shares(y, costs)
+    for label in (1.0, -1.0):
+        own = exact(costs)[y == label]
+        truth = own / own.sum()
+        assert (exact(found.lower)[y == label] <= truth).all()
+        assert (truth <= exact(found.upper)[y == label]).all()
+    off = (gamma(9) + 4 * UNIT) * found.mid  # nine terms at most in a sum, and four roundings more
+    assert (found.rad >= off).all()
+    assert (found.rad <= 1.02 * off + 1e-290).all()
+
+
+def test_misses_are_none_only_where_they_are_certainly_none():
+    assert not _any(Ball(np.zeros(2)))
+    assert _any(Ball(np.zeros(2), [0.0, 1e-300]))
+    assert _any(Ball([0.0, 1e-300]))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("seed", range(3))
+def test_balanced_multipliers_are_the_nearest_that_are_balanced_off_the_box(form, seed):
+    """Of free rows only, and only in the entries inside the box; the others' imbalance the box pays for."""
+    rng = np.random.default_rng(seed)
+    # A feature of tiny units is balanced as well as the others; one that is zero asks for nothing.
+    X, y = rng.normal(size=(12, 4)) * [1.0, 1e-20, 1e3, 0.0], rng.choice([-1.0, 1.0], 12)
+    M, free = rng.random((12, 3)), rng.random((12, 3)) < 0.7
+    free[:, 2] = False  # a face without a free row stays as it is
+    W = rng.uniform(-0.5, 0.5, (3, 5))
+    W[0, 0], W[1, 2] = 1.0, -1.0
+    box = FaceBox.around(W, 1.0, 1e-9)
+    given = M.copy()
+    found = _balanced(form(X), y, M, free, box)
+    assert (given == M).all()
+    assert (found[~free] == M[~free]).all()
+    for k in range(2):
+        rows = (np.abs(W[k]) < 1.0) & (np.abs(lifted(X)).max(axis=0) > 0)
+        terms = (lifted(X) * y[:, None]).T[rows]
+        size = np.abs(terms).max(axis=1)
+        assert np.abs(terms @ found[:, k] / size).max() < 1e-12 * 12
+        assert np.abs(terms @ M[:, k] / size).max() > 1e-3
+        # The nearest point: the change is a combination of the rows that it balances.
+        change, own = (found - M)[free[:, k], k], (terms / size[:, None])[:, free[:, k]]
+        assert own.T @ np.linalg.lstsq(own.T, change, rcond=None)[0] == pytest.approx(change, abs=1e-10)
+    assert _balanced(form(X), y, M, free, FaceBox.around(np.ones((3, 5)), 1.0, 1e-9)) == pytest.approx(
+        M, abs=0
+    )
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.2, 2.0, 10.0])
+def test_the_bound_is_the_better_of_two_dual_values_and_never_negative(scale):
+    """Σ M − R Σ|r| in rational numbers, of the multipliers as they are and balanced; or 0."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(10, 2)), rng.choice([-1.0, 1.0], 10)
+    caps = rng.random(10)
+    M = scale * rng.random((10, 2)) * caps[:, None]
+    free = rng.random((10, 2)) < 0.8
+    for radius in (1e-2, 0.3, 1e3):
+        box = FaceBox.around(np.zeros((2, 3)), radius, 1e-9)
+
+        def clip(M):
+            return within_shared_caps(np.maximum(M, 0.0), caps)
+
+        found = _bound(X, y, M, free, clip, box)
+        values = [Fraction(0)]
+        for one in (clip(M), clip(_balanced(X, y, clip(M), free, box))):
+            off = exact(lifted(X)).T @ (exact(y)[:, None] * exact(one))
+            values.append(exact(one).sum() - Fraction(radius) * np.abs(off).sum())
+        assert Fraction(float(found.lower if found.rad else found.mid)) <= max(values)
+        assert float(found.mid) == pytest.approx(float(max(values)), rel=1e-9, abs=1e-12)
+
+
+def test_the_face_of_a_negative_is_the_given_one_or_its_multiplier_s_or_that_of_least_score():
+    y = np.array([1.0, -1.0, -1.0, -1.0])
+    s = np.array([[3.0, 1.0, 2.0], [3.0, 1.0, 2.0], [0.0, 1.0, 2.0], [3.0, 2.0, 1.0]])
+    u = np.array([[9.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.1, 0.3, 0.2], [0.0, 0.3001, 0.0]])
+    least = np.full(4, 0.3)
+    assert _assignment(y, s, None, None, least)[1:].tolist() == [1, 0, 2]
+    assert _assignment(y, s, None, u, least)[1:].tolist() == [
+        2,
+        0,
+        1,
+    ]  # 0.3 is within the tolerance, 0.3001 not
+    assert _assignment(y, s, [-1, 0, 2, 1], u, least)[1:].tolist() == [0, 2, 1]
+    with pytest.raises(ValueError, match="assignment"):
+        _assignment(y, s, [-1, 0, 3, 1], u, least)
+
+
+def test_residuals_of_multipliers_that_are_all_zero_are_told_beside_the_largest_cap():
+    """Zero is feasible and proves 0: nothing is divided by nothing."""
+    X, y = two_blobs(n=12, m=2)
+    W = np.full((2, 3), 0.1)
+    found = certify_polyceptron(X, y, W, u=np.zeros((12, 2)), radius=1.0)
+    assert found.dual_value == 0.0
+    assert {r.row: r.relative for r in found.residuals if r.condition == "sign"} == {
+        "margin": 0.0,
+        "slack": 0.0,
+    }
+    assert all(np.isfinite(r.relative) for r in found.residuals)
+    unused = np.array([[-1.0], [4.0], [0.5]])
+    box = FaceBox.around(W, 1.0, 1e-9)
+    rows = {
+        (r.condition, r.row): r for r in _conditions(X[:3], y[:3], np.zeros((3, 2)), unused, unused, box, 2.0)
+    }
+    assert rows["sign", "slack"].relative == 0.25
+    assert rows["stationarity", "balance"].relative == 0.0
+    assert rows["complementarity", "slack"].relative == 8.0
+
+
+@pytest.mark.parametrize("certify", [certify_polyceptron, certify_pc_slp])
+def test_data_too_large_for_the_programs_have_no_bound_but_zero(certify, monkeypatch):
+    """Entries of the data times faces are counted; multipliers that are given are evaluated at any size."""
+    X, y = two_blobs(n=12, m=2)
+    W = np.full((2, 3), 0.1)
+    monkeypatch.setattr(polyhedral_lp, "_LARGE", 12 * 2 * 2)
+    small = certify(X, y, W, radius=1.0)
+    assert small.dual_value > 0
+    assert "too large" not in small.note
+    monkeypatch.setattr(polyhedral_lp, "_LARGE", 12 * 2 * 2 - 1)
+    large = certify(X, y, W, radius=1.0)
+    assert large.dual_value == 0.0
+    assert "too large" in large.note
+    assert large.primal_value == small.primal_value
+    given = {"u": np.full((12, 2), 0.01)} | ({"q": np.full(12, 0.01)} if certify is certify_pc_slp else {})
+    assert "too large" not in certify(X, y, W, radius=1.0, **given).note
+
+
+def test_pc_slp_needs_both_classes_at_a_cost_and_both_kinds_of_multipliers():
+    X, y = two_blobs(n=8, m=2)
+    W = np.ones((1, 3))
+    for free in (y > 0, y < 0):
+        with pytest.raises(ValueError, match="y must hold both classes"):
+            certify_pc_slp(X, y, W, C=np.where(free, 0.0, 1.0))
+    for given in ({"u": np.zeros((8, 1))}, {"q": np.zeros(8)}):
+        with pytest.raises(ValueError, match="u and q must be given together"):
+            certify_pc_slp(X, y, W, **given)
+
+
+@pytest.mark.parametrize("K", [1, 2, 5])
+def test_rows_that_rounding_alone_takes_over_their_caps_are_shrunk(K):
+    """Sums a unit over, at or under the cap: within it as real numbers, and lower by roundings alone."""
+    rng = np.random.default_rng(K)
+    M = rng.random((300, K))
+    caps = M.sum(axis=1) * rng.choice([1.0, 1.0 - 2.0**-53, 1.0 + 2.0**-52], 300)
+    found = within_shared_caps(M, caps)
+    for row, cap in zip(exact(found), exact(caps), strict=True):
+        assert row.sum() <= cap
+    assert (found >= M * (1 - 40 * (K + 2) * UNIT)).all()
+    # Rows well inside stay to the last digit beside rows that do not.
+    caps[::2] *= 2.0
+    assert (within_shared_caps(M, caps)[::2] == M[::2]).all()
+    # The largest numbers there are; and caps so small that a product might lose its digits take nothing.
+    huge = within_shared_caps(np.full((1, K), 1e308), np.array([1e307]))
+    assert huge.sum() == pytest.approx(1e307, rel=1e-12)
+    assert within_shared_caps(np.full((2, K), 1.0), np.array([2.0**-901, 2.0**-900])).sum(
+        axis=1
+    ).tolist() == [
+        0.0,
+        pytest.approx(2.0**-900),
+    ]
