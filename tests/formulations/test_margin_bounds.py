@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from math import ceil, log, sqrt
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from formulations import landmarks, rmm_bounds
 from formulations.landmarks import Landmarks
 from formulations.margin_bounds import linear_bound, margin_bound
+from formulations.margin_classes import HeldClasses, MachineClass, Sample, _neighbours, class_f
 from polyopt import SVM, RelativeMarginMachine, SigmaSVM
 
 
@@ -204,6 +206,97 @@ def test_every_term_from_its_definition(far):
         root = 3 * sqrt((log(2 / 0.02) + against) / (2 * n))
         assert bound.confidence + bound.price == pytest.approx(root)
         assert f"class {form}" in str(bound)
+
+
+def square_kernel(U, c):
+    return np.column_stack([U, np.full(len(U), c)])
+
+
+def test_the_best_of_every_class_is_that_of_all_that_are_tried():
+    """Class F over all constants; G over all D and constants near F's; H no worse than its neighbours."""
+    X, y, w, b, U = machine(n=80, n_u=7)
+    sample = Sample(y * (X @ w + b), 0.05, "best")
+    trace, norm = float((X * X).sum()), float(np.linalg.norm(w))
+
+    ramps = np.clip(1 - np.divide.outer(y * (X @ w + b), sample.gammas), 0.0, 1.0).mean(axis=0)
+
+    def total(of):
+        """The theorem, at every margin: its ramp, its capacity, its confidence."""
+        j = np.ceil(np.log(of.norm / sample.gammas) / log(1.1))
+        against = of.against + np.log(1.5 * (abs(j) + 1) * (abs(j) + 2))
+        return (ramps + 2 * 1.1**j * sqrt(of.trace) / 80 + 3 * np.sqrt((log(2 / 0.05) + against) / 160)).min()
+
+    found = class_f(sample, norm, b, trace, 0.25)
+    tried = [
+        MachineClass(
+            "F", 2.0**a, 0.0, sqrt(norm**2 + (b / 2.0**a) ** 2), trace + 80 * 4.0**a, 0.25 + prior(a)
+        )
+        for a in range(-30, 31)
+    ]
+    assert total(found) == pytest.approx(sample.total(found)) == pytest.approx(min(map(total, tried)))
+    best = min(tried, key=total)
+    assert astuple(found)[1:] == pytest.approx(astuple(best)[1:])
+    assert found.form == "F"
+
+    held = HeldClasses(Landmarks.linear(X, U), norm, b, U @ w + b, 0.25)
+    for a, k in ((0, 0), (-2, 3), (4, -5)):
+        c = 2.0**a
+        V, L = square_kernel(U, c), square_kernel(X, c)
+        D = 4.0**k / (V**2).sum(axis=1).mean()
+        outputs, own = U @ w + b, w @ w + (b / c) ** 2
+        for of, form, hold in (
+            (held.average(a, k), "G", (outputs**2).mean()), (held.every(a, k), "H", (outputs**2).max())
+        ):  # fmt: skip
+            assert (of.form, of.constant, of.D) == (form, c, pytest.approx(D))
+            assert of.norm == pytest.approx(sqrt(own + D * hold))
+            assert of.against == pytest.approx(0.25 + prior(a) + prior(k))
+        assert held.average(a, k).trace == pytest.approx(tau(L, V, np.full(7, 1 / 7), D))
+        least = Landmarks.linear(L, V).least(D, 1e-9).trace
+        assert (
+            least * (1 - 1e-7)
+            <= held.every(a, k).trace
+            <= least / (1 - held.every(a, k).gap) ** 2 * (1 + 1e-7)
+        )
+        assert 0.0 <= held.every(a, k).gap <= 1e-4
+        assert held.every(a, k) is held.every(a, k)
+    for near in (0, 2):
+        averages = {(a, k): held.average(a, k) for a in range(near - 2, near + 3) for k in range(-12, 13)}
+        chosen = held.best_average(sample, near)
+        assert total(averages[chosen]) == pytest.approx(min(map(total, averages.values())))
+    start = held.best_average(sample, 0)
+    best = held.best_every(sample, start)
+    assert total(best) <= total(held.every(*start))
+    (a, k) = next(place for place, of in held._every.items() if of is best)
+    assert {*_neighbours(a, k)} <= {*held._every}
+    assert total(best) <= min(total(held.every(*near)) for near in _neighbours(a, k))
+
+
+def test_neighbours_are_one_step_off_and_weights_stay_on_their_grid():
+    assert {*_neighbours(3, 5)} == {(2, 5), (4, 5), (3, 4), (3, 6)}
+    assert {*_neighbours(0, 12)} == {(-1, 12), (1, 12), (0, 11)}
+    assert {*_neighbours(0, -12)} == {(-1, -12), (1, -12), (0, -11)}
+
+
+def test_outputs_allow_for_what_the_basis_leaves_of_a_landmark():
+    """A feature of 1e-7 is drowned by rounding; weights of 1e6 on it count by its length, and at any sign."""
+    rng = np.random.default_rng(0)
+    U = np.outer(rng.normal(size=5), [1.0, 0.0]) + np.outer(rng.normal(size=5), [0.0, 1e-8])
+    held = HeldClasses(Landmarks.linear(U, U), 1e6, 0.0, np.array([-1.0, 2.0, 0.0, -3.0, 0.5]), 0.0)
+    seen, norm, outputs, unit = held._at(0)
+    assert norm == 1e6
+    assert unit == pytest.approx(1.0 / (1.0 + (U**2).sum(axis=1)).mean())
+    assert seen.missing.max() > 1e-9
+    assert outputs == pytest.approx(np.array([1.0, 2.0, 0.0, 3.0, 0.5]) + 1e6 * seen.missing)
+
+
+def test_a_constant_twice_is_one_constant_of_their_squares():
+    """All that landmarks keep of the samples goes with it."""
+    X, U = data(3)
+    once = Landmarks.linear(*(np.column_stack([A, np.full(len(A), 0.5)]) for A in (X, U)))
+    seen = Landmarks.linear(X, U)
+    for other in (seen.with_constant(0.5), seen.with_constant(0.3).with_constant(0.4)):
+        for name in ("kernel", "products", "sums", "n", "trace"):
+            assert getattr(other, name) == pytest.approx(getattr(once, name)), name
 
 
 def test_what_is_fixed_is_a_case_of_the_best():

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 from scipy.special import entr, expit
 from sklearn.linear_model import LogisticRegression
 
@@ -179,6 +180,55 @@ def test_single_precision_is_not_copied():
 
 
 # -- the programs --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.7, 3.0])
+def test_the_programs_of_the_m_step_are_the_expected_loss_and_what_is_below_it(gamma):
+    """The primal's value is the mixture's; the dual's, at any shares and mistakes, is its formula's."""
+    X, y, c, W = square(20)
+    ridge, rng = 0.3, np.random.default_rng(4)
+    R = mixture.responsibilities(X, y, W, 1.5)
+    primal, dual = plume.m_step(X, y, R, gamma, c, ridge), plume.m_step_dual(X, y, R, gamma, c, ridge)
+
+    def value(flat):
+        return mixture.expected(X, y, flat.reshape(W.shape), R, gamma, c, ridge)
+
+    best = minimize(value, np.zeros(W.size), method="BFGS", options={"gtol": 1e-9}).x.reshape(W.shape)
+    for V in (W, -W, best):
+        point = {"W": V, "S": scores(X, V)}
+        assert primal.value(point) == pytest.approx(value(V.ravel()), rel=1e-12)
+        assert primal.violations(point)["score"] < 1e-12
+        assert primal.violations({"W": V, "S": scores(X, V) + 0.25})["score"] == pytest.approx(0.25)
+    for _ in range(3):
+        p, u = rng.dirichlet(np.ones(3), len(y)), rng.random(R.shape)
+        alpha = c[:, None] * (gamma * (p - R) + R * u * y[:, None])
+        entropies = c @ entr(p).sum(axis=1) + (c[:, None] * R * (entr(u) + entr(1 - u))).sum()
+        below = entropies - ((lift(X).T @ alpha) ** 2).sum() / (2 * ridge)
+        assert dual.value({"p": p, "u": u}) == pytest.approx(below, rel=1e-12)
+        assert below < value(best.ravel())
+    p, u = mixture.gate(X, best, gamma), expit(-y[:, None] * scores(X, best))
+    assert dual.value({"p": p, "u": u}) == pytest.approx(value(best.ravel()), rel=1e-9)
+    assert max(dual.violations({"p": p, "u": u}).values()) < 1e-12
+    wrong = dual.violations({"p": p - 1.0, "u": 3.0 * u - 1.0})
+    assert wrong["gate"] == pytest.approx(3.0)
+    assert wrong["share"] == pytest.approx(1.0 - p.min())
+    assert wrong["mistake"] == pytest.approx(1.0 - 3.0 * u.min())
+    assert wrong["certainty"] == pytest.approx(3.0 * u.max() - 2.0)
+    found = plume.recover(X, y, R, p, u, gamma, c, ridge)
+    assert found["W"] == pytest.approx(best, abs=1e-5)
+    assert found["S"] == pytest.approx(scores(X, found["W"]), rel=1e-12)
+
+
+def test_weights_of_one_and_a_ridge_of_a_thousandth_unless_said():
+    X, y, _, W = square(8)
+    R, point = np.full((8, 3), 1 / 3), {"W": W, "S": scores(X, W)}
+    assert plume.m_step(X, y, R, 2.0).value(point) == plume.m_step(X, y, R, 2.0, 1.0, 1e-3).value(point)
+    half = {"p": R, "u": R}
+    assert plume.m_step_dual(X, y, R, 2.0).value(half) == plume.m_step_dual(X, y, R, 2.0, 1.0, 1e-3).value(
+        half
+    )
+    one = plume.recover(X, y, R, R, R, 2.0)
+    assert (one["W"] == plume.recover(X, y, R, R, R, 2.0, 1.0, 1e-3)["W"]).all()
 
 
 @pytest.mark.parametrize("gamma", GAMMAS)

@@ -10,6 +10,7 @@ import pytest
 
 from formulations import FAMILIES, clock, family, rmm, solving, svm
 from formulations.backends import attempt
+from formulations.optimality import conditions
 from formulations.program import Program, Row
 from formulations.samples import two_blobs
 from formulations.solution import Solution, Status
@@ -47,6 +48,66 @@ def test_the_sign_of_a_matrix_row():
     solution = program.solve()
     assert solution["x"] == pytest.approx([1, 1], abs=1e-6)
     assert solution.duals["row"] == pytest.approx(np.array([[1, -1], [-1, 1]]), abs=1e-5)
+    assert solution.iterations > 0
+
+
+def relative(found):
+    return {(part.kind, part.row): pytest.approx(part.relative) for part in found.parts}
+
+
+@pytest.mark.parametrize(("sense", "sign"), [("min", 1.0), ("max", -1.0)])
+def test_conditions_by_hand_at_a_point_that_meets_none(sense, sign):
+    """(x0-2)² + (x1-2)² with x0 + x1 <= 2 and x0 == 1, at (3, 1), with multipliers -1/2 and 4."""
+    program = toy(sense, lambda x: cp.sum(x) <= 2, lambda x: cp.sum_squares(x - 2))
+    x = program.variables["x"]
+    pin = Row("pin", x[0] == 1, "x0 = 1", "nu", "price")
+    program = replace(program, rows=(*program.rows, pin))
+    found = conditions(program, {"x": [3.0, 1.0]}, {"row": -0.5, "pin": 4.0})
+    assert found.value == pytest.approx(sign * 2.0)
+    assert found.lagrangian == pytest.approx(sign * (2.0 - 0.5 * 2.0 + 4.0 * 2.0))
+    # Beside: the largest of a row's sides and of x, the largest multiplier, the value, the largest term.
+    assert relative(found) == {
+        ("primal", "row"): 2 / 4,
+        ("sign", "row"): 0.5 / 4,
+        ("complementarity", "row"): 1 / 2,
+        ("primal", "pin"): 2 / 3,
+        ("stationarity", "x"): 5.5 / 4,
+    }
+    assert found.shortfall == pytest.approx(5.5 / 4)
+    # At 0 with multipliers 0 there is nothing to compare with but the sides of a row, and the gradient.
+    found = conditions(program, {"x": [2.0, 2.0]}, {"row": 0.0, "pin": 0.0})
+    assert relative(found) == {
+        ("primal", "row"): 2 / 4,
+        ("sign", "row"): 0.0,
+        ("complementarity", "row"): 0.0,
+        ("primal", "pin"): 1 / 2,
+        ("stationarity", "x"): 0.0,
+    }
+    assert found.value == found.lagrangian == 0.0
+    assert found.shortfall == 0.5
+
+
+def test_conditions_of_rows_of_matrices_and_of_cones_by_hand():
+    program = toy("min", lambda x: cp.bmat([[x[0], 1], [1, x[1]]]) >> 0, cp.sum)
+    found = conditions(program, {"x": [2.0, -2.0]}, {"row": [[-1.0, 0.0], [0.0, 2.0]]})
+    assert (found.value, found.lagrangian) == (0.0, pytest.approx(6.0))
+    assert relative(found) == {
+        ("primal", "row"): 5**0.5 / 2,  # the eigenvalues are ±√5
+        ("sign", "row"): 1 / 2,
+        ("complementarity", "row"): 6.0,
+        ("stationarity", "x"): 2 / 2,
+    }
+    assert found.shortfall == 6.0
+    # ‖(3, 4) x1‖ <= x0.
+    program = toy("min", lambda x: cp.SOC(x[:1], cp.vstack([3 * x[1:], 4 * x[1:]])), cp.sum)
+    found = conditions(program, {"x": [2.0, 1.0]}, {"row": np.array([[0.5], [-1.0], [0.0]])})
+    assert (found.value, found.lagrangian) == (3.0, pytest.approx(3.0 + 2.0))
+    assert relative(found) == {
+        ("primal", "row"): 3 / 2,
+        ("sign", "row"): 0.5 / 1,
+        ("complementarity", "row"): 2 / 3,
+        ("stationarity", "x"): 4 / 3,
+    }
 
 
 def test_the_right_hand_side_prices_of_the_table(rng):

@@ -144,5 +144,11 @@ def test_a_gram_matrix_may_be_off_by_rounding_and_no_more(rng):
     assert gram_factor(thin).shape == (3, 2)
     with pytest.raises(ValueError, match="smallest eigenvalue"):
         gram_factor(np.diag([1.0, 1.0, -1e-6]))
+    # Rounding is up to 1e-8 of the largest entry, and n times that in an eigenvalue.
+    assert gram_factor(K + 0.9e-8 * size * skew).shape[0] == 6
+    assert gram_factor(np.diag([1.0, 1.0, -2.9e-8])).shape == (3, 2)
+    for wrong in (K + 1.1e-8 * size * skew, np.diag([1.0, 1.0, -3.1e-8]), np.ones((2, 3)), np.ones(4)):
+        with pytest.raises(ValueError, match="the Gram matrix must be"):
+            gram_factor(wrong)
     # Directions of 1e-12 of the largest are zero; of 1e-11 they are not.
     assert gram_factor(np.diag([1e6, 1e-5, 1e-7])).shape == (3, 2)

@@ -119,6 +119,7 @@ def test_a_new_energy_re_uses_the_program_and_sparse_data_are_the_same():
         (lambda X, U: h_complexity_dual(1.01e6 / np.abs(X).max() * X, U), "between 1e-6 and 1e6"),
         (lambda X, U: g_complexity(X[0], U), "X must have two dimensions"),
         (lambda X, U: g_complexity(X[:0], U), "X must have two dimensions"),
+        (lambda X, U: h_complexity_at(X, U, np.eye(len(U))[0] - 1e-9), "not negative"),
     ],
 )
 def test_what_makes_no_program_is_refused(call, message):
@@ -170,6 +171,49 @@ def test_each_of_the_pairs_demonstrates_itself(seed):
     assert max(pair.primal.violations(point).values()) < 1e-6
     assert point["lam"] == pytest.approx(primal["lam"], abs=1e-4 * primal["lam"].max())
     assert (point["lam"] >= 0).all()
+
+
+def test_what_is_recovered_is_feasible_whatever_a_solver_leaves_of_its_signs():
+    """Negative multipliers are rounding and count as zero; Z is L'Σ⁻¹L, the least that the block allows."""
+    X, U = sample()
+    lam = np.array([0.5, -1e-9, 0.0, 2.0, -0.3, 1.0])
+    found = rmm_bounds.recover(X, U, D, lam)
+    kept = np.array([0.5, 0.0, 0.0, 2.0, 0.0, 1.0])
+    assert (found["lam"] == kept).all()
+    L = rmm_bounds._factor(X)
+    assert pytest.approx(X.T @ X) == L @ L.T
+    spread = kept.sum() * np.eye(3) + D * sum(t * np.outer(u, u) for t, u in zip(kept, U, strict=True))
+    assert found["Z"] == pytest.approx(L.T @ np.linalg.solve(spread, L), rel=1e-12)
+    assert (found["Z"] == found["Z"].T).all()
+    program = h_complexity(X, U, E, D)
+    assert program.value(found) == pytest.approx(h_complexity_at(X, U, kept, E, D), rel=1e-12)
+    assert max(program.violations(found).values()) < 1e-9
+    assert program.violations({**found, "Z": 0.9 * found["Z"]})["block"] > 1e-3
+    # A feasible point of the dual is below: the plain value of its formula, row by row.
+    V, A = np.full((3, 3), 0.01), np.diag([1.0, 2.0, 3.0])
+    dual = h_complexity_dual(X, U, E, D)
+    assert dual.value({"V": V, "A": A}) == pytest.approx(2 / 12 * np.trace(L.T @ V))
+    row = (np.trace(A) + D * np.array([u @ A @ u for u in U])) / 12 - 2 * E / 12
+    assert dual.violations({"V": V, "A": A})["lam"] == pytest.approx(row.max())
+    assert (
+        dual.violations({"V": V, "A": V @ V.T})["block"]
+        < 1e-9
+        < dual.violations({"V": 3 * V, "A": V @ V.T})["block"]
+    )
+
+
+def test_scales_are_refused_beyond_their_ends_and_not_at_them():
+    """X by its largest entry, of either sign, from 1e-6 to 1e6; D max ‖u‖² up to 1e8, by the longest u."""
+    X, U = np.array([[-1.0, 0.5], [0.25, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.0]])
+    for program in (h_complexity, h_complexity_dual):
+        for good in (1e-6, 1e6):
+            program(good * X, U)
+        for bad in (0.9e-6, 1.1e6):
+            with pytest.raises(ValueError, match=r"largest value lies between 1e-6 and 1e6, not"):
+                program(bad * X, U)
+        program(X, U, 1.0, 4e6)  # 4e6 * 25
+        with pytest.raises(ValueError, match=r"must be at most 1e8"):
+            program(X, U, 1.0, 4.1e6)
 
 
 @pytest.mark.parametrize("factor", [1e-5, 1.0, 9e5])

@@ -158,3 +158,30 @@ def test_at_one_a_full_rank_kernel_interpolates_the_labels(rng):
 def test_a_share_outside_its_range_is_refused(D):
     with pytest.raises(ValueError, match=r"D must lie in \[0, 1\]"):
         sigma_svm.primal([[0.0], [1.0]], [-1, 1], 1.0, D)
+
+
+@pytest.mark.parametrize("power", [-900, -300, -1, 1, 300, 900])
+def test_the_unit_of_a_kernel_does_not_touch_a_digit(rng, power):
+    """Times a power of two, the eigenvalues are multiplied by it and the directions stay, bit by bit."""
+    A, weights = rng.normal(size=(7, 4)), rng.uniform(0.5, 2.0, 7)
+    unit = 2.0**power
+    one, other = CentredKernel(A @ A.T, weights), CentredKernel(unit * (A @ A.T), weights)
+    assert len(one.eigenvalues) == 4
+    assert (other.eigenvalues == unit * one.eigenvalues).all()
+    assert (other.root == 2.0 ** (power / 2) * one.root).all() or power % 2
+    assert other.gram(0.0) == pytest.approx(unit * one.gram(0.0), rel=1e-12)
+
+
+def test_a_kernel_without_spread_has_no_directions():
+    for constant in (0.0, 3.0):
+        kernel = CentredKernel(np.full((4, 4), constant))
+        assert kernel.eigenvalues.shape == (0,)
+        assert not kernel.is_degenerate()
+        assert (kernel.gram(0.5) == 0).all()
+    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="not finite"):
+        CentredKernel(np.full((2, 2), np.inf))
+    with pytest.raises(ValueError, match="weights must be positive"):
+        CentredKernel(np.eye(3), [1.0, 0.0, 1.0])
+    # n points in general position are n - 1 directions from their mean, and D = 1 sees no more than that.
+    assert CentredKernel(np.eye(3)).is_degenerate()
+    assert not CentredKernel(np.diag([1.0, 1.0, 0.0, 0.0])).is_degenerate()

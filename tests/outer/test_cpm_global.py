@@ -168,6 +168,83 @@ def test_M_is_never_in_the_way_of_the_optimum(seed):
     assert program.value(point) == pytest.approx(best.objective, rel=1e-9)
 
 
+def test_M_is_what_its_derivation_gives():
+    """From w₀ and V₀ of the negatives alone; by default with the cost of the cheaper of two simple points."""
+    X, y, _ = clusters(14, 2, 0, widen=1.8)
+    lifted, lengths = cpm.lift(X), np.linalg.norm(cpm.lift(X), axis=1)[y > 0]
+    C = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    for scale in (1.0, 1e-3):
+        costs = scale * C
+        A = lifted * y[:, None]
+        caps = np.where(y < 0, costs, 0.0)
+        data = Samples(A, (A * A).sum(axis=1), caps, 0)
+        a, w = np.zeros(len(y)), np.zeros(3)
+        climb(data, np.zeros(len(y)), caps, a, w, 200_000, np.inf, 1e-15)
+        hyperplane(data, a, w)
+        least = dual_value(a, w)
+        inside, outside = costs[y < 0].sum(), costs[y > 0].sum()
+        for K in (1, 3):
+            # All faces at 0: a negative pays 1 at each. All at (0, 0, -1): a positive pays 2, once.
+            cost = min(K * inside + outside, K * 1.0 + 2 * outside)
+            for upper in (None, 0.8 * cost):
+                U = cost if upper is None else upper
+                near = 1.0 - lifted[y > 0] @ w + lengths * np.sqrt(U - K * least)
+                short = 1.0 + lengths * np.sqrt(U - (K - 1) * least)
+                found = big_m(X, y, K, costs, upper)
+                assert found == pytest.approx(np.minimum(near, short), rel=1e-3)
+    # Negatives that cost nothing hold no face: V₀ = 0 at w₀ = 0.
+    free = np.where(y > 0, 1.0, 0.0)
+    assert big_m(X, y, 2, free, 4.0) == pytest.approx(1.0 + 2.0 * lengths, rel=1e-12)
+    assert big_m(X, y, 2, free) == pytest.approx(1.0 + np.sqrt(free.sum()) * lengths, rel=1e-12)
+    # No cost below that of every point: nothing is left for rho, and no root of a negative number.
+    assert np.isfinite(big_m(X, y, 2, C, 0.0)).all()
+
+
+def test_rows_of_the_mixed_integer_program_are_the_hinges_of_the_assigned_faces():
+    """Where z is 1 the row of a positive is its hinge; where it is 0, M takes it away."""
+    rng = np.random.default_rng(3)
+    X, y, _ = clusters(12, 2, 1)
+    program, M = mixed_integer(X, y, 3, 0.5), big_m(X, y, 3, 0.5)
+    n = int((y > 0).sum())
+    W, xi, eta = rng.normal(size=(3, 3)), rng.normal(size=(len(y) - n, 3)), rng.normal(size=n)
+    Z = np.eye(3)[rng.integers(0, 3, n)]
+    s = cpm.lift(X) @ W.T
+    found = program.violations({"W": W, "xi": xi, "eta": eta, "z": Z})
+    assert found["inside"] == pytest.approx(max((1 - xi + s[y < 0]).max(), 0.0))
+    assert found["outside"] == pytest.approx(
+        max((1 - eta[:, None] - M[:, None] * (1 - Z) - s[y > 0]).max(), 0.0)
+    )
+    assert (found["slack"], found["excess"]) == (pytest.approx(-xi.min()), pytest.approx(-eta.min()))
+    assert found["choice"] == 0.0
+    assert program.violations({"W": W, "xi": xi, "eta": eta, "z": np.ones((n, 3))})["choice"] == 2.0
+    paid = 0.5 * (xi.sum() + eta.sum())
+    assert program.value({"W": W, "xi": xi, "eta": eta, "z": Z}) == pytest.approx((W**2).sum() + paid)
+
+
+def test_of_assignments_that_differ_by_names_of_faces_one_is_feasible():
+    X, y = np.vstack([np.eye(2), -np.eye(2), np.zeros((1, 2))]), np.array([1.0, 1.0, 1.0, 1.0, -1.0])
+    program = mixed_integer(X, y, 3)
+    symmetry = next(row for row in program.rows if row.name == "symmetry")
+
+    def opened(z):
+        return all(face <= max(z[:i], default=-1) + 1 for i, face in enumerate(z))
+
+    kept = []
+    for z in itertools.product(range(3), repeat=4):
+        program.variables["z"].value = np.eye(3)[list(z)]
+        if symmetry.constraint.value():
+            kept.append(z)
+    # Faces are opened in the order of their numbers.
+    assert kept == [z for z in itertools.product(range(3), repeat=4) if opened(z)]
+    assert not any(row.name == "symmetry" for row in mixed_integer(X, y, 1).rows)
+
+
+@pytest.mark.parametrize("label", [-1.0, 1.0])
+def test_with_one_class_there_is_nothing_to_assign(label):
+    with pytest.raises(ValueError, match="y must hold both classes"):
+        mixed_integer(np.eye(3), np.full(3, label), 2)
+
+
 @pytest.mark.parametrize(("seed", "K"), [(0, 2), (1, 3)])
 def test_scip_agrees_with_the_search(seed, K):
     pytest.importorskip("pyscipopt")
