@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from formulations.centred_kernel import CentredKernel
-from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
-from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
+from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, largest_eigenvalue
+from polyopt.certificates.rounding import Ball
+from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry, _inverse
 from polyopt.kernels import MatrixGram
 
 N, M = 14, 3
@@ -177,3 +180,77 @@ def test_directions_that_are_off_make_a_price_of_linear_features_dear_too(form, 
         exact = (rows.T @ beta) @ np.linalg.solve(A, rows.T @ beta)
         assert geometry.price(beta).upper >= exact * (1 - 1e-12)
         assert made(form, D)[0].price(beta).upper <= exact * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_samples_of_more_than_a_block_are_all_counted(form):
+    """Linear features go by blocks of 4096; 8200 samples are three of them, the last of eight."""
+    rng = np.random.default_rng(0)
+    X, beta = rng.normal(size=(8200, 2)) + 3.0, rng.normal(size=8200)
+    for centred in (False, True):
+        geometry = LinearGeometry(form(X), centred=centred)
+        rows = X - geometry.centre
+        assert centred == bool(geometry.centre.any()) or form is sp.csr_array
+        assert geometry.scores(np.array([1.0, -2.0])) == pytest.approx(rows @ [1.0, -2.0])
+        assert geometry.pull(beta) == pytest.approx(rows.T @ beta)
+        assert geometry.pull_scale(beta) == pytest.approx((np.abs(rows).T @ np.abs(beta)).max())
+        assert geometry.sizes() == pytest.approx(np.linalg.norm(rows, axis=1))
+        assert (geometry.sizes() >= np.linalg.norm(rows, axis=1)).all()
+
+
+@pytest.mark.parametrize("D", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("form", ["kernel", "sigma, kernel"])
+def test_what_is_said_of_a_matrix_short_of_semidefinite_holds_for_those_near_it(form, D, rng):
+    """Energies are within their ball and prices above, for any matrix that is off by `short` in norm."""
+    X, weights = samples()
+    K, short = X @ X.T, 0.05
+    given = MatrixGram(K)
+    if form == "kernel":
+        geometry = KernelGeometry(given, short)
+        assert "an eigenvalue near -0.05" in geometry.note
+        assert KernelGeometry(given, 1e-13 * np.trace(K) / N).note == ""
+    else:
+        geometry = SigmaKernelGeometry(given, D, weights, CentredKernel(K, weights).factors, short)
+    share, P = weights / weights.sum(), np.eye(N) - np.outer(np.ones(N), weights / weights.sum())
+    v = rng.normal(size=N)
+    v -= v.mean()
+    for _ in range(5):
+        Q = np.linalg.qr(rng.normal(size=(N, N)))[0]
+        near = K + (Q * rng.choice([0.0, short], N)) @ Q.T
+        f = P @ near @ v
+        true = v @ near @ v if form == "kernel" else (1 - D) * v @ near @ v + D * share @ (f * f)
+        found = geometry.energy(v)
+        assert found.lower <= true <= found.upper
+        assert (geometry.sizes() >= np.sqrt(np.diag(near))).all() or form != "kernel"
+        beta = rng.normal(size=N)
+        beta -= beta.mean()
+        if form == "kernel":
+            assert geometry.price(beta).upper >= beta @ near @ beta
+        elif D < 1.0:
+            # The price is the largest of 2 β'f(u) − energy(u): no u gives more.
+            price = geometry.price(beta).upper
+            best = np.linalg.solve((1 - D) * np.eye(N) + D * (P.T * share) @ P @ near, P.T @ beta)
+            for u in (geometry.represent(beta), v, best):
+                out = P @ near @ u
+                assert 2 * beta @ out - ((1 - D) * u @ near @ u + D * share @ (out * out)) <= price
+    # And they are no wider by far.
+    assert geometry.energy(v).rad <= 20.0 * short * (v @ v) * max(1.0, np.abs(K).sum(axis=1).max())
+
+
+@pytest.mark.parametrize("rad", [0.0, 1e-12, 0.1])
+def test_a_reciprocal_holds_those_of_all_numbers_of_its_ball(rad):
+    for x in (3.0, 1e-200, 7e150):
+        found = _inverse(Ball(x, rad * x))
+        low, high = Fraction(x) - Fraction(rad * x), Fraction(x) + Fraction(rad * x)
+        assert Fraction(float(found.lower)) <= 1 / high
+        assert 1 / low <= Fraction(float(found.upper))
+        wide = 1 / low - 1 / Fraction(x)
+        assert Fraction(float(found.rad)) <= wide * (1 + Fraction(1, 10**8)) + Fraction(5e-16) / Fraction(x)
+
+
+def test_the_largest_eigenvalue_is_from_below_and_of_maps_that_end_too():
+    """Of 5, 2 and 0; of the map to 0 a number at least; of one that overflows, what was seen before."""
+    assert 4.99 <= largest_eigenvalue(lambda v: v * [5.0, 2.0, 0.0], 3) <= 5.0
+    assert np.isfinite(largest_eigenvalue(lambda v: 0.0 * v, 3))
+    growing = iter([2.0, 3.0, np.inf])
+    assert largest_eigenvalue(lambda v: next(growing) * v, 4) == pytest.approx(3.0)
