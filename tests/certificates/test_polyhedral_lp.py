@@ -194,3 +194,31 @@ def test_rows_that_rounding_alone_takes_over_their_caps_are_shrunk(K):
         0.0,
         pytest.approx(2.0**-900),
     ]
+
+
+def test_a_box_around_faces_says_which_entries_it_holds():
+    W = np.array([[2.0, -2.0, 1.0], [0.5, 3.0, -2.0 * (1 - 1e-10)]])
+    box = FaceBox.around(W, 2.0, 1e-6)
+    assert box.broken
+    assert (box.W == np.clip(W, -2.0, 2.0)).all()
+    assert box.side.tolist() == [[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]]
+    (found,) = box.residuals()
+    assert (found.condition, found.row, found.value, found.relative, found.worst) == (
+        "primal",
+        "box",
+        1.0,
+        0.5,
+        1,
+    )
+    assert "break their box" in box.notes[0]
+    # Up to tol times R is rounding.
+    assert not FaceBox.around(np.array([[2.0 + 1e-6]]), 2.0, 1e-6).broken
+    assert FaceBox.around(np.array([[2.0 + 3e-6]]), 2.0, 1e-6).broken
+    assert "The box holds a face" in FaceBox.around(np.array([[2.0, 0.0]]), 2.0, 1e-6).notes[0]
+    assert FaceBox.around(np.array([[1.0, 0.0]]), 2.0, 1e-6).notes == []
+    # Without a radius it is ten times the largest entry, of either sign, and a number in any case.
+    free = FaceBox.around(np.array([[0.5, -3.0], [0.0, 1.0]]), np.inf, 1e-6)
+    assert (free.radius, free.broken, free.residuals()) == (30.0, False, [])
+    assert not free.side.any()
+    assert FaceBox.around(np.full((1, 2), 1e308), np.inf, 1e-6).radius == np.finfo(float).max
+    assert FaceBox.around(np.zeros((1, 2)), np.inf, 1e-6).radius == 1.0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations import cpm
-from formulations.cpm_global import big_m, mixed_integer
+from formulations.cpm_global import _pairs_at, big_m, mixed_integer
 from formulations.solution import Status
 from polyopt import ConvexPolytopeMachine
 from polyopt.certificates import Claim
@@ -237,6 +237,13 @@ def test_of_assignments_that_differ_by_names_of_faces_one_is_feasible():
     # Faces are opened in the order of their numbers.
     assert kept == [z for z in itertools.product(range(3), repeat=4) if opened(z)]
     assert not any(row.name == "symmetry" for row in mixed_integer(X, y, 1).rows)
+
+
+def test_places_of_pairs_are_those_of_sample_and_face_where_both_have_one():
+    samples, faces = np.array([0, -1, 1, 2]), np.array([-1, 0, 1])
+    expected = [[s * 2 + k if s >= 0 and k >= 0 else -1 for k in faces] for s in samples]
+    assert _pairs_at(samples, faces).tolist() == expected
+    assert _pairs_at(samples[:1], np.array([], dtype=int)).shape == (1, 0)
 
 
 @pytest.mark.parametrize("label", [-1.0, 1.0])

@@ -1,0 +1,83 @@
+"""Parts of the sparse machines' certificates: no ball is too small, and none is larger than rounding asks."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from polyopt.certificates.expansion import balanced, loss, outputs, rates
+from polyopt.certificates.rounding import UNIT, Ball, gamma
+
+
+def exact(values):
+    return [Fraction(float(value)) for value in np.ravel(values)]
+
+
+@pytest.mark.parametrize("heavy", [1.0, -1.0])
+def test_multipliers_of_the_lighter_class_stay_and_those_of_the_heavier_shrink(heavy):
+    rng = np.random.default_rng(0)
+    y, caps = np.where(np.arange(9) < 4, 1.0, -1.0), rng.uniform(0.5, 1.0, 9)
+    u = np.where(y == heavy, 2.0, 0.1) * caps - 1e-3 * (np.arange(9) == 8)
+    u[0] = -0.5
+    found, clipped = balanced(u, y, caps), np.clip(u, 0.0, caps)
+    light, shrunk = y != heavy, y == heavy
+    assert (found.mid[light] == clipped[light]).all()
+    assert (found.rad[light] <= 1.01 * UNIT * clipped[light] + 1e-300).all()
+    share = clipped[light].sum() / clipped[shrunk].sum()
+    assert found.mid[shrunk] == pytest.approx(share * clipped[shrunk])
+    off = 4.0 * gamma(11) * found.mid[shrunk]
+    assert (found.rad[shrunk] >= off).all()
+    assert (found.rad[shrunk] <= 1.01 * off + 2 * UNIT * found.mid[shrunk] + 1e-300).all()
+    # As heavy as each other but for rounding: which is the lighter is not known, and both have a radius.
+    even = balanced(np.array([1.0, 1.0 + 2 * UNIT]), np.array([1.0, -1.0]), np.full(2, 2.0))
+    assert (even.rad >= 4.0 * gamma(4)).all()
+    # One class without multipliers leaves none.
+    assert (balanced(np.array([1.0, 0.0]), np.array([1.0, -1.0]), np.ones(2)).upper <= 1e-300).all()
+
+
+def test_rates_are_off_by_the_roundings_of_their_sums_and_by_what_is_given():
+    u = Ball([1.0, -2.0, 0.5], [1e-9, 0.0, 2e-9])
+    sizes, errors = np.array([3.0, 0.0, 1e-3]), np.array([0.0, 1e-6, 1e-7])
+    found = rates(np.array([7.0, 8.0, 9.0]), sizes, errors, u)
+    assert found.mid.tolist() == [7.0, 8.0, 9.0]
+    total, carried = 3.5, 3e-9
+    least = sizes * (gamma(7) * total + carried) + errors * (total + carried)
+    assert (found.rad >= least).all()
+    assert found.rad == pytest.approx(least, rel=1e-9, abs=1e-300)
+    underflow = rates(np.zeros(1), np.zeros(1), np.zeros(1), u)
+    assert 3 * 2.0**-1074 <= underflow.rad[0] <= 1e-300
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (5, 4), (5, 1)])
+def test_outputs_hold_those_of_every_kernel_within_the_error_of_its_entries(shape):
+    rng = np.random.default_rng(1)
+    K, c = rng.normal(size=(5, 4)), np.array([0.5, 0.0, -2.0, 1.0])
+    error = 1e-3 * rng.random(shape)
+    found, most = outputs(K, c, 0.25, error), np.broadcast_to(error, K.shape)
+    plain = outputs(K, c, 0.25)
+    assert plain.mid == pytest.approx(K @ c + 0.25)
+    assert (plain.rad <= 1e-14).all()
+    for sign in (-1.0, 1.0):
+        for i, row in enumerate(K + sign * most * np.sign(c)):
+            meant = sum(x * t for x, t in zip(exact(row), exact(c), strict=True)) + Fraction(1, 4)
+            slack = Fraction(1e-15)  # rounding of the row itself
+            assert Fraction(float(found.lower[i])) - slack <= meant <= Fraction(float(found.upper[i])) + slack
+    assert found.rad == pytest.approx(most @ np.abs(c), rel=1e-9)
+    assert (found.rad >= most @ np.abs(c)).all()
+    # Without coefficients the outputs are the intercept, exactly.
+    none = outputs(K, np.zeros(4), 0.1, error)
+    assert (none.mid == 0.1).all()
+    assert not none.rad.any()
+
+
+def test_a_loss_of_zero_is_exact_and_one_that_may_be_more_is_not():
+    y, costs = np.array([1.0, -1.0, 1.0]), np.array([1.0, 2.0, 4.0])
+    beyond = loss(Ball([1.0, -3.0, 2.0]), y, costs)
+    assert (beyond.mid, beyond.rad) == (0.0, 0.0)
+    assert loss(Ball([1.0, -3.0, 2.0], [0.0, 0.0, 0.5]), y, costs).upper <= 1e-290
+    assert loss(Ball([1.0, -3.0, 1.0], [0.0, 0.0, 0.5]), y, costs).upper == pytest.approx(2.0)
+    some = loss(Ball([0.5, 0.5, 2.0]), y, costs)
+    assert some.mid == pytest.approx(0.5 + 2.0 * 1.5)
+    assert some.rad <= 1e-14
