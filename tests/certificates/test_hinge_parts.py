@@ -101,6 +101,22 @@ def test_the_value_between_two_factors_is_that_of_the_dearer_end():
     assert value_between(machine, v, f, np.inf, np.inf).upper == np.inf
 
 
+def test_of_a_matrix_that_is_merely_near_a_point_is_brought_within_its_bounds_by_as_much_as_that():
+    """An output of 4 that may be off by 0.1 |v|, to be brought within 2."""
+    v = np.array([2.0])
+    near = SimpleNamespace(
+        n=1, note="", short=0.1, prepare=lambda *_: None, outputs=lambda v: Ball(2.0 * v),
+        energy=lambda v: Ball(2.0 * v @ v), scores=lambda v: 2.0 * v, represent=lambda beta: beta,
+        gradient=lambda v: 2.0 * v, pull=lambda beta: 2.0 * beta, pull_scale=lambda beta: 1.0, unit=1.0,
+        price=lambda beta: Ball(2.0 * beta @ beta), sizes=lambda: np.array([2.0]),
+    )  # fmt: skip
+    machine = HingeProgram("a machine", near, hinge_families(np.ones(1), 1.0, 2.0), intercept=False)
+    found = certify_hinge(machine, v=v, multipliers={"margin": np.zeros(1)})
+    ends = 2.0 / (4.0 + 0.1 * 2.0), 2.0 / (4.0 - 0.1 * 2.0)
+    expected = value_between(machine, v, Ball(np.array([4.0])), *ends)
+    assert found.primal_value == pytest.approx(expected.upper, rel=1e-6)
+
+
 # -- the ascent --------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from formulations import pc_slp, polyceptron
 from formulations.samples import two_blobs
 from polyopt.certificates import certify_pc_slp, certify_polyceptron, polyhedral_lp
 from polyopt.certificates.face_box import FaceBox
@@ -222,3 +223,29 @@ def test_a_box_around_faces_says_which_entries_it_holds():
     assert not free.side.any()
     assert FaceBox.around(np.full((1, 2), 1e308), np.inf, 1e-6).radius == np.finfo(float).max
     assert FaceBox.around(np.zeros((1, 2)), np.inf, 1e-6).radius == 1.0
+
+
+@pytest.mark.parametrize("certify", [certify_polyceptron, certify_pc_slp])
+def test_what_a_solver_leaves_of_the_balance_is_removed_by_the_multipliers_that_have_room(certify):
+    """Times R = 1e4 an imbalance of 1e-3 would leave no bound; those at an end of their range stay there."""
+    X, y = two_blobs(n=24, m=2)
+    K, R, chosen = 2, 1e4, np.where(y < 0, np.arange(24) % 2, -1)
+    if certify is certify_pc_slp:
+        found = pc_slp.step_dual(X, y, K, chosen, 1.0, R).solve()
+        caps = np.full(24, 2.0 / 24)
+        u, q = np.zeros((24, K)), np.zeros(24)
+        u[y > 0], q[y < 0] = np.maximum(found["u"], 0.0), np.maximum(found["q"], 0.0)
+        best = found.objective
+        room = (u > 1e-6) & (u.sum(axis=1) < 0.99 * caps)[:, None]
+        given = {
+            "u": u * np.where(room, 1.001, 1.0),
+            "q": q * np.where((q > 1e-6) & (q < 0.99 * caps), 1.001, 1.0),
+        }
+    else:
+        duals = [polyceptron.cell_dual(X, y, (y > 0) | (chosen == k), radius=R).solve() for k in range(K)]
+        u = np.maximum(np.stack([d["u"] for d in duals], axis=1), 0.0)
+        best = sum(d.objective for d in duals)
+        given = {"u": u * np.where((u > 1e-6) & (u < 0.99), 1.001, 1.0)}
+    assert (given["u"] != u).any()
+    certificate = certify(X, y, np.ones((K, 3)), assignment=chosen, radius=R, **given)
+    assert best * (1 - 1e-2) <= certificate.dual_value <= best * (1 + 1e-6)

@@ -565,3 +565,14 @@ def test_the_examples_hold(module):
     results = doctest.testmod(module)
     assert results.attempted > 0
     assert results.failed == 0
+
+
+def test_a_formula_names_every_slack_that_is_paid_for():
+    one = slopes.cost(2.0, 4.0, [0.5, 1.0], [1.0, 3.0])
+    assert (one.parameter, one.derivative, one.formula) == ("C", 3.5, "Σ wᵢ ξᵢ")
+    assert one.elasticity == 2.0 * 3.5 / 4.0
+    two = slopes.cost(1.0, 0.0, [[0.5, 1.0], [0.0, 2.0]], name="D", letters=("τ", "τ*"))
+    assert (two.parameter, two.derivative, two.formula) == ("D", 3.5, "Σ wᵢ (τᵢ + τ*ᵢ)")
+    assert np.isnan(two.elasticity)  # percent of nothing
+    assert slopes.cost(1.0, 4.0, [0.0]).elasticity == 0.0
+    assert np.isnan(slopes.cost(1.0, 0.0, [0.0]).elasticity)
