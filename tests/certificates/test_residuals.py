@@ -13,6 +13,7 @@ from formulations.samples import two_blobs
 from polyopt.certificates import (
     Claim,
     certify_cpm,
+    certify_l0,
     certify_one_norm,
     certify_pc_slp,
     certify_plume,
@@ -111,32 +112,65 @@ def test_of_pc_slp(seed, R):
     require(certificate, expected)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_of_the_one_norm_machine(seed):
+@pytest.mark.parametrize(("seed", "size"), [(0, 1.0), (1, 1.0), (2, 1.0), (2, 1e-3), (2, 0.0)])
+def test_of_the_one_norm_machine(seed, size):
     X, y, C, _, _, rng = point(seed)
     A = np.tanh(X @ X.T)
-    alpha, u, b = rng.normal(size=N) * 0.5 + 0.2, rng.normal(size=N), 0.3
+    alpha, u, b = rng.normal(size=N) * 0.5 + 0.2, size * rng.normal(size=N), 0.3
     inside = np.clip(alpha, 0.0, C)
     f = A @ (y * inside) + b
     xi, reduced = np.maximum(1.0 - y * f, 0.0), y * (A.T @ (y * u)) - 1.0
     certificate = certify_one_norm(A, y, C, alpha=alpha, b=b, u=u)
     assert certificate.primal_value == pytest.approx(inside.sum() + C @ xi, rel=1e-9)
     scale = max(certificate.primal_value, certificate.dual_value)
-    total = abs(float(y @ u))
+    total, largest = abs(float(y @ u)), np.abs(u).max() or C.max()
     require(
         certificate,
         {
             ("primal", "sign"): worst(-alpha, np.abs(alpha).max()),
             ("primal", "cap"): worst(alpha - C, np.abs(alpha).max()),
-            ("sign", "margin"): worst(-u, np.abs(u).max()),
-            ("sign", "slack"): worst(u - C, np.abs(u).max()),
-            ("stationarity", "b"): (total, total / np.abs(u).sum(), None),
+            ("sign", "margin"): worst(-u, largest),
+            ("sign", "slack"): worst(u - C, largest),
+            ("stationarity", "b"): (total, total / (np.abs(u).sum() or 1.0), None),
             ("complementarity", "margin"): worst(np.abs(u * (y * f - 1.0 + xi)), scale),
             ("complementarity", "slack"): worst(np.abs((C - u) * xi), scale),
             ("complementarity", "sign"): worst(inside * np.maximum(-reduced, 0.0), scale),
             ("complementarity", "cap"): worst((C - inside) * np.maximum(reduced, 0.0), scale),
         },
     )
+
+
+@pytest.mark.parametrize(("seed", "size"), [(0, 1.0), (1, 1.0), (2, 1e-3), (2, 0.0)])
+def test_of_the_l0_machine(seed, size):
+    """Of multipliers within a pattern: beside the largest weight, and products beside the value over C."""
+    X, y, weights, _, _, rng = point(seed)
+    A, C, b, centres = np.tanh(X @ X.T), 1.7, 0.3, rng.choice([-1.0, 1.0], N)
+    alpha = np.where(rng.random(N) < 0.5, rng.normal(size=N) + 0.5, 0.0)
+    u = size * rng.normal(size=N)
+    inside = np.clip(alpha, 0.0, C)
+    f, used = A @ (centres * inside) + b, inside > 0
+    xi, r = np.maximum(1.0 - y * f, 0.0), np.where(used, centres * (A.T @ (y * u)), 0.0)
+    certificate = certify_l0(A, y, C, alpha=alpha, b=b, weights=weights, centres=centres, u=u)
+    value = used.sum() + C * (weights @ xi)
+    assert certificate.primal_value == pytest.approx(value, rel=1e-9)
+    total, scale = abs(float(y @ u)), value / C
+    found = replace(certificate, residuals=tuple(x for x in certificate.residuals if x.row != "pattern"))
+    require(
+        found,
+        {
+            ("primal", "sign"): worst(-alpha, C),
+            ("primal", "cap"): worst(alpha - C, C),
+            ("sign", "margin"): worst(-u, weights.max()),
+            ("sign", "slack"): worst(u - weights, weights.max()),
+            ("stationarity", "b"): (total, total / (np.abs(u).sum() or 1.0), None),
+            ("complementarity", "margin"): worst(np.abs(u * (y * f - 1.0 + xi)), scale),
+            ("complementarity", "slack"): worst(np.abs((weights - u) * xi), scale),
+            ("complementarity", "sign"): worst(inside * np.maximum(-r, 0.0), scale),
+            ("complementarity", "cap"): worst((C - inside) * np.maximum(r, 0.0), scale),
+        },
+    )
+    (gap,) = {*certificate.residuals} - {*found.residuals}
+    assert (gap.condition, gap.relative) == ("stationarity", pytest.approx(gap.value / value))
 
 
 @pytest.mark.parametrize("given", [True, False])
