@@ -273,6 +273,8 @@ def test_the_best_of_every_class_is_that_of_all_that_are_tried():
 
 def test_neighbours_are_one_step_off_and_weights_stay_on_their_grid():
     assert {*_neighbours(3, 5)} == {(2, 5), (4, 5), (3, 4), (3, 6)}
+    assert {*_neighbours(0, 11)} == {(-1, 11), (1, 11), (0, 10), (0, 12)}
+    assert {*_neighbours(0, -11)} == {(-1, -11), (1, -11), (0, -10), (0, -12)}
     assert {*_neighbours(0, 12)} == {(-1, 12), (1, 12), (0, 11)}
     assert {*_neighbours(0, -12)} == {(-1, -12), (1, -12), (0, -11)}
 

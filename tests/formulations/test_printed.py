@@ -245,6 +245,13 @@ def test_rows_that_say_something_else_are_noticed(make, row, text):
     assert misprints(replace(program, rows=rows))
 
 
+@pytest.mark.parametrize("text", ["w", "ξᵢ", "yᵢ xᵢ"])
+def test_an_objective_is_one_number(text):
+    """Neither a vector nor a number for each sample is one."""
+    (found,) = misprints(replace(svm.primal(X, Y), objective_text=text))
+    assert "is not one number" in found
+
+
 def test_an_index_that_goes_differently_far_in_two_rows_is_noticed():
     x, y = cp.Variable(2, name="x"), cp.Variable(3, name="y")
     rows = (Row("a", x >= 0, "xᵢ ≥ 0", "a", ""), Row("b", y >= 0, "yᵢ ≥ 0", "b", ""))

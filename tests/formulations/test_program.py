@@ -245,6 +245,18 @@ def test_a_solver_that_fails_is_replaced_and_named(blobs, monkeypatch):
     assert np.isnan(only.objective)
 
 
+def test_where_all_fail_the_last_is_named_and_those_before_it(blobs, monkeypatch):
+    asked = scripted(monkeypatch, lambda _, found: nothing(found))
+    alone = svm.primal(*blobs).solve("CLARABEL")
+    assert (alone.status, alone.solver) == (Status.FAILED, "clarabel")
+    asked.clear()
+    found = svm.primal(*blobs).solve()
+    names = list(dict.fromkeys(name.lower() for name, *_ in asked))
+    assert len(names) > 1
+    assert found.solver == f"{names[-1]} (after {', '.join(names[:-1])} failed)"
+    assert found.primal == {}
+
+
 def test_highs_is_not_taken_at_its_word_on_a_quadratic_program(blobs, monkeypatch):
     """It calls points optimal whose gradient is off by 1e-5: they are measured, and it is asked again."""
 
