@@ -112,6 +112,49 @@ def test_of_pc_slp(seed, R):
     require(certificate, expected)
 
 
+@pytest.mark.parametrize("size", [1.0, 0.0])
+@pytest.mark.parametrize(("loss", "margin"), [("max", "total"), ("sum", "worst"), ("max", "worst")])
+def test_of_the_polytope_machine_with_coupled_faces(loss, margin, size):
+    """A negative pays once for all faces, or the longest face is paid for: value, bound and conditions."""
+    X, y, C, W, u, rng = point(5)
+    z, alpha = np.where(y > 0, rng.integers(0, K, N), -1), size * u
+    lifted = np.column_stack([X, np.ones(N)])
+    Z = (y < 0)[:, None] | (z[:, None] == np.arange(K))
+    hinge = np.maximum(1.0 - y[:, None] * (lifted @ W.T), 0.0)
+    shared = (y < 0) & (loss == "max")
+    paid = np.where(shared, hinge.max(axis=1), (hinge * Z).sum(axis=1))
+    squares, v = (W**2).sum(axis=1), (alpha * y[:, None]).T @ lifted
+    lengths = np.linalg.norm(v, axis=1)
+    theta = np.ones(K) if margin == "total" else lengths / (lengths.sum() or 1.0)
+    certificate = certify_cpm(X, y, C, W=W, alpha=alpha, assignment=z, loss=loss, margin=margin)
+    total = squares.sum() if margin == "total" else squares.max()
+    assert certificate.primal_value == pytest.approx(total + C @ paid, rel=1e-9)
+    held = np.clip(alpha, 0.0, C[:, None] * Z)
+    over = held.sum(axis=1)
+    held *= np.where(shared & (over > C), C / np.where(over > 0, over, 1.0), 1.0)[:, None]
+    parts = np.linalg.norm((held * y[:, None]).T @ lifted, axis=1)
+    square = (parts**2).sum() if margin == "total" else parts.sum() ** 2
+    assert certificate.dual_value == pytest.approx(max(held.sum() - square / 4, 0.0), rel=1e-9, abs=1e-12)
+    xi = np.where(shared[:, None], hinge.max(axis=1, keepdims=True), hinge)
+    surplus = y[:, None] * (lifted @ W.T) - 1.0 + xi
+    largest = np.abs(alpha).max() or C.max()
+    weight = max(np.abs(2 * theta[:, None] * W).max(), np.abs(v).max())
+    own = (hinge * Z).sum(axis=1) - hinge.min(axis=1)
+    beta = np.where(shared[:, None], (C - alpha.sum(axis=1))[:, None], C[:, None] * Z - alpha)
+    expected = {
+        ("stationarity", "assignment"): worst(np.where(y > 0, own, 0.0), 1.0),
+        ("sign", "slack"): worst(-beta.min(axis=1), largest),
+        ("complementarity", "slack"): worst(np.abs(beta * xi).max(axis=1), largest),
+    }
+    for k in range(K):
+        expected["sign", f"margin(face {k})"] = worst(-alpha[:, k], largest)
+        expected["complementarity", f"margin(face {k})"] = worst(np.abs(alpha[:, k] * surplus[:, k]), largest)
+        expected["stationarity", f"w(face {k})"] = worst(np.abs(2 * theta[k] * W[k] - v[k]), weight or 1.0)
+    if margin == "worst":
+        expected["complementarity", "norm"] = worst(theta * (squares.max() - squares), squares.max())
+    require(certificate, expected)
+
+
 @pytest.mark.parametrize(("seed", "size"), [(0, 1.0), (1, 1.0), (2, 1.0), (2, 1e-3), (2, 0.0)])
 def test_of_the_one_norm_machine(seed, size):
     X, y, C, _, _, rng = point(seed)
