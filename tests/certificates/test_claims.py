@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
+from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, soft_rmm, spla1, svm
+from polyopt import certificates
 from polyopt.certificates import Claim
 from polyopt.certificates.certificate import Residual, conclude, relative_gap, residual
 from polyopt.certificates.rounding import Ball
@@ -111,3 +115,28 @@ def test_a_residual_is_the_worst_entry_and_tells_its_place():
     worst = claim(1.0, 1.0, [FINE, BAD, FINE]).worst
     assert worst is BAD
     assert claim(1.0, 1.0, []).worst is None
+
+
+@pytest.mark.parametrize(
+    ("certify", "program", "shared"),
+    [
+        (certificates.certify_svm, svm.primal, "C"),
+        (certificates.certify_rmm, rmm.qp, "CB"),
+        (certificates.certify_sigma_svm, sigma_svm.primal, "CD"),
+        (certificates.certify_soft_rmm, soft_rmm.qp, "CBD"),
+        (certificates.certify_cpm, cpm.fixed_assignment, "C"),
+        (certificates.certify_l0, l0.mixed_integer, "C"),
+        (certificates.certify_plume, plume.m_step, "C"),
+        (certificates.certify_spla1, spla1.cell, "C"),
+        (certificates.certify_pc_slp, pc_slp.step, "C"),
+        (certificates.certify_polyceptron, polyceptron.cell, "C"),
+        (certificates.certify_pc_slp, certificates.certify_polyceptron, ("C", "radius")),
+    ],
+)
+def test_a_certificate_is_of_the_program_with_the_same_defaults(certify, program, shared):
+    """What is left out of both is the same machine; and a millionth is near enough, whatever the machine."""
+    one, other = (inspect.signature(function).parameters for function in (certify, program))
+    for name in shared:
+        assert one[name].default == other[name].default
+    of_any_program = inspect.signature(certificates.certify_program).parameters["tol"].default
+    assert one["tol"].default == of_any_program == 1e-6

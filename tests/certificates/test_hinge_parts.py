@@ -58,6 +58,16 @@ def test_what_the_balance_takes_costs_what_it_earned():
     assert program([[0.0], [0.0]], costly).dual_value(both) == pytest.approx(2.0, rel=1e-6)
 
 
+@pytest.mark.parametrize("off", [1e-6, 1e-3, 0.05])
+def test_what_the_balance_takes_may_make_the_weights_longer(off):
+    """Samples at 0.01 and 0.03 pull against each other; without its surplus the nearer pulls back less."""
+    machine = program([[0.01], [0.03]], hinge_families(Y, np.inf, hard=True))
+    balanced = 2000.0 - 0.5 * (1000.0 * 0.01 - 1000.0 * 0.03) ** 2
+    found = machine.bound(np.array([[1000.0 * (1.0 + off), 1000.0]]))
+    assert found.lower <= balanced <= found.upper
+    assert found.lower >= balanced * (1.0 - 2.0 * off)
+
+
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
 def test_a_ray_is_one_at_any_length(size):
     """Two like samples of both classes; what a solver leaves of the third is no part of it."""
