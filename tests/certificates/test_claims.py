@@ -11,6 +11,7 @@ from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, so
 from polyopt import certificates
 from polyopt.certificates import Claim
 from polyopt.certificates.certificate import Residual, conclude, relative_gap, residual
+from polyopt.certificates.cpm import certify_cpm_search
 from polyopt.certificates.rounding import Ball
 
 FINE, BAD = Residual("primal", "row", 1e-9, 1e-7), Residual("primal", "row", 0.5, 2e-6)
@@ -125,6 +126,7 @@ def test_a_residual_is_the_worst_entry_and_tells_its_place():
         (certificates.certify_sigma_svm, sigma_svm.primal, "CD"),
         (certificates.certify_soft_rmm, soft_rmm.qp, "CBD"),
         (certificates.certify_cpm, cpm.fixed_assignment, "C"),
+        (certify_cpm_search, certificates.certify_cpm, ("tol",)),
         (certificates.certify_l0, l0.mixed_integer, "C"),
         (certificates.certify_plume, plume.m_step, "C"),
         (certificates.certify_spla1, spla1.cell, "C"),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.families import Families, Family, bound_families, hinge_families, margin_family
+from formulations.families.pieces import lay_out
 from formulations.solution import Status
 from polyopt.certificates.certificate import Claim
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
@@ -289,3 +290,18 @@ def test_a_bound_on_one_side_alone_leaves_the_intercept_at_its_end(side, b):
     rows = Families(Family("bound", "lam", np.full(2, side), -2.0, np.full(2, np.inf)))
     assert rows.best_intercept(np.array([0.3, -0.2])) == pytest.approx(b)
     assert Families(Family("none", "mu", np.ones(2), 1.0, np.zeros(2))).best_intercept(np.zeros(2)) == 1.0
+
+
+@pytest.mark.parametrize("kink", [-2.0, 0.5, 4.0])
+def test_one_family_is_laid_out_as_its_two_halves_are(kink):
+    """Any kink, on both sides, hard rows and rows of no cost among them: phi begins, ends and earns alike."""
+    side, cap = np.tile([1.0, -1.0], 4), np.repeat([0.0, 0.5, 3.0, np.inf], 2)
+    whole = lay_out([Family("all", "mu", side, kink, cap, ("s", "t"))], 8)
+    halves = lay_out([Family(name, name, side, kink, cap / 2, ("s", name)) for name in "ab"], 8)
+    assert (whole.pieces.ends == halves.pieces.ends[[0, -1]]).all()
+    assert (whole.pieces.slopes == halves.pieces.slopes[[0, 1, -1]]).all()
+    assert (whole.pieces.slopes[1] == side * kink).all()
+    assert (whole.anchors == 0).all()
+    some = whole.pieces.of(np.array([5, 0]))
+    assert (some.ends == whole.pieces.ends[:, [5, 0]]).all()
+    assert (some.slopes == whole.pieces.slopes[:, [5, 0]]).all()
