@@ -170,6 +170,15 @@ def test_radii_are_those_of_the_theory_of_rounding():
     covers(a.softplus(), [t + 8 * u * x for t, x in zip(r, exact(a.softplus().mid), strict=True)])
 
 
+@pytest.mark.parametrize("k", [1, 1000, 2**40, 2**49])
+def test_gamma_is_what_k_roundings_in_a_row_may_add_up_to(k):
+    """(1 + u)^k − 1 and 1 − (1 − u)^k are at most k u / (1 − k u), and no less by far while k u is small."""
+    u = Fraction(UNIT)
+    assert gamma(k) == pytest.approx(float(k * u / (1 - k * u)), rel=1e-15)
+    assert np.expm1(k * np.log1p(UNIT)) <= gamma(k) * (1 + 1e-15)
+    assert -np.expm1(k * np.log1p(-UNIT)) <= gamma(k) * (1 + 1e-15)
+
+
 def test_the_norm_of_a_ball_is_off_by_the_norm_of_its_radii():
     found = Ball([3.0, -4.0], [6e-3, 8e-3]).norm()
     assert found.mid == 5.0

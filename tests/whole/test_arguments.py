@@ -301,6 +301,12 @@ def test_rules_of_numbers_at_their_ends():
         (arguments.whole, (), [1, 2, np.int32(3)], [0, -1, 1.0, 2.5]),
         (arguments.whole, (0,), [0, 1], [-1]),
         (arguments.whole_or_none, (), [1, 2], [0, 1.0]),
+        (
+            lambda name, value: arguments.tolerance(value, name),
+            (),
+            [5e-324, 0.5, 1 - 2.0**-53],
+            [0.0, 1, -0.5],
+        ),
     ):
         for value in inside:
             assert taken(rule, value, *low), (rule, value)
@@ -313,6 +319,9 @@ def test_rules_of_numbers_at_their_ends():
         assert taken(rule, np.inf, *low, infinite=True)
         assert not taken(rule, np.nan, *low, infinite=True)
     assert taken(arguments.real_number, -np.inf, infinite=True)
+    assert (arguments.seconds(None), arguments.seconds(0), arguments.seconds(1e9)) == (None, 0.0, 1e9)
+    for value in (-5e-324, np.inf, np.nan, "1", True):
+        assert not taken(lambda name, value: arguments.seconds(value, name), value)
     assert not taken(arguments.positive, -np.inf, infinite=True)
 
 
