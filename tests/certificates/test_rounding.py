@@ -49,6 +49,29 @@ def test_sums_products_and_inner_products_hold_the_rational_ones(pairs):
     assert holds((Ball(a) - 1.0).positive(), [max(x - 1, 0) for x in A])
 
 
+def test_signs_sizes_and_the_largest_are_those_of_the_rational_ones():
+    rng = np.random.default_rng(4)
+    a, b = rng.standard_normal((4, 3)), rng.standard_normal((4, 3))
+    A, B = exact(a), exact(b)
+    products = [x * y for x, y in zip(A, B, strict=True)]
+    found = Ball(a) * b
+    assert holds(-found, [-x for x in products])
+    assert holds(Ball(a) - Ball(b), [x - y for x, y in zip(A, B, strict=True)])
+    assert holds(2.0 - Ball(a), [2 - x for x in A])
+    assert holds(found.absolute(), [abs(x) for x in products])
+    assert holds(found.max(), [max(products)])
+    assert holds(found.max(axis=0), [max(products[k::3]) for k in range(3)])
+    assert holds(found.sum(axis=1), [sum(products[3 * k : 3 * k + 3]) for k in range(4)])
+    assert holds(found.transposed()[1], products[1::3])
+    assert holds(found.signed([[1.0], [-1.0], [0.0], [-1.0]]), [
+        sign * x for sign, x in zip(np.repeat([1, -1, 0, -1], 3).tolist(), products, strict=True)
+    ])  # fmt: skip
+    assert not found.signed(0.0).rad.any()
+    assert holds(found.absolute(), [abs(x) for x in products])
+    for size, mid, rad in zip(np.ravel(found.size), np.ravel(found.mid), np.ravel(found.rad), strict=True):
+        assert Fraction(float(size)) >= abs(Fraction(float(mid))) + Fraction(float(rad))
+
+
 @pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("offset", [0.0, 1e8])
 def test_matrix_products_hold_the_rational_ones(wrap, offset):

@@ -163,6 +163,43 @@ def test_printing_reads_like_the_paper(program):
     assert program._repr_markdown_().count("|") >= table
 
 
+def test_a_program_is_printed_line_by_line_with_each_label_once():
+    x, z = cp.Variable(2, name="x"), cp.Variable((2, 3), name="z")
+    C, d = cp.Parameter(name="C", value=2.0), cp.Parameter(2, name="d", value=[1.0, 3.0])
+    rows = (
+        Row("first", cp.sum(x) <= C, "Σᵢ xᵢ ≤ C", "mu", "the price of C"),
+        Row("other_one", z >= 0, "z ≥ 0", "lam_star", "room"),
+    )
+    program = Program(
+        "toy", "Toy", "a test, eq. (1)", cp.Minimize(cp.sum_squares(x) + cp.sum(z)), "Σᵢ xᵢ²",
+        {"x": x, "z": z}, rows, parameters={"C": C, "d": d}, letters={"C": "the right-hand side"},
+    )  # fmt: skip
+    assert str(program).split("\n") == [
+        "Toy  —  a test, eq. (1)",
+        "",
+        "minimise    Σᵢ xᵢ²",
+        "over        x ∈ R^2, z ∈ R^(2×3)",
+        "subject to  first       Σᵢ xᵢ ≤ C   [mu]",
+        "            other_one   z ≥ 0       [lam_star]",
+        "where       C: the right-hand side",
+        "with        C = 2, d = 1 to 3",
+        "size        QP: 8 variables, 7 constraint rows",
+        "",
+        "multipliers",
+        "  mu         the price of C",
+        "  lam_star   room",
+    ]
+    lines = program._repr_latex_().split("\n")
+    assert [line.split(" ")[0] for line in lines[1:-1]] == [
+        r"\min_{x,\,z}",
+        r"\text{s.t.}",
+        "",
+        r"\text{where}",
+    ]
+    assert lines[2].endswith(r"&& [\mu] \\")
+    assert lines[3].endswith(r"&& [\lambda^*] \\")
+
+
 def test_a_new_parameter_value_gives_the_answer_of_a_new_program(blobs):
     X, y = blobs
     program = rmm.qcqp(X, y, C=1.0, B=1.5)

@@ -1,0 +1,160 @@
+"""Values with free indices: what is done to them is done at each place of the indices, as numpy does it."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from formulations.notation import UnreadableError
+from formulations.notation.values import (
+    UNIT,
+    Value,
+    add,
+    blocks,
+    hadamard,
+    number,
+    power,
+    stack,
+    times,
+    where,
+)
+
+SIZES = {"i": 2, "j": 4}
+FORMS = {"number": (), "row": (3,), "column": (3,), "matrix": (3, 3)}
+AXES = [(), ("i",), ("j",), ("i", "j")]
+PAIRS = list(itertools.product(AXES, AXES))
+
+
+def drawn(kind, axes, seed):
+    array = np.random.default_rng(seed).uniform(0.5, 2.0, (*(SIZES[axis] for axis in axes), *FORMS[kind]))
+    return Value(array, axes, kind == "row")
+
+
+def at(value, place):
+    """What a value is at one place of the indices: rows and columns as matrices."""
+    array = value.array[tuple(place[axis] for axis in value.axes)]
+    return array[None, :] if value.lying else array[:, None] if array.ndim == 1 else array
+
+
+def same(found, expected, *given):
+    """At every place of the indices of what is given."""
+    axes = sorted({axis for value in given for axis in value.axes})
+    assert found.axes == tuple(axes)
+    for places in itertools.product(*(range(SIZES[axis]) for axis in axes)):
+        place = dict(zip(axes, places, strict=True))
+        one = np.asarray(expected(*(at(value, place) for value in given)))
+        mine = at(found, place)
+        assert mine.shape == one.shape or (mine.ndim == 0 and one.size == 1)
+        assert np.ravel(mine) == pytest.approx(np.ravel(one))
+
+
+@pytest.mark.parametrize("axes", PAIRS)
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("number", "number"), ("number", "row"), ("number", "column"), ("number", "matrix"),
+        ("row", "number"), ("column", "number"), ("matrix", "number"), ("row", "column"), ("column", "row"),
+        ("row", "matrix"), ("matrix", "column"), ("matrix", "matrix"),
+    ],
+)  # fmt: skip
+def test_products_are_those_of_matrices(left, right, axes):
+    a, b = drawn(left, axes[0], 0), drawn(right, axes[1], 1)
+    plain = "number" in (left, right)
+    same(times(a, b), lambda p, q: p * q if plain else p @ q, a, b)
+
+
+@pytest.mark.parametrize("axes", PAIRS)
+@pytest.mark.parametrize("kind", FORMS)
+def test_sums_differences_and_entries_are_of_the_same_kind(kind, axes):
+    a, b = drawn(kind, axes[0], 0), drawn(kind, axes[1], 1)
+    same(add(a, b), lambda p, q: p + q, a, b)
+    same(add(a, b, -1), lambda p, q: p - q, a, b)
+    if kind != "number":
+        same(hadamard(a, b), lambda p, q: p * q, a, b)
+    c = drawn("number", axes[0], 2)
+    same(add(c, b, -1, spread=True), lambda p, q: p - q, c, b)
+    same(add(b, c, -1, spread=True), lambda p, q: p - q, b, c)
+    mask = Value((c.array > 1.2).astype(float), c.axes)
+    same(where(mask, b), lambda p, q: q * (p != 0), mask, b)
+
+
+@pytest.mark.parametrize("axes", PAIRS)
+def test_powers_norms_and_columns(axes):
+    a, b = drawn("number", axes[0], 0), drawn("number", axes[1], 1)
+    same(power(a, b), lambda p, q: p**q, a, b)
+    v = drawn("column", axes[0], 2)
+    same(v.norm(), lambda p: np.linalg.norm(p), v)
+    same(v.transposed(), lambda p: p.T, v)
+    same(stack([b, v, b]), lambda p, q: np.vstack([p[None, None], q, p[None, None]]), b, v)
+    M = drawn("matrix", axes[0], 3)
+    square = Value(M.array + 3.0 * np.eye(3), M.axes)
+    symmetric = Value(square.array + np.swapaxes(square.array, -1, -2), M.axes)
+    same(M.norm(), lambda p: np.linalg.norm(p), M)
+    same(M.transposed(), lambda p: p.T, M)
+    same(power(square, number(-1.0)), np.linalg.inv, square)
+    psd = times(symmetric.transposed(), symmetric)
+    root = power(psd, number(0.5))
+    same(times(root, root), lambda p: p, psd)
+    for axis in v.axes:
+        summed = v.summed(axis)
+        assert summed.axes == tuple(other for other in v.axes if other != axis)
+        assert summed.array == pytest.approx(v.array.sum(axis=v.axes.index(axis)))
+
+
+def test_unit_matrices_take_the_size_of_what_they_meet():
+    M, c = drawn("matrix", ("i",), 0), drawn("number", ("i",), 1)
+    scaled = times(c, UNIT)
+    assert scaled.unit
+    same(add(M, scaled), lambda p, q: p + q * np.eye(3), M, c)
+    same(add(scaled, M, -1), lambda p, q: q * np.eye(3) - p, M, c)
+    same(times(M, UNIT), lambda p: p, M)
+    v = drawn("column", (), 2)
+    assert times(UNIT, v).array == pytest.approx(v.array)
+    assert times(UNIT, UNIT).unit
+    assert UNIT.transposed() is UNIT
+    assert add(UNIT, UNIT).of_size(2).array.tolist() == [[2.0, 0.0], [0.0, 2.0]]
+
+
+def test_blocks_are_put_side_by_side_and_units_fill_squares():
+    M, v = drawn("matrix", (), 0), drawn("column", (), 1)
+    found = blocks([[M, v, UNIT], [v.transposed(), number(2.0), v.transposed()]])
+    expected = np.block([[M.array, v.array[:, None], np.eye(3)], [v.array, np.array([2.0]), v.array]])
+    assert found.array == pytest.approx(expected)
+    for wrong in (
+        [[M, v], [number(1.0), number(2.0)]],  # widths
+        [[M, number(1.0)]],  # heights
+        [[v, UNIT], [v, UNIT]],  # a unit's size is unknown: its column has no other
+        [[M, UNIT], [v.transposed(), number(1.0)]],  # not square
+        [[drawn("number", ("i",), 2)]],
+    ):
+        with pytest.raises(UnreadableError):
+            blocks(wrong)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [("row", "row"), ("column", "column"), ("column", "matrix"), ("matrix", "row")],
+)
+def test_what_has_no_product_is_refused(left, right):
+    with pytest.raises(UnreadableError, match="is multiplied by"):
+        times(drawn(left, (), 0), drawn(right, ("i",), 1))
+    for one, other in itertools.permutations(("number", "row", "column", "matrix"), 2):
+        with pytest.raises(UnreadableError, match="are added"):
+            add(drawn(one, (), 0), drawn(other, (), 1))
+        with pytest.raises(UnreadableError, match="joins vectors"):
+            hadamard(drawn(one, (), 0), drawn(other, (), 1))
+    short = Value(np.ones(2))
+    for function in (add, hadamard):
+        with pytest.raises(UnreadableError):
+            function(drawn("column", (), 0), short)
+    with pytest.raises(UnreadableError, match="of another size"):
+        times(drawn("matrix", (), 0), short)
+    with pytest.raises(UnreadableError, match="not square"):
+        power(Value(np.ones((2, 3))), number(-1.0))
+    for base, exponent in ((drawn("column", (), 0), number(2.0)), (UNIT, number(-1.0)), (number(1.0), short)):
+        with pytest.raises(UnreadableError):
+            power(base, exponent)
+    with pytest.raises(UnreadableError, match="only the inverse and the root"):
+        power(drawn("matrix", (), 0), number(2.0))
