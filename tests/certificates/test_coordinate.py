@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers.cpm import clusters
 
+from polyopt.certificates import coordinate
 from polyopt.certificates.coordinate import FaceAscent
 from polyopt.certificates.coordinate_kernels import climb_face, scan_kernel, sweep_kernel
 from polyopt.rows import as_rows
@@ -196,3 +197,18 @@ def test_multipliers_to_begin_from_are_made_feasible(ascent):
     for wrong in (np.ones((1, 60, 5)), np.where(given > 0, np.nan, given)):
         with pytest.raises(ValueError, match="alpha must be finite, of shape"):
             of.begin_from(wrong)
+
+
+@pytest.mark.parametrize(("crowded", "swept"), [(0, True), (10**6, False)])
+def test_where_the_active_pairs_crowd_samples_are_walked_and_else_faces(ascent, crowded, swept, monkeypatch):
+    of, *_ = ascent
+    of.scan()
+    walked, climbed = [], []
+    monkeypatch.setattr(coordinate, "_CROWDED", crowded)
+    monkeypatch.setattr(of, "sweep", lambda rows, times: walked.append(rows))
+    monkeypatch.setattr(of, "_climb", lambda k, pool, *_: climbed.append(k))
+    of.climb(1e-6)
+    assert (len(walked), len(climbed)) == ((1, 0) if swept else (0, 4))  # of two faces alike, one
+    if swept:
+        assert (np.diff(walked[0]) > 0).all()
+        assert len(walked[0]) < of.active  # each sample once, whatever the faces that it is active on
