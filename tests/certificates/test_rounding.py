@@ -219,7 +219,7 @@ def test_a_strongly_convex_bound_is_attained_by_a_parabola():
     assert strongly_convex_bound(Ball(1.0), Ball(rho * x), rho).upper <= 1e-300
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(FLOATS, FLOATS), min_size=1, max_size=8))
 def test_what_rounding_takes_from_sums_and_products_is_known_exactly(pairs):
     """Dekker's and Knuth's: the rounded result and its error are the true result, digit by digit."""
