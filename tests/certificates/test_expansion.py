@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from formulations.l0_data import column_sizes
 from polyopt.certificates.expansion import balanced, loss, outputs, rates
 from polyopt.certificates.rounding import UNIT, Ball, gamma
 
@@ -81,3 +82,18 @@ def test_a_loss_of_zero_is_exact_and_one_that_may_be_more_is_not():
     some = loss(Ball([0.5, 0.5, 2.0]), y, costs)
     assert some.mid == pytest.approx(0.5 + 2.0 * 1.5)
     assert some.rad <= 1e-14
+
+
+@pytest.mark.parametrize(
+    "error", [0.0, 0.25, np.linspace(0.0, 1.0, 3), np.linspace(0.0, 1.0, 12).reshape(4, 3)]
+)
+def test_sizes_of_columns_are_of_their_largest_entries_of_either_sign(error):
+    K = np.array([[1.0, -1.0, 0.5], [2.0, -7.0, -3.0], [3.0, -2.0, 2.0], [-0.5, -0.1, 0.0]])
+    sizes, errors = column_sizes(K, error)
+    assert sizes.tolist() == [3.0, 7.0, 3.0]
+    assert errors == pytest.approx(np.broadcast_to(error, K.shape).max(axis=0))
+    assert (
+        column_sizes(np.abs(K), error)[0].tolist()
+        == column_sizes(-np.abs(K), error)[0].tolist()
+        == [3.0, 7.0, 3.0]
+    )
