@@ -417,6 +417,24 @@ def test_a_verdict_stands_only_if_no_other_solver_refutes_it():
     assert solution.objective > optimum * (1 + 1e-6)
 
 
+@pytest.mark.parametrize(("sense", "side"), [(cp.Minimize, -1.0), (cp.Maximize, 1.0)])
+@pytest.mark.parametrize("distance", [0.5, -1e-9, np.inf])
+def test_the_bound_of_an_integer_program_is_on_its_far_side(sense, side, distance, monkeypatch):
+    """Below what is minimised, above what is maximised; at the value where the tree says less than that."""
+    z = cp.Variable(2, boolean=True, name="z")
+    program = Program(
+        "toy", "Toy", "", sense(z[0] - z[1]), "z₀ − z₁", {"z": z}, (Row("r", z <= 1, "", "–", ""),)
+    )
+    monkeypatch.setattr("formulations.backends._tree", lambda *_: (distance, 7))
+    found = attempt(program, "HIGHS", {})
+    assert found.objective == pytest.approx(side)
+    if np.isinf(distance):
+        assert found.bound is None
+    else:
+        assert found.bound == pytest.approx(side * (1.0 + max(distance, 0.0)), abs=1e-12)
+    assert (found.iterations, found.duals) == (7, {})
+
+
 def test_infeasible_and_unbounded_are_told_apart():
     def nothing(x):
         return cp.sum(x) + 0 * x[0]
