@@ -271,6 +271,13 @@ def test_the_best_of_every_class_is_that_of_all_that_are_tried():
     assert total(best) <= min(total(held.every(*near)) for near in _neighbours(a, k))
 
 
+def test_constants_are_tried_from_one_end_of_their_grid_to_the_other():
+    """(‖w‖² + b²/c²)(T + n c²) is least where c⁴ = b² T/(n ‖w‖²), here far beyond either end."""
+    sample = Sample(np.linspace(-1.0, 3.0, 50), 0.05, 1.0)
+    assert class_f(sample, 1e-20, 1e5, 1e30, 0.0).constant == 2.0**30
+    assert class_f(sample, 1e20, 1e-5, 1e-30, 0.0).constant == 2.0**-30
+
+
 def test_neighbours_are_one_step_off_and_weights_stay_on_their_grid():
     assert {*_neighbours(3, 5)} == {(2, 5), (4, 5), (3, 4), (3, 6)}
     assert {*_neighbours(0, 11)} == {(-1, 11), (1, 11), (0, 10), (0, 12)}
