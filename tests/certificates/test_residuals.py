@@ -325,6 +325,9 @@ def test_of_several_parts_the_worst_is_told_and_of_equals_the_first():
         assert all(r.row.endswith(f"({named})") for r in broken)
         assert [r.relative for r in found.residuals] == [r.relative for r in one.residuals]
         assert found.primal_value == pytest.approx(sum(part.primal_value for part in parts))
+        assert found.tol == one.tol
+    alone = combine([one], ["only"], "parts")
+    assert (alone.primal_value, alone.dual_value, alone.tol) == (one.primal_value, one.dual_value, one.tol)
 
 
 @pytest.mark.parametrize(

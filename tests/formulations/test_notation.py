@@ -219,6 +219,8 @@ def test_a_definition_has_the_indices_of_its_formula():
         ("Σ_{yᵢ<0} Cᵢ s⁺ᵢ", r"\sum_{y_i<0} C_i s^+_i"),
         ("(Σᵢ λᵢ) I + DΣ_λ", r"\Big(\sum_i \lambda_i\Big) I + D \Sigma_\lambda"),
         ("c'((1−D)I + DΣ)⁻¹c", r"c^\top \big((1 - D) I + D \Sigma\big)^{-1} c"),
+        ("c ((1 + B)² + D)", r"c \big((1 + B)^2 + D\big)"),
+        ("c (B^{1+D} + D)", r"c \big(B^{1 + D} + D\big)"),
         ("β_f'K_fh β_h", r"\beta_f^\top K_{fh} \beta_h"),
         ("ln(1 + exp(−zᵢ)) + ρ/2", r"\ln(1 + e^{-z_i}) + \tfrac{\rho}{2}"),
         ("λ*'x̃ᵢ", r"{\lambda^*}^\top \tilde x_i"),

@@ -98,6 +98,13 @@ def test_conditions_of_rows_of_matrices_and_of_cones_by_hand():
         ("stationarity", "x"): 2 / 2,
     }
     assert found.shortfall == 6.0
+    found = conditions(program, {"x": [0.0, 0.0]}, {"row": np.zeros((2, 2))})  # all zero: beside 1
+    assert relative(found) == {
+        ("primal", "row"): 1.0,
+        ("sign", "row"): 0.0,
+        ("complementarity", "row"): 0.0,
+        ("stationarity", "x"): 1.0,
+    }
     # ‖(3, 4) x1‖ <= x0.
     program = toy("min", lambda x: cp.SOC(x[:1], cp.vstack([3 * x[1:], 4 * x[1:]])), cp.sum)
     found = conditions(program, {"x": [2.0, 1.0]}, {"row": np.array([[0.5], [-1.0], [0.0]])})
