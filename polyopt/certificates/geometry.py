@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from formulations.matrices import is_sparse
 from polyopt.certificates.products import Products
-from polyopt.certificates.rounding import Ball, product, transposed_product
+from polyopt.certificates.rounding import ABOVE, Ball, product, transposed_product
 from polyopt.kernels import SampleGram, as_gram, middle_of, spread_samples
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Geometry", "KernelGeometry", "LinearGeometry", "largest_eigenvalue", "middle"]
+__all__ = ["BLOCK", "Geometry", "KernelGeometry", "LinearGeometry", "largest_eigenvalue", "middle"]
+
+_POWERS = 30  # steps of a power iteration: within a few percent, of what only sets a step length
+BLOCK = 4096  # samples that are centred at a time: what a pass over the data needs beside them
 
 
 class Geometry(Protocol):
@@ -126,8 +129,8 @@ class LinearGeometry:
 
     def _rows(self) -> Iterator[Vector]:
         """The samples less the point amid them, some at a time."""
-        for start in range(0, self.n, 4096):
-            yield self.X[start : start + 4096] - self.centre
+        for start in range(0, self.n, BLOCK):
+            yield self.X[start : start + BLOCK] - self.centre
 
     def outputs(self, v: Vector) -> Ball:
         return product(self.X, v, self._shift)
@@ -141,7 +144,7 @@ class LinearGeometry:
     def pull(self, beta: Vector) -> Vector:
         if self._shift is None:
             return np.asarray(self.X.T @ beta)
-        parts = (rows.T @ beta[4096 * k : 4096 * (k + 1)] for k, rows in enumerate(self._rows()))
+        parts = (rows.T @ beta[BLOCK * k : BLOCK * (k + 1)] for k, rows in enumerate(self._rows()))
         return np.asarray(np.add.reduce(list(parts)))
 
     def columns(self, samples: NDArray[np.intp]) -> Vector:
@@ -150,9 +153,9 @@ class LinearGeometry:
 
     def pull_scale(self, beta: Vector) -> float:
         size, found = np.abs(beta), np.zeros(self.X.shape[1])
-        for start in range(0, self.n, 4096):
-            rows = self.X[start : start + 4096]
-            found += abs(rows if sp.issparse(rows) else rows - self.centre).T @ size[start : start + 4096]
+        for start in range(0, self.n, BLOCK):
+            rows = self.X[start : start + BLOCK]
+            found += abs(rows if sp.issparse(rows) else rows - self.centre).T @ size[start : start + BLOCK]
         return float(np.max(found, initial=0.0))
 
     def represent(self, beta: Vector) -> Vector:
@@ -170,10 +173,10 @@ class LinearGeometry:
     @cached_property
     def _norms(self) -> Vector:
         found = np.empty(self.n)
-        for start in range(0, self.n, 4096):
-            rows = self.X[start : start + 4096]
+        for start in range(0, self.n, BLOCK):
+            rows = self.X[start : start + BLOCK]
             squares = rows.multiply(rows) if is_sparse(rows) else (rows - self.centre) ** 2
-            found[start : start + 4096] = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+            found[start : start + BLOCK] = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
         return found * (1.0 + 1e-12)
 
     def curvature(self) -> float:
@@ -220,7 +223,7 @@ class KernelGeometry:
         if not self._error:
             return found
         off = self._error * (self._sizes * float(self._sizes @ np.abs(v)))
-        return Ball(found.mid, found.rad + off * (1 + 1e-9))
+        return Ball(found.mid, found.rad + off * ABOVE)
 
     def moved(self, v: Vector, intercept: float) -> Ball:
         return Ball(intercept)
@@ -242,7 +245,7 @@ class KernelGeometry:
 
     def energy(self, v: Vector) -> Ball:
         found = Ball(v).dot(self.outputs(v))
-        found = Ball(found.mid, found.rad + self.short * float(v @ v) * (1 + 1e-9))
+        found = Ball(found.mid, found.rad + self.short * float(v @ v) * ABOVE)
         # A square: rounding must not make it negative.
         return found if found.mid >= 0.0 else Ball(0.0, float(found.size))
 
@@ -252,7 +255,7 @@ class KernelGeometry:
     def sizes(self) -> Vector:
         finite = np.isfinite(self._sizes).all()
         found = self._sizes if finite else np.full(self.n, np.sqrt(np.abs(self.gram.diagonal()).max()))
-        return np.sqrt(found**2 + self.short) * (1 + 1e-9)
+        return np.sqrt(found**2 + self.short) * ABOVE
 
     def curvature(self) -> float:
         # For many samples from some of them, spread evenly: the mean outer product is about the same.
@@ -272,12 +275,11 @@ def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
         Its size.
     """
     direction = np.cos(np.arange(n) + 1.0)  # no symmetry of the data is likely to hide from it
-    largest = 0.0
-    for _ in range(30):
-        norm = float(np.linalg.norm(direction))
-        if norm == 0 or not np.isfinite(norm):
-            break
-        largest = norm
+    largest, norm = 0.0, float(np.linalg.norm(direction))
+    for _ in range(_POWERS):
         direction = product(direction / norm)
-    last = float(np.linalg.norm(direction))
-    return max(largest, last) if np.isfinite(last) else largest
+        norm = float(np.linalg.norm(direction))
+        if norm == 0.0 or not np.isfinite(norm):
+            break
+        largest = max(largest, norm)
+    return largest

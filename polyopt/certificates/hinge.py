@@ -27,7 +27,7 @@ from formulations.arguments import real_array, real_number, tolerance, whole
 from polyopt.certificates.ascent import ascend
 from polyopt.certificates.certificate import Certificate, Residual, conclude, conclude_infeasible, residual
 from polyopt.certificates.ray import to_feasible, value_between
-from polyopt.certificates.rounding import Ball
+from polyopt.certificates.rounding import ABOVE, Ball
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,7 +101,7 @@ def certify_hinge(
     f = geometry.outputs(v) + b
 
     residuals = _primal_residuals(program, f)
-    near = geometry.short * float(np.linalg.norm(v)) * (1 + 1e-9)
+    near = geometry.short * float(np.linalg.norm(v)) * ABOVE
     scale, least = to_feasible(program, Ball(f.mid, f.rad + near))
     primal = value_between(program, v, f, scale, least)
     feasible = all(r.relative <= tol for r in residuals)

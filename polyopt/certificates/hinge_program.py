@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import real_array
-from polyopt.certificates.rounding import Ball
+from polyopt.certificates.rounding import ABOVE, Ball
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +68,7 @@ class HingeProgram:
         if self.geometry.short:
             # With a matrix within that distance the cost of slack differs by at most this.
             off = self.geometry.short * scale * float(np.linalg.norm(v)) * float(np.linalg.norm(costs))
-            paid = Ball(paid.mid, paid.rad + off * (1 + 1e-9))
+            paid = Ball(paid.mid, paid.rad + off * ABOVE)
         energy = self.geometry.energy(v) * Ball(scale) * scale * 0.5
         return energy + (Ball(np.inf) if broken and not soft_only else paid)
 
@@ -95,16 +95,16 @@ class HingeProgram:
             heavy = max(float(Z[up].sum()), float(Z[~up].sum()))
             if off >= heavy:
                 return Ball(0.0)  # of no multipliers at all, which are in balance
-            share = off / heavy * (1 + 1e-9)
+            share = off / heavy * ABOVE
             moved = moved + share * Z.sum(axis=0)
             # What a unit of a multiplier earns is lost with it; where it costs, nothing is.
-            gain = Ball(gain.mid, gain.rad + off * max(float(self.rows.kinks.max()), 0.0) * (1 + 1e-9))
+            gain = Ball(gain.mid, gain.rad + off * max(float(self.rows.kinks.max()), 0.0) * ABOVE)
         # ‖Σ β φ‖ for the multipliers in balance is at most this much more.
-        more = float(moved @ geometry.sizes()) * (1 + 1e-9)
+        more = float(moved @ geometry.sizes()) * ABOVE
         length = float(np.sqrt(max(float(pays.upper), 0.0)))
         if not length + more < _TOO_LONG:
             return Ball(0.0)  # of no multipliers at all; these overflow
-        extra = (2.0 * length * more + more**2) * (1 + 1e-9)
+        extra = (2.0 * length * more + more**2) * ABOVE
         found = gain - 0.5 * Ball(pays.mid, pays.rad + extra)
         return found if found.lower >= 0.0 else Ball(0.0)  # no multipliers at all are feasible too
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.certificates.rounding import Ball, gamma
+from polyopt.certificates.rounding import ABOVE, Ball, gamma
 from polyopt.kernels import MatrixGram, SampleGram, chunks
 from polyopt.threads import run_blocks
 
@@ -72,7 +72,7 @@ class Products:
         """``K v`` with the rounding of its sums, for the entries of K as they are computed."""
         terms = self.terms(v)
         k = _COLUMNS + _TILE // _COLUMNS + len(v) // _TILE + len(self._kept) + 6
-        return Ball(self.of(v), gamma(k) * terms * (1 + 1e-9))
+        return Ball(self.of(v), gamma(k) * terms * ABOVE)
 
     def prepare(self, vectors: list[Vector]) -> None:
         """Compute what will be asked about these vectors, in one pass over the matrix."""

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["UNIT", "Ball", "gamma", "product", "strongly_convex_bound", "transposed_product"]
+__all__ = ["ABOVE", "UNIT", "Ball", "gamma", "product", "strongly_convex_bound", "transposed_product"]
 
 UNIT = 2.0**-53
 """Largest relative error of one rounded operation in double precision."""
+ABOVE = 1 + 1e-9
+"""Times a computed number of positive terms: above the true one, after up to a million roundings in a row."""
 _TINY = 2.0**-1022  # a result under this may lose all its digits; a radius never has fewer
 _ELEMENTARY = 8 * UNIT  # relative error of exp, log1p and their like, generously
 _ROWS = 512  # rows of a long sum that are added up before the sums are

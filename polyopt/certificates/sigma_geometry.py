@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, largest_eigenvalue
-from polyopt.certificates.rounding import Ball, transposed_product
+from polyopt.certificates.geometry import BLOCK, KernelGeometry, LinearGeometry, largest_eigenvalue
+from polyopt.certificates.rounding import ABOVE, Ball, transposed_product
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,9 +73,9 @@ class SigmaLinearGeometry:
     def _metric(self) -> Vector:
         X, m = self.X, self.X.shape[1]
         Sigma, shift = np.zeros((m, m)), self.centre
-        for start in range(0, self.n, 4096):
-            rows: Any = X[start : start + 4096]
-            s = self.weights[start : start + 4096]
+        for start in range(0, self.n, BLOCK):
+            rows: Any = X[start : start + BLOCK]
+            s = self.weights[start : start + BLOCK]
             if sp.issparse(rows):
                 Sigma += (rows.T @ rows.multiply(s[:, None]).tocsr()).toarray()
             else:
@@ -174,10 +174,10 @@ class SigmaLinearGeometry:
 
     def sizes(self) -> Vector:
         """Norms in the metric: from A ⪰ (1-D) I, or from (φ_i − mean)'Σ⁺(φ_i − mean) ≤ N / s_i."""
-        spread = float(np.linalg.norm(self.centre - self._plain.centre)) * (1 + 1e-9)
+        spread = float(np.linalg.norm(self.centre - self._plain.centre)) * ABOVE
         by_norm = (self._plain.sizes() + spread) / np.sqrt(max(1.0 - self.D, 1e-300))
         by_spread = np.sqrt(self.total / (max(self.D, 1e-300) * self.weights))
-        return np.asarray(np.minimum(by_norm, by_spread) * (1 + 1e-9))
+        return np.asarray(np.minimum(by_norm, by_spread) * ABOVE)
 
     def curvature(self) -> float:
         return largest_eigenvalue(lambda beta: self.scores(self.represent(beta)), self.n)
@@ -209,7 +209,7 @@ class SigmaKernelGeometry:
         self.note = f"{self._kernel.note} {_HIDDEN if D == 1.0 else ''}".strip()
         # Outputs are less their mean: I − 1s'/N is of a norm of at most 1 + √n ‖s‖ / N.
         centring = 1.0 + np.sqrt(self.n) * float(np.linalg.norm(weights) / weights.sum())
-        self.short = short * centring * (1 + 1e-9)
+        self.short = short * centring * ABOVE
         self._total = Ball(weights).sum()
         self._values, self._vectors = factors
         self.unit = self._kernel.unit
@@ -293,7 +293,7 @@ class SigmaKernelGeometry:
         r = Ball(beta) - _kept(self.D) * Ball(v) - self.D * self._spread(f)
         Kr = self._kernel.outputs(r.mid)
         sizes = self._kernel.sizes()
-        Kr = Ball(Kr.mid, Kr.rad + sizes * float(r.rad @ sizes) * (1 + 1e-9))
+        Kr = Ball(Kr.mid, Kr.rad + sizes * float(r.rad @ sizes) * ABOVE)
         if self.D < 1.0:
             left = float((Kr.dot(r) * _inverse(_kept(self.D))).upper)
         else:  # Σ r = 0, as Σ β and Σ s f are: ρ is of centred samples
@@ -307,7 +307,7 @@ class SigmaKernelGeometry:
         own = self._kernel.sizes()
         by_norm = (own + float(own.max(initial=0.0))) / np.sqrt(max(1.0 - self.D, 1e-300))
         by_spread = np.sqrt(float(self._total.upper) / (max(self.D, 1e-300) * self.weights))
-        return np.asarray(np.minimum(by_norm, by_spread) * (1 + 1e-9))
+        return np.asarray(np.minimum(by_norm, by_spread) * ABOVE)
 
     def curvature(self) -> float:
         return largest_eigenvalue(lambda beta: self.scores(self.represent(beta)), self.n)
@@ -322,4 +322,4 @@ def _inverse(x: Ball) -> Ball:
     """1 / x of a positive ball."""
     mid = 1.0 / x.mid
     low = np.maximum(x.mid - x.rad, np.finfo(float).tiny)
-    return Ball(mid, (1.0 / low - mid) * (1 + 1e-9) + 4e-16 * mid)
+    return Ball(mid, (1.0 / low - mid) * ABOVE + 4e-16 * mid)
