@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import dpotrf, dpotrs  # a small system costs less than what scipy does around them
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["Regulariser", "System"]
 
 _RANK = 1e-12  # eigenvalues under this share of the largest are zero
-_FLOOR = 1e-14
+# What of the identity is added to the scaled matrix at first, and how many times more where that is too little.
+_FLOOR, _HIGHER = 1e-14, 10.0
 _REFINEMENTS = 3
 
 
@@ -96,20 +98,19 @@ class System:
         self._H = self._scale[:, None] * H * self._scale
         lift = _FLOOR
         while True:
-            try:
-                self._factor = cho_factor(self._H + lift * np.eye(len(H)), lower=True, check_finite=False)
+            self._factor, short = dpotrf(self._H + lift * np.eye(len(H)), lower=1, clean=0)
+            if not short:
                 return
-            except LinAlgError:
-                lift *= 10.0
-                if not lift < 1.0:
-                    raise
+            lift *= _HIGHER
+            if not lift < 1.0:
+                raise LinAlgError(f"the {len(H)} x {len(H)} normal matrix is not positive definite")
 
     def solve(self, r: Vector) -> Vector:
         """The change of (w, b) for the right-hand side r (m+1,), refined while that helps."""
         r = self._scale * (r if self._basis is None else r @ self._basis)
         x, left = np.zeros_like(r), r
         for _ in range(1 + _REFINEMENTS):
-            better = x + cho_solve(self._factor, left, check_finite=False)
+            better = x + dpotrs(self._factor, left, lower=1)[0]
             remains = r - self._H @ better
             if not np.abs(remains).max() < np.abs(left).max():
                 break
