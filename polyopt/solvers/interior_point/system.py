@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Regulariser", "System"]
 
 _RANK = 1e-12  # eigenvalues under this share of the largest are zero
-# What of the identity is added to the scaled matrix at first, and how many times more where that is too little.
+# What of the identity is added to the scaled matrix at first; how many times more where that is too little.
 _FLOOR, _HIGHER = 1e-14, 10.0
 _REFINEMENTS = 3
 
