@@ -38,6 +38,15 @@ def _best(sums: Vector, count: int, x: Vector) -> tuple[int, float]:
 
 
 @njit(cache=True)
+def _square(w: Vector) -> float:
+    """``‖w‖²``."""
+    total = 0.0
+    for i in range(len(w)):
+        total += w[i] * w[i]
+    return total
+
+
+@njit(cache=True)
 def show(
     X: Vector, codes: Integers, order: Integers, sums: Vector, counts: Integers, steps: int, lam: float,
     prune_every: int, c: float,
@@ -78,7 +87,8 @@ def show(
                 sums[rival, theirs, i] -= x[i]
             if own <= 0.0 and counts[true] < limit:
                 mine = counts[true]
-                sums[true, mine] = 0.0
+                for i in range(len(x)):
+                    sums[true, mine, i] = 0.0
                 counts[true] += 1
             for i in range(len(x)):
                 sums[true, mine, i] += x[i]
@@ -100,27 +110,29 @@ def prune(sums: NDArray[Any], counts: Integers, size: float) -> int:
     size : float
         Threshold.
     """
-    total = counts.sum()
-    norms, owners, places = np.empty(total), np.empty(total, np.int64), np.empty(total, np.int64)
-    i = 0
+    limit, total = sums.shape[1], 0
+    norms = np.full(len(counts) * limit, np.inf)  # of weights that may still go
     for k in range(len(counts)):
+        total += counts[k]
         for j in range(counts[k]):
-            norms[i], owners[i], places[i] = (sums[k, j] ** 2).sum(), k, j
-            i += 1
-    left, gone = counts.copy(), np.zeros(sums.shape[:2], np.bool_)
-    weight = 0.0
-    for i in np.argsort(norms, kind="mergesort"):
+            norms[k * limit + j] = _square(sums[k, j])
+    left, gone = counts.copy(), np.zeros(len(norms), np.bool_)
+    weight, pruned = 0.0, 0
+    for _ in range(total):
+        i = np.argmin(norms)
         weight += norms[i]
         if weight > size * size:
             break
-        if left[owners[i]] > 1:
-            left[owners[i]] -= 1
-            gone[owners[i], places[i]] = True
+        norms[i] = np.inf
+        if left[i // limit] > 1 and not gone[i]:  # all that overflow are equal
+            left[i // limit] -= 1
+            gone[i] = True
+            pruned += 1
     for k in range(len(counts)):
         kept = 0
         for j in range(counts[k]):
-            if not gone[k, j]:
+            if not gone[k * limit + j]:
                 put(sums[k, j], sums[k, kept])
                 kept += 1
         counts[k] = kept
-    return total - left.sum()
+    return pruned
