@@ -7,16 +7,54 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
+import re
 import signal
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from hypothesis import settings
+
+# Each worker has a core for itself: the threads of several would only wait for each other.
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")  # gw0, gw1, ..., and nothing without workers
+if WORKER:
+    for library in ("OMP", "OPENBLAS", "MKL"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+# Programs and compilers leave much that is soon gone and hardly any garbage in circles.
+gc.set_threshold(10_000, 20, 20)
 
 # Solvers are slow next to what hypothesis expects, and a shared machine is slower still.
 settings.register_profile("polyopt", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("polyopt")
+
+
+# The order of the tests: two workers have a half each, and what one of them compiles serves both.
+FOLDERS = "certificates", "estimators", "ground", "solvers", "outer", "commands", "formulations", "whole"
+POLYHEDRAL = re.compile("cpm|poly|l0|plume|pc_slp|coordinate|sparse_claims|cross_entropy|face|lanes|votes")
+
+
+class FromTheEnd(pytest.Dir):
+    """A folder whose last file is read first, so that two workers do not rewrite the same asserts."""
+
+    def collect(self):
+        return reversed(list(super().collect()))
+
+
+def pytest_collect_directory(path, parent):
+    return FromTheEnd.from_parent(parent, path=path) if WORKER[-1:] in tuple("13579") else None
+
+
+def pytest_collection_modifyitems(items):
+    """Hinge losses, commands and formulas come first; polyhedral machines, and whatever needs all, last."""
+
+    def place(item):
+        folder, file = item.path.parts[-2:]
+        whole = folder == "whole"
+        number = FOLDERS.index(folder) if folder in FOLDERS else -1
+        return whole or POLYHEDRAL.search(file) is not None, number, file
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish():
@@ -34,6 +72,8 @@ def blobs(request):
 
 @pytest.fixture
 def rng():
+    import numpy as np
+
     return np.random.default_rng(0)
 
 
