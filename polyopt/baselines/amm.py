@@ -105,7 +105,7 @@ class AdaptiveMultiHyperplaneMachine(LargestScore, ClassifierMixin, BaseEstimato
         self.classes_, codes = coded_labels(y, type(self).__name__)
         random = check_random_state(self.random_state)
         n, m = X.shape
-        samples = np.column_stack([X, np.ones(n)])
+        samples = np.ascontiguousarray(np.column_stack([X, np.ones(n)]))
         sums = np.zeros((len(self.classes_), self.limit, m + 1))
         counts = np.ones(len(self.classes_), dtype=np.int64)  # one weight of zero each
         self.n_pruned_ = 0

@@ -411,8 +411,8 @@ def test_extreme_scales_give_a_right_answer_or_say_so(machine, scale):
 @pytest.mark.parametrize("machine", [SVM(), SigmaSVM(D=0.7), RelativeMarginMachine(B=1.2)])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("C", [1e-12, 1e-6, 1e6, 1e9, 1e12])
-def test_extreme_costs_give_a_right_answer_or_say_so(machine, kernel, C, blobs):
-    X, y = blobs
+def test_extreme_costs_give_a_right_answer_or_say_so(machine, kernel, C):
+    X, y = two_blobs(seed=0)
     machine = clone(machine).set_params(kernel=kernel, C=C, solver="exact")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -104,7 +104,7 @@ def test_relaxation_equals_its_dual_and_bounds_the_exact_optimum_and_every_score
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_exact_program_finds_the_best_of_all_patterns(kernel):
-    K, y, C, w, t = problem(kernel, seed=1, n=8)
+    K, y, C, w, t = problem(kernel, seed=1, n=7)
     data = as_l0_data(K, y, C, w, t)
     every = np.array(list(product([0.0, 1.0], repeat=K.shape[1])))
     scores = [data.pattern_score(sigma, hinge_lp(K, y, C, w, t, sigma)) for sigma in every]

@@ -69,7 +69,7 @@ def test_sparse_points_have_the_same_scores(kernel):
     assert whole.scores(Z)[:, 0] == pytest.approx(mixed[:, 1], rel=1e-10, abs=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-3, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 3.0])
 @pytest.mark.parametrize("d", [1, 20, 300])
 def test_errors_in_single_precision_are_within_their_bounds(kernel, d, scale):
     X, Z, coef, scorer = expansions(kernel, n=720, d=d, t=120, scale=scale)

@@ -116,25 +116,30 @@ def certificate(data, found, solve):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_it_finds_the_least_score_of_all_patterns(solve, kind):
-    for seed in range(2):
-        data = problem(kind, 8, seed)
-        found = solve(data)
-        check(data, found)
-        expected = brute_force(kind, 8, seed)
-        assert found.status is Status.OPTIMAL
-        assert found.objective == pytest.approx(expected, rel=1e-6, abs=1e-9)
-        assert found.bound <= expected * (1 + 1e-9)
-        proven = solve is solve_l0_tree or expected == 0.0
-        claim = certificate(data, found, solve).claim
-        assert claim is (Claim.OPTIMAL if proven else Claim.SOLVERS_WORD)
+    data = problem(kind, 8, seed=0)
+    found = solve(data)
+    check(data, found)
+    expected = brute_force(kind, 8, 0)
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert found.bound <= expected * (1 + 1e-9)
+    proven = solve is solve_l0_tree or expected == 0.0
+    claim = certificate(data, found, solve).claim
+    assert claim is (Claim.OPTIMAL if proven else Claim.SOLVERS_WORD)
+
+
+@cache
+def modelled(kind):
+    data = problem(kind, 18, seed=5)
+    program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
+    return program.solve(mip_rel_gap=1e-9).objective
 
 
 @pytest.mark.parametrize("kind", ["linear", "rbf", "indefinite", "rectangular", "weights"])
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_it_equals_the_modelling_language(solve, kind):
     data = problem(kind, 18, seed=5)
-    program = l0.mixed_integer(data.K, data.y, data.C, data.weights, data.centres)
-    expected = program.solve(mip_rel_gap=1e-9).objective
+    expected = modelled(kind)
     found = solve(data)
     check(data, found)
     assert found.status is Status.OPTIMAL
@@ -150,7 +155,7 @@ def test_the_two_solvers_agree_where_brute_force_is_out_of_reach():
         assert found.objective == pytest.approx(other.objective, rel=2e-6)
 
 
-@pytest.mark.parametrize("limit", [1e-3, 0.1, 0.4])
+@pytest.mark.parametrize("limit", [1e-3, 0.2])
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_a_time_limit_leaves_a_feasible_point_and_a_valid_bound(solve, limit):
     data, optimum = large()

@@ -57,7 +57,7 @@ def test_the_rbf_svm_is_libsvm_s(name):
 )
 def test_kernel_machines(name, machine):
     X, y = standardised(name)
-    for kernel in ("rbf", "poly"):
+    for kernel in ("rbf", "poly") if name == "sonar" else ("rbf",):
         settings = {"kernel": kernel, "degree": 2, "coef0": 1.0}
         exact = clone(machine).set_params(solver="exact", **settings).fit(X, y)
         fast = clone(machine).set_params(solver="decomposition", tol=1e-6, **settings).fit(X, y)
