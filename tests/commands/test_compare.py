@@ -161,7 +161,7 @@ def test_the_narrower_class_is_inside():
 
 def test_the_same_seed_gives_the_same_rows():
     def numbers(seed):
-        frame = compare(blobs(), ["svm", "cpm"], seed=seed).to_frame()
+        frame = compare(blobs(40), ["svm", "cpm"], seed=seed).to_frame()
         return frame.drop(columns="seconds")
 
     found = numbers(3)
@@ -371,7 +371,7 @@ def test_numbers_keep_their_digits(value, text):
 
 
 def test_the_optimum_over_all_assignments_is_proven_beside_the_others():
-    found = compare(blobs(), ["svm", "cpm"], prove=True)
+    found = compare(blobs(40), ["svm", "cpm"], prove=True)
     rows = {(row.method, row.solver): row for row in found.rows}
     assert list(rows) == [
         ("svm", "exact"), ("svm", "interior-point"), ("cpm", "exact"), ("cpm", "sgd"), ("cpm", "global"),

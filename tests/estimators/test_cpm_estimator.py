@@ -32,7 +32,7 @@ def test_check_estimator_has_no_failure():
 
 def test_check_estimator_has_no_failure_for_sgd():
     # Its samples come in random order: a weight is a repetition only up to the tolerance.
-    assert set(broken_conventions(CPM(solver="sgd", max_iter=300))) <= EQUIVALENCE
+    assert set(broken_conventions(CPM(solver="sgd", max_iter=60))) <= EQUIVALENCE
 
 
 # -- the two solvers -----------------------------------------------------------------------

@@ -56,8 +56,9 @@ if TYPE_CHECKING:
 __all__ = ["Moves", "add_up", "cost_on", "moves_for", "try_move"]
 
 # Sweeps at most over the samples of a face, each sooner at an end where a sweep gains a share of what is
-# sought (5e-3, 1e-2): of one positive put on a face, and of what moves have in common.
-_TRIAL_SWEEPS, _SHARED_SWEEPS = 100, 30
+# sought (5e-3, 1e-2): of one positive put on a face, and of what moves have in common. Of numpy's type, as
+# climb is compiled anew for every plain number.
+_TRIAL_SWEEPS, _SHARED_SWEEPS = np.int64(100), np.int64(30)
 _MARGIN = 1e-12  # of a cap, by which the boxes of joint moves are smaller: 500 samples' roundings are less
 
 

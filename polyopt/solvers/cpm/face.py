@@ -38,7 +38,7 @@ __all__ = [
 UNIT = 2.0**-53  # largest relative error of one rounded operation
 
 _ROUNDS = 100  # of alternating at most
-_SWEEPS = 1000  # per face and round of alternating
+_SWEEPS = np.int64(1000)  # per face and round of alternating; climb is compiled anew for every plain number
 
 
 class Samples(NamedTuple):
