@@ -155,7 +155,7 @@ def test_the_two_solvers_agree_where_brute_force_is_out_of_reach():
         assert found.objective == pytest.approx(other.objective, rel=2e-6)
 
 
-@pytest.mark.parametrize("limit", [1e-3, 0.2])
+@pytest.mark.parametrize("limit", [1e-3, 0.1, 0.4])
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_a_time_limit_leaves_a_feasible_point_and_a_valid_bound(solve, limit):
     data, optimum = large()
