@@ -33,6 +33,7 @@ from polyopt.certificates.geometry import KernelGeometry
 from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.datasets._npz import read_npz
+from polyopt.files import write_text
 from polyopt.kernels import Kernel, SampleGram
 from polyopt.solvers.decomposition.dual import Dual
 
@@ -67,7 +68,7 @@ def run(smoke: bool = False, sizes: tuple[int, ...] = _SIZES, limit: float = 360
             row = _in_a_process(case, B, limit) | {"machine": machine_facts()}
             done[case] = row
             rows.append(row)
-            pd.DataFrame(rows).to_csv(KEPT, index=False, float_format="%.6g")
+            write_text(KEPT, pd.DataFrame(rows).to_csv(index=False, float_format="%.6g"))
     return pd.DataFrame(rows)
 
 

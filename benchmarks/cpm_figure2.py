@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from benchmarks.helpers.two_against_rest import Images, two_against_rest
 from polyopt import ConvexPolytopeMachine
+from polyopt.files import replacing
 
 FOLDER = Path(__file__).parent / "results"
 FACES = (1, 2, 5, 10, 50, 100)
@@ -99,7 +100,8 @@ def _draw(table: pd.DataFrame) -> None:
             xycoords="axes fraction", ha="right", va="top", color=MUTED, fontsize=8,
         )  # fmt: skip
         FOLDER.mkdir(exist_ok=True)
-        figure.savefig(FOLDER / "cpm_figure2.png", dpi=150)
+        with replacing(FOLDER / "cpm_figure2.png") as stream:
+            figure.savefig(stream, dpi=150)
 
 
 def _heights(ends: pd.Series) -> dict[Any, float]:

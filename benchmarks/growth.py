@@ -17,6 +17,7 @@ import pandas as pd
 from benchmarks.helpers.large_data import tasks, three_against_eight
 from benchmarks.helpers.timing import race
 from formulations.families import hinge_families
+from polyopt.files import replacing
 from polyopt.kernels import SampleGram
 from polyopt.solvers.decomposition import solve_decomposition
 
@@ -70,4 +71,5 @@ def _draw(table: pd.DataFrame, slopes: dict[str, float]) -> None:
         axes.set(xlabel="samples n", ylabel="CPU seconds", title="MNIST, 3 vs 8, degree 2, C = 1000")
         axes.legend(frameon=False)
         FOLDER.mkdir(exist_ok=True)
-        figure.savefig(FOLDER / "growth.png", dpi=110)
+        with replacing(FOLDER / "growth.png") as stream:
+            figure.savefig(stream, dpi=110)

@@ -34,6 +34,7 @@ import pandas as pd
 from benchmarks.helpers.kept import machine_facts
 from benchmarks.helpers.portfolio_data import SETS, is_at_hand, samples
 from benchmarks.helpers.portfolio_worker import LIBSVM, OURS, OVER, PEER, TIGHT, Cell, Worker, processors
+from polyopt.files import replacing, write_text
 
 FOLDER = Path(__file__).parent / "results"
 KEPT, PICTURE = FOLDER / "kernel_portfolio.csv", FOLDER / "kernel_portfolio.png"
@@ -70,7 +71,7 @@ def run(
             for cell in _cells(name):
                 if (count, *cell) not in done:
                     rows.append(_cell(worker, cell, rounds))
-                    pd.DataFrame(rows).to_csv(kept, index=False, float_format="%.5g")
+                    write_text(kept, pd.DataFrame(rows).to_csv(index=False, float_format="%.5g"))
                     print(f"  {_sentence(rows[-1])}", flush=True)
         worker.close()
     if rows and kept == KEPT:
@@ -299,4 +300,5 @@ def _draw(table: pd.DataFrame, path: Path = PICTURE) -> None:
             axes.legend(frameon=False, loc="lower right")
         figure.axes[0].set_ylabel("share of problems ended")
         FOLDER.mkdir(exist_ok=True)
-        figure.savefig(path, dpi=110)
+        with replacing(path) as stream:
+            figure.savefig(stream, dpi=110)

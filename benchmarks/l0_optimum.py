@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.l0_tables import DATA
 from formulations.l0_data import L0Data, as_l0_data
 from polyopt import CrossEntropySettings, Kernel, datasets
+from polyopt.files import replacing, write_text
 from polyopt.outer.l0.search import solve_l0
 from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.l0.milp import solve_l0_milp
@@ -51,7 +52,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
     for kernel, name in product(KERNELS, DATA):
         if (kernel, name) not in done:
             rows.append(_cell(name, kernel))
-            pd.DataFrame(rows).to_csv(KEPT, index=False, float_format="%.8g")
+            write_text(KEPT, pd.DataFrame(rows).to_csv(index=False, float_format="%.8g"))
             print(
                 f"  {kernel}, {name}: CE {rows[-1]['CE']:.4f}, bound {rows[-1]['tree, bound']:.4f}",
                 flush=True,
@@ -155,4 +156,5 @@ def _draw(table: pd.DataFrame) -> None:
         axes.grid(axis="x")
         figure.legend(loc="outside lower center", ncol=3)
         RESULTS.mkdir(exist_ok=True)
-        figure.savefig(PICTURE, dpi=110)
+        with replacing(PICTURE) as stream:
+            figure.savefig(stream, dpi=110)

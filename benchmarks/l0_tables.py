@@ -30,6 +30,7 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
 from polyopt import SVM, CrossEntropySVM, OneNormSVM, datasets
+from polyopt.files import write_text
 
 KEPT = Path(__file__).parent / "results" / "l0_tables.csv"
 DATA = ("ionosphere", "pima", "wdbc", "bupa", "sonar")
@@ -65,7 +66,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
         if (kernel, name, method) not in done:
             data = datasets.load(name)
             rows.append(_cell(name, data.X, data.y, kernel, method))
-            pd.DataFrame(rows).to_csv(KEPT, index=False, float_format="%.5g")
+            write_text(KEPT, pd.DataFrame(rows).to_csv(index=False, float_format="%.5g"))
             cell = rows[-1]
             print(
                 f"  {kernel}, {name}, {method}: {cell['error']:.1f} %, {cell['share']:.1f} % SV", flush=True

@@ -26,6 +26,7 @@ from polyopt import (
     RelativeMarginMachine,
     datasets,
 )
+from polyopt.files import replacing
 from polyopt.plots import decision_boundaries, decision_boundary
 
 FOLDER = Path(__file__).parent / "results"
@@ -55,7 +56,8 @@ def run(smoke: bool = False) -> pd.DataFrame:
         )  # fmt: skip
         path = FOLDER / f"{name}.png"
         if not smoke:
-            figure.savefig(path, dpi=110)
+            with replacing(path) as stream:
+                figure.savefig(stream, dpi=110)
         rows.append({"picture": path.name, "claim": _claim(machine),
                      "seconds": time.perf_counter() - started})  # fmt: skip
     rows += [_family(polytope, labels, smoke), _few_support_vectors(smoke)]
@@ -105,7 +107,8 @@ def _saved(
     name: str, figure: Any, machines: dict[str, Any], started: float, smoke: bool
 ) -> dict[str, object]:
     if not smoke:
-        figure.savefig(FOLDER / name, dpi=110)
+        with replacing(FOLDER / name) as stream:
+            figure.savefig(stream, dpi=110)
     claims = dict.fromkeys(map(_claim, machines.values()))
     return {"picture": name, "claim": ", ".join(claims), "seconds": time.perf_counter() - started}
 

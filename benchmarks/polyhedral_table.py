@@ -31,6 +31,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, Polyceptron, datasets
 from polyopt.baselines import ObliqueTree
+from polyopt.files import write_text
 from polyopt.methods.tuning import narrower_class
 
 KEPT = Path(__file__).parent / "results" / "polyhedral_table.csv"
@@ -89,7 +90,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
         for method, (make, grid) in METHODS.items():
             if (name, method) not in done:
                 rows.append(_cell(name, *entry, method, make, grid, _REPETITIONS, _FOLDS))
-                _in_order(pd.DataFrame(rows)).to_csv(KEPT, index=False, float_format="%.5g")
+                write_text(KEPT, _in_order(pd.DataFrame(rows)).to_csv(index=False, float_format="%.5g"))
                 print(f"  {name}, {method}: {rows[-1]['accuracy']:.2f} %", flush=True)
     return _shown(_in_order(pd.DataFrame(rows)))
 

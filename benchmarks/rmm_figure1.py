@@ -16,6 +16,7 @@ import pandas as pd
 
 from polyopt import SVM, RelativeMarginMachine, SigmaSVM
 from polyopt.datasets import make_two_lines
+from polyopt.files import replacing
 
 PICTURE = Path(__file__).parent / "results" / "rmm_figure1.png"
 _DRAWN = (1.0, 3.0, 10.0)  # stretches that get a panel
@@ -87,4 +88,5 @@ def _draw() -> None:
         lines, names = axes[0, 0].get_legend_handles_labels()
         figure.legend(lines, names, loc="outside upper center", ncols=len(names), handlelength=2.4)
         PICTURE.parent.mkdir(exist_ok=True)
-        figure.savefig(PICTURE, dpi=110)
+        with replacing(PICTURE) as stream:
+            figure.savefig(stream, dpi=110)

@@ -48,6 +48,7 @@ from benchmarks.helpers.digit_pairs import (
 )
 from benchmarks.helpers.kept import machine_facts
 from polyopt.datasets._fetch import cache_folder
+from polyopt.files import replacing, write_text
 
 FOLDER = Path(__file__).parent / "results"
 KEPT, PICTURE = FOLDER / "rmm_table.csv", FOLDER / "rmm_table.png"
@@ -110,7 +111,7 @@ def run(
         cell = _cell(name, DATA[name], kernel, method, GRIDS[method], n_jobs, keep=not quick)
         rows = sorted([*rows, cell], key=_place)
         if not quick:
-            pd.DataFrame(rows).to_csv(KEPT, index=False, float_format="%.5g")
+            write_text(KEPT, pd.DataFrame(rows).to_csv(index=False, float_format="%.5g"))
         left = (time.perf_counter() - started) * sum(ahead[number:]) / sum(ahead[:number])
         print(f"  {name}, {kernel}, {method}: {cell['errors']} errors; {left / 60:.0f} min left", flush=True)
     if not quick and rows and (wanted or not PICTURE.is_file()):
@@ -204,4 +205,5 @@ def _draw(rows: list[Any]) -> None:
             axes.minorticks_off()
         panels[0].set_ylabel("test errors of 45 votes")
         figure.legend(marks.values(), marks.keys(), loc="outside lower center", ncols=len(marks))
-        figure.savefig(PICTURE, dpi=110)
+        with replacing(PICTURE) as stream:
+            figure.savefig(stream, dpi=110)

@@ -18,6 +18,7 @@ from benchmarks.campaign.fit_hinge import run_hinge
 from benchmarks.campaign.fit_polytope import run_polytope
 from benchmarks.campaign.fit_sparse import run_sparse
 from benchmarks.campaign.trial import COMPILING, OUTCOMES, PATIENCE, Trial, patience
+from polyopt.files import append_text
 
 __all__ = ["FAMILIES", "counted", "replay", "run"]
 
@@ -78,7 +79,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
     )
     for number, (key, trials) in enumerate(chunks, 1):
         rows = _rows(key, trials)
-        rows.to_csv(COUNTS, mode="a", header=not COUNTS.is_file(), index=False)
+        append_text(COUNTS, rows.to_csv(header=not COUNTS.is_file(), index=False))
         _append_faults(key, trials)
         if number % 20 == 0:
             print(f"  {number} of {len(tasks)} parts", flush=True)
@@ -147,4 +148,4 @@ def _append_faults(key: tuple[str, str, int], trials: list[tuple[int, Trial]]) -
         for kind, detail in zip(each.kinds, each.details, strict=True)
     ]
     if rows:
-        pd.DataFrame(rows).to_csv(FAULTS, mode="a", header=not FAULTS.is_file(), index=False)
+        append_text(FAULTS, pd.DataFrame(rows).to_csv(header=not FAULTS.is_file(), index=False))

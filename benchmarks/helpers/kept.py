@@ -13,6 +13,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
+from polyopt.files import write_text
+
 RESULTS = Path(__file__).parents[1] / "results"
 TABLES = RESULTS / "tables"
 
@@ -42,9 +44,7 @@ def keep(name: str, table: pd.DataFrame, seconds: float) -> None:
     """
     TABLES.mkdir(parents=True, exist_ok=True)
     facts = f"# python -m benchmarks run {name}; {machine_facts()}; {seconds:.0f} s\n"
-    (TABLES / f"{name}.csv").write_text(
-        facts + table.to_csv(index=False, float_format="%.6g"), encoding="utf-8"
-    )
+    write_text(TABLES / f"{name}.csv", facts + table.to_csv(index=False, float_format="%.6g"))
 
 
 def kept_table(name: str) -> tuple[pd.DataFrame, list[str]] | None:

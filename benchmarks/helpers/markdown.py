@@ -10,6 +10,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from benchmarks.helpers.kept import RESULTS, kept_table, paragraphs_of, pictures_of, shown
+from polyopt.files import write_text
 
 PAGE = RESULTS.parent / "RESULTS.md"
 README = RESULTS.parents[1] / "README.md"
@@ -36,7 +37,7 @@ def write_results(docs: dict[str, str], path: Path = PAGE) -> Path:
             else []
         ),
     ]
-    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    write_text(path, "\n\n".join(parts) + "\n")
     return path
 
 
@@ -101,7 +102,7 @@ def write_speed(path: Path = README) -> Path:
     rows = [_row(("What", "Against", "Times faster", "at worst", "Table")), "|---|---|---:|---:|---|"]
     rows += [_row(line) for line in _speeds()]
     block = "\n\n".join(["\n".join(rows), *_large()])
-    path.write_text(before + begin + block + "\n" + end + after, encoding="utf-8")
+    write_text(path, before + begin + block + "\n" + end + after)
     return path
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable
-from html import escape
 from pathlib import Path
 
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from benchmarks.helpers.kept import RESULTS, kept_table, paragraphs_of, pictures_of, shown
+from polyopt.files import write_text
 from polyopt.report.frame import framed, scrolling
+from polyopt.text import escape
 
 PAGE = RESULTS / "report.html"
 
@@ -58,7 +59,7 @@ def write_report(docs: dict[str, str], path: Path = PAGE) -> Path:
     if missing := [f"<code>{escape(name)}</code>" for name in docs if name not in written]:
         how = "<code>python -m benchmarks run NAME</code> computes a table and keeps it."
         body.append(f"<h2>Not kept here</h2><p>{', '.join(missing)}. {how}</p>")
-    path.write_text(framed("polyopt: benchmarks", "\n".join(body)), encoding="utf-8")
+    write_text(path, framed("polyopt: benchmarks", "\n".join(body)))
     return path
 
 

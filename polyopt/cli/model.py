@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from formulations.families import Families, Family
 from formulations.matrices import is_sparse
 from formulations.solution import Solution
+from polyopt.files import write_bytes
 from polyopt.methods import METHODS
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def save_model(model: Model, path: Path) -> None:
     """Write a model; a file that is there is replaced."""
     import skops.io
 
-    skops.io.dump({"format": _FORMAT, **vars(model)}, path)
+    write_bytes(path, skops.io.dumps({"format": _FORMAT, **vars(model)}))
 
 
 def load_model(path: Path) -> Model:

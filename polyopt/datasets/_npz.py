@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -13,6 +12,7 @@ from scipy import sparse
 
 from polyopt.datasets._dataset import Features, Labels
 from polyopt.datasets._errors import DataFileError
+from polyopt.files import replacing
 
 
 class Parts(NamedTuple):
@@ -81,13 +81,8 @@ def write_npz(path: Path, parts: Parts) -> None:
     if parts.X_test is not None and parts.y_test is not None:
         arrays |= {"y_test": parts.y_test} | _stored(parts.X_test, "_test")
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(f".{os.getpid()}.part")
-    try:
-        with unfinished.open("wb") as file:
-            _save(file, arrays)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replacing(path) as file:
+        _save(file, arrays)
 
 
 def _save(file: IO[bytes], arrays: dict[str, Any]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
 from importlib import resources
 from string import Template
 
 import polyopt
+from polyopt.text import escape
 
 __all__ = ["framed", "part", "scrolling"]
 

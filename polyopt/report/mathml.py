@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from formulations.notation.latex import GREEK, latex_pieces
+from polyopt.text import escape
 
 __all__ = ["mathml"]
 

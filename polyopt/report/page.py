@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
@@ -13,9 +12,11 @@ import numpy as np
 from formulations.symbols import symbols_of
 from polyopt.compare.programs import find_programs
 from polyopt.compare.table import CLAIMS, SIZES, number
+from polyopt.files import write_text
 from polyopt.methods.registry import BUILT_IN, METHODS
 from polyopt.report.frame import framed, part, scrolling
 from polyopt.report.pictures import Picture, pictures_of
+from polyopt.text import escape
 
 if TYPE_CHECKING:
     from formulations.program import Program
@@ -67,7 +68,7 @@ def write_report(
         programs="\n".join(_programs(name) for name in methods),
     )
     file = Path(path)
-    file.write_text(framed("polyopt: exact and fast, side by side", body), encoding="utf-8")
+    write_text(file, framed("polyopt: exact and fast, side by side", body))
     return file
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from formulations.symbols import symbols_of
 from formulations.typeset import conditions_of, latex_name, size_of
 from polyopt.report.frame import framed, scrolling
 from polyopt.report.mathml import mathml
+from polyopt.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polyopt.crosschecks.table import summary, tolerance_of
+from polyopt.files import write_text
 from polyopt.report.frame import framed, scrolling
 from polyopt.report.programs import program_section
+from polyopt.text import escape
 from polyopt.verify import TOLERANCE, falls_short
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def write_verification(
         f"{''.join(_program(entry, checks, entry.name in short) for entry in entries)}</section>"
     )
     file = Path(path)
-    file.write_text(framed("polyopt: programs and cross-checks, verified", body), encoding="utf-8")
+    write_text(file, framed("polyopt: programs and cross-checks, verified", body))
     return file
 
 

@@ -1,0 +1,213 @@
+"""Writing files so that an old one stays whole until the new one is, and naming them where that fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+__all__ = ["STANDARD", "append_text", "check_target", "replacing", "write_bytes", "write_text"]
+
+STANDARD = "-"  # standard input or standard output, where a file could be named
+_LONGEST = 200  # bytes of a name that are kept in the name of its temporary file; most systems allow 255
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """A stream whose content becomes the file when the block ends well, and is dropped when it does not.
+
+    What is written goes to a temporary file beside the target, reaches the disk, and is renamed: whoever
+    reads the target sees the old content or the new, whole. The old permissions are kept, and a symbolic
+    link keeps pointing where it did. What is no regular file (a pipe, a terminal, ``/dev/stdout``) is
+    written straight, and so is standard output, which is ``-``.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; one that is there is replaced.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be written; the message names it and says why.
+    """
+    with _naming(path):
+        if str(path) == STANDARD:
+            sys.stdout.flush()
+            yield cast(BinaryIO, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        elif _is_written_straight(Path(path)):
+            with open(path, "wb") as stream:
+                yield stream
+        else:
+            with _beside(Path(os.path.realpath(path))) as stream:
+                yield stream
+
+
+@contextmanager
+def _naming(path: str | Path) -> Iterator[None]:
+    """The errors of the system, in a sentence that names the file."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # the reader has gone, which is no fault of the file
+    except OSError as error:
+        named = type(error)(f"cannot write {str(path)!r}: {error.strerror or error}")
+        named.errno = error.errno
+        raise named from error
+
+
+def _is_written_straight(path: Path) -> bool:
+    """Whether a path names no regular file; ``/dev/stdout`` is a link to one where output is redirected."""
+    if str(path.absolute()).startswith(("/dev/", "/proc/")):
+        return True
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode)
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[BinaryIO]:
+    short = os.fsdecode(os.fsencode(target.name)[:_LONGEST])
+    unfinished = target.with_name(f".{short}.{secrets.token_hex(6)}.part")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(None, "it is write-protected")
+    try:
+        with open(unfinished, "xb") as stream:
+            _keep_permissions(target, stream.fileno())
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(unfinished, target)
+    except BaseException:  # Ctrl-C as well
+        unfinished.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def _keep_permissions(target: Path, descriptor: int) -> None:
+    """The old file's owner and permissions, as far as the system lets us."""
+    with contextlib.suppress(OSError, AttributeError):  # there is none; or no such calls on this system
+        old = target.stat()
+        with contextlib.suppress(OSError):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _sync_folder(folder: Path) -> None:
+    """The new name reaches the disk too, on systems that can be asked for it."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Replace a file's content, as :func:`replacing` does.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    content : bytes
+        The new content.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be written; the message names it.
+    """
+    with replacing(path) as stream:
+        stream.write(content)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Replace a file's content by a text in UTF-8, as :func:`replacing` does.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    text : str
+        The new content. Bytes of a file's name that were no UTF-8 come back as they were.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be written; the message names it.
+    """
+    write_bytes(path, text.encode("utf-8", "surrogateescape"))
+
+
+def append_text(path: str | Path, text: str) -> None:
+    """Replace a file's content by itself and a text, so that no reader sees half of the text.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; it is made where there is none.
+    text : str
+        What follows, in UTF-8.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be written; the message names it.
+    """
+    before = Path(path).read_bytes() if Path(path).is_file() else b""
+    write_bytes(path, before + text.encode())
+
+
+def check_target(
+    path: str | Path | None, option: str, *, inputs: Iterable[str | Path] = (), replace_input: bool = False
+) -> None:
+    """Refuse a target that could not be written, before the work for it begins.
+
+    Parameters
+    ----------
+    path : str, Path or None
+        The file to write; None, and ``-`` for standard output, pass.
+    option : str
+        The option that named it, for the message.
+    inputs : iterable of str or Path
+        What is read: none of them may be the target, by whatever link or name. Those that are no files
+        are passed over.
+    replace_input : bool
+        Whether the target may be one of the inputs after all.
+
+    Raises
+    ------
+    ValueError
+        When the target is a folder or an input, or its folder does not exist.
+    PermissionError
+        When the target or its folder is write-protected.
+    """
+    if path is None or str(path) == STANDARD:
+        return
+    target = Path(path)
+    if target.is_dir():
+        raise ValueError(f"{option}: {target} is a folder; give the name of a file")
+    folder = Path(os.path.realpath(target)).parent if target.is_symlink() else target.absolute().parent
+    if not folder.is_dir():
+        raise ValueError(f"{option}: the folder {folder} does not exist")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(f"{option}: {target} is write-protected")
+    if _is_written_straight(target):
+        return
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{option}: the folder {folder} is write-protected")
+    for name in () if replace_input else inputs:
+        if target.exists() and os.path.exists(name) and os.path.samefile(target, name):
+            raise ValueError(
+                f"{option}: {target} is the file that is read; name another, or add --overwrite-input"
+            )

@@ -1,0 +1,48 @@
+"""Text from outside (labels, headers, names of files) as a person is to see it: shown, never interpreted."""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+
+__all__ = ["escape", "visible"]
+
+# Control and format characters (ESC, overrides of the direction of text, what has no width), halves of
+# pairs (bytes of a file's name that are no UTF-8), and the separators of lines and paragraphs.
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def visible(text: str, keep: str = "") -> str:
+    r"""A text whose control characters are written out, such as ``\x1b`` and ``\u202e``.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+    keep : str
+        Characters to leave as they are, such as a line's end in a text of several lines.
+
+    Examples
+    --------
+    >>> print(visible("red\x1b[31m"))
+    red\x1b[31m
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        repr(char)[1:-1] if unicodedata.category(char) in _UNSEEN and char not in keep else char
+        for char in text
+    )
+
+
+def escape(text: str, quote: bool = True) -> str:
+    """A text for an HTML page: markup is escaped, control characters are written out.
+
+    Parameters
+    ----------
+    text : str
+        Any text; the ends of its lines and its tabs stay.
+    quote : bool
+        Whether quotation marks are escaped too.
+    """
+    return html.escape(visible(text, keep="\n\t"), quote=quote)
