@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from polyopt.cli.catalogue import catalogue
 from polyopt.cli.compare import compare
-from polyopt.cli.console import sentences_at_once
+from polyopt.cli.console import say, sentences_at_once
 from polyopt.cli.duals import duals
 from polyopt.cli.fit import fit
 from polyopt.cli.predict import predict
@@ -34,7 +34,7 @@ class _Commands(TyperGroup):
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise  # these say how to end, and are RuntimeErrors and OSErrors by birth
         except (ValueError, OSError, RuntimeError, MemoryError) as error:
-            typer.echo(f"error: {' '.join(str(error).split())}", err=True)
+            say(f"error: {error}")
             raise typer.Exit(2) from None
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from polyopt.cli import settings as options
+
 if TYPE_CHECKING:
     from polyopt.compare.comparison import Comparison
 
@@ -34,6 +36,12 @@ def compare(
     csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     report: Annotated[Path | None, typer.Option(help="Also write one self-contained HTML page.")] = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = ".",
+    categorical: options.Categorical = None,
+    impute: options.Impute = None,
+    large: options.Large = False,
+    overwrite_input: options.OverwriteInput = False,
 ) -> None:
     """Solve each method exactly and fast, and certify both.
 
@@ -43,17 +51,18 @@ def compare(
     polytope. Ctrl-C prints what is done.
     """
     from polyopt.cli.console import progress, say
-    from polyopt.cli.data import load_data
+    from polyopt.cli.data import Form, load_data
     from polyopt.compare import DEFAULT_DATA, PROVABLE_DATA, find_method
     from polyopt.compare import compare as run
     from polyopt.compare.comparison import Row
+    from polyopt.files import check_target
 
     if csv and json:
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
-    if report is not None and not report.absolute().parent.is_dir():
-        raise ValueError(f"--report: the folder {report.absolute().parent} does not exist")
+    check_target(report, "--report", inputs=data or (), replace_input=overwrite_input)
     chosen = _chosen(methods, prove)
-    datasets = [load_data(text, target) for text in data or (PROVABLE_DATA if prove else DEFAULT_DATA)]
+    form = Form(separator, decimal, categorical, impute, large)
+    datasets = [load_data(text, target, form) for text in data or (PROVABLE_DATA if prove else DEFAULT_DATA)]
     fits = sum(len(find_method(name).solvers(prove)) for name in set(chosen))
     with progress(fits * len(datasets)) as step:
 

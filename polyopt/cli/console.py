@@ -7,14 +7,24 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from polyopt.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["output", "progress", "say", "sentences_at_once", "warnings_as_sentences"]
+__all__ = [
+    "emit",
+    "output",
+    "progress",
+    "say",
+    "sentences_at_once",
+    "visible",
+    "warnings_as_sentences",
+]
 
 _PIPED_WIDTH = 120  # columns, where no terminal tells
 
@@ -26,15 +36,29 @@ def output(at_least: int = 0) -> Console:
     broken by the terminal, but whole.
     """
     from rich.console import Console
+    from rich.text import Text
 
-    fixed = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED_WIDTH
-    console = Console(width=fixed, highlight=False)
-    return console if console.width >= at_least else Console(width=at_least, highlight=False)
+    class Plain(Console):
+        """A console to which text is text: neither markup nor control characters mean anything."""
+
+        def render_str(self, text: str, **settings: Any) -> Text:
+            return super().render_str(visible(text, keep="\n"), **settings)
+
+    def console(width: int | None) -> Console:
+        return Plain(width=width, highlight=False, markup=False, emoji=False)
+
+    found = console(None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED_WIDTH)
+    return found if found.width >= at_least else console(at_least)
 
 
 def say(sentence: str) -> None:
-    """A remark on standard error."""
-    typer.echo(sentence, err=True)
+    """A remark on standard error, on one line."""
+    typer.echo(visible(" ".join(sentence.split())), err=True)
+
+
+def emit(text: str) -> None:
+    """Lines on standard output: as they are for a program, control characters written out for a person."""
+    typer.echo(visible(text, keep="\n\t") if sys.stdout.isatty() else text, nl=False)
 
 
 @contextmanager
@@ -44,14 +68,14 @@ def warnings_as_sentences() -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     for message in dict.fromkeys(str(warning.message) for warning in caught):
-        say(f"warning: {' '.join(message.split())}")
+        say(f"warning: {message}")
 
 
 @contextmanager
 def sentences_at_once() -> Iterator[None]:
     """Each warning raised inside as one line on standard error, as it comes."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: say(f"warning: {' '.join(str(message).split())}")
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
         yield
 
 
@@ -65,13 +89,14 @@ def progress(total: int) -> Iterator[Callable[[str, int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     bar = Progress(
-        BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"),
+        BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
         console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty(),
     )  # fmt: skip
     with bar:
         task = bar.add_task("", total=total)
 
         def step(text: str, steps: int) -> None:
-            bar.update(task, description=text, advance=steps)
+            bar.update(task, description=visible(text), advance=steps)
 
         yield step

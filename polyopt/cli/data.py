@@ -2,72 +2,150 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from polyopt.datasets import Dataset
+    from polyopt.datasets import Dataset, Source
 
-__all__ = ["column_of", "first_row", "is_svmlight", "load_data"]
+__all__ = ["Form", "column_of", "first_row", "is_svmlight", "load_data"]
 
 _SVMLIGHT_LINE = re.compile(r"\s*[^\s,:]+(\s+\d+:\S+)+\s*(#.*)?$")
+_MANY_CLASSES = 100  # 4,950 pairs
+_MANY_FEATURES = 10_000_000  # 80 MB a weight vector
 
 
-def load_data(text: str, target: str | None = None) -> Dataset:
+class Form(NamedTuple):
+    """How a table is written, and what to do with its texts and gaps: the options of a command."""
+
+    separator: str | None = None
+    decimal: str = "."
+    categorical: str | None = None
+    impute: str | None = None
+    large: bool = False
+
+
+def load_data(text: str, target: str | None = None, form: Form = Form()) -> Dataset:  # noqa: B008 - frozen
     """The data set a user names.
 
     Parameters
     ----------
     text : str
-        A name that :func:`polyopt.datasets.load` knows, or the path of a file.
+        A name that :func:`polyopt.datasets.load` knows, or the path of a file; ``-`` for standard input.
     target : str, optional
         Label column of a CSV file: its name, or its place from 0; the last one by default.
+    form : Form
+        How a CSV file is written.
 
     Raises
     ------
     ValueError
-        When it is neither; the message lists the names.
+        When it is neither; the message lists the names. When fitting it would take absurdly long.
     """
-    from polyopt.datasets import load, names, read_csv, read_svmlight
+    from polyopt.datasets import load, names, open_source, read_csv, read_svmlight
 
     path = Path(text)
     if text in names() and not path.is_file():
         return load(text)
-    if not path.exists():
+    if text != "-" and not path.exists():
         raise ValueError(f"{text!r} is neither a file nor a known data set; known: {', '.join(names())}")
-    if path.is_file() and is_svmlight(path):
-        if target is not None:
+    source = open_source(text)
+    if not is_svmlight(source):
+        impute = _one_of("--impute", form.impute, ("median", "most-frequent"))
+        found = read_csv(
+            source,
+            -1 if target is None else column_of(source, target, form.separator),
+            separator=form.separator,
+            decimal=form.decimal,
+            categorical=_columns(source, form),
+            impute=impute,
+        )
+    else:
+        given = {"target": target, **form._asdict(), "decimal": None, "large": None}
+        if wrong := [name for name, value in given.items() if value is not None]:
             raise ValueError(
-                f"--target is for CSV files; {text} is an svmlight file, whose lines start with the label"
+                f"--{wrong[0]} is for CSV files; {text} is an svmlight file, whose lines start with the label"
             )
-        return read_svmlight(path)
-    return read_csv(path, -1 if target is None else column_of(path, target))
+        found = read_svmlight(source)
+    if not form.large:
+        _check_sizes(found)
+    return found
 
 
-def is_svmlight(path: Path) -> bool:
+def _one_of(
+    option: str, value: str | None, allowed: tuple[str, ...]
+) -> Literal["median", "most-frequent"] | None:
+    for one in allowed:
+        if value == one:
+            return one  # type: ignore[return-value]
+    if value is None:
+        return None
+    raise ValueError(f"{option} must be {' or '.join(allowed)}, not {value!r}")
+
+
+def _columns(source: Source, form: Form) -> Literal["all"] | list[int | str]:
+    """The columns of text, each by name or place."""
+    import csv
+
+    if form.categorical is None:
+        return []
+    row = first_row(source, form.separator)
+    if form.categorical == "all" and "all" not in row:
+        return "all"
+    names = next(csv.reader([form.categorical]), [])
+    return [column_of(source, name.strip(), form.separator) for name in names]
+
+
+def _check_sizes(data: Dataset) -> None:
+    """Refuse, unless asked for, what would take absurdly long.
+
+    Raises
+    ------
+    ValueError
+        More than 100 classes, or ten million columns; the message says what they would cost.
+    """
+    import numpy as np
+
+    classes = len(np.unique(data.y))
+    if classes > _MANY_CLASSES:
+        pairs = classes * (classes - 1) // 2
+        column = "" if data.target is None else f" Is column {data.target!r} that of the labels (--target)?"
+        raise ValueError(
+            f"{data.name} has {classes:,} different labels, which make {pairs:,} pairs of classes to fit; "
+            f"at a hundredth of a second each, {pairs / 6000:.0f} minutes.{column} --large goes on"
+        )
+    n_features = data.X.shape[1]
+    if n_features > _MANY_FEATURES:
+        raise ValueError(
+            f"{data.name} has the index {n_features:,}: each vector of weights takes {n_features * 8e-9:.1f} "
+            "GB, and a fit several. Number the features without gaps, or --large goes on"
+        )
+
+
+def is_svmlight(source: Source) -> bool:
     """Whether a file is in svmlight format: by its ending or, failing that, by its first line."""
-    if path.suffix.lower() in (".svm", ".svmlight", ".libsvm", ".gz", ".bz2"):
+    if source.ending in (".svm", ".svmlight", ".libsvm"):
         return True
-    if path.suffix.lower() == ".csv":
+    if source.ending in (".csv", ".tsv"):
         return False
-    with path.open(encoding="utf-8", errors="replace") as stream:
-        line = next((line for line in stream if line.partition("#")[0].strip()), "")
+    lines = source.beginning().splitlines()
+    line = next((line for line in lines if line.partition("#")[0].strip()), "")
     return _SVMLIGHT_LINE.match(line) is not None
 
 
-def column_of(path: Path, target: str) -> int | str:
+def column_of(source: Source, target: str, separator: str | None = None) -> int | str:
     """A column given as text: a name if the file has it in its first row, else a place."""
-    if target in first_row(path):
+    if target in first_row(source, separator):
         return target
     return int(target) if re.fullmatch(r"-?\d+", target) else target
 
 
-def first_row(path: Path) -> list[str]:
+def first_row(source: Source, separator: str | None = None) -> list[str]:
     """Cells of the first row of a CSV file that is not blank; none where it cannot be read."""
+    from polyopt.datasets import DataFileError, first_cells
+
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            return [cell.strip() for cell in next((row for row in csv.reader(stream) if row), [])]
-    except (UnicodeDecodeError, csv.Error):
+        return first_cells(source, separator)
+    except DataFileError:
         return []  # the careful reader, which comes next, names the line

@@ -28,16 +28,19 @@ def duals(
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
     ridge: options.Ridge = None, kernel: options.Kernel = None, gamma: options.Gamma = None,
     others: options.Set = None, target: options.Target = None, seed: options.Seed = 0,
-    time_limit: options.TimeLimit = None,
+    time_limit: options.TimeLimit = None, separator: options.Separator = None,
+    decimal: options.Decimal = ".", categorical: options.Categorical = None, impute: options.Impute = None,
+    large: options.Large = False,
 ) -> None:  # fmt: skip
     """Print the multipliers, largest first, what they mean, and how the optimum moves with the parameters.
 
     The method is fitted to all rows of the data, with scaled features.
     """
     from polyopt.cli.console import output, say, warnings_as_sentences
-    from polyopt.cli.data import load_data
+    from polyopt.cli.data import Form, load_data
     from polyopt.compare.data import check_dataset, scaler_for
     from polyopt.compare.run import settings_text
+    from polyopt.datasets import fit_preparation
     from polyopt.methods import find_method
     from polyopt.sensitivity import sensitivities
 
@@ -45,8 +48,9 @@ def duals(
     given = options.check_settings(
         entry, others, C=C, B=B, D=D, n_faces=faces, ridge=ridge, kernel=kernel, gamma=gamma
     )
-    found = load_data(data, target)
+    found = load_data(data, target, Form(separator, decimal, categorical, impute, large))
     check_dataset(found)
+    found, _ = fit_preparation(found)
     X = scaler_for(found.X).transform(found.X)
     with warnings_as_sentences(), answering_for(entry):
         settings = entry.settings_for(X, found.y, **given)

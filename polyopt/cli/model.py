@@ -12,11 +12,13 @@ import scipy.sparse as sp
 from formulations.families import Families, Family
 from formulations.matrices import is_sparse
 from formulations.solution import Solution
+from polyopt.datasets import features_of, prepared_names
 from polyopt.files import write_bytes
 from polyopt.methods import METHODS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sklearn.compose import ColumnTransformer
     from sklearn.preprocessing import StandardScaler
 
     from formulations.matrices import Matrix
@@ -50,6 +52,8 @@ class Model:
         The label column of the file it was fitted to: its name, or its place.
     method : str
         Name of the method.
+    preparation : ColumnTransformer or None
+        What makes features of the columns, before the scaling; None where they are features.
     """
 
     estimator: Any
@@ -57,14 +61,24 @@ class Model:
     feature_names: list[str] | None
     target: str | int
     method: str
+    preparation: ColumnTransformer | None = None
 
     @property
     def n_features(self) -> int:
-        """Number of features."""
-        return int(self.estimator.n_features_in_)
+        """Number of columns of the file that are features."""
+        made = self.estimator if self.preparation is None else self.preparation
+        return int(made.n_features_in_)
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the features as the estimator has them; None where the file named none."""
+        if self.preparation is None:
+            return self.feature_names
+        return prepared_names(self.preparation, self.feature_names)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """Labels of samples whose features are as they were in the file."""
+        X = features_of(self.preparation, X)
         if self.scaler is None:
             return self.estimator.predict(X)
         if self.scaler.with_mean and is_sparse(X):

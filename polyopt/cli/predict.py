@@ -7,101 +7,188 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polyopt.cli import settings as options
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from polyopt.cli.data import Form
     from polyopt.cli.model import Model
+    from polyopt.datasets import Source
+
+_SHOWN = 8  # names in a message
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Model saved by polyopt fit.")],
     data: Annotated[
-        str, typer.Argument(help="CSV or svmlight file, with or without labels, or name of a data set.")
+        str,
+        typer.Argument(
+            help="CSV or svmlight file, with or without labels, or name of a data set; - for standard input."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(help="File for the labels, one per line; standard output by default.")
     ] = None,
+    by_position: Annotated[
+        bool, typer.Option("--by-position", help="Take the columns in order, whatever their names.")
+    ] = False,
+    separator: options.Separator = None,
+    decimal: options.Decimal = ".",
+    overwrite_input: options.OverwriteInput = False,
 ) -> None:
     """Predict labels by a saved model.
 
     Columns of a CSV file with a header are found by their names. Where the file has labels, the error is
     printed on standard error.
     """
-    from polyopt.cli.console import say
+    from polyopt.cli.console import emit, say, visible
+    from polyopt.cli.data import Form
     from polyopt.cli.model import load_model
+    from polyopt.files import STANDARD, check_target, write_text
 
-    if out is not None and not out.absolute().parent.is_dir():
-        raise ValueError(f"--out: the folder {out.absolute().parent} does not exist")
+    check_target(out, "--out", inputs=(model, data), replace_input=overwrite_input)
     saved = load_model(model)
-    X, y = _read(saved, data)
+    X, y = _read(saved, data, Form(separator, decimal), by_position)
     labels = saved.predict(X)
-    text = "".join(f"{label}\n" for label in labels)
-    if out is None:
-        typer.echo(text, nl=False)
+    # A label over several lines is written on one.
+    lines = {label: f"{_on_one_line(str(label), visible)}\n" for label in set(labels.tolist())}
+    text = "".join(lines[label] for label in labels.tolist())
+    if out is None or str(out) == STANDARD:
+        emit(text)
     else:
-        out.write_text(text, encoding="utf-8")
+        write_text(out, text)
     if y is not None:
         say(_error(saved, labels, y))
 
 
-def _error(model: Model, labels: NDArray[Any], y: NDArray[Any]) -> str:
-    import numpy as np
+def _on_one_line(label: str, written_out: Any) -> str:
+    return label if len(label.splitlines()) < 2 else written_out(label)
 
-    unknown = np.setdiff1d(y, model.estimator.classes_)
-    if len(unknown):
-        shown = ", ".join(str(label) for label in unknown[:5])
+
+def _error(model: Model, labels: NDArray[Any], y: NDArray[Any]) -> str:
+    known = set(model.estimator.classes_.tolist())
+    unknown = [label for label in dict.fromkeys(y.tolist()) if label not in known]
+    if unknown:
+        shown = ", ".join(str(label) for label in sorted(unknown, key=str)[:5])
         return f"error: not counted, as the data have labels that the model does not know: {shown}"
-    wrong = int((labels != y).sum())
+    wrong = sum(given != label for given, label in zip(labels.tolist(), y.tolist(), strict=True))
     return f"error {100 * wrong / len(y):.2f} % ({wrong} of {len(y)} samples)"
 
 
-def _read(model: Model, text: str) -> tuple[Any, NDArray[Any] | None]:
+def _read(model: Model, text: str, form: Form, by_position: bool) -> tuple[Any, NDArray[Any] | None]:
     """Features in the model's order, and the labels where there are any."""
     from polyopt.cli.data import is_svmlight, load_data
-    from polyopt.datasets import read_svmlight
+    from polyopt.datasets import as_known, names, open_source, read_svmlight
 
     path = Path(text)
-    if path.is_file() and not is_svmlight(path):
-        return _read_csv(model, path)
-    found = read_svmlight(path, n_features=model.n_features) if path.is_file() else load_data(text)
+    if not (text == "-" or path.exists()) or (text in names() and not path.is_file()):
+        found = load_data(text)
+        ours, theirs = model.feature_names, found.feature_names
+        if found.X.shape[1] == model.n_features and ours and theirs and not by_position:
+            _same_names(text, ours, list(theirs))
+    else:
+        source = open_source(text)
+        if not is_svmlight(source):
+            X, y = _read_table(model, source, form, by_position)
+            return X, None if y is None else as_known(y, model.estimator.classes_)
+        if model.preparation is not None:
+            raise ValueError(f"{text} is an svmlight file; the model's columns hold texts or gaps")
+        found = read_svmlight(source, n_features=model.n_features)
     if found.X.shape[1] != model.n_features:
         raise ValueError(f"{text} has {found.X.shape[1]} features; the model has {model.n_features}")
-    return found.X, found.y
+    return found.X, as_known(found.y, model.estimator.classes_)
 
 
-def _read_csv(model: Model, path: Path) -> tuple[Any, NDArray[Any] | None]:
+def _read_table(
+    model: Model, source: Source, form: Form, by_position: bool
+) -> tuple[Any, NDArray[Any] | None]:
+    from polyopt.cli.console import say
     from polyopt.cli.data import first_row
-    from polyopt.datasets import read_csv
+    from polyopt.datasets import is_number, read_table
 
-    row, m = first_row(path), model.n_features
-    names = model.feature_names
-    if names is not None and set(names) & set(row):
-        missing = [name for name in names if name not in row]
-        extra = [name for name in row if name not in names and name != model.target]
-        if missing or extra:
-            problem = f"lacks the column {missing[0]!r}" if missing else f"has a column {extra[0]!r}"
-            raise ValueError(f"{path} {problem}; the model has the features {', '.join(names)}")
-        if model.target not in row:
-            X = _unlabelled(path)
-            return X[:, [row.index(name) for name in names]], None
-        found = read_csv(path, model.target)
-        assert found.feature_names is not None
-        return found.X[:, [found.feature_names.index(name) for name in names]], found.y
-    if len(row) == m:
-        return _unlabelled(path), None
-    if row and len(row) != m + 1:
-        raise ValueError(f"{path} has {len(row)} columns; the model has {m} features, and a label may follow")
-    found = read_csv(path, model.target if isinstance(model.target, int) else -1)
-    return found.X, found.y
+    names, row = model.feature_names, first_row(source, form.separator)
+    if not row:
+        read_table(source, separator=form.separator)  # says why there is none
+    if names is None or by_position:
+        return _by_place(model, source, form, row)
+    if set(names) & set(row):
+        return _by_name(model, source, form, row, names)
+    if not any(is_number(cell, form.decimal) for cell in row):
+        raise ValueError(
+            f"{source.path} has the columns {_listed(row)}, and none of the model's, which are "
+            f"{_listed(names)}; --by-position takes them in order"
+        )
+    found = _by_place(model, source, form, row)
+    say(f"{source.path} has no header: its columns are taken in order")
+    return found
 
 
-def _unlabelled(path: Path) -> NDArray[Any]:
-    """A table of features alone, by the reader that takes its last column for labels."""
-    import numpy as np
+def _by_name(
+    model: Model, source: Source, form: Form, row: list[str], names: list[str]
+) -> tuple[Any, NDArray[Any] | None]:
+    labelled = isinstance(model.target, str) and model.target in row
+    _same_names(source.path, names, [name for name in row if not (labelled and name == model.target)])
+    X, y, found = _columns(model, source, form, model.target if labelled else None, names, header=True)
+    return X[:, [found.index(name) for name in names]], y
 
-    from polyopt.datasets import read_csv
 
-    found = read_csv(path)
-    if found.y.dtype.kind not in "if":
-        read_csv(path, 0)  # names the line where the last column is not a number
-    return np.column_stack([found.X, found.y.astype(float)])
+def _by_place(model: Model, source: Source, form: Form, row: list[str]) -> tuple[Any, NDArray[Any] | None]:
+    from polyopt.datasets import text_columns
+
+    m = model.n_features
+    target: int | None = None
+    if len(row) != m:
+        if len(row) != m + 1:
+            raise ValueError(
+                f"{source.path} has {len(row)} columns; the model has {m} features, and a label may follow"
+            )
+        place = row.index(model.target) if model.target in row else model.target
+        target = place % (m + 1) if isinstance(place, int) else m
+    places: list[int | str] = [
+        k if target is None or k < target else k + 1 for k in text_columns(model.preparation)
+    ]
+    X, y, _ = _columns(model, source, form, target, None, places=places)
+    return X, y
+
+
+def _columns(
+    model: Model,
+    source: Source,
+    form: Form,
+    target: int | str | None,
+    names: list[str] | None,
+    *,
+    places: list[int | str] | None = None,
+    header: bool | None = None,
+) -> tuple[Any, NDArray[Any] | None, list[str]]:
+    """Features as they stand in the file, labels where there are any, and the features' names."""
+    from polyopt.datasets import imputes, labels_of_text, read_table, text_columns
+
+    text = places if names is None else [names[k] for k in text_columns(model.preparation)]
+    found = read_table(
+        source, target, separator=form.separator, decimal=form.decimal, categorical=text or [],
+        fill=imputes(model.preparation), header=header,
+    )  # fmt: skip
+    y = None if target is None else labels_of_text(found.cells.labels)
+    return found.cells.X, y, list(found.layout.names or ())
+
+
+def _same_names(file: str | Path, names: list[str], found: list[str]) -> None:
+    """Refuse columns that are not the model's, and name them."""
+    missing = [name for name in names if name not in found]
+    extra = [name for name in found if name not in names]
+    plural, others = "s" if len(missing) > 1 else "", "columns" if len(extra) > 1 else "a column"
+    problems = ([f"lacks the column{plural} {_listed(missing)}"] if missing else []) + (
+        [f"has {others} {_listed(extra)}"] if extra else []
+    )
+    if problems:
+        raise ValueError(
+            f"{file} {' and '.join(problems)}; the model has the features {', '.join(names[:50])}. "
+            "--by-position takes the columns in order"
+        )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(repr, names[:_SHOWN])) + more

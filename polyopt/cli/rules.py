@@ -27,7 +27,7 @@ def rules(
     if not hasattr(machine, "W_") and not hasattr(machine, "sides_"):
         raise ValueError(f"{model} has {len(machine.classes_)} classes, and so no polytope of its own")
     for one in getattr(machine, "sides_", (machine,)):
-        names = None if found.feature_names is None else tuple(found.feature_names)
+        names = None if found.names is None else tuple(found.names)
         W, b = one.polytope_.W, one.polytope_.b
         if found.scaler is None:
             polytope = Polytope(W, b, names)

@@ -15,15 +15,21 @@ if TYPE_CHECKING:
 __all__ = [
     "B",
     "C",
+    "Categorical",
     "D",
+    "Decimal",
     "DoubleSided",
     "Faces",
     "Gamma",
+    "Impute",
     "Kernel",
+    "Large",
     "MethodName",
+    "OverwriteInput",
     "Perplexity",
     "Ridge",
     "Seed",
+    "Separator",
     "Set",
     "Solver",
     "Target",
@@ -66,6 +72,24 @@ Set = Annotated[
     typer.Option("--set", help="Another parameter of the method, as NAME=VALUE; may be given again."),
 ]
 Target = Annotated[str | None, typer.Option(help="Label column of a CSV file: name, or place from 0.")]
+Separator = Annotated[
+    str | None,
+    typer.Option(help="What separates cells: comma, semicolon, tab, space or a character; found by default."),
+]
+Decimal = Annotated[str, typer.Option(help="Decimal mark: a point, or a comma.")]
+Categorical = Annotated[
+    str | None,
+    typer.Option(help="Columns of text to make indicators of: all, or names or places with commas between."),
+]
+Impute = Annotated[
+    str | None, typer.Option(help="Fill missing values by the column's: median or most-frequent.")
+]
+OverwriteInput = Annotated[
+    bool, typer.Option("--overwrite-input", help="Let the output replace a file that is read.")
+]
+Large = Annotated[
+    bool, typer.Option("--large", help="Go on although the data would take very long or much memory.")
+]
 
 
 _KERNELS = ("linear", "rbf", "poly", "sigmoid")

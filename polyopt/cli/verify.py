@@ -24,14 +24,12 @@ def verify(
     with what was computed and what is expected. Exit status 1 if anything falls short.
     """
     from polyopt.cli.console import output, progress, say
+    from polyopt.files import check_target
     from polyopt.methods.registry import families
     from polyopt.verify import Check, falls_short, verification_table
     from polyopt.verify import verify as run
 
-    if html is not None and html.is_dir():
-        raise ValueError(f"--html: {html} is a folder; give the name of a file")
-    if html is not None and not html.absolute().parent.is_dir():
-        raise ValueError(f"--html: the folder {html.absolute().parent} does not exist")
+    check_target(html, "--html")
     checks: list[Check] = []
     with progress(len(families())) as step:
         for name in families():

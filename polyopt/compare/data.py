@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from polyopt.datasets import Dataset, load
+from polyopt.datasets import Dataset, features_of, fit_preparation, load
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,8 +63,8 @@ def check_dataset(data: Dataset) -> None:
         Features that are not finite (the first is named), or fewer than two classes.
     """
     for label, X in (("X", data.X), ("X_test", data.X_test)):
-        if X is None:
-            continue
+        if X is None or data.preparation is not None:
+            continue  # gaps that are to be filled are none
         bad = ~np.isfinite(X.data if sp.issparse(X) else X)
         if bad.any():
             place = (
@@ -112,6 +112,9 @@ def prepare(data: str | Dataset, seed: int = 0) -> Prepared:
             "one for training and one for testing"
         )
     X_train, X_test, y_train, y_test = found.split(_TEST_SHARE, random_state=seed)
+    if found.preparation is not None:
+        learnt = fit_preparation(found, X_train)[1]
+        X_train, X_test = features_of(learnt, X_train), features_of(learnt, X_test)
     X_train, X_test = (
         X if sp.issparse(X) else np.asarray(X, dtype=float) for X in (X_train, X_test)
     )  # mnist is kept in bytes

@@ -5,8 +5,8 @@
 """
 
 from polyopt.datasets._catalogue import catalogue, names
-from polyopt.datasets._csvfile import read_csv
-from polyopt.datasets._dataset import Dataset
+from polyopt.datasets._csvfile import Table, read_csv, read_table
+from polyopt.datasets._dataset import Dataset, Features
 from polyopt.datasets._errors import DataFileError, DatasetUnavailable
 from polyopt.datasets._generators import (
     make_polyceptron1,
@@ -15,21 +15,49 @@ from polyopt.datasets._generators import (
     make_two_lines,
     polyceptron_faces,
 )
+from polyopt.datasets._labels import as_known, labels_of_text
+from polyopt.datasets._layout import first_cells, is_number
 from polyopt.datasets._load import load
+from polyopt.datasets._preparation import (
+    Impute,
+    features_of,
+    fit_preparation,
+    imputes,
+    prepared_names,
+    table_preparation,
+    text_columns,
+)
+from polyopt.datasets._source import Source, open_source
 from polyopt.datasets._svmlight import read_svmlight
 
 __all__ = [
     "DataFileError",
     "Dataset",
     "DatasetUnavailable",
+    "Features",
+    "Impute",
+    "Source",
+    "Table",
+    "as_known",
     "catalogue",
+    "features_of",
+    "first_cells",
+    "fit_preparation",
+    "imputes",
+    "is_number",
+    "labels_of_text",
     "load",
     "make_polyceptron1",
     "make_polyceptron2",
     "make_polytope",
     "make_two_lines",
     "names",
+    "open_source",
     "polyceptron_faces",
+    "prepared_names",
     "read_csv",
     "read_svmlight",
+    "read_table",
+    "table_preparation",
+    "text_columns",
 ]

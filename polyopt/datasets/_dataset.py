@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+if TYPE_CHECKING:
+    from sklearn.compose import ColumnTransformer
 
 Features: TypeAlias = NDArray[Any] | sparse.csr_matrix
 Labels: TypeAlias = NDArray[Any]
@@ -33,6 +36,11 @@ class Dataset:
         What the rows are, source and licence.
     X_test, y_test : optional
         The publisher's test part, of the same width; ``None`` when there is none.
+    preparation : ColumnTransformer, optional
+        What makes numbers of X, not yet fitted, where X holds texts or gaps
+        (:func:`polyopt.datasets.fit_preparation`).
+    target : str or int, optional
+        The label column of the file: its name, or its place; ``None`` when it comes from no table.
 
     Raises
     ------
@@ -48,6 +56,8 @@ class Dataset:
     description: str = ""
     X_test: Features | None = None
     y_test: Labels | None = None
+    preparation: ColumnTransformer | None = None
+    target: str | int | None = None
 
     def __post_init__(self) -> None:
         _check_part("X", self.X, "y", self.y)

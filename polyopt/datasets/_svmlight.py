@@ -8,11 +8,7 @@ the line or finds it right.
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
 import re
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -20,23 +16,26 @@ from scipy import sparse
 
 from polyopt.datasets._dataset import Dataset, Labels
 from polyopt.datasets._errors import DataFileError
-from polyopt.datasets._textfile import existing_file, finite_number, label_names, whole_if_possible
+from polyopt.datasets._labels import labels_of_numbers
+from polyopt.datasets._source import Source, open_source
+from polyopt.datasets._textfile import finite_number, label_names
 
 _INDEX = re.compile(r"[+-]?\d+", re.ASCII)
+_EXACT = 2**53  # below which a float tells every whole number from the next
 _LARGEST_INDEX = 2**31 - 1  # that the column numbers of a CSR matrix hold, at 32 bits
 
 
-def read_svmlight(path: str | Path, *, n_features: int | None = None) -> Dataset:
+def read_svmlight(path: str | Path | Source, *, n_features: int | None = None) -> Dataset:
     """Read a file in svmlight / LIBSVM format.
 
     Each row is ``label index:value index:value ...`` with indices from 1, increasing. Features that
     are not listed are 0. Blank lines, tabs, comments from ``#`` on and rows that hold a label alone
-    are legal. Files that end in ``.gz`` or ``.bz2`` are decompressed.
+    are legal. Labels are numbers: ``+1``, ``1`` and ``1.0`` are one.
 
     Parameters
     ----------
     path : str or Path
-        The file.
+        The file, compressed (gzip, bzip2, xz) or not; a pipe; ``-`` for standard input.
     n_features : int, optional
         Number of columns m; by default the largest index found. Give it for a test file, which may
         lack the last features of its training file.
@@ -45,7 +44,7 @@ def read_svmlight(path: str | Path, *, n_features: int | None = None) -> Dataset
     -------
     Dataset
         ``X`` is a CSR matrix (n, m) of float64; ``y`` holds int64 where all labels are whole numbers,
-        float64 otherwise.
+        float64 otherwise (texts where that would make one label of two).
 
     Raises
     ------
@@ -56,54 +55,47 @@ def read_svmlight(path: str | Path, *, n_features: int | None = None) -> Dataset
     ValueError
         When ``n_features`` is less than 1.
     """
-    file = existing_file(path)
+    source = open_source(path)
     if n_features is not None and n_features < 1:
         raise ValueError(f"n_features must be at least 1; got {n_features!r}")
-    try:
-        X, y = _read_fast(file, n_features) or _read_carefully(file, n_features)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataFileError(file, f"cannot be decompressed ({error})") from error
+    X, y = _read_fast(source, n_features) or _read_carefully(source, n_features)
     if X.shape[0] == 0:
-        raise DataFileError(file, "holds no rows")
+        raise DataFileError(source.path, "holds no rows")
     if n_features is None and X.nnz == 0:
-        raise DataFileError(file, "no row lists a feature: give n_features")
-    y = whole_if_possible(y)
+        raise DataFileError(source.path, "no row lists a feature: give n_features")
     return Dataset(
-        file.name, X, y, target_names=label_names(y), description=f"Read from the svmlight file {file.name}."
+        source.name,
+        X,
+        y,
+        target_names=label_names(y),
+        description=f"Read from the svmlight file {source.name}.",
     )
 
 
-def _open(file: Path) -> io.BufferedIOBase:
-    if file.suffix == ".gz":
-        return gzip.open(file, "rb")
-    if file.suffix == ".bz2":
-        return bz2.open(file, "rb")
-    return file.open("rb")
-
-
-def _read_fast(file: Path, n_features: int | None) -> tuple[sparse.csr_matrix, Labels] | None:
+def _read_fast(source: Source, n_features: int | None) -> tuple[sparse.csr_matrix, Labels] | None:
     """What scikit-learn reads, or ``None`` when that may not be what the file says."""
     from sklearn.datasets import load_svmlight_file
 
-    with _open(file) as stream:
+    with source.open() as stream:
         while block := stream.read(1 << 22):
             if b"_" in block or b"q" in block:  # 1_0 for 10; qid:
                 return None
     try:
-        X, y = load_svmlight_file(str(file), n_features=n_features, zero_based=False)
+        with source.open() as stream:
+            X, y = load_svmlight_file(stream, n_features=n_features, zero_based=False)
     except (ValueError, OverflowError):
         return None
-    if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
+    if not (np.isfinite(X.data).all() and (y == np.rint(y)).all() and (np.abs(y) < _EXACT).all()):
         return None
-    return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape), y
+    return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape), y.astype(np.int64)
 
 
-def _read_carefully(file: Path, n_features: int | None) -> tuple[sparse.csr_matrix, Labels]:
-    labels: list[float] = []
+def _read_carefully(source: Source, n_features: int | None) -> tuple[sparse.csr_matrix, Labels]:
+    labels: list[str] = []
     indices: list[int] = []
     values: list[float] = []
     starts = [0]
-    with _open(file) as stream:
+    with source.open() as stream:
         for number, line in enumerate(stream, start=1):
             content = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             words = [word.decode("utf-8", "replace") for word in content.partition(b"#")[0].split()]
@@ -113,15 +105,15 @@ def _read_carefully(file: Path, n_features: int | None) -> tuple[sparse.csr_matr
                 labels.append(_label(words[0]))
                 _add_features(words[1:], n_features or _LARGEST_INDEX, indices, values)
             except ValueError as error:
-                raise DataFileError(file, str(error), number) from error
+                raise DataFileError(source.path, str(error), number) from error
             starts.append(len(indices))
     columns = np.array(indices, dtype=np.int64)
     width = n_features or int(columns.max(initial=1))
     X = sparse.csr_matrix((np.array(values), columns - 1, np.array(starts)), shape=(len(labels), width))
-    return X, np.array(labels)
+    return X, labels_of_numbers(labels)
 
 
-def _label(word: str) -> float:
+def _label(word: str) -> str:
     if "," in word:
         raise ValueError(
             f"the label {word!r} has a comma: one label per row is supported, with a point for decimals"
@@ -129,9 +121,10 @@ def _label(word: str) -> float:
     if ":" in word:
         raise ValueError(f"the row has no label: it starts with {word!r}")
     try:
-        return finite_number(word)
+        finite_number(word)
     except ValueError as error:
         raise ValueError(f"the label {error}") from error
+    return word
 
 
 def _add_features(words: list[str], largest: int, indices: list[int], values: list[float]) -> None:

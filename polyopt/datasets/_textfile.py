@@ -1,10 +1,9 @@
-"""What the two readers of text files share: finding the file, and reading a number strictly."""
+"""What the two readers of text files share: reading a number strictly."""
 
 from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 
@@ -12,21 +11,6 @@ from polyopt.datasets._dataset import Labels
 
 # float() would also take "1_000", "nan" and digits of other scripts.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-
-
-def existing_file(path: str | Path) -> Path:
-    """The path, if a file is there.
-
-    Raises
-    ------
-    FileNotFoundError
-        When there is none.
-    """
-    found = Path(path)
-    if not found.is_file():
-        kind = "is a folder" if found.is_dir() else "does not exist"
-        raise FileNotFoundError(f"cannot read {str(path)!r}: it {kind} (looked at {found.absolute()})")
-    return found
 
 
 def finite_number(text: str) -> float:
@@ -46,13 +30,6 @@ def finite_number(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{text!r} is too large for a float")
     return value
-
-
-def whole_if_possible(labels: Labels) -> Labels:
-    """Float labels as int64 where every one of them is a whole number that int64 holds."""
-    if np.all(labels == np.rint(labels)) and np.all(np.abs(labels) < 2**53):
-        return labels.astype(np.int64)
-    return labels
 
 
 def label_names(y: Labels) -> tuple[str, ...]:

@@ -546,7 +546,7 @@ def test_predict_counts_the_errors_where_there_are_labels(model, table, tmp_path
     done = run("predict", model, table, "--out", tmp_path / "l")
     assert f"({wrong} of 60 samples)" in done.output
     bare = write_csv(tmp_path / "bare.csv", X)
-    assert "error" not in run("predict", model, bare, "--out", tmp_path / "l").output
+    assert "samples)" not in run("predict", model, bare, "--out", tmp_path / "l").output
     other = write_csv(tmp_path / "other.csv", X, ["maybe"] * 60)
     assert "does not know: maybe" in run("predict", model, other, "--out", tmp_path / "l").output
 

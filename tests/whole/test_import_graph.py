@@ -29,7 +29,6 @@ FLOORS = [
             "polyopt.lanes",
             "polyopt.parts",
             "polyopt.polytope",
-            "polyopt.preparation",
             "polyopt.rows",
             "polyopt.scoring",
             "polyopt.sparse_products",

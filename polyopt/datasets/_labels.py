@@ -1,0 +1,92 @@
+"""Labels as a file has them: numbers where nothing is lost by it, texts otherwise."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import numpy as np
+
+from polyopt.datasets._dataset import Labels
+
+_WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)", re.ASCII)
+_LIMITS = np.iinfo(np.int64)
+
+
+def labels_of_text(cells: list[str]) -> Labels:
+    """Labels of a table: int64 where all are plain whole numbers and stay as many, else texts.
+
+    ``-1`` and ``+1`` are numbers; ``001``, ``1.0`` and ``-0`` stay as they are, and so does all else in
+    a file that holds one of them.
+
+    Parameters
+    ----------
+    cells : list of str
+        The labels' texts, one per row.
+    """
+    different = set(cells)
+    if all(_WHOLE.fullmatch(cell) and cell != "-0" for cell in different):
+        numbers = {cell: int(cell) for cell in different}
+        if len(set(numbers.values())) == len(different) and all(map(_fits, numbers.values())):
+            return np.array([numbers[cell] for cell in cells], dtype=np.int64)
+    return np.array(cells, dtype=str)
+
+
+def labels_of_numbers(words: list[str]) -> Labels:
+    """Labels of a format whose labels are numbers: ``+1``, ``1`` and ``1.0`` are one.
+
+    int64 where all are whole numbers that it holds; float64 where those stay as many as there are
+    numbers; else each number's own text.
+    """
+    exact = {word: Decimal(word) for word in set(words)}
+    numbers = set(exact.values())
+    if all(number == number.to_integral_value() and _fits(int(number)) for number in numbers):
+        return np.array([int(exact[word]) for word in words], dtype=np.int64)
+    if len({float(number) for number in numbers}) == len(numbers):
+        return np.array([float(exact[word]) for word in words])
+    return np.array([format(exact[word].normalize(), "f") for word in words], dtype=str)
+
+
+def _fits(number: int) -> bool:
+    return _LIMITS.min <= number <= _LIMITS.max
+
+
+def as_known(labels: Labels, known: Labels) -> Labels:
+    """Labels written as those that a model knows, where they say the same.
+
+    The number 1 of one file is the text ``1`` of another, whose other labels are no numbers.
+
+    Parameters
+    ----------
+    labels, known : array
+        Labels of a file, and of the model.
+
+    Returns
+    -------
+    array
+        Those of the file; with the model's own where the texts are the same, or where one side has
+        numbers and the other their texts.
+    """
+    if labels.dtype.kind == known.dtype.kind or {labels.dtype.kind, known.dtype.kind} <= set("iuf"):
+        return labels
+    by_text = {str(label): label for label in known.tolist()}
+    if labels.dtype.kind in "iuf":
+        by_number = {
+            number: label for text, label in by_text.items() if (number := _number(text)) is not None
+        }
+        found = [by_text.get(str(one), by_number.get(one, one)) for one in labels.tolist()]
+    else:
+        found = [by_text.get(one, by_text.get(_plain(one), one)) for one in labels.tolist()]
+    return np.array(found, dtype=object)
+
+
+def _number(text: str) -> float | int | None:
+    try:
+        return int(text) if _WHOLE.fullmatch(text) else float(text)
+    except ValueError:
+        return None
+
+
+def _plain(text: str) -> str:
+    """A whole number without its plus sign."""
+    return str(int(text)) if _WHOLE.fullmatch(text) else text

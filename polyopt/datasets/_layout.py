@@ -1,0 +1,218 @@
+"""How a table of text is laid out: what separates its cells, whether it has a header, where the label is."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from polyopt.datasets._errors import DataFileError
+from polyopt.datasets._source import Source
+from polyopt.datasets._textfile import finite_number
+
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", r"\t": "\t"}
+_SNIFFED = (",", ";", "\t")  # the first wins a tie
+_SAMPLE = 20  # lines
+
+
+class Layout(NamedTuple):
+    """What the first row tells, and how the cells are written."""
+
+    header: list[str] | None
+    header_end: int
+    width: int
+    target: int | None
+    separator: str
+    decimal: str
+
+    def column(self, i: int) -> str:
+        """A column as messages call it."""
+        return f"column {i + 1}" if self.header is None else f"column {self.header[i]!r}"
+
+    @property
+    def features(self) -> list[int]:
+        """Places of the columns that are features."""
+        return [i for i in range(self.width) if i != self.target]
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the features."""
+        return None if self.header is None else tuple(self.header[i] for i in self.features)
+
+    @property
+    def target_name(self) -> str | int | None:
+        """The label's column: its name where there is one, else its place."""
+        if self.target is None or self.header is None:
+            return self.target
+        return self.header[self.target]
+
+
+def separator_of(source: Source, given: str | None) -> str:
+    """What separates cells: what was given, or else what makes most numbers of the first lines.
+
+    Raises
+    ------
+    ValueError
+        When what was given is not one character, nor the name of one.
+    """
+    if given is not None:
+        found = SEPARATORS.get(given, given)
+        if len(found) != 1 or found in '\r\n"':
+            raise ValueError(
+                f"separator must be one character, or {', '.join(list(SEPARATORS)[:4])}; not {given!r}"
+            )
+        return found
+    lines = [line for line in source.beginning().splitlines() if line.strip()][:_SAMPLE]
+
+    def score(separator: str) -> tuple[int, int, int]:
+        try:
+            rows = [row for row in csv.reader(lines, delimiter=separator) if row]
+        except csv.Error:
+            rows = [line.split(separator) for line in lines]
+        if not rows or len(rows[0]) < 2:
+            return 0, 0, 0
+        marks = ".," if separator != "," else "."
+        numbers = sum(any(is_number(cell.strip(), mark) for mark in marks) for row in rows for cell in row)
+        return numbers, sum(len(row) == len(rows[0]) for row in rows), len(rows[0])
+
+    return max(_SNIFFED, key=score)
+
+
+def first_cells(source: Source, separator: str | None = None) -> list[str]:
+    """Cells of the first row that is not blank; none where there is no such row.
+
+    Parameters
+    ----------
+    source : Source
+        The table.
+    separator : str, optional
+        As in :func:`polyopt.datasets.read_csv`.
+
+    Raises
+    ------
+    DataFileError
+        When the row is broken.
+    """
+    return next(records(source, separator_of(source, separator)), (0, 0, []))[2]
+
+
+def records(source: Source, separator: str) -> Iterator[tuple[int, int, list[str]]]:
+    """First and last line number, and stripped cells, of every row that is not blank."""
+    with source.text() as stream:
+        reader = csv.reader(stream, strict=True, delimiter=separator)
+        previous = 0
+        try:
+            for row in reader:
+                first, previous = previous + 1, reader.line_num
+                cells = [cell.strip() for cell in row]
+                if cells not in ([], [""]):
+                    yield first, previous, cells
+        except csv.Error as error:
+            raise DataFileError(source.path, str(error), previous + 1) from error
+        except UnicodeDecodeError as error:
+            raise DataFileError(source.path, "is not UTF-8 text", _first_undecodable(source)) from error
+
+
+def _first_undecodable(source: Source) -> int | None:
+    with source.open() as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number
+    return None
+
+
+def is_number(cell: str, decimal: str) -> bool:
+    """Whether a cell spells a finite number.
+
+    Parameters
+    ----------
+    cell : str
+        Its text, without blanks around it.
+    decimal : str
+        The decimal mark.
+    """
+    try:
+        number_of(cell, decimal)
+    except ValueError:
+        return False
+    return True
+
+
+def number_of(cell: str, decimal: str) -> float:
+    """The number a cell spells.
+
+    Raises
+    ------
+    ValueError
+        When it spells none; the message is a sentence fragment.
+    """
+    if decimal == ".":
+        return finite_number(cell)
+    if "." in cell:
+        raise ValueError(f"{cell!r} is not a number with a decimal {decimal!r}")
+    return finite_number(cell.replace(decimal, ".", 1))
+
+
+def find_layout(
+    source: Source, target: int | str | None, separator: str, decimal: str, header: bool | None = None
+) -> Layout:
+    """What the first row tells.
+
+    Parameters
+    ----------
+    source : Source
+        The table.
+    target : int, str or None
+        The label's place or name; None where there is no label.
+    separator, decimal : str
+        How the cells are written.
+    header : bool, optional
+        Whether the first row is one; by default it is where no feature cell is a number.
+
+    Raises
+    ------
+    DataFileError
+        When there is no first row, or its names are not names.
+    ValueError
+        When ``target`` names no column.
+    """
+    line, end, cells = next(records(source, separator), (0, 0, []))
+    if not cells:
+        raise DataFileError(source.path, "is empty")
+    if len(cells) < 2 and target is not None:
+        raise DataFileError(
+            source.path,
+            "has one column; features and a label, separated by commas, semicolons or tabs, are expected "
+            "(option separator)",
+            line,
+        )
+    place = _place(source, target, cells)
+    others = [cell for i, cell in enumerate(cells) if i != place]
+    if header is None:
+        header = isinstance(target, str) or not any(is_number(cell, decimal) for cell in others)
+    if not header:
+        return Layout(None, 0, len(cells), place, separator, decimal)
+    for i, cell in enumerate(cells):
+        if not cell:
+            raise DataFileError(
+                source.path, f"column {i + 1} has no name (a row index, saved with the table?)", line
+            )
+        if cell in cells[:i]:
+            raise DataFileError(source.path, f"two columns are named {cell!r}", line)
+    return Layout(cells, end, len(cells), place, separator, decimal)
+
+
+def _place(source: Source, target: int | str | None, cells: list[str]) -> int | None:
+    if target is None:
+        return None
+    if isinstance(target, str):
+        if target not in cells:
+            raise ValueError(f"target={target!r} is not a column of {source.path}; the first row is {cells}")
+        return cells.index(target)
+    if not -len(cells) <= target < len(cells):
+        raise ValueError(
+            f"target={target!r} is not a column of {source.path}: it has {len(cells)}, counted from 0"
+        )
+    return target % len(cells)

@@ -1,0 +1,152 @@
+"""Where a table comes from: a file, a compressed one, a pipe, standard input."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from polyopt.datasets._errors import DataFileError
+
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_MAGIC = {b"\x1f\x8b\x08": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
+_BLOCK = b"1AY&SY\x17rE8P\x90"  # beginnings of a first block of bzip2, and of an empty file's
+_CHUNK = 1 << 22  # bytes
+_SHARE = 4  # of the memory, that the bytes of one table may take where they are kept
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table's bytes, to be read as often as wanted.
+
+    Attributes
+    ----------
+    path : Path
+        The file; for standard input, what messages call it.
+    content : bytes or None
+        What was read, of a pipe or a compressed file; None for a plain file, which stays where it is.
+    """
+
+    path: Path
+    content: bytes | None = None
+
+    @property
+    def name(self) -> str:
+        """The file's name, without its folder."""
+        return self.path.name
+
+    @property
+    def ending(self) -> str:
+        """The ending of the file's name, in small letters; of a compressed file the one before."""
+        last = self.path.suffix.lower()
+        return Path(self.path.stem).suffix.lower() if last in _OPENERS else last
+
+    @property
+    def size(self) -> int:
+        """Bytes, as they are read."""
+        return self.path.stat().st_size if self.content is None else len(self.content)
+
+    def open(self) -> BinaryIO:
+        """A stream from the first byte on."""
+        return self.path.open("rb") if self.content is None else io.BytesIO(self.content)
+
+    def text(self) -> io.TextIOWrapper:
+        """A stream of its text, in UTF-8, with the ends of lines as they are."""
+        return io.TextIOWrapper(self.open(), encoding="utf-8-sig", newline="")
+
+    def beginning(self, n_bytes: int = 1 << 16) -> str:
+        """Whole lines from the first on; what is no UTF-8 is replaced."""
+        with self.open() as stream:
+            block = stream.read(n_bytes)
+        if len(block) == n_bytes and b"\n" in block:
+            block = block[: block.rindex(b"\n") + 1]
+        return block.decode("utf-8-sig", "replace")
+
+
+def open_source(path: str | Path | Source) -> Source:
+    """The bytes behind a path.
+
+    Parameters
+    ----------
+    path : str, Path or Source
+        A file; one compressed by gzip, bzip2 or xz, known by its first bytes; a pipe; or ``-`` for
+        standard input. The last three are read at once, and only once. A source comes back as it is.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no such file, or it is a folder.
+    PermissionError
+        When it may not be read.
+    DataFileError
+        When a compressed file is broken, or unpacks to more than the memory can hold.
+    """
+    if isinstance(path, Source):
+        return path
+    if str(path) == "-":
+        return _kept(Path("standard input"), cast(BinaryIO, sys.stdin.buffer))
+    found = Path(path)
+    if not found.exists() or found.is_dir():
+        kind = "is a folder" if found.is_dir() else "does not exist"
+        raise FileNotFoundError(f"cannot read {str(path)!r}: it {kind} (looked at {found.absolute()})")
+    try:
+        regular = stat.S_ISREG(found.stat().st_mode)
+        with found.open("rb") as stream:
+            packed = found.suffix.lower() in _OPENERS or (
+                regular and _packing(stream.peek(16)[:16]) is not None
+            )
+            return Source(found) if regular and not packed else _kept(found, stream)
+    except PermissionError as error:
+        raise PermissionError(f"cannot read {str(path)!r}: it may not be read by you") from error
+
+
+def _packing(beginning: bytes) -> str | None:
+    """The ending that files with these first bytes have."""
+    for magic, ending in _MAGIC.items():
+        if beginning.startswith(magic) and (ending != ".bz2" or beginning[4:10] in (_BLOCK[:6], _BLOCK[6:])):
+            return ending
+    return None
+
+
+def _kept(path: Path, stream: BinaryIO) -> Source:
+    """All that a stream gives, unpacked."""
+    content = _whole(path, stream)
+    ending = _packing(content[:16]) or path.suffix.lower()
+    if ending not in _OPENERS or not content:
+        return Source(path, content)
+    try:
+        with _OPENERS[ending](io.BytesIO(content), "rb") as unpacked:
+            return Source(path, _whole(path, cast(BinaryIO, unpacked)))
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        raise DataFileError(path, f"cannot be decompressed ({error})") from error
+
+
+def _whole(path: Path, stream: BinaryIO) -> bytes:
+    limit = memory() // _SHARE
+    parts: list[bytes] = []
+    total = 0
+    while block := stream.read(_CHUNK):
+        parts.append(block)
+        total += len(block)
+        if total > limit:
+            raise DataFileError(
+                path, f"holds more than {limit / 1e9:.1f} GB of text, 1/{_SHARE} of this machine's memory"
+            )
+    return b"".join(parts)
+
+
+def memory() -> int:
+    """Bytes of this machine's memory; a terabyte where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 10**12
