@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import unicodedata
 
-__all__ = ["escape", "visible"]
+__all__ = ["escape", "in_picture", "visible"]
 
 # Control and format characters (ESC, overrides of the direction of text, what has no width), halves of
 # pairs (bytes of a file's name that are no UTF-8), and the separators of lines and paragraphs.
@@ -46,3 +46,19 @@ def escape(text: str, quote: bool = True) -> str:
         Whether quotation marks are escaped too.
     """
     return html.escape(visible(text, keep="\n\t"), quote=quote)
+
+
+def in_picture(text: str) -> str:
+    r"""A text for matplotlib, to which ``$`` would begin a formula.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Examples
+    --------
+    >>> print(in_picture("5$ or 6$"))
+    5\$ or 6\$
+    """
+    return visible(text).replace("$", r"\$")

@@ -100,13 +100,13 @@ def _chosen(methods: str | None, prove: bool) -> list[str]:
 
 def _show(found: Comparison, csv: bool, json: bool) -> None:
     """Print the comparison in the form asked for."""
-    from polyopt.cli.console import output
+    from polyopt.cli.console import emit, output
 
     if json:
         import json as writer
 
-        typer.echo(writer.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False))
+        emit(writer.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     elif csv:
-        typer.echo(found.to_frame().to_csv(index=False, lineterminator="\n"), nl=False)
+        emit(found.to_frame().to_csv(index=False, lineterminator="\n"))
     else:
         output().print(found)

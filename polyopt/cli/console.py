@@ -58,7 +58,7 @@ def say(sentence: str) -> None:
 
 def emit(text: str) -> None:
     """Lines on standard output: as they are for a program, control characters written out for a person."""
-    typer.echo(visible(text, keep="\n\t") if sys.stdout.isatty() else text, nl=False)
+    typer.echo(visible(text, keep="\n\t") if sys.stdout.isatty() else text, nl=False, color=True)
 
 
 @contextmanager

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from polyopt.text import visible
 
 if TYPE_CHECKING:
     from polyopt.datasets import Dataset, Source
@@ -70,7 +73,7 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
         found = read_svmlight(source)
     if not form.large:
         _check_sizes(found)
-    return found
+    return replace(found, name=visible(found.name))
 
 
 def _one_of(

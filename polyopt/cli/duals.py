@@ -8,6 +8,7 @@ import typer
 
 from polyopt.cli import settings as options
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for
+from polyopt.text import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +37,7 @@ def duals(
 
     The method is fitted to all rows of the data, with scaled features.
     """
-    from polyopt.cli.console import output, say, warnings_as_sentences
+    from polyopt.cli.console import emit, output, say, warnings_as_sentences
     from polyopt.cli.data import Form, load_data
     from polyopt.compare.data import check_dataset, scaler_for
     from polyopt.compare.run import settings_text
@@ -60,7 +61,7 @@ def duals(
     frame = _sorted(frame, list(rows), entry.leftovers)
     if csv:
         meanings = frame["letter"].map({letter: row.meaning for letter, row in rows.items()})
-        typer.echo(frame.assign(meaning=meanings).to_csv(index=False, lineterminator="\n"), nl=False)
+        emit(frame.assign(meaning=meanings).to_csv(index=False, lineterminator="\n"))
         return
     console = output()
     console.print(f"{entry.title} on {found.name} ({settings_text(settings)}), all rows, features scaled.\n")
@@ -122,7 +123,7 @@ def _print_letter(console: Console, frame: pd.DataFrame, row: Row, top: int, sma
             justify: Any = "right" if name in ("sample", "face", "multiplier") else "left"
             table.add_column(name, justify=justify, no_wrap=True)
         for values in held.head(top)[shown].itertuples(index=False):
-            table.add_row(*(number(v) if isinstance(v, float) else str(v) for v in values))
+            table.add_row(*(number(v) if isinstance(v, float) else visible(str(v)) for v in values))
         console.print(table)
     if len(held) > top:
         console.print(f"... and {len(held) - top} more: --top {len(held)}, or --csv for all", style="dim")
@@ -147,6 +148,8 @@ def _print_sensitivities(console: Console, frame: pd.DataFrame) -> None:
     for row in frame.to_dict("records"):
         numbers = (number(float(row[name])) for name in ("value", "objective", "derivative", "elasticity"))
         side = "" if row["two_sided"] else "may differ between its two sides"
-        table.add_row(*(str(row[key]) for key in keys), row["parameter"], *numbers, row["formula"], side)
+        table.add_row(
+            *(visible(str(row[key])) for key in keys), row["parameter"], *numbers, row["formula"], side
+        )
     console.print(table)
     console.print()

@@ -33,6 +33,7 @@ def _own_types() -> list[str]:
     shared = {
         f"{kind.__module__}.{kind.__qualname__}" for kind in (Solution, Families, Family, sp.csr_matrix)
     }
+    shared.add("numpy.dtype")  # what the imputer and the encoder were fitted to
     return sorted(shared.union(*({method.home, *method.keeps} for method in METHODS.values())))
 
 

@@ -15,6 +15,7 @@ def rules(
     csv: Annotated[bool, typer.Option("--csv", help="Print the faces as CSV instead.")] = False,
 ) -> None:
     """Print the faces of a learnt polytope as rules, in the units of the data they were learnt from."""
+    from polyopt.cli.console import emit, visible
     from polyopt.cli.model import load_model
     from polyopt.methods import METHODS, find_method
     from polyopt.polytope import Polytope
@@ -27,15 +28,15 @@ def rules(
     if not hasattr(machine, "W_") and not hasattr(machine, "sides_"):
         raise ValueError(f"{model} has {len(machine.classes_)} classes, and so no polytope of its own")
     for one in getattr(machine, "sides_", (machine,)):
-        names = None if found.names is None else tuple(found.names)
+        names = None if found.names is None else tuple(map(visible, found.names))
         W, b = one.polytope_.W, one.polytope_.b
         if found.scaler is None:
             polytope = Polytope(W, b, names)
         else:
             polytope = Polytope.from_scaler(W, b, found.scaler, names)
         if csv:
-            typer.echo(polytope.to_frame().to_csv(lineterminator="\n"), nl=False)
+            emit(polytope.to_frame().to_csv(lineterminator="\n"))
             continue
-        inside, outside = str(one.inside_label_), str(one.outer_label_)
+        inside, outside = visible(str(one.inside_label_)), visible(str(one.outer_label_))
         text = polytope.rules(digits, max_terms=terms, inside=inside, outside=outside)
-        typer.echo(f"{text}\n")
+        emit(f"{text}\n\n")

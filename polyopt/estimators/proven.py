@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from polyopt.certificates.combine import combine
+from polyopt.text import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +77,7 @@ class Proven(BaseEstimator):
         check_is_fitted(self)
         if self._is_binary:
             return self._as_fitted()._binary_certificate(tol)
-        names = [f"{first} vs {second}" for first, second in self.pairs_]
+        names = [visible(f"{first} vs {second}") for first, second in self.pairs_]
         return combine([e.certificate(tol) for e in self.estimators_], names)
 
     @property

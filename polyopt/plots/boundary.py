@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from polyopt.plots.style import CLASSES, FACES, GREEN, INK, legend_below, new_figure, styled
+from polyopt.text import in_picture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,7 +129,8 @@ def _checked(X: ArrayLike, y: ArrayLike, estimator: Classifier) -> tuple[NDArray
 
 
 def _names(estimator: Classifier, class_names: Sequence[str] | None) -> list[str]:
-    return [str(label) for label in estimator.classes_] if class_names is None else list(class_names)
+    given = estimator.classes_ if class_names is None else class_names
+    return [in_picture(str(name)) for name in given]
 
 
 def _draw(axes: Axes, estimator: Classifier, X: NDArray[Any], y: NDArray[Any], names: list[str]) -> None:

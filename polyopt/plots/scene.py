@@ -8,6 +8,7 @@ import numpy as np
 
 from polyopt.plots.style import CLASSES, FACES
 from polyopt.polytope import Polytope
+from polyopt.text import in_picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +42,11 @@ class Scene:
         self.classes = np.unique(self.y)
         if len(self.classes) != 2:
             raise ValueError(f"y must be of two classes, not {len(self.classes)}")
-        self.names = list(self.polytope.names if feature_names is None else feature_names)
-        self.class_names = [str(c) for c in (self.classes if class_names is None else class_names)]
+        names = self.polytope.names if feature_names is None else feature_names
+        self.names = [in_picture(str(name)) for name in names]
+        self.class_names = [
+            in_picture(str(c)) for c in (self.classes if class_names is None else class_names)
+        ]
         self.spread = np.where(self.X.std(axis=0) > 0, self.X.std(axis=0), 1.0)
         outer = self._outer(model)
         self.outer_label, inner = self.classes[outer], 1 - outer

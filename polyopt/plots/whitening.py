@@ -15,6 +15,7 @@ from polyopt.estimators.sigma_svm import SigmaSVM
 from polyopt.estimators.svm import SVM
 from polyopt.plots.boundary import draw_classes, draw_levels, plane_limits
 from polyopt.plots.style import GREEN, INK, MUTED, PURPLE, legend_below, new_figure, styled
+from polyopt.text import in_picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +66,7 @@ def whitening(
     """
     _check(estimator)
     X, y = np.asarray(dense(estimator._X), dtype=float), estimator._y
-    names = [str(label) for label in estimator.classes_] if class_names is None else list(class_names)
+    names = [in_picture(str(name)) for name in (estimator.classes_ if class_names is None else class_names)]
     svm = SVM(estimator.C, kernel="linear").fit(X, y, sample_weight=estimator._costs / estimator.C)
     centre, metric, words = _metric(estimator, X)
     limits = plane_limits(X)

@@ -1,0 +1,231 @@
+"""Files are replaced whole or not at all, whatever ends the writing."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from polyopt import files
+from polyopt.datasets._npz import Parts, write_npz
+from polyopt.text import escape, in_picture, visible
+
+
+def only(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_was_written_is_there_alone(tmp_path):
+    path = tmp_path / "a.txt"
+    files.write_text(path, "grün\r\n")
+    assert path.read_bytes() == "grün\r\n".encode()
+    files.append_text(path, "x")
+    files.append_text(tmp_path / "b", "y")
+    assert path.read_bytes() == "grün\r\nx".encode()
+    assert only(tmp_path) == ["a.txt", "b"]
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, ValueError, MemoryError, SystemExit])
+def test_whatever_ends_the_block_the_old_file_is_whole(tmp_path, end):
+    path = tmp_path / "a"
+    path.write_text("old")
+
+    def begin_and_end():
+        with files.replacing(path) as stream:
+            stream.write(b"half of the new")
+            raise end
+
+    with pytest.raises(end):
+        begin_and_end()
+    assert path.read_text() == "old"
+    assert only(tmp_path) == ["a"]
+
+
+def test_until_the_end_of_the_block_a_reader_sees_the_old_file(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    with files.replacing(path) as stream:
+        stream.write(b"new")
+        stream.flush()
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_full_disk_is_told_with_the_files_name(tmp_path, monkeypatch, call):
+    path = tmp_path / "a"
+    path.write_text("old")
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(OSError, match=r"cannot write '.*a': No space left on device") as caught:
+        files.write_text(path, "new")
+    assert caught.value.errno == errno.ENOSPC
+    assert path.read_text() == "old"
+    assert only(tmp_path) == ["a"]
+
+
+def test_a_real_limit_of_the_system_leaves_the_old_file(tmp_path):
+    """As a disk of 100 kB: the system itself refuses to write on."""
+    path = tmp_path / "set.npz"
+    path.write_bytes(b"old")
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.getsignal(signal.SIGXFSZ)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"cannot write '.*set\.npz': File too large"):
+            write_npz(path, Parts(np.random.default_rng(0).random((200, 100)), [0] * 200))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_bytes() == b"old"
+    assert only(tmp_path) == ["set.npz"]
+
+
+def test_permissions_are_kept_and_new_files_are_as_the_umask_says(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    path.chmod(0o640)
+    files.write_text(path, "new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    (tmp_path / "made").touch()
+    files.write_text(tmp_path / "b", "new")
+    assert (tmp_path / "b").stat().st_mode == (tmp_path / "made").stat().st_mode
+
+
+def test_a_link_keeps_pointing_where_it_did(tmp_path):
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "a", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    files.write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert only(tmp_path / "folder") == ["a"]
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to(tmp_path / "folder" / "b")
+    files.write_text(dangling, "made")
+    assert (tmp_path / "folder" / "b").read_text() == "made"
+
+
+def test_what_is_no_regular_file_is_written_straight(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    files.write_text(pipe, "through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    files.write_text("/dev/null", "gone")
+    assert only(tmp_path) == ["pipe"]
+
+
+def test_a_dash_is_standard_output(monkeypatch):
+    buffer = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer))
+    files.write_text("-", "out")
+    assert buffer.getvalue() == b"out"
+
+
+def test_long_names_and_strange_ones(tmp_path):
+    for name in ("x" * 255, "ü" * 127, "new\nline", "[red]", b"\xff.csv".decode("utf-8", "surrogateescape")):
+        files.write_text(tmp_path / name, name)
+        assert (tmp_path / name).read_bytes() == os.fsencode(name)
+    assert len(only(tmp_path)) == 5
+
+
+def test_targets_are_checked_before_the_work(tmp_path):
+    data, copy, link = tmp_path / "d.csv", tmp_path / "hard", tmp_path / "soft"
+    data.write_text("1,2")
+    os.link(data, copy)
+    link.symlink_to(data)
+    for target in (data, copy, link, tmp_path / "." / "d.csv"):
+        with pytest.raises(ValueError, match=r"--out: .* is the file that is read"):
+            files.check_target(target, "--out", inputs=("sonar", data))
+        files.check_target(target, "--out", inputs=(data,), replace_input=True)
+    with pytest.raises(ValueError, match=r"--out: .* is a folder; give the name of a file"):
+        files.check_target(tmp_path, "--out")
+    with pytest.raises(ValueError, match=r"--out: the folder .*no does not exist"):
+        files.check_target(tmp_path / "no" / "a", "--out")
+    (tmp_path / "lost").symlink_to(tmp_path / "no" / "a")
+    with pytest.raises(ValueError, match=r"--out: the folder .*no does not exist"):
+        files.check_target(tmp_path / "lost", "--out")
+    with pytest.raises(ValueError, match="does not exist"):
+        files.check_target(data / "a", "--out")
+    for fine in (None, "-", "/dev/stdout", tmp_path / "new"):
+        files.check_target(fine, "--out", inputs=(data,))
+    assert data.read_text() == "1,2"
+
+
+@pytest.mark.parametrize("locked", ["file", "folder"])
+def test_write_protection_is_told_at_once(tmp_path, monkeypatch, locked):
+    target = tmp_path / "a"
+    target.write_text("old")
+    refused = target if locked == "file" else tmp_path
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != str(refused))
+    with pytest.raises(PermissionError, match=r"--out: .* is write-protected"):
+        files.check_target(target, "--out")
+
+
+def test_kills_at_random_moments_leave_the_old_file_or_the_new(tmp_path):
+    """Each kill hits another moment of a process that writes without a pause."""
+    script = textwrap.dedent("""
+        import sys
+        from polyopt.files import write_bytes
+        for i in range(10**9):
+            write_bytes(sys.argv[1], bytes([i % 251]) * 300_000)
+            if i == 0:
+                print("begun", flush=True)
+    """)
+    path = tmp_path / "a"
+    for wait in range(4):
+        writer = subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE)
+        writer.stdout.readline()
+        for _ in range(wait * 3):  # so many more states of the file are seen before the kill
+            content = path.read_bytes()
+            assert len(content) == 300_000
+            assert len(set(content)) == 1
+        writer.kill()
+        writer.communicate()
+        content = path.read_bytes()
+        assert len(content) == 300_000
+        assert len(set(content)) == 1
+
+
+# -- text from outside ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("grün 10 % [red]x[/red] 日本", "grün 10 % [red]x[/red] 日本"),
+        ("a\x1b[31mb", r"a\x1b[31mb"),
+        ("a\nb\tc\rd", r"a\nb\tc\rd"),
+        ("a\u202eb\u2066", r"a\u202eb\u2066"),
+        ("a\u200bb\ufeff", r"a\u200bb\ufeff"),
+        ("\x00\x7f\x9b", r"\x00\x7f\x9b"),
+        (b"\xff".decode("utf-8", "surrogateescape"), r"\udcff"),
+        ("\u2028", r"\u2028"),
+    ],
+)
+def test_control_characters_are_shown(text, shown):
+    assert visible(text) == shown
+    assert escape(f"<{text}>", quote=False).count("<") == 0
+    assert "\x1b" not in escape(text)
+    assert in_picture(f"${text}").startswith(r"\$")
+
+
+def test_the_ends_of_lines_stay_where_they_are_asked_to():
+    assert visible("a\n\x1b", keep="\n") == "a\n\\x1b"
+    assert escape('<a href="x">\n') == "&lt;a href=&quot;x&quot;&gt;\n"
