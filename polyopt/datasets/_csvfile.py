@@ -144,9 +144,10 @@ def read_table(
     if decimal not in (".", ","):
         raise ValueError(f"decimal must be '.' or ',', not {decimal!r}")
     source = open_source(path)
-    layout = find_layout(source, target, separator_of(source, separator), decimal, header)
-    if layout.separator == decimal:
+    mark = separator_of(source, separator)
+    if mark == decimal:
         raise ValueError(f"separator and decimal are both {decimal!r} in {source.path}")
+    layout = find_layout(source, target, mark, decimal, header)
     text = _text_columns(source, layout, categorical)
     _check_size(source, layout)
     cells = None if text else _read_fast(source, layout)

@@ -1,0 +1,492 @@
+"""Broken, odd and hostile files: one sentence that names the place, or the values that the file has."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import itertools
+import lzma
+import os
+import re
+import sys
+
+import numpy as np
+import pytest
+import typer
+from helpers.commands import run, worked
+
+from polyopt.cli import app
+from polyopt.cli.data import Form, load_data
+from polyopt.datasets import DataFileError, _source, open_source, read_csv
+
+PACKED = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
+HEADER = ["a", "b", "c", "kind"]
+ROWS = [["1", "2.5", "-3e2", "yes"], ["0.5", "0", "7", "no"], ["4", "5", "6", "yes"], ["7", "8", "9", "no"]]
+
+
+def table(change, separator=",", header=True):
+    """The table as bytes, after a change to its rows (the header is row 0)."""
+    rows = [list(HEADER), *(list(row) for row in ROWS)]
+    change(rows)
+    text = "\n".join(separator.join(row) for row in rows[0 if header else 1 :]) + "\n"
+    return text.encode()
+
+
+def cell(line, column, value):
+    def change(rows):
+        rows[line - 1][column] = value
+
+    return change
+
+
+# What is done to the table, and what the sentence must say. Lines are counted from 1, the header's.
+DEFECTS = {
+    "word": (cell(3, 1, "oops"), r"line 3: column 'b': 'oops' is not a number"),
+    "two points": (cell(2, 0, "1.2.3"), r"line 2: column 'a': '1\.2\.3' is not a number"),
+    "underscore": (cell(4, 0, "1_000"), r"line 4: column 'a': '1_000' is not a number"),
+    "hexadecimal": (cell(4, 0, "0x10"), r"line 4: column 'a': '0x10' is not a number"),
+    "inf": (cell(5, 2, "-inf"), r"line 5: column 'c': '-inf' is not finite"),
+    "nan": (cell(5, 2, "NaN"), r"line 5: column 'c': 'NaN' is not finite; missing .*line 5\).*'c'"),
+    "NA": (cell(2, 1, "NA"), r"line 2: column 'b': 'NA' is not a number; missing values in 1 row \(line 2\)"),
+    "question": (cell(2, 1, "?"), r"line 2: column 'b': '\?' is not a number; missing values in 1 row"),
+    "empty": (cell(3, 1, ""), r"line 3: column 'b': the cell is empty; missing values in 1 row"),
+    "too large": (cell(3, 1, "1e999"), r"line 3: column 'b': '1e999' is too large"),
+    "Arabic digits": (cell(3, 1, "٣"), r"line 3: column 'b': '٣' is not a number"),
+    "markup": (cell(3, 1, "[red]1[/red]"), r"line 3: column 'b': '\[red\]1\[/red\]' is not a number"),
+    "escape": (cell(3, 1, "\x1b[2J1"), r"line 3: column 'b': '\\x1b\[2J1' is not a number"),
+    "direction": (cell(3, 1, "1\u202e2"), r"line 3: column 'b': '1\\u202e2' is not a number"),
+    "NUL": (cell(3, 1, "1\x002"), r"line 3: column 'b': .*is not a number"),
+    "NUL label": (cell(3, 3, "y\x00"), r"line 3: the label 'y\\x00' holds a NUL character"),
+    "no label": (cell(4, 3, ""), r"line 4: the label \(column 'kind'\) is missing"),
+    "nan label": (cell(4, 3, "nan"), r"line 4: the label \(column 'kind'\) is missing"),
+    "short row": (lambda rows: rows[3].pop(), r"line 4: has 3 cells where 4 are expected"),
+    "long row": (lambda rows: rows[3].append("1"), r"line 4: has 5 cells where 4 are expected"),
+    "open quote": (cell(5, 3, '"never closed'), r"line 5: unexpected end of data"),
+    "same name": (cell(1, 1, "a"), r"line 1: two columns are named 'a'"),
+    "no name": (cell(1, 0, ""), r"line 1: column 1 has no name"),
+    "text column": (
+        lambda rows: [row.__setitem__(1, f"t{i}") for i, row in enumerate(rows) if i],
+        r"line 2: column 'b': 't1' is not a number; of text: column 'b' \(option categorical\)",
+    ),
+}  # fmt: skip
+SVMLIGHT = {
+    b"1 1:1\n1 1:nan\n": r"line 2: .*'nan' is not finite",
+    b"1 1:1\nx 1:1\n": r"line 2: the label 'x' is not a number",
+    b"1 1:1\n1 2:\n": r"line 2: the value of feature 2 is empty",
+    b"1 1:1\n1 2:1 2:2\n": r"line 2: index 2 appears twice",
+    b"1 1:1\n1 3:1 2:2\n": r"line 2: index 2 comes after index 3",
+    b"1 1:1\n1 0:1\n": r"line 2: index 0 in '0:1': indices start at 1",
+    b"1 1:1\n-1 99999999999:2\n": r"line 2: index 99999999999 .* is larger than",
+    b"1 1:1\n-1 1:1e999\n": r"line 2: the value of feature 1 '1e999' is too large",
+    b"1 1:1\n-1 1:\x1b[2J\n": r"line 2: the value of feature 1 '\\x1b\[2J' is not a number",
+    b"1 1:1\n1,2 1:1\n": r"line 2: the label '1,2' has a comma",
+    b"1 1:1\n1 qid:3 1:2\n": r"line 2: query ids",
+    b"1 1:1\n-1 100000000:2\n": r"has the index 100,000,000: each vector of weights takes 0\.8 GB",
+    b"1 1:1\n1 1:2\n": r"has one class",
+}
+
+
+def hostile():
+    """Name, content and what must be said of every hostile file, some 400 of them."""
+    for (kind, (change, said)), (name, separator), (ending, pack) in itertools.product(
+        DEFECTS.items(), SEPARATORS.items(), PACKED.items()
+    ):
+        yield f"{kind}, {name}.csv{ending}", pack(table(change, separator)), said
+    for (content, said), (ending, pack) in itertools.product(SVMLIGHT.items(), PACKED.items()):
+        yield f"data.svm{ending}", pack(content), said
+    good = table(lambda rows: None)
+    for ending, pack in PACKED.items():
+        yield f"empty.csv{ending}", pack(b""), "is empty"
+        yield f"blank.csv{ending}", pack(b"\n \n\n"), "is empty"
+        yield f"header.csv{ending}", pack(b"a,b,c\n"), "holds a header and no rows"
+        yield f"utf16.csv{ending}", pack(good.decode().encode("utf-16")), "line 1: is not UTF-8 text"
+        yield f"latin1.csv{ending}", pack(good + "1,2,3,grün\n".encode("latin-1")), "line 6: is not UTF-8"
+        yield f"one.csv{ending}", pack(b"1\n2\n"), "line 1: has one column"
+        if ending:
+            yield f"torn.csv{ending}", pack(good * 50)[:-9], "cannot be decompressed"
+            yield f"lie.csv{ending}", good, "cannot be decompressed"
+    for name in ("[red]x.csv", "a\x1b[2Jb.csv", "a\nb.csv", "\u202evsc.csv"):
+        yield name, b"a,l\n1,x\noops,y\n3,z\n", r"line 3: column 'a': 'oops' is not a number"
+    yield (
+        "many.csv",
+        b"a,l\n" + b"".join(b"%d,c%d\n" % (i, i) for i in range(300)),
+        (r"300 different labels, which make 44,850 pairs .* 'l' .*--large"),
+    )
+
+
+def test_each_hostile_file_gives_one_sentence_that_names_the_place(tmp_path, monkeypatch):
+    commands = typer.main.get_command(app)  # once, for it takes longer than a file
+    monkeypatch.setattr("typer.testing._get_command", lambda _: commands)
+    count = 0
+    for name, content, said in hostile():
+        path = tmp_path / name
+        path.write_bytes(content)
+        done = run("fit", path, "--method", "svm")
+        shown = done.output
+        assert done.exit_code == 2, (name, shown)
+        assert isinstance(done.exception, SystemExit), (name, done.exception)
+        assert re.search(said, shown), (name, shown)
+        assert shown.startswith("error: "), (name, shown)
+        assert shown.count("\n") == 1, (name, shown)
+        assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", shown), (name, shown)
+        path.unlink()
+        count += 1
+    assert count >= 300
+
+
+EXPECTED = np.array([[1, 2.5, -300], [0.5, 0, 7], [4, 5, 6], [7, 8, 9]])
+
+
+def odd():
+    """Name, content, form and labels of every odd file that says what the table says."""
+    for (name, separator), (ending, pack), header, end, mark in itertools.product(
+        SEPARATORS.items(), PACKED.items(), (True, False), ("\n", "\r\n", "\n\n"), (".", ",")
+    ):
+        if mark == "," and separator == ",":
+            continue
+        text = table(lambda rows: None, separator, header).decode().replace(".", mark).replace("\n", end)
+        content = pack(text.encode("utf-8-sig" if end == "\r\n" else "utf-8"))
+        # The compression shows in the first bytes; the name need not tell.
+        for ending_told in {ending, ""}:
+            yield f"{name}{header}.csv{ending_told}", content, Form(decimal=mark)
+    quoted = "\n".join(",".join(f'" {cell} "' for cell in row) for row in ROWS)
+    yield "quoted.csv", quoted.encode(), Form()
+    spaced = "\n".join(", ".join(row) for row in ROWS)
+    yield "spaced.csv", spaced.encode(), Form()
+    yield "bars.csv", spaced.replace(", ", "|").encode(), Form(separator="|")
+    yield "blanks.txt", spaced.replace(", ", " ").encode(), Form(separator="space")
+    yield "old.csv", spaced.replace("\n", "\r").encode(), Form()
+
+
+def test_odd_files_are_read_right(tmp_path):
+    for name, content, form in odd():
+        path = tmp_path / name
+        path.write_bytes(content)
+        found = load_data(str(path), None, form)
+        assert found.X.dtype == np.float64, name
+        assert found.X.tolist() == EXPECTED.tolist(), name
+        assert found.y.tolist() == ["yes", "no", "yes", "no"], name
+        assert found.feature_names in (None, ("a", "b", "c")), name
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["9007199254740992", "9007199254740993"], [9007199254740992, 9007199254740993]),
+        (["99999999999999999998", "99999999999999999999"], None),
+        (["001", "1"], None),
+        (["01", "02"], None),
+        (["1.0", "2.0"], None),
+        (["1", "1.0"], None),
+        (["+1", "1"], None),
+        (["-0", "0"], None),
+        (["-1", "+1"], [-1, 1]),
+        (["0", "1"], [0, 1]),
+        (["[red]c[/red]", "c0[/red]"], None),
+    ],
+)
+def test_labels_are_kept_as_the_text_they_are(tmp_path, labels, expected):
+    path = tmp_path / "t.csv"
+    path.write_text("a,l\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels * 3)))
+    y = read_csv(path).y
+    assert y.tolist() == (labels if expected is None else expected) * 3
+    model, out = tmp_path / "m.skops", tmp_path / "l"
+    worked("fit", path, "--method", "svm", "--out", model)
+    shown = worked("predict", model, path, "--out", out)
+    assert "samples)" in shown
+    assert set(out.read_text().split("\n")) <= {str(label) for label in y.tolist()} | {""}
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["1", "+1", "1.0", "-1"], [1, 1, 1, -1]),
+        (["9007199254740992", "9007199254740993"], [9007199254740992, 9007199254740993]),
+        (["99999999999999999998", "99999999999999999999"], ["99999999999999999998", "99999999999999999999"]),
+        (["0.5", "2"], [0.5, 2.0]),
+        (["001", "1"], [1, 1]),
+    ],
+)
+def test_svmlight_labels_are_numbers_and_stay_as_many(tmp_path, labels, expected):
+    path = tmp_path / "t.svm"
+    path.write_text("".join(f"{label} 1:{i}\n" for i, label in enumerate(labels)))
+    assert load_data(str(path)).y.tolist() == expected
+
+
+# -- texts and gaps ----------------------------------------------------------------------------------
+
+
+def mixed(path, n=40, gap=7, extra=""):
+    rng = np.random.default_rng(0)
+    lines = ["size;colour;weight;kind"]
+    for i in range(n):
+        size, weight = rng.normal() + 2 * (i % 2), rng.normal()
+        colour = ("red", "blue", extra or "red")[0 if i % 2 else 1 + (i == gap + 1)]
+        lines.append(f"{size:.3f};{colour};{'' if i == gap else f'{weight:.3f}'};{'no' if i % 2 else 'yes'}")
+    path.write_text("\n".join(lines).replace(".", ",") + "\n")
+    return path
+
+
+@pytest.mark.parametrize("impute", ["median", "most-frequent"])
+@pytest.mark.parametrize("categorical", ["all", "colour", "1"])
+def test_texts_and_gaps_are_encoded_and_filled_as_at_the_fit(tmp_path, impute, categorical):
+    path, model, out = mixed(tmp_path / "t.csv"), tmp_path / "m.skops", tmp_path / "l"
+    form = ("--decimal", ",", "--categorical", categorical, "--impute", impute)
+    worked("fit", path, "--method", "svm", *form, "--out", model)
+    worked("predict", model, path, "--decimal", ",", "--out", out)
+    labels = out.read_text().split()
+    # Other columns' order, a text that the fit did not see, and a gap.
+    new = tmp_path / "new.csv"
+    lines = [line.split(";") for line in path.read_text().splitlines()]
+    new.write_text("\n".join(";".join([w, c, s]) for s, c, w, _ in lines) + "\n?;green;1\n")
+    worked("predict", model, new, "--decimal", ",", "--out", out)
+    assert out.read_text().split()[:-1] == labels
+
+
+def test_the_imputed_value_is_the_training_columns(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,l\n1,x,0\n2,,1\n?,x,0\n4,y,1\n4,y,0\n")
+    from polyopt.datasets import fit_preparation
+
+    found = read_csv(path, categorical="all", impute="median")
+    prepared, _ = fit_preparation(found)
+    assert prepared.feature_names == ("a", "b_x", "b_y")
+    assert prepared.X.tolist() == [[1, 1, 0], [2, 1, 0], [3, 1, 0], [4, 0, 1], [4, 0, 1]]
+    frequent, _ = fit_preparation(read_csv(path, categorical=["b"], impute="most-frequent"))
+    assert frequent.X[:, 0].tolist() == [1, 2, 4, 4, 4]
+    part, _ = fit_preparation(found, found.X[:2])  # learns from its training rows alone
+    assert part.X[:, 0].tolist() == [1, 2, 1.5, 4, 4]
+
+
+@pytest.mark.parametrize("command", ["fit", "compare", "duals"])
+def test_the_commands_that_fit_take_texts_and_gaps(tmp_path, command):
+    path = mixed(tmp_path / "t.csv")
+    data = (path,) if command == "fit" else ("--data", path)
+    form = ("--method", "svm", "--decimal", ",", "--separator", "semicolon", "--categorical", "all")
+    assert "t.csv" in worked(command, *data, *form, "--impute", "median")
+    done = run(command, *data, *form)
+    assert done.exit_code == 2
+    assert "line 9: column 'weight': the cell is empty; missing values in 1 row (line 9)" in done.output
+
+
+def test_rules_name_the_indicators(tmp_path):
+    path, model = mixed(tmp_path / "t.csv"), tmp_path / "m.skops"
+    worked("fit", path, "--method", "cpm", "--faces", 1, "--decimal", ",", "--categorical", "all", "--impute",
+           "median", "--out", model)  # fmt: skip
+    assert "colour_red" in worked("rules", model)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--categorical", "hue"), r"categorical='hue' is not a feature column of .*; it has size, colour"),
+        (("--categorical", "kind"), r"categorical='kind' is not a feature column"),
+        (("--categorical", "9"), r"categorical=9 is not a feature column"),
+        (("--impute", "mean"), r"--impute must be median or most-frequent, not 'mean'"),
+        (("--decimal", ";"), r"decimal must be '\.' or ',', not ';'"),
+        (("--separator", "::"), r"separator must be one character, or comma, .*; not '::'"),
+        (("--separator", ","), r"separator and decimal are both ','"),
+    ],
+)
+def test_bad_forms_are_named(tmp_path, options, said):
+    done = run("fit", mixed(tmp_path / "t.csv"), "--method", "svm", "--decimal", ",", *options)
+    assert done.exit_code == 2
+    assert re.search(said, done.output), done.output
+
+
+def test_a_column_of_identifiers_is_told(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,a,l\n" + "".join(f"u{i},{i},{i % 2}\n" for i in range(1001)))
+    with pytest.raises(DataFileError, match="column 'id' holds 1,001 different texts"):
+        read_csv(path, categorical="all")
+    assert read_csv(path, categorical=["id"]).preparation is not None
+
+
+def test_a_column_without_values_is_told(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,l\n1,,0\n2,?,1\n")
+    with pytest.raises(DataFileError, match="column 'b' holds no value at all"):
+        read_csv(path, impute="median")
+
+
+def test_options_of_tables_are_for_tables(tmp_path):
+    path = tmp_path / "t.svm"
+    path.write_text("1 1:1\n-1 1:2\n")
+    done = run("fit", path, "--impute", "median")
+    assert done.exit_code == 2
+    assert "--impute is for CSV files" in done.output
+
+
+# -- pipes, sizes, targets, names ---------------------------------------------------------------------
+
+
+def test_standard_input_and_pipes_are_read_once(tmp_path, monkeypatch):
+    content = table(lambda rows: rows.extend(ROWS * 5))
+    for packed in PACKED.values():
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed(content))))
+        assert load_data("-").X.shape == (24, 3)
+    read, write = os.pipe()
+    os.write(write, content)
+    os.close(write)
+    assert load_data(f"/dev/fd/{read}", "kind").target == "kind"
+    os.close(read)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"1 1:2\n-1 2:1\n")))
+    assert load_data("-").X.toarray().tolist() == [[2, 0], [0, 1]]
+    with pytest.raises(DataFileError, match="/dev/null: is empty"):
+        load_data("/dev/null")
+
+
+def test_what_would_not_fit_in_memory_is_told(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    path.write_text("a,l\n" + "1,0\n2,1\n" * 5000)
+    monkeypatch.setattr("polyopt.datasets._csvfile.memory", lambda: 100_000)
+    with pytest.raises(DataFileError, match=r"has about 10,00\d rows of 2 columns, and takes 0.0 GB"):
+        read_csv(path)
+    monkeypatch.setattr(_source, "memory", lambda: 100_000)
+    packed = tmp_path / "t.csv.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(DataFileError, match=r"holds more than 0\.0 GB of text"):
+        open_source(packed)
+    with pytest.raises(DataFileError, match="holds more than"):
+        open_source("/dev/zero")
+
+
+def test_large_goes_on(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,l\n" + "".join(f"{i},c{i % 101}\n" for i in range(202)))
+    with pytest.raises(ValueError, match="101 different labels, which make 5,050 pairs"):
+        load_data(str(path))
+    assert len(set(load_data(str(path), None, Form(large=True)).y.tolist())) == 101
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(table(lambda rows: rows.extend(ROWS * 5)))
+    worked("fit", path, "--method", "svm", "--out", tmp_path / "m.skops")
+    return tmp_path / "m.skops"
+
+
+def test_outputs_never_replace_what_is_read_unless_asked_to(model, tmp_path):
+    data, link = tmp_path / "t.csv", tmp_path / "link.csv"
+    os.link(data, link)
+    before, saved = data.read_bytes(), model.read_bytes()
+    for arguments in (
+        ("predict", model, data, "--out", data),
+        ("predict", model, data, "--out", link),
+        ("predict", model, data, "--out", model),
+        ("fit", data, "--method", "svm", "--out", link),
+        ("compare", "--data", data, "--report", data),
+    ):
+        done = run(*arguments)
+        assert done.exit_code == 2
+        assert re.search("is the file that is read", done.output), done.output
+    assert data.read_bytes() == before
+    assert model.read_bytes() == saved
+    worked("predict", model, data, "--out", link, "--overwrite-input")
+    assert set(link.read_text().split()) <= {"yes", "no"}
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "compare", "verify"])
+def test_a_folder_as_target_is_refused_before_the_work(command, model, tmp_path):
+    arguments = {
+        "fit": ("fit", "sonar", "--out"),
+        "predict": ("predict", model, tmp_path / "t.csv", "--out"),
+        "compare": ("compare", "--report"),
+        "verify": ("verify", "--html"),
+    }[command]
+    done = run(*arguments, tmp_path)
+    assert done.exit_code == 2
+    assert re.search("is a folder; give the name of a file", done.output), done.output
+
+
+def test_columns_that_are_not_the_models_are_named(model, tmp_path):
+    new, out = tmp_path / "new.csv", tmp_path / "l"
+    new.write_text("x,y,z\n1,2,3\n")
+    done = run("predict", model, new)
+    assert done.exit_code == 2
+    assert re.search(r"has the columns 'x', 'y', 'z', and none of the model's, .* 'a', 'b', 'c'", done.output)
+    worked("predict", model, new, "--by-position", "--out", out)
+    by_position = out.read_text()
+    new.write_text("c,b,a\n3,2,1\n")
+    worked("predict", model, new, "--out", out)
+    assert out.read_text() == by_position
+    new.write_text("c,b,d\n3,2,1\n")
+    assert re.search(r"lacks the column 'a' and has a column 'd'", run("predict", model, new).output)
+    new.write_text("1,2,3\n")
+    assert "has no header: its columns are taken in order" in worked("predict", model, new, "--out", out)
+    assert out.read_text() == by_position
+
+
+def test_predict_reads_pipes_and_writes_them(model, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b,c\n1,2,3\n")))
+    from polyopt.cli.model import load_model
+    from polyopt.cli.predict import _read
+
+    assert _read(load_model(model), "-", Form(), False)[0].tolist() == [[1, 2, 3]]
+
+
+# -- text from outside --------------------------------------------------------------------------------
+
+NASTY = ["c0[/red]", "[red]c1[/red]"]
+
+
+def nasty(path, labels, header=("[b]x[/b]", "<i>y</i>")):
+    rng = np.random.default_rng(0)
+    lines = [",".join([*header, "l"])]
+    for i in range(40):
+        x, y = rng.normal(size=2) + 2 * (i % 2)
+        lines.append(f'{x:.3f},{y:.3f},"{labels[i % len(labels)]}"')
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        (NASTY, NASTY),
+        (["a\x1b[31mb", "c\u202ed"], [r"a\x1b[31mb", r"c\u202ed"]),
+        (["two\nlines", ":smile:"], [r"two\nlines", ":smile:"]),
+        (["<script>x</script>", "$\\frac$"], ["<script>x</script>", "$\\frac$"]),
+    ],
+)
+def test_labels_are_shown_and_never_interpreted(tmp_path, labels, shown):
+    path, model, page = nasty(tmp_path / "t.csv", labels), tmp_path / "m.skops", tmp_path / "p.html"
+    worked("fit", path, "--method", "cpm", "--out", model)
+    rules = worked("rules", model)
+    assert "[b]x[/b]" in rules
+    assert all(label in rules for label in shown)
+    duals = worked("duals", "--data", path, "--method", "svm")
+    assert all(label in duals for label in shown)
+    written = worked("compare", "--data", path, "--methods", "svm", "--report", page)
+    assert not re.search("[\x1b\u202e]", rules + duals + written)
+    content = page.read_text()
+    assert "<script>x" not in content
+    assert not re.search("[\x1b\u202e]", content)
+
+
+def test_labels_in_more_classes_and_on_a_terminal(tmp_path, monkeypatch):
+    path = nasty(tmp_path / "t.csv", [*NASTY, "\x1b[2J", "two\nlines"])
+    for command in (("fit", path), ("compare", "--data", path), ("duals", "--data", path)):
+        shown = worked(*command, "--method", "svm")
+        assert "[red]c1[/red]" in shown or command[0] == "compare"
+        assert "\x1b" not in shown
+    from polyopt.cli import console
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    written = []
+    monkeypatch.setattr(console.typer, "echo", lambda text, **_: written.append(text))
+    console.emit("a\x1b[2J\n")
+    assert written == ["a\\x1b[2J\n"]
+
+
+def test_predicted_labels_reach_files_as_they_are_one_a_line(tmp_path):
+    labels = ["a\x1b[31mb", "two\nlines"]
+    path, model, out = nasty(tmp_path / "t.csv", labels), tmp_path / "m.skops", tmp_path / "l"
+    worked("fit", path, "--method", "svm", "--out", model)
+    worked("predict", model, path, "--out", out)
+    assert set(out.read_text().splitlines()) == {"a\x1b[31mb", r"two\nlines"}
+    assert len(out.read_text().splitlines()) == 40
+    assert "a\x1b[31mb\n" in run("predict", model, path).stdout
