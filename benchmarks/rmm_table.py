@@ -47,7 +47,7 @@ from benchmarks.helpers.digit_pairs import (
     work,
 )
 from benchmarks.helpers.kept import machine_facts
-from polyopt.datasets._fetch import cache_folder
+from polyopt.datasets._download import cache_folder
 from polyopt.files import replacing, write_text
 
 FOLDER = Path(__file__).parent / "results"

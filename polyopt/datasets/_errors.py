@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from polyopt.text import visible
+
 
 class DataFileError(ValueError):
     """A data file that does not say what it should.
@@ -31,7 +33,8 @@ class DataFileError(ValueError):
         self.line = line
 
     def __str__(self) -> str:
-        where = str(self.path) if self.line is None else f"{self.path}, line {self.line}"
+        name = visible(str(self.path))
+        where = name if self.line is None else f"{name}, line {self.line}"
         return f"{where}: {self.problem}"
 
 

@@ -10,51 +10,18 @@ import numpy as np
 from scipy import sparse
 
 from polyopt.datasets._dataset import Features, Labels
+from polyopt.datasets._download import retrieve
 from polyopt.datasets._entry import LIBSVM, UCI_FILES
 from polyopt.datasets._npz import Parts
 from polyopt.datasets._svmlight import read_svmlight
 
-# MD5 sums as published with torchvision's MNIST loader.
 MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-MNIST_MD5 = {
-    "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
-    "train-labels-idx1-ubyte.gz": "md5:d53e105ee54ea40749a09fcbcd1e9432",
-    "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
-    "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
-}
 USPS = "https://hastie.su.domains/ElemStatLearn/datasets/"
 ADULT_COLUMNS = 15  # of the file: 14 attributes and the label
 
 
-def cache_folder() -> Path:
-    """Where downloaded sets are kept between sessions."""
-    import pooch  # type: ignore[import-untyped]
-
-    return Path(pooch.os_cache("polyopt"))
-
-
-def retrieve(url: str, folder: Path, known_hash: str | None = None) -> Path:
-    """Download one file into a folder.
-
-    Parameters
-    ----------
-    url : str
-        Its address.
-    folder : Path
-        Where to put it, under the last part of the address.
-    known_hash : str, optional
-        ``"md5:..."``; ``None`` where the publisher gives no checksum that we know of. Whatever comes
-        is counted against the catalogue's rows, columns and classes afterwards.
-    """
-    import pooch
-
-    return Path(pooch.retrieve(url, known_hash=known_hash, fname=url.rpartition("/")[2], path=folder))
-
-
-def _svmlight(
-    folder: Path, file: str, n_features: int, md5: str | None = None, *, dense: bool = False
-) -> tuple[Features, Labels]:
-    path = retrieve(LIBSVM + file, folder, md5)
+def _svmlight(folder: Path, file: str, n_features: int, *, dense: bool = False) -> tuple[Features, Labels]:
+    path = retrieve(LIBSVM + file, folder)
     data = read_svmlight(path, n_features=n_features)
     X = data.X.toarray() if dense and isinstance(data.X, sparse.csr_matrix) else data.X
     return X, data.y
@@ -67,7 +34,7 @@ def _table(folder: Path, url: str, delimiter: str | None = None, label: int = -1
 
 
 def _idx(folder: Path, file: str, header: int) -> np.ndarray:
-    with gzip.open(retrieve(MNIST + file, folder, MNIST_MD5[file])) as stream:
+    with gzip.open(retrieve(MNIST + file, folder)) as stream:
         return np.frombuffer(stream.read(), dtype=np.uint8, offset=header)
 
 
@@ -92,8 +59,8 @@ def _optdigits(folder: Path) -> Parts:
 
 def _a9a(folder: Path) -> Parts:
     return Parts(
-        *_svmlight(folder, "binary/a9a", 123, "md5:fb3596510d780aaf76a06dc721d49662"),
-        *_svmlight(folder, "binary/a9a.t", 123, "md5:f0bb16cf1ee3e80ff560e9d132ee647e"),
+        *_svmlight(folder, "binary/a9a", 123),
+        *_svmlight(folder, "binary/a9a.t", 123),
     )
 
 

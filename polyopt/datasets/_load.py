@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import warnings
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -13,9 +15,10 @@ import numpy as np
 from polyopt.datasets._built_in import SHIPPED
 from polyopt.datasets._catalogue import find_entry
 from polyopt.datasets._dataset import Dataset, Features, Labels
+from polyopt.datasets._download import cache_folder
 from polyopt.datasets._entry import Entry
 from polyopt.datasets._errors import DataFileError, DatasetUnavailable
-from polyopt.datasets._fetch import FETCHERS, cache_folder
+from polyopt.datasets._fetch import FETCHERS
 from polyopt.datasets._npz import Parts, read_npz, write_npz
 
 
@@ -51,8 +54,9 @@ def load(name: str) -> Dataset:
     The first seven need no download. Any other is taken from the folder that the environment variable
     ``POLYOPT_DATA`` names, if it holds ``<name>.npz``; else from the cache
     (``pooch.os_cache("polyopt")``); else it is downloaded from its publisher, checked against the
-    figures above and put in the cache. Nothing is scaled unless the description says so. Source and
-    licence of a set are in its ``description`` and in :func:`polyopt.datasets.catalogue`.
+    figures above and, where one is known, against its digest (a warning says where none is), and put in
+    the cache. A download that broke goes on where it was. Nothing is scaled unless the description says
+    so. Source and licence of a set are in its ``description`` and in :func:`polyopt.datasets.catalogue`.
 
     Parameters
     ----------
@@ -119,7 +123,14 @@ def _local_or_downloaded(entry: Entry) -> Parts:
         if path.exists():
             return _read_kept(path, entry)
     parts = _download(entry)
-    write_npz(cached, parts)
+    try:
+        write_npz(cached, parts)
+    except OSError as error:
+        warnings.warn(
+            f"{entry.name!r} was downloaded but cannot be kept for the next time ({error}); the environment "
+            "variable XDG_CACHE_HOME can name another folder",
+            stacklevel=2,
+        )
     return parts
 
 
@@ -132,18 +143,44 @@ def _read_kept(path: Path, entry: Entry) -> Parts:
 
 
 def _download(entry: Entry) -> Parts:
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            parts = FETCHERS[entry.name](Path(folder))
-        except OSError as error:
-            raise DatasetUnavailable(
-                f"{entry.name!r} is not on this machine and could not be downloaded from {entry.url} "
-                f"({error}). {_how_to_get(entry)}"
-            ) from error
+    folder = _download_folder(entry.name)
+    try:
+        parts = FETCHERS[entry.name](folder)
+    except OSError as error:
+        _remove_empty(folder)  # what arrived stays, for the next attempt to go on from
+        raise DatasetUnavailable(
+            f"{entry.name!r} is not on this machine and could not be downloaded from {entry.url} "
+            f"({error}). {_how_to_get(entry)}"
+        ) from error
+    shutil.rmtree(folder, ignore_errors=True)
+    _remove_empty(folder.parent)
     _check_figures(entry, "training", parts.X, parts.y, entry.n_samples, entry.counts)
     if parts.X_test is not None and parts.y_test is not None:
         _check_figures(entry, "test", parts.X_test, parts.y_test, entry.n_test, entry.counts_test)
     return parts
+
+
+def _download_folder(name: str) -> Path:
+    """A folder for a set's files: in the cache, or a passing one where the cache cannot be written."""
+    folder = cache_folder() / "downloads" / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="polyopt-"))
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove the folder and those above it in the cache, as far as they are empty."""
+    for one in (folder, *folder.parents):
+        if one != cache_folder() and cache_folder() not in one.parents and one != folder:
+            return
+        try:
+            one.rmdir()
+        except OSError:
+            return
 
 
 def _check_figures(

@@ -2,11 +2,16 @@
 
 import bz2
 import gzip
+import hashlib
 import os
 import pickle
 import struct
+import threading
+import warnings
 from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 from urllib.error import URLError
 
 import numpy as np
@@ -18,7 +23,7 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 from sklearn.svm import SVC
 
 from polyopt import datasets
-from polyopt.datasets import DataFileError, Dataset, DatasetUnavailable, _fetch, _load
+from polyopt.datasets import DataFileError, Dataset, DatasetUnavailable, _download, _fetch, _load
 from polyopt.datasets._catalogue import ENTRIES
 from polyopt.datasets._npz import Parts, read_npz, write_npz
 from polyopt.datasets._source import Source
@@ -739,7 +744,7 @@ EXPECTED = {
 def test_fetchers_read_what_the_publishers_write(name, monkeypatch, tmp_path):
     asked = []
 
-    def retrieve(url, folder, known_hash=None):
+    def retrieve(url, folder):
         file = url.rpartition("/")[2]
         asked.append(url)
         content = PUBLISHED[name][file]
@@ -776,22 +781,94 @@ def test_covtype_comes_through_scikit_learn(monkeypatch, tmp_path):
     assert parts.X_test is None
 
 
-def test_known_checksums_reach_pooch(monkeypatch, tmp_path):
-    seen = {}
+class _Publisher(BaseHTTPRequestHandler):
+    """A publisher on this machine, whose connection may break, and which can go on from a place."""
 
-    def fake(url, known_hash, fname, path):
-        seen[fname] = known_hash
-        (Path(path) / fname).write_bytes(SVMLIGHT)
-        return str(Path(path) / fname)
+    files: ClassVar[dict[str, bytes]] = {}
+    breaks: ClassVar[list[int]] = []  # after how many bytes, once each
+    asked: ClassVar[list[str | None]] = []
 
-    monkeypatch.setattr("pooch.retrieve", fake)
-    _fetch.FETCHERS["a9a"](tmp_path)
-    _fetch.FETCHERS["cod_rna"](tmp_path)
-    assert seen == {
-        "a9a": "md5:fb3596510d780aaf76a06dc721d49662",
-        "a9a.t": "md5:f0bb16cf1ee3e80ff560e9d132ee647e",
-        "cod-rna": None,
-    }
+    def do_GET(self):
+        content, wanted = self.files[self.path.lstrip("/")], self.headers.get("Range")
+        self.asked.append(wanted)
+        begin = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+        self.send_response(206 if wanted else 200)
+        self.send_header("Content-Length", str(len(content) - begin))
+        self.end_headers()
+        end = self.breaks.pop() if self.breaks else len(content)
+        self.wfile.write(content[begin : begin + end])
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def publisher(monkeypatch):
+    for name in ("files", "breaks", "asked"):
+        monkeypatch.setattr(_Publisher, name, {} if name == "files" else [])
+    monkeypatch.setattr("pooch.core.time.sleep", lambda seconds: None)
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Publisher) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_download_is_checked_and_one_without_a_digest_says_so(publisher, tmp_path, monkeypatch):
+    _Publisher.files = {"known": SVMLIGHT, "unknown": SVMLIGHT}
+    digest = hashlib.sha256(SVMLIGHT).hexdigest()
+    monkeypatch.setitem(_download.DIGESTS, "known", f"sha256:{digest}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert _download.retrieve(f"{publisher}/known", tmp_path).read_bytes() == SVMLIGHT
+    with pytest.warns(UserWarning, match=f"unknown was downloaded unchecked.*SHA-256 is {digest}"):
+        _download.retrieve(f"{publisher}/unknown", tmp_path)
+    monkeypatch.setitem(_download.DIGESTS, "known", f"sha256:{'0' * 64}")
+    (tmp_path / "known").unlink()
+    with pytest.raises(OSError, match="/known sent is not the file it was"):
+        _download.retrieve(f"{publisher}/known", tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["unknown"]
+    assert len(_Publisher.asked) == 2 + 4  # tried again three times
+
+
+def test_a_broken_download_goes_on_where_it_was(publisher, tmp_path, monkeypatch):
+    content = np.random.default_rng(0).bytes(100_000)
+    _Publisher.files, _Publisher.breaks = {"set.gz": content}, [30_000, 20_000]
+    monkeypatch.setitem(_download.DIGESTS, "set.gz", f"sha256:{hashlib.sha256(content).hexdigest()}")
+    assert _download.retrieve(f"{publisher}/set.gz", tmp_path).read_bytes() == content
+    first, *later = _Publisher.asked
+    assert first is None
+    starts = [int(asked.strip("bytes=-")) for asked in later]
+    assert 0 < starts[0] < starts[1] < 100_000
+    _download.retrieve(f"{publisher}/set.gz", tmp_path)  # found
+    assert len(_Publisher.asked) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["set.gz"]
+
+
+def test_every_file_of_the_sets_has_a_digest_or_is_known_to_have_none():
+    sources = {file for files in PUBLISHED.values() for file in files}
+    unknown = {"zip.train.gz", "zip.test.gz", "optdigits.tra", "optdigits.tes", "ijcnn1.bz2", "cod-rna",
+               "rcv1_train.binary.bz2", "rcv1_test.binary.bz2", "svmguide1", "svmguide1.t", "australian",
+               "german.data-numeric", "heart.dat", "fourclass"}  # fmt: skip
+    assert sources - set(_download.DIGESTS) == unknown
+    assert set(_download.DIGESTS) <= sources
+
+
+@pytest.mark.parametrize("where", ["cache", "downloads"])
+def test_an_unwritable_cache_is_told_and_the_set_comes_all_the_same(no_data, monkeypatch, where):
+    cache = no_data / "cache"
+    if where == "cache":
+        cache.write_text("a file where the folder should be")
+    else:
+        cache.mkdir()
+        (cache / "downloads").write_text("likewise")
+    X, y = np.zeros((690, 14)), np.repeat([-1, 1], [383, 307])
+    folders = []
+    monkeypatch.setitem(_fetch.FETCHERS, "australian", lambda folder: folders.append(folder) or Parts(X, y))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert datasets.load("australian").X.shape == (690, 14)
+    assert ["cannot be kept" in str(one.message) for one in caught] == [True] * (where == "cache")
+    assert not folders[0].exists()
 
 
 @pytest.mark.skipif(not os.environ.get("POLYOPT_DATA"), reason="POLYOPT_DATA is not set")
