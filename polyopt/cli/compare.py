@@ -30,19 +30,14 @@ def compare(
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits and of the stochastic solvers.")] = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds at most for each fit.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Label column of a CSV file: name, or place from 0.")
-    ] = None,
+    target: options.Target = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     report: Annotated[Path | None, typer.Option(help="Also write one self-contained HTML page.")] = None,
-    separator: options.Separator = None,
-    decimal: options.Decimal = ".",
-    categorical: options.Categorical = None,
-    impute: options.Impute = None,
-    large: options.Large = False,
-    overwrite_input: options.OverwriteInput = False,
-) -> None:
+    separator: options.Separator = None, decimal: options.Decimal = ".",
+    categorical: options.Categorical = None, impute: options.Impute = None,
+    large: options.Large = False, overwrite_input: options.OverwriteInput = False,
+) -> None:  # fmt: skip
     """Solve each method exactly and fast, and certify both.
 
     Prints, for each method and solver, objective, proven bound, gap, worst residual of the optimality
@@ -54,7 +49,6 @@ def compare(
     from polyopt.cli.data import Form, load_data
     from polyopt.compare import DEFAULT_DATA, PROVABLE_DATA, find_method
     from polyopt.compare import compare as run
-    from polyopt.compare.comparison import Row
     from polyopt.files import check_target
 
     if csv and json:
@@ -69,12 +63,10 @@ def compare(
         def starting(data: str, method: str, solver: str) -> None:
             step(f"{method} {solver} on {data}" if data else f"{solver} {method}", 0)
 
-        def done(row: Row) -> None:
-            step("", 1)
-
         found = run(
-            datasets, chosen, seed=seed, time_limit=time_limit, prove=prove, on_start=starting, on_row=done
-        )
+            datasets, chosen, seed=seed, time_limit=time_limit, prove=prove,
+            on_start=starting, on_row=lambda row: step("", 1),
+        )  # fmt: skip
     _show(found, csv, json)
     if found.interrupted:
         raise typer.Exit(130)

@@ -19,7 +19,6 @@ from polyopt.datasets._labels import as_known, labels_of_text
 from polyopt.datasets._layout import first_cells, is_number
 from polyopt.datasets._load import load
 from polyopt.datasets._preparation import (
-    Impute,
     features_of,
     fit_preparation,
     imputes,
@@ -35,7 +34,6 @@ __all__ = [
     "Dataset",
     "DatasetUnavailable",
     "Features",
-    "Impute",
     "Source",
     "Table",
     "as_known",

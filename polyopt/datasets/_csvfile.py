@@ -103,7 +103,7 @@ def read_csv(
         y,
         target_names=label_names(y),
         feature_names=layout.names,
-        description=f"Read from the comma-separated file {source.name}.",
+        description=f"Read from the table {source.name}.",
         preparation=table_preparation(len(layout.features), cells.text, impute),
         target=layout.target_name,
     )

@@ -361,6 +361,23 @@ def test_large_goes_on(tmp_path):
     assert len(set(load_data(str(path), None, Form(large=True)).y.tolist())) == 101
 
 
+@pytest.mark.parametrize("command", ["fit", "compare", "duals"])
+def test_the_commands_go_on_where_they_are_asked_to(tmp_path, monkeypatch, command):
+    """With limits that a small table and a small sparse file are beyond."""
+    table, wide = tmp_path / "t.csv", tmp_path / "t.svm"
+    table.write_text("a,l\n" + "".join(f"{i},c{i % 3}\n" for i in range(30)))
+    wide.write_text("".join(f"{1 - 2 * (i % 2)} 1:{i} 9:1\n" for i in range(30)))
+    monkeypatch.setattr("polyopt.cli.data._MANY_CLASSES", 2)
+    monkeypatch.setattr("polyopt.cli.data._MANY_FEATURES", 8)
+    for path, said in ((table, "3 different labels, which make 3 pairs"), (wide, "has the index 9")):
+        arguments = (command, *(() if command == "fit" else ("--data",)), path, "--method", "svm")
+        done = run(*arguments)
+        assert done.exit_code == 2
+        assert said in done.output
+        assert "--large goes on" in done.output
+        worked(*arguments, "--large")
+
+
 @pytest.fixture
 def model(tmp_path):
     path = tmp_path / "t.csv"
@@ -385,8 +402,12 @@ def test_outputs_never_replace_what_is_read_unless_asked_to(model, tmp_path):
         assert re.search("is the file that is read", done.output), done.output
     assert data.read_bytes() == before
     assert model.read_bytes() == saved
+    worked("fit", data, "--method", "svm", "--out", model, "--overwrite-input")
     worked("predict", model, data, "--out", link, "--overwrite-input")
     assert set(link.read_text().split()) <= {"yes", "no"}
+    assert data.read_bytes() == before  # the link was replaced, and what it shared its content with is whole
+    worked("compare", "--data", data, "--method", "svm", "--report", data, "--overwrite-input")
+    assert data.read_text().startswith("<!")
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "compare", "verify"])
@@ -415,6 +436,9 @@ def test_columns_that_are_not_the_models_are_named(model, tmp_path):
     assert out.read_text() == by_position
     new.write_text("c,b,d\n3,2,1\n")
     assert re.search(r"lacks the column 'a' and has a column 'd'", run("predict", model, new).output)
+    new.write_text("a|b|c\n1|2|3\n")
+    worked("predict", model, new, "--separator", "|", "--out", out)
+    assert out.read_text() == by_position
     new.write_text("1,2,3\n")
     assert "has no header: its columns are taken in order" in worked("predict", model, new, "--out", out)
     assert out.read_text() == by_position
