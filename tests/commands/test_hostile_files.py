@@ -89,7 +89,7 @@ SVMLIGHT = {
 
 
 def hostile():
-    """Name, content and what must be said of every hostile file, some 400 of them."""
+    """Name, content and what must be said of every hostile file, more than 300 of them."""
     for (kind, (change, said)), (name, separator), (ending, pack) in itertools.product(
         DEFECTS.items(), SEPARATORS.items(), PACKED.items()
     ):
