@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -71,6 +72,14 @@ def test_outputs_hold_those_of_every_kernel_within_the_error_of_its_entries(shap
     none = outputs(K, np.zeros(4), 0.1, error)
     assert (none.mid == 0.1).all()
     assert not none.rad.any()
+
+
+def test_the_error_of_many_entries_grows_by_the_roundings_of_its_sum_and_no_more():
+    c = np.random.default_rng(2).uniform(0.5, 1.0, 10_000)
+    found, plain = outputs(np.zeros((1, c.size)), c, 0.0, 1.0).rad, outputs(np.zeros((1, c.size)), c, 0.0).rad
+    total = math.fsum(c)
+    assert (found >= total).all()
+    assert (found <= plain + total * (1.0 + gamma(5 * c.size))).all()
 
 
 def test_a_loss_of_zero_is_exact_and_one_that_may_be_more_is_not():

@@ -121,6 +121,20 @@ def test_sizes_are_norms_or_little_more(form, D):
         assert (geometry.sizes() <= most * (1 + 1e-6)).all()
 
 
+@pytest.mark.parametrize("D", [1e-3, 1.0])
+@pytest.mark.parametrize("form", ["linear", "kernel"])
+def test_a_sample_as_far_from_the_mean_as_can_be_is_no_longer_than_its_size(form, D):
+    """All the weight lies at -1: no sample of norm 1 is farther from the mean, none is more of a variance."""
+    X, weights = np.array([[1.0], [-1.0]]), np.array([1e-17, 1.0])
+    if form == "linear":
+        geometry = SigmaLinearGeometry(X, D, weights)
+    else:
+        factors = CentredKernel(X @ X.T, weights).factors
+        geometry = SigmaKernelGeometry(MatrixGram(X @ X.T), D, weights, factors)
+    length = 2.0 / np.sqrt(1.0 - D + D * 4e-17)
+    assert length * (1 + 1e-12) <= geometry.sizes()[0] <= length * (1 + 1e-8)
+
+
 @pytest.mark.parametrize("D", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("form", FORMS)
 def test_the_unit_is_that_of_the_gradient(form, D):

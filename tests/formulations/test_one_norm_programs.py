@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import one_norm
+from formulations.expansion import Expansion, duality
 from formulations.recovery import slacks
 
 
@@ -18,6 +19,16 @@ def test_the_one_norm_machine_needs_no_mercer_kernel(rng):
     assert d.duals["alpha"] == pytest.approx(p["alpha"], abs=1e-6)
     clarabel = one_norm.primal(K, y, 0.7).solve("CLARABEL")
     assert clarabel.objective == pytest.approx(p.objective, rel=1e-7)
+
+
+def test_the_coefficients_of_the_primal_are_read_off_the_dual_as_they_are():
+    """alpha_1 + b >= 1 and alpha_2 / 2 - b >= 1 ask for alpha_1 + alpha_2 / 2 >= 2: alpha_1 is cheaper."""
+    K, y, C = np.diag([1.0, 0.5]), np.array([1.0, -1.0]), np.full(2, 3.0)
+    pair = duality(one_norm.primal(K, y, C), one_norm.dual(K, y, C), Expansion(K, y, y), C)
+    found = pair.recover(pair.dual.solve().primal)
+    assert found["alpha"] == pytest.approx([2.0, 0.0], abs=1e-8)
+    assert found["b"] == pytest.approx(-1.0, abs=1e-8)
+    assert found["xi"] == pytest.approx(0.0, abs=1e-8)
 
 
 def test_the_one_norm_is_no_bound_on_the_zero_norm():

@@ -117,6 +117,20 @@ def test_conditions_of_rows_of_matrices_and_of_cones_by_hand():
     }
 
 
+@pytest.mark.parametrize(
+    ("row", "multipliers"),
+    [
+        (lambda x: x >= 0, [0.5, 0.0]),
+        (lambda x: cp.bmat([[x[0], 1], [1, x[1]]]) >> 0, [[1.0, -1.0], [-1.0, 1.0]]),
+        (lambda x: cp.SOC(x, np.ones((3, 2)) @ cp.diag(x)), [[4.0, 8.0], [1.0, 5.0], [2.0, 6.0], [3.0, 7.0]]),
+    ],
+)
+def test_multipliers_that_are_kept_are_read_back_in_their_places(row, multipliers):
+    (row,) = toy("min", row, cp.sum).rows
+    row.keep(np.array(multipliers))
+    assert row.multipliers.tolist() == multipliers
+
+
 def test_the_right_hand_side_prices_of_the_table(rng):
     """d p*/d r = -mu for g <= r, by finite differences."""
     step = 1e-4
@@ -232,6 +246,20 @@ def test_re_solving_does_not_rebuild(blobs, monkeypatch):
     for B in (1.4, 1.3, 1.2):
         program.set(B=B).solve()
     assert len(calls) == built
+
+
+def test_the_time_in_the_solver_is_the_solver_s_own(monkeypatch):
+    """However it is told: a number, 0 or nothing."""
+    given = iter([0.25, 0.0, None])
+    unpack = cp.Problem.unpack
+
+    def told(self, found):
+        found.attr["solve_time"] = next(given)
+        unpack(self, found)
+
+    monkeypatch.setattr(cp.Problem, "unpack", told)
+    program = toy("min", lambda x: x <= 1, cp.sum_squares)
+    assert [attempt(program, "CLARABEL", {}).solve_time for _ in range(3)] == [0.25, 0.0, 0.0]
 
 
 def test_limits_keep_a_point_and_say_so(blobs):
