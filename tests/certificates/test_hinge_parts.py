@@ -102,6 +102,16 @@ def test_of_a_matrix_that_is_merely_near_slacks_are_known_as_far_as_they_cost():
     assert (value.mid, value.rad) == pytest.approx((5.0, 0.1 * 2.0 * 5.0), rel=1e-6)
 
 
+def test_a_hard_margin_that_breaks_has_no_value():
+    """Whether all are hard or one beside soft ones; a bound without slack is for the scale to keep."""
+    X, v, f = [[1.0], [-1.0]], np.array([2.0]), Ball(np.array([2.0, -0.5]))
+    for C in (np.full(2, np.inf), np.array([1.0, np.inf])):
+        machine = program(X, hinge_families(Y, C, hard=True))
+        assert machine.value(v, f).mid == np.inf
+        assert machine.value(v, f, soft_only=True).mid == machine.value(v, f, 2.0).mid / 4.0 == 2.0
+    assert program(X, hinge_families(Y, 1.0, 1.0)).value(v, f).mid == 2.5
+
+
 def test_the_value_between_two_factors_is_that_of_the_dearer_end():
     """An output of 3.9 to 4.1 to be brought within 2: by its length the point is dearer at the longer end."""
     machine = program([[1.0]], hinge_families(np.ones(1), 1.0, 2.0))
