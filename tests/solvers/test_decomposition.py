@@ -40,6 +40,17 @@ def test_it_is_libsvm_without_a_bound(blobs, rng):
     assert set(fast.duals) == {"margin"}
 
 
+@pytest.mark.parametrize("B", [1.2, np.inf])
+def test_outputs_are_those_of_the_coefficients_and_the_intercept_within_the_bounds(B):
+    X, y = two_blobs(n=30, separation=0.5)
+    K = (X + 1.0) @ (X + 1.0).T
+    rows = hinge_families(y, np.where(y > 0, 1.0, 0.2), B)
+    fast = solve_decomposition(K, rows, tol=0.1)
+    assert abs(float(fast["b"])) > 0.01
+    assert fast["f"] == pytest.approx(K @ fast["coef"] + fast["b"], rel=1e-9)
+    assert np.abs(fast["f"]).max() <= B * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
 def test_the_violation_left_is_within_the_tolerance(blobs, tol):
     """lo and hi of the intercept, from the multipliers: no b is more than tol away from fitting both."""
