@@ -704,6 +704,13 @@ def run_on(bowl, *start, max_iter=10):
     return solver._Run(bowl, np.array([start], dtype=float), max_iter, 1e-9, None)
 
 
+@pytest.mark.parametrize(("step", "is_taken"), [(0.5, False), (0.51, True), (1.49, True), (1.5, False)])
+def test_where_values_say_nothing_a_step_has_to_halve_the_gradient_and_more(step, is_taken):
+    run = run_on(Bowl(1.0, least=1e20), 1.0)
+    assert run.descend(np.array([[-step]])) == is_taken
+    assert run.W.tolist() == [[1.0 - step * is_taken]]
+
+
 @pytest.mark.parametrize("times", [0.5, 1.0, 1.9, 2.1, 7.0, 1e4])
 def test_a_step_is_halved_until_it_brings_its_share_of_what_the_slope_promises(times):
     """Along −gradient of ½w² a step of λ brings λ − λ²/2 of w²: under 2 − 2e-4 it is enough, and not over."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers.cpm import FACES, INSIDE, NPOS, WIDTH, drawn_node, half_assigned
 
+from polyopt.solvers.cpm import tree
 from polyopt.solvers.cpm.bound import add_up, cost_on, try_move
 from polyopt.solvers.cpm.face import UNIT, dual_value
 from polyopt.solvers.cpm.tree import (
@@ -100,6 +101,27 @@ def test_faces_that_answer_for_nobody_are_copies_and_the_duals_add_up(used):
         assert node.W[k] @ node.W[k] + caps @ hinges == pytest.approx(values[-1], abs=1e-6)
     assert total == pytest.approx(sum(values))
     assert 0.0 < error < 1e-12 * (1.0 + total)
+
+
+@pytest.mark.parametrize(("bound", "error"), [(1.0, 0.2), (3.0, 0.2), (7.0, 0.05), (7.0, 0.2)])
+def test_faces_are_solved_to_a_share_of_the_way_to_the_incumbent_and_the_worst_rounding_is_kept(
+    bound, error, monkeypatch
+):
+    """4 faces, to 1e-4 of what each is short of the incumbent's cost of 4 within 10 %, or of these 10 %."""
+    _, data, node = drawn_node(0)
+    asked = []
+
+    def solved(data, node, used, sweeps, tol):
+        asked.append((sweeps, tol))
+        return np.inf, error
+
+    monkeypatch.setattr(tree, "_solve_faces", solved)
+    monkeypatch.setattr(tree, "_try_incumbent", lambda *_: None)
+    best = Best(np.zeros((FACES, WIDTH)), np.array([4.0, np.inf, 0.1]))
+    found = tree.examine.py_func(data, best, node, None, bound, 0.1, True)
+    assert asked == [(200, pytest.approx(1e-4 * max(3.6 - bound, 0.36) / 4))]
+    assert best.limits.tolist() == [4.0, np.inf, max(error, 0.1)]
+    assert found[:3] == (np.inf, np.inf, -1)
 
 
 def test_an_incumbent_is_only_replaced_by_a_better_one():

@@ -20,6 +20,7 @@ from polyopt.solvers.decomposition.repairs import Repairs
 from polyopt.solvers.decomposition.rows import Rows
 from polyopt.solvers.decomposition.shrinking import Shrinking
 from polyopt.solvers.decomposition.subproblem import Held, solve_pairs
+from polyopt.solvers.decomposition.work import block_work, factor_work, pivot_work
 
 RBF = Kernel("rbf", 0.4)
 
@@ -192,6 +193,25 @@ def test_all_free_variables_at_once_are_solved_where_their_matrix_fits(share):
         assert point.g == pytest.approx(K @ point.beta, abs=1e-9)
         assert point.values()["bound"] > before
         assert ledger.finishing > 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_all_free_variables_would_cost_is_foreseen_from_those_free_and_those_at_a_kink(dtype):
+    """Half of their matrix, their factor, 3 pivots and one for every other kink; in single, outputs anew."""
+    point, K, beta = a_point(1.2, dtype)
+    beta[:10] = 0.0
+    point.take(beta, K @ beta)
+    finish = Finish(point, History(point, Clock(), np.inf, None), Ledger(point), Shrinking(point))
+    found, free = finish._estimate(-0.05), np.count_nonzero(beta)
+    size = len(found.samples)
+    assert np.array_equal(found.samples, point.watched(0.1))
+    kinks = int((beta[found.samples] == 0).sum())
+    assert free < 40
+    assert kinks > 2
+    anew = block_work(free, size, point.gram.width) if dtype == np.float32 else 0.0
+    assert found.least == block_work(size, size / 2, point.gram.width) + factor_work(free) + anew
+    assert (found.each, found.pivots) == (pivot_work(free, size), 3 + kinks / 2)
+    assert found.total == found.least + found.each * found.pivots
 
 
 def test_the_matrix_of_all_free_variables_is_of_double_precision_wherever_its_rows_come_from():

@@ -12,6 +12,14 @@ from polyopt.solvers.decomposition.dual import Dual, recapped, slopes
 from polyopt.solvers.decomposition.shrinking import Shrinking
 from polyopt.solvers.decomposition.subproblem import Held, gathered, solve_pairs
 from polyopt.solvers.decomposition.watch import Watch
+from polyopt.solvers.decomposition.work import (
+    block_work,
+    factor_work,
+    pair_work,
+    pivot_work,
+    row_work,
+    set_work,
+)
 from polyopt.solvers.decomposition.working_set import choose
 
 
@@ -169,3 +177,15 @@ def test_samples_are_set_aside_where_that_leaves_few_enough(monkeypatch):
     assert not shrinking.set_aside(rise, fall)
     assert not shrinking.set_aside(np.full(10, np.nan), np.full(10, np.nan))
     assert not seen
+
+
+def test_work_is_counted_in_operations_of_which_a_read_of_memory_takes_16():
+    """Two for each product and sum, and beside them the reads; half of it where numbers are half as long."""
+    gram = SimpleNamespace(n=50, width=9)
+    assert block_work(3, 50, 9) == 2 * 3 * 50 * (9 + 16)
+    assert row_work(gram, np.float64) == 2 * row_work(gram, np.float32) == 2 * 50 * (9 + 16)
+    assert (set_work(0), set_work(100)) == (5e7, 5e7 + 1e6)
+    assert pair_work(10, 7) == 30 * 10 * 7
+    assert factor_work(6) == 6**3 / 3 + 3 * 16 * 6**2
+    for free, read in ((400, 16), (401, 48)):  # beyond, the matrix leaves the cache
+        assert pivot_work(free, 20) == read * (1.5 * free**2 + free * 20 / 4 + 10 * 20)

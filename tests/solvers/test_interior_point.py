@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from formulations.families import Families, Family, hinge_families, margin_famil
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
-from polyopt.solvers.interior_point import solve_interior_point
+from polyopt.solvers.interior_point import driver, solve_interior_point
 from polyopt.solvers.interior_point.passes import State, centre, weigh
 from polyopt.solvers.interior_point.point import Point, _central_slack
 from polyopt.solvers.interior_point.problem import read
@@ -509,3 +510,17 @@ def test_what_a_pass_over_the_samples_measures_is_what_it_says(rng):
     assert largest == pytest.approx((held / units * rows).max())
     assert multiplier == pytest.approx((mu * is_row).max())
     assert violation == pytest.approx((np.abs(lack) * is_row).max())
+
+
+@pytest.mark.parametrize(("is_closed", "steps"), [(False, 12), (True, 6)])
+def test_a_run_gives_up_after_so_many_steps_without_a_tenth_of_progress(is_closed, steps):
+    """In the gap, the violation or mu; the first step is measured against nothing."""
+    surveys = [SimpleNamespace(gap=0.5, violation=0.5, mu=0.89**k) for k in range(4)]
+    surveys += [SimpleNamespace(gap=0.5, violation=0.5, mu=0.92 * 0.89**3)] * 40
+    given = iter(surveys)
+    point = SimpleNamespace(survey=lambda: next(given), advance=lambda survey: None)
+    kept = SimpleNamespace(
+        look=lambda *_: None, is_closed=is_closed, misfit=1.0, clock=SimpleNamespace(is_over=False)
+    )
+    assert driver._run(point, kept, 1e-8, 100) is Status.INACCURATE
+    assert len(surveys) - len(list(given)) == 4 + steps + 1

@@ -192,6 +192,16 @@ def test_online_separates_the_paper_s_first_data_set():
     assert found.history[-1]["made"] >= 0
 
 
+def test_the_orders_are_those_of_seed_0_unless_another_is_given(plane):
+    X, y, c, W = plane
+    found = [solve_online(X, y, c, W, max_iter=1, pocket=False, **seed)["W"] for seed in ({}, {"seed": 0})]
+    assert (found[0] == found[1]).all()
+    assert (found[0] != solve_online(X, y, c, W, max_iter=1, pocket=False, seed=1)["W"]).any()
+    machine = OnlinePolyceptron(W)
+    machine.show(as_rows(X), y, c)
+    assert (machine.faces == found[0]).all()
+
+
 def test_samples_without_weight_are_not_shown(plane):
     X, y, c, W = plane
     c[::2] = 0.0
