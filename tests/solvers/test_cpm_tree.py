@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from helpers.cpm import FACES, INSIDE, NPOS, WIDTH, drawn_node, half_assigned
@@ -122,6 +124,76 @@ def test_faces_are_solved_to_a_share_of_the_way_to_the_incumbent_and_the_worst_r
     assert asked == [(200, pytest.approx(1e-4 * max(3.6 - bound, 0.36) / 4))]
     assert best.limits.tolist() == [4.0, np.inf, max(error, 0.1)]
     assert found[:3] == (np.inf, np.inf, -1)
+
+
+@pytest.fixture
+def examined(monkeypatch):
+    """A node whose faces have a dual value of 2; the incumbent costs 4 and is to be beaten by 10 %."""
+
+    def examine(paying=((0, 1, 2),), moved=(_OPEN,), jointly=(_OPEN,), total=0.5, additive=True):
+        _, data, node = drawn_node(0)
+        node.allowed[:] = True
+        node.cost[:] = [3.0, 5.0, 4.0, 9.0, 9.0, 9.0]
+        moves = SimpleNamespace(error=np.arange(6.0), added=np.array([0.0, 4.5, 0.5, 0.0, 0.0, 0.0]))
+        best = Best(np.zeros((FACES, WIDTH)), np.array([4.0, np.inf, 0.25]))
+        told = []
+        answers = {
+            "_solve_faces": [(2.0, 0.125)] * 9,
+            "_try_incumbent": [None] * 9,
+            "_paying": [np.array(order, dtype=int) for order in paying],
+            "_try_moves": list(moved),
+            "add_up": [total] * 9,
+            "_forbid_jointly": list(jointly),
+        }
+
+        def scripted(name):
+            def answer(*given):
+                told.append((name, *(x for x in given if isinstance(x, float | bool))))
+                return answers[name].pop(0)
+
+            return answer
+
+        for name in answers:
+            monkeypatch.setattr(tree, name, scripted(name))
+        found = tree.examine.py_func(data, best, node, moves, 1.0, 0.1, additive)
+        return found, [call for call in told if call[0] != "_try_incumbent"], best.limits.tolist()
+
+    return examine
+
+
+def test_a_node_that_leaves_nothing_to_branch_on_is_solved_finely(examined):
+    found, told, limits = examined(paying=[(), ()])
+    assert found == (2.0, 2.0, -1, 1)
+    assert [call[0] for call in told] == ["_solve_faces", "_paying"] * 2
+    assert told[0][1] == pytest.approx(1e-4 * (3.6 - 1.0) / FACES)
+    assert told[2][1] == pytest.approx(1e-7 * (3.6 - 2.0) / FACES)
+    assert limits == [4.0, np.inf, 0.25]
+
+
+def test_a_node_is_branched_on_where_it_pays_most(examined):
+    """By itself, or with the additive bound beyond what that has of it already."""
+    assert examined(additive=False)[0] == (2.0, 2.0, 1, 1)
+    found, told, limits = examined()
+    assert found == (2.5, 2.0, 2, 1)
+    assert told[2:] == [
+        ("_try_moves", True, 2.0, 0.125, 3.6),
+        ("add_up", 3.6 - 2.0),
+        ("_forbid_jointly", True, 2.5, 0.125 + 3.0, 3.6),
+    ]
+    assert limits == [4.0, np.inf, 0.125 + 3.0]  # the error of all moves that were added up
+
+
+def test_a_node_is_closed_by_its_moves_or_its_bound_and_looked_at_again_once_somebody_is_assigned(examined):
+    assert examined(moved=[_CLOSED])[0] == (np.inf, 2.0, -1, 1)
+    assert examined(jointly=[_CLOSED])[0] == (np.inf, 2.0, -1, 1)
+    found, told, _ = examined(total=1.75)  # more than it needs
+    assert found == (3.75, 2.0, -1, 1)
+    assert told[-1][0] == "add_up"
+    twice = [(0, 1, 2)] * 2
+    for verdicts in ({"moved": [_ASSIGNED, _OPEN]}, {"moved": [_OPEN] * 2, "jointly": [_ASSIGNED, _OPEN]}):
+        found, told, _ = examined(twice, **verdicts)
+        assert found == (2.5, 2.0, 2, 1)
+        assert [call[0] for call in told].count("_solve_faces") == 2
 
 
 def test_an_incumbent_is_only_replaced_by_a_better_one():
