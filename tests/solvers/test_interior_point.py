@@ -17,6 +17,7 @@ from formulations.families import Families, Family, hinge_families, margin_famil
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
+from polyopt.solvers.clock import Clock
 from polyopt.solvers.interior_point import driver, solve_interior_point
 from polyopt.solvers.interior_point.passes import State, centre, weigh
 from polyopt.solvers.interior_point.point import Point, _central_slack
@@ -524,3 +525,64 @@ def test_a_run_gives_up_after_so_many_steps_without_a_tenth_of_progress(is_close
     )
     assert driver._run(point, kept, 1e-8, 100) is Status.INACCURATE
     assert len(surveys) - len(list(given)) == 4 + steps + 1
+
+
+def test_the_best_of_either_side_is_kept_until_a_gap_closes_and_then_what_fits_best():
+    """Of each survey: gap, violation, objective and bound; then whose point and multipliers are kept."""
+    problem = read(np.eye(3), hinge_families(np.array([1.0, -1.0, 1.0]), 1.0), None, None)
+    kept = driver._Kept(problem, 1e-3, Clock(), None)
+    assert (kept._objective, kept._bound, kept.is_closed) == (3.0, 0.0, False)  # those of zeros
+    script = [
+        ((0.9, 0.5, 4.0, -1.0), (None, None)),
+        ((0.9, 0.4, 2.5, -1.0), (1, None)),
+        ((0.9, 0.3, 2.7, 1.0), (1, 2)),
+        ((0.9, 0.3, 2.5, 1.0), (1, 2)),
+        ((1e-3, 0.2, 2.6, 0.9), (4, 4)),
+        ((0.9, 0.1, 2.0, 2.0), (4, 4)),
+        ((1e-4, 0.2, 2.0, 2.0), (4, 4)),
+        ((1e-3, 0.1, 2.8, 0.8), (7, 7)),
+    ]
+    for k, ((gap, violation, objective, bound), (point, multipliers)) in enumerate(script):
+        survey = SimpleNamespace(gap=gap, violation=violation, objective=objective, bound=bound)
+        at = SimpleNamespace(v=np.full(4, 1.0 + k), multipliers=lambda _, k=k: np.full(3, 1.0 + k))
+        kept.look(at, survey)
+        assert kept._v[0] == (0.0 if point is None else 1.0 + point)
+        assert kept._beta[0] == (0.0 if multipliers is None else 1.0 + multipliers)
+        record = kept._history[-1]
+        assert (record["iteration"], record["violation"]) == (k, violation)
+        assert (record["objective"], record["bound"]) == (kept._objective, kept._bound)
+    assert (kept._objective, kept._bound, kept.misfit) == (2.8, 0.8, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("beta", "wanted"),
+    [
+        ([0.5, -0.25, 0.0], [1 / 3, -1 / 3, 0.0]),
+        ([0.25, -0.25, 0.0], [0.25, -0.25, 0.0]),
+        ([1.0, -1.0, 0.5], [1.0, -1.0, 0.0]),
+        ([1.0, -1.0, 0.0], [1.0, -1.0, 0.0]),
+    ],
+)
+def test_what_is_left_of_the_balance_is_taken_where_there_is_room(beta, wanted):
+    """Of each multiplier in proportion to its room between 0 and its cap, and no more than that."""
+    problem = read(np.eye(3), hinge_families(np.array([1.0, -1.0, 1.0]), 1.0), None, None)
+    found = driver._Kept(problem, 1e-3, Clock(), None)._balanced(np.array(beta))
+    assert found == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("ended", "gap", "status"),
+    [
+        (Status.OPTIMAL, 0.99e-2, Status.OPTIMAL), (Status.OPTIMAL, 1.01e-2, Status.STALLED),
+        (Status.INACCURATE, 0.99e-3, Status.INACCURATE), (Status.INACCURATE, 1.01e-3, Status.STALLED),
+        (Status.TIME_LIMIT, 0.5, Status.TIME_LIMIT),
+    ],
+)  # fmt: skip
+def test_how_a_run_ended_is_said_of_the_points_made_feasible(ended, gap, status, monkeypatch):
+    problem = read(np.eye(3), hinge_families(np.array([1.0, -1.0, 1.0]), 1.0), None, None)
+    monkeypatch.setattr(driver, "relative_gap", lambda *_: gap)
+    kept = driver._Kept(problem, 1e-3, Clock(), None)
+    assert kept.solution(ended).status is status
+    assert kept.solution(ended).iterations == 0
+    kept._history += [{}, {}, {}]
+    assert kept.solution(ended).iterations == 2
