@@ -169,7 +169,7 @@ def as_patterns(sigma: ArrayLike, p: int) -> Vector:
     return patterns
 
 
-def column_sizes(K: Vector, entry_error: ArrayLike = 0.0) -> tuple[Vector, Vector]:
+def column_sizes(K: Vector, entry_error: ArrayLike) -> tuple[Vector, Vector]:
     """Largest absolute entry of each column, and largest error of one, each of shape (p,).
 
     Parameters

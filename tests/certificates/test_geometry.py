@@ -268,3 +268,10 @@ def test_the_largest_eigenvalue_is_from_below_and_of_maps_that_end_too():
     assert largest_eigenvalue(lambda v: 0.0 * v, 3) == 0.0
     growing = iter([2.0, 3.0, np.inf])
     assert largest_eigenvalue(lambda v: next(growing) * v, 4) == pytest.approx(3.0)
+
+
+def test_an_eigenvalue_below_zero_is_told_where_it_is_more_than_rounding():
+    K = np.diag([4.0, 2.0, 1.0])
+    assert KernelGeometry(MatrixGram(K), 1e-12 * 3 * 4.0).note == ""
+    assert "eigenvalue near -1.3e-11" in KernelGeometry(MatrixGram(K), 1.3e-11).note
+    assert KernelGeometry(MatrixGram(0.0 * K)).note == ""

@@ -278,3 +278,14 @@ def test_sums_of_many_entries_are_plain(monkeypatch):
     assert (careful_transposed_product(X, M).rad == transposed_product(X, M).rad).all()
     assert (careful_transposed_product(X[:4], M[:4]).rad < transposed_product(X[:4], M[:4]).rad).all()
     assert careful_transposed_product(np.zeros((3, 2)), np.zeros((3, 1))).mid.tolist() == [[0.0], [0.0]]
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_one_entry_that_is_not_known_moves_all_shares_of_its_row(at, sign):
+    mid, rad = np.array([[0.5, -0.25, 0.0]]), 0.25 * (np.arange(3) == at)[None]
+    powers = np.exp(mid + sign * rad)
+    moved, found = powers / powers.sum(), Ball(mid, rad).softmax()
+    assert (found.lower <= moved).all()
+    assert (moved <= found.upper).all()
+    assert (found.rad <= 1.01 * found.mid).all()
