@@ -29,6 +29,7 @@ from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.cuts import CutPool
 from polyopt.solvers.l0.lp import PatternLP
 from polyopt.solvers.one_norm import solve_one_norm, solve_relaxation
+from polyopt.solvers.persistent_lp import PersistentLP
 
 COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")
 DEGENERATE = ["duplicates", "lonely", "zero kernel", "weightless"]
@@ -648,3 +649,25 @@ def test_a_search_that_meets_the_bound_is_optimal_and_ends():
     assert solution.status is Status.OPTIMAL
     assert len(search.runs) == 1
     assert certified(data, solution).claim is Claim.OPTIMAL
+
+
+def test_what_a_linear_program_leaves_beyond_its_bounds_is_cut_off(monkeypatch):
+    """Coefficients are from 0 to their caps, and multipliers from 0 to what slack costs, in any case."""
+    solve = PersistentLP.solve
+
+    def sloppy(self, **limits):
+        found = solve(self, **limits)
+        return replace(found, x=found.x + np.array([1e-7, -2.0, 2.0, 0, 0, 0]), duals=np.array([-9.0, 9.0]))
+
+    monkeypatch.setattr(PersistentLP, "solve", sloppy)
+    K, caps, costs = (
+        np.array([[2.0, 1.0, 0.5], [1.0, 3.0, 1.0]]),
+        np.array([1.0, 2.0, 4.0]),
+        np.array([0.5, 3.0]),
+    )
+    found = solve_one_norm(
+        K, np.array([1.0, -1.0]), costs, caps, price=0.1, centres=np.array([1.0, -1.0, 1.0])
+    )
+    assert ((found["alpha"] >= 0.0) & (found["alpha"] <= caps)).all()
+    assert found["alpha"][2] == 4.0
+    assert found.duals["margin"].tolist() == [0.5, 0.0]

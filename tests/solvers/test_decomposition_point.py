@@ -10,6 +10,7 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.kernels import Kernel, SampleGram
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.decomposition import finish as finish_module
 from polyopt.solvers.decomposition import point as point_module
 from polyopt.solvers.decomposition.dual import Dual, slopes
 from polyopt.solvers.decomposition.finish import _BYTES, _REACH, Finish
@@ -212,6 +213,26 @@ def test_what_all_free_variables_would_cost_is_foreseen_from_those_free_and_thos
     assert found.least == block_work(size, size / 2, point.gram.width) + factor_work(free) + anew
     assert (found.each, found.pivots) == (pivot_work(free, size), 3 + kinks / 2)
     assert found.total == found.least + found.each * found.pivots
+
+
+@pytest.mark.parametrize("limit", [np.inf, 2])
+def test_all_free_variables_get_as_many_pivots_as_half_of_what_was_spent_pays(limit, monkeypatch):
+    """Besides what they cost without any; no more than steps are left."""
+    point, K, beta = a_point(1.2)
+    point.take(beta, K @ beta)
+    history, ledger, asked = History(point, Clock(), limit, None), Ledger(point), []
+    finish = Finish(point, history, ledger, Shrinking(point))
+    monkeypatch.setattr(finish_module, "solve_pivots", lambda *given: asked.append(given[-2]) or 1)
+    cost = finish._estimate(point.violation())
+    ledger.finishing = 1e6
+    ledger.add_set(2.0 * (cost.total + 20.5 * cost.each))
+    spent = ledger.spent()
+    finish.run(1e-6, hurry=True)
+    pivots = int((0.5 * spent - 1e6 - cost.least) / cost.each)
+    assert pivots > cost.pivots
+    assert asked == [min(pivots, limit)]
+    assert history.iteration == 1
+    assert ledger.finishing == 1e6 + cost.least + cost.each
 
 
 def test_the_matrix_of_all_free_variables_is_of_double_precision_wherever_its_rows_come_from():
