@@ -49,7 +49,7 @@ def escape(text: str, quote: bool = True) -> str:
 
 
 def in_picture(text: str) -> str:
-    r"""A text for matplotlib, to which ``$`` would begin a formula.
+    r"""A text for matplotlib, to which ``$`` would begin a formula and ``_`` a name that no legend shows.
 
     Parameters
     ----------
@@ -61,4 +61,5 @@ def in_picture(text: str) -> str:
     >>> print(in_picture("5$ or 6$"))
     5\$ or 6\$
     """
-    return visible(text).replace("$", r"\$")
+    seen = visible(text).replace("$", r"\$")
+    return f"\u2060{seen}" if seen.startswith("_") else seen

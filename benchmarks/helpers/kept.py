@@ -111,10 +111,11 @@ def formatter(column: pd.Series) -> Callable[[object], str]:
     return lambda value: "" if pd.isna(value) else form.format(value)
 
 
-def shown(table: pd.DataFrame) -> list[tuple[list[str], bool]]:
-    """The cells of every row as they are written, and whether a run of rows begins with it.
+def shown(table: pd.DataFrame) -> list[tuple[list[str], int, bool]]:
+    """The cells of every row as they are written.
 
-    What the row above says as well is not said again.
+    With each, how many of its first cells the row above says as well, which are not said again, and whether
+    a run of rows begins with it.
     """
     columns = [table[column] for column in table.columns]
     many, rows = groups(table), []
@@ -123,6 +124,6 @@ def shown(table: pd.DataFrame) -> list[tuple[list[str], bool]]:
         same = 0
         while same < many and row[same] == last[same]:
             same += 1
-        rows.append((["" if place < same else cell for place, cell in enumerate(row)], same < many))
+        rows.append((row, same, same < many))
         last = row
     return rows

@@ -71,7 +71,7 @@ def _table(table: pd.DataFrame) -> str:
     """A table in Markdown."""
     sides = ["---:" if is_numeric_dtype(table[column]) else "---" for column in table.columns]
     rows = [_row(map(str, table.columns)), f"|{'|'.join(sides)}|"]
-    return "\n".join([*rows, *(_row(row) for row, _ in shown(table)[:_ROWS])])
+    return "\n".join([*rows, *(_row([""] * same + row[same:]) for row, same, _ in shown(table)[:_ROWS])])
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -12,15 +12,14 @@ from pandas.api.types import is_numeric_dtype
 
 from benchmarks.helpers.kept import RESULTS, kept_table, paragraphs_of, pictures_of, shown
 from polyopt.files import write_text
-from polyopt.report.frame import framed, scrolling
+from polyopt.report.frame import Contents, framed, scrolling
 from polyopt.text import escape
 
 PAGE = RESULTS / "report.html"
 
-_STYLE = """<style>
+# Pictures are kept with white paper; in the dark they are turned over, hues back to where they were.
+_STYLE = """
 main { max-width: 1180px; }
-nav ol { columns: 2; column-gap: 2.5rem; padding-left: 1.4rem; font-size: 0.9rem; }
-nav li { break-inside: avoid; margin: 0 0 0.3rem; }
 section > p { max-width: 52rem; }
 section code, nav code { font-size: 0.92em; background: var(--soft); padding: 0 0.2em; border-radius: 3px; }
 section table { width: auto; min-width: 40%; margin: 0.6rem 0; }
@@ -29,9 +28,18 @@ section th, section td { padding-left: 0.8rem; padding-right: 0.8rem; }
 section table.wide { font-size: 0.7rem; }
 section .wide td.text { white-space: normal; }
 section .wide th, section .wide td { padding-left: 0.35rem; padding-right: 0.35rem; }
-section img { display: block; max-width: min(100%, 760px); margin: 1rem 0; background: #ffffff; }
+section figure { max-width: none; margin: 1rem 0; overflow-x: auto; }
+section img { display: block; max-width: min(100%, 760px); min-width: min(620px, 180vw); }
 tr.first td:first-child { font-weight: inherit; }
-</style>"""
+@media screen and (prefers-color-scheme: dark) {
+  section img { filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; }
+}
+@media print {
+  section img { min-width: 0; max-width: 150mm; max-height: 150mm; }
+  section table, section table.wide { font-size: 6.6pt; }
+  section th, section td, section .wide th, section .wide td { padding: 0.1rem 0.3rem; }
+}
+"""
 
 
 def write_report(docs: dict[str, str], path: Path = PAGE) -> Path:
@@ -44,26 +52,25 @@ def write_report(docs: dict[str, str], path: Path = PAGE) -> Path:
     path : Path
         The file.
     """
-    sections = {name: _section(name, doc, docs) for name, doc in docs.items()}
+    contents = Contents()
+    sections = {name: _section(name, doc, docs, contents) for name, doc in docs.items()}
     written = [name for name, section in sections.items() if section]
-    entries = [f"<li><a href='#{name}'>{_title(docs[name])}</a></li>" for name in written]
     body = [
-        _STYLE,
         "<h1>Benchmarks</h1>",
         "<p>One thread unless a table says otherwise. <i>CPU seconds</i> are of the processor; other work on "
         "the machine disturbs them less than seconds by the clock. All times move by some per cent from run "
         "to run. Under each table is the command that computed it, and on what.</p>",
-        f"<nav><ol>{''.join(entries)}</ol></nav>",
+        contents.nav(),
         *(sections[name] for name in written),
     ]
     if missing := [f"<code>{escape(name)}</code>" for name in docs if name not in written]:
         how = "<code>python -m benchmarks run NAME</code> computes a table and keeps it."
         body.append(f"<h2>Not kept here</h2><p>{', '.join(missing)}. {how}</p>")
-    write_text(path, framed("polyopt: benchmarks", "\n".join(body)))
+    write_text(path, framed("polyopt: benchmarks", "\n".join(body), style=_STYLE, wide=True))
     return path
 
 
-def _section(name: str, doc: str, names: Iterable[str]) -> str:
+def _section(name: str, doc: str, names: Iterable[str], contents: Contents) -> str:
     """Title, words, table and pictures of one benchmark; nothing where there is nothing kept."""
     parts = []
     kept = kept_table(name)
@@ -75,12 +82,12 @@ def _section(name: str, doc: str, names: Iterable[str]) -> str:
         ]
     for image in pictures_of(name):
         data = base64.b64encode(image.read_bytes()).decode("ascii")
-        parts.append(f"<img alt='{escape(image.stem)}' src='data:image/png;base64,{data}'>")
+        parts.append(f"<figure><img alt='{escape(image.stem)}' src='data:image/png;base64,{data}'></figure>")
     if not parts:
         return ""
     others = [other for other in names if other != name]
     words = "".join(f"<p>{_rich(text, others)}</p>" for text in paragraphs_of(doc)[1])
-    return f"<section><h2 id='{name}'>{_title(doc)}</h2>{words}{''.join(parts)}</section>"
+    return f"<section>{contents.heading(2, name, _title(doc))}{words}{''.join(parts)}</section>"
 
 
 def _title(doc: str) -> str:
@@ -101,11 +108,14 @@ def _table(table: pd.DataFrame) -> str:
     """Numbers of a column have the same decimals; what the row above says as well is not said again."""
     styles = ["" if is_numeric_dtype(table[column]) else " class='text'" for column in table.columns]
     head = "".join(
-        f"<th{style}>{escape(str(column))}</th>" for column, style in zip(table.columns, styles, strict=True)
+        f"<th scope='col'{style}>{escape(str(column))}</th>"
+        for column, style in zip(table.columns, styles, strict=True)
     )
     rows = []
-    for row, is_first in shown(table):
-        cells, kind = map(escape, row), " class='first'" if is_first else ""
+    for row, same, is_first in shown(table):
+        kind = " class='first'" if is_first else ""
+        again = (f"<span class='again'>{escape(cell)}</span>" for cell in row[:same])
+        cells = [*again, *map(escape, row[same:])]
         tds = "".join(f"<td{style}>{cell}</td>" for cell, style in zip(cells, styles, strict=True))
         rows.append(f"<tr{kind}>{tds}</tr>")
-    return scrolling(head, "".join(rows), "wide" if len(styles) > 11 else "")
+    return scrolling(head, "".join(rows), "wide" if len(styles) > 11 else "", sortable=True)

@@ -30,13 +30,17 @@ def trace(estimator: Traced) -> pd.DataFrame:
     -------
     DataFrame
         With columns ``iteration``, ``objective`` and, where it is known, ``bound``: the solver's
-        records; of several starts, those of the one that was kept.
+        records; of several starts, those of the one that was kept. Empty where it records no objective.
     """
+    import pandas as pd
+
     history = estimator.history_
+    if "objective" not in history:
+        return pd.DataFrame(columns=["iteration", "objective"], dtype=float)
     if "start" in history:
         kept = history["start"].iloc[np.nanargmin(history["objective"])]
         history = history[history["start"] == kept]
-    unit = "iteration" if "iteration" in history else "epoch"
+    unit = next(name for name in ("iteration", "epoch", "step", "round") if name in history)
     columns = [name for name in (unit, "objective", "bound") if name in history]
     # Decomposition knows no objective while samples are set aside.
     return history[columns].dropna(subset="objective").rename(columns={unit: "iteration"})

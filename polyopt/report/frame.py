@@ -1,14 +1,19 @@
-"""What every page is set in: one file, its style inside, no network."""
+"""What every page is set in: one file, its style and its script inside, no network."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from importlib import resources
 from string import Template
 
 import polyopt
 from polyopt.text import escape
 
-__all__ = ["framed", "part", "scrolling"]
+__all__ = ["Contents", "framed", "part", "scrolling"]
+
+_SHORT = 20  # letters, up to which headings stand beside each other on a phone
 
 
 def part(name: str) -> str:
@@ -16,8 +21,69 @@ def part(name: str) -> str:
     return resources.files("polyopt.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def framed(title: str, body: str) -> str:
-    """A whole page.
+class Contents:
+    """The headings of a page, each with an id of its own, and the list that leads to them."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[int, str, str]] = []
+        self._taken: set[str] = set()
+
+    def anchor(self, name: str, label: str, level: int = 2) -> str:
+        """An id that stays the same as long as the name does; the list leads to it.
+
+        Parameters
+        ----------
+        name : str
+            What it is made of.
+        label : str
+            What the list says, as HTML.
+        level : int
+            2 for a section, 3 for a part of one; others are not listed.
+        """
+        stem = re.sub(r"[^\w.]+", "-", name.lower()).strip("-") or "part"
+        known, copy = stem, 1
+        while known in self._taken:
+            copy += 1
+            known = f"{stem}-{copy}"
+        self._taken.add(known)
+        self._entries.append((level, known, label))
+        return known
+
+    def heading(self, level: int, name: str, label: str, more: str = "") -> str:
+        """A heading that the list leads to.
+
+        Parameters
+        ----------
+        level : int
+            2 or 3.
+        name : str
+            What its id is made of.
+        label : str
+            Its words, as HTML.
+        more : str
+            What follows them in the heading alone, as HTML.
+        """
+        return f"<h{level} id='{self.anchor(name, label, level)}'>{label}{more}</h{level}>"
+
+    def nav(self) -> str:
+        """The list, as HTML: of sections, and of the parts of each."""
+        lines, inside = [], False
+        for level, anchor, label in self._entries:
+            link = f"<a href='#{anchor}'>{label}</a>"
+            if level > 2:
+                lines.append(f"{'' if inside else '<ul>'}<li>{link}</li>")
+                inside = True
+                continue
+            lines.append(f"{'</ul>' if inside else ''}{'</li>' if lines else ''}<li>{link}")
+            inside = False
+        end = "</ul></li>" if inside else "</li>"
+        plain = (re.sub(r"<[^>]*>", "", label) for _, _, label in self._entries)
+        kind = " class='short'" if max(map(len, plain), default=0) <= _SHORT else ""
+        return f"<nav aria-label='Contents'{kind}><ul>{''.join(lines)}{end}</ul></nav>" if lines else ""
+
+
+def framed(title: str, body: str, *, style: str = "", wide: bool = False) -> str:
+    """A whole page, which may load nothing and run nothing but its own script.
 
     Parameters
     ----------
@@ -25,23 +91,35 @@ def framed(title: str, body: str) -> str:
         Its title, in plain text.
     body : str
         What is in it, as HTML.
+    style : str
+        Rules of this page alone, in CSS.
+    wide : bool
+        Whether it is printed across.
     """
+    script = part("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    across = "@page { size: landscape; }\n" if wide else ""
     return Template(part("frame.html")).substitute(
-        title=escape(title), style=part("style.css"), body=body, version=escape(polyopt.__version__)
-    )
+        title=escape(title), style=part("style.css") + across + style, body=body,
+        script=script, digest=digest, version=escape(polyopt.__version__),
+    )  # fmt: skip
 
 
-def scrolling(head: str, body: str, style: str = "") -> str:
-    """A table that scrolls sideways where the page is too narrow for it.
+def scrolling(head: str, body: str, style: str = "", *, sortable: bool = False) -> str:
+    """A table that scrolls sideways within its own box where the page is too narrow for it.
 
     Parameters
     ----------
     head, body : str
-        The cells of the head, and the rows of the body, as HTML.
+        The cells of the head, and the rows of the body, as HTML. A row of class ``note`` stays under the row
+        before it; what a cell says again is in an element of class ``again``, and shown once rows move.
     style : str
         Class of the table.
+    sortable : bool
+        Whether a click on a heading sorts it: by words where it is of class ``text``, else by number.
     """
-    kind = f" class='{style}'" if style else ""
+    kinds = " ".join(filter(None, (style, "sortable" if sortable else "")))
+    kind = f" class='{kinds}'" if kinds else ""
     return (
         f"<div class='scroll'><table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from formulations.notation.latex import GREEK, latex_pieces
+from functools import cache
+
+from math_core import LatexError, LatexToMathML
+
 from polyopt.text import escape
 
-__all__ = ["mathml"]
+__all__ = ["mathml", "prose"]
 
-_LETTERS = {**GREEK, "top": "⊤", "ln": "ln", "min": "min", "max": "max"}
-_OPERATORS = {
-    "le": "≤", "ge": "≥", "succeq": "⪰", "circ": "∘", "in": "∈", "|": "‖", "-": "−", "*": "∗",
-    "times": "×", "pm": "±", "{": "{", "}": "}",
-}  # fmt: skip
-_FENCES = "()[]{}|‖"
-_SPACES = {"quad": 1.0, ",": 0.17, " ": 0.35}  # widths in em, as LaTeX has them
-_CELL_ENDS = ("&", r"\\", r"\end")
-_SIZES = {"big": 1.2, "Big": 1.8}  # heights in em
+_OPENING = '<math display="block">'
+_WORDS = r"\text{"
+
+
+@cache
+def _converter() -> LatexToMathML:
+    return LatexToMathML(fancy_error=False)
 
 
 def mathml(latex: str, *, display: bool = False) -> str:
@@ -24,140 +25,49 @@ def mathml(latex: str, *, display: bool = False) -> str:
     Parameters
     ----------
     latex : str
-        What :mod:`formulations` uses of LaTeX: letters, scripts, ``\tfrac``, ``\sqrt``, ``\text``,
-        ``\mathrm``, ``\tilde``, sums, relations, fences of two sizes, and ``bmatrix``.
+        The formula, without dollars.
     display : bool
         Whether it stands on a separate line.
 
     Raises
     ------
     ValueError
-        A command that is none of these, or braces that do not match.
+        A command that is not known, or braces that do not match.
     """
-    reader = _Reader(latex)
-    body = reader.row(())
+    try:
+        drawn = _converter().convert_with_local_state(latex, displaystyle=True)
+    except LatexError as error:
+        place, _, what = str(error).partition(": ")
+        where = f"at character {int(place) + 1} of the formula {latex}"
+        raise ValueError(f"{what.rstrip('.')}, {where}") from None
+    # The names of HTML are none of XML, in which pictures and formulas are read as well.
+    body = drawn.removeprefix(_OPENING).replace("&ApplyFunction;", "\u2061")
     block = " display='block'" if display else ""
-    return f"<math{block} displaystyle='true' alttext='{escape(latex, quote=True)}'>{body}</math>"
+    return f"<math{block} displaystyle='true' alttext='{escape(latex, quote=True)}'>{body}"
 
 
-class _Reader:
-    """A recursive descent over the tokens of one formula."""
+def prose(latex: str) -> str:
+    r"""A formula with words after it as a line of text, which breaks between its words.
 
-    def __init__(self, latex: str):
-        self.latex = latex
-        self.tokens = [piece for piece, _ in latex_pieces(latex)]
-        self.place = 0
+    Parameters
+    ----------
+    latex : str
+        Such as ``C_i\text{: the price of sample }i``; words within braces or scripts stay in their formula.
 
-    def peek(self) -> str:
-        return self.tokens[self.place] if self.place < len(self.tokens) else ""
-
-    def take(self) -> str:
-        token = self.peek()
-        if not token:
-            raise ValueError(f"the formula ends too early: {self.latex}")
-        self.place += 1
-        return token
-
-    def row(self, ends: tuple[str, ...]) -> str:
-        """Atoms with their scripts up to one of `ends`, which is left to the caller."""
-        parts = []
-        while self.peek() not in ends:
-            if not self.peek():
-                if not ends:
-                    break
-                raise ValueError(f"the formula ends without {ends[0]}: {self.latex}")
-            parts.append(self.scripted())
-        return f"<mrow>{''.join(parts)}</mrow>"
-
-    def scripted(self) -> str:
-        under = self.peek() in (r"\sum", r"\min", r"\max")
-        base, below, above = self.atom(), "", ""
-        while self.peek() in ("_", "^"):
-            if self.take() == "_":
-                below = self.argument()
-            else:
-                above = self.argument()
-        tags = ("munder", "mover", "munderover") if under else ("msub", "msup", "msubsup")
-        if below and above:
-            return f"<{tags[2]}>{base}{below}{above}</{tags[2]}>"
-        if below:
-            return f"<{tags[0]}>{base}{below}</{tags[0]}>"
-        return f"<{tags[1]}>{base}{above}</{tags[1]}>" if above else base
-
-    def argument(self) -> str:
-        """A group in braces, or a single token."""
-        if self.peek() != "{":
-            return self.atom()
-        self.take()
-        inner = self.row(("}",))
-        self.take()
-        return inner
-
-    def atom(self) -> str:
-        token = self.peek()
-        if token == "{":
-            return self.argument()
-        self.take()
-        if token.startswith((r"\text{", r"\mathrm{")):
-            tag, words = ("mtext", token[6:-1]) if token.startswith(r"\text") else ("mi", token[8:-1])
-            return f"<{tag}>{escape(words)}</{tag}>"
-        if token.isdigit():
-            return f"<mn>{token}</mn>"
-        if not token.startswith("\\"):
-            return _letter(token) if token.isalpha() else _operator(_OPERATORS.get(token, token))
-        return self.command(token[1:])
-
-    def command(self, name: str) -> str:
-        if name in _LETTERS:
-            return _letter(_LETTERS[name])
-        if name in _OPERATORS:
-            return _operator(_OPERATORS[name])
-        if name in _SPACES:
-            return f"<mspace width='{_SPACES[name]}em'/>"
-        if name in _SIZES:
-            fence = self.take().removeprefix("\\")
-            size = f"{_SIZES[name]}em"
-            return (
-                f"<mo stretchy='true' minsize='{size}' maxsize='{size}'>{_OPERATORS.get(fence, fence)}</mo>"
-            )
-        if name == "sum":
-            return "<mo movablelimits='false'>∑</mo>"
-        if name == "tilde":
-            return f"<mover accent='true'>{self.argument()}<mo stretchy='false'>~</mo></mover>"
-        if name == "sqrt":
-            return f"<msqrt>{self.argument()}</msqrt>"
-        if name in ("tfrac", "frac"):
-            return f"<mfrac>{self.argument()}{self.argument()}</mfrac>"
-        if name == "begin":
-            return self.matrix()
-        raise ValueError(rf"\{name} is not known in {self.latex}")
-
-    def matrix(self) -> str:
-        r"""The rest of ``\begin{bmatrix} a & b \\ c & d \end{bmatrix}``."""
-        self.environment()
-        rows, cells = [], []
-        while True:
-            cells.append(f"<mtd>{self.row(_CELL_ENDS)}</mtd>")
-            end = self.take()
-            if end != "&":
-                rows.append(f"<mtr>{''.join(cells)}</mtr>")
-                cells = []
-            if end == r"\end":
-                self.environment()
-                return f"<mtable class='matrix'>{''.join(rows)}</mtable>"
-
-    def environment(self) -> None:
-        name = ""
-        while self.take() != "}":
-            name += self.tokens[self.place - 1]
-        if name != "{bmatrix":
-            raise ValueError(f"no environment but bmatrix is known, not {name[1:]} in {self.latex}")
-
-
-def _letter(text: str) -> str:
-    return f"<mi>{text}</mi>"
-
-
-def _operator(text: str) -> str:
-    fence = " stretchy='false'" if text in _FENCES else ""
-    return f"<mo{fence}>{escape(text)}</mo>"
+    Raises
+    ------
+    ValueError
+        As of :func:`mathml`.
+    """
+    pieces, formula, place, depth = [], "", 0, 0
+    while place < len(latex):
+        if depth == 0 and latex.startswith(_WORDS, place) and not formula.endswith(("_", "^")):
+            end = latex.find("}", place)
+            pieces += [mathml(formula)] if formula.strip() else []
+            pieces.append(escape(latex[place + len(_WORDS) : end], quote=False))
+            formula, place = "", end + 1
+            continue
+        step = 2 if latex[place] == "\\" else 1
+        depth += {"{": 1, "}": -1}.get(latex[place], 0)
+        formula, place = formula + latex[place : place + step], place + step
+    return "".join([*pieces, *([mathml(formula)] if formula.strip() else [])])

@@ -14,7 +14,7 @@ from polyopt.compare.programs import find_programs
 from polyopt.compare.table import CLAIMS, SIZES, number
 from polyopt.files import write_text
 from polyopt.methods.registry import BUILT_IN, METHODS
-from polyopt.report.frame import framed, part, scrolling
+from polyopt.report.frame import Contents, framed, part, scrolling
 from polyopt.report.pictures import Picture, pictures_of
 from polyopt.text import escape
 
@@ -56,19 +56,25 @@ def write_report(
     OSError
         When the file cannot be written.
     """
-    sections = [_data_section(comparison, data, on_step) for data in comparison.datasets]
+    contents = Contents()
+    sections = [_data_section(comparison, data, on_step, contents) for data in comparison.datasets]
+    reading = contents.heading(2, "how to read it", "How to read it")
+    programs = contents.heading(2, "the programs", "The programs")
     methods = list(dict.fromkeys(row.method for row in comparison.rows))
+    mathematics = "\n".join(_programs(name, contents) for name in methods)
     body = Template(part("page.html")).substitute(
         summary=escape(_summary(comparison)),
+        contents=contents.nav(),
+        reading=reading,
         sections="\n".join(sections),
         notes="\n".join(f"<li>{escape(note)}</li>" for note in comparison.notes()),
         claims="\n".join(
             f"<dt>{_badge(name)}</dt><dd>{escape(c.meaning)}</dd>" for name, c in CLAIMS.items()
         ),
-        programs="\n".join(_programs(name) for name in methods),
+        programs=f"{programs}\n{mathematics}",
     )
     file = Path(path)
-    write_text(file, framed("polyopt: exact and fast, side by side", body))
+    write_text(file, framed("polyopt: exact and fast, side by side", body, wide=True))
     return file
 
 
@@ -81,10 +87,13 @@ def _summary(comparison: Comparison) -> str:
     return text + (" Interrupted before its end." if comparison.interrupted else "")
 
 
-def _data_section(comparison: Comparison, data: Prepared, on_step: Callable[[str], None] | None) -> str:
+def _data_section(
+    comparison: Comparison, data: Prepared, on_step: Callable[[str], None] | None, contents: Contents
+) -> str:
     rows = [row for row in comparison.rows if row.data == data.name]
     parts = [
-        f"<section><h2>{escape(data.name)}</h2><p class='quiet'>{escape(data.summary)}</p>",
+        f"<section>{contents.heading(2, data.name, escape(data.name))}",
+        f"<p class='quiet'>{escape(data.summary)}</p>",
         _table(rows),
     ]
     two_classes = len(np.unique(data.y_train)) == 2
@@ -96,8 +105,9 @@ def _data_section(comparison: Comparison, data: Prepared, on_step: Callable[[str
             continue
         if on_step is not None:
             on_step(f"pictures of {name} on {data.name}")
-        title, settings = escape(METHODS[name].title), escape(mine[0].settings)
-        parts.append(f"<h3>{title} <span class='quiet'>{settings}</span></h3><div class='pictures'>")
+        settings = f" <span class='quiet'>{escape(mine[0].settings)}</span>"
+        parts.append(contents.heading(3, f"{data.name}-{name}", escape(METHODS[name].title), settings))
+        parts.append("<div class='pictures'>")
         parts += [_figure(picture) for picture in pictures_of(data, mine, comparison.seed)]
         parts.append("</div>")
     return "\n".join([*parts, "</section>"])
@@ -122,21 +132,22 @@ def _table(rows: list[Row]) -> str:
             + "</tr>"
         )
         if row.estimator is None:
-            body.append(
-                f"<tr><td colspan='{len(_COLUMNS)}' class='text quiet'>{escape(row.status)}</td></tr>"
-            )
+            status = f"<td colspan='{len(_COLUMNS)}' class='text quiet'>{escape(row.status)}</td>"
+            body.append(f"<tr class='note'>{status}</tr>")
         previous = row.method
-    return scrolling(head, "".join(body))
+    return scrolling(head, "".join(body), "comparison", sortable=True)
 
 
 def _cells(row: Row, first: bool) -> list[str]:
     def small(value: float) -> str:
         return "–" if np.isnan(value) else f"{value:.1e}"
 
+    name = escape(row.method)
     size = "–" if row.complexity is None else f"{row.complexity} {SIZES[row.counts]}"
     error = "–" if np.isnan(row.test_error) else f"{100 * row.test_error:.1f} %"
     return [
-        escape(row.method) if first else "", escape(row.solver), number(row.objective), number(row.bound),
+        name if first else f"<span class='again'>{name}</span>", escape(row.solver),
+        number(row.objective), number(row.bound),
         small(row.gap), small(row.relative_gap), small(row.residual), escape(row.residual_at),
         _badge(row.claim), size, error, f"{row.seconds:.2f}",
     ]  # fmt: skip
@@ -147,7 +158,7 @@ def _badge(claim: str) -> str:
     return f"<span class='badge {badge.style}'>{badge.mark} {escape(badge.word)}</span>"
 
 
-def _programs(name: str) -> str:
+def _programs(name: str, contents: Contents) -> str:
     """The mathematics of a method, primal and dual, for those who open it."""
     method = METHODS[name]
     try:
@@ -156,8 +167,9 @@ def _programs(name: str) -> str:
         if method.name in BUILT_IN:
             raise
         return f"<p class='quiet'>The programs of {escape(name)} are left out: {escape(str(error))}</p>"
+    anchor = contents.anchor(f"program-{name}", escape(name), level=3)
     return (
-        f"<details><summary><b>{escape(method.name)}</b> {escape(method.title)} "
+        f"<details id='{anchor}'><summary><b>{escape(method.name)}</b> {escape(method.title)} "
         f"<span class='quiet'>{escape(programs[0].source)}</span></summary>"
         + "".join(_program(program) for program in programs)
         + "</details>"
@@ -165,10 +177,11 @@ def _programs(name: str) -> str:
 
 
 def _program(program: Program) -> str:
-    headings = ("subject to", "multiplier", "what it means")
+    headings = ("row", "subject to", "multiplier", "what it means")
     head = "".join(f"<th class='text'>{heading}</th>" for heading in headings)
     body = "".join(
-        f"<tr><td class='text formula'>{escape(row.text)}</td>"
+        f"<tr><td class='text'><code>{escape(row.name)}</code></td>"
+        f"<td class='text formula'>{escape(row.text)}</td>"
         f"<td class='text'><code>{escape(row.multiplier)}</code></td>"
         f"<td class='text'>{escape(row.meaning)}</td></tr>"
         for row in program.rows
@@ -176,6 +189,6 @@ def _program(program: Program) -> str:
     return (
         f"<p class='quiet'>{escape(program.title)}</p>"
         f"<p class='formula'>{program.sense} {escape(program.objective_text)}</p>"
-        + scrolling(head, body)
+        + scrolling(head, body, "rows")
         + f"<p class='quiet'>where {'; '.join(escape(symbol.text) for symbol in symbols_of(program))}</p>"
     )

@@ -7,7 +7,7 @@ import re
 import warnings
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,21 @@ import scipy.sparse as sp
 from polyopt.compare.trace import trace
 from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 from polyopt.plots import convergence, decision_boundary, multipliers
-from polyopt.plots.style import BLUE, GREEN, GRID, INK, MUTED, ORANGE
+from polyopt.plots.style import (
+    BLUE,
+    GREEN,
+    GRID,
+    INDIGO,
+    INK,
+    MUTED,
+    OLIVE,
+    ORANGE,
+    PURPLE,
+    SKY,
+    WINE,
+    YELLOW,
+)  # fmt: skip
+from polyopt.text import escape, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +47,11 @@ _LONGEST_FIT = 5.0  # seconds; a solver that took longer is not run again for a 
 # Colours that the page sets, lighter in the dark.
 _PAGE_COLOURS = {
     INK: "ink", MUTED: "muted", GRID: "rule", "#ffffff": "paper",
-    BLUE: "blue", ORANGE: "orange", GREEN: "teal",
+    BLUE: "blue", ORANGE: "orange", GREEN: "teal", PURPLE: "purple", SKY: "sky", YELLOW: "gold",
+    WINE: "wine", INDIGO: "indigo", OLIVE: "olive",
 }  # fmt: skip
+_WIDTH = 4.0  # inches; at the width of a phone its letters are as large as those of the page
+_LONGEST_NAME = 28  # letters of a class's name that a legend has room for
 _numbers = count(1)
 
 
@@ -61,10 +78,11 @@ def pictures_of(data: Prepared, rows: list[Row], seed: int) -> list[Picture]:
     """
     method = METHODS[rows[0].method]
     exact, fast = (next((row for row in rows if pick(row)), None) for pick in (_is_exact, _is_fast))
-    drawn: list[Callable[[], Picture]] = [lambda: _boundary(data, method, seed)]
+    fitted = fast or exact or next((row for row in rows if row.estimator is not None), None)
+    drawn: list[Callable[[], Picture]] = [lambda: _boundary(data, method, fitted, seed)]
     if exact is not None:
         drawn.append(lambda: _multipliers(exact))
-    if fast is not None:
+    if fast is not None and len(trace(fast.estimator)):
         drawn.append(lambda: _run(data, fast, exact))
     pictures = []
     for draw in drawn:
@@ -86,8 +104,12 @@ def _is_fast(row: Row) -> bool:
     return row.solver != "exact" and row.estimator is not None and row.seconds <= _LONGEST_FIT
 
 
-def _boundary(data: Prepared, method: Method, seed: int) -> Picture:
-    """The method fitted anew in the plane of the first two principal components."""
+def _boundary(data: Prepared, method: Method, row: Row | None, seed: int) -> Picture:
+    """The method fitted anew in the plane of the first two principal components.
+
+    Its error is told beside that of the model in the table, from `row`: the plane may hold little of what
+    the model goes by.
+    """
     from sklearn.decomposition import TruncatedSVD
 
     X, y = data.X_train, data.y_train
@@ -95,26 +117,36 @@ def _boundary(data: Prepared, method: Method, seed: int) -> Picture:
     if len(y) > _MOST_POINTS:
         kept = np.sort(np.random.default_rng(seed).choice(len(y), _MOST_POINTS, replace=False))
     if X.shape[1] == 2 and not sp.issparse(X):
-        Z, names, plane = X[kept], ("x₁ (scaled)", "x₂ (scaled)"), "The two features."
+        Z, names, plane, label = X[kept], ("x₁ (scaled)", "x₂ (scaled)"), "The two features.", ""
     else:
         # The features are centred already, unless they are sparse, where centring would fill them.
         svd = TruncatedSVD(2, random_state=seed).fit(X)
         Z = svd.transform(X)[kept]
         names = ("1st principal direction", "2nd principal direction")
         share = 100 * float(svd.explained_variance_ratio_.sum())
+        label = " of a refit"
         plane = (
             f"Not the model of the table: the method is fitted anew ({method.fast}) to the data's first two "
             f"principal directions, which hold {share:.0f} % of their variance."
         )
     settings = method.settings_for(Z, y[kept])
     estimator = method.make(method.fast, settings, seed=seed).fit(Z, y[kept])
-    figure = decision_boundary(estimator, Z, y[kept], axis_names=names, class_names=data.target_names)
+    classes = [_name(str(name)) for name in data.target_names]
+    figure = decision_boundary(estimator, Z, y[kept], axis_names=names, class_names=classes)
     some = "" if len(kept) == len(y) else f" {len(kept)} of {len(y)} samples, drawn at random."
     error = 100 * (1 - estimator.score(Z, y[kept]))
-    caption = f"{plane}{some} Training error here {error:.1f} %."
-    return Picture(
-        svg(figure, f"Decision boundary of {method.title} on {data.name}"), "Decision boundary", caption
-    )
+    caption = f"{plane}{some} Training error here {error:.1f} %"
+    if label and row is not None:
+        model = 100 * (1 - row.estimator.score(data.X_train, y))
+        caption += f"; of the model in the table, on all features, {model:.1f} %"
+    image = svg(figure, f"Decision boundary{label} of {method.title} on {data.name}")
+    return Picture(image, f"Decision boundary{label}", f"{caption}.")
+
+
+def _name(text: str) -> str:
+    """A class's name as a legend shows it: no formula, never left out, cut where there is no room."""
+    text = visible(text).strip() or "(no name)"
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
 
 
 def _multipliers(row: Row) -> Picture:
@@ -153,6 +185,8 @@ def svg(figure: Figure, label: str) -> str:
     import matplotlib
 
     number = next(_numbers)
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(_WIDTH, height * (_WIDTH / width) ** 0.5)
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "polyopt"}):
         figure.savefig(buffer, format="svg", transparent=True)
@@ -169,10 +203,4 @@ def svg(figure: Figure, label: str) -> str:
         text = text.replace(colour, f"var(--{name})")
     head, _, body = text.partition(">")
     head = re.sub(r' (width|height)="[^"]*"', "", head)
-    return f'{head} role="img" aria-label="{_escaped(label)}">{body}'
-
-
-def _escaped(text: Any) -> str:
-    from html import escape
-
-    return escape(str(text), quote=True)
+    return f'{head} role="img" aria-label="{escape(label)}">{body}'

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from formulations.symbols import symbols_of
 from formulations.typeset import conditions_of, latex_name, size_of
-from polyopt.report.frame import framed, scrolling
-from polyopt.report.mathml import mathml
+from polyopt.report.frame import Contents, framed, scrolling
+from polyopt.report.mathml import mathml, prose
 from polyopt.text import escape
 
 if TYPE_CHECKING:
@@ -58,16 +58,16 @@ def program_section(program: Program) -> str:
     table = ""
     if program.rows:
         head = "".join(f"<th scope='col' class='text'>{heading}</th>" for heading in _HEADINGS)
-        table = scrolling(head, rows, "prose")
+        table = scrolling(head, rows, "prose rows")
     told = [*conditions_of(program), *(symbol.latex for symbol in symbols_of(program))]
     where = ""
     if told:
-        items = "".join(f"<li>{mathml(formula)}</li>" for formula in told)
+        items = "".join(f"<li>{prose(formula)}</li>" for formula in told)
         where = f"<div class='where'><p class='quiet'>where</p><ul>{items}</ul></div>"
     return (
         f"<div class='program'><p class='quiet'>{escape(program.title)} — {escape(program.source)}. "
         f"{escape(size_of(program))}.</p>"
-        f"{objective}{table}{where}</div>"
+        f"<div class='scroll'>{objective}</div>{table}{where}</div>"
     )
 
 
@@ -85,10 +85,12 @@ def programs_page(programs: Sequence[Program]) -> str:
         At least one.
     """
     names = ", ".join(dict.fromkeys(program.name for program in programs))
-    heading = names if len(programs) == 1 else "Programs"
-    sections = "".join(f"<h2>{escape(p.name)}</h2>{program_section(p)}" for p in programs)
-    body = program_section(programs[0]) if len(programs) == 1 else sections
-    return framed(f"polyopt: {names}", f"<h1>{escape(heading)}</h1>{body}")
+    title = f"polyopt: {names}"
+    if len(programs) == 1:
+        return framed(title, f"<h1>{escape(names)}</h1>{program_section(programs[0])}")
+    contents = Contents()
+    sections = "".join(f"{contents.heading(2, p.name, escape(p.name))}{program_section(p)}" for p in programs)
+    return framed(title, f"<h1>Programs</h1>{contents.nav()}{sections}")
 
 
 def catalogue_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
@@ -108,26 +110,31 @@ def catalogue_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def catalogue_table(entries: Sequence[Entry]) -> str:
+def catalogue_table(entries: Sequence[Entry], contents: Contents) -> str:
     """The catalogue as an HTML table.
 
     Parameters
     ----------
     entries : sequence of Entry
         The programs.
+    contents : Contents
+        Of the page; each family is put into it.
     """
     head = "".join(f"<th scope='col' class='{kind}'>{name}</th>" for name, kind in CATALOGUE_COLUMNS)
     body, family = [], ""
     for entry, cells in zip(entries, catalogue_rows(entries), strict=True):
-        first = " class='first'" if entry.family != family else ""
-        family = entry.family
+        first = ""
+        if entry.family != family:
+            family = entry.family
+            words = escape(family.replace("_", "-"))
+            first = f" class='first' id='{contents.anchor(family, words)}'"
         columns = zip(cells, CATALOGUE_COLUMNS, strict=True)
         body.append(
             f"<tr{first}>"
             + "".join(f"<td class='{kind}'>{escape(cell)}</td>" for cell, (_, kind) in columns)
             + "</tr>"
         )
-    return scrolling(head, "".join(body), "prose")
+    return scrolling(head, "".join(body), "prose catalogue", sortable=True)
 
 
 def catalogue_page(entries: Sequence[Entry]) -> str:
@@ -139,5 +146,7 @@ def catalogue_page(entries: Sequence[Entry]) -> str:
         The programs.
     """
     note = "Sizes are those on each family's own small data."
-    text = f"<h1>Programs</h1><p class='quiet'>{len(entries)} programs. {note}</p>{catalogue_table(entries)}"
+    contents = Contents()
+    table = catalogue_table(entries, contents)
+    text = f"<h1>Programs</h1><p class='quiet'>{len(entries)} programs. {note}</p>{contents.nav()}{table}"
     return framed("polyopt: the catalogue of programs", text)

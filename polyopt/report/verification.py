@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from polyopt.crosschecks.table import summary, tolerance_of
 from polyopt.files import write_text
-from polyopt.report.frame import framed, scrolling
+from polyopt.report.frame import Contents, framed, scrolling
 from polyopt.report.programs import program_section
 from polyopt.text import escape
 from polyopt.verify import TOLERANCE, falls_short
@@ -61,16 +61,20 @@ def write_verification(
     short = falls_short(checks)
     failing = [outcome.check.name for outcome in outcomes if outcome.verdict == "FAILS"]
     verdict = "" if not (short or failing) else f" Failing: {escape(', '.join([*short, *failing]))}."
+    contents = Contents()
+    first = contents.heading(2, "cross-checks", "Cross-checks")
+    second = contents.heading(2, "programs", "The programs")
+    programs = "".join(_program(entry, checks, entry.name in short, contents) for entry in entries)
     body = (
         "<h1>Programs and cross-checks, verified</h1>"
         f"<p>{len(entries)} programs, each solved by every solver that can, each point checked against the "
-        f"optimality conditions at {TOLERANCE:g}; {escape(summary(outcomes))}.{verdict}</p>"
-        f"<section><h2>Cross-checks</h2><p class='quiet'>{_LEGEND}</p>{_crosschecks(outcomes)}</section>"
-        "<section><h2>The programs</h2><p class='quiet'>Sizes are those on each family's own small data.</p>"
-        f"{''.join(_program(entry, checks, entry.name in short) for entry in entries)}</section>"
+        f"optimality conditions at {TOLERANCE:g}; {escape(summary(outcomes))}.{verdict}</p>{contents.nav()}"
+        f"<section>{first}<p class='quiet'>{_LEGEND}</p>{_crosschecks(outcomes)}</section>"
+        f"<section>{second}<p class='quiet'>Sizes are those on each family's own small data.</p>"
+        f"{programs}</section>"
     )
     file = Path(path)
-    write_text(file, framed("polyopt: programs and cross-checks, verified", body))
+    write_text(file, framed("polyopt: programs and cross-checks, verified", body, wide=True))
     return file
 
 
@@ -101,10 +105,10 @@ def _crosschecks(outcomes: list[Outcome]) -> str:
                 f"<span class='quiet'>{escape(o.check.source)}</span>",
             )  # fmt: skip
             rows.append(_row(cells, _CROSSCHECKS, "first" if place == 0 else ""))
-    return scrolling(_head(_CROSSCHECKS), "".join(rows), "prose checks")
+    return scrolling(_head(_CROSSCHECKS), "".join(rows), "prose checks", sortable=True)
 
 
-def _program(entry: Entry, checks: list[Check], short: bool) -> str:
+def _program(entry: Entry, checks: list[Check], short: bool, contents: Contents) -> str:
     """A program to be opened: its mathematics, and what each solver made of it."""
     own = [check for check in checks if check.program == entry.name]
     verdict = "FAILS" if short else "ok" if any(check.verdict == "ok" for check in own) else "not run"
@@ -117,8 +121,9 @@ def _program(entry: Entry, checks: list[Check], short: bool) -> str:
     ]  # fmt: skip
     rows = "".join(_row(row, _SOLUTIONS) for row in cells)
     partner = f" · with {escape(entry.partner)}" if entry.partner else ""
+    anchor = contents.anchor(entry.name, escape(entry.name), level=3)
     return (
-        f"<details><summary><b>{escape(entry.name)}</b> {escape(entry.program.title)} "
+        f"<details id='{anchor}'><summary><b>{escape(entry.name)}</b> {escape(entry.program.title)} "
         f"<span class='quiet'>{escape(entry.program.kind)}{partner}</span> {_badge(verdict)}</summary>"
-        f"{program_section(entry.program)}{scrolling(_head(_SOLUTIONS), rows)}</details>"
+        f"{program_section(entry.program)}{scrolling(_head(_SOLUTIONS), rows, sortable=True)}</details>"
     )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from dataclasses import replace
+from hashlib import sha256
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -22,6 +25,7 @@ from polyopt.estimators.svm import SVM
 from polyopt.plots import convergence, decision_boundary, multipliers
 from polyopt.plots.style import CLASSES
 from polyopt.report import write_report
+from polyopt.text import escape, visible
 
 NAME = "<blobs & script>"
 
@@ -72,9 +76,15 @@ def test_the_page_is_well_formed(page):
     assert Reader(page).open == []
 
 
-def test_nothing_is_fetched_and_nothing_is_run(page):
+def test_nothing_is_fetched_and_nothing_is_run_but_the_script_of_the_page(page):
     tags = Reader(page).tags
-    assert not {"script", "link", "iframe", "object", "embed", "base"} & {tag for tag, _ in tags}
+    assert not {"link", "iframe", "object", "embed", "base"} & {tag for tag, _ in tags}
+    assert [attributes for tag, attributes in tags if tag == "script"] == [{}]
+    script = page.split("<script>")[1].split("</script>")[0]
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    rule = next(attributes["content"] for _, attributes in tags if "http-equiv" in attributes)
+    assert rule.startswith("default-src 'none';")
+    assert f"script-src 'sha256-{digest}';" in rule
     for _, attributes in tags:
         for name in ("src", "href", "xlink:href", "srcset", "action"):
             assert attributes.get(name, "#").startswith(("#", "data:"))
@@ -97,18 +107,22 @@ def test_the_pictures_are_there_and_decode(comparison, page):
 def test_no_two_elements_share_an_id_and_every_reference_has_one(page):
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
-    used = set(re.findall(r'href="#([^"]+)"', page)) | set(re.findall(r"url\(#([^)]+)\)", page))
+    ids += (named := re.findall(r"<[a-z0-9]+ id='([^']+)'", page))
+    assert len(ids) == len(set(ids))
+    assert {"blobs-script", "how-to-read-it", "the-programs", "blobs-script-rmm", "program-rmm"} <= set(named)
+    used = set(re.findall(r"""href=["']#([^"']+)""", page)) | set(re.findall(r"url\(#([^)]+)\)", page))
     assert used <= set(ids)
+    assert set(named) <= used, "a heading that the contents leave out"
 
 
 def test_pictures_take_the_colours_of_the_page(page):
     named = set(re.findall(r"var\(--([a-z-]+)\)", page))
-    light, dark = page.split("@media (prefers-color-scheme: dark)")
+    light, dark = page.split("@media screen and (prefers-color-scheme: dark)")
     for name in named:
         assert f"--{name}:" in light
         assert f"--{name}:" in dark.split("}")[0]
     for picture in re.findall(r"<svg.*?</svg>", page, flags=re.S):
-        assert "#1f2328" not in picture, "ink that the dark page would hide"
+        assert not re.search("#[0-9a-f]{6}", picture), "a colour that is the same in the dark"
 
 
 def test_every_number_of_the_table_is_on_the_page(comparison, page):
@@ -126,6 +140,46 @@ def test_names_are_escaped(page):
     assert NAME not in page
     assert "&lt;blobs &amp; script&gt;" in page
     assert NAME in Reader(page).text
+
+
+HOSTILE = "<script>alert(1)</script>'\"> onerror=x \x1b[31m \u202e \ud83d $x_$ & more"
+SHOWN = "<script>alert(1)</script>'\"> onerror=x \\x1b[31m \\u202e \\ud83d $x_$ & more"
+
+
+def test_text_from_outside_is_shown_and_does_nothing(comparison, tmp_path):
+    """Names of data and of classes, a setting, a status, as files and other packages may have them."""
+    data = replace(comparison.datasets[0], name=HOSTILE, target_names=(f"_{HOSTILE}", "$\\x"))
+    row = next(row for row in comparison.rows if row.solver != "exact")
+    rows = [
+        replace(row, data=HOSTILE, settings=HOSTILE, residual_at=HOSTILE),
+        replace(row, data=HOSTILE, solver=HOSTILE, status=HOSTILE, estimator=None),
+    ]
+    found = replace(comparison, datasets=[data], rows=rows)
+    text = write_report(found, tmp_path / "h.html").read_text(encoding="utf-8")
+    page = Reader(text)
+    assert page.open == []
+    assert sum(tag == "script" for tag, _ in page.tags) == 1
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    # heading, contents, summary, settings, worst row, solver, status; twice as an attribute of a picture
+    assert page.text.count(SHOWN) >= 7
+    assert sum(SHOWN in (attributes.get("aria-label") or "") for _, attributes in page.tags) == 2
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
+    for picture in re.findall(r"<svg.*?</svg>", text, flags=re.S):
+        ElementTree.fromstring(picture)
+    assert "\u2060_<script>alert(1)</script>'…" in page.text, "the class whose name a legend would leave out"
+    assert r"$\x" in page.text, "the class whose name would be a broken formula"
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [("\x00\x1b\x9b", r"\x00\x1b\x9b"), ("a\nb\tc", r"a\nb\tc"),
+     ("\u2067x\u2069\u200f", r"\u2067x\u2069\u200f"),
+     ("\udc80", r"\udc80"), ("a\u200db", r"a\u200db"), ("naïve 数 é \u05d0", "naïve 数 é \u05d0"), ("", "")],
+)  # fmt: skip
+def test_what_cannot_be_seen_is_written_out_and_nothing_else(text, seen):
+    assert visible(text) == seen
+    seen = visible(text, keep="\n\t")  # a page breaks its lines itself
+    assert escape(text + "<&>'\"") == seen + "&lt;&amp;&gt;&#x27;&quot;"
 
 
 def test_the_programs_are_stated(page):
@@ -146,11 +200,24 @@ def test_the_plane_of_a_picture_is_owned_up_to(page):
     assert f"{100 * share[:2].sum() / share.sum():.0f} % of their variance" in text
 
 
+def test_the_error_of_a_refit_stands_beside_that_of_the_model(comparison, page):
+    told = re.findall(
+        r"Training error here ([\d.]+) %; of the model in the table, on all features, ([\d.]+) %", page
+    )
+    data = comparison.datasets[0]
+    fast = [row for row in comparison.rows if row.solver != "exact"]
+    errors = [100 * (1 - row.estimator.score(data.X_train, data.y_train)) for row in fast]
+    assert [model for _, model in told] == [f"{error:.1f}" for error in errors]
+    assert any(refit != model for refit, model in told), "the plane loses nothing here"
+    assert page.count("<b>Decision boundary of a refit.</b>") == len(errors)
+
+
 def test_two_features_are_shown_as_they_are(tmp_path):
     X, y = blobs(m=2)
     found = compare(Dataset("plane", X, y, target_names=("no", "yes")), ["svm"])
     text = write_report(found, tmp_path / "p.html").read_text(encoding="utf-8")
     assert "Not the model of the table" not in text
+    assert "of a refit" not in text
     assert "x₁ (scaled)" in text
 
 

@@ -1,0 +1,192 @@
+"""Pages as a browser shows them: narrow and wide, light and dark, printed, sorted, and loading nothing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from helpers.browser import Browser, find_browser
+
+from benchmarks.helpers.report import write_report as write_benchmarks
+from formulations.catalogue import catalogue
+from formulations.samples import two_blobs
+from polyopt.compare import compare
+from polyopt.crosschecks import Crosscheck, Outcome
+from polyopt.datasets import Dataset
+from polyopt.report import write_report, write_verification
+from polyopt.report.programs import catalogue_page, programs_page
+from polyopt.verify import Check
+
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
+
+PAGES = ("compare", "hostile", "show", "catalogue", "verify", "benchmarks")
+SORTED = ("compare", "catalogue", "verify", "benchmarks")
+HOSTILE = (
+    """<script>document.title='run'</script>'"><img src=http://x.test/a onerror=alert(1)>\x1b\u202e$x_$"""
+)
+KEPT = ("cpm_figure2", "l0_tables", "polyhedral_table", "kernel_portfolio")
+
+
+def check(seed):
+    """A sum of numbers with a long name is the same as another sum of numbers with a long name.
+
+    Source: Somebody & Others (2001), eq. (1), in words that take some room.
+    """
+    return 1.0, 1.0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("pages")
+    X, y = two_blobs(m=4)
+    for page, name, methods in (("compare", "blobs", ["rmm", "cpm"]), ("hostile", HOSTILE, ["rmm"])):
+        data = Dataset(name, X, y, target_names=(f"_{name} no", f"{name} yes"))
+        write_report(compare(data, methods), place / f"{page}.html")
+    entries = catalogue(("rmm", "plume", "cpm"))
+    pages = {
+        "show": programs_page([entry.program for entry in entries]),
+        "catalogue": catalogue_page(entries),
+    }
+    for page, text in pages.items():
+        (place / f"{page}.html").write_text(text, encoding="utf-8")
+    checks = [
+        Check("rmm", "rmm.qp", solver, value, 1e-12, 1e-9, "stationarity of w", "ok")
+        for solver, value in (("clarabel", 9.0), ("osqp", 10.0), ("highs", 2.5))
+    ]
+    outcomes = [
+        Outcome(Crosscheck(f"T{i}", "toys", "=", 1e-6, check), value, value, 0.0, 0.1, "ok")
+        for i, value in enumerate((-3.0, 12.0, 2e-5))
+    ]
+    write_verification(entries, checks, outcomes, place / "verify.html")
+    write_benchmarks({name: f"{name} in words.\n\nMore of them." for name in KEPT}, place / "benchmarks.html")
+    return place
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(each => { each.open = true; });"
+# Elements that reach out of the page, but for what stands in a box that scrolls.
+SPILLS = """[...document.querySelectorAll('body *')].filter(each => !each.closest('.scroll, section figure')
+    && each.getBoundingClientRect().right > innerWidth + 1).map(each => each.outerHTML.slice(0, 80))"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_a_phone_loads_nothing_and_complains_of_nothing(browser, folder, name, scheme):
+    path = folder / f"{name}.html"
+    browser.open(path, width=390, scheme=scheme)
+    for _ in range(2):
+        assert browser.value("document.scrollingElement.scrollWidth <= document.scrollingElement.clientWidth")
+        assert browser.value(SPILLS) == []
+        browser.value(OPEN_ALL)
+    own = path.as_uri()
+    assert [url for url in browser.requests() if url != own and not url.startswith("data:")] == []
+    assert browser.complaints() == []
+    assert browser.value("[...document.links].every(each => each.getAttribute('href').startsWith('#'))")
+
+
+def test_a_name_that_is_a_script_is_shown_and_not_run(browser, folder):
+    browser.open(folder / "hostile.html")
+    assert browser.value("document.title") == "polyopt: exact and fast, side by side"
+    heading = browser.value("document.querySelector('h2').textContent")
+    assert heading == HOSTILE.replace("\x1b", r"\x1b").replace("\u202e", r"\u202e")
+    assert browser.value("document.images.length + document.scripts.length") == 1, "the page's own script"
+    legend = browser.value("[...document.querySelectorAll('figure svg text')].map(each => each.textContent)")
+    assert any(text.startswith("\u2060_<script>") for text in legend), "a class's name is left out"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_on_paper_nothing_is_cut_and_nothing_is_closed(browser, folder, name):
+    path = folder / f"{name}.html"
+    across = "size: landscape" in path.read_text(encoding="utf-8")
+    assert across == (name not in ("show", "catalogue"))
+    browser.open(path, width=981 if across else 741, media="print")  # of the narrower of Letter and A4
+    browser.value("dispatchEvent(new Event('beforeprint'))")
+    assert browser.value(SPILLS.replace("!each.closest('.scroll, section figure')", "true")) == []
+    assert browser.value("[...document.querySelectorAll('details')].every(each => each.open)")
+    assert browser.value("document.querySelectorAll('th button').length") == 0
+    browser.value("dispatchEvent(new Event('afterprint'))")
+    assert browser.value("[...document.querySelectorAll('details')].some(each => each.open)") is False
+    sortable = "document.querySelectorAll('table.sortable th button').length"
+    assert (browser.value(sortable) > 0) == (name in (*SORTED, "hostile"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_letters_of_pictures_are_large_enough_and_stand_out(browser, folder, scheme):
+    browser.open(folder / "compare.html", width=390, scheme=scheme)
+    sizes = """[...document.querySelectorAll('figure svg text[style*=font]')].map(each => {
+        const box = each.ownerSVGElement, scale = box.clientWidth / box.viewBox.baseVal.width;
+        return parseFloat(getComputedStyle(each).fontSize) * scale; })"""
+    assert min(browser.value(sizes)) >= 10.0
+    colours = browser.value("""[getComputedStyle(document.body).backgroundColor,
+        ...[...document.querySelectorAll('figure svg text')].map(each => getComputedStyle(each).fill)]""")
+    paper, *inks = [luminance(colour) for colour in dict.fromkeys(colours)]
+    for ink in inks:
+        assert (max(paper, ink) + 0.05) / (min(paper, ink) + 0.05) >= 3.0
+    browser.open(folder / "benchmarks.html", scheme=scheme)
+    turned = browser.value("[...document.images].map(each => getComputedStyle(each).filter)")
+    assert len(turned) == 2
+    assert all(("invert" in each) == (scheme == "dark") for each in turned)
+
+
+def luminance(colour):
+    """Relative luminance of ``rgb(r, g, b)``, as WCAG has it."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+COLUMN = """[...document.querySelectorAll('table.sortable')[{table}].tBodies[0].rows]
+    .filter(row => !row.classList.contains('note')).map(row => row.cells[{place}].textContent.trim())"""
+HEADS = """[...document.querySelectorAll('table.sortable')].map(table =>
+    [...table.tHead.rows[0].cells].map(head => [head.textContent.trim(), head.className]))"""
+
+
+def as_number(text):
+    found = re.match(r"-?[\d.,]+(e[-+]\d+)?", text.replace("−", "-"))
+    return float(found[0].replace(",", "")) if found else None
+
+
+@pytest.mark.parametrize("name", SORTED)
+def test_a_key_on_a_heading_sorts_by_number_or_by_word_and_back(browser, folder, name):
+    browser.open(folder / f"{name}.html")
+    browser.value(OPEN_ALL)
+    heads = browser.value(HEADS)[:3]  # the table after these is long
+    assert heads
+    moved = 0
+    for table, columns in enumerate(heads):
+        for place, (title, kind) in enumerate(columns):
+            if not title:
+                continue
+            column = COLUMN.format(place=place, table=table)
+            head = f"document.querySelectorAll('table.sortable')[{table}].tHead.rows[0].cells[{place}]"
+            before = browser.value(column)
+            orders = []
+            for told in ("ascending", "descending", None):
+                browser.value(f"{head}.querySelector('button').focus()")
+                browser.press("Enter")
+                assert browser.value(f"{head}.getAttribute('aria-sort')") == told
+                orders.append(browser.value(column))
+            up, down, back = orders
+            assert back == before
+            assert sorted(up) == sorted(down) == sorted(before), "a cell is lost"
+            moved += up != before
+            if "text" not in kind:
+                for order, backwards in ((up, False), (down, True)):
+                    numbers = [as_number(text) for text in order]
+                    known = [number for number in numbers if number is not None]
+                    assert known == sorted(known, reverse=backwards)
+                    assert numbers[: len(known)] == known, "what is missing comes last"
+    assert moved
+
+
+def test_a_link_opens_the_program_it_leads_to(browser, folder):
+    browser.open(folder / "compare.html")
+    assert not browser.value("document.getElementById('program-rmm').open")
+    browser.value("document.querySelector('nav a[href=\"#program-rmm\"]').click()")
+    opened = "new Promise(done => setTimeout(() => done(document.getElementById('program-rmm').open), 50))"
+    assert browser.value(opened)
