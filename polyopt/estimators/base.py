@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from formulations.solution import Status
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.estimators.parameters import check_parameters
-from polyopt.estimators.proven import Proven
+from polyopt.estimators.portable import Portable
 from polyopt.estimators.weights import checked_weights, class_weights
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ __all__ = ["PairwiseClassifier"]
 _PLAIN = "biuU"
 
 
-class PairwiseClassifier(ClassifierMixin, Proven):
+class PairwiseClassifier(ClassifierMixin, Portable):
     """Base of the classifiers: a binary problem at heart, one-vs-one around it.
 
     A subclass has the parameters below, or an attribute None in place of one.

@@ -76,6 +76,9 @@ class ExpansionClassifier(KernelClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = dict(EXPANSION_PARAMETERS)
 
+    _answers_by: ClassVar[tuple[str, ...]] = (
+        *KernelClassifier._answers_by, "_fitted", "_hyperplane", "support_", "score_"
+    )  # fmt: skip
     _hyperplane: Array | None = field(init=False, default=None)
     _largest_entry: ClassVar[float]  # of C times the kernel matrix, for which HiGHS's tolerances are enough
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -56,6 +54,7 @@ class FaceClassifier(PairwiseClassifier):
     _assignment: NDArray[np.int64] | None = None
     _stream: object = None  # what partial_fit keeps between two chunks
     _polytope: tuple[Any, Polytope] | None = None  # the faces it was made of, and itself
+    _typical: tuple[Any, Any] | None = None  # of a copy without data: mean and spread of each feature
     _outward: ClassVar[float] = 1.0  # +1 where the faces are positive outside, -1 where they are inside
 
     def _fit_pairs(self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any]) -> None:
@@ -172,12 +171,9 @@ class FaceClassifier(PairwiseClassifier):
         self._need_one_polytope("polytope_")
         if self._polytope is not None and self._polytope[0] is self.W_:
             return self._polytope[1]
-        spread = None
-        if self._X is not None and not sp.issparse(self._X):
-            spread = self._X.std(axis=0, dtype=np.float64)
-            spread[spread == 0] = 1.0
+        centre, spread = self._typical_values() or (None, None)
         names = getattr(self, "feature_names_in_", None)
-        found = Polytope(self._outward * self.W_, self._outward * self.b_, names, spread)
+        found = Polytope(self._outward * self.W_, self._outward * self.b_, names, spread, centre)
         self._polytope = (self.W_, found)
         return found
 
@@ -190,30 +186,34 @@ class FaceClassifier(PairwiseClassifier):
 
     # -- life without the data ---------------------------------------------------------------
 
-    def without_data(self) -> Self:
-        """A copy that predicts and has its faces, but holds no training data and so cannot be certified.
+    def _drop_data(self, whole: Self) -> None:
+        self._forget()
+        self._typical = whole._typical_values() if whole._is_one_polytope else None
+        self._keep_no_solution(whole)
 
-        Its size is that of the faces, for files and for machines that only predict.
-        """
-        check_is_fitted(self)
-        lean = copy(self)
-        lean._forget()
-        if self._is_binary:
-            lean._keep_no_solution(self)
-            return lean
-        lean.estimators_ = [part.without_data() for part in self.estimators_]
-        lean._hold_no_rows()
-        lean.solution_ = [part.solution_ for part in lean.estimators_]
-        return lean
+    def _drop_data_of_pairs(self, whole: Self) -> None:
+        self._forget()
+        self._hold_no_rows()
 
     def _forget(self) -> None:
         """Drop what an earlier fit left, but its answer."""
         self._X = self._y = self._rows = self._costs = None
-        self._assignment = self._stream = self._polytope = None
+        self._assignment = self._stream = self._polytope = self._typical = None
 
-    def _keep_no_solution(self, whole: Self) -> None:
-        """Keep of the whole machine's solution how it ended, without its vectors and its history."""
-        self.solution_ = replace(whole.solution_, primal={}, duals={}, history=(), runs=())
+    @property
+    def holds_data(self) -> bool:
+        """Whether it holds its training data, of which certificates and multipliers are made."""
+        if not self._is_binary:
+            return all(part.holds_data for part in self.estimators_)
+        return self._X is not None
+
+    def _typical_values(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """The mean and the standard deviation of each feature of the training data, where they are dense."""
+        if self._X is None or sp.issparse(self._X):
+            return self._typical
+        spread = self._X.std(axis=0, dtype=np.float64)
+        spread[spread == 0] = 1.0
+        return self._X.mean(axis=0, dtype=np.float64), spread
 
     def _hold_no_rows(self) -> None:
         """No pair of classes has training data."""
@@ -228,15 +228,6 @@ class FaceClassifier(PairwiseClassifier):
     @property
     def _is_one_polytope(self) -> bool:
         return self._is_binary
-
-    def _need_data(self, what: str) -> None:
-        check_is_fitted(self)
-        if self._X is None:
-            raise ValueError(
-                f"{what} needs the training data, which this machine does not hold: it was fitted by "
-                "partial_fit, or is a copy without_data(). The certify_ functions of polyopt take data and "
-                "faces."
-            )
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.hinge_fit import HingeFit
@@ -104,6 +103,8 @@ class HingeClassifier(HingeFit):
         "verbose": ["verbose"],
     }
 
+    _answers_by: ClassVar[tuple[str, ...]] = (*HingeFit._answers_by, "coef_", "_centre", "_b")
+
     # -- answering ---------------------------------------------------------------------------
 
     def _binary_scores(self, X: Any) -> NDArray[Any]:
@@ -117,6 +118,8 @@ class HingeClassifier(HingeFit):
 
     def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         coef = self.dual_coef_[0]
+        if not self.holds_data:
+            return self._used, coef
         used = np.flatnonzero(coef)
         return used, coef[used]
 
@@ -157,7 +160,7 @@ class HingeClassifier(HingeFit):
         """
         from polyopt.estimators.hinge_bounds import bound_of
 
-        check_is_fitted(self)
+        self._need_data("generalization_bound()")
         machine = self._as_fitted()
         if not self._is_binary:
             raise ValueError(

@@ -68,7 +68,6 @@ class HingeFit(KernelClassifier):
 
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32]
     _title: str
-    _y: NDArray[Any]
     families_: Families
     multipliers_: dict[str, NDArray[Any]]
     _share: float | None = None

@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.declaration import estimator
+from polyopt.estimators.variance import variance
 from polyopt.estimators.votes import certain_winners
 from polyopt.kernels import Kernel, SampleGram, chunks
 from polyopt.scoring import Part, Scorer
@@ -36,7 +37,6 @@ KERNEL_PARAMETERS: dict[str, list[Any]] = {
 
 
 _DOUBTFUL = 1e-7  # error of a score, by the kernel's rounding, from which on more care is taken
-_SAME = 1e-12  # relative size up to which a variance counts as rounding of the mean
 
 
 _PREDICTED = 1 << 14  # points whose labels are decided at once, so that their scores fit the memory
@@ -80,36 +80,6 @@ class _Prepared(NamedTuple):
 _PREPARED: WeakKeyDictionary[KernelClassifier, _Prepared] = WeakKeyDictionary()
 
 
-def _variance(X: Any, weights: NDArray[Any]) -> float:
-    """The weighted variance of all entries.
-
-    It is the mean square of the differences from the mean, less the square of their own mean, which is not
-    quite 0, as the mean is rounded. The mean square less the square of the mean would lose all digits far
-    from the origin.
-    """
-    m = X.shape[1]
-    weights = weights / weights.max()  # so that sums do not overflow
-    total = m * float(weights.sum())
-    mean = left = spread = 0.0
-    with np.errstate(over="ignore", invalid="ignore"):  # _gamma_of refuses what overflows
-        for part in chunks(np.arange(X.shape[0])):
-            mean += float(weights[part] @ np.asarray(X[part].astype(float).sum(axis=1)).ravel()) / total
-        for part in chunks(np.arange(X.shape[0])):
-            block = X[part].astype(float)
-            if sp.issparse(block):
-                zeros = m - np.diff(block.indptr)
-                block.data -= mean
-                sums = np.asarray(block.sum(axis=1)).ravel() - zeros * mean
-                squares = np.asarray(block.power(2).sum(axis=1)).ravel() + zeros * (mean * mean)
-            else:
-                block -= mean
-                sums, squares = block.sum(axis=1), (block**2).sum(axis=1)
-            left += float(weights[part] @ sums) / total
-            spread += float(weights[part] @ squares) / total
-    found = spread - left * left
-    return 0.0 if abs(found) <= _SAME * spread < np.inf else found
-
-
 def _rows(X: Any, points: NDArray[np.intp]) -> Any:
     """These rows; without a copy where they lie side by side."""
     if len(points) and points[-1] - points[0] == len(points) - 1:
@@ -143,6 +113,18 @@ class KernelClassifier(PairwiseClassifier):
     coef0: float = 0.0
     gamma_: float = field(init=False)
 
+    # What a machine answers by, besides its support vectors and their coefficients.
+    _answers_by: ClassVar[tuple[str, ...]] = (
+        "classes_", "n_features_in_", "feature_names_in_", "solver_", "n_iter_",
+        "gamma_", "intercept_", "pairs_", "_asked",
+    )  # fmt: skip
+    _X: Any = field(init=False, default=None)
+    _y: Any = field(init=False, default=None)  # signs of the labels; None without the data
+    _rows: Any = field(init=False, default=None)
+    # Of a copy without data: places of the support vectors in _X, and whether they are of the second class.
+    _used: Any = field(init=False, default=None)
+    _second: Any = field(init=False, default=None)
+
     _scored_dtypes: ClassVar[Any] = [np.float64, np.float32]
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
@@ -157,7 +139,7 @@ class KernelClassifier(PairwiseClassifier):
         m = X.shape[1]
         if self.gamma == "auto":
             return 1.0 / m
-        spread = _variance(X, weights)
+        spread = variance(X, weights)
         gamma = 1.0 if spread == 0.0 else 1.0 / (m * spread)
         if not 0.0 < gamma < np.inf:
             raise ValueError(
@@ -282,7 +264,10 @@ class KernelClassifier(PairwiseClassifier):
         pair_of = np.repeat(np.arange(len(pairs)), [len(machine.places) for machine in machines])
         coef = np.concatenate([machine.coef for machine in machines])
         second = np.concatenate(
-            [machine._y[found.places] > 0 for machine, found in zip(fitted, machines, strict=True)]
+            [
+                machine._second if machine._y is None else machine._y[found.places] > 0
+                for machine, found in zip(fitted, machines, strict=True)
+            ]
         )
         label = np.array(pairs)[pair_of, second.astype(int)]
         # By class, and within a class by sample, each once.
@@ -302,6 +287,51 @@ class KernelClassifier(PairwiseClassifier):
             block[place[own] - start, pair_of[own]] = coef[own]
             parts.append(Part(int(start), int(stop), columns, block[:, columns]))
         return X, parts
+
+    # -- life without the data ---------------------------------------------------------------
+
+    @property
+    def holds_data(self) -> bool:
+        """Whether it holds its training data, of which certificates and multipliers are made."""
+        if not self._is_binary:
+            return all(part.holds_data for part in self.estimators_)
+        return self._y is not None
+
+    def _keep_answers(self, whole: Self) -> None:
+        kept = {*self.get_params(deep=False), *self._answers_by}
+        self.__dict__ = {name: value for name, value in vars(whole).items() if name in kept}
+
+    def _drop_data(self, whole: Self) -> None:
+        self._keep_answers(whole)
+        self._keep_no_solution(whole)
+        whole = whole._as_fitted()
+        if whole.kernel == "linear":
+            return
+        places, coef = whole._support()
+        self._used, self.dual_coef_ = np.arange(len(places)), coef[None, :]
+        self._rows = whole._rows[places]
+        self._second = whole._second if whole._y is None else whole._y[places] > 0
+        self._X = None if whole.kernel == "precomputed" else whole._X[places]
+
+    def _drop_data_of_pairs(self, whole: Self) -> None:
+        """The support vectors of all pairs are kept once."""
+        parts = self.estimators_
+        self._keep_answers(whole)
+        self.estimators_ = parts
+        if whole._as_fitted().kernel == "linear":
+            nothing = np.empty(0, dtype=int)
+            self._rows, self._pair_places = nothing, [nothing] * len(parts)
+            return
+        each = [places[part._rows] for places, part in zip(whole._pair_places, parts, strict=True)]
+        union, first = np.unique(np.concatenate(each), return_index=True)
+        X = None
+        if parts[0]._X is not None:
+            vectors = [part._X for part in parts]
+            X = (sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors))[first]
+        every = np.arange(len(union))
+        for part, own in zip(parts, each, strict=True):
+            part._X, part._used, part._rows = X, np.searchsorted(union, own), every
+        self._rows, self._pair_places = whole._rows[union], [every] * len(parts)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -135,13 +135,11 @@ class PolyhedralClassifier(FaceClassifier):
         return self._side * self._scores_of_faces(X).min(axis=1)
 
     def _binary_certificate(self, tol: float) -> Any:
-        self._need_data("certificate()")
         return self._certify(self.solution_["W"], tol)
 
     def _binary_duals(self) -> pd.DataFrame:
         import pandas as pd
 
-        self._need_data("duals_")
         columns = self._multipliers()
         place, face = (np.asarray(columns.pop(name)) for name in ("place", "face"))
         output = scores(self._X, self.solution_["W"])[place, np.maximum(face, 0)]

@@ -60,6 +60,20 @@ class Proven(BaseEstimator):
     def _is_binary(self) -> bool:
         return len(self.classes_) == 2
 
+    @property
+    def holds_data(self) -> bool:
+        """Whether it holds its training data, of which certificates and multipliers are made."""
+        return True
+
+    def _need_data(self, what: str) -> None:
+        check_is_fitted(self)
+        if not self.holds_data:
+            raise ValueError(
+                f"{what} needs the training data, which this machine does not hold: it was fitted by "
+                "partial_fit, is a copy without_data(), or was saved by 'polyopt fit' without --keep-data. "
+                "The certify_ functions of polyopt take data and faces."
+            )
+
     def certificate(self, tol: float = 1e-6) -> Certificate:
         """How far the fitted model is from optimal, proven from the training data.
 
@@ -74,7 +88,7 @@ class Proven(BaseEstimator):
             With more than two classes, of all pairs together: their values are summed and the
             weakest claim stands.
         """
-        check_is_fitted(self)
+        self._need_data("certificate()")
         if self._is_binary:
             return self._as_fitted()._binary_certificate(tol)
         names = [visible(f"{first} vs {second}") for first, second in self.pairs_]
@@ -85,7 +99,7 @@ class Proven(BaseEstimator):
         """The multipliers: one row per constraint, samples in the order they were given to ``fit``."""
         import pandas as pd
 
-        check_is_fitted(self)
+        self._need_data("duals_")
         if self._is_binary:
             return self._as_fitted()._binary_duals()
         frames = []

@@ -91,6 +91,13 @@ class TwoSidedClassifier(StreamedClassifier):
             self._take_sides([machine.without_data() for machine in whole._sides])
 
     @property
+    def holds_data(self) -> bool:
+        """Whether it holds its training data, of which certificates and multipliers are made."""
+        if self._sides is not None:
+            return all(machine.holds_data for machine in self._sides)
+        return super().holds_data
+
+    @property
     def sides_(self) -> tuple[Self, ...]:
         """The machine with ``classes_[1]`` outside, and the one with ``classes_[0]`` (``double_sided``)."""
         if self._sides is None:
@@ -109,14 +116,12 @@ class TwoSidedClassifier(StreamedClassifier):
 
     def _binary_certificate(self, tol: float) -> Certificate:
         if self._sides is None:
-            self._need_data("certificate()")
             return self._side_certificate(tol)
         names = [f"{machine.outer_label_} outside" for machine in self._sides]
         return combine([machine.certificate(tol) for machine in self._sides], names, "sides")
 
     def _binary_duals(self) -> pd.DataFrame:
         if self._sides is None:
-            self._need_data("duals_")
             return self._side_duals()
         return self._of_sides([machine.duals_ for machine in self._sides])
 

@@ -63,6 +63,8 @@ class Polytope(Faces):
     spread : array_like of shape (m,), optional
         Typical size of each feature in the data, its standard deviation say; positive. Tells which terms
         of a face matter.
+    centre : array_like of shape (m,), optional
+        Typical value of each feature in the data, its mean say; what a rule leaves out is put there.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -29,6 +29,7 @@ class Faces:
     b: NDArray[np.float64]
     feature_names: tuple[str, ...] | None = None
     spread: NDArray[np.float64] | None = None
+    centre: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         W = _fixed("W", self.W, 2)
@@ -48,6 +49,11 @@ class Faces:
             if spread.shape != W.shape[1:] or np.any(spread <= 0):
                 raise ValueError(f"spread must be {W.shape[1]} positive numbers, not {self.spread!r}")
             object.__setattr__(self, "spread", spread)
+        if self.centre is not None:
+            centre = _fixed("centre", self.centre, 1)
+            if centre.shape != W.shape[1:]:
+                raise ValueError(f"centre must be {W.shape[1]} numbers, not {self.centre!r}")
+            object.__setattr__(self, "centre", centre)
 
     # -- making one --------------------------------------------------------------------------
 
@@ -60,7 +66,9 @@ class Faces:
         scale: ArrayLike | None,
         feature_names: Sequence[str] | None = None,
     ) -> Self:
-        """The polytope in x of faces learnt on (x − mean) / scale; its ``spread`` is the scale.
+        """The polytope in x of faces learnt on (x − mean) / scale.
+
+        Its ``spread`` is the scale, and its ``centre`` the mean.
 
         Parameters
         ----------
@@ -85,7 +93,8 @@ class Faces:
         if np.any(unit <= 0):
             raise ValueError(f"scale must be positive; its least entry is {unit.min()!r}")
         names = None if feature_names is None else tuple(feature_names)
-        return cls(W / unit, b - W @ (shift / unit), names, None if scale is None else unit)
+        spread, centre = None if scale is None else unit, None if mean is None else shift
+        return cls(W / unit, b - W @ (shift / unit), names, spread, centre)
 
     @classmethod
     def from_scaler(
@@ -122,7 +131,9 @@ class Faces:
             mean = None  # which StandardScaler keeps a record of, without taking it off
         if hasattr(scaler, "min_"):  # MinMaxScaler: x · scale_ + min_
             mean, scale = -scaler.min_ / scaler.scale_, 1.0 / scaler.scale_
-        return cls.from_scaled(W, b, mean, scale, feature_names)
+        found = cls.from_scaled(W, b, mean, scale, feature_names)
+        centre = getattr(scaler, "mean_", getattr(scaler, "center_", None))
+        return replace(found, centre=centre)
 
     def within(self, low: ArrayLike, high: ArrayLike) -> Self:
         """The part within low ≤ x ≤ high, as 2m further faces.
@@ -151,10 +162,11 @@ class Faces:
         held[chosen] = 0.0
         names = None if self.feature_names is None else tuple(self.feature_names[j] for j in chosen)
         spread = None if self.spread is None else self.spread[chosen]
-        return type(self)(self.W[:, chosen], self.b + self.W @ held, names, spread)
+        centre = None if self.centre is None else self.centre[chosen]
+        return type(self)(self.W[:, chosen], self.b + self.W @ held, names, spread, centre)
 
     def _with(self, W: Array, b: Array) -> Self:
-        return type(self)(W, b, self.feature_names, self.spread)
+        return type(self)(W, b, self.feature_names, self.spread, self.centre)
 
     # -- points ------------------------------------------------------------------------------
 
