@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from polyopt.kernels import Kernel as Kernel
     from polyopt.methods import Method as Method
     from polyopt.methods import register as register
+    from polyopt.models import Model as Model
+    from polyopt.models import load_model as load_model
+    from polyopt.models import save_model as save_model
     from polyopt.outer.cross_entropy.method import cross_entropy_minimize as cross_entropy_minimize
     from polyopt.outer.l0.settings import CrossEntropySettings as CrossEntropySettings
     from polyopt.outer.path import PathPoint as PathPoint
@@ -56,9 +59,12 @@ _SHARED = {
     "Claim": "polyopt.certificates",
     "Kernel": "polyopt.kernels",
     "Method": "polyopt.methods",
+    "Model": "polyopt.models",
     "binding": "polyopt.sensitivity",
     "certify_program": "polyopt.certificates",
+    "load_model": "polyopt.models",
     "register": "polyopt.methods",
+    "save_model": "polyopt.models",
     "sensitivities": "polyopt.sensitivity",
 }
 

@@ -1,4 +1,4 @@
-"""The command line: compare, catalogue, show, verify, duals, fit, predict, rules.
+"""The command line: compare, catalogue, show, verify, duals, fit, predict, rules, info, export.
 
 Every command imports what it needs when it runs, so that ``polyopt --help`` answers at once. Bad input
 ends in one sentence on standard error and exit status 2, never in a traceback.
@@ -15,7 +15,9 @@ from polyopt.cli.catalogue import catalogue
 from polyopt.cli.compare import compare
 from polyopt.cli.console import say, sentences_at_once
 from polyopt.cli.duals import duals
+from polyopt.cli.export import export
 from polyopt.cli.fit import fit
+from polyopt.cli.info import info
 from polyopt.cli.predict import predict
 from polyopt.cli.rules import rules
 from polyopt.cli.show import show
@@ -64,7 +66,7 @@ def _options(
     """Large-margin and polyhedral classifiers as mathematical programs, solved and certified."""
 
 
-for command in (compare, catalogue, show, verify, duals, fit, predict, rules):
+for command in (compare, catalogue, show, verify, duals, fit, predict, rules, info, export):
     app.command()(command)
 
 

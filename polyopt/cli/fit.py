@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from polyopt.cli import settings as options
+from polyopt.cli.info import size_text
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from polyopt.models import Model
+
+_KeepData = Annotated[
+    bool,
+    typer.Option(
+        "--keep-data", help="Keep the training data in the file, which certificates and duals are made of."
+    ),
+]
 
 
 def fit(
@@ -26,6 +39,7 @@ def fit(
     time_limit: options.TimeLimit = None, separator: options.Separator = None,
     decimal: options.Decimal = ".", categorical: options.Categorical = None, impute: options.Impute = None,
     large: options.Large = False, overwrite_input: options.OverwriteInput = False,
+    keep_data: _KeepData = False,
 ) -> None:  # fmt: skip
     """Fit a method to data, certify it, and save it.
 
@@ -33,12 +47,12 @@ def fit(
     """
     from polyopt.cli.console import output, say, warnings_as_sentences
     from polyopt.cli.data import Form, load_data
-    from polyopt.cli.model import Model, save_model
     from polyopt.compare.data import check_dataset, scaler_for
     from polyopt.compare.run import settings_text
     from polyopt.datasets import fit_preparation
     from polyopt.files import check_target
     from polyopt.methods import find_method
+    from polyopt.models import Model, facts_of_fit
 
     entry = find_method(method)
     given = options.check_settings(
@@ -54,21 +68,41 @@ def fit(
     with warnings_as_sentences(), answering_for(entry):
         settings = entry.settings_for(X, found.y, **given)
         estimator = entry.make(solver.of(entry), settings, time_limit=time_limit, seed=seed).fit(X, found.y)
-    model = Model(
+        certificate = estimator.certificate()
+    model = Model.of(
         estimator,
-        scaler,
-        None if table.feature_names is None else list(table.feature_names),
-        -1 if table.target is None else table.target,
-        entry.name,
-        preparation,
+        _steps(preparation, scaler),
+        feature_names=table.feature_names,
+        target=-1 if table.target is None else table.target,
+        method=entry.name,
+        facts=facts_of_fit(estimator, table, certificate, settings),
     )
     if out is not None:
-        save_model(model, out)
-        say(f"saved: {out}")
+        say(_saved(model, out, keep_data))
     wrong = int((model.predict(table.X) != found.y).sum())
     n = len(found.y)
     console = output()
     console.print(f"{entry.title} ({settings_text(settings)}), fitted to {found.name}")
     console.print(f"training error {100 * wrong / n:.2f} % ({wrong} of {n} samples)\n")
-    with answering_for(entry):
-        console.print(estimator.certificate().table())
+    console.print(certificate.table())
+
+
+def _saved(model: Model, out: Path, keep_data: bool) -> str:
+    """Save the model, and say what is in the file."""
+    from polyopt.models import save_model
+
+    kept = model if keep_data else model.without_data()
+    save_model(kept, out)
+    if kept.holds_data:
+        inside = "with the training data, of which certificates, multipliers and warm starts are made"
+    else:
+        inside = "without the training data: certificates and multipliers need a file made with --keep-data"
+    return f"saved: {out} ({size_text(out.stat().st_size)}), {inside}"
+
+
+def _steps(
+    preparation: BaseEstimator | None, scaler: BaseEstimator | None
+) -> list[tuple[str, BaseEstimator]]:
+    """The steps before the machine that there are."""
+    both = (("preparation", preparation), ("scaler", scaler))
+    return [(name, step) for name, step in both if step is not None]

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from polyopt.cli.data import Form
-    from polyopt.cli.model import Model
     from polyopt.datasets import Source
+    from polyopt.models import Model
 
 _SHOWN = 8  # names in a message
 
@@ -44,8 +44,8 @@ def predict(
     """
     from polyopt.cli.console import emit, say, visible
     from polyopt.cli.data import Form
-    from polyopt.cli.model import load_model
     from polyopt.files import STANDARD, check_target, write_text
+    from polyopt.models import load_model
 
     check_target(out, "--out", inputs=(model, data), replace_input=overwrite_input)
     saved = load_model(model)

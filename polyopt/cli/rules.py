@@ -2,41 +2,171 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from polyopt.cli.console import emit
+from polyopt.text import visible
+
+if TYPE_CHECKING:
+    from polyopt.models.model import Model
+    from polyopt.models.rules import Rules
+    from polyopt.polytope import Polytope
+
+_DIGITS = 3  # of numbers for people
+
+
+class Output(StrEnum):
+    """For whom the rules are."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+    SQL = "sql"
+    PYTHON = "python"
+    CSV = "csv"
+
+
+_COMMENTS = {Output.SQL: "-- ", Output.PYTHON: "# "}
 
 
 def rules(
     model: Annotated[Path, typer.Argument(help="A polytope machine that 'polyopt fit' saved.")],
-    digits: Annotated[int, typer.Option(min=1, help="Significant digits of the numbers.")] = 3,
+    digits: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"Significant digits; {_DIGITS} in text and Markdown, else all by default."),
+    ] = None,
     terms: Annotated[int | None, typer.Option(min=1, help="Terms of each face; all by default.")] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Print the faces as CSV instead.")] = False,
+    fidelity: Annotated[
+        float | None,
+        typer.Option(help="Take the fewest terms of each face that agree on this share of --data."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="File or data set on which rules and model are compared.")
+    ] = None,
+    form: Annotated[Output, typer.Option("--format", help="What the rules are printed as.")] = Output.TEXT,
+    csv: Annotated[bool, typer.Option("--csv", help="The same as --format csv.")] = False,
 ) -> None:
-    """Print the faces of a learnt polytope as rules, in the units of the data they were learnt from."""
-    from polyopt.cli.console import emit, visible
-    from polyopt.cli.model import load_model
-    from polyopt.methods import METHODS, find_method
-    from polyopt.polytope import Polytope
+    """Print the faces of a learnt polytope as rules, in the units of the data they were learnt from.
 
-    found = load_model(model)
-    machine = found.estimator
-    if not find_method(found.method).has_faces:
-        having = ", ".join(method.name for method in METHODS.values() if method.has_faces)
-        raise ValueError(f"{model} is a model of {found.method}; rules are of a polytope, --method {having}")
-    if not hasattr(machine, "W_") and not hasattr(machine, "sides_"):
-        raise ValueError(f"{model} has {len(machine.classes_)} classes, and so no polytope of its own")
-    for one in getattr(machine, "sides_", (machine,)):
-        names = None if found.names is None else tuple(map(visible, found.names))
-        W, b = one.polytope_.W, one.polytope_.b
-        if found.scaler is None:
-            polytope = Polytope(W, b, names)
-        else:
-            polytope = Polytope.from_scaler(W, b, found.scaler, names)
-        if csv:
+    With --data it says how often the rules as they are printed agree with the model. The terms kept of a face
+    are its largest, coefficient times the feature's spread; the others are put at their typical values.
+    """
+    from polyopt.models import load_model
+    from polyopt.models.rules import Rules
+
+    form = Output.CSV if csv else form
+    if fidelity is not None and (terms is not None or data is None):
+        raise ValueError("--fidelity finds the number of terms on --data: give that, and no --terms")
+    found, is_for_people = load_model(model), form in (Output.TEXT, Output.MARKDOWN)
+    digits = _DIGITS if digits is None and is_for_people else digits
+    try:
+        whole = Rules.of(found, visible if is_for_people else str)
+    except ValueError as error:
+        raise ValueError(f"{model}: {error}") from None
+    parts = [] if data is None else _parts(found, data)
+    if fidelity is not None:
+        terms = whole.fewest_terms(parts[0][1], fidelity, digits)
+    short = whole.shortened(digits, terms)
+    remarks = _cost(short, whole, terms, fidelity, digits, parts)
+    if form is Output.JSON:
+        _print_json(short, terms, parts, remarks)
+    elif is_for_people:
+        _print_text(whole, form, digits or _DIGITS, terms, remarks)
+    else:
+        _print_code(short, form, remarks)
+
+
+def _parts(model: Model, data: str) -> list[tuple[str, Any]]:
+    """What the data are called, and their features; training and test part apart where published so."""
+    from polyopt.cli.data import Form, load_data
+    from polyopt.cli.predict import _read
+
+    X, _ = _read(model, data, Form(), False)
+    found = None if Path(data).is_file() else load_data(data)
+    if found is None or found.X_test is None:
+        return [(f"{X.shape[0]} samples of {visible(data)}", X)]
+    return [
+        (f"{part.shape[0]} {name} samples of {visible(data)}", part)
+        for name, part in (("training", X), ("test", found.X_test))
+    ]
+
+
+def _cost(
+    short: Rules, whole: Rules, terms: int | None, fidelity: float | None, digits: int | None,
+    parts: list[tuple[str, Any]],
+) -> list[str]:  # fmt: skip
+    """What the shortening costs, in sentences."""
+    of = f"{terms} term{'s' if terms != 1 else ''} a face (of {whole.most_terms})"
+    said = [] if fidelity is None else [f"The fewest terms that agree on {100 * fidelity:g} %: {of}."]
+    for name, X in parts:
+        found = short.agreement(X)
+        share = f"{100 * found.share:.2f} % of the {name} ({found.same} of {found.samples})"
+        said.append(f"These rules agree with the model on {share}.")
+    is_cut = terms is not None and terms < whole.most_terms
+    if not parts and (is_cut or digits is not None):
+        what = f"cut to {of}" if is_cut else f"rounded to {digits} digits"
+        said.append(f"How often these rules, {what}, agree with the model is not known: give --data.")
+    return said
+
+
+def _print_text(whole: Rules, form: Output, digits: int, terms: int | None, remarks: list[str]) -> None:
+    from polyopt.polytope.forms import as_markdown
+
+    dressed: Callable[[str], str] = as_markdown if form is Output.MARKDOWN else str
+    for polytope, inside, outside in zip(whole.polytopes, whole.inside, whole.outside, strict=True):
+        within, beyond = visible(str(inside)), visible(str(outside))
+        text = polytope.rules(digits, max_terms=terms, inside=within, outside=beyond)
+        emit(f"{dressed(text)}\n\n")
+    for remark in remarks:
+        emit(dressed(remark) + ("\n\n" if form is Output.MARKDOWN else "\n"))
+
+
+def _print_json(short: Rules, terms: int | None, parts: list[tuple[str, Any]], remarks: list[str]) -> None:
+    import json
+
+    counts = [(name, short.agreement(X)) for name, X in parts]
+    found = {
+        "method": short.model.method,
+        "terms": terms,
+        "polytopes": [
+            polytope.to_json(inside, outside)
+            for polytope, inside, outside in zip(short.polytopes, short.inside, short.outside, strict=True)
+        ],
+        "agreement": [{"data": name, "same": one.same, "samples": one.samples} for name, one in counts],
+        "remarks": remarks,
+    }
+    emit(json.dumps(found, indent=2) + "\n")
+
+
+def _print_code(short: Rules, form: Output, remarks: list[str]) -> None:
+    from polyopt.cli.console import say
+
+    if form is Output.CSV:
+        for polytope in short.polytopes:
             emit(polytope.to_frame().to_csv(lineterminator="\n"))
-            continue
-        inside, outside = visible(str(one.inside_label_)), visible(str(one.outer_label_))
-        text = polytope.rules(digits, max_terms=terms, inside=inside, outside=outside)
-        emit(f"{text}\n\n")
+        for remark in remarks:
+            say(remark)
+        return
+    if len(short.polytopes) > 1:
+        raise ValueError(
+            f"--format {form} is of one polytope, and this machine decides by the scores of two: "
+            "polyopt export --format onnx has both"
+        )
+    steps = [type(step).__name__ for _, step in short.model.steps if not hasattr(step, "scale_")]
+    if steps:
+        raise ValueError(
+            f"--format {form} is of columns of numbers, and this model has the steps {', '.join(steps)}: "
+            "polyopt export --format onnx has the whole"
+        )
+    for remark in remarks:
+        emit(f"{_COMMENTS[form]}{remark}\n")
+    emit(_code(short.polytopes[0], form)(short.inside[0], short.outside[0]) + "\n")
+
+
+def _code(polytope: Polytope, form: Output) -> Callable[[Any, Any], str]:
+    return polytope.to_sql if form is Output.SQL else polytope.to_python

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from formulations.rademacher import PolytopeBound
     from polyopt.certificates.cpm_point import Margin
     from polyopt.estimators.given import ClassWeight, SamplesLike, Seed
+    from polyopt.graphs import Graph
 
 __all__ = ["ConvexPolytopeMachine"]
 
@@ -209,6 +210,11 @@ class ConvexPolytopeMachine(PolytopeLearner):
         if self._asked["ties"] == "scores":
             return super()._votes(scores)
         return random_votes(scores > 0, len(self.classes_), self._asked["random_state"])
+
+    def _draw_votes(self, graph: Graph, scores: str) -> str:
+        if self._asked["ties"] == "scores":
+            return super()._draw_votes(graph, scores)
+        raise ValueError("ties='random' has no ONNX graph: fit with ties='scores'")
 
     # -- what is proven ----------------------------------------------------------------------
 

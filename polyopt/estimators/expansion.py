@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from formulations.solution import Solution
     from polyopt.estimators.given import ClassWeight
+    from polyopt.graphs import Graph
 
     Array = NDArray[np.float64]
 
@@ -179,6 +180,11 @@ class ExpansionClassifier(KernelClassifier):
         if self._fitted_kernel == "linear":
             return np.asarray(X @ self.coef_[0]).ravel() + self.intercept_[0]
         return self._kernel_scores(X)
+
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        if self._fitted_kernel == "linear":
+            return graph.affine(x, self.coef_, self.intercept_)
+        return super()._draw_scores(graph, x)
 
     def _support(self) -> tuple[NDArray[np.intp], Array]:
         return self._used, self.dual_coef_[0]

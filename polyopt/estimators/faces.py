@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from polyopt.estimators.given import SamplesLike
+    from polyopt.graphs import Graph
     from polyopt.polytope import Polytope
 
 __all__ = ["FaceClassifier"]
@@ -183,6 +184,14 @@ class FaceClassifier(PairwiseClassifier):
         if self._assignment is None:
             raise AttributeError("assignment_ needs a fit on whole data with one polytope")
         return self._assignment
+
+    def _draw_faces(self, graph: Graph, x: str) -> str:
+        """Scores (n, 1) in the faces' own sign: of the face that a sample is farthest outside of."""
+        best = "ReduceMax" if self._outward > 0 else "ReduceMin"
+        return graph.over_columns(best, graph.affine(x, self.W_, self.b_))
+
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        return graph.op("Mul", self._draw_faces(graph, x), graph.constant(self._side))
 
     # -- life without the data ---------------------------------------------------------------
 

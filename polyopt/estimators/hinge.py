@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from polyopt.certificates.certificate import Certificate
     from polyopt.estimators.given import ClassWeight, SamplesLike
     from polyopt.estimators.multiplier_frame import RowsShown
+    from polyopt.graphs import Graph
 
 __all__ = ["HingeClassifier"]
 
@@ -115,6 +116,14 @@ class HingeClassifier(HingeFit):
             parts = [(X[part] - centre) @ w for part in chunks(np.arange(X.shape[0]))]
             return np.concatenate([np.zeros(0), *parts]) + self._b
         return self._kernel_scores(X)
+
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        if self.kernel != "linear":
+            return super()._draw_scores(graph, x)
+        w, centre = self.coef_, self._centre
+        if np.abs(centre) @ np.abs(w[0]) < _FAR:
+            return graph.affine(x, w, self.intercept_)
+        return graph.affine(graph.op("Sub", x, graph.constant(centre)), w, [self._b])
 
     def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         coef = self.dual_coef_[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import KW_ONLY, field
 from itertools import combinations
 from numbers import Integral, Real
@@ -13,8 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.declaration import estimator
+from polyopt.estimators.kernel_graph import draw_kernel
+from polyopt.estimators.kernel_light import LightKernelClassifier
 from polyopt.estimators.variance import variance
 from polyopt.estimators.votes import certain_winners
 from polyopt.kernels import Kernel, SampleGram, chunks
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from polyopt.estimators.given import KernelLike
+    from polyopt.graphs import Graph
 
 __all__ = ["KERNEL_PARAMETERS", "KernelClassifier"]
 
@@ -88,7 +89,7 @@ def _rows(X: Any, points: NDArray[np.intp]) -> Any:
 
 
 @estimator
-class KernelClassifier(PairwiseClassifier):
+class KernelClassifier(LightKernelClassifier):
     """Base of the classifiers with a kernel; a fit sets ``gamma_`` before it asks for the kernel.
 
     Scores are in double precision. Labels need no more than signs: they are taken from faster scores with
@@ -112,18 +113,6 @@ class KernelClassifier(PairwiseClassifier):
     degree: int = 3
     coef0: float = 0.0
     gamma_: float = field(init=False)
-
-    # What a machine answers by, besides its support vectors and their coefficients.
-    _answers_by: ClassVar[tuple[str, ...]] = (
-        "classes_", "n_features_in_", "feature_names_in_", "solver_", "n_iter_",
-        "gamma_", "intercept_", "pairs_", "_asked",
-    )  # fmt: skip
-    _X: Any = field(init=False, default=None)
-    _y: Any = field(init=False, default=None)  # signs of the labels; None without the data
-    _rows: Any = field(init=False, default=None)
-    # Of a copy without data: places of the support vectors in _X, and whether they are of the second class.
-    _used: Any = field(init=False, default=None)
-    _second: Any = field(init=False, default=None)
 
     _scored_dtypes: ClassVar[Any] = [np.float64, np.float32]
 
@@ -157,10 +146,6 @@ class KernelClassifier(PairwiseClassifier):
         return self.kernel != "precomputed" and self._kernel.is_mercer
 
     # -- answering ---------------------------------------------------------------------------
-
-    @abstractmethod
-    def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Places of the support vectors among the samples of the fit, and their coefficients."""
 
     def _kernel_scores(self, X: Any) -> NDArray[np.float64]:
         """Scores of two classes under a kernel other than the linear one."""
@@ -288,50 +273,25 @@ class KernelClassifier(PairwiseClassifier):
             parts.append(Part(int(start), int(stop), columns, block[:, columns]))
         return X, parts
 
-    # -- life without the data ---------------------------------------------------------------
+    # -- for other programs ------------------------------------------------------------------
 
-    @property
-    def holds_data(self) -> bool:
-        """Whether it holds its training data, of which certificates and multipliers are made."""
-        if not self._is_binary:
-            return all(part.holds_data for part in self.estimators_)
-        return self._y is not None
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        if self.kernel == "precomputed":
+            raise ValueError("kernel='precomputed' has no ONNX graph: fit with the kernel's name")
+        return draw_kernel(graph, x, self._kernel, self._X, self.dual_coef_.T, self.intercept_)
 
-    def _keep_answers(self, whole: Self) -> None:
-        kept = {*self.get_params(deep=False), *self._answers_by}
-        self.__dict__ = {name: value for name, value in vars(whole).items() if name in kept}
-
-    def _drop_data(self, whole: Self) -> None:
-        self._keep_answers(whole)
-        self._keep_no_solution(whole)
-        whole = whole._as_fitted()
-        if whole.kernel == "linear":
-            return
-        places, coef = whole._support()
-        self._used, self.dual_coef_ = np.arange(len(places)), coef[None, :]
-        self._rows = whole._rows[places]
-        self._second = whole._second if whole._y is None else whole._y[places] > 0
-        self._X = None if whole.kernel == "precomputed" else whole._X[places]
-
-    def _drop_data_of_pairs(self, whole: Self) -> None:
-        """The support vectors of all pairs are kept once."""
-        parts = self.estimators_
-        self._keep_answers(whole)
-        self.estimators_ = parts
-        if whole._as_fitted().kernel == "linear":
-            nothing = np.empty(0, dtype=int)
-            self._rows, self._pair_places = nothing, [nothing] * len(parts)
-            return
-        each = [places[part._rows] for places, part in zip(whole._pair_places, parts, strict=True)]
-        union, first = np.unique(np.concatenate(each), return_index=True)
-        X = None
-        if parts[0]._X is not None:
-            vectors = [part._X for part in parts]
-            X = (sp.vstack(vectors, format="csr") if sp.issparse(vectors[0]) else np.vstack(vectors))[first]
-        every = np.arange(len(union))
-        for part, own in zip(parts, each, strict=True):
-            part._X, part._used, part._rows = X, np.searchsorted(union, own), every
-        self._rows, self._pair_places = whole._rows[union], [every] * len(parts)
+    def _draw_pairs(self, graph: Graph, x: str) -> str:
+        parts = [part._as_fitted() for part in self.estimators_]
+        if self.kernel in ("linear", "precomputed"):
+            return super()._draw_pairs(graph, x)
+        kernels = [part._kernel for part in parts]
+        if any(kernel != kernels[0] for kernel in kernels):
+            return super()._draw_pairs(graph, x)
+        coef = np.zeros((parts[0]._X.shape[0], len(parts)))
+        for number, part in enumerate(parts):
+            coef[part._used, number] = part.dual_coef_[0]
+        intercepts = np.concatenate([part.intercept_ for part in parts])
+        return draw_kernel(graph, x, kernels[0], parts[0]._X, coef, intercepts)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

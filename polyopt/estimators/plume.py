@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.estimators.given import ClassWeight
+    from polyopt.graphs import Graph
     from polyopt.outer.plume import Init, Method
 
     Array = NDArray[np.float64]
@@ -140,6 +141,23 @@ class PLUME(Probabilities, PolyhedralClassifier):
     def _log_odds(self, X: Any) -> Array:
         return self._side * mixture.log_odds(X, self._faces, self._asked["gamma"])
 
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        if self._asked["decision"] == "polytope":
+            return super()._draw_scores(graph, x)
+        s = graph.affine(x, self.W_, self.b_)
+        least = graph.over_columns("ReduceMin", s)
+        gate = graph.op("Mul", graph.op("Sub", least, s), graph.constant(float(self._asked["gamma"])))
+        inside, outside = (
+            _draw_log_sum(graph, graph.op("Sub", gate, _draw_softplus(graph, each)))
+            for each in (graph.op("Neg", s), s)
+        )
+        return graph.op("Mul", graph.op("Sub", inside, outside), graph.constant(self._side))
+
+    def _draw_votes(self, graph: Graph, scores: str) -> str:
+        if self._asked["decision"] == "polytope":
+            return PolyhedralClassifier._draw_votes(self, graph, scores)
+        return super()._draw_votes(graph, scores)
+
     def _votes(self, scores: Array) -> Array:
         if self._asked["decision"] == "polytope":
             return PolyhedralClassifier._votes(self, scores)  # of the polytopes, which know no probabilities
@@ -194,3 +212,17 @@ class PLUME(Probabilities, PolyhedralClassifier):
             # The polytope's theorem has its faces positive outside.
             return polytope_bound(self._X, -self._y, -self.solution_["W"], delta)
         return plume_bound(self._X, self._y, self.solution_["W"], self._asked["gamma"], delta)
+
+
+def _draw_log_sum(graph: Graph, a: str) -> str:
+    """The logarithm (n, 1) of the sum of the columns' exponentials."""
+    top = graph.over_columns("ReduceMax", a)
+    sums = graph.over_columns("ReduceSum", graph.op("Exp", graph.op("Sub", a, top)))
+    return graph.op("Add", top, graph.op("Log", sums))
+
+
+def _draw_softplus(graph: Graph, s: str) -> str:
+    """``log(1 + e^s)``; ONNX Runtime's own operation is of single precision alone."""
+    small = graph.op("Exp", graph.op("Neg", graph.op("Abs", s)))
+    rest = graph.op("Log", graph.op("Add", graph.constant(1.0), small))
+    return graph.op("Add", graph.op("Max", s, graph.constant(0.0)), rest)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from formulations.solution import Solution
     from polyopt.estimators.given import SamplesLike, Seed
+    from polyopt.graphs import Graph
     from polyopt.outer.rounds import Stage
 
     Array = NDArray[np.float64]
@@ -205,3 +206,8 @@ class Probabilities:
     def _votes(self, scores: Array) -> Array:
         """Logarithms of the classes' probabilities, from the log-odds of the pairs."""
         return np.log(self._coupled(scores))
+
+    def _draw_votes(self, graph: Graph, scores: str) -> str:
+        from polyopt.estimators.coupling_graph import draw_coupling
+
+        return draw_coupling(graph, scores, len(self.classes_))  # type: ignore[attr-defined]

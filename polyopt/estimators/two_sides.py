@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from polyopt.certificates.certificate import Certificate
+    from polyopt.graphs import Graph
 
     Array = NDArray[np.float64]
 
@@ -113,6 +114,11 @@ class TwoSidedClassifier(StreamedClassifier):
             return self._side_scores(X)
         minus, plus = self._sides
         return minus._side_scores(X) + plus._side_scores(X)
+
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        if self._sides is None:
+            return super()._draw_scores(graph, x)
+        return graph.op("Sum", *(machine._draw_scores(graph, x) for machine in self._sides))
 
     def _binary_certificate(self, tol: float) -> Certificate:
         if self._sides is None:

@@ -5,7 +5,8 @@ In the order to read:
 faces        the faces, in whose units, and on which side of them points are
 halfspaces   linear programs over them: is the set empty, how wide, which faces count
 vertices     corners and volume
-rules        the faces as sentences
+rules        the faces as sentences, and what they leave out
+forms        the faces for other programs
 body         Polytope: all of it together
 """
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyopt.polytope.faces import Faces
+from polyopt.polytope.forms import Label, as_json, as_python, as_sql
 from polyopt.polytope.halfspaces import bounding_box, inner_ball, is_bounded, redundant_faces
-from polyopt.polytope.rules import rules_of
+from polyopt.polytope.rules import rules_of, shortened_faces
 from polyopt.polytope.vertices import check_size, vertices_of, volume_of
 
 if TYPE_CHECKING:
@@ -208,6 +209,63 @@ class Polytope(Faces):
             What the two classes are called.
         """
         return rules_of(self, digits, threshold, max_terms, inside, outside)
+
+    def shortened(
+        self, digits: int | None = None, threshold: float = 0.0, max_terms: int | None = None
+    ) -> Polytope:
+        """The polytope that :meth:`rules` with these arguments state.
+
+        Coefficients are rounded as they are printed, and each feature that a face leaves out is put at its
+        ``centre``, or at 0 where that is not known.
+
+        Parameters
+        ----------
+        digits : int, optional
+            Significant digits of the numbers; by default all.
+        threshold, max_terms
+            As in :meth:`rules`.
+        """
+        return self._with(*shortened_faces(self, digits, threshold, max_terms))
+
+    def to_sql(self, inside: Label = "inside", outside: Label = "outside") -> str:
+        """A CASE expression over quoted column names: the label of a row, NULL where a value is missing.
+
+        Parameters
+        ----------
+        inside, outside : str, bool, int or float
+            The labels of the two classes.
+
+        Raises
+        ------
+        ValueError
+            Two features of one name, or a name that SQL cannot hold.
+        """
+        return as_sql(self, inside, outside)
+
+    def to_python(self, inside: Label = "inside", outside: Label = "outside") -> str:
+        """The source of a function ``classify`` of a mapping from features' names to numbers.
+
+        Parameters
+        ----------
+        inside, outside : str, bool, int or float
+            The labels of the two classes.
+
+        Raises
+        ------
+        ValueError
+            Two features of one name.
+        """
+        return as_python(self, inside, outside)
+
+    def to_json(self, inside: Label = "inside", outside: Label = "outside") -> dict[str, Any]:
+        """The faces as JSON has them: terms, limits, and which faces are redundant.
+
+        Parameters
+        ----------
+        inside, outside : str, bool, int or float
+            The labels of the two classes.
+        """
+        return as_json(self, inside, outside)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per face: the coefficient of each feature, ``offset``, ``norm`` and ``redundant``."""

@@ -9,11 +9,11 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = ["rules_of"]
+__all__ = ["Described", "rules_of", "shortened_faces"]
 
 _ROUNDING = 1e-9  # of the bias: a normal with less influence on the data is a solver's rounding
 
@@ -32,6 +32,10 @@ class Described(Protocol):
     @property
     def spread(self) -> Array | None:
         """How much each feature varies, where that is known."""
+
+    @property
+    def centre(self) -> Array | None:
+        """A typical value of each feature, where that is known."""
 
     @property
     def n_faces(self) -> int:
@@ -74,12 +78,7 @@ def rules_of(
     outside: str | None,
 ) -> str:
     """The text of a polytope's ``rules``; arguments as of that method."""
-    if not 1 <= digits <= 17:
-        raise ValueError(f"digits must be from 1 to 17, not {digits!r}")
-    if not 0.0 <= threshold <= 1.0:
-        raise ValueError(f"threshold must be from 0 to 1, a share of the largest term, not {threshold!r}")
-    if max_terms is not None and max_terms < 1:
-        raise ValueError(f"max_terms must be at least 1, or None for all, not {max_terms!r}")
+    _check(digits, threshold, max_terms)
     weights = np.abs(polytope.W) * _sizes(polytope)
     lines = [_heading(polytope, inside, outside)]
     width = len(str(polytope.n_faces - 1))
@@ -88,6 +87,60 @@ def rules_of(
         note = "  [redundant: leaving it out changes nothing]" if redundant else ""
         lines.append(f"  face {k:>{width}}: {text}{note}")
     return "\n".join(lines)
+
+
+def shortened_faces(
+    polytope: Described, digits: int | None, threshold: float, max_terms: int | None
+) -> tuple[Array, Array]:
+    """Normals and offsets of the faces as rules state them: rounded, and what is left out at its centre."""
+    _check(1 if digits is None else digits, threshold, max_terms)
+    weights = np.abs(polytope.W) * _sizes(polytope)
+    W, b = np.zeros(polytope.W.shape), np.array(polytope.b)
+    for k, row in enumerate(polytope.W):
+        order = _terms(polytope, k, weights[k])
+        shown = _shown(order, weights[k], threshold, max_terms)
+        if len(shown):
+            W[k, shown] = _rounded(row[shown], digits)
+            b[k] = _rounded(b[k], digits) + _rounded(_left_out(polytope, k, order[len(shown) :]), digits)
+    return W, b
+
+
+def _check(digits: int, threshold: float, max_terms: int | None) -> None:
+    if not 1 <= digits <= 17:
+        raise ValueError(f"digits must be from 1 to 17, not {digits!r}")
+    if not 0.0 <= threshold <= 1.0:
+        raise ValueError(f"threshold must be from 0 to 1, a share of the largest term, not {threshold!r}")
+    if max_terms is not None and max_terms < 1:
+        raise ValueError(f"max_terms must be at least 1, or None for all, not {max_terms!r}")
+
+
+def _rounded(values: ArrayLike, digits: int | None) -> Array:
+    """The numbers as they are printed."""
+    found = np.asarray(values, dtype=float)
+    if digits is None:
+        return found
+    return np.array([float(f"{value:.{digits}g}") for value in found.ravel()]).reshape(found.shape)
+
+
+def _terms(polytope: Described, k: int, weights: Array) -> NDArray[np.intp]:
+    """The features of a face, weightiest first; none where its normal is a solver's rounding."""
+    order = np.argsort(-weights, kind="stable")
+    order = order[polytope.W[k, order] != 0]
+    is_noise = polytope.spread is not None and weights.sum() <= _ROUNDING * abs(polytope.b[k])
+    return np.asarray(order[:0] if is_noise else order)
+
+
+def _shown(
+    order: NDArray[np.intp], weights: Array, threshold: float, max_terms: int | None
+) -> NDArray[np.intp]:
+    """The features of a face that its rule names."""
+    largest = weights[order[:1]].max(initial=0.0)
+    return np.asarray(order[weights[order] >= threshold * largest][:max_terms])
+
+
+def _left_out(polytope: Described, k: int, hidden: NDArray[np.intp]) -> float:
+    """What the terms that are not shown add up to at the centre; 0 where that is not known."""
+    return 0.0 if polytope.centre is None else float(polytope.W[k, hidden] @ polytope.centre[hidden])
 
 
 def _heading(polytope: Described, inside: str | None, outside: str | None) -> str:
@@ -104,15 +157,13 @@ def _rule(
     polytope: Described, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
 ) -> str:
     """One face as "outside if 0.52 length − 1.2 width > 3.4"."""
-    row = polytope.W[k]
-    order = np.argsort(-weights, kind="stable")
-    order = order[row[order] != 0]
-    if not len(order):
+    row, order = polytope.W[k], _terms(polytope, k, weights)
+    if not row.any():
         return f"{'always' if polytope.b[k] > 0 else 'never'} outside: it has no normal"
-    if polytope.spread is not None and weights.sum() <= _ROUNDING * abs(polytope.b[k]):
+    if not len(order):
         # What a solver's rounding leaves of a face that fell out of use: no data come near it.
         return f"{'always' if polytope.b[k] > 0 else 'never'} outside: its normal is 0 but for rounding"
-    shown = order[weights[order] >= threshold * weights[order[0]]][:max_terms]
+    shown = _shown(order, weights, threshold, max_terms)
     text = ""
     for j in shown:
         sign = "-" if row[j] < 0 else "+"
@@ -120,7 +171,9 @@ def _rule(
         text += f"{lead}{abs(row[j]):.{digits}g} {polytope.names[j]}"
     hidden = len(order) - len(shown)
     if hidden:
-        text += f" + ({hidden} smaller term{'s' if hidden > 1 else ''})"
+        rest = _left_out(polytope, k, order[len(shown) :])
+        typical = "" if polytope.centre is None else f", typically {rest:.{digits}g}"
+        text += f" + ({hidden} smaller term{'s' if hidden > 1 else ''}{typical})"
     limit = 0.0 - polytope.b[k]  # never "-0"
     return f"outside if {text} > {limit:.{digits}g}"
 

@@ -10,7 +10,6 @@ import pickle
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -24,7 +23,6 @@ from typer.testing import CliRunner
 from formulations.catalogue import catalogue
 from polyopt import CrossEntropySettings
 from polyopt.cli import app
-from polyopt.cli.model import load_model, save_model
 from polyopt.compare import METHODS, find_method
 from polyopt.compare.programs import find_programs, programs_of
 from polyopt.crosschecks import all_checks
@@ -32,6 +30,7 @@ from polyopt.crosschecks.registry import Crosscheck
 from polyopt.datasets import load
 from polyopt.estimators.rmm import RelativeMarginMachine
 from polyopt.methods.registry import families
+from polyopt.models import load_model, save_model
 from polyopt.sensitivity import sensitivities
 from polyopt.verify import Check
 
@@ -451,7 +450,7 @@ def test_a_saved_model_predicts_bit_for_bit_the_same(name, table, tmp_path, monk
 
     monkeypatch.setattr(find_method(name).estimator_class, "fit", fit)
     path = tmp_path / "model.skops"
-    done = run("fit", table, "--method", name, "--out", path)
+    done = run("fit", table, "--method", name, "--out", path, "--keep-data")
     assert done.exit_code == 0, done.output
     model = load_model(path)
     X, _ = blobs(seed=1)
@@ -479,7 +478,7 @@ def test_a_model_of_more_classes_comes_back(tmp_path):
 def test_a_search_is_saved_with_its_model(table, tmp_path):
     """The L0 machine keeps how it was found, in types of its own."""
     path = tmp_path / "model.skops"
-    assert run("fit", table, "--method", "ce-svm-rbf", "--out", path).exit_code == 0
+    assert run("fit", table, "--method", "ce-svm-rbf", "--out", path, "--keep-data").exit_code == 0
     model = load_model(path)
     assert model.estimator.search_.work.programs > 0
     assert len(model.estimator.search_.runs[0].history) > 0
@@ -487,7 +486,8 @@ def test_a_search_is_saved_with_its_model(table, tmp_path):
     labels = [line for line in done.stdout.splitlines() if line in ("yes", "no")]
     assert labels == model.predict(blobs()[0]).tolist()
     how = CrossEntropySettings(n_samples=20, prior=0.3)
-    save_model(replace(model, estimator=model.estimator.set_params(search=how)), path)
+    model.estimator.set_params(search=how)
+    save_model(model, path)
     assert load_model(path).estimator.search == how
 
 

@@ -20,9 +20,9 @@ from sklearn.preprocessing import StandardScaler
 from formulations import cpm
 from polyopt import Claim, certify_cpm
 from polyopt import ConvexPolytopeMachine as CPM  # noqa: N817
-from polyopt.cli.model import Model, load_model, save_model
 from polyopt.datasets import load
 from polyopt.estimators.votes import random_votes
+from polyopt.models import Model, load_model, save_model
 
 
 @pytest.fixture(autouse=True)
@@ -253,8 +253,8 @@ def test_model_files_come_back_exactly(kind, tmp_path):
     machine = CPM(5, solver="sgd", double_sided=kind == "two sides", random_state=0, max_iter=20).fit(X, y)
     scores = machine.decision_function(X)
     joblib.dump(machine, tmp_path / "model.joblib")
-    save_model(Model(machine, None, None, "y", "cpm"), tmp_path / "model.skops")
-    save_model(Model(machine.without_data(), None, None, "y", "cpm"), tmp_path / "lean.skops")
+    save_model(Model.of(machine, method="cpm"), tmp_path / "model.skops")
+    save_model(Model.of(machine.without_data(), method="cpm"), tmp_path / "lean.skops")
     copies = [
         pickle.loads(pickle.dumps(machine)),
         joblib.load(tmp_path / "model.joblib"),

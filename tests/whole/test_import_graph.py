@@ -24,6 +24,7 @@ FLOORS = [
             "polyopt.bounded",
             "polyopt.datasets",
             "polyopt.files",
+            "polyopt.graphs",
             "polyopt.kernels",
             "polyopt.operands",
             "polyopt.lanes",
@@ -41,11 +42,12 @@ FLOORS = [
     ("the loops around them", ("polyopt.outer",)),
     ("scikit-learn classes; the papers' comparators", ("polyopt.baselines", "polyopt.estimators")),
     (
-        "the methods by name; exact against fast, identities, pictures, slopes",
+        "the methods by name, models in files; exact against fast, identities, pictures, slopes",
         (
             "polyopt.compare",
             "polyopt.crosschecks",
             "polyopt.methods",
+            "polyopt.models",
             "polyopt.plots",
             "polyopt.sensitivity",
             "polyopt.verify",

@@ -1,0 +1,38 @@
+"""``polyopt export``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Form(StrEnum):
+    """What other programs read."""
+
+    ONNX = "onnx"
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="Model saved by polyopt fit.")],
+    out: Annotated[Path, typer.Option(help="File to write, such as model.onnx.")],
+    form: Annotated[Form, typer.Option("--format", help="Format of the file.")] = Form.ONNX,
+) -> None:
+    """Write a saved model as other programs read it: the whole pipeline as an ONNX graph.
+
+    The graph takes the features as the model does and gives "label" and "scores". It needs the extra
+    polyopt[onnx].
+    """
+    from polyopt.cli.console import say
+    from polyopt.cli.info import size_text
+    from polyopt.files import check_target, write_bytes
+    from polyopt.models import load_model
+
+    check_target(out, "--out", inputs=(model,))
+    made = load_model(model).to_onnx()
+    write_bytes(out, made.SerializeToString())
+    inputs = ", ".join(one.name for one in made.graph.input)
+    opset = made.opset_import[0].version
+    say(f"saved: {out} ({size_text(out.stat().st_size)}), {form}, opset {opset}, input {inputs}")

@@ -1,0 +1,72 @@
+"""Scores under a kernel as an ONNX graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.matrices import dense
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
+    from polyopt.graphs import Graph
+    from polyopt.kernels import Kernel
+
+    Array = NDArray[np.float64]
+
+__all__ = ["draw_kernel"]
+
+
+def draw_kernel(graph: Graph, x: str, kernel: Kernel, vectors: Matrix, coef: Array, intercepts: Array) -> str:
+    """``Σ_j coef_jk k(x, x_j) + b_k``, a tensor (n, K).
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    x : str
+        Samples (n, m).
+    kernel : Kernel
+        A kernel with a name.
+    vectors : ndarray or CSR matrix of shape (s, m)
+        The support vectors.
+    coef : ndarray of shape (s, K)
+        Their coefficients.
+    intercepts : ndarray of shape (K,)
+        The intercepts.
+
+    Raises
+    ------
+    ValueError
+        A kernel that is a function.
+    """
+    name = kernel.name
+    if callable(name):
+        raise ValueError("a kernel that is a function has no ONNX graph: choose one by its name")
+    Z = np.asarray(dense(vectors), dtype=float)
+    if not len(Z):  # the graph of no support vectors is constant
+        return graph.affine(x, np.zeros((coef.shape[1], Z.shape[1])), intercepts)
+    if name == "rbf":
+        # About the vectors' middle, so that the squares cancel less.
+        middle = Z.mean(axis=0)
+        x, Z = graph.op("Sub", x, graph.constant(middle)), Z - middle
+        squares = graph.over_columns("ReduceSum", graph.op("Mul", x, x))
+        mixed = graph.affine(x, -2.0 * Z, (Z * Z).sum(axis=1))
+        distances = graph.op("Max", graph.op("Add", mixed, squares), graph.constant(0.0))
+        K = graph.op("Exp", graph.op("Mul", distances, graph.constant(-float(kernel.gamma))))
+    else:
+        K = _of_products(graph, graph.affine(x, kernel.gamma * Z, np.full(len(Z), kernel.coef0)), kernel)
+    return graph.op("Add", graph.op("MatMul", K, graph.constant(coef)), graph.constant(intercepts))
+
+
+def _of_products(graph: Graph, argument: str, kernel: Any) -> str:
+    """The sigmoid or the polynomial kernel of γ z'x + c."""
+    if kernel.name == "sigmoid":
+        return graph.op("Tanh", argument)
+    found = argument
+    for _ in range(int(kernel.degree) - 1):
+        found = graph.op("Mul", found, argument)
+    return found

@@ -1,0 +1,155 @@
+"""An ONNX graph as it is built: constants, operations, and the model at the end. Double precision throughout.
+
+Opset 19, the first in which texts can be compared; ONNX Runtime reads it from version 1.16 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
+
+__all__ = ["OPSET", "Graph"]
+
+OPSET, _IR = 19, 9
+
+
+class Graph:
+    """Nodes in the order of their computation. Tensors are known by their names.
+
+    Raises
+    ------
+    ValueError
+        Where the package onnx is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            import onnx  # noqa: F401
+        except ImportError:
+            raise ValueError("export to ONNX needs the package onnx: pip install 'polyopt[onnx]'") from None
+        self._nodes: list[NodeProto] = []
+        self._constants: list[TensorProto] = []
+        self._inputs: list[ValueInfoProto] = []
+        self._made = 0
+
+    def input(self, name: str, columns: int, *, text: bool = False) -> str:
+        """A matrix that the user gives, of any number of rows.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        columns : int
+            Its columns.
+        text : bool
+            Whether it holds texts and not numbers.
+        """
+        from onnx import TensorProto, helper
+
+        kind = TensorProto.STRING if text else TensorProto.DOUBLE
+        self._inputs.append(helper.make_tensor_value_info(name, kind, [None, columns]))
+        return name
+
+    def constant(self, value: ArrayLike) -> str:
+        """An array of numbers, truths or texts.
+
+        Parameters
+        ----------
+        value : array_like
+            Floats become float64, and whole numbers int64.
+        """
+        from onnx import TensorProto, helper, numpy_helper
+
+        array, name = np.asarray(value), self._name("constant")
+        if array.dtype.kind in "UO":
+            texts = [str(one).encode() for one in array.ravel()]
+            made = helper.make_tensor(name, TensorProto.STRING, array.shape, texts)
+        else:
+            kinds: dict[str, Any] = {"f": np.float64, "i": np.int64, "u": np.int64}
+            made = numpy_helper.from_array(
+                np.ascontiguousarray(array, dtype=kinds.get(array.dtype.kind)), name
+            )
+        self._constants.append(made)
+        return name
+
+    def op(self, kind: str, *inputs: str, **attributes: int) -> str:
+        """One operation with one result.
+
+        Parameters
+        ----------
+        kind : str
+            ONNX's name of it.
+        *inputs : str
+            Tensors.
+        **attributes
+            Its attributes.
+        """
+        from onnx import helper
+
+        name = self._name(kind.lower())
+        self._nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def affine(self, x: str, W: ArrayLike, b: ArrayLike) -> str:
+        """``x W' + b`` for W (K, m) and b (K,).
+
+        Parameters
+        ----------
+        x : str
+            A matrix of m columns.
+        W, b : array_like
+            Coefficients and offsets.
+        """
+        product = self.op("MatMul", x, self.constant(np.asarray(W, dtype=float).T))
+        return self.op("Add", product, self.constant(np.asarray(b, dtype=float)))
+
+    def over_columns(self, kind: str, x: str) -> str:
+        """A sum, a maximum or a minimum over the columns, which are one then.
+
+        Parameters
+        ----------
+        kind : str
+            ``"ReduceSum"`` and so on.
+        x : str
+            A matrix.
+        """
+        return self.op(kind, x, self.constant(np.array([1])), keepdims=1)
+
+    def model(
+        self, outputs: Mapping[str, tuple[str, str, int | None]], about: Mapping[str, str]
+    ) -> ModelProto:
+        """The graph as a model, checked.
+
+        Parameters
+        ----------
+        outputs : mapping of str to tuple
+            Of each output its tensor, its type (``"double"``, ``"int64"``, ``"bool"`` or ``"string"``), and
+            its number of columns; None for a vector.
+        about : mapping of str to str
+            What the model says of itself.
+        """
+        import onnx
+        from onnx import TensorProto, helper
+
+        infos = []
+        for name, (tensor, kind, columns) in outputs.items():
+            self._nodes.append(helper.make_node("Identity", [tensor], [name]))
+            shape = [None] if columns is None else [None, columns]
+            infos.append(helper.make_tensor_value_info(name, getattr(TensorProto, kind.upper()), shape))
+        graph = helper.make_graph(self._nodes, "polyopt", self._inputs, infos, self._constants)
+        made = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR, producer_name="polyopt"
+        )
+        helper.set_model_props(made, dict(about))
+        onnx.checker.check_model(made)
+        return made
+
+    def _name(self, stem: str) -> str:
+        self._made += 1
+        return f"polyopt_{stem}_{self._made}"

@@ -1,0 +1,16 @@
+"""Fitted models as people keep them: what is saved, what is said of it, and what other programs read.
+
+In the order to read:
+
+model      Model: the steps from a table's columns to labels, the machine last, and what is known of the fit
+facts      what is written down at the fit: versions, parameters, the data's digest, what was proven
+files      skops's format, which holds data and no code
+rules      the faces of a polytope machine, whole or shortened, and how often they agree with it
+onnx       the steps before the machine, and the whole, as an ONNX graph
+"""
+
+from polyopt.models.facts import facts_of_fit
+from polyopt.models.files import load_model, save_model
+from polyopt.models.model import Model
+
+__all__ = ["Model", "facts_of_fit", "load_model", "save_model"]

@@ -1,0 +1,156 @@
+"""A fitted model: a pipeline whose last step is the machine, and what is known of its fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from formulations.matrices import is_sparse
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from onnx import ModelProto
+    from sklearn.base import BaseEstimator
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from formulations.matrices import Matrix
+
+__all__ = ["Model"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted pipeline and what it needs to read new data.
+
+    Attributes
+    ----------
+    pipeline : Pipeline
+        scikit-learn's: an imputer, an encoder, a scaler, whichever there are, and the machine last.
+    feature_names : list of str or None
+        Names of the columns, in the order of the fit.
+    target : str or int
+        The label column of the file it was fitted to: its name, or its place.
+    method : str
+        Name of the method.
+    facts : mapping
+        What was written down at the fit, as :func:`polyopt.models.facts_of_fit` gives it; empty in files of
+        the first version.
+    """
+
+    pipeline: Pipeline
+    feature_names: list[str] | None
+    target: str | int
+    method: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        machine: BaseEstimator,
+        steps: Sequence[tuple[str, BaseEstimator]] = (),
+        *,
+        feature_names: Sequence[str] | None = None,
+        target: str | int = -1,
+        method: str = "",
+        facts: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """A model of a fitted machine.
+
+        Parameters
+        ----------
+        machine : estimator
+            Fitted to what the steps make of the data.
+        steps : sequence of (str, transformer)
+            The fitted steps before it, by name.
+        feature_names, target, method, facts
+            As the attributes.
+        """
+        from sklearn.pipeline import Pipeline
+
+        names = None if feature_names is None else [str(name) for name in feature_names]
+        pipeline = Pipeline([*steps, ("machine", machine)])
+        return cls(pipeline, names, target, method, {} if facts is None else facts)
+
+    @property
+    def estimator(self) -> Any:
+        """The machine: the last step."""
+        return self.pipeline.steps[-1][1]
+
+    @property
+    def steps(self) -> list[tuple[str, Any]]:
+        """The steps before the machine, by name."""
+        return list(self.pipeline.steps[:-1])
+
+    @property
+    def preparation(self) -> ColumnTransformer | None:
+        """The step that imputes and encodes; None for none."""
+        return next((step for _, step in self.steps if hasattr(step, "transformers_")), None)
+
+    @property
+    def scaler(self) -> StandardScaler | None:
+        """The step that scales; None for none."""
+        return next((step for _, step in self.steps if hasattr(step, "scale_")), None)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns it reads."""
+        first = self.pipeline.steps[0][1]
+        return int(first.n_features_in_)
+
+    @property
+    def machine_names(self) -> list[str] | None:
+        """Names of the features that the machine sees, in the units before the scaler."""
+        names: Any = self.feature_names
+        for _, step in self.steps:
+            if hasattr(step, "scale_"):
+                continue
+            if names is None:
+                names = [f"x{j}" for j in range(int(step.n_features_in_))]
+            names = [str(name) for name in step.get_feature_names_out(names)]
+        return names
+
+    @property
+    def holds_data(self) -> bool:
+        """Whether it holds training data, which a machine of another package may do unasked."""
+        return bool(getattr(self.estimator, "holds_data", True))
+
+    def without_data(self) -> Self:
+        """The same model without training data, where its machine can do without."""
+        light = getattr(self.estimator, "without_data", None)
+        if light is None:
+            return self
+        made = type(self).of(light(), self.steps)
+        return replace(self, pipeline=made.pipeline)
+
+    def transform(self, X: Matrix) -> Any:
+        """What the steps before the machine make of samples.
+
+        Parameters
+        ----------
+        X : array_like, frame or CSR matrix
+            Samples whose features are as they were in the file.
+        """
+        for _, step in self.steps:
+            if is_sparse(X) and getattr(step, "with_mean", False):
+                X = X.toarray()  # centred features are dense
+            X = step.transform(X)
+        return X
+
+    def predict(self, X: Matrix) -> NDArray[Any]:
+        """Labels of samples.
+
+        Parameters
+        ----------
+        X : array_like, frame or CSR matrix
+            Samples whose features are as they were in the file.
+        """
+        return self.estimator.predict(self.transform(X))
+
+    def to_onnx(self) -> ModelProto:
+        """The whole pipeline as an ONNX model; see :func:`polyopt.models.onnx.to_onnx`."""
+        from polyopt.models.onnx import to_onnx
+
+        return to_onnx(self)

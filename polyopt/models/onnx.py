@@ -1,0 +1,224 @@
+"""A model's pipeline as an ONNX model: scikit-learn's steps before the machine, and the machine itself.
+
+Numbers come in as one matrix ``X``, in the columns' order. Where the model reads text as well, each column is
+an input of its own, (n, 1), by its name. A missing number is NaN, and a missing text "".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from polyopt.graphs import Graph
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+__all__ = ["to_onnx"]
+
+Columns = list[str]
+"""Tensors (n, 1), one for each column."""
+
+
+class Piped(Protocol):
+    """What a graph is made of: :class:`~polyopt.models.model.Model` has all of it."""
+
+    @property
+    def estimator(self) -> Any:
+        """The machine."""
+
+    @property
+    def steps(self) -> list[tuple[str, Any]]:
+        """The steps before it."""
+
+    @property
+    def n_features(self) -> int:
+        """Columns."""
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Their names."""
+
+    @property
+    def method(self) -> str:
+        """The method."""
+
+
+def to_onnx(model: Piped) -> ModelProto:
+    """The whole pipeline as an ONNX model in double precision (opset 19).
+
+    Parameters
+    ----------
+    model : Model
+        A fitted model. The graph's outputs are ``label`` (n,) and ``scores``: (n,) of two classes, (n,
+        n_classes) of more.
+
+    Raises
+    ------
+    ValueError
+        Where the package onnx is not installed, or for a step or a machine that has no graph here.
+    """
+    machine = model.estimator
+    if not hasattr(machine, "draw"):
+        raise ValueError(f"{type(machine).__name__} has no ONNX graph")
+    graph, m = Graph(), model.n_features
+    names = model.feature_names or [f"x{j}" for j in range(m)]
+    texts = _text_columns(model)
+    if not texts:
+        x = graph.input("X", m)
+        for _, step in model.steps:
+            x = _draw_step(graph, x, step)
+    else:
+        columns = [graph.input(name, 1, text=j in texts) for j, name in enumerate(names)]
+        (_, first), *rest = model.steps
+        x = _joined(graph, _draw_columns(graph, columns, first))
+        for _, step in rest:
+            x = _draw_step(graph, x, step)
+    about = {"method": model.method, "machine": type(machine).__name__, "features": "\n".join(names)}
+    return graph.model(machine.draw(graph, x), about)
+
+
+# -- matrices of numbers -----------------------------------------------------------------------------
+
+
+def _draw_step(graph: Graph, x: str, step: Any) -> str:
+    """One step of numbers to numbers."""
+    kind = type(step).__name__
+    if kind == "ColumnTransformer":
+        m = int(step.n_features_in_)
+        columns = [graph.op("Gather", x, graph.constant(np.array([j])), axis=1) for j in range(m)]
+        return _joined(graph, _draw_columns(graph, columns, step))
+    if kind not in _STEPS:
+        raise ValueError(f"the step {kind} has no ONNX graph here; there is one of {', '.join(_STEPS)}")
+    return _STEPS[kind](graph, x, step)
+
+
+def _draw_standard(graph: Graph, x: str, step: Any) -> str:
+    if step.with_mean:
+        x = graph.op("Sub", x, graph.constant(step.mean_))
+    return graph.op("Div", x, graph.constant(step.scale_)) if step.with_std else x
+
+
+def _draw_min_max(graph: Graph, x: str, step: Any) -> str:
+    x = graph.op("Add", graph.op("Mul", x, graph.constant(step.scale_)), graph.constant(step.min_))
+    if not step.clip:
+        return x
+    low, high = (graph.constant(float(end)) for end in step.feature_range)
+    return graph.op("Min", graph.op("Max", x, low), high)
+
+
+def _draw_max_abs(graph: Graph, x: str, step: Any) -> str:
+    return graph.op("Div", x, graph.constant(step.scale_))
+
+
+def _draw_robust(graph: Graph, x: str, step: Any) -> str:
+    if step.with_centering:
+        x = graph.op("Sub", x, graph.constant(step.center_))
+    return graph.op("Div", x, graph.constant(step.scale_)) if step.with_scaling else x
+
+
+def _draw_imputer(graph: Graph, x: str, step: Any) -> str:
+    statistics = np.asarray(step.statistics_, dtype=float)
+    if step.add_indicator or not (isinstance(step.missing_values, float) and np.isnan(step.missing_values)):
+        raise ValueError("SimpleImputer has an ONNX graph here for NaN alone, and without add_indicator")
+    if np.isnan(statistics).any():
+        raise ValueError("SimpleImputer leaves out columns without any value, and has no ONNX graph then")
+    return graph.op("Where", graph.op("IsNaN", x), graph.constant(statistics), x)
+
+
+_STEPS: Mapping[str, Callable[[Graph, str, Any], str]] = {
+    "StandardScaler": _draw_standard,
+    "MinMaxScaler": _draw_min_max,
+    "MaxAbsScaler": _draw_max_abs,
+    "RobustScaler": _draw_robust,
+    "SimpleImputer": _draw_imputer,
+}
+
+
+# -- columns, of text as well ------------------------------------------------------------------------
+
+
+def _joined(graph: Graph, columns: Columns) -> str:
+    return columns[0] if len(columns) == 1 else graph.op("Concat", *columns, axis=1)
+
+
+def _parts(step: Any) -> list[tuple[Any, list[int]]]:
+    """The fitted parts of a ColumnTransformer, and the places of their columns."""
+    names = list(getattr(step, "feature_names_in_", []))
+    found = []
+    for _, part, chosen in step.transformers_:
+        every: Any = np.arange(int(step.n_features_in_))
+        if isinstance(chosen, str):
+            chosen = [chosen]
+        if isinstance(chosen, slice) or not any(isinstance(one, str) for one in chosen):
+            places = np.atleast_1d(every[chosen]) if len(np.atleast_1d(chosen)) else every[:0]
+        else:
+            places = np.array([names.index(one) for one in chosen])
+        found.append((part, [int(place) for place in places]))
+    return found
+
+
+def _text_columns(model: Piped) -> set[int]:
+    """Places of the columns whose categories are texts."""
+    steps = model.steps
+    if not steps or type(steps[0][1]).__name__ not in ("ColumnTransformer", "OneHotEncoder"):
+        return set()
+    first = steps[0][1]
+    parts = _parts(first) if type(first).__name__ == "ColumnTransformer" else [(first, None)]
+    found: set[int] = set()
+    for part, places in parts:
+        encoder = part.steps[-1][1] if type(part).__name__ == "Pipeline" else part
+        if type(encoder).__name__ == "OneHotEncoder":
+            own = range(len(encoder.categories_)) if places is None else places
+            found |= {j for j, of in zip(own, encoder.categories_, strict=True) if _are_texts(of)}
+    return found
+
+
+def _are_texts(categories: Any) -> bool:
+    return any(isinstance(one, str) for one in categories)
+
+
+def _draw_columns(graph: Graph, columns: Columns, step: Any) -> Columns:
+    """One step of columns to columns."""
+    kind = type(step).__name__
+    if kind == "ColumnTransformer":
+        made: Columns = []
+        for part, places in _parts(step):
+            own = [columns[place] for place in places]
+            if own and not (isinstance(part, str) and part == "drop"):
+                is_kept = isinstance(part, str) or type(part).__name__ == "FunctionTransformer"
+                made += own if is_kept and _is_identity(part) else _draw_columns(graph, own, part)
+        return made
+    if kind == "Pipeline":
+        for _, each in step.steps:
+            columns = _draw_columns(graph, columns, each)
+        return columns
+    if kind == "OneHotEncoder":
+        return _draw_indicators(graph, columns, step)
+    if kind == "SimpleImputer" and any(isinstance(one, str) for one in step.statistics_):
+        empty = graph.constant(np.array([""]))
+        return [
+            graph.op("Where", graph.op("Equal", column, empty), graph.constant(np.array([str(fill)])), column)
+            for column, fill in zip(columns, step.statistics_, strict=True)
+        ]
+    return [_draw_step(graph, _joined(graph, columns), step)]
+
+
+def _is_identity(part: Any) -> bool:
+    """Whether a part hands its columns on as they are: "passthrough", or its fitted form."""
+    return part == "passthrough" or getattr(part, "func", 0) is None
+
+
+def _draw_indicators(graph: Graph, columns: Columns, step: Any) -> Columns:
+    """One column for each category, 1 where it is the sample's; a new text has none."""
+    if step.drop is not None or getattr(step, "_infrequent_enabled", False):
+        raise ValueError("OneHotEncoder has an ONNX graph here without drop and without rare categories")
+    made = []
+    for column, categories in zip(columns, step.categories_, strict=True):
+        texts = _are_texts(categories)
+        values = np.array([str(one) if texts else float(one) for one in categories])
+        same = graph.op("Equal", column, graph.constant(values[None, :]))
+        made.append(graph.op("Cast", same, to=11))  # double
+    return made

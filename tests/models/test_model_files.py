@@ -1,0 +1,212 @@
+"""Models in files: what they hold, what they say, what is refused, and files of other versions."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import skops.io
+from helpers.commands import run, small_table, worked
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import polyopt
+from polyopt.datasets import Dataset
+from polyopt.estimators.svm import SVM
+from polyopt.models import Model, facts_of_fit, load_model, save_model
+from polyopt.models.facts import digest
+
+FILES = Path(__file__).parent / "files"
+# What the kept models answered when they were made, on the points they were fitted to.
+CPM = [0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 1, 1]
+SVM_LABELS = ["x", "x", "x", "x", "x", "x", "y", "z", "z", "y", "y", "y", "z", "y", "z", "z", "z", "z"]
+
+
+def points(n_classes):
+    """The points that the kept models were fitted to."""
+    rng = np.random.default_rng(0)
+    two = np.round(rng.normal(size=(16, 2)) + 1.5 * np.repeat([0, 1], 8)[:, None], 3)
+    three = np.round(rng.normal(size=(18, 2)) + 2 * np.repeat([0, 1, 2], 6)[:, None], 3)
+    return two if n_classes == 2 else three
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_files_of_every_version_are_read(version):
+    two, three = (load_model(FILES / f"version{version}_{name}.skops") for name in ("cpm", "svm"))
+    assert two.predict(points(2)).tolist() == CPM
+    assert three.predict(points(3)).tolist() == SVM_LABELS
+    assert (two.feature_names, two.target, two.method) == (["a", "b"], "class", "cpm")
+    assert [model.holds_data for model in (two, three)] == [version == 1] * 2
+    assert bool(two.facts) == (version == 2)
+
+
+def test_the_model_of_wdbc_is_small_and_says_what_was_proven(tmp_path):
+    path = tmp_path / "m.skops"
+    said = worked("fit", "wdbc", "--method", "cpm", "--set", "max_iter=5", "--out", path)
+    assert path.stat().st_size < 20_000
+    assert "kB), without the training data" in said
+    assert "--keep-data" in said
+    facts = json.loads(worked("info", path, "--json"))
+    assert facts["claim"]["sentence"] in " ".join(said.split())
+    assert facts["claim"]["primal"] - facts["claim"]["bound"] == facts["claim"]["gap"]
+    assert facts["size"] == path.stat().st_size
+    assert facts["data"]["samples"] == 569
+    assert facts["n_features"] == len(facts["features"]) == 30
+    assert facts["steps"] == [["scaler", "StandardScaler"], ["machine", "ConvexPolytopeMachine"]]
+    assert facts["versions"]["polyopt"] == polyopt.__version__
+    assert facts["parameters"]["max_iter"] == 5
+    assert not facts["holds_data"]
+
+
+def test_keep_data_keeps_what_certificates_need(tmp_path):
+    table, whole, light = small_table(tmp_path), tmp_path / "whole.skops", tmp_path / "light.skops"
+    said = worked("fit", table, "--method", "svm-rbf", "--out", whole, "--keep-data")
+    assert "with the training data" in said
+    worked("fit", table, "--method", "svm-rbf", "--out", light)
+    found = load_model(whole)
+    assert found.estimator.certificate().sentence == found.facts["claim"]["sentence"]
+    assert len(found.estimator.duals_) == 60
+    with pytest.raises(ValueError, match="without --keep-data"):
+        load_model(light).estimator.certificate()
+
+
+def test_info_prints_text_as_text(tmp_path):
+    """Labels, names and files with markup and control characters are shown and not obeyed."""
+    table, path = tmp_path / "t.csv", tmp_path / "m.skops"
+    rows = "".join(f"{i % 7},{i % 5},{'[red]x' if i % 2 else '[/]y'}\n" for i in range(20))
+    table.write_text("[bold]a,b\x1b[31m,c\n" + rows, encoding="utf-8")
+    worked("fit", table, "--method", "svm", "--out", path)
+    said = worked("info", path)
+    assert "[bold]a, b\\x1b[31m" in said
+    assert "[/]y, [red]x" in said
+    assert "\x1b" not in said
+    for name in ("method", "settings", "parameters", "claim", "status", "data", "fitted", "versions", "size"):
+        assert f"\n{name}" in f"\n{said}"
+    assert json.loads(worked("info", path, "--json"))["features"] == ["[bold]a", "b\x1b[31m"]
+
+
+def test_info_of_the_first_version_says_what_is_not_known():
+    said = worked("info", FILES / "version1_svm.skops")
+    assert "not known: the file is of the first version" in said
+    assert json.loads(worked("info", FILES / "version1_svm.skops", "--json"))["claim"] is None
+
+
+def test_the_digest_is_of_the_data():
+    X, y = points(2), np.repeat([0, 1], 8)
+    data = Dataset("a", X, y, ("0", "1"), ("a", "b"))
+    assert digest(data) == digest(replace(data, name="b", X=X.copy(order="F")))
+    others = [
+        replace(data, X=X + 1e-9),
+        replace(data, y=1 - y),
+        replace(data, feature_names=("a", "c")),
+    ]
+    assert len({digest(other) for other in [data, *others]}) == 4
+
+
+def test_a_whole_pipeline_is_saved(tmp_path):
+    rng = np.random.default_rng(1)
+    X = np.empty((40, 3), dtype=object)
+    X[:, 0], X[:, 1] = rng.normal(size=40), rng.normal(size=40)
+    X[:, 2] = rng.choice(["red", "green"], 40)
+    X[3, 1] = np.nan
+    y = (X[:, 0] + (X[:, 2] == "red") > 0.5).astype(int)
+    encoder = OneHotEncoder(sparse_output=False, handle_unknown="ignore")
+    parts = [("numbers", SimpleImputer(), [0, 1]), ("text", encoder, [2])]
+    prepare = ColumnTransformer(parts, verbose_feature_names_out=False).fit(X)
+    scaler = StandardScaler().fit(prepare.transform(X))
+    machine = SVM(kernel="linear").fit(scaler.transform(prepare.transform(X)), y)
+    model = Model.of(
+        machine.without_data(), [("prepare", prepare), ("scaler", scaler)],
+        feature_names=["p", "q", "colour"], target="y", method="svm",
+    )  # fmt: skip
+    save_model(model, tmp_path / "m.skops")
+    again = load_model(tmp_path / "m.skops")
+    np.testing.assert_array_equal(again.predict(X), machine.predict(scaler.transform(prepare.transform(X))))
+    assert again.n_features == 3
+    assert again.machine_names == ["p", "q", "colour_green", "colour_red"]
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def refused(path, message):
+    for command in (("info", path), ("predict", path, "wdbc"), ("rules", path)):
+        done = run(*command)
+        assert done.exit_code == 2
+        assert done.output.count("\n") == 1
+        assert done.output.startswith("error: ")
+        assert message in done.output
+
+
+def test_damaged_files_are_named_in_a_sentence(tmp_path):
+    """Cut, overwritten at any place, or emptied: never a traceback, and never another exit status."""
+    whole, path = (FILES / "version2_cpm.skops").read_bytes(), tmp_path / "m.skops"
+    rng = np.random.default_rng(0)
+    for number in range(60):
+        damaged = bytearray(whole)
+        if number % 3 == 0:
+            damaged = damaged[: int(rng.integers(len(whole)))]
+        else:
+            for place in rng.integers(len(whole), size=1 + 20 * (number % 3 - 1)):
+                damaged[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(bytes(damaged))
+        done = run("info", path)
+        assert done.exit_code in (0, 2)
+        assert done.exception is None or isinstance(done.exception, SystemExit)
+        if done.exit_code == 2:
+            assert done.output.startswith("error: ")
+            assert done.output.count("\n") == 1
+
+
+def rewritten(path, change):
+    """The kept model with another schema."""
+    with zipfile.ZipFile(FILES / "version2_cpm.skops") as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            new.writestr(name, change(content) if name == "schema.json" else content)
+    return path
+
+
+def test_hostile_types_are_refused_unmade(tmp_path):
+    path = rewritten(
+        tmp_path / "m.skops",
+        lambda schema: schema.replace(b'"StandardScaler"', b'"Popen"', 1).replace(
+            b'"sklearn.preprocessing._data"', b'"subprocess"', 1
+        ),
+    )
+    refused(path, "is refused: it holds subprocess.Popen, which no model needs")
+
+
+def test_what_would_fill_the_memory_is_refused(tmp_path):
+    path = tmp_path / "m.skops"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("schema.json", b" " * 80_000_000)
+    refused(path, "it would grow from")
+
+
+def test_a_later_version_and_other_contents_are_named(tmp_path):
+    path = tmp_path / "m.skops"
+    skops.io.dump({"format": "polyopt model, version 9"}, path)
+    refused(path, "saved by a later polyopt")
+    skops.io.dump({"format": "polyopt model, version 2", "about": "{", "pipeline": None}, path)
+    refused(path, "is not a model saved by 'polyopt fit', or it is damaged")
+    about = json.dumps({"feature_names": None, "target": 0, "method": "svm", "facts": {}})
+    skops.io.dump({"format": "polyopt model, version 2", "about": about, "pipeline": StandardScaler()}, path)
+    refused(path, "its parts are not those of a model")
+    unfitted = Model.of(SVM(), method="svm")
+    save_model(unfitted, path)
+    refused(path, "is not a model saved by 'polyopt fit', or it is damaged")
+
+
+def test_facts_are_plain(tmp_path):
+    X, y = points(2), np.repeat([0, 1], 8)
+    machine = SVM(kernel="rbf", C=np.float64(2.0)).fit(X, y)
+    facts = facts_of_fit(machine, Dataset("a", X, y, ("0", "1")), machine.certificate())
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["parameters"]["C"] == 2.0
+    assert facts["status"] == [str(machine.solution_.status)]

@@ -1,0 +1,200 @@
+"""Rules as SQL, Python and the rest are the model itself; shortened ones say what they cost."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+from helpers.commands import run, worked
+
+from polyopt.datasets import load
+from polyopt.models import load_model
+from polyopt.models.rules import Rules
+from polyopt.polytope import Polytope
+
+
+@pytest.fixture(scope="module", params=["wdbc", "ionosphere"])
+def saved(request, tmp_path_factory):
+    """A model of real data, and the data."""
+    path = tmp_path_factory.mktemp("rules") / "m.skops"
+    worked("fit", request.param, "--method", "cpm", "--set", "max_iter=30", "--out", path)
+    found = load(request.param)
+    names = found.feature_names or [f"x{j}" for j in range(found.X.shape[1])]
+    return path, request.param, found.X, list(names)
+
+
+def by_sql(text, X, names):
+    """Labels by SQLite."""
+    base = sqlite3.connect(":memory:")
+    columns = ", ".join('"' + name.replace('"', '""') + '" REAL' for name in names)
+    base.execute(f"CREATE TABLE samples ({columns})")
+    places = ", ".join("?" * len(names))
+    base.executemany(f"INSERT INTO samples VALUES ({places})", X.tolist())
+    return [label for (label,) in base.execute(f"SELECT {text} FROM samples ORDER BY rowid")]
+
+
+def by_python(text, X, names):
+    room = {}
+    exec(text, room)
+    return [room["classify"](dict(zip(names, row, strict=True))) for row in X.tolist()]
+
+
+@pytest.mark.parametrize(("form", "read"), [("sql", by_sql), ("python", by_python)])
+def test_code_gives_the_model_s_labels_on_all_rows(saved, form, read):
+    path, data, X, names = saved
+    text = worked("rules", path, "--format", form, "--data", data)
+    assert f"100.00 % of the {len(X)} samples of {data} ({len(X)} of {len(X)})" in text
+    assert read(text, X, names) == load_model(path).predict(X).tolist()
+
+
+@pytest.mark.parametrize(("form", "read"), [("sql", by_sql), ("python", by_python)])
+def test_shortened_code_agrees_as_often_as_it_says(saved, form, read):
+    path, data, X, names = saved
+    text = worked("rules", path, "--format", form, "--terms", 3, "--digits", 2, "--data", data)
+    same = int((np.array(read(text, X, names)) == load_model(path).predict(X)).sum())
+    assert same < len(X)
+    assert f"({same} of {len(X)})" in text
+
+
+def test_json_has_the_faces_and_the_counts(saved):
+    path, data, X, names = saved
+    found = json.loads(worked("rules", path, "--format", "json", "--terms", 4, "--data", data))
+    [polytope] = found["polytopes"]
+    W, b = np.zeros((len(polytope["faces"]), X.shape[1])), np.zeros(len(polytope["faces"]))
+    for face in polytope["faces"]:
+        assert len(face["terms"]) == 4
+        b[face["face"]] = -face["limit"]
+        for term in face["terms"]:
+            W[face["face"], names.index(term["feature"])] = term["coefficient"]
+    labels = np.where((X @ W.T + b > 0).any(axis=1), polytope["outside"], polytope["inside"])
+    same = int((labels == load_model(path).predict(X)).sum())
+    assert found["agreement"] == [{"data": f"{len(X)} samples of {data}", "same": same, "samples": len(X)}]
+    assert found["terms"] == 4
+
+
+def test_the_fewest_terms_are_the_fewest(saved):
+    path, data, X, _ = saved
+    rules = Rules.of(load_model(path))
+    said = worked("rules", path, "--fidelity", 0.98, "--data", data, "--format", "csv")
+    found = rules.fewest_terms(X, 0.98)
+    assert f"The fewest terms that agree on 98 %: {found} term" in said
+    shares = [rules.shortened(None, terms).agreement(X).share for terms in range(1, found + 1)]
+    assert shares[-1] >= 0.98
+    assert max(shares[:-1], default=0.0) < 0.98
+    assert rules.fewest_terms(X, 1.0) <= rules.most_terms
+
+
+def test_a_shortened_face_keeps_its_weightiest_terms_and_puts_the_rest_at_the_mean():
+    whole = Polytope([[3.0, -1.0, 0.5]], [-2.0], ["a", "b", "c"], [1.0, 10.0, 1.0], [1.0, 2.0, 4.0])
+    assert whole.shortened(max_terms=1).W.tolist() == [[0.0, -1.0, 0.0]]
+    assert whole.shortened(max_terms=1).b.tolist() == [-2.0 + 3.0 * 1.0 + 0.5 * 4.0]
+    assert "-1 b + (2 smaller terms, typically 5) > 2" in whole.rules(max_terms=1)
+    rounded = Polytope([[1 / 3]], [-2 / 3]).shortened(digits=2)
+    assert (rounded.W.tolist(), rounded.b.tolist()) == ([[0.33]], [-0.67])
+    with pytest.raises(ValueError, match="max_terms must be at least 1"):
+        whole.shortened(max_terms=0)
+
+
+def test_what_is_not_known_is_said(saved):
+    path, data, _, _ = saved
+    assert "cut to 2 terms a face" in worked("rules", path, "--terms", 2)
+    assert "rounded to 3 digits" in worked("rules", path)
+    assert "not known" not in worked("rules", path, "--format", "sql")
+    assert "not known" not in worked("rules", path, "--terms", 2, "--data", data)
+
+
+def test_a_published_test_part_is_counted_apart(saved, monkeypatch):
+    from dataclasses import replace
+
+    path, data, X, _ = saved
+    found = load(data)
+    split = replace(found, X=X[:200], y=found.y[:200], X_test=X[200:], y_test=found.y[200:])
+    monkeypatch.setattr("polyopt.cli.data.load_data", lambda *_: split)
+    said = worked("rules", path, "--terms", 3, "--data", data)
+    assert "of the 200 training samples" in said
+    assert f"of the {len(X) - 200} test samples" in said
+
+
+def test_two_sides_agree_with_their_difference(tmp_path):
+    path = tmp_path / "m.skops"
+    worked("fit", "sonar", "--method", "cpm", "--double-sided", "--set", "max_iter=20", "--out", path)
+    said = worked("rules", path, "--digits", 12, "--data", "sonar")
+    assert "100.00 % of the 208 samples" in said
+    assert json.loads(worked("rules", path, "--format", "json"))["polytopes"][1]["faces"]
+    for form in ("sql", "python"):
+        done = run("rules", path, "--format", form)
+        assert done.exit_code == 2
+        assert "decides by the scores of two" in done.output
+
+
+HOSTILE = [
+    'a"; DROP TABLE samples; --',
+    "b'] or __import__('os').abort() or sample['b",
+    "c\nd\\",
+    "[red]|`<b>*e_",
+    'é"]',
+]
+
+
+def test_no_name_can_inject():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 5))
+    polytope = Polytope(rng.normal(size=(3, 5)), [-1.0, -0.5, 0.1], HOSTILE)
+    inside, outside = 'it\'s "in"', "out\\'"
+    expected = np.where(polytope.contains(X), inside, outside).tolist()
+    assert by_sql(polytope.to_sql(inside, outside), X, HOSTILE) == expected
+    assert by_python(polytope.to_python(inside, outside), X, HOSTILE) == expected
+    assert json.loads(json.dumps(polytope.to_json()))["faces"][0]["terms"][3]["feature"] == HOSTILE[3]
+
+
+def test_names_on_the_screen_and_in_markdown_are_text(tmp_path):
+    table, path = tmp_path / "t.csv", tmp_path / "m.skops"
+    rng = np.random.default_rng(0)
+    rows = "".join(f"{a:.3f},{b:.3f},{'x' if a > 0 else 'y'}\n" for a, b in rng.normal(size=(30, 2)))
+    table.write_text("a\x1b[2J,<b>|*_c_*,y\n" + rows, encoding="utf-8")
+    worked("fit", table, "--method", "cpm", "--faces", 2, "--out", path)
+    for form in ("text", "markdown"):
+        said = worked("rules", path, "--format", form)
+        assert "\x1b" not in said
+    assert "\\<b\\>\\|\\*\\_c\\_\\*" in said
+    assert "<b>|*_c_*" in worked("rules", path)
+
+
+def test_missing_values_have_no_label():
+    polytope = Polytope([[1.0, 0.0]], [0.0], ["a", "b"])
+    assert by_sql(polytope.to_sql(), np.array([[1.0, 2.0], [np.nan, 2.0]]), ["a", "b"]) == ["outside", None]
+    with pytest.raises(ValueError, match="a value is missing"):
+        by_python(polytope.to_python(), np.array([[np.nan, 2.0]]), ["a", "b"])
+
+
+def test_faces_without_normals_and_many_terms():
+    rng = np.random.default_rng(0)
+    names = [f"x{j}" for j in range(1200)]
+    wide = Polytope(rng.normal(size=(2, 1200)), [0.0, -1.0])
+    X = rng.normal(size=(20, 1200))
+    expected = np.where(wide.contains(X), "inside", "outside").tolist()
+    assert by_sql(wide.to_sql(), X, names) == expected
+    assert by_python(wide.to_python(), X, names) == expected
+    for offset, label in ((1.0, "outside"), (-1.0, "inside")):
+        flat = Polytope([[0.0]], [offset])
+        assert by_sql(flat.to_sql(), np.zeros((1, 1)), ["x0"]) == [label]
+        assert by_python(flat.to_python(), np.zeros((1, 1)), ["x0"]) == [label]
+
+
+def test_what_cannot_be_told_is_refused(saved):
+    path, data, _, _ = saved
+    for options, message in (
+        (("--fidelity", 0.9), "give that, and no --terms"),
+        (("--fidelity", 0.9, "--terms", 2, "--data", data), "give that, and no --terms"),
+        (("--fidelity", 0.0, "--data", data), "must be above 0 and at most 1"),
+        (("--fidelity", 1.0, "--digits", 1, "--data", data), "no number of terms reaches a fidelity of 1"),
+    ):
+        done = run("rules", path, *options)
+        assert done.exit_code == 2
+        assert message in done.output
+    with pytest.raises(ValueError, match="two features are called 'a'"):
+        Polytope([[1.0, 2.0]], [0.0], ["a", "a"]).to_sql()
+    with pytest.raises(ValueError, match="NUL"):
+        Polytope([[1.0]], [0.0], ["a\x00"]).to_sql()
