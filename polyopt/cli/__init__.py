@@ -1,4 +1,4 @@
-"""The command line: compare, catalogue, show, verify, duals, fit, predict, rules, info, export.
+"""The command line: compare, catalogue, show, verify, duals, fit, predict, rules, info, export, doctor.
 
 Every command imports what it needs when it runs, so that ``polyopt --help`` answers at once. Bad input
 ends in one sentence on standard error and exit status 2, never in a traceback.
@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from polyopt.cli.catalogue import catalogue
 from polyopt.cli.compare import compare
 from polyopt.cli.console import say, sentences_at_once
+from polyopt.cli.doctor import doctor
 from polyopt.cli.duals import duals
 from polyopt.cli.export import export
 from polyopt.cli.fit import fit
@@ -24,6 +25,12 @@ from polyopt.cli.show import show
 from polyopt.cli.verify import verify
 
 __all__ = ["app", "main"]
+
+
+_STATUSES = (
+    "Exit status: 0 done; 1 a check fails (verify) or something needed is missing (doctor); 2 bad input, "
+    "told in a sentence; 130 stopped by Ctrl-C; 143 stopped by SIGTERM."
+)
 
 
 class _Commands(TyperGroup):
@@ -43,7 +50,7 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
+    epilog=_STATUSES,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -66,7 +73,7 @@ def _options(
     """Large-margin and polyhedral classifiers as mathematical programs, solved and certified."""
 
 
-for command in (compare, catalogue, show, verify, duals, fit, predict, rules, info, export):
+for command in (compare, catalogue, show, verify, duals, fit, predict, rules, info, export, doctor):
     app.command()(command)
 
 

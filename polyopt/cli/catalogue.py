@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from polyopt.cli.completion import complete_family
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,7 +32,10 @@ class Format(StrEnum):
 
 def catalogue(
     family: Annotated[
-        str | None, typer.Argument(help="A family (rmm); all by default.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="A family (rmm); all by default.", show_default=False, autocompletion=complete_family
+        ),
     ] = None,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
 ) -> None:

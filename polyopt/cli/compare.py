@@ -3,32 +3,51 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polyopt.cli import settings as options
+from polyopt.cli.completion import complete_data, complete_methods
 
 if TYPE_CHECKING:
     from polyopt.compare.comparison import Comparison
 
+_Data = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Name of a data set, or path of a CSV or svmlight file; may be given again.",
+        autocompletion=complete_data,
+    ),
+]
+_Methods = Annotated[
+    str | None,
+    typer.Option(
+        "--methods", "--method", help="Methods, separated by commas.", autocompletion=complete_methods
+    ),
+]
+_Prove = Annotated[
+    bool,
+    typer.Option(
+        "--global",
+        help="Also prove the optimum where the others prove less (of a polytope, over all assignments).",
+    ),
+]
+
 
 def compare(
-    data: Annotated[
-        list[str] | None,
-        typer.Option(help="Name of a data set, or path of a CSV or svmlight file; may be given again."),
-    ] = None,
-    methods: Annotated[
-        str | None, typer.Option("--methods", "--method", help="Methods, separated by commas.")
-    ] = None,
-    prove: Annotated[
-        bool,
-        typer.Option(
-            "--global",
-            help="Also prove the optimum where the others prove less (of a polytope, over all assignments).",
-        ),
-    ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the splits and of the stochastic solvers.")] = 0,
+    data: _Data = None,
+    methods: _Methods = None,
+    prove: _Prove = False,
+    C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
+    perplexity: options.Perplexity = None, double_sided: options.DoubleSided = None,
+    ridge: options.Ridge = None, kernel: options.Kernel = None, gamma: options.Gamma = None,
+    others: options.Set = None,
+    splits: Annotated[
+        int, typer.Option(min=1, help="Splits into training and test part: means, intervals, differences.")
+    ] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of the solvers that use chance.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed, of the splits and of the solvers.")] = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds at most for each fit.")] = None,
     target: options.Target = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
@@ -37,6 +56,7 @@ def compare(
     separator: options.Separator = None, decimal: options.Decimal = ".",
     categorical: options.Categorical = None, impute: options.Impute = None,
     large: options.Large = False, overwrite_input: options.OverwriteInput = False,
+    quiet: options.Quiet = False,
 ) -> None:  # fmt: skip
     """Solve each method exactly and fast, and certify both.
 
@@ -44,50 +64,66 @@ def compare(
     conditions and its row, support vectors or faces, test error and seconds. With --global a third row of
     each method that has a solver that proves more, such as branch and bound over all assignments of a
     polytope. Ctrl-C prints what is done.
+
+    A setting is for the methods that have it. With --splits it prints means over splits of the data with
+    their intervals, and the differences of test error between methods.
     """
-    from polyopt.cli.console import progress, say
+    from polyopt.cli.console import progress
     from polyopt.cli.data import Form, load_data
-    from polyopt.compare import DEFAULT_DATA, PROVABLE_DATA, find_method
+    from polyopt.compare import DEFAULT_DATA, PROVABLE_DATA
     from polyopt.compare import compare as run
     from polyopt.files import check_target
 
     if csv and json:
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
     check_target(report, "--report", inputs=data or (), replace_input=overwrite_input)
-    chosen = _chosen(methods, prove)
+    given = options.read_settings(
+        others, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
+        ridge=ridge, kernel=kernel, gamma=gamma,
+    )  # fmt: skip
+    chosen, given = _chosen(methods, prove, given, others)
     form = Form(separator, decimal, categorical, impute, large)
     datasets = [load_data(text, target, form) for text in data or (PROVABLE_DATA if prove else DEFAULT_DATA)]
-    fits = sum(len(find_method(name).solvers(prove)) for name in set(chosen))
-    with progress(fits * len(datasets)) as step:
-
-        def starting(data: str, method: str, solver: str) -> None:
-            step(f"{method} {solver} on {data}" if data else f"{solver} {method}", 0)
-
+    with progress("", quiet):
         found = run(
-            datasets, chosen, seed=seed, time_limit=time_limit, prove=prove,
-            on_start=starting, on_row=lambda row: step("", 1),
+            datasets, chosen, settings=given, seed=seed, seeds=seeds, splits=splits, time_limit=time_limit,
+            prove=prove,
         )  # fmt: skip
     _show(found, csv, json)
     if found.interrupted:
         raise typer.Exit(130)
     if report is not None:
-        from polyopt.report import write_report
-
-        with progress(len({(row.data, row.method) for row in found.rows})) as step:
-            write_report(found, report, on_step=lambda text: step(text, 1))
-        say(f"report: {report}")
+        _write_page(found, report, quiet)
 
 
-def _chosen(methods: str | None, prove: bool) -> list[str]:
-    """The names of the methods to compare."""
+def _write_page(found: Comparison, report: Path, quiet: bool) -> None:
+    from polyopt.cli.console import progress, say
+    from polyopt.report import write_report
+
+    with progress("method", quiet, len({(row.data, row.method) for row in found.rows})) as step:
+
+        def drawing(text: str) -> None:
+            step.name(text)
+            step.done()
+
+        write_report(found, report, on_step=drawing)
+    say(f"report: {report}")
+
+
+def _chosen(
+    methods: str | None, prove: bool, settings: dict[str, Any], others: list[str] | None
+) -> tuple[list[str], dict[str, Any]]:
+    """The names of the methods to compare, and the settings, of which each is one of a method's."""
     from polyopt.compare import DEFAULT_METHODS, METHODS, find_method
+    from polyopt.methods.registry import for_kernel
 
     usual = [name for name in DEFAULT_METHODS if METHODS[name].proving or not prove]
     chosen = [find_method(name).name for name in (methods.split(",") if methods is not None else usual)]
     if prove and not any(find_method(name).proving for name in chosen):
         able = ", ".join(method.name for method in METHODS.values() if method.proving)
         raise ValueError(f"--global is for {able}; of {', '.join(chosen)} the exact solution is the optimum")
-    return chosen
+    entries = [for_kernel(find_method(name), settings.get("kernel")) for name in chosen]
+    return chosen, options.check_settings(entries, settings, others)
 
 
 def _show(found: Comparison, csv: bool, json: bool) -> None:
@@ -99,6 +135,6 @@ def _show(found: Comparison, csv: bool, json: bool) -> None:
 
         emit(writer.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     elif csv:
-        emit(found.to_frame().to_csv(index=False, lineterminator="\n"))
+        emit(found.to_table().to_csv(index=False, lineterminator="\n"))
     else:
         output().print(found)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,6 +16,9 @@ from polyopt.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
+
+    from polyopt.watch import Step, Watch
 
 __all__ = [
     "emit",
@@ -27,6 +31,9 @@ __all__ = [
 ]
 
 _PIPED_WIDTH = 120  # columns, where no terminal tells
+_SILENT = 2.0  # seconds that a run may take without a word
+_BAR = 12  # columns
+_TELLING = 0.02  # the share from which on it tells how long the rest may take
 
 
 def output(at_least: int = 0) -> Console:
@@ -36,7 +43,6 @@ def output(at_least: int = 0) -> Console:
     broken by the terminal, but whole.
     """
     from rich.console import Console
-    from rich.text import Text
 
     class Plain(Console):
         """A console to which text is text: neither markup nor control characters mean anything."""
@@ -80,23 +86,72 @@ def sentences_at_once() -> Iterator[None]:
 
 
 @contextmanager
-def progress(total: int) -> Iterator[Callable[[str, int], None]]:
-    """A progress bar on standard error, if that is a terminal.
+def progress(what: str, quiet: bool = False, total: int = 0) -> Iterator[Step]:
+    """A line on standard error for what runs longer than two seconds inside, if that is a terminal.
 
-    Yields a function that takes what is going on, and how many steps were finished since.
+    It shows the share that is done, where something is counted, the elapsed time and, of what is left, an
+    estimate from that share; then what is going on.
+
+    Parameters
+    ----------
+    what : str
+        What it is, in a few words.
+    quiet : bool
+        Whether to show nothing.
+    total : int
+        Steps of the loop inside, which tells the yielded object when one is done; 0 where there is none, or
+        where what runs inside says itself how far it is.
     """
+    from polyopt.watch import Step, steps, watching
+
+    with ExitStack() as stack:
+        if not quiet and sys.stderr.isatty():
+            stack.enter_context(_drawn(stack.enter_context(watching()), "" if total else what))
+        yield stack.enter_context(steps(total, what)) if total else Step(0, what)
+
+
+@contextmanager
+def _drawn(watch: Watch, title: str) -> Iterator[None]:
+    """Draw the watch from the third second on, until the end."""
+    import threading
+
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.live import Live
 
-    bar = Progress(
-        BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(),
-        TextColumn("{task.description}", markup=False),
-        console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty(),
+    begun = time.monotonic()
+    live = Live(
+        console=Console(stderr=True), transient=True, refresh_per_second=4, redirect_stdout=False,
+        get_renderable=lambda: _line(watch, title, time.monotonic() - begun),
     )  # fmt: skip
-    with bar:
-        task = bar.add_task("", total=total)
+    timer = threading.Timer(_SILENT, live.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        live.stop()
 
-        def step(text: str, steps: int) -> None:
-            bar.update(task, description=visible(text), advance=steps)
 
-        yield step
+def _line(watch: Watch, title: str, elapsed: float) -> Text:
+    """Share and times, and as much of what is going on as there is room for."""
+    from rich.text import Text
+
+    share, line = watch.share, Text(no_wrap=True, overflow="ellipsis")
+    if share is not None:
+        full = round(_BAR * share)
+        line.append("━" * full, style="green").append("─" * (_BAR - full), style="dim")
+        line.append(f" {share:.0%} ")
+    line.append(_clock(elapsed))
+    if share is not None and share >= _TELLING:
+        line.append(f", {_clock(elapsed * (1.0 - share) / share)} left")
+    words = visible(": ".join(filter(None, (title, watch.text))))
+    return line.append(f"  {words}", style="dim")
+
+
+def _clock(seconds: float) -> str:
+    """Seconds as ``1:05`` or ``2:03:04``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

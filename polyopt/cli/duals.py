@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polyopt.cli import settings as options
+from polyopt.cli.completion import complete_data
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for
 from polyopt.text import visible
 
@@ -22,38 +23,43 @@ _COLUMNS = ("pair", "row", "letter", "sample", "face", "label", "multiplier", "s
 
 def duals(
     method: options.MethodName = DEFAULT_METHOD,
-    data: Annotated[str, typer.Option(help="Name of a data set, or path of a file.")] = "ionosphere",
+    data: Annotated[
+        str, typer.Option(help="Name of a data set, or path of a file.", autocompletion=complete_data)
+    ] = "ionosphere",
     top: Annotated[int, typer.Option(min=1, help="Rows to print of each letter.")] = 10,
     csv: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
     solver: Annotated[options.Solver, typer.Option(help="Which solver.")] = options.Solver.EXACT,
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
+    perplexity: options.Perplexity = None, double_sided: options.DoubleSided = None,
     ridge: options.Ridge = None, kernel: options.Kernel = None, gamma: options.Gamma = None,
     others: options.Set = None, target: options.Target = None, seed: options.Seed = 0,
     time_limit: options.TimeLimit = None, separator: options.Separator = None,
     decimal: options.Decimal = ".", categorical: options.Categorical = None, impute: options.Impute = None,
-    large: options.Large = False,
+    large: options.Large = False, quiet: options.Quiet = False,
 ) -> None:  # fmt: skip
     """Print the multipliers, largest first, what they mean, and how the optimum moves with the parameters.
 
     The method is fitted to all rows of the data, with scaled features.
     """
-    from polyopt.cli.console import emit, output, say, warnings_as_sentences
+    from polyopt.cli.console import emit, output, progress, say, warnings_as_sentences
     from polyopt.cli.data import Form, load_data
     from polyopt.compare.data import check_dataset, scaler_for
-    from polyopt.compare.run import settings_text
+    from polyopt.compare.settings import settings_text
     from polyopt.datasets import fit_preparation
-    from polyopt.methods import find_method
+    from polyopt.methods.registry import find_method, for_kernel
     from polyopt.sensitivity import sensitivities
 
-    entry = find_method(method)
-    given = options.check_settings(
-        entry, others, C=C, B=B, D=D, n_faces=faces, ridge=ridge, kernel=kernel, gamma=gamma
-    )
+    given = options.read_settings(
+        others, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
+        ridge=ridge, kernel=kernel, gamma=gamma,
+    )  # fmt: skip
+    entry = for_kernel(find_method(method), given.get("kernel"))
+    given = options.check_settings([entry], given, others)
     found = load_data(data, target, Form(separator, decimal, categorical, impute, large))
     check_dataset(found)
     found, _ = fit_preparation(found)
     X = scaler_for(found.X).transform(found.X)
-    with warnings_as_sentences(), answering_for(entry):
+    with warnings_as_sentences(), answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
         settings = entry.settings_for(X, found.y, **given)
         estimator = entry.make(solver.of(entry), settings, time_limit=time_limit, seed=seed).fit(X, found.y)
         frame = estimator.duals_
@@ -64,7 +70,8 @@ def duals(
         emit(frame.assign(meaning=meanings).to_csv(index=False, lineterminator="\n"))
         return
     console = output()
-    console.print(f"{entry.title} on {found.name} ({settings_text(settings)}), all rows, features scaled.\n")
+    title = f"{entry.title_for(settings)} on {found.name} ({settings_text(settings)})"
+    console.print(f"{title}, all rows, features scaled.\n")
     largest = float(frame["multiplier"].abs().max())
     for letter in dict.fromkeys(frame["letter"]):
         _print_letter(console, frame[frame["letter"] == letter], rows[letter], top, 1e-6 * largest)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polyopt.cli import settings as options
+from polyopt.cli.completion import complete_data
 from polyopt.cli.info import size_text
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for
 
@@ -25,7 +26,12 @@ _KeepData = Annotated[
 
 
 def fit(
-    data: Annotated[str, typer.Argument(help="Name of a data set, or path of a CSV or svmlight file.")],
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a data set, or path of a CSV or svmlight file.", autocompletion=complete_data
+        ),
+    ],
     method: options.MethodName = DEFAULT_METHOD,
     out: Annotated[Path | None, typer.Option(help="File to save the model in, such as model.skops.")] = None,
     scale: Annotated[
@@ -39,33 +45,34 @@ def fit(
     time_limit: options.TimeLimit = None, separator: options.Separator = None,
     decimal: options.Decimal = ".", categorical: options.Categorical = None, impute: options.Impute = None,
     large: options.Large = False, overwrite_input: options.OverwriteInput = False,
-    keep_data: _KeepData = False,
+    keep_data: _KeepData = False, quiet: options.Quiet = False,
 ) -> None:  # fmt: skip
     """Fit a method to data, certify it, and save it.
 
     The last column of a CSV file holds the labels, unless --target names another.
     """
-    from polyopt.cli.console import output, say, warnings_as_sentences
+    from polyopt.cli.console import output, progress, say, warnings_as_sentences
     from polyopt.cli.data import Form, load_data
     from polyopt.compare.data import check_dataset, scaler_for
-    from polyopt.compare.run import settings_text
+    from polyopt.compare.settings import settings_text
     from polyopt.datasets import fit_preparation
     from polyopt.files import check_target
-    from polyopt.methods import find_method
+    from polyopt.methods.registry import find_method, for_kernel
     from polyopt.models import Model, facts_of_fit
 
-    entry = find_method(method)
-    given = options.check_settings(
-        entry, others, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
+    given = options.read_settings(
+        others, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
         ridge=ridge, kernel=kernel, gamma=gamma,
     )  # fmt: skip
+    entry = for_kernel(find_method(method), given.get("kernel"))
+    given = options.check_settings([entry], given, others)
     check_target(out, "--out", inputs=(data,), replace_input=overwrite_input)
     table = load_data(data, target, Form(separator, decimal, categorical, impute, large))
     check_dataset(table)
     found, preparation = fit_preparation(table)
     scaler = scaler_for(found.X) if scale else None
     X = found.X if scaler is None else scaler.transform(found.X)
-    with warnings_as_sentences(), answering_for(entry):
+    with warnings_as_sentences(), answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
         settings = entry.settings_for(X, found.y, **given)
         estimator = entry.make(solver.of(entry), settings, time_limit=time_limit, seed=seed).fit(X, found.y)
         certificate = estimator.certificate()
@@ -82,7 +89,7 @@ def fit(
     wrong = int((model.predict(table.X) != found.y).sum())
     n = len(found.y)
     console = output()
-    console.print(f"{entry.title} ({settings_text(settings)}), fitted to {found.name}")
+    console.print(f"{entry.title_for(settings)} ({settings_text(settings)}), fitted to {found.name}")
     console.print(f"training error {100 * wrong / n:.2f} % ({wrong} of {n} samples)\n")
     console.print(certificate.table())
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polyopt.cli.completion import among, complete_method
 from polyopt.methods.registry import BUILT_IN, answering_for
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ __all__ = [
     "MethodName",
     "OverwriteInput",
     "Perplexity",
+    "Quiet",
     "Ridge",
     "Seed",
     "Separator",
@@ -35,12 +38,16 @@ __all__ = [
     "Target",
     "TimeLimit",
     "check_settings",
+    "read_settings",
 ]
+
+_KERNELS = ("linear", "rbf", "poly", "sigmoid")
 
 MethodName = Annotated[
     str,
     typer.Option(
         "--method",
+        autocompletion=complete_method,
         help=f"One of {', '.join(BUILT_IN)}, or a method of another package.",
     ),
 ]
@@ -49,10 +56,15 @@ B = Annotated[
     float | None, typer.Option("--B", help="Bound on the outputs; the method chooses one by default.")
 ]
 D = Annotated[float | None, typer.Option("--D", help="Share of the output variance, 0 to 1.")]
-Kernel = Annotated[str | None, typer.Option(help="linear, rbf, poly or sigmoid.")]
+Kernel = Annotated[
+    str | None, typer.Option(autocompletion=among(*_KERNELS), help="linear, rbf, poly or sigmoid.")
+]
 Gamma = Annotated[
     str | None,
-    typer.Option(help="Kernel coefficient: scale, auto or a number; of a gate between faces, its sharpness."),
+    typer.Option(
+        autocompletion=among("scale", "auto"),
+        help="Kernel coefficient: scale, auto or a number; of a gate between faces, its sharpness.",
+    ),
 ]
 Faces = Annotated[
     int | None,
@@ -69,8 +81,14 @@ TimeLimit = Annotated[float | None, typer.Option(help="Seconds at most.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of a stochastic solver.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Another parameter of the method, as NAME=VALUE; may be given again."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Another parameter of the estimator, such as degree=2; may be given again. "
+        "A name that it does not have lists those it has.",
+    ),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Target = Annotated[str | None, typer.Option(help="Label column of a CSV file: name, or place from 0.")]
 Separator = Annotated[
     str | None,
@@ -92,9 +110,6 @@ Large = Annotated[
 ]
 
 
-_KERNELS = ("linear", "rbf", "poly", "sigmoid")
-
-
 class Solver(StrEnum):
     """Which solver: by size, the explicit program, or the fast one."""
 
@@ -107,13 +122,11 @@ class Solver(StrEnum):
         return method.fast if self is Solver.FAST else self.value
 
 
-def check_settings(method: Method, others: list[str] | None = None, **given: Any) -> dict[str, Any]:
-    """The settings that were given, if the method has them.
+def read_settings(others: list[str] | None = None, **given: Any) -> dict[str, Any]:
+    """The settings that were given, as the parameters of an estimator.
 
     Parameters
     ----------
-    method : Method
-        The method.
     others : list of str, optional
         Settings without an option of their own, each as ``"name=value"``.
     **given
@@ -122,22 +135,12 @@ def check_settings(method: Method, others: list[str] | None = None, **given: Any
     Raises
     ------
     ValueError
-        One that the method does not have; the message names those that do.
+        A kernel that is not known, or text where a number is wanted.
     """
-    from polyopt.methods import METHODS
-
     settings = {name: value for name, value in given.items() if value is not None}
-    with answering_for(method):
-        known = _parameters(method)
-    for name in settings:
-        if name not in known:
-            having = [m.name for m in METHODS.values() if m.name in BUILT_IN and name in _parameters(m)]
-            option = "--faces" if name == "n_faces" else f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option} is not a setting of {method.name}; it is one of {', '.join(having)}")
-    for text in others or ():
-        name, value = _parsed(text)
-        if name not in known:
-            raise ValueError(f"--set: {method.name} has no setting {name!r}; it has {', '.join(known)}")
+    for name, value in map(_parsed, others or ()):
+        if name in _OWN:
+            raise ValueError(f"--set: {name} has an option of its own, {_OWN[name]}")
         settings[name] = value
     if settings.get("kernel", "linear") not in _KERNELS:
         raise ValueError(f"--kernel must be one of {', '.join(_KERNELS)}, not {settings['kernel']!r}")
@@ -145,19 +148,71 @@ def check_settings(method: Method, others: list[str] | None = None, **given: Any
     if gamma is not None and gamma not in ("scale", "auto"):
         try:
             settings["gamma"] = float(gamma)
-        except ValueError:
+        except (TypeError, ValueError):
             raise ValueError(f"--gamma must be scale, auto or a number, not {gamma!r}") from None
     return settings
 
 
-_LIMITS = ("solver", "time_limit", "random_state")  # these have options of their own
+def check_settings(
+    methods: Sequence[Method], settings: Mapping[str, Any], others: list[str] | None = None
+) -> dict[str, Any]:
+    """The settings, if for each there is a method that has it.
+
+    Parameters
+    ----------
+    methods : sequence of Method
+        The methods.
+    settings : mapping of str to object
+        As :func:`read_settings` gives them.
+    others : list of str, optional
+        Those of them that came by ``--set``.
+
+    Raises
+    ------
+    ValueError
+        One that none of the methods has; the message names those that do, or what the method has.
+    """
+    from polyopt.methods import METHODS
+
+    known: dict[str, None] = {}
+    for method in methods:
+        with answering_for(method):
+            known |= dict.fromkeys(method.parameters)
+    words = {_parsed(text)[0] for text in others or ()}
+    whose = ", ".join(method.name for method in methods)
+    found = dict(settings)
+    for name in settings:
+        field, _, part = name.partition(".")
+        if part and field in known:
+            found[field] = _part_of(methods, field, part, found.pop(name), found.get(field))
+        elif name not in known and name in words:
+            start = f"{whose} has no setting {name!r}; it has"
+            if len(methods) > 1:
+                start = f"none of {whose} has a setting {name!r}; there are"
+            raise ValueError(f"--set: {start} {', '.join(known)}")
+        elif name not in known:
+            having = [m.name for m in METHODS.values() if m.name in BUILT_IN and name in m.parameters]
+            option = "--faces" if name == "n_faces" else f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} is not a setting of {whose}; it is one of {', '.join(having)}")
+    return found
 
 
-def _parameters(method: Method) -> list[str]:
-    """The parameters of a method's estimator that are settings."""
-    import inspect
+def _part_of(methods: Sequence[Method], field: str, part: str, value: object, before: object) -> object:
+    """A setting that has settings of its own, such as how a search is made, with one of them changed."""
+    import dataclasses
 
-    return [name for name in inspect.signature(method.estimator_class).parameters if name not in _LIMITS]
+    for method in methods:
+        for kind in getattr(method.estimator_class, "_parameter_constraints", {}).get(field, ()):
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+                names = [one.name for one in dataclasses.fields(kind)]
+                if part not in names:
+                    raise ValueError(f"--set: {field} has no setting {part!r}; it has {', '.join(names)}")
+                start = before if isinstance(before, kind) else kind()
+                return dataclasses.replace(start, **{part: value})
+    raise ValueError(f"--set: {field} has no settings of its own, and so no {part!r}")
+
+
+_OWN = {"solver": "--solver", "time_limit": "--time-limit", "random_state": "--seed"}
 
 
 def _parsed(text: str) -> tuple[str, Any]:

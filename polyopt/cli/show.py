@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from polyopt.cli.completion import complete_program
+
 if TYPE_CHECKING:
     from formulations.program import Program
 
@@ -23,7 +25,11 @@ class Format(StrEnum):
 def show(
     name: Annotated[
         str | None,
-        typer.Argument(help="A family (rmm), a method (rmm-rbf) or a program (rmm.qp).", show_default=False),
+        typer.Argument(
+            help="A family (rmm), a method (rmm-rbf) or a program (rmm.qp).",
+            show_default=False,
+            autocompletion=complete_program,
+        ),
     ] = None,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
 ) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from polyopt.cli import settings as options
+
 _WIDTH = 100  # columns, below which the tables would lose some of theirs
 
 
@@ -16,6 +18,7 @@ def verify(
         Path | None, typer.Option(help="Also write everything, with the mathematics, as one page.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random data.")] = 0,
+    quiet: options.Quiet = False,
 ) -> None:
     """Check every program, by every solver that can solve it.
 
@@ -31,11 +34,11 @@ def verify(
 
     check_target(html, "--html")
     checks: list[Check] = []
-    with progress(len(families())) as step:
+    with progress("family", quiet, len(families())) as step:
         for name in families():
-            step(name, 0)
+            step.name(name)
             checks += run(seed, (name,))
-            step(name, 1)
+            step.done()
     output(_WIDTH).print(verification_table(checks))
     failed = bool(falls_short(checks))
     if everything or html is not None:
@@ -44,11 +47,11 @@ def verify(
 
         outcomes: list[Outcome] = []
         held = all_checks()
-        with progress(len(held)) as step:
+        with progress("cross-check", quiet, len(held)) as step:
             for check in held:
-                step(check.name, 0)
+                step.name(check.name)
                 outcomes.append(evaluate(check, seed))
-                step(check.name, 1)
+                step.done()
         output().print()
         output(_WIDTH).print(crosscheck_table(outcomes))
         failed = failed or any(outcome.verdict == "FAILS" for outcome in outcomes)

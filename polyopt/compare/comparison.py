@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from polyopt.compare.data import Prepared
+from polyopt.compare.repeat_table import repeat_notes, repeat_tables, shown_differences
+from polyopt.compare.repeats import Difference, Summary, differences_of, summaries_of
 from polyopt.compare.row import Row
 from polyopt.methods import METHODS
 
@@ -31,13 +33,17 @@ class Comparison:
     datasets : tuple of Prepared
         The data sets.
     seed : int
-        Seed of the splits and of the stochastic solvers.
+        Seed of the split and of the stochastic solvers, the first of several.
     time_limit : float or None
         Seconds at most for each fit.
     seconds : float
         Seconds in all.
     interrupted : bool
         Whether the run was stopped before its end.
+    seeds, splits : int
+        Seeds of each solver that uses randomness, and splits of each data set without a published test part.
+    given : str
+        The settings that were given, as text.
     """
 
     rows: tuple[Row, ...]
@@ -46,6 +52,30 @@ class Comparison:
     time_limit: float | None = None
     seconds: float = 0.0
     interrupted: bool = False
+    seeds: int = 1
+    splits: int = 1
+    given: str = ""
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether there are several splits or seeds."""
+        return self.seeds > 1 or self.splits > 1
+
+    @property
+    def first_rows(self) -> tuple[Row, ...]:
+        """The rows of the first split and seed, which have estimators."""
+        return tuple(row for row in self.rows if row.split == self.seed == row.seed)
+
+    def summaries(self) -> list[Summary]:
+        """Means over splits and seeds, with intervals: one for each data set, method and solver."""
+        return summaries_of(self.rows, self._ratios())
+
+    def differences(self) -> list[Difference]:
+        """Differences of test error between every two methods, split by split; none of a single split."""
+        return differences_of(self.rows, self._ratios())
+
+    def _ratios(self) -> dict[str, float]:
+        return {data.name: len(data.y_test) / len(data.y_train) for data in self.datasets}
 
     def to_frame(self) -> pd.DataFrame:
         """The rows as a frame, one column per field of :class:`Row` but the estimator."""
@@ -55,6 +85,26 @@ class Comparison:
         return pd.DataFrame(
             [{name: getattr(row, name) for name in columns} for row in self.rows], columns=columns
         )
+
+    def to_table(self) -> pd.DataFrame:
+        """All in one frame, for CSV: the rows, and of a repeated run the summaries and the differences.
+
+        A column ``kind`` then says which of the three a line is, ``fit``, ``mean`` or ``difference``; what a
+        kind has no value for is left empty.
+        """
+        import pandas as pd
+
+        if not self.is_repeated:
+            return self.to_frame()
+        kinds: dict[str, list[dict[Any, Any]]] = {
+            "fit": self.to_frame().to_dict("records"),
+            "mean": [one.to_dict() for one in self.summaries()],
+            "difference": [one.to_dict() for one in self.differences()],
+        }
+        lines = [{"kind": kind, **line} for kind, found in kinds.items() for line in found]
+        table = pd.DataFrame(lines)
+        counts = [name for name in ("split", "seed", "fits", "splits", "failed") if name in table]
+        return table.astype(dict.fromkeys(counts, "Int64"))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
@@ -73,24 +123,41 @@ class Comparison:
                 }
                 for data in self.datasets
             ],
+            "seeds": self.seeds,
+            "splits": self.splits,
+            "settings": self.given,
             "rows": [row.to_dict() for row in self.rows],
+            "means": [one.to_dict() for one in self.summaries()] if self.is_repeated else [],
+            "differences": [one.to_dict() for one in self.differences()],
         }
 
     def notes(self) -> list[str]:
         """How the numbers came about, as sentences."""
-        tests = (
-            "the publisher's"
-            if all(d.published for d in self.datasets)
-            else f"a stratified quarter (seed {self.seed})"
-        )
-        notes = [
+        tests = f"a stratified quarter (seed {self.seed})"
+        if all(d.published for d in self.datasets):
+            tests = "the publisher's"
+        elif self.splits > 1:
+            tests = f"a stratified quarter (seeds {self.seed} to {self.seed + self.splits - 1})"
+            if own := [d.name for d in self.datasets if d.published]:
+                tests += f"; of {', '.join(own)} the publisher's, one split"
+        notes = [f"Settings given: {self.given}."] if self.given else []
+        if self.is_repeated:
+            notes += repeat_notes(self.splits, self.seeds, *self._shown())
+        elif self.datasets:
+            sizes = ", ".join(f"{100 / len(d.y_test):.1f} on {d.name}" for d in self.datasets)
+            notes.append(
+                f"Of one split no difference of test errors is a result: a sample counts in points {sizes}. "
+                "--splits 10 gives intervals and paired differences."
+            )
+        notes += [
             f"Features are scaled to unit variance on the training part; the test part is {tests}.",
             "Objective and bound come from certificates, computed from the data and the vectors; "
             "a solver's word counts for nothing. Gap and worst residual are relative. Seconds are of the fit "
             "alone, compilation apart.",
         ]
+        anew = ", chosen on each split; on the first" if self.splits > 1 else ""
         notes += [
-            f"{rule[0].upper()}{rule[1:]}: {', '.join(where)}." for rule, where in self._tuned().items()
+            f"{rule[0].upper()}{rule[1:]}{anew}: {', '.join(where)}." for rule, where in self._tuned().items()
         ]
         with_faces = [row for row in self.rows if METHODS[row.method].has_faces]
         if with_faces:
@@ -107,10 +174,24 @@ class Comparison:
             notes.append("The run was interrupted; what was done by then is shown.")
         return notes
 
+    def _repeated(self, data: Prepared) -> str:
+        count = len({row.split for row in self.rows if row.data == data.name})
+        name, _, sizes = data.summary.partition(": ")
+        return f"{name}: {count} splits of {sizes}" if count > 1 else data.summary
+
+    def _shown(self) -> tuple[int, int]:
+        """Differences that the tables show, and all."""
+        found, means = self.differences(), self.summaries()
+        shown = 0
+        for data in self.datasets:
+            own = [one for one in found if one.data == data.name]
+            shown += len(shown_differences(own, [one for one in means if one.data == data.name]))
+        return shown, len(found)
+
     def _tuned(self) -> dict[str, list[str]]:
         """What was chosen for the data, by the rule that chose it: ``B=8.47 (rmm on wbc)``."""
         found: dict[str, dict[tuple[str, str], dict[str, None]]] = {}
-        for row in self.rows:
+        for row in self.first_rows:
             if value := _tuned_value(row):
                 places = found.setdefault(METHODS[row.method].rule, {})
                 places.setdefault((value, row.data), {})[row.method] = None
@@ -124,6 +205,10 @@ class Comparison:
         from polyopt.compare.table import tables
 
         titles = {data.name: data.summary for data in self.datasets}
+        if self.is_repeated:
+            titles = {data.name: self._repeated(data) for data in self.datasets}
+            notes = self.notes() if self.rows or self.interrupted else []
+            return repeat_tables(self.summaries(), self.differences(), titles, notes, width)
         return tables(self.rows, titles, self.notes() if self.rows or self.interrupted else (), width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Row"]
+__all__ = ["Row", "as_plain"]
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,10 @@ class Row:
         Time of the fit, compilation and imports apart.
     status : str
         How the solver ended, by its own account, or why there is no fit.
+    split, seed : int
+        The seeds of the split and of the solver.
     estimator : object
-        The fitted estimator; None where there is none.
+        The fitted estimator; None where there is none, and of all but the first split and seed.
     """
 
     data: str
@@ -64,12 +67,24 @@ class Row:
     test_error: float
     seconds: float
     status: str
+    split: int = 0
+    seed: int = 0
     estimator: Any = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the estimator; numbers that are not finite as None, for JSON."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "estimator"}
-        return {
-            name: None if isinstance(value, float) and not np.isfinite(value) else value
-            for name, value in values.items()
-        }
+        return as_plain({f.name: getattr(self, f.name) for f in fields(self) if f.name != "estimator"})
+
+
+def as_plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by name, numbers that are not finite as None, for JSON.
+
+    Parameters
+    ----------
+    values : mapping of str to object
+        Numbers and words.
+    """
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value
+        for name, value in values.items()
+    }

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +17,11 @@ from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.data import Prepared, prepare
+from polyopt.compare.settings import chosen_methods, given_text, settings_text
+from polyopt.datasets import load
 from polyopt.methods.registry import BUILT_IN, DEFAULT_METHODS, Method, answering_for, find_method
 from polyopt.methods.status import status_of
+from polyopt.watch import Step, steps
 
 if TYPE_CHECKING:
     from polyopt.datasets import Dataset
@@ -35,7 +39,10 @@ def compare(
     data: str | Dataset | Iterable[str | Dataset] = DEFAULT_DATA,
     methods: Iterable[str] | None = None,
     *,
+    settings: Mapping[str, Any] | None = None,
     seed: int = 0,
+    seeds: int = 1,
+    splits: int = 1,
     time_limit: float | None = None,
     prove: bool = False,
     on_start: Callable[[str, str, str], None] | None = None,
@@ -50,8 +57,16 @@ def compare(
     methods : iterable of str, optional
         Names of methods, see :data:`polyopt.compare.METHODS`; :data:`polyopt.compare.DEFAULT_METHODS`
         by default.
+    settings : mapping of str to object, optional
+        Parameters of the estimators that replace the methods' own, such as ``{"C": 10.0}``; each is for the
+        methods that have it. With a kernel, a linear method's name stands for the same method's with kernels.
     seed : int
-        Seed of the splits and of the stochastic solvers.
+        Seed of the split and of the stochastic solvers; the first of several.
+    seeds : int
+        Fits of each method that uses randomness, with one seed after the other.
+    splits : int
+        Splits of the data into training and test part, with one seed after the other; one of data whose test
+        part is the publisher's.
     time_limit : float, optional
         Seconds at most for each fit; the point reached is kept, and certified as it is.
     prove : bool
@@ -76,57 +91,120 @@ def compare(
     """
     began = time.perf_counter()
     time_limit = arguments.seconds(time_limit)
-    chosen = [find_method(name) for name in dict.fromkeys(methods or DEFAULT_METHODS)]
+    seeds, splits = arguments.whole("seeds", seeds), arguments.whole("splits", splits)
+    given = chosen_methods(methods or DEFAULT_METHODS, settings or {})
     several = [data] if not isinstance(data, Iterable) or isinstance(data, str) else list(data)
-    datasets = tuple(prepare(one, seed) for one in several)
-    rows: list[Row] = []
+    loaded = [load(one) if isinstance(one, str) else one for one in several]
+    loaded = _named_apart(loaded)
+    datasets = tuple(prepare(one, seed) for one in loaded)
+    race = _Race(given, range(seed, seed + seeds), time_limit, prove, on_start, on_row)
     interrupted = False
+    counts = [1 if first.published else splits for first in datasets]
     try:
-        for method in chosen:
-            _warm_up(method, prove, on_start)
-        for prepared in datasets:
-            for method in chosen:
-                settings, wrong = _settings(method, prepared)
-                for solver in method.solvers(prove):
-                    if on_start is not None:
-                        on_start(prepared.name, method.name, solver)
-                    endless = solver == method.proving or (method.is_integer and solver == "exact")
-                    seconds = _PROOF if time_limit is None and endless else time_limit
-                    given = {"settings": settings, "time_limit": seconds, "seed": seed}
-                    row = _fit(method, solver, given, prepared, wrong)
-                    rows.append(row)
-                    if on_row is not None:
-                        on_row(row)
-                    if row.status == str(Status.INTERRUPTED):
-                        raise KeyboardInterrupt
+        with steps(sum(counts) * race.size, "fit") as step:
+            for name in given:
+                race.warm_up(find_method(name), step)
+            for one, first, count in zip(loaded, datasets, counts, strict=True):
+                for split in range(seed, seed + count):
+                    race.run(first if split == seed else prepare(one, split), split, step)
     except KeyboardInterrupt:
         interrupted = True
     whole = time.perf_counter() - began
-    return Comparison(tuple(rows), datasets, seed, time_limit, whole, interrupted)
+    return Comparison(
+        tuple(race.rows), datasets, seed, time_limit, whole, interrupted, seeds, splits, given_text(given)
+    )
 
 
-def _settings(method: Method, data: Prepared) -> tuple[Mapping[str, Any], str]:
+class _Race:
+    """Every method by every solver, on one split after the other."""
+
+    def __init__(
+        self,
+        given: Mapping[str, Mapping[str, Any]],
+        seeds: range,
+        time_limit: float | None,
+        prove: bool,
+        on_start: Callable[[str, str, str], None] | None,
+        on_row: Callable[[Row], None] | None,
+    ):
+        self.rows: list[Row] = []
+        self._given, self._seeds, self._time_limit, self._prove = given, seeds, time_limit, prove
+        self._on_start, self._on_row = on_start, on_row
+        self._solvers = {name: find_method(name).solvers(prove) for name in given}
+
+    @property
+    def size(self) -> int:
+        """Fits on each split."""
+        return sum(len(solvers) * len(self._seeds_of(name)) for name, solvers in self._solvers.items())
+
+    def _seeds_of(self, name: str) -> range:
+        with answering_for(find_method(name)):
+            return self._seeds if find_method(name).is_random else self._seeds[:1]
+
+    def warm_up(self, method: Method, step: Step) -> None:
+        """Import and compile what the method needs, so that neither is in the seconds of its fits."""
+        step.name(f"compiling {method.name}")
+        if self._on_start is not None:
+            self._on_start("", method.name, "compiling")
+        _warm_up(method, self._prove, self._given[method.name])
+
+    def run(self, data: Prepared, split: int, step: Step) -> None:
+        """All methods on one split; what was done is kept whatever ends it."""
+        for name, solvers in self._solvers.items():
+            method = find_method(name)
+            settings, wrong = _settings(method, data, self._given[name])
+            for solver in solvers:
+                for seed in self._seeds_of(name):
+                    step.name(f"{name} {solver} on {data.name}")
+                    if self._on_start is not None:
+                        self._on_start(data.name, name, solver)
+                    endless = solver == method.proving or (method.is_integer and solver == "exact")
+                    seconds = _PROOF if self._time_limit is None and endless else self._time_limit
+                    how = {"settings": settings, "time_limit": seconds, "seed": seed}
+                    self._take(replace(_fit(method, solver, how, data, wrong), split=split, seed=seed))
+                    step.done()
+
+    def _take(self, row: Row) -> None:
+        # Pictures are of the first split and seed; the others' estimators would fill the memory.
+        first = row.split == self._seeds.start == row.seed
+        self.rows.append(row if first else replace(row, estimator=None))
+        if self._on_row is not None:
+            self._on_row(row)
+        if row.status == str(Status.INTERRUPTED):
+            raise KeyboardInterrupt
+
+
+def _named_apart(datasets: list[Dataset]) -> list[Dataset]:
+    """The data sets, the second of a name as ``name (2)``: rows and tables are by name."""
+    taken: dict[str, int] = {}
+    found = []
+    for data in datasets:
+        number = taken[data.name] = taken.get(data.name, 0) + 1
+        found.append(data if number == 1 else replace(data, name=f"{data.name} ({number})"))
+    return found
+
+
+def _settings(method: Method, data: Prepared, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     """The method's settings for these data; and why there are none, of a method that is another package's."""
     if method.name in BUILT_IN:
-        return method.settings_for(data.X_train, data.y_train), ""
+        return method.settings_for(data.X_train, data.y_train, **given), ""
     try:
         with answering_for(method):
-            return method.settings_for(data.X_train, data.y_train), ""
+            return method.settings_for(data.X_train, data.y_train, **given), ""
     except RuntimeError as error:
-        return method.settings, str(error)
+        return {**method.settings, **given}, str(error)
 
 
-def _warm_up(method: Method, prove: bool, on_start: Callable[[str, str, str], None] | None) -> None:
-    """Import and compile what the method needs, so that neither is in the seconds of its fits."""
-    if on_start is not None:
-        on_start("", method.name, "compiling")
+def _warm_up(method: Method, prove: bool, given: Mapping[str, Any]) -> None:
+    """Fit the method to a few samples, by each solver."""
     X, y = two_blobs()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for solver in method.solvers(prove):
-            # What another package's method raises here it raises again, for its row to tell.
-            with nullcontext() if method.name in BUILT_IN else suppress(Exception):
-                method.make(solver, method.settings_for(X, y)).fit(X, y)
+            # What another package's method raises here it raises again, for its row to tell; and what was
+            # given may be for other data than these.
+            with nullcontext() if method.name in BUILT_IN and not given else suppress(Exception):
+                method.make(solver, method.settings_for(X, y, **given)).fit(X, y)
 
 
 def _fit(method: Method, solver: str, given: Mapping[str, Any], data: Prepared, wrong: str = "") -> Row:
@@ -182,13 +260,4 @@ def _judged(method: Method, estimator: Any, seconds: float, data: Prepared, know
         seconds=seconds,
         status=str(status_of(estimator)),
         estimator=estimator,
-    )
-
-
-def settings_text(settings: Mapping[str, Any]) -> str:
-    """Settings as ``C=1, kernel=rbf, B=8.47``; those that are None are left out."""
-    return ", ".join(
-        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
-        for name, value in settings.items()
-        if value is not None
     )

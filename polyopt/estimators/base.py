@@ -27,6 +27,7 @@ from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.portable import Portable
 from polyopt.estimators.weights import checked_weights, class_weights
+from polyopt.watch import counted
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -186,10 +187,11 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         for each in machines:
             each._asked = asked
         # The arrays go to the workers as they are (memory-mapped, if they are large); each takes its rows.
-        self.estimators_ = Parallel(n_jobs=self.n_jobs)(
+        done = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(_fit_pair)(machine, X, codes, weights, pair)
             for machine, pair in zip(machines, pairs, strict=True)
         )
+        self.estimators_ = list(counted(done, len(pairs), "pair"))
         self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in pairs]
         self._rows = rows
         self._pair_places = [np.flatnonzero((codes == i) | (codes == j)) for i, j in pairs]

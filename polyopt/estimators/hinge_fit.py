@@ -203,8 +203,10 @@ class HingeFit(KernelClassifier):
 
     def _limits(self) -> dict[str, Any]:
         from polyopt.solvers.progress import printer
+        from polyopt.watch import listener
 
-        progress = printer(type(self).__name__) if self.verbose else None
+        progress: Callable[[dict[str, float]], None] | None
+        progress = printer(type(self).__name__) if self.verbose else listener()
         return {"max_iter": self.max_iter, "time_limit": self.time_limit, "progress": progress}
 
     def _keep(self, vectors: dict[str, NDArray[Any]]) -> None:

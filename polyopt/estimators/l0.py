@@ -193,8 +193,9 @@ class CrossEntropySVM(ExpansionClassifier):
 
     def _progress(self) -> Callable[[dict[str, float]], None] | None:
         from polyopt.solvers.progress import printer
+        from polyopt.watch import listener
 
-        return printer(type(self).__name__) if self.verbose else None
+        return printer(type(self).__name__) if self.verbose else listener()
 
     @property
     def search_(self) -> L0Search:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ __all__ = ["Method", "named"]
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_LIMITS = ("solver", "time_limit", "random_state")
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -129,6 +131,53 @@ class Method:
         """The estimator's class, imported when asked for."""
         found: type = named(self.home)
         return found
+
+    def title_for(self, settings: Mapping[str, Any]) -> str:
+        """The title, with the kernel of these settings where it is another than the entry's.
+
+        Parameters
+        ----------
+        settings : mapping
+            As :meth:`settings_for` gives them.
+        """
+        own, kernel = self.settings.get("kernel"), settings.get("kernel")
+        if kernel == own or not self.title.endswith("RBF kernel"):
+            return self.title
+        return f"{self.title.removesuffix('RBF kernel')}{kernel} kernel"
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameters of the estimator that are settings: all but the solver, its limit and its seed."""
+        return tuple(name for name in signature(self.estimator_class).parameters if name not in _LIMITS)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the estimator uses randomness."""
+        return "random_state" in signature(self.estimator_class).parameters
+
+    def check(self, settings: Mapping[str, Any]) -> None:
+        """Refuse settings by the estimator's own validation.
+
+        Parameters
+        ----------
+        settings : mapping
+            Some of the settings; the others are this entry's.
+
+        Raises
+        ------
+        ValueError
+            A value that the estimator does not take, as far as that can be told without data.
+        """
+        refused: list[ValueError] = []
+        for solver in (self.fast, "exact"):
+            machine = self.make(solver, {**self.settings, **settings})
+            try:
+                if hasattr(machine, "_validate_params"):
+                    machine._validate_params()
+                return  # what one solver takes is a setting of the method
+            except ValueError as error:
+                refused.append(error)
+        raise refused[0]
 
     def settings_for(self, X: ArrayLike, y: NDArray[Any], **given: Any) -> dict[str, Any]:
         """Settings for these training data.

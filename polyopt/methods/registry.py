@@ -27,6 +27,7 @@ __all__ = [
     "families",
     "family_module",
     "find_method",
+    "for_kernel",
     "is_family",
     "method_of",
     "owner_of",
@@ -172,6 +173,31 @@ def find_method(name: str) -> Method:
     close = difflib.get_close_matches(key, METHODS, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     raise ValueError(f"method {name!r} is not known.{hint} Known: {', '.join(METHODS)}")
+
+
+def for_kernel(method: Method, kernel: str | None) -> Method:
+    """The entry of the same machine whose programs and fast solver are those of a kernel.
+
+    Parameters
+    ----------
+    method : Method
+        A method, such as that of the linear machine.
+    kernel : str or None
+        ``"linear"``, or another kernel; None for the method's own.
+
+    Returns
+    -------
+    Method
+        The method itself where it fits, or where there is no other.
+    """
+    if kernel is None or "kernel" not in method.settings:
+        return method
+
+    def fits(one: Method) -> bool:
+        return (one.settings.get("kernel") == "linear") == (kernel == "linear")
+
+    kin = [one for one in METHODS.values() if one.home == method.home and "kernel" in one.settings]
+    return next((one for one in (method, *kin) if fits(one)), method)
 
 
 def method_of(estimator: object) -> Method | None:

@@ -18,6 +18,7 @@ from formulations.arguments import tolerance, whole
 from formulations.solution import Solution, Status
 from polyopt.outer.starts import TIE, best_of
 from polyopt.solvers.clock import Clock
+from polyopt.watch import tell
 
 __all__ = ["Problem", "Round", "Stage", "run_from_many_starts", "run_rounds", "run_stages"]
 
@@ -247,6 +248,7 @@ class _Run(Generic[State]):
                 **found.record,
             }
         )
+        tell(self.history[-1])
 
     def _falls(self, point: Solution, tol: float) -> bool:
         least = None if self.best is None else self.best.objective

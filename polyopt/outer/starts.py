@@ -10,6 +10,7 @@ from joblib import Parallel, delayed
 
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
+from polyopt.watch import counted
 
 __all__ = ["TIE", "best_of", "generators_of"]
 
@@ -51,9 +52,8 @@ def best_of(
         return run(number, clock.left)
 
     try:
-        for solution in Parallel(n_jobs=n_jobs, return_as="generator")(
-            delayed(timed)(number) for number in range(count)
-        ):
+        made = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(timed)(k) for k in range(count))
+        for solution in counted(made, count, "start"):
             runs.append(solution)
             if solution.status is Status.INTERRUPTED:
                 stopped = solution.status

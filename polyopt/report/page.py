@@ -16,6 +16,7 @@ from polyopt.files import write_text
 from polyopt.methods.registry import BUILT_IN, METHODS
 from polyopt.report.frame import Contents, framed, part, scrolling
 from polyopt.report.pictures import Picture, pictures_of
+from polyopt.report.repeats import repeats_section
 from polyopt.text import escape
 
 if TYPE_CHECKING:
@@ -90,10 +91,11 @@ def _summary(comparison: Comparison) -> str:
 def _data_section(
     comparison: Comparison, data: Prepared, on_step: Callable[[str], None] | None, contents: Contents
 ) -> str:
-    rows = [row for row in comparison.rows if row.data == data.name]
+    rows = [row for row in comparison.first_rows if row.data == data.name]
     parts = [
         f"<section>{contents.heading(2, data.name, escape(data.name))}",
         f"<p class='quiet'>{escape(data.summary)}</p>",
+        repeats_section(comparison, data.name) if comparison.is_repeated else "",
         _table(rows),
     ]
     two_classes = len(np.unique(data.y_train)) == 2

@@ -230,7 +230,7 @@ def test_a_size_that_is_not_kept_is_not_counted():
         ("C", r"--set takes NAME=VALUE, not 'C'"),
         ("=1", r"--set takes NAME=VALUE, not '=1'"),
         ("width=2", r"--set: svm has no setting 'width'; it has C, kernel, gamma"),
-        ("solver=exact", r"--set: svm has no setting 'solver'"),
+        ("solver=exact", r"--set: solver has an option of its own, --solver"),
         ("degree=word", r"'degree' parameter.*'word'"),
     ],
 )

@@ -35,6 +35,7 @@ FLOORS = [
             "polyopt.sparse_products",
             "polyopt.text",
             "polyopt.threads",
+            "polyopt.watch",
         ),
     ),
     ("optimality, from data and vectors alone", ("polyopt.certificates",)),

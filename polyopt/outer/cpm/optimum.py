@@ -26,6 +26,7 @@ from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.bound import Moves, moves_for
 from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, settle
 from polyopt.solvers.cpm.tree import Best, Node, examine, node_for
+from polyopt.watch import tell
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -247,6 +248,7 @@ class _Search:
                 "seconds": self.clock.seconds,
             }
         )
+        tell(self.history[-1])
         return status
 
     def _bound(self) -> float:

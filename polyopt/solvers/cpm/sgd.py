@@ -38,6 +38,7 @@ from polyopt.lanes import padded
 from polyopt.rows import Rows, as_rows
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.kernels import COUNTED, ENTROPY, LOSS, MOVED, measure_kernel, run_kernel
+from polyopt.watch import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -301,6 +302,7 @@ class _Run:
                 "occupied": float(len(np.unique(seen))),
             }
         )
+        tell(self.history[-1])
 
     def measure(self) -> None:
         """Measure the objective of the answer, and keep it if it is the best, or the last one counts."""

@@ -1,0 +1,171 @@
+"""How far a long run is, for whoever watches it: counted steps, one within the other, and a solver's records.
+
+A loop that knows how often it goes round says so by :func:`counted` or :func:`steps`, a solver tells its
+records by :func:`tell`. Where nobody watches, as in a script or in a worker, both cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TypeVar
+
+__all__ = ["Step", "Watch", "counted", "listener", "steps", "tell", "watching"]
+
+T = TypeVar("T")
+
+
+@dataclass
+class Step:
+    """A loop whose steps are counted.
+
+    Attributes
+    ----------
+    total : int
+        Steps in all.
+    what : str
+        What one is, such as ``"pair"``.
+    finished : int
+        Steps done.
+    text : str
+        What is being done.
+    """
+
+    total: int
+    what: str
+    finished: int = 0
+    text: str = ""
+
+    def name(self, text: str) -> None:
+        """Say what is being done now.
+
+        Parameters
+        ----------
+        text : str
+            A few words.
+        """
+        self.text = text
+
+    def done(self, count: int = 1) -> None:
+        """Count finished steps.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        """
+        self.finished += count
+
+    def __str__(self) -> str:
+        if self.total == 1:
+            return self.text
+        number = f"{self.what} {min(self.finished + 1, self.total)} of {self.total}"
+        return f"{number}: {self.text}" if self.text else number
+
+
+class Watch:
+    """What is known of a run by now: its loops, the outermost first, and the last record of a solver."""
+
+    def __init__(self) -> None:
+        self.loops: list[Step] = []
+        self.record: Mapping[str, float] = {}
+        self._most = 0.0
+
+    @property
+    def share(self) -> float | None:
+        """The share of the run that is done, which never falls; None where nothing is counted."""
+        share = 0.0
+        loops = list(self.loops)
+        for loop in reversed(loops):
+            share = min((loop.finished + share) / loop.total, 1.0)
+        self._most = max(self._most, share)
+        return self._most if loops or self._most else None
+
+    @property
+    def text(self) -> str:
+        """What is going on, in a line."""
+        parts = [str(loop) for loop in list(self.loops) if loop.total > 1 or loop.text]
+        record = self.record
+        unit = next((name for name in ("iteration", "epoch", "step", "nodes") if name in record), "")
+        parts += [f"{unit} {record[unit]:,.0f}"] if unit else []
+        gap = record.get("objective", float("nan")) - record.get("bound", float("nan"))
+        parts += [f"gap {gap / max(abs(record['objective']), 1e-300):.0e}"] if gap == gap else []
+        return ", ".join(parts)
+
+
+_watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
+
+
+@contextmanager
+def watching() -> Iterator[Watch]:
+    """Watch what runs inside, in this thread."""
+    watch = Watch()
+    token = _watch.set(watch)
+    try:
+        yield watch
+    finally:
+        _watch.reset(token)
+
+
+@contextmanager
+def steps(total: int, what: str) -> Iterator[Step]:
+    """A loop of a known number of steps, which says itself when one is done.
+
+    Parameters
+    ----------
+    total : int
+        Steps in all.
+    what : str
+        What one is, such as ``"pair"``.
+    """
+    step, watch = Step(total, what), _watch.get()
+    if watch is None:
+        yield step
+        return
+    if total < 1:
+        raise ValueError(f"total must be at least 1, not {total}")
+    depth = len(watch.loops)
+    watch.loops.append(step)
+    try:
+        yield step
+    finally:
+        del watch.loops[depth:]
+        watch.record = {}
+
+
+def counted(items: Iterable[T], total: int, what: str) -> Iterator[T]:
+    """The results that a loop gives, each counted as it comes.
+
+    Parameters
+    ----------
+    items : iterable
+        The results.
+    total : int
+        How many there are at most.
+    what : str
+        What one is.
+    """
+    with steps(total, what) as step:
+        for item in items:
+            step.done()
+            yield item
+
+
+def tell(record: Mapping[str, float]) -> None:
+    """Tell a record of a solver's history.
+
+    Parameters
+    ----------
+    record : mapping of str to float
+        Such as ``{"iteration": 3.0, "objective": 1.5, "bound": 1.4}``.
+    """
+    watch = _watch.get()
+    if watch is not None:
+        watch.record = record
+
+
+def listener() -> Callable[[Mapping[str, float]], None] | None:
+    """:func:`tell` where somebody watches, and None where a record need not be told."""
+    return None if _watch.get() is None else tell

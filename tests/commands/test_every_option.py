@@ -1,0 +1,264 @@
+"""Every option of every command is tried here: a command or an option without a trial fails."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from polyopt.cli import app
+from polyopt.verify import Check
+
+# What is tried: arguments, and what must stand in the output. DATA, TEXT, MODEL and OUT are files.
+TRIALS = {
+    "compare": [
+        ("--data TEXT --separator ; --decimal , --categorical kind --impute median --large "
+         "--overwrite-input --methods svm", r"training and 8 test samples, 4 features"),
+        ("--data DATA --target answer --methods svm,rmm --C 0.5 --B 1.5 --seed 1 --time-limit 60 --csv -q",
+         r"rmm,exact,rmm.qp,\"C=0.5, kernel=linear, B=1.5\".*,1,1$"),
+        ("--data DATA --method sigma-svm-rbf --D 0.3 --kernel poly --gamma 0.5 --set degree=2 --json --quiet",
+         r'"settings": "C=1, kernel=poly, D=0.3, gamma=0.5, degree=2"'),
+        ("--data DATA --methods cpm --faces 2 --set n_init=2 --splits 2 --seeds 2 --report OUT",
+         r"Settings given: n_faces=2, n_init=2\."),
+        ("--data DATA --methods cpm --perplexity 1.5 --set n_init=1",
+         r"Settings given: perplexity=1.5, n_init=1"),
+        ("--data DATA --methods spla1 --ridge 0.2 --faces 1 --set n_init=1", r"ridge=0.2"),
+        ("--data DATA --methods cpm --faces 1 --double-sided --set n_init=1", r"double_sided=True"),
+        ("--data DATA --methods cpm --faces 2 --global --set n_init=1 --time-limit 60", r"^ +global"),
+    ],
+    "catalogue": [("svm --format csv", r"^svm\.primal,")],
+    "show": [("svm.primal --format latex", r"begin{aligned}")],
+    "verify": [("--all --html OUT --seed 3 --quiet", r"1 checks pass"), ("-q", r"1 checks pass")],
+    "duals": [
+        ("--data TEXT --separator ; --decimal , --categorical kind --impute median --large --method svm",
+         r"alpha"),
+        ("--data DATA --target answer --method rmm --C 0.5 --B 1.5 --top 1 --solver exact --seed 1 -q "
+         "--time-limit 60", r"C=0\.5, kernel=linear, B=1\.5"),
+        ("--data DATA --method sigma-svm-rbf --D 0.3 --kernel poly --gamma 0.5 --set degree=2 --csv --quiet",
+         r"alpha"),
+        ("--data DATA --method cpm --faces 1 --perplexity 1 --double-sided --set n_init=1",
+         r"double_sided=True"),
+        ("--data DATA --method spla1 --ridge 0.2 --faces 1 --set n_init=1", r"ridge=0\.2"),
+    ],
+    "fit": [
+        ("TEXT --separator ; --decimal , --categorical kind --impute median --large "
+         "--overwrite-input --method svm --out OUT", r"of 32 samples"),
+        ("DATA --target answer --method rmm --C 0.5 --B 1.5 --solver exact --no-scale --out OUT --seed 1 -q "
+         "--time-limit 60", r"C=0\.5, kernel=linear, B=1\.5"),
+        ("DATA --scale --method sigma-svm-rbf --D 0.3 --kernel poly --gamma 0.5 --set degree=2 --quiet",
+         r"C=1, kernel=poly, D=0\.3, gamma=0\.5, degree=2"),
+        ("DATA --method cpm --faces 2 --perplexity 1.2 --set max_iter=50 --keep-data --out OUT",
+         r"perplexity=1\.2"),
+        ("DATA --method cpm --faces 1 --double-sided --set n_init=1", r"double_sided=True"),
+        ("DATA --method spla1 --ridge 0.2 --faces 1 --set n_init=1", r"ridge=0\.2"),
+        ("DATA --method svm --set class_weight={'a':2.0,'b':1.0}", r"class_weight=\{'a': 2\.0, 'b': 1\.0\}"),
+        ("DATA --method ce-svm --set search.n_samples=20 --set search.n_init=2", r"n_samples=20.*n_init=2"),
+    ],
+    "predict": [
+        ("MODEL DATA --out OUT", r"error \d"),
+        ("MODEL DATA --by-position --separator , --decimal . --overwrite-input --out OUT", r"error \d"),
+    ],
+    "rules": [
+        ("MODEL --digits 2 --terms 1", r"inside|Inside"), ("MODEL --csv", r"^face,"),
+        ("MODEL --data DATA --fidelity 0.9 --format json", r'"'),
+    ],
+    "info": [("MODEL", r"u, v"), ("MODEL --json", r'"method": "cpm"')],
+    "export": [("MODEL --format onnx --out OUT", r"")],
+    "doctor": [("--json", r'"problems": \[\]')],
+}  # fmt: skip
+# Of the program itself. Those of completion are tried below, in a home of their own.
+WHOLE = {"--version": r"^polyopt \d"}
+COMPLETION = {"--install-completion", "--show-completion"}
+
+
+def run(*arguments, **environment):
+    runner = CliRunner(env={"COLUMNS": "400", **environment})
+    return runner.invoke(app, [str(argument) for argument in arguments], prog_name="polyopt")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A table of two classes, and a polytope machine that was fitted to it."""
+    folder = tmp_path_factory.mktemp("trials")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(32, 2)) + 1.5 * np.repeat([0, 1], 16)[:, None]
+    lines = [f"{x[0]!r},{x[1]!r},{'ab'[i // 16]}" for i, x in enumerate(X.tolist())]
+    data, model = folder / "data.csv", folder / "model.skops"
+    data.write_text("\n".join(["u,v,answer", *lines]) + "\n", encoding="utf-8")
+    text = folder / "text.csv"
+    cells = [[f"{u:.3f}".replace(".", ","), f"{v:.3f}".replace(".", ",")] for u, v in X.tolist()]
+    cells[3][1] = ""  # missing
+    rows = [";".join([*pair, "xy"[i % 2], "ab"[i // 16]]) for i, pair in enumerate(cells)]
+    text.write_text("\n".join(["u;v;kind;answer", *rows]) + "\n", encoding="utf-8")
+    options = ("--method", "cpm", "--faces", 1, "--set", "n_init=1", "--out", model)
+    assert run("fit", data, *options).exit_code == 0
+    return {"DATA": data, "TEXT": text, "MODEL": model, "OUT": folder / "out"}
+
+
+@pytest.fixture
+def little_work(monkeypatch):
+    """One check stands for all, and pages are without pictures, which have tests of their own."""
+
+    def one_check(seed, names):
+        return [Check("svm", "svm.dual", "clarabel", 1.0, 0.0, 0.0, "w", "ok")] if "svm" in names else []
+
+    monkeypatch.setattr("polyopt.verify.verify", one_check)
+    monkeypatch.setattr("polyopt.crosschecks.all_checks", lambda: ())
+    monkeypatch.setattr("polyopt.report.page.pictures_of", lambda *what: [])
+
+
+@pytest.mark.parametrize(
+    ("command", "line", "expected"),
+    [(command, line, expected) for command, trials in TRIALS.items() for line, expected in trials],
+)
+def test_every_option_does_what_it_says(command, line, expected, files, little_work):
+    if command == "export":
+        pytest.importorskip("onnx")
+    files["OUT"].unlink(missing_ok=True)
+    done = run(command, *(files.get(word, word) for word in line.split()))
+    assert done.exit_code == 0, done.output
+    assert re.search(expected, done.output, re.M), done.output
+    assert files["OUT"].is_file() == ("OUT" in line)
+
+
+@pytest.mark.parametrize("option", WHOLE)
+def test_every_option_of_the_program_does_what_it_says(option):
+    assert re.search(WHOLE[option], run(option).output)
+
+
+def options_of(command):
+    """The names of each option, of which one must be tried; a flag's two sides apart."""
+    for one in command.params:
+        if one.param_type_name == "option" and "--help" not in one.opts:
+            yield set(one.opts)
+            if one.secondary_opts:
+                yield set(one.secondary_opts)
+
+
+def untried(command, words):
+    return [names for names in options_of(command) if not names & set(words)]
+
+
+def test_no_command_and_no_option_is_untried():
+    whole = typer.main.get_command(app)
+    assert set(TRIALS) == set(whole.commands)
+    assert untried(whole, {*WHOLE, *COMPLETION}) == []
+    for name, command in whole.commands.items():
+        words = [word for line, _ in TRIALS[name] for word in line.split()]
+        assert untried(command, words) == [], f"polyopt {name}: give it a trial in TRIALS"
+        assert untried(command, []) == list(options_of(command))
+        known = set().union(*options_of(command), {"--help"})
+        assert {word for word in words if re.fullmatch(r"--?[a-zA-Z][\w-]*", word)} <= known
+
+
+# -- completion -----------------------------------------------------------------------------------
+
+
+def completed(line):
+    words = line.split(" ")
+    done = run(_POLYOPT_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(len(words) - 1))
+    return done.output.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "some"),
+    [
+        ("polyopt co", ["compare"]),
+        ("polyopt fit --method sigma", ["sigma-svm", "sigma-svm-rbf"]),
+        ("polyopt compare --methods svm,plu", ["svm,plume"]),
+        ("polyopt compare --data iono", ["ionosphere"]),
+        ("polyopt fit wd", ["wdbc"]),
+        ("polyopt duals --data wd", ["wdbc"]),
+        ("polyopt fit x.csv --kernel p", ["poly"]),
+        ("polyopt duals --gamma s", ["scale"]),
+        ("polyopt catalogue rmm-", ["rmm-bounds"]),
+        ("polyopt show rmm.qp_", ["rmm.qp_dual"]),
+        ("polyopt show no.s", []),
+        ("polyopt fit --solver e", ["exact"]),
+    ],
+)
+def test_a_shell_completes_what_there_is(line, some):
+    assert completed(line) == some
+
+
+def test_completion_is_shown_and_installed(monkeypatch, tmp_path):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "True")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert "_POLYOPT_COMPLETE" in run("--show-completion", "bash").output
+    assert run("--install-completion", "bash").exit_code == 0
+    assert "polyopt" in (tmp_path / ".bashrc").read_text(encoding="utf-8")
+
+
+# -- doctor ---------------------------------------------------------------------------------------
+
+
+def test_doctor_tells_what_is_missing(monkeypatch):
+    monkeypatch.setattr("cvxpy.installed_solvers", lambda: ["HIGHS", "OSQP", "SCS"])
+    done = run("doctor")
+    assert done.exit_code == 1
+    assert "the solver CLARABEL: not installed" in done.output
+    assert "the solver SCIP" not in done.output, "it is optional"
+    assert re.search(r"HIGHS +solves it", done.output)
+
+
+def test_doctor_prints_no_secrets_and_every_part(monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "hush")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    done = run("doctor", "--json")
+    assert "hush" not in done.output
+    found = json.loads(done.output)
+    assert set(found) == {"versions", "machine", "caches", "solvers", "problems"}
+    assert found["machine"]["thread settings"]["OMP_NUM_THREADS"] == "1"
+    assert {"polyopt", "python", "numpy", "cvxpy"} <= set(found["versions"])
+    assert found["solvers"]["HIGHS"]["works"]
+    assert "polyopt/solvers/decomposition" in found["caches"]
+
+
+@pytest.mark.parametrize(("value", "message"), [(None, "is wrong: None"), (2.0, "is wrong: 2.0")])
+def test_doctor_tries_each_solver(monkeypatch, value, message):
+    monkeypatch.setattr("cvxpy.Problem.solve", lambda self, **how: value)
+    done = run("doctor")
+    assert done.exit_code == 1
+    assert done.output.count(message) >= 4
+
+
+def test_the_statuses_are_documented():
+    text = " ".join(run("--help").output.split())
+    for status in ("0 done", "1 a check fails", "2 bad input", "130 stopped", "143 stopped"):
+        assert status in text
+
+
+# -- settings that are refused ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("fit DATA --method svm --set facs=2", "--set: svm has no setting 'facs'; it has C, kernel"),
+        (
+            "compare --data DATA --methods svm,rmm --set facs=2",
+            "--set: none of svm, rmm has a setting 'facs'",
+        ),
+        (
+            "compare --data DATA --methods svm,rmm --faces 2",
+            "--faces is not a setting of svm, rmm; it is one of",
+        ),
+        ("compare --data DATA --methods svm --C -1", "C must be positive and finite, not -1.0"),
+        ("fit DATA --method svm --set degree=x", "The 'degree' parameter of SVM must be an int"),
+        ("fit DATA --method svm --set solver=exact", "--set: solver has an option of its own, --solver"),
+        ("fit DATA --method svm --set degree", "--set takes NAME=VALUE, not 'degree'"),
+        ("fit DATA --method ce-svm --set search.x=1", "--set: search has no setting 'x'; it has n_samples"),
+        ("fit DATA --method svm --set C.x=1", "--set: C has no settings of its own, and so no 'x'"),
+        ("compare --data DATA --splits 0", "'--splits'"),
+        ("compare --data DATA --seeds 0", "'--seeds'"),
+    ],
+)
+def test_what_is_refused_is_told_in_a_sentence(line, message, files):
+    done = run(*(files.get(word, word) for word in line.split()))
+    assert done.exit_code == 2
+    assert message in done.output
+    assert "Traceback" not in done.output
