@@ -15,6 +15,7 @@ from polyopt.methods.registry import DEFAULT_METHOD, answering_for
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
+    from polyopt.datasets import Dataset
     from polyopt.models import Model
 
 _KeepData = Annotated[
@@ -86,12 +87,18 @@ def fit(
     )
     if out is not None:
         say(_saved(model, out, keep_data))
-    wrong = int((model.predict(table.X) != found.y).sum())
-    n = len(found.y)
+    _print(f"{entry.title_for(settings)} ({settings_text(settings)})", model, table)
+    output().print(certificate.table())
+
+
+def _print(title: str, model: Model, table: Dataset) -> None:
+    """What was fitted, and its error on the data at hand."""
+    from polyopt.cli.console import output
+
+    wrong, n = int((model.predict(table.X) != table.y).sum()), len(table.y)
     console = output()
-    console.print(f"{entry.title_for(settings)} ({settings_text(settings)}), fitted to {found.name}")
+    console.print(f"{title}, fitted to {table.name}")
     console.print(f"training error {100 * wrong / n:.2f} % ({wrong} of {n} samples)\n")
-    console.print(certificate.table())
 
 
 def _saved(model: Model, out: Path, keep_data: bool) -> str:
