@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +27,9 @@ def info(
 ) -> None:
     """Print what a saved model is: method, parameters, what was proven, features, classes, data, versions."""
     import json
+    import textwrap
 
+    from polyopt.cli.console import output
     from polyopt.models import load_model
 
     found = _facts(load_model(model), model.stat().st_size)
@@ -35,8 +38,11 @@ def info(
         return
     pairs = list(_lines(found))
     width = max(len(name) for name, _ in pairs)
+    room = max(output().width - width - 2, 20)
     for name, text in pairs:
-        typer.echo(f"{name:<{width}}  {visible(text)}")
+        lines = textwrap.wrap(visible(text), room, break_long_words=False, break_on_hyphens=False)
+        for heading, line in zip_longest([name], lines, fillvalue=""):
+            typer.echo(f"{heading:<{width}}  {line}".rstrip())
 
 
 def size_text(size: int) -> str:
