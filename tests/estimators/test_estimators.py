@@ -474,3 +474,20 @@ def test_degenerate_data_are_solved_and_certified(seed, kernel, machine, C, trou
     assert fast.claim in (Claim.OPTIMAL, Claim.SUBOPTIMAL_BY)
     assert fast.dual_value <= exact.primal_value * (1 + 1e-7) + 1e-9
     assert fast.primal_value >= exact.dual_value * (1 - 1e-7) - 1e-9
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize(("n_classes", "told"), [(12, 1), (11, 0)])
+def test_more_classes_than_half_of_the_samples_are_told_of(words, n_classes, told):
+    """Labels of plain kinds are not looked at, but for that: scikit-learn's own warning, at its own count."""
+    y = np.arange(22) % n_classes
+    X = y[:, None] + 0.01 * np.arange(22)[:, None]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SVM(kernel="linear").fit(X, y.astype(str) if words else y)
+    assert sum("number of unique classes" in str(one.message) for one in caught) == told
+
+
+def test_numbers_that_are_no_labels_are_refused():
+    with pytest.raises(ValueError, match="continuous"):
+        SVM().fit(np.arange(6.0)[:, None], [0.1, 0.2, 0.3, 0.1, 0.2, 0.4])

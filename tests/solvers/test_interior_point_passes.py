@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.linalg import LinAlgError
 
 from polyopt.solvers.interior_point.passes import (
     State,
@@ -21,6 +22,7 @@ from polyopt.solvers.interior_point.passes import (
     target,
     weigh,
 )
+from polyopt.solvers.interior_point.system import Regulariser, System
 
 N, SOFT, EASE = 9, 2, 1e-2
 
@@ -136,3 +138,18 @@ def test_the_cost_is_that_of_the_least_slacks(at):
     for shrink in (1.0, 0.5):
         slack = np.maximum(kinks[:SOFT, None] - shrink * sides[:SOFT] * f, 0.0)
         assert cost(at.state, shrink) == pytest.approx((caps * slack).sum())
+
+
+@pytest.mark.parametrize("short", [0.0, 1e-10, 1e-6])
+def test_a_matrix_that_is_just_short_of_definite_is_lifted_until_it_has_a_factor(short):
+    """The scaled matrix has the eigenvalue −short; what is added is of that size, and so is the error."""
+    M = np.array([[0.0, 1.0 + short], [1.0 + short, 1.0]])
+    H = M + np.diag([1.0, 0.0])
+    r = H @ [0.3, 0.3]
+    x = System(Regulariser(1), M).solve(r)
+    assert np.abs(H @ x - r).max() <= 20.0 * max(short, 1e-14) * np.abs(r).max()
+
+
+def test_no_multiple_of_the_diagonal_mends_a_matrix_with_infinite_numbers():
+    with np.errstate(invalid="ignore"), pytest.raises(LinAlgError):
+        System(Regulariser(1), np.array([[0.0, np.inf], [np.inf, 1.0]]))
