@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polyopt.cli import settings as options
+from polyopt.text import visible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,17 +43,17 @@ def predict(
     Columns of a CSV file with a header are found by their names. Where the file has labels, the error is
     printed on standard error.
     """
-    from polyopt.cli.console import emit, say, visible
+    from polyopt.cli.console import emit, say
     from polyopt.cli.data import Form
     from polyopt.files import STANDARD, check_target, write_text
     from polyopt.models import load_model
 
     check_target(out, "--out", inputs=(model, data), replace_input=overwrite_input)
     saved = load_model(model)
-    X, y = _read(saved, data, Form(separator, decimal), by_position)
+    X, y = read_rows(saved, data, Form(separator, decimal), by_position)
     labels = saved.predict(X)
     # A label over several lines is written on one.
-    lines = {label: f"{_on_one_line(str(label), visible)}\n" for label in set(labels.tolist())}
+    lines = {label: f"{_on_one_line(str(label))}\n" for label in set(labels.tolist())}
     text = "".join(lines[label] for label in labels.tolist())
     if out is None or str(out) == STANDARD:
         emit(text)
@@ -62,8 +63,8 @@ def predict(
         say(_error(saved, labels, y))
 
 
-def _on_one_line(label: str, written_out: Any) -> str:
-    return label if len(label.splitlines()) < 2 else written_out(label)
+def _on_one_line(label: str) -> str:
+    return label if len(label.splitlines()) < 2 else visible(label)
 
 
 def _error(model: Model, labels: NDArray[Any], y: NDArray[Any]) -> str:
@@ -76,8 +77,20 @@ def _error(model: Model, labels: NDArray[Any], y: NDArray[Any]) -> str:
     return f"error {100 * wrong / len(y):.2f} % ({wrong} of {len(y)} samples)"
 
 
-def _read(model: Model, text: str, form: Form, by_position: bool) -> tuple[Any, NDArray[Any] | None]:
-    """Features in the model's order, and the labels where there are any."""
+def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[Any, NDArray[Any] | None]:
+    """Features in the model's order, and the labels where there are any.
+
+    Parameters
+    ----------
+    model : Model
+        Whose columns are looked for.
+    text : str
+        The file, or the name of a data set; ``-`` for standard input.
+    form : Form
+        How a table is written.
+    by_position : bool
+        Whether columns are taken in order, whatever their names.
+    """
     from polyopt.cli.data import is_svmlight, load_data
     from polyopt.datasets import as_known, names, open_source, read_svmlight
 

@@ -84,9 +84,9 @@ def rules(
 def _parts(model: Model, data: str) -> list[tuple[str, Any]]:
     """What the data are called, and their features; training and test part apart where published so."""
     from polyopt.cli.data import Form, load_data
-    from polyopt.cli.predict import _read
+    from polyopt.cli.predict import read_rows
 
-    X, _ = _read(model, data, Form(), False)
+    X, _ = read_rows(model, data, Form(), False)
     found = None if Path(data).is_file() else load_data(data)
     if found is None or found.X_test is None:
         return [(f"{X.shape[0]} samples of {visible(data)}", X)]

@@ -94,8 +94,7 @@ def compare(
     seeds, splits = arguments.whole("seeds", seeds), arguments.whole("splits", splits)
     given = chosen_methods(methods or DEFAULT_METHODS, settings or {})
     several = [data] if not isinstance(data, Iterable) or isinstance(data, str) else list(data)
-    loaded = [load(one) if isinstance(one, str) else one for one in several]
-    loaded = _named_apart(loaded)
+    loaded = _named_apart([load(one) if isinstance(one, str) else one for one in several])
     datasets = tuple(prepare(one, seed) for one in loaded)
     race = _Race(given, range(seed, seed + seeds), time_limit, prove, on_start, on_row)
     interrupted = False

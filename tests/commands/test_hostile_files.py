@@ -446,10 +446,10 @@ def test_columns_that_are_not_the_models_are_named(model, tmp_path):
 
 def test_predict_reads_pipes_and_writes_them(model, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b,c\n1,2,3\n")))
-    from polyopt.cli.predict import _read
+    from polyopt.cli.predict import read_rows
     from polyopt.models import load_model
 
-    assert _read(load_model(model), "-", Form(), False)[0].tolist() == [[1, 2, 3]]
+    assert read_rows(load_model(model), "-", Form(), False)[0].tolist() == [[1, 2, 3]]
 
 
 # -- text from outside --------------------------------------------------------------------------------
