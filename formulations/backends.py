@@ -15,6 +15,7 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.clock import Clock
+from formulations.native import solved_by_cvxpy, stop_at
 from formulations.solution import Solution, Status
 
 if TYPE_CHECKING:
@@ -194,12 +195,10 @@ def attempt(
     problem, found = program.problem, None
     try:
         data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=settings)
-        if seconds is not None:
+        if clock.left is not None:
             settings[backend.time] = _HAIR if clock.is_over else clock.left
-        # Without a warm start: a solver kept from the last solve would keep its limits, too.
-        raw = chain.solve_via_data(
-            problem, data, warm_start=False, verbose=verbose, solver_opts=dict(settings)
-        )
+        raw = solved_by_cvxpy(chain, problem, data, verbose=verbose, settings=dict(settings))
+        stop_at(backend.word(raw))
         found = chain.invert(raw, inverse)
     except cp.error.SolverError:
         pass

@@ -17,6 +17,7 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.program import Duality, Program
+from formulations.runs import whole_or_nothing
 from formulations.solution import Solution, Status
 from polyopt.certificates import Claim, certify_program
 from polyopt.certificates.certificate import relative_gap
@@ -89,7 +90,7 @@ def verify(seed: int = 0, names: tuple[str, ...] | None = None) -> list[Check]:
     for name in families() if names is None else names:
         owner = owner_of(name)
         try:
-            with answering_for(owner):
+            with answering_for(owner), whole_or_nothing():
                 checks += _check_family(name, family_module(name), seed)
         except RuntimeError as error:
             if owner.name in BUILT_IN:

@@ -1,7 +1,8 @@
 """How far a long run is, for whoever watches it: counted steps, one within the other, and a solver's records.
 
 A loop that knows how often it goes round says so by :func:`counted` or :func:`steps`, a solver tells its
-records by :func:`tell`. Where nobody watches, as in a script or in a worker, both cost nothing.
+records by :func:`tell`. A command watches both, to draw one line; an estimator with ``verbose`` hears the
+records alone, in whatever worker. Where nobody does, as in a script, all of it costs nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-__all__ = ["Step", "Watch", "counted", "listener", "steps", "tell", "watching"]
+__all__ = [
+    "Step",
+    "Watch",
+    "counted",
+    "current_listener",
+    "heard_by",
+    "listener",
+    "steps",
+    "tell",
+    "watching",
+]
 
 T = TypeVar("T")
 
@@ -153,19 +164,46 @@ def counted(items: Iterable[T], total: int, what: str) -> Iterator[T]:
             yield item
 
 
+Listener = Callable[[Mapping[str, float]], None]
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+def current_listener() -> Listener | None:
+    """What hears the records of this thread's loops, beside a watch."""
+    return _listener.get()
+
+
+@contextmanager
+def heard_by(hearing: Listener | None) -> Iterator[None]:
+    """Let the records of all loops within be heard.
+
+    Parameters
+    ----------
+    hearing : callable or None
+        Takes a record; None leaves it to what hears them already.
+    """
+    token = _listener.set(hearing or _listener.get())
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
 def tell(record: Mapping[str, float]) -> None:
     """Tell a record of a solver's history.
 
     Parameters
     ----------
     record : mapping of str to float
-        Such as ``{"iteration": 3.0, "objective": 1.5, "bound": 1.4}``.
+        Such as ``{"iteration": 3.0, "seconds": 0.2, "objective": 1.5, "bound": 1.4}``.
     """
-    watch = _watch.get()
+    watch, hearing = _watch.get(), _listener.get()
     if watch is not None:
         watch.record = record
+    if hearing is not None:
+        hearing(record)
 
 
-def listener() -> Callable[[Mapping[str, float]], None] | None:
-    """:func:`tell` where somebody watches, and None where a record need not be told."""
-    return None if _watch.get() is None else tell
+def listener() -> Listener | None:
+    """:func:`tell` where somebody watches or hears, and None where a record need not be told."""
+    return None if _watch.get() is None and _listener.get() is None else tell

@@ -2,15 +2,24 @@
 
 Every command imports what it needs when it runs, so that ``polyopt --help`` answers at once. Bad input
 ends in one sentence on standard error and exit status 2, never in a traceback.
+
+Exit status: 0 where all is well; 1 where something was checked and falls short (``verify``); 2 for bad input
+or a bad option; 130 after Ctrl-C and 143 after SIGTERM, with a sentence on what is kept; 141 where the reader
+of the standard output has gone, as of ``polyopt show svm | head``. A file that is there is not replaced by
+the result of a run that was stopped, unless ``--keep-interrupted`` asks for it.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from formulations.termination import Terminated, came, forget, raise_interrupted, raise_terminated
 from polyopt.cli.catalogue import catalogue
 from polyopt.cli.compare import compare
 from polyopt.cli.console import say, sentences_at_once
@@ -22,6 +31,7 @@ from polyopt.cli.info import info
 from polyopt.cli.predict import predict
 from polyopt.cli.rules import rules
 from polyopt.cli.show import show
+from polyopt.cli.stopping import BROKEN_PIPE, end_process, silence, status_of_stop, tell
 from polyopt.cli.verify import verify
 
 __all__ = ["app", "main"]
@@ -29,7 +39,8 @@ __all__ = ["app", "main"]
 
 _STATUSES = (
     "Exit status: 0 done; 1 a check fails (verify) or something needed is missing (doctor); 2 bad input, "
-    "told in a sentence; 130 stopped by Ctrl-C; 143 stopped by SIGTERM."
+    "told in a sentence; 130 stopped by Ctrl-C; 143 stopped by SIGTERM; 141 nobody reads the output. Ctrl-C "
+    "keeps what is done by then; a second one ends at once."
 )
 
 
@@ -37,12 +48,25 @@ class _Commands(TyperGroup):
     """The group of commands, which turns what they raise into a sentence."""
 
     def invoke(self, ctx: Any) -> Any:
+        forget()
+        tell("nothing was written")
         try:
             with sentences_at_once():
-                return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, BrokenPipeError):
-            raise  # these say how to end, and are RuntimeErrors and OSErrors by birth
-        except (ValueError, OSError, RuntimeError, MemoryError) as error:
+                result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError:
+            silence()
+            raise typer.Exit(BROKEN_PIPE) from None
+        except (typer.Exit, typer.Abort):
+            raise  # these say how to end, and are RuntimeErrors by birth
+        except KeyboardInterrupt as stop:
+            raise typer.Exit(status_of_stop(stop)) from None
+        except (ValueError, OSError, RuntimeError, MemoryError, ImportError, AttributeError) as error:
+            if came():
+                raise typer.Exit(status_of_stop(Terminated() if came() == signal.SIGTERM else None)) from None
+            if isinstance(error, ImportError | AttributeError):
+                raise
             say(f"error: {error}")
             raise typer.Exit(2) from None
 
@@ -79,4 +103,16 @@ for command in (compare, catalogue, show, verify, duals, fit, predict, rules, in
 
 def main() -> None:
     """Entry point of the ``polyopt`` command."""
-    app()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, raise_interrupted)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, raise_terminated)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started the command
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    try:
+        app()
+    except SystemExit as end:
+        if end.code not in (130, 143):
+            raise
+        end_process(143 if came() == signal.SIGTERM else end.code)

@@ -9,6 +9,7 @@ import typer
 
 from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_data, complete_methods
+from polyopt.cli.stopping import KeepInterrupted, end_if_stopped, is_replaced, tell
 
 if TYPE_CHECKING:
     from polyopt.compare.comparison import Comparison
@@ -56,18 +57,20 @@ def compare(
     separator: options.Separator = None, decimal: options.Decimal = ".",
     categorical: options.Categorical = None, impute: options.Impute = None,
     large: options.Large = False, overwrite_input: options.OverwriteInput = False,
-    quiet: options.Quiet = False,
+    keep_interrupted: KeepInterrupted = False, quiet: options.Quiet = False,
 ) -> None:  # fmt: skip
     """Solve each method exactly and fast, and certify both.
 
     Prints, for each method and solver, objective, proven bound, gap, worst residual of the optimality
     conditions and its row, support vectors or faces, test error and seconds. With --global a third row of
     each method that has a solver that proves more, such as branch and bound over all assignments of a
-    polytope. Ctrl-C prints what is done.
+    polytope. Ctrl-C prints what is done, and writes it to the report; to one that is there only with
+    --keep-interrupted.
 
     A setting is for the methods that have it. With --splits it prints means over splits of the data with
     their intervals, and the differences of test error between methods.
     """
+    from formulations.runs import one_run
     from polyopt.cli.console import progress
     from polyopt.cli.data import Form, load_data
     from polyopt.compare import DEFAULT_DATA, PROVABLE_DATA
@@ -84,16 +87,15 @@ def compare(
     chosen, given = _chosen(methods, prove, given, others)
     form = Form(separator, decimal, categorical, impute, large)
     datasets = [load_data(text, target, form) for text in data or (PROVABLE_DATA if prove else DEFAULT_DATA)]
-    with progress("", quiet):
+    with progress("", quiet), one_run() as whole:
         found = run(
             datasets, chosen, settings=given, seed=seed, seeds=seeds, splits=splits, time_limit=time_limit,
             prove=prove,
         )  # fmt: skip
     _show(found, csv, json)
-    if found.interrupted:
-        raise typer.Exit(130)
-    if report is not None:
+    if report is not None and (not whole.is_stopped or is_replaced(report, keep_interrupted)):
         _write_page(found, report, quiet)
+    end_if_stopped(whole)
 
 
 def _write_page(found: Comparison, report: Path, quiet: bool) -> None:
@@ -129,6 +131,8 @@ def _chosen(
 def _show(found: Comparison, csv: bool, json: bool) -> None:
     """Print the comparison in the form asked for."""
     from polyopt.cli.console import emit, output
+
+    tell("what was done by then is printed")
 
     if json:
         import json as writer

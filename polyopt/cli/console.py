@@ -50,6 +50,9 @@ def output(at_least: int = 0) -> Console:
         def render_str(self, text: str, **settings: Any) -> Text:
             return super().render_str(visible(text, keep="\n"), **settings)
 
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich's own ends with exit status 1
+
     def console(width: int | None) -> Console:
         return Plain(width=width, highlight=False, markup=False, emoji=False)
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_data
 from polyopt.cli.info import size_text
+from polyopt.cli.stopping import KeepInterrupted, end_if_stopped, is_replaced, tell
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
+    from polyopt.certificates import Certificate
     from polyopt.datasets import Dataset
     from polyopt.models import Model
 
@@ -46,20 +48,22 @@ def fit(
     time_limit: options.TimeLimit = None, separator: options.Separator = None,
     decimal: options.Decimal = ".", categorical: options.Categorical = None, impute: options.Impute = None,
     large: options.Large = False, overwrite_input: options.OverwriteInput = False,
-    keep_data: _KeepData = False, quiet: options.Quiet = False,
+    keep_data: _KeepData = False, keep_interrupted: KeepInterrupted = False, quiet: options.Quiet = False,
 ) -> None:  # fmt: skip
     """Fit a method to data, certify it, and save it.
 
-    The last column of a CSV file holds the labels, unless --target names another.
+    The last column of a CSV file holds the labels, unless --target names another. --time-limit is for the
+    whole fit, with all its pairs of classes. Ctrl-C ends it with the best point, which is saved where --out
+    names a new file; a file that is there is replaced by it only with --keep-interrupted.
     """
-    from polyopt.cli.console import output, progress, say, warnings_as_sentences
+    from formulations.runs import one_run
+    from polyopt.cli.console import progress, say, warnings_as_sentences
     from polyopt.cli.data import Form, load_data
     from polyopt.compare.data import check_dataset, scaler_for
     from polyopt.compare.settings import settings_text
     from polyopt.datasets import fit_preparation
     from polyopt.files import check_target
     from polyopt.methods.registry import find_method, for_kernel
-    from polyopt.models import Model, facts_of_fit
 
     given = options.read_settings(
         others, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
@@ -73,32 +77,72 @@ def fit(
     found, preparation = fit_preparation(table)
     scaler = scaler_for(found.X) if scale else None
     X = found.X if scaler is None else scaler.transform(found.X)
-    with warnings_as_sentences(), answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
-        settings = entry.settings_for(X, found.y, **given)
-        estimator = entry.make(solver.of(entry), settings, time_limit=time_limit, seed=seed).fit(X, found.y)
-        certificate = estimator.certificate()
-    model = Model.of(
+    if out is not None and out.exists():
+        tell(f"{out} is as it was")
+    with one_run() as whole:
+        with warnings_as_sentences(), answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
+            with one_run(time_limit) as limited:
+                settings = entry.settings_for(X, found.y, **given)
+                machine = entry.make(solver.of(entry), settings, time_limit=limited.left, seed=seed)
+            estimator = machine.fit(X, found.y)
+            is_cut, certificate = _is_cut(estimator), _certified(estimator)
+        model = _model(estimator, entry.name, _steps(preparation, scaler), table, certificate, settings)
+        if out is not None and (not is_cut or is_replaced(out, keep_interrupted)):
+            say(_saved(model, out, keep_data))
+            tell(f"{'what was done by then' if is_cut else 'the whole fit'} is kept in {out}")
+    if not is_cut:
+        _print(f"{entry.title_for(settings)} ({settings_text(settings)})", model, table, certificate)
+    end_if_stopped(whole)
+
+
+def _model(
+    estimator: BaseEstimator,
+    method: str,
+    steps: list[tuple[str, BaseEstimator]],
+    table: Dataset,
+    certificate: Certificate | None,
+    settings: dict[str, Any],
+) -> Model:
+    """What is saved of a fit."""
+    from polyopt.models import Model, facts_of_fit
+
+    return Model.of(
         estimator,
-        _steps(preparation, scaler),
+        steps,
         feature_names=table.feature_names,
         target=-1 if table.target is None else table.target,
-        method=entry.name,
+        method=method,
         facts=facts_of_fit(estimator, table, certificate, settings),
     )
-    if out is not None:
-        say(_saved(model, out, keep_data))
-    _print(f"{entry.title_for(settings)} ({settings_text(settings)})", model, table)
-    output().print(certificate.table())
 
 
-def _print(title: str, model: Model, table: Dataset) -> None:
-    """What was fitted, and its error on the data at hand."""
+def _is_cut(estimator: BaseEstimator) -> bool:
+    """Whether Ctrl-C ended the fit."""
+    from formulations.solution import Status
+    from polyopt.methods.status import status_of
+
+    return status_of(estimator) is Status.INTERRUPTED
+
+
+def _certified(estimator: Any) -> Certificate | None:
+    """The certificate; none where Ctrl-C leaves no time for it."""
+    try:
+        found: Certificate = estimator.certificate()
+    except KeyboardInterrupt:
+        return None
+    return found
+
+
+def _print(title: str, model: Model, table: Dataset, certificate: Certificate | None) -> None:
+    """What was fitted, its error on the data at hand, and what is proven of it."""
     from polyopt.cli.console import output
 
     wrong, n = int((model.predict(table.X) != table.y).sum()), len(table.y)
     console = output()
     console.print(f"{title}, fitted to {table.name}")
     console.print(f"training error {100 * wrong / n:.2f} % ({wrong} of {n} samples)\n")
+    if certificate is not None:
+        console.print(certificate.table())
 
 
 def _saved(model: Model, out: Path, keep_data: bool) -> str:

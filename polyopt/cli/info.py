@@ -119,7 +119,10 @@ def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
             ),
         )
     else:
-        yield "claim", _UNKNOWN
+        yield (
+            "claim",
+            "none: the fit was interrupted before it was certified" if found["fitted"] else _UNKNOWN,
+        )
     yield "status", " ".join(map(str, found["status"] or [_UNKNOWN]))
     yield "classes", f"{len(found['classes'])}: {_some(found['classes'])}"
     yield "target", str(found["target"])

@@ -27,6 +27,7 @@ def verify(
     with what was computed and what is expected. Exit status 1 if anything falls short.
     """
     from polyopt.cli.console import output, progress, say
+    from polyopt.cli.stopping import tell
     from polyopt.files import check_target
     from polyopt.methods.registry import families
     from polyopt.verify import Check, falls_short, verification_table
@@ -34,12 +35,15 @@ def verify(
 
     check_target(html, "--html")
     checks: list[Check] = []
-    with progress("family", quiet, len(families())) as step:
-        for name in families():
-            step.name(name)
-            checks += run(seed, (name,))
-            step.done()
-    output(_WIDTH).print(verification_table(checks))
+    tell("no page was written, and what was checked by then is printed")
+    try:
+        with progress("family", quiet, len(families())) as step:
+            for name in families():
+                step.name(name)
+                checks += run(seed, (name,))
+                step.done()
+    finally:
+        output(_WIDTH).print(verification_table(checks))
     failed = bool(falls_short(checks))
     if everything or html is not None:
         from polyopt.crosschecks import Outcome, all_checks, crosscheck_table
@@ -47,13 +51,15 @@ def verify(
 
         outcomes: list[Outcome] = []
         held = all_checks()
-        with progress("cross-check", quiet, len(held)) as step:
-            for check in held:
-                step.name(check.name)
-                outcomes.append(evaluate(check, seed))
-                step.done()
-        output().print()
-        output(_WIDTH).print(crosscheck_table(outcomes))
+        try:
+            with progress("cross-check", quiet, len(held)) as step:
+                for check in held:
+                    step.name(check.name)
+                    outcomes.append(evaluate(check, seed))
+                    step.done()
+        finally:
+            output().print()
+            output(_WIDTH).print(crosscheck_table(outcomes))
         failed = failed or any(outcome.verdict == "FAILS" for outcome in outcomes)
         if html is not None:
             from polyopt.compare.programs import entries

@@ -13,6 +13,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations import arguments
+from formulations.clock import Run, current_run
+from formulations.runs import one_run, stop_after
 from formulations.samples import two_blobs
 from formulations.solution import Status
 from polyopt.compare.comparison import Comparison, Row
@@ -97,21 +99,27 @@ def compare(
     loaded = _named_apart([load(one) if isinstance(one, str) else one for one in several])
     datasets = tuple(prepare(one, seed) for one in loaded)
     race = _Race(given, range(seed, seed + seeds), time_limit, prove, on_start, on_row)
-    interrupted = False
     counts = [1 if first.published else splits for first in datasets]
-    try:
-        with steps(sum(counts) * race.size, "fit") as step:
-            for name in given:
-                race.warm_up(find_method(name), step)
-            for one, first, count in zip(loaded, datasets, counts, strict=True):
-                for split in range(seed, seed + count):
-                    race.run(first if split == seed else prepare(one, split), split, step)
-    except KeyboardInterrupt:
-        interrupted = True
+    with one_run() as run:
+        try:
+            with steps(sum(counts) * race.size, "fit") as step:
+                for name in given:
+                    race.warm_up(find_method(name), step)
+                for one, first, count in zip(loaded, datasets, counts, strict=True):
+                    for split in range(seed, seed + count):
+                        race.run(first if split == seed else prepare(one, split), split, step)
+            _end_if_stopped(run)
+        except KeyboardInterrupt as interrupt:
+            stop_after(run, interrupt)
     whole = time.perf_counter() - began
     return Comparison(
-        tuple(race.rows), datasets, seed, time_limit, whole, interrupted, seeds, splits, given_text(given)
+        tuple(race.rows), datasets, seed, time_limit, whole, run.is_stopped, seeds, splits, given_text(given)
     )
+
+
+def _end_if_stopped(run: Run | None) -> None:
+    if run is not None and run.is_stopped:
+        raise KeyboardInterrupt
 
 
 class _Race:
@@ -157,6 +165,7 @@ class _Race:
             settings, wrong = _settings(method, data, self._given[name])
             for solver in solvers:
                 for seed in self._seeds_of(name):
+                    _end_if_stopped(current_run())
                     step.name(f"{name} {solver} on {data.name}")
                     if self._on_start is not None:
                         self._on_start(data.name, name, solver)

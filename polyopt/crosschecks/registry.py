@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from formulations.runs import whole_or_nothing
 from polyopt.methods.registry import BUILT_IN, METHODS, answering_for
 
 if TYPE_CHECKING:
@@ -220,7 +221,8 @@ def run(check: Crosscheck, seed: int = 0) -> Outcome:
 
     nothing = (np.nan, np.nan)
     try:
-        difference, *pair = deviation(check.relation, *check.evaluate(seed))
+        with whole_or_nothing():
+            difference, *pair = deviation(check.relation, *check.evaluate(seed))
     except NotRun as reason:
         return ended("not run", np.nan, nothing, str(reason))
     except Exception as error:  # of any kind: the other checks are still to be run

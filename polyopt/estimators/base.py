@@ -10,24 +10,30 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from copy import copy
 from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from formulations.clock import Run, current_run
+from formulations.runs import one_run
 from formulations.solution import Status
 from polyopt.certificates.certificate import Certificate, Claim
+from polyopt.estimators.interruption import broken_off, note_interruption, warn_of_interruption
+from polyopt.estimators.pair import Pair, fit_pair
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.portable import Portable
 from polyopt.estimators.weights import checked_weights, class_weights
-from polyopt.watch import counted
+from polyopt.jobs import deal
+from polyopt.solvers.progress import printer
+from polyopt.watch import heard_by
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -88,6 +94,8 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         be exact, and where rounding ended a run, which may have come near enough. It is None where a
         certificate would cost too much.
         """
+        if note_interruption(self):
+            return  # the whole fit tells it, once
         status = self.solution_.status
         text = "" if status in (Status.OPTIMAL, Status.CONVERGED) else str(status)
         exact = self.solver_ == "exact" and (not text or status in (Status.INACCURATE, Status.STALLED))
@@ -115,6 +123,15 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         return machine.set_params(
             **{name: None for name in ("class_weight", "n_jobs") if name in machine.get_params()}
         )
+
+    def _heard(self, part: str = "") -> AbstractContextManager[None]:
+        """With ``verbose``, what is done within is told, a line a second."""
+        is_told = getattr(self, "verbose", False)
+        return heard_by(printer(type(self).__name__ + part) if is_told else None)
+
+    def _at_once(self) -> str:
+        """The solver that is the first to have a point, for a pair to which no time is left."""
+        return "auto"
 
     # -- scikit-learn's methods --------------------------------------------------------------
 
@@ -162,10 +179,14 @@ class PairwiseClassifier(ClassifierMixin, Portable):
             )
         weights = weights[rows] * self._class_weights(codes, weights[rows])[codes]
         samples = self._select(samples, rows)
-        if len(self.classes_) == 2:
-            self._fit_binary(samples, np.where(codes == 1, 1.0, -1.0), weights, rows)
-        else:
-            self._fit_pairs(samples, codes, weights, rows)
+        with one_run() as run, self._heard(), broken_off():
+            if len(self.classes_) == 2:
+                self._fit_binary(samples, np.where(codes == 1, 1.0, -1.0), weights, rows)
+                note_interruption(self)
+            else:
+                self._fit_pairs(samples, codes, weights, rows)
+            if run.is_stopped:
+                warn_of_interruption(self)
         return self
 
     def _class_weights(self, codes: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
@@ -186,12 +207,15 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         machines = [copy(each).set_params(**asked) for each in machines]
         for each in machines:
             each._asked = asked
+        whole = Run(getattr(self, "time_limit", None), current_run())
         # The arrays go to the workers as they are (memory-mapped, if they are large); each takes its rows.
-        done = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(_fit_pair)(machine, X, codes, weights, pair)
-            for machine, pair in zip(machines, pairs, strict=True)
-        )
-        self.estimators_ = list(counted(done, len(pairs), "pair"))
+        tasks = [
+            Pair(machine, X, codes, weights, pair, number, len(pairs), whole, self.n_jobs)
+            for number, (machine, pair) in enumerate(zip(machines, pairs, strict=True))
+        ]
+        done = deal(fit_pair, tasks, self.n_jobs, "pair")
+        # After an interruption that left some out, these end at once, where they begin.
+        self.estimators_ = [done[k] if k in done else fit_pair(task) for k, task in enumerate(tasks)]
         self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in pairs]
         self._rows = rows
         self._pair_places = [np.flatnonzero((codes == i) | (codes == j)) for i, j in pairs]
@@ -278,13 +302,3 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _fit_pair(machine: Any, X: Any, codes: NDArray[Any], weights: NDArray[Any], pair: tuple[int, int]) -> Any:
-    """Fit one machine to two of the classes, the second of which is +1, in data that were checked."""
-    places = np.flatnonzero((codes == pair[0]) | (codes == pair[1]))
-    machine.classes_ = np.array(pair)
-    samples, y = machine._select(X, places), np.where(codes[places] == pair[1], 1.0, -1.0)
-    machine.n_features_in_ = samples.shape[1]
-    machine._fit_binary(samples, y, weights[places], np.arange(len(places)))
-    return machine

@@ -77,8 +77,8 @@ class ConvexPolytopeMachine(PolytopeLearner):
     max_iter : int, default=300
         Rounds ("exact", "dual") or epochs ("sgd") at most, per start; the best point is kept.
     time_limit : float, optional
-        Seconds at most, per pair of classes; the best point is kept. "exact" looks at the clock only
-        between its programs and their iterations.
+        Seconds at most, for all pairs of classes together; the best point is kept. "exact" looks at the
+        clock only between its programs and their iterations.
     ties : {"scores", "random"}, default="scores"
         How a tie between the votes of more than two classes is broken: by the sum of the scores, or at
         random by `random_state` as in the paper.
@@ -86,6 +86,8 @@ class ConvexPolytopeMachine(PolytopeLearner):
         Seed of the starts and of the order of the samples.
     n_jobs : int, optional
         Starts, or sides, or with more than two classes pairs of classes, trained at once.
+    verbose : bool or int, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------
@@ -129,11 +131,22 @@ class ConvexPolytopeMachine(PolytopeLearner):
     class_weight: ClassWeight = None
     random_state: Seed = None
     n_jobs: int | None = None
+    verbose: bool | int = False
 
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **shared("n_faces", "C", "tol", "max_iter", "time_limit", "class_weight", "random_state", "n_jobs"),
+        **shared(
+            "n_faces",
+            "C",
+            "tol",
+            "max_iter",
+            "time_limit",
+            "class_weight",
+            "random_state",
+            "n_jobs",
+            "verbose",
+        ),
         "margin": [StrOptions({"total", "worst"})],
         "loss": [StrOptions({"sum", "max"})],
         "perplexity": [Ruled(lambda value: at_least("perplexity", value, 1.0))],

@@ -116,6 +116,9 @@ class PolytopeLearner(TwoSidedClassifier):
         small = self.n_faces * (n * (m + 1) + _CELLS_PER_FACE) <= _EXACT_CELLS
         return "exact" if small and self.perplexity == 1 else "sgd"
 
+    def _at_once(self) -> str:
+        return self.solver if self.loss == "max" or self.margin == "worst" else "sgd"
+
     def _scaled(self, X: Any) -> Any:
         return as_floats(X, self._asked["feature_scale"])
 

@@ -34,7 +34,7 @@ __all__ = ["EXPANSION_PARAMETERS", "ExpansionClassifier"]
 
 EXPANSION_PARAMETERS: dict[str, list[Any]] = {
     **KERNEL_PARAMETERS,
-    **shared("C", "time_limit", "class_weight", "n_jobs"),
+    **shared("C", "time_limit", "class_weight", "n_jobs", "verbose"),
 }
 """Constraints of the parameters that both have."""
 
@@ -56,7 +56,9 @@ class ExpansionClassifier(KernelClassifier):
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         Kernel, as in scikit-learn; it need be neither semidefinite nor symmetric.
     time_limit : float, optional
-        Seconds at most, per pair of classes; the best point is kept.
+        Seconds at most, for all pairs of classes together; the best point is kept.
+    verbose : bool or int, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------
@@ -74,6 +76,7 @@ class ExpansionClassifier(KernelClassifier):
     time_limit: float | None = None
     class_weight: ClassWeight = None
     n_jobs: int | None = None
+    verbose: bool | int = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = dict(EXPANSION_PARAMETERS)
 

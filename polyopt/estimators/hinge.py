@@ -60,7 +60,7 @@ class HingeClassifier(HingeFit):
     max_iter : int, optional
         Iterations of the solver at most; the point reached is kept.
     time_limit : float, optional
-        Seconds that the solver may take, for each pair of classes; the point reached is kept. Compiling
+        Seconds for the whole fit, shared by the pairs of classes; the point reached is kept. Compiling
         on the first call counts. "exact" looks at the clock only between its iterations. With a kernel
         and thousands of samples one iteration takes minutes, and so does building the program.
     cache_size : float, default=500.0
@@ -68,7 +68,7 @@ class HingeClassifier(HingeFit):
     warm_start : bool, default=False
         Whether decomposition starts from the last fit's multipliers, if it was of the same samples:
         with other costs or bounds it then ends sooner, at the same solution within `tol`.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
@@ -96,12 +96,11 @@ class HingeClassifier(HingeFit):
     verbose: bool | int = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **shared("C", "tol", "time_limit", "class_weight", "n_jobs", optional=["max_iter"]),
+        **shared("C", "tol", "time_limit", "class_weight", "n_jobs", "verbose", optional=["max_iter"]),
         **KERNEL_PARAMETERS,
         "solver": [StrOptions({"auto", "exact", "decomposition", "interior-point"})],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
         "warm_start": ["boolean"],
-        "verbose": ["verbose"],
     }
 
     _answers_by: ClassVar[tuple[str, ...]] = (*HingeFit._answers_by, "coef_", "_centre", "_b")

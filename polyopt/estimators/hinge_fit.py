@@ -202,11 +202,9 @@ class HingeFit(KernelClassifier):
             self.solution_ = replace(self.solution_, status=status)
 
     def _limits(self) -> dict[str, Any]:
-        from polyopt.solvers.progress import printer
         from polyopt.watch import listener
 
-        progress: Callable[[dict[str, float]], None] | None
-        progress = printer(type(self).__name__) if self.verbose else listener()
+        progress = listener()
         return {"max_iter": self.max_iter, "time_limit": self.time_limit, "progress": progress}
 
     def _keep(self, vectors: dict[str, NDArray[Any]]) -> None:

@@ -62,8 +62,6 @@ class CrossEntropySVM(ExpansionClassifier):
         Seed of the patterns drawn. The answer depends on it alone, not on `n_jobs`.
     n_jobs : int, optional
         Linear programs solved at once, in threads, or with more than two classes pairs of classes.
-    verbose : bool, default=False
-        Whether to print the progress, a line a second, on standard error.
 
     Attributes
     ----------
@@ -100,14 +98,12 @@ class CrossEntropySVM(ExpansionClassifier):
     _: KW_ONLY
     search: CrossEntropySettings | None = None
     random_state: Seed = None
-    verbose: bool | int = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **EXPANSION_PARAMETERS,
         "solver": [StrOptions(set(_SOLVERS))],
         "search": [CrossEntropySettings, None],
         "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     _searches: L0Search | None = field(init=False, default=None)
@@ -147,6 +143,9 @@ class CrossEntropySVM(ExpansionClassifier):
             duals={**found.duals, "relaxation": everything["margin"]},
             bound=everything.bound,
         )
+
+    def _at_once(self) -> str:
+        return "one-norm"
 
     def _screen(self, K: Array, y: Array, weights: Array, clock: Clock) -> NDArray[np.intp]:
         """The support vectors of the SVM."""
@@ -192,10 +191,9 @@ class CrossEntropySVM(ExpansionClassifier):
         return solution
 
     def _progress(self) -> Callable[[dict[str, float]], None] | None:
-        from polyopt.solvers.progress import printer
         from polyopt.watch import listener
 
-        return printer(type(self).__name__) if self.verbose else listener()
+        return listener()
 
     @property
     def search_(self) -> L0Search:

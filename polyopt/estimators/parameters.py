@@ -41,6 +41,7 @@ _SHARED: dict[str, list[Any]] = {
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
 }
 _OPTIONAL = {name: _ruled(name, whole_or_none) for name in ("inner", "max_iter", "patience")}
 

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["SHARED", "PolyhedralClassifier", "Probabilities"]
 
 SHARED: dict[str, list[Any]] = {
-    **shared("n_faces", "n_init", "max_iter", "time_limit", "class_weight", "random_state", "n_jobs"),
+    **shared(
+        "n_faces", "n_init", "max_iter", "time_limit", "class_weight", "random_state", "n_jobs", "verbose"
+    ),
     "inside_label": "no_validation",  # type: ignore[dict-item]
 }
 """Constraints of the parameters that all of them have."""
@@ -59,11 +61,13 @@ class PolyhedralClassifier(FaceClassifier):
     n_init : int, default=10
         Random starts, of which the best is kept.
     time_limit : float, optional
-        Seconds at most, per pair of classes; the best point is kept.
+        Seconds at most, for all pairs of classes together; the best point is kept.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts.
     n_jobs : int, optional
         Starts, or with more than two classes pairs of classes, trained at once.
+    verbose : bool or int, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
 
     Attributes
     ----------
@@ -80,6 +84,7 @@ class PolyhedralClassifier(FaceClassifier):
     time_limit: float | None = None
     random_state: Seed = None
     n_jobs: int | None = None
+    verbose: bool | int = False
 
     _outward: ClassVar[float] = -1.0
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from formulations.runs import whole_or_nothing
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
@@ -46,8 +48,11 @@ class ClassifierSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ------
         ValueError
             No candidates, or a setting that is not allowed.
+        KeyboardInterrupt
+            After Ctrl-C: candidates of which some were broken off cannot be compared.
         """
-        self._search(X, y, {} if sample_weight is None else {"sample_weight": sample_weight})
+        with whole_or_nothing():
+            self._search(X, y, {} if sample_weight is None else {"sample_weight": sample_weight})
         self.classes_ = self.best_estimator_.classes_
         self.n_features_in_ = self.best_estimator_.n_features_in_
         return self

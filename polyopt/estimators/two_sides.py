@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import clone
 
+from formulations.clock import Run, current_run
 from polyopt.certificates.combine import combine
+from polyopt.estimators.interruption import limited, note_interruption
 from polyopt.estimators.stream import StreamedClassifier
+from polyopt.jobs import deal, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +37,7 @@ class TwoSidedClassifier(StreamedClassifier):
 
     double_sided: bool
     n_jobs: int | None
+    time_limit: float | None
     _sides: tuple[Self, ...] | None = None
 
     @abstractmethod
@@ -58,12 +62,13 @@ class TwoSidedClassifier(StreamedClassifier):
             self._fit_side(X, y, weights, rows, self._chosen_side())
             return
         machines = [self._one_sided() for _ in range(2)]
-        self._take_sides(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(_fitted)(machine, X, y, weights, rows, side)
-                for machine, side in zip(machines, (1.0, -1.0), strict=True)
-            )
-        )
+        whole = Run(self.time_limit, current_run())
+        tasks = [
+            _Side(machine, X, y, weights, rows, side, number, whole, self.n_jobs)
+            for number, (machine, side) in enumerate(zip(machines, (1.0, -1.0), strict=True))
+        ]
+        done = deal(_fit_of_side, tasks, self.n_jobs, "side")
+        self._take_sides([done[k] if k in done else _fit_of_side(task) for k, task in enumerate(tasks)])
 
     def _one_sided(self) -> Self:
         """A machine for one side of two, with what this one knows of the labels."""
@@ -145,8 +150,28 @@ class TwoSidedClassifier(StreamedClassifier):
         return pd.concat(frames, ignore_index=True)
 
 
-def _fitted(
-    machine: TwoSidedClassifier, X: Any, y: Array, weights: Array, rows: NDArray[np.int64], side: float
-) -> TwoSidedClassifier:
-    machine._fit_side(X, y, weights, rows, side)
+@dataclass
+class _Side:
+    """One machine, and what it is fitted to."""
+
+    machine: TwoSidedClassifier
+    X: Any
+    y: Array
+    weights: Array
+    rows: NDArray[np.int64]
+    side: float
+    number: int
+    whole: Run
+    n_jobs: int | None
+
+
+def _fit_of_side(task: _Side) -> TwoSidedClassifier:
+    """Fit one side; the seconds of both are shared."""
+    machine = task.machine
+    with (
+        machine._heard(f", side {task.number + 1} of 2"),
+        limited(machine, share(task.whole, task.number, 2, task.n_jobs)),
+    ):
+        machine._fit_side(task.X, task.y, task.weights, task.rows, task.side)
+    note_interruption(machine)
     return machine

@@ -8,14 +8,17 @@ one starts, and the kernel rows that one has computed serve the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.arguments import at_least, tolerance
+from formulations.clock import current_run
 from formulations.families import Families, hinge_families
 from formulations.recovery import as_costs, as_data
+from formulations.runs import one_run
+from formulations.solution import Status
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
@@ -58,6 +61,7 @@ class PathPoint:
     certificate: Certificate
 
 
+@one_run()
 def rmm_path(
     X: MatrixLike,
     y: ArrayLike,
@@ -98,7 +102,7 @@ def rmm_path(
     cache_size : float
         Megabytes for kernel rows.
     time_limit : float, optional
-        Seconds for the whole path; machines that find no time left are not in it.
+        Seconds for the whole path; machines that find no time left, or come after Ctrl-C, are not in it.
     progress : callable, optional
         Called with each record of each history.
 
@@ -137,6 +141,8 @@ def rmm_path(
     def add(B: float) -> PathPoint:
         rows = hinge_families(labels, costs, B)
         solution = solve(rows, tol=tol, time_limit=clock.left)
+        if _was_stopped(solution):
+            solution = replace(solution, status=Status.INTERRUPTED)
         title = "the Relative Margin Machine" if np.isfinite(B) else "the SVM"
         v = solution.primal.get("w", None)
         if v is None:
@@ -160,6 +166,14 @@ def rmm_path(
             break
         add(float(B))
     return path
+
+
+def _was_stopped(solution: Solution) -> bool:
+    """Whether Ctrl-C ended it; the path then ends as well."""
+    run = current_run()
+    if run is not None and solution.status is Status.INTERRUPTED:
+        run.stop()
+    return run is not None and run.is_stopped and solution.status is not Status.OPTIMAL
 
 
 def _solver(

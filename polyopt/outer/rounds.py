@@ -24,7 +24,7 @@ __all__ = ["Problem", "Round", "Stage", "run_from_many_starts", "run_rounds", "r
 
 State = TypeVar("State")
 
-_LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT)
+_LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.INTERRUPTED)
 _STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED)  # after which no further round is made
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 
 import numpy as np
 from joblib import Parallel, delayed
 
+from formulations.clock import Run, current_run
+from formulations.runs import one_run, run_here
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
-from polyopt.watch import counted
+from polyopt.watch import counted, current_listener, heard_by
 
 __all__ = ["TIE", "best_of", "generators_of"]
 
@@ -44,27 +47,11 @@ def best_of(
         with the number of its ``start``; ``runs`` holds the runs themselves, without multipliers;
         ``iterations`` and ``solve_time`` are totals. Ctrl-C after the first run keeps the best so far.
     """
-    clock = Clock(time_limit)
-    runs: list[Solution] = []
-    stopped: Status | None = None
-
-    def timed(number: int) -> Solution:
-        return run(number, clock.left)
-
-    try:
-        made = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(timed)(k) for k in range(count))
-        for solution in counted(made, count, "start"):
-            runs.append(solution)
-            if solution.status is Status.INTERRUPTED:
-                stopped = solution.status
-                break
-            if clock.is_over and len(runs) < count:
-                stopped = Status.TIME_LIMIT
-                break
-    except KeyboardInterrupt:
-        if not runs:
-            raise
-        stopped = Status.INTERRUPTED
+    with one_run() as whole:
+        clock = Clock(time_limit)
+        runs, stopped = _runs(run, count, clock, Run(time_limit, whole), n_jobs)
+        if whole.is_stopped:
+            stopped = Status.INTERRUPTED
     least = min(solution.objective for solution in runs)
     best = next(solution for solution in runs if solution.objective <= least + TIE * abs(least))
     return replace(
@@ -79,6 +66,36 @@ def best_of(
         ),
         runs=tuple(replace(solution, duals={}) for solution in runs),
     )
+
+
+def _runs(
+    run: Callable[[int, float | None], Solution], count: int, clock: Clock, limit: Run, n_jobs: int | None
+) -> tuple[list[Solution], Status | None]:
+    """The runs that were made, and why no more were."""
+    here, listener, runs = current_run(), current_listener(), list[Solution]()
+
+    def timed(number: int) -> Solution:
+        assert here is not None
+        with run_here(here), heard_by(listener):
+            return run(number, limit.left)
+
+    made = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(timed)(number) for number in range(count))
+    try:
+        for solution in counted(made, count, "start"):
+            runs.append(solution)
+            if solution.status is Status.INTERRUPTED:
+                return runs, solution.status
+            if clock.is_over and len(runs) < count:
+                return runs, Status.TIME_LIMIT
+    except KeyboardInterrupt:
+        if not runs:
+            raise
+        return runs, Status.INTERRUPTED
+    except BrokenExecutor:  # Ctrl-C in a terminal comes to idle workers too, which die of it
+        if not runs or not limit.is_stopped:
+            raise
+        return runs, Status.INTERRUPTED
+    return runs, None
 
 
 def generators_of(seed: int, count: int) -> list[np.random.Generator]:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.clock import Clock
+from formulations.native import Ear
 from formulations.solution import Status
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ class PersistentLP:
     Notes
     -----
     One thread. Pickled, it carries its numbers and no basis, and is built anew where it is loaded. Solves
-    from several threads wait for each other. Ctrl-C is seen between solves.
+    from several threads wait for each other. A run that is over ends a solve as a time limit does.
 
     Raises
     ------
@@ -127,7 +129,7 @@ class PersistentLP:
 
     def __getstate__(self) -> dict[str, Any]:
         """The numbers alone: neither HiGHS's model nor its basis can travel."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_highs", "_lock")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_highs", "_ear", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -138,6 +140,7 @@ class PersistentLP:
 
         self._lock, self._has_basis = Lock(), False
         self._highs = highspy.Highs()
+        self._ear = Ear(self._highs)
         for name, value in _OPTIONS.items():
             self._highs.setOptionValue(name, value)
         if self._highs.run() == highspy.HighsStatus.kError:
@@ -218,7 +221,9 @@ class PersistentLP:
         # HiGHS's clock runs on from solve to solve.
         highs.setOptionValue("time_limit", np.inf if time_limit is None else highs.getRunTime() + time_limit)
         highs.setOptionValue("objective_bound", np.inf if cutoff is None else float(cutoff))
-        returned, verdict = highs.run(), highs.getModelStatus()
+        with self._ear.hears(Clock()):
+            returned = highs.run()
+        verdict = highs.getModelStatus()
         status = _STATUSES.get(verdict.name, Status.FAILED)
         if returned.name == "kError":
             status = Status.FAILED
@@ -250,6 +255,7 @@ _STATUSES = {
     "kInfeasible": Status.INFEASIBLE,
     "kUnbounded": Status.UNBOUNDED,
     "kTimeLimit": Status.TIME_LIMIT,
+    "kInterrupt": Status.TIME_LIMIT,
     "kIterationLimit": Status.ITERATION_LIMIT,
     "kObjectiveBound": Status.CUT_OFF,
     "kUnknown": Status.STALLED,

@@ -29,6 +29,7 @@ from formulations.solution import Solution, Status
 from polyopt.lanes import add_bias, add_to_face, padded, prefetch_row, row_product
 from polyopt.rows import as_rows
 from polyopt.solvers.clock import Clock
+from polyopt.watch import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -290,6 +291,7 @@ def _run(
                     **found.more,
                 }
             )
+            tell(history[-1])
             kept.offer(found)
             if found.is_last or kept.is_settled:
                 status = Status.CONVERGED

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 __all__ = ["printer"]
 
+_UNITS = ("iteration", "round", "epoch", "pass")
 
-def printer(title: str, every: float = 1.0) -> Callable[[dict[str, float]], None]:
+
+def printer(title: str, every: float = 1.0) -> Callable[[Mapping[str, float]], None]:
     """A ``progress`` for solvers: prints their records, no more often than each `every` seconds.
 
     Parameters
@@ -21,7 +23,7 @@ def printer(title: str, every: float = 1.0) -> Callable[[dict[str, float]], None
     """
     last = time.perf_counter()
 
-    def show(record: dict[str, float]) -> None:
+    def show(record: Mapping[str, float]) -> None:
         nonlocal last
         if time.perf_counter() - last >= every:
             last = time.perf_counter()
@@ -30,11 +32,13 @@ def printer(title: str, every: float = 1.0) -> Callable[[dict[str, float]], None
     return show
 
 
-def describe(record: dict[str, float]) -> str:
+def describe(record: Mapping[str, float]) -> str:
     """One record of a history as a phrase."""
     parts = [f"{record['seconds']:.1f} s"]
-    parts += [f"iteration {record['iteration']:.0f}"] if "iteration" in record else []
+    parts += [f"{unit} {record[unit]:.0f}" for unit in _UNITS if unit in record]
     parts += [f"violation {record['violation']:.2e}"] if "violation" in record else []
+    if "objective" in record and "bound" not in record and record["objective"] == record["objective"]:
+        parts += [f"objective {record['objective']:.6g}"]
     gap = record.get("objective", float("nan")) - record.get("bound", float("nan"))
     parts += [f"gap {gap:.2e}"] if gap == gap else []
     parts += [f"{record['rows']:,.0f} kernel rows"] if "rows" in record else []

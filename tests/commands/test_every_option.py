@@ -17,7 +17,7 @@ from polyopt.verify import Check
 TRIALS = {
     "compare": [
         ("--data TEXT --separator ; --decimal , --categorical kind --impute median --large "
-         "--overwrite-input --methods svm", r"training and 8 test samples, 4 features"),
+         "--overwrite-input --keep-interrupted --methods svm", r"training and 8 test samples, 4 features"),
         ("--data DATA --target answer --methods svm,rmm --C 0.5 --B 1.5 --seed 1 --time-limit 60 --csv -q",
          r"rmm,exact,rmm.qp,\"C=0.5, kernel=linear, B=1.5\".*,1,1$"),
         ("--data DATA --method sigma-svm-rbf --D 0.3 --kernel poly --gamma 0.5 --set degree=2 --json --quiet",
@@ -46,7 +46,7 @@ TRIALS = {
     ],
     "fit": [
         ("TEXT --separator ; --decimal , --categorical kind --impute median --large "
-         "--overwrite-input --method svm --out OUT", r"of 32 samples"),
+         "--overwrite-input --keep-interrupted --method svm --out OUT", r"of 32 samples"),
         ("DATA --target answer --method rmm --C 0.5 --B 1.5 --solver exact --no-scale --out OUT --seed 1 -q "
          "--time-limit 60", r"C=0\.5, kernel=linear, B=1\.5"),
         ("DATA --scale --method sigma-svm-rbf --D 0.3 --kernel poly --gamma 0.5 --set degree=2 --quiet",

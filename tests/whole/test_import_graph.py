@@ -25,6 +25,7 @@ FLOORS = [
             "polyopt.datasets",
             "polyopt.files",
             "polyopt.graphs",
+            "polyopt.jobs",
             "polyopt.kernels",
             "polyopt.operands",
             "polyopt.lanes",

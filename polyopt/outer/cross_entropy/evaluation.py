@@ -9,6 +9,9 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 from joblib import Parallel, delayed
 
+from formulations.clock import current_run
+from polyopt.jobs import call_in_run
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -83,8 +86,11 @@ class Evaluator:
         if self.batch:
             yield from self._of_batch(patterns, threshold, elite)
             return
-        run = delayed(_evaluate)
-        tasks = (run(self._score, self._at_once, self._errors, pattern) for pattern in patterns)
+        run = delayed(call_in_run)
+        tasks = (
+            run(current_run(), _evaluate, self._score, self._at_once, self._errors, pattern)
+            for pattern in patterns
+        )
         outcomes = Parallel(n_jobs=self._n_jobs, return_as="generator")(tasks)
         try:
             for outcome in outcomes:  # noqa: UP028 - `yield from` would close them before the filter is set

@@ -125,6 +125,7 @@ def solve_cpm_sgd(
     try:
         for epoch in range(1, max_iter + 1):
             run.epoch(clock)
+            tell(run.history[-1])
             over = clock.is_over
             if epoch >= due or epoch == max_iter or over:
                 run.measure()

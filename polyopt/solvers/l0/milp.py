@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import tolerance
+from formulations.clock import current_run
 from formulations.families import best_intercept
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
@@ -164,10 +165,13 @@ class _Run:
     def solve(self, progress: Callable[[dict[str, float]], None] | None) -> Status:
         """Run to the end, or to Ctrl-C."""
         thread, told, interrupted = Thread(target=self._solve, daemon=True), 0, False
+        run = current_run()
         thread.start()
         while thread.is_alive():
             try:
                 thread.join(_WAIT)
+                if run is not None and run.is_stopped:
+                    interrupted = self.stop = True
                 # After Ctrl-C the run only ends; what it tells meanwhile is for nobody.
                 while progress is not None and not interrupted and told < len(self.history):
                     told += 1

@@ -24,13 +24,13 @@ import numpy as np
 
 from polyopt.certificates import expansion
 from polyopt.certificates.rounding import Ball
+from polyopt.solvers.clock import Clock
 from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.l0_data import L0Data
-    from polyopt.solvers.clock import Clock
 
     Vector = NDArray[np.float64]
     Marks = NDArray[np.int8]
@@ -260,7 +260,8 @@ class _Model(PersistentLP):
         highs.setOptionValue("simplex_iteration_limit", _UNLIMITED if most is None else most)
         # HiGHS's clock runs on from run to run.
         highs.setOptionValue("time_limit", np.inf if seconds is None else highs.getRunTime() + seconds)
-        highs.run()
+        with self._ear.hears(Clock()):
+            highs.run()
         return bool(highs.getModelStatus().name == "kOptimal")
 
     def point(self) -> tuple[Vector, Vector]:

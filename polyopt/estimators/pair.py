@@ -1,0 +1,92 @@
+"""One of the machines by which a one-vs-one classifier answers, wherever it is fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyopt.estimators.interruption import limited, note_interruption
+from polyopt.jobs import share
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.clock import Run
+
+__all__ = ["Pair", "fit_pair"]
+
+
+@dataclass
+class Pair:
+    """One machine to be fitted to two of the classes in data that were checked; the second is +1.
+
+    Attributes
+    ----------
+    machine : estimator
+        The machine.
+    X, codes, weights : array
+        All samples, the numbers of their classes, and their weights.
+    pair : tuple of int
+        The two classes.
+    number, count : int
+        The number of the pair, from 0, and how many there are.
+    whole : Run
+        The limit for all of them.
+    n_jobs : int, optional
+        Pairs at once, as joblib counts.
+    """
+
+    machine: Any
+    X: Any
+    codes: NDArray[Any]
+    weights: NDArray[Any]
+    pair: tuple[int, int]
+    number: int
+    count: int
+    whole: Run
+    n_jobs: int | None
+
+    def fit(self) -> Any:
+        """The fitted machine. The seconds of the whole fit are shared by the pairs."""
+        machine = self.machine
+        places = np.flatnonzero((self.codes == self.pair[0]) | (self.codes == self.pair[1]))
+        machine.classes_ = np.array(self.pair)
+        samples = machine._select(self.X, places)
+        y = np.where(self.codes[places] == self.pair[1], 1.0, -1.0)
+        machine.n_features_in_ = samples.shape[1]
+        part = f", pair {self.number + 1} of {self.count}"
+        with (
+            machine._heard(part),
+            limited(machine, share(self.whole, self.number, self.count, self.n_jobs)),
+        ):
+            machine._fit_binary(samples, y, self.weights[places], np.arange(len(places)))
+        note_interruption(machine)
+        return machine
+
+
+def fit_pair(task: Pair) -> Any:
+    """Fit a pair; when all is over, by the solver that is the first to have a point.
+
+    Parameters
+    ----------
+    task : Pair
+        The pair.
+
+    Returns
+    -------
+    estimator
+        Its machine.
+    """
+    if not task.whole.is_over:
+        try:
+            return task.fit()
+        except RuntimeError:
+            if not task.whole.is_over:
+                raise
+    machine = task.machine
+    if "solver" in machine.get_params(deep=False):
+        machine.set_params(solver=machine._at_once())
+        machine._asked = machine.get_params(deep=False)
+    return task.fit()

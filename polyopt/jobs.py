@@ -1,0 +1,108 @@
+"""Pieces of work dealt out to joblib's workers, all of them a part of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
+from typing import Any, TypeVar
+
+from joblib import Parallel, delayed, effective_n_jobs
+
+from formulations.clock import Run, current_run
+from formulations.runs import run_here, stop_after
+from polyopt.watch import counted
+
+__all__ = ["call_in_run", "deal", "share"]
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+def deal(
+    function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None, what: str
+) -> dict[int, _Result]:
+    """Call a function with each of some tasks.
+
+    Workers know the run that goes on here, and end when it is over.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a task.
+    tasks : sequence
+        The tasks.
+    n_jobs : int, optional
+        Calls made at once, as joblib counts.
+    what : str
+        What a task is, for whoever watches, such as ``"pair"``.
+
+    Returns
+    -------
+    dict
+        Results by the tasks' numbers; after Ctrl-C that no solver answered, of those that were done by then.
+    """
+    run = current_run()
+    done: dict[int, _Result] = {}
+    try:
+        for number, result in counted(_results(run, function, tasks, n_jobs), len(tasks), what):
+            done[number] = result
+    except KeyboardInterrupt as interrupt:
+        if run is None:
+            raise
+        stop_after(run, interrupt)
+    except BrokenExecutor:  # Ctrl-C in a terminal comes to idle workers too, which die of it
+        if run is None or not run.is_stopped:
+            raise
+    return done
+
+
+def _results(
+    run: Run | None, function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None
+) -> Iterator[tuple[int, _Result]]:
+    calls = (
+        delayed(call_in_run)(run, _numbered, function, number, task) for number, task in enumerate(tasks)
+    )
+    yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
+
+
+def _numbered(function: Callable[[Any], _Result], number: int, task: Any) -> tuple[int, _Result]:
+    return number, function(task)
+
+
+def call_in_run(run: Run | None, function: Callable[..., _Result], *arguments: object) -> _Result:
+    """Call a function as a part of a run, in whatever worker.
+
+    Parameters
+    ----------
+    run : Run or None
+        The run; None for none.
+    function : callable
+        The function.
+    *arguments : object
+        What it takes.
+    """
+    if run is None:
+        return function(*arguments)
+    with run_here(run):
+        return function(*arguments)
+
+
+def share(whole: Run, number: int, count: int, n_jobs: int | None) -> float | None:
+    """Seconds for one of several tasks, so that the others have as many; None without a limit.
+
+    What tasks before it have not used is left to those after them.
+
+    Parameters
+    ----------
+    whole : Run
+        The limit for all of them.
+    number, count : int
+        The number of the task, from 0, and how many there are.
+    n_jobs : int, optional
+        Tasks at once, as joblib counts.
+    """
+    left = whole.left
+    if left is None:
+        return None
+    following = count - number
+    return left * min(effective_n_jobs(n_jobs), following) / following

@@ -1,0 +1,181 @@
+"""Ctrl-C ends a whole fit, with its pairs, sides and workers, and keeps what is there."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from formulations.clock import current_run
+from formulations.runs import one_run, whole_or_nothing
+from formulations.solution import Status
+from polyopt import PCSLP, PLUME, SPLA1, SVM, ConvexPolytopeMachine, CrossEntropySVM, OneNormSVM, Polyceptron
+from polyopt.estimators.base import PairwiseClassifier
+from polyopt.estimators.face_search import FaceSearch
+from polyopt.jobs import deal, share
+from polyopt.methods.status import status_of
+from polyopt.outer.path import rmm_path
+
+MACHINES = [
+    SVM(), SVM(solver="exact"), SVM(kernel="rbf", gamma=1.0), OneNormSVM(), CrossEntropySVM(),
+    ConvexPolytopeMachine(), ConvexPolytopeMachine(solver="sgd"),
+    ConvexPolytopeMachine(margin="worst", solver="exact"), ConvexPolytopeMachine(double_sided=True),
+    Polyceptron(), SPLA1(), PCSLP(), PLUME(),
+]  # fmt: skip
+
+
+def three(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    return rng.normal(size=(n, 2)) + 1.5 * np.column_stack([y == 1, y == 2]), y
+
+
+@pytest.fixture
+def stopped_after(monkeypatch):
+    """A fit that is stopped once so many of its pairs are done, within a solver or between two."""
+
+    def stop_after(count, how):
+        done = []
+        original = SVM._fit_binary
+
+        def fit(self, *arguments):
+            if len(done) == count and how == "raised":
+                done.append(self)
+                raise KeyboardInterrupt
+            if len(done) == count and how == "stopped":
+                current_run().stop()
+            done.append(self)
+            original(self, *arguments)
+
+        monkeypatch.setattr(SVM, "_fit_binary", fit)
+
+    return stop_after
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=repr)
+def test_a_stopped_run_has_a_point_at_once(machine):
+    X, y = three()
+    for labels in (y > 0, y):
+        with one_run() as run, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run.stop()
+            fitted = clone(machine).fit(X, labels)
+        assert set(fitted.predict(X)) <= set(labels)
+        ends = np.atleast_1d(np.array(fitted.solution_, dtype=object)).ravel()
+        ends = [one for each in ends for one in (each if isinstance(each, list) else [each])]
+        assert {one.status for one in ends} <= {Status.INTERRUPTED, Status.OPTIMAL, Status.CONVERGED}
+
+
+@pytest.mark.parametrize("how", ["raised", "stopped"])
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_an_interruption_ends_all_pairs_and_says_how_many_are_solved(stopped_after, how, count):
+    X, y = three()
+    stopped_after(count, how)
+    with pytest.warns(ConvergenceWarning) as caught:
+        model = SVM(solver="exact").fit(X, y)
+    assert [str(one.message) for one in caught] == [
+        f"SVM: {Status.INTERRUPTED} {count} of 3 pairs of classes were solved, "
+        "the others are as far as they came."
+    ]
+    statuses = [one.status for one in model.solution_]
+    assert statuses == [Status.OPTIMAL] * count + [Status.INTERRUPTED] * (3 - count)
+    assert status_of(model) is Status.INTERRUPTED
+    assert [one.status for one in clone(model).fit(X[:, ::-1], y > 0).solution_.runs] == []
+
+
+def test_an_interruption_before_there_is_a_point_is_the_callers(stopped_after):
+    X, y = three()
+    stopped_after(0, "raised")
+    with pytest.raises(KeyboardInterrupt):
+        SVM().fit(X, y > 0)
+    assert current_run() is None
+
+
+def test_workers_in_other_processes_are_stopped_too():
+    X, y = three()
+    with one_run() as run:
+        run.stop()
+        with pytest.warns(ConvergenceWarning, match="0 of 3 pairs"):
+            model = SVM(solver="exact", n_jobs=2).fit(X, y)
+    assert status_of(model) is Status.INTERRUPTED
+
+
+def test_pairs_share_the_limit_and_keep_their_parameters():
+    X, y = three()
+    limits = []
+    machine = SVM(time_limit=1e6)
+    original = PairwiseClassifier._warn_if_short
+
+    class Seen(SVM):
+        def _warn_if_short(self, certify):
+            limits.append(self.time_limit)
+            original(self, certify)
+
+    model = Seen(**machine.get_params()).fit(X, y)
+    assert limits == pytest.approx([1e6 / 3, 1e6 / 2, 1e6], rel=1e-2)
+    assert [each.time_limit for each in model.estimators_] == [1e6] * 3
+
+
+def test_a_search_that_is_broken_off_has_no_best(stopped_after):
+    X, y = three()
+    stopped_after(1, "stopped")
+
+    with pytest.raises(KeyboardInterrupt), whole_or_nothing():
+        SVM().fit(X, y)
+    with one_run() as run:
+        run.stop()
+        with pytest.raises(KeyboardInterrupt):
+            FaceSearch(SPLA1(n_init=1), n_faces=(1, 2), cv=2).fit(X, y > 0)
+
+
+def test_ctrl_c_ends_a_path():
+    X, y = three()
+    y = np.where(y > 0, 1.0, -1.0)
+
+    def interrupt(record):
+        raise KeyboardInterrupt
+
+    path = rmm_path(X, y, bounds=[2.0, 1.5], progress=interrupt)
+    assert [point.solution.status for point in path] == [Status.INTERRUPTED]
+
+
+def test_shares_use_what_is_left():
+    with one_run(90.0) as run:
+        assert share(run, 0, 45, 1) == pytest.approx(2.0, rel=0.1)
+        assert share(run, 44, 45, 2) == pytest.approx(90.0, rel=0.1)
+        assert share(run, 0, 45, 2) == pytest.approx(4.0, rel=0.1)
+    with one_run() as run:
+        assert share(run, 0, 45, 1) is None
+
+
+def test_what_was_done_is_dealt_out_before_the_interruption():
+    def work(task):
+        if task == 2:
+            raise KeyboardInterrupt
+        return 10 * task
+
+    with pytest.raises(KeyboardInterrupt):
+        deal(work, [0, 1, 2, 3], None, "piece")
+    with one_run() as run:
+        assert deal(work, [0, 1, 2, 3], None, "piece") == {0: 0, 1: 10}
+        assert run.is_stopped
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=repr)
+def test_verbose_is_for_all_and_silent_on_standard_output(machine, monkeypatch, capsys):
+    from polyopt.solvers import progress
+
+    monkeypatch.setattr(progress.printer, "__defaults__", (0.0,))
+    X, y = three()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clone(machine).set_params(verbose=1).fit(X, y > 0)
+        loud = capsys.readouterr()
+        clone(machine).fit(X, y > 0)
+    quiet = capsys.readouterr()
+    assert (loud.out, quiet.out, quiet.err) == ("", "", "")
+    name = type(machine).__name__
+    assert all(line.startswith(name) and " s" in line for line in loud.err.splitlines())
+    if machine.solver != "exact" and not isinstance(machine, OneNormSVM):
+        assert loud.err
