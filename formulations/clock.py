@@ -17,7 +17,7 @@ from time import time as wall_time
 
 from formulations.arguments import seconds
 
-__all__ = ["Clock", "OutOfTimeError", "Run", "current_run"]
+__all__ = ["Clock", "OutOfTimeError", "Run", "current_run", "run_is_over"]
 
 _HAIR = 1e-3  # seconds that are left at least: a limit of 0 is none to some solvers
 _LOOK = 0.05  # seconds between two looks at a file
@@ -159,6 +159,12 @@ CURRENT: ContextVar[Run | None] = ContextVar("run", default=None)
 def current_run() -> Run | None:
     """The run that goes on in this thread, if there is one."""
     return CURRENT.get()
+
+
+def run_is_over() -> bool:
+    """Whether the run that goes on in this thread, if any, was stopped or has passed its deadline."""
+    run = CURRENT.get()
+    return run is not None and run.is_over
 
 
 class Clock:

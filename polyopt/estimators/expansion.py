@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from formulations.families import best_intercept
 from formulations.recovery import slacks
+from formulations.solution import Solution, Status
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.kernel import KERNEL_PARAMETERS, KernelClassifier
 from polyopt.estimators.multiplier_frame import multiplier_frame
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from formulations.solution import Solution
     from polyopt.estimators.given import ClassWeight
     from polyopt.graphs import Graph
 
@@ -110,9 +111,7 @@ class ExpansionClassifier(KernelClassifier):
         self.gamma_ = self._gamma_of(X, weights)
         # What is fitted keeps its own numbers: parameters may be set again before the next fit.
         self._fitted = (self.C, self.kernel, self.gamma_, self.degree, self.coef0)
-        K, error = self._training_kernel()
-        self._check_size(K, weights)
-        self.solution_ = self._solve(K, y, weights, error, clock)
+        self.solution_ = self._unsolved(y, weights) if clock.is_over else self._solved(y, weights, clock)
         self.n_iter_ = max(self.solution_.iterations, 1)
         expansion = y * self.solution_["alpha"]
         self._used = np.flatnonzero(expansion)
@@ -122,6 +121,27 @@ class ExpansionClassifier(KernelClassifier):
         is_linear = self._fitted_kernel == "linear"
         self._hyperplane = np.asarray(X[self._used].T @ expansion[self._used]) if is_linear else None
         self._warn_if_short(lambda: self._binary_certificate(1e-6))
+
+    def _solved(self, y: Array, weights: Array, clock: Clock) -> Solution:
+        """The machine of the kernel matrix."""
+        K, error = self._training_kernel()
+        self._check_size(K, weights)
+        return self._solve(K, y, weights, error, clock)
+
+    def _unsolved(self, y: Array, weights: Array) -> Solution:
+        """Without time even for the kernel matrix: no support vectors, and the best intercept."""
+        nothing, costs = np.zeros(len(y)), self.C * weights
+        b = best_intercept(nothing, y, costs)
+        xi = slacks(nothing + b, y)
+        self.solver_ = "none"
+        return Solution(
+            status=Status.TIME_LIMIT,
+            primal={"alpha": nothing, "sigma": nothing, "b": np.array(b), "xi": xi},
+            duals={"margin": nothing, "relaxation": nothing},
+            objective=float(costs @ xi),
+            bound=0.0,
+            solver="none: there was no time",
+        )
 
     @property
     def coef_(self) -> Array:

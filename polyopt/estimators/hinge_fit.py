@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from formulations.clock import run_is_over
 from formulations.families import Families, margin_family
-from formulations.solution import Status
+from formulations.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, middle
 from polyopt.certificates.hinge import certify_hinge
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.program import Program
-    from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.geometry import Geometry
     from polyopt.certificates.rounding import Ball
@@ -121,6 +121,9 @@ class HingeFit(KernelClassifier):
         self.families_ = families
         self.gamma_ = self._gamma_of(X, weights)
         self.solver_ = self._pick_solver(X)
+        if run_is_over() and self.kernel != "linear":
+            self._fit_nothing()
+            return
         geometry = cache(self._feature_space)  # made where it is first wanted, and once
         if self.solver_ == "interior-point" or (self.solver_ == "exact" and self._is_tall(X)):
             v, b = self._fit_features(X)
@@ -141,6 +144,25 @@ class HingeFit(KernelClassifier):
         # For a kernel machine of many samples a certificate would cost too much here.
         is_dear = certificate is None and self.solver_ == "decomposition" and X.shape[0] > _SMALL
         self._warn_if_short(None if is_dear else lambda: certificate or self._certify(geometry(), 1e-6))
+
+    def _fit_nothing(self) -> None:
+        """In a run that is over, before anything was made of the kernel: no support vectors."""
+        nothing = np.zeros(len(self._y))
+        self._v, self._b = nothing, self.families_.best_intercept(nothing)
+        self.outputs_ = nothing + self._b
+        self.solution_ = Solution(
+            status=Status.TIME_LIMIT,
+            primal={"coef": nothing, "b": np.array(self._b), "f": self.outputs_},
+            duals={},
+            objective=self.families_.cost(self.outputs_),
+            bound=0.0,
+            solver="none: there was no time",
+        )
+        self._short = 0.0
+        self._keep({family.name: nothing for family in self.families_})
+        self.dual_coef_, self.intercept_ = nothing[None, :], np.array([self._b])
+        self.support_ = self._rows[:0]
+        self._warn_if_short(None)
 
     def _fit_features(self, X: Any) -> tuple[NDArray[Any] | None, float | None]:
         """Solve in the features; set ``solution_`` and the multipliers; return w, and b if it is known."""

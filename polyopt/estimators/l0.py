@@ -107,6 +107,7 @@ class CrossEntropySVM(ExpansionClassifier):
     }
 
     _searches: L0Search | None = field(init=False, default=None)
+    _searched: float | None = field(init=False, default=None)  # what a branch and bound proves of every score
     # The candidates, and what is proven of them.
     _screened: tuple[NDArray[np.intp], float] | None = field(init=False, default=None)
 
@@ -116,7 +117,7 @@ class CrossEntropySVM(ExpansionClassifier):
     # -- fitting -----------------------------------------------------------------------------
 
     def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.intp]) -> None:
-        self._searches = self._screened = None
+        self._searches = self._screened = self._searched = None
         super()._fit_binary(X, y, weights, rows)
         self.score_ = self.solution_.objective
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.runs import run_here
 from polyopt.estimators.interruption import limited, note_interruption
 from polyopt.jobs import share
 
@@ -58,6 +59,7 @@ class Pair:
         machine.n_features_in_ = samples.shape[1]
         part = f", pair {self.number + 1} of {self.count}"
         with (
+            run_here(self.whole),
             machine._heard(part),
             limited(machine, share(self.whole, self.number, self.count, self.n_jobs)),
         ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from polyopt.kernels import MatrixGram
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.centred_kernel import CentredKernel
     from formulations.families import Families
     from formulations.program import Program
     from polyopt.kernels import Gram
@@ -46,6 +48,9 @@ class SigmaSVM(HingeClassifier):
     D: float = 0.5
 
     _title = "the Sigma-SVM"
+    _centred: CentredKernel | None = field(
+        init=False, default=None
+    )  # the kernel, centred; None while nothing needs it
     _is_pairwise = False  # its kernel is centred on all the samples
     _parameter_constraints = HingeClassifier._parameter_constraints | shared("D")
 
@@ -82,9 +87,16 @@ class SigmaSVM(HingeClassifier):
             )
         return MatrixGram(self._centred.gram(self._share))
 
+    def _fit_nothing(self) -> None:
+        super()._fit_nothing()
+        self._centred = None
+
     def _feature_space(self) -> Any:
         if self.kernel == "linear":
             return SigmaLinearGeometry(self._X, self._share, self._sample_weights)
+        if self._centred is None:
+            self._machine_gram(self._X, self._sample_weights)
+        assert self._centred is not None
         return SigmaKernelGeometry(
             self._given_gram(), self._share, self._sample_weights, self._centred.factors, self._short
         )

@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from formulations.arguments import tolerance, whole
+from formulations.clock import run_is_over
 from formulations.solution import Solution, Status
 from polyopt.outer.starts import TIE, best_of
 from polyopt.solvers.clock import Clock
@@ -211,6 +212,9 @@ class _Run(Generic[State]):
         self.status, waited = Status.ITERATION_LIMIT, 0
         try:
             for _ in range(stage.max_iter):
+                if self.best is not None and run_is_over():
+                    self.status = Status.TIME_LIMIT
+                    return
                 found = problem.round(state, self.clock.left)
                 state = found.following
                 self.made += 1

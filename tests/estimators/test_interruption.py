@@ -10,15 +10,30 @@ from sklearn.exceptions import ConvergenceWarning
 from formulations.clock import current_run
 from formulations.runs import one_run, whole_or_nothing
 from formulations.solution import Status
-from polyopt import PCSLP, PLUME, SPLA1, SVM, ConvexPolytopeMachine, CrossEntropySVM, OneNormSVM, Polyceptron
+from polyopt import (
+    PCSLP,
+    PLUME,
+    SPLA1,
+    SVM,
+    ConvexPolytopeMachine,
+    CrossEntropySVM,
+    OneNormSVM,
+    Polyceptron,
+    RelativeMarginMachine,
+    SigmaSVM,
+    SoftRelativeMarginMachine,
+)  # fmt: skip
 from polyopt.estimators.base import PairwiseClassifier
+from polyopt.estimators.expansion import ExpansionClassifier
 from polyopt.estimators.face_search import FaceSearch
+from polyopt.estimators.hinge import HingeClassifier
 from polyopt.jobs import deal, share
 from polyopt.methods.status import status_of
 from polyopt.outer.path import rmm_path
 
 MACHINES = [
-    SVM(), SVM(solver="exact"), SVM(kernel="rbf", gamma=1.0), OneNormSVM(), CrossEntropySVM(),
+    SVM(), SVM(solver="exact"), SVM(kernel="rbf", gamma=1.0), SigmaSVM(kernel="rbf"), OneNormSVM(),
+    CrossEntropySVM(), RelativeMarginMachine(kernel="poly"), SoftRelativeMarginMachine(kernel="rbf"),
     ConvexPolytopeMachine(), ConvexPolytopeMachine(solver="sgd"),
     ConvexPolytopeMachine(margin="worst", solver="exact"), ConvexPolytopeMachine(double_sided=True),
     Polyceptron(), SPLA1(), PCSLP(), PLUME(),
@@ -65,6 +80,18 @@ def test_a_stopped_run_has_a_point_at_once(machine):
         ends = np.atleast_1d(np.array(fitted.solution_, dtype=object)).ravel()
         ends = [one for each in ends for one in (each if isinstance(each, list) else [each])]
         assert {one.status for one in ends} <= {Status.INTERRUPTED, Status.OPTIMAL, Status.CONVERGED}
+    # The point is one of the program's, and its certificate proves no more than is true of it.
+    reached = clone(machine).fit(X, y > 0).certificate()
+    with one_run() as run, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run.stop()
+        at_once = clone(machine).fit(X, y > 0)
+    proven = at_once.certificate()
+    assert proven.dual_value <= proven.primal_value
+    if isinstance(machine, HingeClassifier | ExpansionClassifier):  # the others' bounds are of an assignment
+        assert proven.primal_value >= reached.dual_value * (1 - 1e-9)
+        assert proven.dual_value <= reached.primal_value * (1 + 1e-9)
+        assert len(at_once.duals_) >= len(X)
 
 
 @pytest.mark.parametrize("how", ["raised", "stopped"])
