@@ -50,7 +50,7 @@ class SigmaSVM(HingeClassifier):
     _title = "the Sigma-SVM"
     _centred: CentredKernel | None = field(
         init=False, default=None
-    )  # the kernel, centred; None while nothing needs it
+    )  # None while nothing needs it
     _is_pairwise = False  # its kernel is centred on all the samples
     _parameter_constraints = HingeClassifier._parameter_constraints | shared("D")
 
