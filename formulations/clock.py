@@ -11,6 +11,8 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from time import time as wall_time
@@ -36,6 +38,7 @@ class _Stop:
     def __init__(self, file: str = ""):
         self._number, self._file, self._folder, self._looked = 0, file, "", -_LOOK
         self.heard = 0  # how often somebody looked since it was stopped
+        self.finishing = 0  # parts at work that are short, and to be whole
 
     @property
     def number(self) -> int:
@@ -118,6 +121,20 @@ class Run:
     def heard(self) -> int:
         """How often somebody has looked since it was stopped."""
         return self._stop.heard
+
+    @property
+    def is_finishing(self) -> bool:
+        """Whether something is at work in it that is short, and to be whole."""
+        return self._stop.finishing > 0
+
+    @contextmanager
+    def finishing(self) -> Iterator[None]:
+        """What is done within is short and is to be whole: of all signals only a second one breaks it off."""
+        self._stop.finishing += 1
+        try:
+            yield
+        finally:
+            self._stop.finishing -= 1
 
     @property
     def is_over(self) -> bool:

@@ -106,33 +106,40 @@ def _signals_answered(run: Run) -> Iterator[None]:
         signals.give_back()
 
 
+_nudging = threading.Lock()
+
+
 class _Signals:
     """The answers to signals while a run goes on."""
 
     def __init__(self, run: Run):
         self._run, self._thread = run, threading.get_ident()
-        self._ends, self._lock = threading.Event(), threading.Lock()
+        self._is_over = False
+        self._ends: threading.Event | None = None  # an event, once somebody waits for it
         self._is_nudge = False
         self._before: dict[int, Callable[[int, FrameType | None], object]] = {}
 
     def take(self) -> None:
         """Answer those that have the usual answers."""
         for number, answers in _ANSWERS.items():
+            there = signal.getsignal(number)
             for usual in answers:
-                if signal.getsignal(number) is usual:
+                if there is usual:
                     self._before[number] = usual
                     signal.signal(number, self._answer)
 
     def give_back(self) -> None:
         """Leave everything as it was."""
-        self._ends.set()
-        with self._lock:  # no nudge is on its way
+        self._is_over = True
+        if self._ends is not None:
+            self._ends.set()
+        with _nudging:  # no nudge is on its way
             for number, usual in self._before.items():
                 signal.signal(number, usual)
 
     def _answer(self, number: int, frame: FrameType | None) -> None:
         is_nudge, self._is_nudge = self._is_nudge, False
-        if self._ends.is_set():
+        if self._is_over:
             if not is_nudge:
                 self._before[number](number, frame)
         elif is_nudge:
@@ -141,19 +148,20 @@ class _Signals:
             raise _AtOnce(number)
         else:
             self._run.stop(number)
-            threading.Thread(target=self._nudge, args=(number,), daemon=True).start()
+            self._ends = threading.Event()
+            threading.Thread(target=self._nudge, args=(number, self._ends), daemon=True).start()
 
-    def _nudge(self, number: int) -> None:
+    def _nudge(self, number: int, ends: threading.Event) -> None:
         """Wake what looks at no clock."""
         wait, again = _PATIENCE
         before = self._run.heard
-        while not self._ends.wait(wait):
+        while not ends.wait(wait):
             heard, wait = self._run.heard, again
             is_at_work, before = heard != before, heard
-            with self._lock:
-                if self._ends.is_set():
+            with _nudging:
+                if self._is_over:
                     return
-                if is_at_work or _is_compiling():
+                if is_at_work or self._run.is_finishing or _is_compiling():
                     continue
                 self._is_nudge = True
                 if hasattr(signal, "pthread_kill"):

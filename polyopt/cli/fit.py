@@ -85,11 +85,12 @@ def fit(
                 settings = entry.settings_for(X, found.y, **given)
                 machine = entry.make(solver.of(entry), settings, time_limit=limited.left, seed=seed)
             estimator = machine.fit(X, found.y)
-            is_cut, certificate = _is_cut(estimator), _certified(estimator)
-        model = _model(estimator, entry.name, _steps(preparation, scaler), table, certificate, settings)
-        if out is not None and (not is_cut or is_replaced(out, keep_interrupted)):
-            say(_saved(model, out, keep_data))
-            tell(f"{'what was done by then' if is_cut else 'the whole fit'} is kept in {out}")
+            certificate = _certified(estimator)
+        with whole.finishing():
+            is_cut = _is_cut(estimator)
+            model = _model(estimator, entry.name, _steps(preparation, scaler), table, certificate, settings)
+            if out is not None and (not is_cut or is_replaced(out, keep_interrupted)):
+                say(_saved(model, out, keep_data, "what was done by then" if is_cut else "the whole fit"))
     if not is_cut:
         _print(f"{entry.title_for(settings)} ({settings_text(settings)})", model, table, certificate)
     end_if_stopped(whole)
@@ -145,12 +146,13 @@ def _print(title: str, model: Model, table: Dataset, certificate: Certificate | 
         console.print(certificate.table())
 
 
-def _saved(model: Model, out: Path, keep_data: bool) -> str:
+def _saved(model: Model, out: Path, keep_data: bool, what: str) -> str:
     """Save the model, and say what is in the file."""
     from polyopt.models import save_model
 
     kept = model if keep_data else model.without_data()
     save_model(kept, out)
+    tell(f"{what} is kept in {out}")
     if kept.holds_data:
         inside = "with the training data, of which certificates, multipliers and warm starts are made"
     else:

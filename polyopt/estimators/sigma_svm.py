@@ -48,9 +48,7 @@ class SigmaSVM(HingeClassifier):
     D: float = 0.5
 
     _title = "the Sigma-SVM"
-    _centred: CentredKernel | None = field(
-        init=False, default=None
-    )  # None while nothing needs it
+    _centred: CentredKernel | None = field(init=False, default=None)  # None while nothing needs it
     _is_pairwise = False  # its kernel is centred on all the samples
     _parameter_constraints = HingeClassifier._parameter_constraints | shared("D")
 

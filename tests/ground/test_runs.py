@@ -115,21 +115,37 @@ def test_what_looks_at_no_clock_is_woken(interruptible, monkeypatch):
 
 
 def test_what_looks_at_its_clock_is_left_alone(interruptible, monkeypatch):
-    ends = iter([False, False, True])  # asked before each nudge; the thread ends with the third
-    looks = []
-
+    monkeypatch.setattr(signal, "pthread_kill", lambda *_: pytest.fail("it was told"))
     with one_run() as run:
-        signals = runs._Signals(run)
-
-        def wait(seconds):
-            looks.append(run.is_over)
-            return next(ends)
-
-        monkeypatch.setattr(signals._ends, "wait", wait)
-        monkeypatch.setattr(signal, "pthread_kill", lambda *_: pytest.fail("it was told"))
         run.stop()
-        signals._nudge(signal.SIGINT)
-    assert looks == [True] * 3
+        looks = Looks(lambda: run.is_over)
+        runs._Signals(run)._nudge(signal.SIGINT, looks)
+    assert looks.seen == [True] * 3
+
+
+class Looks:
+    """An event that is waited for twice in vain; meanwhile something looks at its clock, or does not."""
+
+    def __init__(self, look):
+        self.seen, self._look = [], look
+
+    def wait(self, seconds):
+        self.seen.append(self._look())
+        return len(self.seen) == 3
+
+
+def test_what_is_being_finished_is_left_alone(interruptible, monkeypatch):
+    told = []
+    monkeypatch.setattr(signal, "pthread_kill", lambda *_: told.append(1))
+    with one_run() as run:
+        run.stop()
+        with run.finishing(), one_run() as part:
+            assert part.is_finishing
+            runs._Signals(run)._nudge(signal.SIGINT, Looks(lambda: None))
+        assert told == []
+        assert not run.is_finishing
+        runs._Signals(run)._nudge(signal.SIGINT, Looks(lambda: None))
+    assert told == [1, 1]
 
 
 def test_other_answers_to_signals_stay():
