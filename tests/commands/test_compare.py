@@ -307,8 +307,10 @@ def test_the_trace_of_the_polytope_is_its_history(comparison):
 @pytest.mark.parametrize(
     ("method", "length"), [("plume", 2), ("spla1", 2), ("pc-slp", 2), ("polyceptron", 0), ("one-norm-svm", 0)]
 )
-def test_a_trace_is_of_whatever_steps_a_solver_counts_and_empty_where_it_keeps_no_objective(method, length):
-    fast = compare(blobs(), [method]).rows[-1]
+def test_a_trace_is_of_whatever_steps_a_solver_counts_and_empty_where_it_keeps_no_objective(
+    comparison, method, length
+):
+    _, fast = pairs_of(comparison)[method]
     found = trace(fast.estimator)
     assert {"iteration", "objective"} <= set(found)
     assert found["iteration"].is_monotonic_increasing

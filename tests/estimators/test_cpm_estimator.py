@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from helpers.conventions import EQUIVALENCE, broken_conventions
 from helpers.cpm import LOSSES, clusters
 from hypothesis import given
+from hypothesis import settings as tried
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -274,6 +275,7 @@ def degenerate(draw):
     )
 
 
+@tried(max_examples=15)
 @given(degenerate(), st.sampled_from([1e-3, 1.0, 1e3]), st.sampled_from(LOSSES), st.integers(1, 4))
 def test_degenerate_data_are_solved_or_said_not_to_be(data, C, loss, K):
     X, y = data
@@ -289,6 +291,7 @@ def test_degenerate_data_are_solved_or_said_not_to_be(data, C, loss, K):
     assert certificate.primal_value <= machine.C * K * len(y) * (1 + 1e-6)  # as good as W = 0
 
 
+@tried(max_examples=12)
 @given(degenerate(), st.sampled_from([1e-3, 1.0, 1e3]), st.integers(1, 4))
 def test_sgd_survives_degenerate_data(data, C, K):
     X, y = data

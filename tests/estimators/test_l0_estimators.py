@@ -620,7 +620,7 @@ def test_extreme_scales_are_solved_or_refused(solver, kernel, C):
     limit = 1e12 if one_norm else 1e8
     machine.set_params(kernel=kernel)
     plain = honest(clone(machine), X, y)
-    for scale in (1e-12, 1e-4, 1e3, 1e6, 1e12) if kernel == "linear" else (1e-12, 1e12):
+    for scale in (1e-12, 1e3, 1e12) if kernel == "linear" else (1e-12, 1e12):
         here = honest(clone(machine), scale * X, y)
         largest = np.abs(X @ X.T).max() * scale**2 if kernel == "linear" else 1.0
         assert (here is None) == (largest * C > limit)

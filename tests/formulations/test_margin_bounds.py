@@ -408,8 +408,8 @@ def test_the_bound_holds_on_fresh_samples_and_says_something():
         X = rng.normal(size=(n, 2)) * [1.0, 4.0]
         return X, np.where(X @ true + rng.normal(size=n) > 0, 1, 0)
 
-    fresh, labels = draw(50_000)
-    for _ in range(5):
+    fresh, labels = draw(20_000)
+    for _ in range(2):
         X, y = draw(4000)
         fitted = RelativeMarginMachine(C=1e-3, B=2.0, kernel="linear").fit(X, y)
         error = (fitted.predict(fresh) != labels).mean()

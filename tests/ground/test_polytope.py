@@ -111,7 +111,7 @@ def test_volume_agrees_with_counting_points():
 # -- what must not depend on how it is written ---------------------------------------------------
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10**6), m=st.integers(2, 4), extra=st.integers(0, 8))
 def test_measures_move_with_the_set(seed, m, extra):
     rng = np.random.default_rng(seed)
@@ -141,7 +141,7 @@ def test_a_face_that_cuts_a_corner_off_counts_and_one_that_misses_it_does_not(m,
         np.testing.assert_array_equal(cut.redundant[-1], sign < 0)
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 4), copies=st.integers(1, 3))
 def test_of_equal_faces_exactly_one_counts(seed, m, copies):
     rng = np.random.default_rng(seed)

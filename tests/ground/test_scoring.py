@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.utils.multiclass import _ovr_decision_function
@@ -245,7 +246,8 @@ def test_a_loaded_model_is_not_taken_for_one_with_other_parameters(classes):
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_the_machine_of_a_pair_is_that_of_its_two_classes(n_jobs):
     X, y = blobs(3, 240)
-    model = SVM(n_jobs=n_jobs).fit(X, y)
+    with parallel_config(backend="threading"):
+        model = SVM(n_jobs=n_jobs).fit(X, y)
     for machine, pair in zip(model.estimators_, [(0, 1), (0, 2), (1, 2)], strict=True):
         rows = np.isin(y, pair)
         alone = SVM(gamma=machine.gamma_).fit(X[rows], y[rows])

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
+import typer.testing
 from typer.testing import CliRunner
 
 from polyopt.cli import app
+
+# The commands are made of their functions once, for that takes longer than many of them.
+typer.testing._get_command = cache(typer.testing._get_command)
 
 
 def run(*arguments):

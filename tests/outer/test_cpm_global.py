@@ -117,7 +117,7 @@ def test_more_faces_than_positives_and_no_positives_at_all():
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 30.0])
 def test_scales(scale):
-    X, y, _ = clusters(14, 2, 3, widen=1.5)
+    X, y, _ = clusters(12, 2, 3, widen=1.5)
     X = X * scale
     assert_proven(solve_cpm_global(X, y, 2.0, 2), X, y, 2.0, brute_force(X, y, 2.0, 2))
 

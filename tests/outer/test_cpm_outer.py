@@ -97,8 +97,8 @@ def test_starts_do_not_depend_on_order_or_repetition(data, rng):
 
 @pytest.mark.parametrize("name", ["sonar", "ionosphere"])
 def test_starts_end_lower_than_random_directions_do(name, rng):
-    data = load(name)
-    X, y = StandardScaler().fit_transform(data.X), np.where(data.y == 1, 1.0, -1.0)
+    data, step = load(name), 2 if name == "ionosphere" else 1
+    X, y = StandardScaler().fit_transform(data.X[::step]), np.where(data.y[::step] == 1, 1.0, -1.0)
     problem = PolytopeProblem(X, y, np.ones(len(y)), 3)
     ours = [run_rounds(problem, problem.start(np.random.default_rng(s))).objective for s in range(3)]
     random = [run_rounds(problem, by_direction(X, y, 3, rng)).objective for _ in range(3)]

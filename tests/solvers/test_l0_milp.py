@@ -101,8 +101,8 @@ def check(data, found):
 
 @cache
 def large():
-    """A problem that takes both solvers seconds, and its optimum."""
-    data = problem("rbf", 50, seed=1)
+    """A problem that takes both solvers long, and its optimum."""
+    data = problem("rbf", 44, seed=1)
     return data, solve_l0_tree(data).objective
 
 

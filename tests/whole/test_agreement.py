@@ -275,6 +275,8 @@ def standardised(name):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_real_data(name, kernel, C, B):
     X, y = standardised(name)
+    if name == "sonar":  # every second sample, as it is solved in many ways
+        X, y = X[::2], y[::2]
     kernel = LINEAR if kernel == "linear" else Kernel("rbf", gamma=1 / X.shape[1])
     machine = Machine(X, kernel, y, np.full(len(y), C), B)
     fast = machine.decompose()
