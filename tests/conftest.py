@@ -15,7 +15,8 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import settings
 
-# Each worker has a core for itself: the threads of several would only wait for each other.
+# Each worker has a core for itself: the threads of several would only wait for each other. This must be said
+# before numpy is imported.
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")  # gw0, gw1, ..., and nothing without workers
 if WORKER:
     for library in ("OMP", "OPENBLAS", "MKL"):
@@ -27,6 +28,16 @@ gc.set_threshold(10_000, 20, 20)
 # Solvers are slow next to what hypothesis expects, and a shared machine is slower still.
 settings.register_profile("polyopt", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("polyopt")
+
+
+def pytest_configure(config):
+    """What numba warns of is an error.
+
+    Among pytest's settings this filter would import numba, and numpy with it, before the threads are limited
+    above, and also in the process that only hands out the tests.
+    """
+    if WORKER or not getattr(config.option, "numprocesses", None):
+        config.addinivalue_line("filterwarnings", "error::numba.core.errors.NumbaWarning")
 
 
 # The order of the tests: two workers have a half each, and what one of them compiles serves both.
