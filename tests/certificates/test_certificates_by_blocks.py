@@ -279,9 +279,9 @@ def test_a_sigma_svm_of_too_many_samples_is_refused(monkeypatch):
 @pytest.mark.parametrize("values", [0, 4e9], ids=["no ascent", "ascent"])
 def test_coefficients_of_another_package_say_how_far_they_are_at_most(values, monkeypatch):
     monkeypatch.setattr(ascent, "_VALUES", values)
-    X, y = two_blobs(n=160, seed=3, separation=1.0)
+    X, y = two_blobs(n=100, seed=3, separation=1.0)
     theirs = SVC(C=5.0, gamma=0.3, tol=0.1).fit(X, y)
-    coef = np.zeros(160)
+    coef = np.zeros(100)
     coef[theirs.support_] = theirs.dual_coef_[0]
     kernel = Kernel("rbf", gamma=0.3)
     found = certify_svm(X, y, 5.0, w=coef, b=float(theirs.intercept_[0]), kernel=kernel)

@@ -215,7 +215,7 @@ def test_an_ascent_asks_a_kernel_for_so_many_values_and_no_more(values, asked, s
 def test_a_kernel_is_as_good_as_its_matrix_and_both_are_refused():
     X, y = two_blobs(n=10, seed=0)
     rows, kernel = hinge_families(y, 1.0, 1.5), Kernel("rbf", 0.5)
-    given = {"w": 0.1 * y, "b": 0.1}
+    given = {"w": 0.1 * y, "b": 0.1, "max_iter": 200}
     named = certify_families(X, rows, kernel=kernel, **given)
     matrix = certify_families(kernel(X), rows, precomputed=True, **given)
     assert named.primal_value == pytest.approx(matrix.primal_value, rel=1e-12)
