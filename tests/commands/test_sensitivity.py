@@ -63,7 +63,7 @@ class Data:
     w: np.ndarray
 
 
-def drawn(name, n=50):
+def drawn(name, n=75):
     """A part of a built-in data set, scaled; every sample counts once."""
     found = load(name)
     rows = np.random.default_rng(0).permutation(len(found.y))[:n]

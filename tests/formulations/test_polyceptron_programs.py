@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from joblib import parallel_config
 from sklearn.datasets import load_breast_cancer
 
 from formulations import cpm, polyceptron
@@ -251,8 +250,7 @@ def test_a_run_depends_on_its_start_alone(method):
     problem = method(X, y, c, 4)
     alone = run_from_many_starts([Stage(problem, 30)], n_init=4, seed=5)
     again = run_from_many_starts([Stage(problem, 30)], n_init=4, seed=5)
-    with parallel_config(backend="threading"):
-        together = run_from_many_starts([Stage(method(X, y, c, 4), 30)], n_init=4, seed=5, n_jobs=2)
+    together = run_from_many_starts([Stage(method(X, y, c, 4), 30)], n_init=4, seed=5, n_jobs=2)
     for one, two, three in zip(alone.runs, again.runs, together.runs, strict=True):
         assert one["W"].tolist() == two["W"].tolist() == three["W"].tolist()
 
