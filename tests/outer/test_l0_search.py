@@ -106,7 +106,7 @@ def course(solution):
 @pytest.mark.parametrize("C", [0.3, 10.0])
 def test_no_score_is_under_the_optimum_and_no_bound_over_it(kind, C):
     found = 0
-    for seed in range(2):
+    for seed in range(4):
         data = replace(small(kind, seed), C=C)
         optimum = min(all_scores(kind, seed, C).values())
         solution, search = searched(data, n_init=3, n_samples=30, seed=seed)
@@ -121,7 +121,7 @@ def test_no_score_is_under_the_optimum_and_no_bound_over_it(kind, C):
         assert optimum * (1 - 1e-9) <= search.rounded
         assert solution.objective <= min(search.rounded, data.C * 2 * least_class(data)) * (1 + 1e-9)
         found += solution.objective <= optimum * (1 + 1e-7)
-    assert found >= 1
+    assert found >= 3
 
 
 def least_class(data):
