@@ -72,7 +72,7 @@ def drawn(name, n=75):
     return Data((X - X.mean(axis=0)) / X.std(axis=0), y, np.ones(len(y)))
 
 
-def invented(n=40, m=4, seed=1):
+def invented(n=60, m=4, seed=1):
     """Overlapping classes, and weights."""
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
