@@ -172,8 +172,8 @@ def _rule(
     hidden = len(order) - len(shown)
     if hidden:
         rest = _left_out(polytope, k, order[len(shown) :])
-        typical = "" if polytope.centre is None else f", typically {rest:.{digits}g}"
-        text += f" + ({hidden} smaller term{'s' if hidden > 1 else ''}{typical})"
+        usual = "" if polytope.centre is None else f", together {rest:.{digits}g} on average"
+        text += f" + ({hidden} smaller term{'s' if hidden > 1 else ''}{usual})"
     limit = 0.0 - polytope.b[k]  # never "-0"
     return f"outside if {text} > {limit:.{digits}g}"
 

@@ -90,7 +90,7 @@ def test_a_shortened_face_keeps_its_weightiest_terms_and_puts_the_rest_at_the_me
     whole = Polytope([[3.0, -1.0, 0.5]], [-2.0], ["a", "b", "c"], [1.0, 10.0, 1.0], [1.0, 2.0, 4.0])
     assert whole.shortened(max_terms=1).W.tolist() == [[0.0, -1.0, 0.0]]
     assert whole.shortened(max_terms=1).b.tolist() == [-2.0 + 3.0 * 1.0 + 0.5 * 4.0]
-    assert "-1 b + (2 smaller terms, typically 5) > 2" in whole.rules(max_terms=1)
+    assert "-1 b + (2 smaller terms, together 5 on average) > 2" in whole.rules(max_terms=1)
     rounded = Polytope([[1 / 3]], [-2 / 3]).shortened(digits=2)
     assert (rounded.W.tolist(), rounded.b.tolist()) == ([[0.33]], [-0.67])
     with pytest.raises(ValueError, match="max_terms must be at least 1"):
