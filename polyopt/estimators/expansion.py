@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from formulations.clock import run_is_over
 from formulations.families import best_intercept
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
@@ -111,7 +112,7 @@ class ExpansionClassifier(KernelClassifier):
         self.gamma_ = self._gamma_of(X, weights)
         # What is fitted keeps its own numbers: parameters may be set again before the next fit.
         self._fitted = (self.C, self.kernel, self.gamma_, self.degree, self.coef0)
-        self.solution_ = self._unsolved(y, weights) if clock.is_over else self._solved(y, weights, clock)
+        self.solution_ = self._unsolved(y, weights) if run_is_over() else self._solved(y, weights, clock)
         self.n_iter_ = max(self.solution_.iterations, 1)
         expansion = y * self.solution_["alpha"]
         self._used = np.flatnonzero(expansion)
@@ -129,7 +130,7 @@ class ExpansionClassifier(KernelClassifier):
         return self._solve(K, y, weights, error, clock)
 
     def _unsolved(self, y: Array, weights: Array) -> Solution:
-        """Without time even for the kernel matrix: no support vectors, and the best intercept."""
+        """In a run that is over, before its kernel matrix: no support vectors, the best intercept."""
         nothing, costs = np.zeros(len(y)), self.C * weights
         b = best_intercept(nothing, y, costs)
         xi = slacks(nothing + b, y)

@@ -145,6 +145,11 @@ class CrossEntropySVM(ExpansionClassifier):
             bound=everything.bound,
         )
 
+    def _unsolved(self, y: Array, weights: Array) -> Solution:
+        if self.search is not None and self.search.svm_screen:
+            self._screened = self._rows, 0.0
+        return super()._unsolved(y, weights)
+
     def _at_once(self) -> str:
         return "one-norm"
 

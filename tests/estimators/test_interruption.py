@@ -29,11 +29,13 @@ from polyopt.estimators.face_search import FaceSearch
 from polyopt.estimators.hinge import HingeClassifier
 from polyopt.jobs import deal, share
 from polyopt.methods.status import status_of
+from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.outer.path import rmm_path
 
 MACHINES = [
     SVM(), SVM(solver="exact"), SVM(kernel="rbf", gamma=1.0), SigmaSVM(kernel="rbf"), OneNormSVM(),
-    CrossEntropySVM(), RelativeMarginMachine(kernel="poly"), SoftRelativeMarginMachine(kernel="rbf"),
+    CrossEntropySVM(), CrossEntropySVM(search=CrossEntropySettings(svm_screen=True)),
+    RelativeMarginMachine(kernel="poly"), SoftRelativeMarginMachine(kernel="rbf"),
     ConvexPolytopeMachine(), ConvexPolytopeMachine(solver="sgd"),
     ConvexPolytopeMachine(margin="worst", solver="exact"), ConvexPolytopeMachine(double_sided=True),
     Polyceptron(), SPLA1(), PCSLP(), PLUME(),
