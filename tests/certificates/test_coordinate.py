@@ -212,3 +212,19 @@ def test_where_the_active_pairs_crowd_samples_are_walked_and_else_faces(ascent, 
     if swept:
         assert (np.diff(walked[0]) > 0).all()
         assert len(walked[0]) < of.active  # each sample once, whatever the faces that it is active on
+
+
+def test_work_is_counted_in_passes_over_all_samples_and_faces():
+    """A sweep over a third of them is a third of a pass; a scan is one for the faces that it scores."""
+    _, rows, y, caps, z = problem(3, "full")
+    of = FaceAscent(rows, y, caps, z)
+    assert of.passes == 0.0
+    of.sweep(np.arange(12), times=2)
+    assert of.passes == pytest.approx(2.0 / 3.0)
+    before = of.passes
+    of.scan()
+    scored = of._scanned.sum() / len(of.W)
+    assert 0.0 < of.passes - before <= scored <= 1.0
+    before = of.passes
+    of.scan()  # nothing has changed
+    assert of.passes == before

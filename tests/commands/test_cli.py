@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 from formulations.catalogue import catalogue
 from polyopt import CrossEntropySettings
 from polyopt.cli import app
+from polyopt.cli.info import size_text
 from polyopt.compare import METHODS, find_method
 from polyopt.compare.programs import find_programs, programs_of
 from polyopt.crosschecks import all_checks
@@ -830,3 +831,9 @@ def test_built_in_data_are_found_by_name_before_folders(tmp_path, monkeypatch):
     (tmp_path / "sonar").mkdir()
     done = run("fit", "sonar", "--method", "svm")
     assert f"of {len(load('sonar').y)} samples" in done.output
+
+
+def test_a_size_has_the_unit_that_keeps_it_under_a_thousand():
+    sizes = {0: "0 B", 999: "999 B", 1000: "1 kB", 1500: "1.5 kB", 999_499: "999 kB", 10**6: "1 MB"}
+    sizes |= {10**9 - 10**7: "990 MB", 10**9: "1 GB", 10**12: "1e+03 GB"}
+    assert {size: size_text(size) for size in sizes} == sizes

@@ -10,13 +10,14 @@ import lzma
 import os
 import re
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from helpers.commands import run, worked
 
 from polyopt.cli.data import Form, load_data
-from polyopt.datasets import DataFileError, _source, open_source, read_csv
+from polyopt.datasets import DataFileError, _csvfile, _source, open_source, read_csv
 
 PACKED = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
@@ -332,6 +333,20 @@ def test_standard_input_and_pipes_are_read_once(tmp_path, monkeypatch):
     assert load_data("-").X.toarray().tolist() == [[2, 0], [0, 1]]
     with pytest.raises(DataFileError, match="/dev/null: is empty"):
         load_data("/dev/null")
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_short_table_takes_what_its_lines_take(tmp_path, monkeypatch, rows):
+    """A line without an end counts as one; memory for just so much is enough, and a byte less is not."""
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["1,2,0"] * rows))
+    source, layout = open_source(str(path)), SimpleNamespace(width=3)
+    need = _csvfile._COPIES * 8 * 3
+    monkeypatch.setattr(_csvfile, "memory", lambda: need)
+    _csvfile._check_size(source, layout)
+    monkeypatch.setattr(_csvfile, "memory", lambda: need - 1)
+    with pytest.raises(DataFileError, match="has about 1 rows of 3 columns"):
+        _csvfile._check_size(source, layout)
 
 
 def test_what_would_not_fit_in_memory_is_told(tmp_path, monkeypatch):

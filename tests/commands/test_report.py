@@ -24,7 +24,7 @@ from polyopt.estimators.rmm import RelativeMarginMachine
 from polyopt.estimators.svm import SVM
 from polyopt.plots import convergence, decision_boundary, multipliers
 from polyopt.plots.style import CLASSES
-from polyopt.report import write_report
+from polyopt.report import write_report, write_verification
 from polyopt.text import escape, visible
 
 NAME = "<blobs & script>"
@@ -372,3 +372,9 @@ def test_a_run_without_bounds_has_one_scale():
     assert len(figure.axes) == 1
     assert figure.axes[0].get_yscale() == "log"
     assert figure.axes[0].get_xscale() == "log"
+
+
+def test_a_page_of_nothing_verified_is_where_it_was_asked_for(tmp_path):
+    path = tmp_path / "v.html"
+    assert write_verification([], [], [], str(path)) == path
+    assert "<p>0 programs, each solved" in path.read_text(encoding="utf-8")

@@ -576,3 +576,11 @@ def test_a_formula_names_every_slack_that_is_paid_for():
     assert np.isnan(two.elasticity)  # percent of nothing
     assert slopes.cost(1.0, 4.0, [0.0]).elasticity == 0.0
     assert np.isnan(slopes.cost(1.0, 0.0, [0.0]).elasticity)
+
+
+def test_a_machine_of_two_classes_that_has_had_three_tells_of_its_own_program_alone():
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+    again = RelativeMarginMachine().fit(X, y).fit(X[y < 2], y[y < 2])
+    fresh = RelativeMarginMachine().fit(X[y < 2], y[y < 2])
+    pd.testing.assert_frame_equal(sensitivities(again), sensitivities(fresh))
+    pd.testing.assert_frame_equal(again.duals_, fresh.duals_)

@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from formulations import mixture, polyhedral
 from polyopt import PCSLP, PLUME, SPLA1, Claim, ConvexPolytopeMachine, Polyceptron, datasets
 from polyopt.datasets import make_polytope
+from polyopt.estimators.polyhedral import _advise_scaling
 from polyopt.estimators.votes import couple_pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -426,3 +427,24 @@ def test_feature_names_reach_the_rules(square):
     text = str(fitted.polytope_.rules())
     assert "width" in text
     assert "height" in text
+
+
+SPREADS = {
+    (1.0, 0.9e4): False, (1.0, 1.1e4): True, (0.0, 0.0): False,
+    (0.0, 1.0, 1.1e4): True,  # a feature without spread is passed over
+    (1e-2, 1.0): False, (1e-2, 90.0): False, (1e-2, 110.0): True,  # the ratio, where the least is under 1
+    (1e2, 0.9e4): False, (1e2, 1.1e4): True,  # the distance from 1, where it is not
+    (1.1e-4, 1.0): False, (0.9e-4, 0.9e-4): True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_scaling_is_advised_where_spreads_are_ten_thousand_apart_or_from_one(form):
+    advised = {}
+    for spreads in SPREADS:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            _advise_scaling(form(np.array([[-1.0], [1.0]] * 4) * spreads), "PLUME")
+        advised[spreads] = [str(each.message).partition(" from ")[0] for each in told]
+    text = "PLUME: the features' spreads are"
+    assert advised == {spreads: [text] * wide for spreads, wide in SPREADS.items()}

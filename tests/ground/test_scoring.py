@@ -16,6 +16,7 @@ from polyopt import SVM, OneNormSVM, RelativeMarginMachine, scoring, threads
 from polyopt.estimators.kernel import _TRIED
 from polyopt.estimators.votes import certain_winners
 from polyopt.kernels import Kernel, SampleGram
+from polyopt.kernels.protocol import chunks
 from polyopt.scoring import Part, Scorer
 
 KERNELS = [
@@ -255,3 +256,26 @@ def test_the_machine_of_a_pair_is_that_of_its_two_classes(n_jobs):
         assert machine.get_params() == alone.get_params()
         assert machine.decision_function(X) == pytest.approx(alone.decision_function(X), abs=1e-6)
         assert machine.certificate().claim is alone.certificate().claim
+
+
+@pytest.mark.parametrize("form", ["products", "differences", "function"])
+def test_the_samples_side_of_a_product_is_made_only_where_there_is_a_product(form, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    if form == "function":
+        kernel = Kernel(lambda A, B: np.asarray(A, float) @ np.asarray(B, float).T)
+    else:
+        kernel = Kernel("rbf", 1e12 if form == "differences" else 0.5)  # one so sharp loses all digits
+    scorer = Scorer(SampleGram(X, kernel), [Part(0, 30, np.array([0]), np.ones((30, 1)))])
+    made, make = [], Scorer._operand
+    monkeypatch.setattr(Scorer, "_operand", lambda self: made.append(1) or make(self))
+    assert scorer.scores(X)[:, 0] == pytest.approx(kernel(X).sum(axis=0), rel=1e-9)
+    assert bool(made) == (form == "products")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_chunks_are_all_the_samples_in_order_and_none_is_larger(size):
+    for n in range(8):
+        parts = list(chunks(np.arange(n), size))
+        assert [i for part in parts for i in part] == list(range(n))
+        assert [len(part) for part in parts[:-1]] == [size] * (len(parts) - 1)
+        assert all(0 < len(part) <= size for part in parts)

@@ -15,6 +15,7 @@ from formulations.samples import two_blobs
 from polyopt import SVM, Claim, Kernel, RelativeMarginMachine, datasets, rmm_path
 from polyopt.certificates import certify_rmm
 from polyopt.kernels import SampleGram
+from polyopt.solvers import interior_point
 from polyopt.solvers.decomposition import Decomposition, solve_decomposition
 
 RBF = Kernel("rbf", gamma=0.3)
@@ -119,3 +120,18 @@ def test_bad_input_is_refused(blobs):
         rmm_path(np.where(X > 1, np.nan, X), y)
     with pytest.raises(ValueError, match="positive semidefinite"):
         rmm_path(-(X @ X.T), y, precomputed=True)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-8, 1e-10])
+def test_few_features_are_solved_as_closely_as_costs_nothing(tol, blobs, monkeypatch):
+    """An interior point is at 1e-8 a few steps after 1e-3: a coarse path is no less exact, a fine one is fine."""
+    X, y = blobs
+    asked = []
+    solve = interior_point.solve_interior_point
+    monkeypatch.setattr(
+        interior_point,
+        "solve_interior_point",
+        lambda *a, tol, **k: asked.append(tol) or solve(*a, tol=tol, **k),
+    )
+    rmm_path(X, y, bounds=[1.5], tol=tol)
+    assert asked == [min(tol, 1e-8)] * 2
