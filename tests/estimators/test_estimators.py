@@ -507,9 +507,7 @@ def test_parameters_that_are_equal_and_no_other_objects_are_those_of_the_fit(blo
 
 
 @pytest.mark.parametrize("C", [1e-9, 1.0, 1e12])
-def test_an_end_is_checked_where_an_output_s_rounding_costs_as_much_as_the_gap_that_is_claimed(
-    C, monkeypatch
-):
+def test_an_end_is_checked_where_the_rounding_of_an_output_costs_as_much_as_the_gap(C, monkeypatch):
     """Forty samples at C = 1e12: a rounding of 1e-13 in each output costs 4, and the objective is near 1."""
     X, y = two_blobs(separation=6.0)
     gaps = []

@@ -124,7 +124,7 @@ def test_bad_input_is_refused(blobs):
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-8, 1e-10])
 def test_few_features_are_solved_as_closely_as_costs_nothing(tol, blobs, monkeypatch):
-    """An interior point is at 1e-8 a few steps after 1e-3: a coarse path is no less exact, a fine one is fine."""
+    """An interior point is at 1e-8 a few steps after 1e-3, so a coarse path is no less exact."""
     X, y = blobs
     asked = []
     solve = interior_point.solve_interior_point
