@@ -172,6 +172,19 @@ def test_the_plane_shows_who_answers_the_ball_and_the_corners():
     np.testing.assert_allclose(corners.get_xydata(), body.vertices())
 
 
+def test_a_face_goes_on_faintly_to_the_ends_of_the_picture():
+    body = Polytope([[1, 0], [-1, 0.2], [0.1, 1], [0, -1]], [-1, -1.5, -1, -2])
+    axes = polytope_plane(body, *around(body)).axes[0]
+    faint = [
+        line.get_xydata() for line in axes.lines if line.get_linewidth() < 1 and len(line.get_xydata()) == 2
+    ]
+    assert len(faint) == len(thick(axes)) == 4
+    ends = np.array([axes.get_xlim(), axes.get_ylim()])
+    for (_, edge), line in zip(thick(axes), faint, strict=True):
+        assert (np.abs(line[:, :, None] - ends).min(axis=(1, 2)) < 1e-9).all()
+        assert np.ptp(line, axis=0).sum() > np.ptp(edge, axis=0).sum() + 0.1
+
+
 def test_an_open_polytope_has_its_own_corners_only_and_no_ball():
     body = Polytope([[1.0, 1.0], [1.0, -1.0]], [-1.0, -1.0])  # a wedge with its corner at (1, 0)
     axes = polytope_plane(body, *around(body)).axes[0]

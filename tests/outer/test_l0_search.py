@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple, replace
 from functools import cache
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -675,3 +676,22 @@ def test_what_a_linear_program_leaves_beyond_its_bounds_is_cut_off(monkeypatch):
     assert ((found["alpha"] >= 0.0) & (found["alpha"] <= caps)).all()
     assert found["alpha"][2] == 4.0
     assert found.duals["margin"].tolist() == [0.5, 0.0]
+
+
+def test_a_pattern_whose_bound_is_the_threshold_itself_may_still_tie_and_is_kept():
+    """The most promising come first, those that promise the same in their order, and the rest are counted."""
+    scorer = object.__new__(PatternScorer)
+    cuts = {(1, 0): 1.0, (0, 1): 3.0, (1, 1): 0.5, (0, 0): 2.0}
+    scorer.data = SimpleNamespace(C=2.0)
+    scorer.pool = SimpleNamespace(bounds=lambda chosen: np.array([cuts[tuple(p)] for p in chosen.tolist()]))
+    scorer.work = Work()
+    patterns = np.array(list(cuts), dtype=np.int8)  # their bounds: 3, 7, 3 and 4
+    for ceiling, kept in (
+        (np.inf, [0, 1, 2, 3]),
+        (4.0, [0, 2, 3]),
+        (np.nextafter(4.0, 0.0), [0, 2]),
+        (2.9, []),
+    ):
+        before = scorer.work.screened
+        assert scorer._promising(patterns, np.arange(4), ceiling).tolist() == kept
+        assert scorer.work.screened - before == 4 - len(kept)

@@ -16,6 +16,7 @@ from polyopt.outer.plume import PlumeProblem
 from polyopt.outer.polyceptron import ExactPolyceptron
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds, run_stages
 from polyopt.outer.spla1 import LogisticCells
+from polyopt.solvers.persistent_lp import PersistentLP
 
 
 class Scripted(DescentProblem):
@@ -149,3 +150,29 @@ def test_a_problem_travels_without_what_it_has_built_and_goes_on_alike(make):
     assert not set(used._own) & set(vars(arrived))
     found = arrived.round(arrived.start(np.random.default_rng(0)), None).point
     assert found["W"] == pytest.approx(expected["W"], abs=1e-6)
+
+
+def test_a_face_without_negatives_is_moved_off_the_positives_as_far_as_the_box_has_room():
+    """Faces (0.1, b) at 10 and 12 have margins of 1 from b = 0 on: one comes there, one is beyond the box."""
+    X, y = np.array([[10.0], [12.0], [-10.0]]), np.array([1.0, 1.0, -1.0])
+    problem = ExactPolyceptron(X, y, np.ones(3), 3, radius=0.5)
+    W = np.array([[0.5, 0.0], [0.1, -0.3], [0.01, 0.2]])
+    found = problem._finish(W, W.copy(), np.array([-1, -1, 0]))
+    assert found == pytest.approx(np.array([[0.5, 0.0], [0.1, 0.0], [0.01, 0.2]]), abs=1e-9)
+    assert (found[1, 0] * X[:2, 0] + found[1, 1] >= 1.0).all()
+
+
+def test_the_dearest_sample_is_the_unit_of_a_program_that_is_kept(monkeypatch):
+    """HiGHS's tolerances are absolute: no multiplier's range goes beyond 1, whatever the costs are."""
+    X, y, _ = clusters(20, 2, 0)
+    problem = ExactPolyceptron(X, y, np.geomspace(1e-3, 1e3, 20), 2)
+    ranges, solve = [], PersistentLP.solve
+
+    def watched(self, *, upper, **limits):
+        ranges.append(upper[:20].max())
+        return solve(self, upper=upper, **limits)
+
+    monkeypatch.setattr(PersistentLP, "solve", watched)
+    problem.step(problem.start(np.random.default_rng(0)), None)
+    assert ranges
+    assert max(ranges) == 1.0

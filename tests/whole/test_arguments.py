@@ -15,6 +15,7 @@ import polyopt
 from formulations import arguments, cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, spla1, svm
 from formulations.families import hinge_families
 from polyopt import compare
+from polyopt.estimators.parameters import check_parameters
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.l0.search import solve_l0
@@ -156,28 +157,26 @@ def fitted(machine):
 
 FACES = "n_faces=count n_init=count max_iter=count time_limit=seconds"
 HINGE = f"{LIMITS} C=positive max_iter=count-or-none"
-ESTIMATORS = [
-    (fitted(machine), (), rules)
-    for machine, rules in (
-        (polyopt.SVM, HINGE),
-        (polyopt.RelativeMarginMachine, f"{HINGE} B=from-1"),
-        (polyopt.SigmaSVM, f"{HINGE} D=share"),
-        (polyopt.SoftRelativeMarginMachine, f"{HINGE} B=from-1 D=positive-or-inf"),
-        (polyopt.OneNormSVM, "C=positive time_limit=seconds"),
-        (polyopt.CrossEntropySVM, "C=positive time_limit=seconds"),
-        (
-            polyopt.ConvexPolytopeMachine,
-            f"{LIMITS} C=positive n_faces=count max_iter=count feature_scale=positive",
-        ),
-        (
-            polyopt.Polyceptron,
-            f"{FACES} radius=positive-or-inf step=positive threshold=not-negative patience=count-or-none",
-        ),
-        (polyopt.PCSLP, f"{FACES} radius=positive-or-inf"),
-        (polyopt.SPLA1, f"{FACES} ridge=positive tol=tolerance patience=count inner=count"),
-        (polyopt.PLUME, f"{FACES} {MODEL} tol=tolerance inner=count-or-none"),
-    )
+MACHINES = [
+    (polyopt.SVM, HINGE),
+    (polyopt.RelativeMarginMachine, f"{HINGE} B=from-1"),
+    (polyopt.SigmaSVM, f"{HINGE} D=share"),
+    (polyopt.SoftRelativeMarginMachine, f"{HINGE} B=from-1 D=positive-or-inf"),
+    (polyopt.OneNormSVM, "C=positive time_limit=seconds"),
+    (polyopt.CrossEntropySVM, "C=positive time_limit=seconds"),
+    (
+        polyopt.ConvexPolytopeMachine,
+        f"{LIMITS} C=positive n_faces=count max_iter=count feature_scale=positive",
+    ),
+    (
+        polyopt.Polyceptron,
+        f"{FACES} radius=positive-or-inf step=positive threshold=not-negative patience=count-or-none",
+    ),
+    (polyopt.PCSLP, f"{FACES} radius=positive-or-inf"),
+    (polyopt.SPLA1, f"{FACES} ridge=positive tol=tolerance patience=count inner=count"),
+    (polyopt.PLUME, f"{FACES} {MODEL} tol=tolerance inner=count-or-none"),
 ]
+ESTIMATORS = [(fitted(machine), (), rules) for machine, rules in MACHINES]
 
 EVERYWHERE = PROGRAMS + CERTIFICATES + SOLVERS + LOOPS + ESTIMATORS
 CASES = [
@@ -339,3 +338,32 @@ def test_arrays_of_real_numbers_are_as_finite_as_they_are_asked_to_be():
         assert not taken(arguments.real_array, wrong)
     for shape in ((1,), (2, 1), ()):
         assert not taken(arguments.real_array, [1.0, 2.0], shape)
+
+
+ENDS = [
+    -5e-324,
+    0,
+    0.0,
+    5e-324,
+    np.nextafter(1.0, 0.0),
+    1,
+    1.0,
+    np.nextafter(1.0, 2.0),
+    2,
+    1e308,
+    np.inf,
+    None,
+]
+
+
+@pytest.mark.parametrize("machine", [machine for machine, _ in MACHINES])
+def test_a_classifier_takes_all_of_a_range_and_nothing_beyond_its_ends(machine):
+    for name, rule in (each.split("=") for each in dict(MACHINES)[machine].split()):
+        allowed = {name: machine._parameter_constraints[name]}
+        for value in ENDS:
+            try:
+                check_parameters(allowed, {name: value}, machine.__name__)
+                is_taken = True
+            except ValueError:
+                is_taken = False
+            assert is_taken == RULES[rule][1](value), (name, value)
