@@ -397,6 +397,11 @@ def test_the_table_of_the_one_norm_machine(rng):
     assert dual == pytest.approx(paid)
     assert paid == pytest.approx(machine.solution_.objective)
     assert margin["multiplier"].to_numpy() + slack["multiplier"].to_numpy() == pytest.approx(costs)
+    # What a coefficient earns is its price and its cap's, but for what its sign takes off.
+    earned = y * (rbf_kernel(X, gamma=0.7) @ (y * margin["multiplier"].to_numpy()))
+    assert earned == pytest.approx(1.0 + cap["multiplier"].to_numpy() - sign["multiplier"].to_numpy())
+    assert (sign["multiplier"] > 1e-3).any()
+    assert (cap["multiplier"].to_numpy() * sign["multiplier"].to_numpy()).max() < 1e-9
 
 
 # -- the screen ----------------------------------------------------------------------------
