@@ -1,6 +1,7 @@
 """Ctrl-C ends a whole fit, with its pairs, sides and workers, and keeps what is there."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.expansion import ExpansionClassifier
 from polyopt.estimators.face_search import FaceSearch
 from polyopt.estimators.hinge import HingeClassifier
+from polyopt.estimators.interruption import warn_of_interruption
 from polyopt.jobs import deal, share
 from polyopt.methods.status import status_of
 from polyopt.outer.l0.settings import CrossEntropySettings
@@ -208,3 +210,23 @@ def test_verbose_is_for_all_and_silent_on_standard_output(machine, monkeypatch, 
     assert all(line.startswith(name) and " s" in line for line in loud.err.splitlines())
     if machine.solver != "exact" and not isinstance(machine, OneNormSVM):
         assert loud.err
+
+
+def test_pairs_of_an_earlier_fit_are_no_part_of_this_one():
+    """Of two classes the machine's own solution counts, whatever is left of three; of three, the pairs'."""
+    good, bad = SimpleNamespace(status=Status.OPTIMAL), SimpleNamespace(status=Status.INTERRUPTED)
+    left = [SimpleNamespace(solution_=bad), SimpleNamespace(solution_=good), SimpleNamespace(solution_=good)]
+    for n_classes, own, said in (
+        (2, good, []),
+        (2, bad, [f"SimpleNamespace: {Status.INTERRUPTED}"]),
+        (
+            3,
+            [bad, good, good],
+            [f"SimpleNamespace: {Status.INTERRUPTED} 2 of 3 pairs of classes were solved, "],
+        ),
+    ):
+        machine = SimpleNamespace(classes_=np.arange(n_classes), estimators_=left, solution_=own)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            warn_of_interruption(machine)
+        assert [str(each.message)[: len(text)] for each, text in zip(told, said, strict=True)] == said
