@@ -36,11 +36,14 @@ CERTIFIED = {"tol": {1e-6}, "max_iter": {2000}, "D": {0.5, 1.0}}
 
 
 def public(home):
-    """The functions and classes that a module offers by name."""
+    """The functions, classes and methods that a module offers by name."""
     for name in getattr(home, "__all__", ()):
         thing = getattr(home, name)
         if inspect.isfunction(thing) or (inspect.isclass(thing) and inspect.isfunction(thing.__init__)):
             yield thing
+        if inspect.isclass(thing) and thing.__module__.split(".")[0] in ("polyopt", "formulations"):
+            methods = inspect.getmembers(thing, inspect.isfunction)
+            yield from (method for name, method in methods if not name.startswith("_"))
 
 
 def commands():
