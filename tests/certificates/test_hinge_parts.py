@@ -10,7 +10,7 @@ from formulations.families import Families, Family, hinge_families
 from formulations.samples import two_blobs
 from polyopt.certificates import ascent, certify_soft_rmm, certify_svm
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
-from polyopt.certificates.hinge import certify_hinge, is_ray
+from polyopt.certificates.hinge import _complementarity, certify_hinge, is_ray
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.machine import certify_families
 from polyopt.certificates.ray import value_between
@@ -233,3 +233,15 @@ def test_bounds_below_the_margin_are_certified_too():
     assert zero.dual_value <= value * (1 + 1e-7)
     with pytest.raises(ValueError, match="B must be at least 0"):
         certify_soft_rmm(X, y, 1.0, -0.5, 0.1, w=np.zeros(X.shape[1]), b=0.0)
+
+
+@pytest.mark.parametrize("largest", [0.0, 0.5, 4.0])
+def test_complementarity_is_relative_to_the_largest_multiplier_and_to_one_where_there_is_none(largest):
+    """At outputs of 0 each sample has a slack of 1: what its multiplier is short of its cap is left over."""
+    rows = hinge_families(Y, 6.0)
+    machine = program([[0.0], [0.0]], rows)
+    found = {r.row: r for r in _complementarity(machine, np.zeros(2), np.array([[largest, 0.0]]))}
+    (family,) = rows
+    of_one, of_other = found[family.name], found[family.slack[0]]
+    assert of_one.relative == 0.0
+    assert of_other.relative == pytest.approx(6.0 / (largest or 1.0) / family.unit)

@@ -15,9 +15,11 @@ import pytest
 from matplotlib.colors import to_hex
 
 import polyopt.report.pictures as pictures_module
+from formulations.catalogue import catalogue
 from polyopt.compare import compare
 from polyopt.compare.programs import find_programs
 from polyopt.compare.table import CLAIMS, number
+from polyopt.crosschecks.registry import Crosscheck, Outcome
 from polyopt.datasets import Dataset
 from polyopt.estimators.cpm import ConvexPolytopeMachine
 from polyopt.estimators.rmm import RelativeMarginMachine
@@ -26,6 +28,7 @@ from polyopt.plots import convergence, decision_boundary, multipliers
 from polyopt.plots.style import CLASSES
 from polyopt.report import write_report, write_verification
 from polyopt.text import escape, visible
+from polyopt.verify import Check
 
 NAME = "<blobs & script>"
 
@@ -378,3 +381,20 @@ def test_a_page_of_nothing_verified_is_where_it_was_asked_for(tmp_path):
     path = tmp_path / "v.html"
     assert write_verification([], [], [], str(path)) == path
     assert "<p>0 programs, each solved" in path.read_text(encoding="utf-8")
+
+
+def test_a_page_of_verification_has_a_row_for_each_check_and_for_each_outcome(tmp_path):
+    checks = [
+        Check("svm", "svm.primal", solver, value, 1e-12, 1e-9, "stationarity of w", verdict)
+        for solver, value, verdict in (("clarabel", 9.125, "ok"), ("osqp", 10.25, "not run"))
+    ]
+    cross = Crosscheck("T00", "toys are toys", "=", 1e-6, lambda seed: None)
+    outcomes = [Outcome(cross, value, -value, 0.0, 0.1, "ok") for value in (-3.5, 12.75)]
+    text = write_verification(catalogue(("svm",)), checks, outcomes, tmp_path / "v.html").read_text("utf-8")
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr class='.*?</tr>", text)]
+    assert [row[:3] for row in rows if row[:1] == ["clarabel"]] == [["clarabel", "9.125", "1.0e-12"]]
+    assert [row[:3] for row in rows if row[:1] == ["osqp"]] == [["osqp", "10.25", "1.0e-12"]]
+    assert [row[2:5] for row in rows if row[:1] == ["T00"]] == [
+        ["-3.5", "=", "3.5"],
+        ["12.75", "=", "-12.75"],
+    ]

@@ -15,12 +15,13 @@ from formulations import l0, one_norm
 from formulations.families import best_intercept
 from formulations.l0_data import as_l0_data
 from formulations.samples import two_blobs
-from formulations.solution import Status
+from formulations.solution import Solution, Status
 from polyopt.certificates import Claim
 from polyopt.certificates.l0 import certify_l0, cut_of, score_bound
 from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.datasets import load
 from polyopt.outer.cross_entropy.patterns import with_ties
+from polyopt.outer.l0 import proof
 from polyopt.outer.l0 import search as search_module
 from polyopt.outer.l0.flips import descend_by_flips
 from polyopt.outer.l0.scores import PatternScorer, Work
@@ -695,3 +696,20 @@ def test_a_pattern_whose_bound_is_the_threshold_itself_may_still_tie_and_is_kept
         before = scorer.work.screened
         assert scorer._promising(patterns, np.arange(4), ceiling).tolist() == kept
         assert scorer.work.screened - before == 4 - len(kept)
+
+
+@pytest.mark.parametrize(
+    ("factor", "is_better"), [(1.1, False), (1.0, False), (1.0 - 0.5e-9, False), (1.0 - 2e-9, True)]
+)
+def test_a_tree_s_point_takes_the_place_of_another_s_where_it_is_better_by_more_than_rounding(
+    factor, is_better, monkeypatch
+):
+    def point(value, solver):
+        return Solution(Status.OPTIMAL, {"alpha": np.zeros(30), "b": np.zeros(())}, {}, value, 0.5, solver)
+
+    monkeypatch.setattr(proof, "solve_l0_tree", lambda data, **_: point(8.0 * factor, "tree"))
+    kept, bound = proof._checked(of_thirty(), point(8.0, "other"), Clock())
+    assert bound == 0.5
+    assert (kept.objective, kept.solver) == (
+        (8.0 * factor, "other; then a better point by tree") if is_better else (8.0, "other")
+    )

@@ -405,6 +405,11 @@ def test_a_small_machine_needs_no_working_set(blobs, monkeypatch):
         assert found.status is Status.OPTIMAL
         assert found.history[1]["violation"] <= 1e-3
         assert found.history[-1]["rows"] > 0
+        # The pair steps, however many, are one, and what comes after them is counted too.
+        with monkeypatch.context() as patch:
+            patch.setattr(finish.Finish, "run", lambda self, tol, hurry: None)
+            plain = Decomposition(SampleGram(X, RBF)).solve(hinge_families(y, np.ones(len(y)), 1.3), tol=1e-3)
+        assert plain.iterations == 1 < found.iterations
 
 
 # -- the active set ----------------------------------------------------------------------------

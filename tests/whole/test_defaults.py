@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +98,18 @@ def test_every_certificate_is_as_close_and_as_patient_unless_told(defaults):
     usual = {name: {(value, type(value)) for value in values} for name, values in CERTIFIED.items()}
     assert len(certified) >= 12
     assert taken(certified, CERTIFIED) == usual
+
+
+CHANGED = {  # what is filled in as it goes: counts, streams, searches, a task with its answer
+    "Pair", "PolyceptronStream", "PolytopeStream", "Statement", "Step", "Work",
+    "_Answer", "_Run", "_Search", "_Side",
+}  # fmt: skip
+
+
+def test_records_are_not_changed_but_for_those_that_are_filled_in():
+    found = set()
+    for package in (polyopt, formulations):
+        for path in Path(package.__path__[0]).rglob("*.py"):
+            records = re.findall(r"^@dataclass\b(.*)\nclass (\w+)", path.read_text(encoding="utf-8"), re.M)
+            found |= {name for how, name in records if "frozen=True" not in how}
+    assert found == CHANGED
