@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.families import Families, Family, bound_families, hinge_families, margin_family
+from formulations.families.intercept import _finite_costs
 from formulations.families.pieces import lay_out
 from formulations.solution import Status
 from polyopt.certificates.certificate import Claim
@@ -305,3 +306,12 @@ def test_one_family_is_laid_out_as_its_two_halves_are(kink):
     some = whole.pieces.of(np.array([5, 0]))
     assert (some.ends == whole.pieces.ends[:, [5, 0]]).all()
     assert (some.slopes == whole.pieces.slopes[:, [5, 0]]).all()
+
+
+@pytest.mark.parametrize(("kink", "dear"), [(1.0, 1.0 + 3 * 7.0), (0.0, 0.0), (-1.3, 0.0)])
+def test_a_row_that_must_hold_costs_more_than_all_soft_ones_where_it_is_a_margin_and_else_nothing(kink, dear):
+    y = np.ones(3)
+    row = Family("must", "nu", y, kink, np.array([np.inf, 2.0, np.inf]))
+    soft = Family("soft", "mu", y, 1.0, np.array([1.0, 1.5, 2.5]))
+    assert _finite_costs(row, [row, soft]).tolist() == [dear, 2.0, dear]
+    assert _finite_costs(soft, [row, soft]).tolist() == [1.0, 1.5, 2.5]

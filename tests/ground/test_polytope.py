@@ -17,6 +17,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 
 from polyopt.polytope import Polytope
 from polyopt.polytope.halfspaces import _is_optimum
+from polyopt.polytope.rules import _sizes
 
 
 def cube(m):
@@ -544,3 +545,17 @@ def test_face_numbers_are_as_wide_as_the_last(n_faces, width):
     body = Polytope(np.column_stack([np.cos(angles), np.sin(angles)]), -np.ones(n_faces))
     lines = [line for line in body.rules().splitlines() if line.lstrip().startswith("face ")]
     assert [line.split(":")[0] for line in lines] == [f"  face {k:>{width}}" for k in range(n_faces)]
+
+
+@pytest.mark.parametrize("fault", ["is_empty", "is_flat", "is_unbounded"])
+def test_sizes_of_features_are_widths_only_of_a_body_that_has_widths(fault):
+    """Those of the data come first; without them a body with volume and bounds is as wide as it is."""
+    W, b = np.vstack([np.eye(2), -np.eye(2)]), np.array([-1.0, -4.0, -1.0, 0.0])
+    assert _sizes(Polytope(W, b)).tolist() == pytest.approx([2.0, 4.0])
+    assert _sizes(SimpleNamespace(spread=np.array([3.0, 5.0]))).tolist() == [3.0, 5.0]
+    told = {"is_empty": False, "is_flat": False, "is_unbounded": False, fault: True}
+    body = SimpleNamespace(
+        spread=None, n_features=2, bounding_box=lambda: (np.zeros(2), np.full(2, 9.0)),
+        is_empty=told["is_empty"], is_flat=told["is_flat"], is_bounded=not told["is_unbounded"],
+    )  # fmt: skip
+    assert _sizes(body).tolist() == [1.0, 1.0]

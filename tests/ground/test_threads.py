@@ -144,3 +144,10 @@ def test_a_block_sees_the_error_state_of_numpy_around_the_call(three):
         run_blocks(function, range(3))
     with np.errstate(divide="ignore"):
         assert np.isinf(run_blocks(function, range(3))).all()
+
+
+@pytest.mark.parametrize(("cores", "count"), [(6, 6), (1, 1), (None, 1)])
+def test_where_no_mask_of_cores_is_known_all_of_the_machine_count_and_one_at_least(monkeypatch, cores, count):
+    monkeypatch.delattr(threads.os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(threads.os, "cpu_count", lambda: cores)
+    assert threads._core_count() == count
