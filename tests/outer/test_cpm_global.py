@@ -484,3 +484,17 @@ def test_real_data_are_solved_to_the_proven_optimum():
     assert found["global"].claim is Claim.OPTIMAL
     assert found["exact"].claim is Claim.STATIONARY
     assert found["global"].primal_value < found["exact"].primal_value
+
+
+def test_with_room_the_node_of_the_least_bound_comes_first(monkeypatch):
+    X, y, _ = clusters(20, 2, 10, widen=1.8)
+    seen, children = [], module._Search._children
+
+    def watched(self, node, one, additive):
+        seen.append((one.bound, min((other.bound for other in self.heap), default=np.inf), len(self.stack)))
+        return children(self, node, one, additive)
+
+    monkeypatch.setattr(module._Search, "_children", watched)
+    solve_cpm_global(X, y, 1.0, 2, bounds="plain")
+    assert len(seen) > 3
+    assert all(bound <= others and not deep for bound, others, deep in seen)
