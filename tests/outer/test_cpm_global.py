@@ -22,7 +22,9 @@ from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.compare.data import prepare
 from polyopt.outer.cpm import optimum as module
+from polyopt.outer.cpm import prepared
 from polyopt.outer.cpm.optimum import solve_cpm_global
+from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.bound import add_up, cost_on, moves_for, try_move
 from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane
 
@@ -498,3 +500,24 @@ def test_with_room_the_node_of_the_least_bound_comes_first(monkeypatch):
     solve_cpm_global(X, y, 1.0, 2, bounds="plain")
     assert len(seen) > 3
     assert all(bound <= others and not deep for bound, others, deep in seen)
+
+
+@pytest.mark.parametrize("best", range(4))
+def test_of_some_orders_of_the_negatives_the_first_with_the_best_bound_is_kept(best, monkeypatch):
+    X, y, _ = clusters(20, 2, 0)
+    A = np.column_stack([X, np.ones(20)])[np.argsort(y)]
+    A[: (y < 0).sum()] *= -1.0
+    data = Samples(A, (A**2).sum(axis=1), np.ones(20), int((y < 0).sum()))
+    tried = []
+
+    def climbed(shuffled, order, *_):
+        tried.append(shuffled.A.copy())
+        return float(len(tried) - 1 in (best, 3)), np.full(len(order), len(tried))
+
+    monkeypatch.setattr(prepared, "_SHUFFLES", 4)
+    monkeypatch.setattr(prepared, "_climb_orders", climbed)
+    order, rows = prepared.best_order(data, None, np.random.default_rng(0), Clock())
+    assert len(tried) == 4
+    assert (order == best + 1).all()
+    assert (data.A[rows] == tried[best]).all()
+    assert sorted(rows) == list(range(20))

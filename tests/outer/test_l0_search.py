@@ -713,3 +713,21 @@ def test_a_tree_s_point_takes_the_place_of_another_s_where_it_is_better_by_more_
     assert (kept.objective, kept.solver) == (
         (8.0 * factor, "other; then a better point by tree") if is_better else (8.0, "other")
     )
+
+
+def test_the_best_pattern_is_a_local_optimum_only_where_the_flips_that_reached_it_say_so():
+    scorer = SimpleNamespace(
+        data=SimpleNamespace(support=lambda alpha: alpha > 0), improve=lambda *_: None, work=Work()
+    )
+    relaxation = Solution(Status.OPTIMAL, {"alpha": np.array([0.0, 1.0])}, {}, 1.0, 0.5, "relaxation")
+    search = search_module._Search(scorer, relaxation, Clock(), None)
+    assert search.pattern.tolist() == [False, True]
+    assert not search.told().is_local_optimum
+    for score, is_local, expected in (
+        (5.0, True, True),
+        (6.0, False, True),
+        (5.0, False, False),
+        (4.0, True, True),
+    ):
+        search._keep(np.array([True, False]), score, is_local)
+        assert search.told().is_local_optimum == expected
