@@ -410,6 +410,7 @@ def test_a_small_machine_needs_no_working_set(blobs, monkeypatch):
             patch.setattr(finish.Finish, "run", lambda self, tol, hurry: None)
             plain = Decomposition(SampleGram(X, RBF)).solve(hinge_families(y, np.ones(len(y)), 1.3), tol=1e-3)
         assert plain.iterations == 1 < found.iterations
+        assert plain.history[1]["rows"] > plain.history[0]["rows"]
 
 
 # -- the active set ----------------------------------------------------------------------------

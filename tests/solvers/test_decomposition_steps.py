@@ -179,6 +179,21 @@ def test_samples_are_set_aside_where_that_leaves_few_enough(monkeypatch):
     assert not seen
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_samples_are_taken_back_where_some_are_aside_and_only_there(is_whole, monkeypatch):
+    point = SimpleNamespace(
+        is_whole=is_whole, gram=SimpleNamespace(n=6), rows=SimpleNamespace(active=np.array([0, 4])),
+        bring_up_to_date=lambda: None, violation=lambda: 1e-3,
+        needed=lambda: np.array([False, True, False, False, False, False]),
+    )  # fmt: skip
+    shrinking, seen = Shrinking(point), []
+    monkeypatch.setattr(Shrinking, "set_active", lambda self, samples: seen.append(samples.tolist()))
+    assert not shrinking.take_back(1e-3)  # none violates by more than that
+    assert shrinking.take_back(0.9e-3) != is_whole
+    shrinking.take_all_back()
+    assert seen == ([] if is_whole else [[0, 1, 4], [0, 1, 2, 3, 4, 5]])
+
+
 def test_work_is_counted_in_operations_of_which_a_read_of_memory_takes_16():
     """Two for each product and sum, and beside them the reads; half of it where numbers are half as long."""
     gram = SimpleNamespace(n=50, width=9)
