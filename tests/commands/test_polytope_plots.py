@@ -13,7 +13,8 @@ from matplotlib.patches import Circle, Polygon
 
 from polyopt import ConvexPolytopeMachine
 from polyopt.plots import polytope_plane, polytope_slices
-from polyopt.plots.style import CLASSES, FACES
+from polyopt.plots.convergence import _logarithmic
+from polyopt.plots.style import CLASSES, FACES, new_figure
 from polyopt.polytope import Polytope
 
 BOX = Polytope(
@@ -292,3 +293,21 @@ def test_the_plane_needs_two_features():
     X, y = around(BOX)
     with pytest.raises(ValueError, match="two features"):
         polytope_plane(BOX, X, y)
+
+
+def test_the_nearest_samples_are_drawn_over_those_far_from_the_slice():
+    X, y = around(BOX)
+    for axes in panels(polytope_slices(BOX, X, y)):
+        for points in axes.collections:
+            shades = points.get_facecolors()[:, 3]  # the nearer the stronger
+            assert len(shades) > 20
+            assert (np.diff(shades) >= 0).all()
+            assert shades[-1] > 2 * shades[0]
+
+
+def test_a_logarithmic_scale_has_numbers_within_a_power_of_ten():
+    axes = new_figure().add_subplot()
+    _logarithmic(axes)
+    axes.set_ylim(1.1, 6.0)
+    shown = {tick: axes.yaxis.get_major_formatter()(tick) for tick in axes.get_yticks() if 1.1 <= tick <= 6.0}
+    assert shown == {2.0: "2", 5.0: "5"}
