@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -339,3 +340,21 @@ def test_the_bound_of_a_search_is_the_least_of_what_is_open_and_what_was_closed(
             assert search._update() == bound
             search.closed = 0.5 * bound
             assert search._update() == bound  # it never falls
+
+
+def test_all_roundings_are_tried_at_the_first_nodes_and_later_one_now_and_then():
+    """The coefficients lie between the thresholds, so that each of these rounds to a pattern of its own."""
+    a = np.sort(np.concatenate([l0_tree._ROUNDING, np.array(l0_tree._ROUNDING) * 1.01]))
+    found = {}
+    for nodes in (1, l0_tree._FIRST, l0_tree._FIRST + 1, 10 * l0_tree._EVERY - 1, 10 * l0_tree._EVERY):
+        offered = []
+        search = SimpleNamespace(
+            nodes=nodes, tried=set(), data=SimpleNamespace(C=1.0), enough=np.inf, clock=Clock(),
+            lp=SimpleNamespace(solve=lambda fixed, *_: SimpleNamespace(a=fixed)), offer=offered.append,
+        )  # fmt: skip
+        l0_tree._Search._round(search, a)
+        l0_tree._Search._round(search, a)  # no pattern is tried twice
+        found[nodes] = len(offered)
+    every = len(l0_tree._ROUNDING)
+    first = l0_tree._FIRST
+    assert found == {1: every, first: every, first + 1: 0, 10 * l0_tree._EVERY - 1: 0, 10 * l0_tree._EVERY: 1}
