@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Form", "column_of", "first_row", "is_svmlight", "load_data"]
 
-_SVMLIGHT_LINE = re.compile(r"\s*[^\s,:]+(\s+\d+:\S+)+\s*(#.*)?$")
+_SVMLIGHT_LINE = re.compile(r"\s*[^\s,:]+(\s+(qid|-?\d+):\S+)+\s*(#.*)?$")
 _MANY_CLASSES = 100  # 4,950 pairs
 _MANY_FEATURES = 10_000_000  # 80 MB a weight vector
 
@@ -50,6 +50,7 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
 
     path = Path(text)
     if text in names() and not path.is_file():
+        _refuse_options(text, "a data set with a form of its own", target, form)
         return load(text)
     if text != "-" and not path.exists():
         raise ValueError(f"{text!r} is neither a file nor a known data set; known: {', '.join(names())}")
@@ -65,15 +66,21 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
             impute=impute,
         )
     else:
-        given = {"target": target, **form._asdict(), "decimal": None, "large": None}
-        if wrong := [name for name, value in given.items() if value is not None]:
-            raise ValueError(
-                f"--{wrong[0]} is for CSV files; {text} is an svmlight file, whose lines start with the label"
-            )
+        _refuse_options(text, "an svmlight file, whose lines start with the label", target, form)
         found = read_svmlight(source)
+        if found.y.dtype.kind == "f":  # numbers with a fraction are names of classes, as they are in a table
+            found = replace(found, y=found.y.astype(str))
     if not form.large:
         _check_sizes(found)
     return replace(found, name=visible(found.name))
+
+
+def _refuse_options(text: str, kind: str, target: str | None, form: Form) -> None:
+    """Refuse what only a CSV file can be asked."""
+    decimal = None if form.decimal == "." else form.decimal
+    given = {"target": target, **form._asdict(), "decimal": decimal, "large": None}
+    if wrong := [name for name, value in given.items() if value is not None]:
+        raise ValueError(f"--{wrong[0]} is for CSV files; {text} is {kind}")
 
 
 def _one_of(
@@ -141,7 +148,7 @@ def column_of(source: Source, target: str, separator: str | None = None) -> int 
     """A column given as text: a name if the file has it in its first row, else a place."""
     if target in first_row(source, separator):
         return target
-    return int(target) if re.fullmatch(r"-?\d+", target) else target
+    return int(target) if re.fullmatch(r"-?\d{1,9}", target, re.ASCII) else target
 
 
 def first_row(source: Source, separator: str | None = None) -> list[str]:

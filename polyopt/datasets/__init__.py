@@ -25,6 +25,7 @@ from polyopt.datasets._preparation import (
     prepared_names,
     table_preparation,
     text_columns,
+    unseen_texts,
 )
 from polyopt.datasets._source import Source, open_source
 from polyopt.datasets._svmlight import read_svmlight
@@ -58,4 +59,5 @@ __all__ = [
     "read_table",
     "table_preparation",
     "text_columns",
+    "unseen_texts",
 ]

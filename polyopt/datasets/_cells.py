@@ -9,12 +9,13 @@ import numpy as np
 from polyopt.datasets._errors import DataFileError
 from polyopt.datasets._layout import Layout, number_of, records
 from polyopt.datasets._source import Source
+from polyopt.datasets._textfile import is_like_number, quoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NO_LABEL = ("", "nan")
-MISSING = ("", "na", "nan", "?")  # in small letters
+MISSING = ("", "na", "nan", "n/a", "#n/a", "<na>", "null", "?")  # in small letters
 _MOST_TEXTS = 1000  # of a column that nobody named: more are an identifier rather than a category
 _SHOWN = 5  # names or lines in a message
 
@@ -28,19 +29,22 @@ class Cells(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """A column's numbers (NaN where there are none), and its rows that are gaps or broken."""
+    """A column's numbers (NaN where there are none), its rows that are gaps or broken, and its texts."""
 
     values: NDArray[np.float64]
     gaps: list[int]
     broken: dict[int, str]
+    texts: int
 
     @property
     def is_text(self) -> bool:
         """Whether at least half of what is there is no number."""
-        return 2 * len(self.broken) >= max(len(self.values) - len(self.gaps), 1)
+        return 2 * self.texts >= max(len(self.values) - len(self.gaps), 1)
 
 
-def read_cells(source: Source, layout: Layout, text: set[int] | None, fill: bool) -> Cells:
+def read_cells(
+    source: Source, layout: Layout, text: set[int] | None, fill: bool, is_new: bool = False
+) -> Cells:
     """Every cell, or the first line that is broken.
 
     Parameters
@@ -53,6 +57,8 @@ def read_cells(source: Source, layout: Layout, text: set[int] | None, fill: bool
         Places, among the features, of those that hold text; None for all whose cells are mostly no numbers.
     fill : bool
         Whether cells may be missing.
+    is_new : bool
+        Whether a fitted model reads the table: nothing is learnt from it, and no option helps.
 
     Raises
     ------
@@ -62,7 +68,7 @@ def read_cells(source: Source, layout: Layout, text: set[int] | None, fill: bool
     lines, rows, labels = _rows(source, layout)
     columns = [_column([row[i] for row in rows], layout.decimal) for i in layout.features]
     chosen = {k for k, column in enumerate(columns) if column.is_text} if text is None else text
-    _refuse_broken(source, layout, columns, chosen, lines, fill)
+    _refuse_broken(source, layout, columns, chosen, lines, fill, is_new)
     if not chosen:
         X = np.column_stack([column.values for column in columns]) if columns else np.empty((len(rows), 0))
         return Cells(X, labels)
@@ -91,8 +97,9 @@ def _rows(source: Source, layout: Layout) -> tuple[list[int], list[list[str]], l
         if end <= layout.header_end:
             continue
         if len(cells) != layout.width:
+            plural = "s" if len(cells) != 1 else ""
             raise DataFileError(
-                source.path, f"has {len(cells)} cells where {layout.width} are expected", line
+                source.path, f"has {len(cells)} cell{plural} where {layout.width} are expected", line
             )
         if layout.target is not None:
             label = cells[layout.target]
@@ -101,7 +108,7 @@ def _rows(source: Source, layout: Layout) -> tuple[list[int], list[list[str]], l
                     source.path, f"the label ({layout.column(layout.target)}) is missing", line
                 )
             if "\0" in label:
-                raise DataFileError(source.path, f"the label {label!r} holds a NUL character", line)
+                raise DataFileError(source.path, f"the label {quoted(label)} holds a NUL character", line)
             labels.append(label)
         lines.append(line)
         rows.append(cells)
@@ -112,6 +119,7 @@ def _column(cells: list[str], decimal: str) -> _Column:
     values = np.full(len(cells), np.nan)
     gaps: list[int] = []
     broken: dict[int, str] = {}
+    texts = 0
     for i, cell in enumerate(cells):
         try:
             values[i] = number_of(cell, decimal)
@@ -120,41 +128,55 @@ def _column(cells: list[str], decimal: str) -> _Column:
                 gaps.append(i)
             else:
                 broken[i] = str(error)
-    return _Column(values, gaps, broken)
+                texts += not is_like_number(cell)
+    return _Column(values, gaps, broken, texts)
 
 
 def _refuse_broken(
-    source: Source, layout: Layout, columns: list[_Column], text: set[int], lines: list[int], fill: bool
-) -> None:
+    source: Source, layout: Layout, columns: list[_Column], text: set[int], lines: list[int], fill: bool,
+    is_new: bool,
+) -> None:  # fmt: skip
     """Name the first cell that cannot be used, and say what else there is of its kind."""
     numbers = {k: column for k, column in enumerate(columns) if k not in text}
     problems = [(row, k) for k, column in numbers.items() for row in column.broken]
     if not fill:
         problems += [(row, k) for k, column in enumerate(columns) for row in column.gaps]
     if not problems:
-        for k, column in enumerate(columns):
-            if len(lines) and len(column.gaps) == len(lines):
-                name = layout.column(layout.features[k])
-                raise DataFileError(source.path, f"{name} holds no value at all, from which to impute")
+        empty = [k for k, column in enumerate(columns) if len(lines) and len(column.gaps) == len(lines)]
+        if empty and not is_new:
+            name = layout.column(layout.features[empty[0]])
+            raise DataFileError(source.path, f"{name} holds no value at all, from which to impute")
         return
     row, k = min(problems)
     column, place = columns[k], layout.column(layout.features[k])
     if row in column.broken:
         also = [layout.column(layout.features[k]) for k, column in numbers.items() if column.is_text]
-        comma = layout.decimal == "." and _with_comma(column.broken[row])
-        hint = f"; of text: {_listed(also)} (option categorical)" if also and not comma else ""
-        hint += "; a decimal comma (option decimal)?" if comma else ""
+        hint = _hint(layout, column.broken[row], [] if is_new else also, is_new)
         raise DataFileError(source.path, f"{place}: {column.broken[row]}{hint}", lines[row])
     rows = sorted({lines[row] for column in columns for row in column.gaps})
     where = [layout.column(layout.features[k]) for k, column in enumerate(columns) if column.gaps]
     cell = _gap(source, layout, k, lines[row])
     plural = "s" if len(rows) > 1 else ""
+    way = "the model fills none, as it was fitted without impute" if is_new else "option impute"
     raise DataFileError(
         source.path,
         f"{place}: {cell}; missing values in {len(rows)} row{plural} (line{plural} "
-        f"{_listed([str(line) for line in rows])}), {_listed(where)} (option impute)",
+        f"{_listed([str(line) for line in rows])}), {_listed(where)} ({way})",
         lines[row],
     )
+
+
+def _hint(layout: Layout, message: str, texts: list[str], is_new: bool) -> str:
+    """What may help where a cell is no number; ``texts`` are the columns with more texts than numbers."""
+    if not message.endswith(("is not a number", "with a decimal ','")):
+        return ""
+    if layout.decimal == "." and _with_comma(message):
+        return "; a decimal comma (option decimal)?"
+    if texts:
+        return f"; of text: {_listed(texts)} (option categorical)"
+    if is_new or any(char.isdigit() for char in message):
+        return ""
+    return "; a missing value is an empty cell, NA, N/A, NaN, null or ? (option impute)"
 
 
 def _with_comma(message: str) -> bool:

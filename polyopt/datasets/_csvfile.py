@@ -6,6 +6,8 @@ more by a careful reader of our own, which either names the line or finds it rig
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -16,10 +18,10 @@ from polyopt.datasets._cells import NO_LABEL, Cells, read_cells
 from polyopt.datasets._dataset import Dataset
 from polyopt.datasets._errors import DataFileError
 from polyopt.datasets._labels import labels_of_text
-from polyopt.datasets._layout import Layout, find_layout, separator_of
+from polyopt.datasets._layout import Layout, find_layout, is_number, records, separator_of
 from polyopt.datasets._preparation import Impute, table_preparation
 from polyopt.datasets._source import Source, memory, open_source
-from polyopt.datasets._textfile import label_names
+from polyopt.datasets._textfile import label_names, quoted
 
 _COPIES = 2  # of the numbers, that are in memory while a table is read
 
@@ -71,7 +73,7 @@ def read_csv(
         Columns of text, by place or name, each text of which becomes a feature; all that hold more texts
         than numbers. By default a text is an error.
     impute : {"median", "most-frequent"}, optional
-        What fills missing values (empty cells, NA, NaN, ?). By default one is an error.
+        What fills missing values (empty cells, NA, N/A, NaN, null, ?). By default one is an error.
 
     Returns
     -------
@@ -96,6 +98,8 @@ def read_csv(
     if impute not in (None, "median", "most-frequent"):
         raise ValueError(f"impute must be 'median' or 'most-frequent', not {impute!r}")
     source, layout, cells = found
+    if isinstance(target, int):
+        _check_header(source, layout, cells)
     y = labels_of_text(cells.labels)
     return Dataset(
         source.name,
@@ -118,6 +122,7 @@ def read_table(
     categorical: Literal["all"] | Sequence[int | str] = (),
     fill: bool = False,
     header: bool | None = None,
+    is_new: bool = False,
 ) -> Table:
     """Read a table with or without labels, as :func:`read_csv` does, and make no data set of it.
 
@@ -133,6 +138,8 @@ def read_table(
         Whether values may be missing.
     header : bool, optional
         Whether the first row is one; by default as there.
+    is_new : bool
+        Whether a fitted model reads the table: then a column may be all gaps.
 
     Raises
     ------
@@ -151,10 +158,48 @@ def read_table(
     text = _text_columns(source, layout, categorical)
     _check_size(source, layout)
     cells = None if text else _read_fast(source, layout)
-    cells = cells or read_cells(source, layout, text, fill)
+    cells = cells or read_cells(source, layout, text, fill, is_new)
     if len(cells.X) == 0:
         raise DataFileError(source.path, "holds a header and no rows")
     return Table(source, layout, cells)
+
+
+def _check_header(source: Source, layout: Layout, cells: Cells) -> None:
+    """Refuse a first row that was taken for a header and is none, or the other way round.
+
+    Raises
+    ------
+    DataFileError
+        When the header's label is a label of other rows too, and no column has numbers; or when the first
+        row's label is the only one that is no number.
+    """
+    labels, is_text = cells.labels, len(cells.text) == len(layout.features)
+    if is_text and layout.header is not None and layout.target is not None:
+        name = layout.header[layout.target]
+        if name in labels:
+            raise DataFileError(
+                source.path,
+                f"was taken for a header, as no feature in it is a number, but {quoted(name)} is a label of "
+                "other lines too; put a line with the columns' names first",
+                layout.header_end,
+            )
+    first, others = labels[0], set(labels[1:])
+    if layout.header is not None or not others or first in others or is_number(first, "."):
+        return
+    line = next(records(source, layout.separator))[0]
+    if all(is_number(label, ".") for label in others):
+        raise DataFileError(
+            source.path,
+            f"the label {quoted(first)} is the only one that is no number; if this line is a header, name "
+            "the column of the labels (option target)",
+            line,
+        )
+    if Counter(labels).most_common()[-2][1] > 1:
+        warnings.warn(
+            f"{source.path}, line {line}: no other line has the label {quoted(first)}; if this line is a "
+            "header, name the column of the labels (option target)",
+            stacklevel=2,
+        )
 
 
 def _text_columns(

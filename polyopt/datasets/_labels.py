@@ -9,7 +9,7 @@ import numpy as np
 
 from polyopt.datasets._dataset import Labels
 
-_WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)", re.ASCII)
+_WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,99})", re.ASCII)  # more digits are no number that anything holds
 _LIMITS = np.iinfo(np.int64)
 
 

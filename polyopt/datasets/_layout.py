@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from polyopt.datasets._errors import DataFileError
-from polyopt.datasets._source import Source
+from polyopt.datasets._source import Source, kind_of
 from polyopt.datasets._textfile import finite_number
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", r"\t": "\t"}
@@ -110,7 +110,7 @@ def records(source: Source, separator: str) -> Iterator[tuple[int, int, list[str
         except csv.Error as error:
             raise DataFileError(source.path, str(error), previous + 1) from error
         except UnicodeDecodeError as error:
-            raise DataFileError(source.path, "is not UTF-8 text", _first_undecodable(source)) from error
+            raise DataFileError(source.path, kind_of(source), _first_undecodable(source)) from error
 
 
 def _first_undecodable(source: Source) -> int | None:
@@ -185,7 +185,7 @@ def find_layout(
         raise DataFileError(
             source.path,
             "has one column; features and a label, separated by commas, semicolons or tabs, are expected "
-            "(option separator)",
+            "(option separator); rows of label index:value are read from a file named .svm",
             line,
         )
     place = _place(source, target, cells)
@@ -194,13 +194,18 @@ def find_layout(
         header = isinstance(target, str) or not any(is_number(cell, decimal) for cell in others)
     if not header:
         return Layout(None, 0, len(cells), place, separator, decimal)
+    seen: set[str] = set()
     for i, cell in enumerate(cells):
         if not cell:
-            raise DataFileError(
-                source.path, f"column {i + 1} has no name (a row index, saved with the table?)", line
+            why = (
+                "a separator at the end of the line"
+                if i + 1 == len(cells)
+                else "a row index, saved with the table"
             )
-        if cell in cells[:i]:
+            raise DataFileError(source.path, f"column {i + 1} has no name ({why}?)", line)
+        if cell in seen:
             raise DataFileError(source.path, f"two columns are named {cell!r}", line)
+        seen.add(cell)
     return Layout(cells, end, len(cells), place, separator, decimal)
 
 

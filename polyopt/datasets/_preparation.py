@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from polyopt.datasets._dataset import Dataset, Features
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.compose import ColumnTransformer
+    from sklearn.preprocessing import OneHotEncoder
 
 
 Impute: TypeAlias = Literal["median", "most-frequent"]
@@ -99,6 +100,8 @@ def features_of(preparation: ColumnTransformer | None, X: Features) -> NDArray[n
 def prepared_names(preparation: ColumnTransformer, names: Sequence[str] | None) -> list[str]:
     """Names of the features: a column's own, and ``column_text`` for an indicator.
 
+    Where that is the name of another feature, an indicator is called ``column=text``.
+
     Parameters
     ----------
     preparation : ColumnTransformer
@@ -106,8 +109,49 @@ def prepared_names(preparation: ColumnTransformer, names: Sequence[str] | None) 
     names : sequence of str, optional
         The table's; ``x0``, ``x1`` and so on by default.
     """
-    given = None if names is None else np.array(names, dtype=object)
-    return [str(name) for name in preparation.get_feature_names_out(given)]
+    n_columns = int(preparation.n_features_in_)
+    given = [f"x{j}" for j in range(n_columns)] if names is None else [str(name) for name in names]
+    found: list[str] = []
+    taken = set(given)
+    for _, part, places in preparation.transformers_:
+        encoder = _encoder(part)
+        if encoder is None:
+            found += [given[place] for place in places]
+            continue
+        for place, texts in zip(places, encoder.categories_, strict=True):
+            for text in texts:
+                usual = f"{given[place]}_{text}"
+                found.append(usual if usual not in taken else f"{given[place]}={text}")
+                taken.add(found[-1])
+    return found
+
+
+def _encoder(part: Any) -> OneHotEncoder | None:
+    """The encoder of a part, which may be the last step of a pipeline."""
+    from sklearn.pipeline import Pipeline
+
+    last = part.steps[-1][1] if isinstance(part, Pipeline) else part
+    return last if hasattr(last, "categories_") else None
+
+
+def unseen_texts(preparation: ColumnTransformer | None, X: Features) -> dict[int, list[str]]:
+    """Texts of rows that the fit did not see, by the place of their column.
+
+    Parameters
+    ----------
+    preparation : ColumnTransformer or None
+        Fitted.
+    X : array, shape (n, columns)
+        The table.
+    """
+    found = {}
+    for _, part, places in [] if preparation is None else preparation.transformers_:
+        encoder = _encoder(part)
+        for place, known in () if encoder is None else zip(places, encoder.categories_, strict=True):
+            there = dict.fromkeys(text for text in np.asarray(X)[:, place].tolist() if text is not None)
+            if new := [text for text in there if text not in set(known.tolist())]:
+                found[int(place)] = new
+    return found
 
 
 def text_columns(preparation: ColumnTransformer | None) -> tuple[int, ...]:

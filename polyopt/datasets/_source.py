@@ -20,6 +20,13 @@ from polyopt.datasets._errors import DataFileError
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _MAGIC = {b"\x1f\x8b\x08": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
 _BLOCK = b"1AY&SY\x17rE8P\x90"  # beginnings of a first block of bzip2, and of an empty file's
+_KINDS: dict[tuple[bytes, ...], str] = {
+    (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff"): "UTF-32; save it as UTF-8",
+    (b"\xff\xfe", b"\xfe\xff"): "UTF-16; save it as UTF-8",
+    (b"PK\x03\x04",): "a zip archive or a workbook; unpack it, or save the sheet as CSV in UTF-8",
+    (b"\xd0\xcf\x11\xe0",): "a workbook; save the sheet as CSV in UTF-8",
+    (b"\x28\xb5\x2f\xfd",): "compressed by zstd; unpack it (gzip, bzip2 and xz are read as they are)",
+}
 _CHUNK = 1 << 22  # bytes
 _SHARE = 4  # of the memory, that the bytes of one table may take where they are kept
 
@@ -93,6 +100,8 @@ def open_source(path: str | Path | Source) -> Source:
     if isinstance(path, Source):
         return path
     if str(path) == "-":
+        if sys.stdin is None:
+            raise DataFileError("standard input", "is closed")
         return _kept(Path("standard input"), cast(BinaryIO, sys.stdin.buffer))
     found = Path(path)
     if not found.exists() or found.is_dir():
@@ -107,6 +116,18 @@ def open_source(path: str | Path | Source) -> Source:
             return Source(found) if regular and not packed else _kept(found, stream)
     except PermissionError as error:
         raise PermissionError(f"cannot read {str(path)!r}: it may not be read by you") from error
+
+
+def kind_of(source: Source) -> str:
+    """What a file that is no text in UTF-8 seems to be, and what to do with it, as a sentence fragment."""
+    with source.open() as stream:
+        beginning = stream.read(16)
+    for starts, kind in _KINDS.items():
+        if beginning.startswith(starts):
+            return f"is not UTF-8 text but {kind}"
+    if _packing(beginning) is not None:
+        return "is compressed twice; unpack it once"
+    return "is not UTF-8 text; save it with that encoding"
 
 
 def _packing(beginning: bytes) -> str | None:

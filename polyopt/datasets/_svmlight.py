@@ -18,11 +18,12 @@ from polyopt.datasets._dataset import Dataset, Labels
 from polyopt.datasets._errors import DataFileError
 from polyopt.datasets._labels import labels_of_numbers
 from polyopt.datasets._source import Source, open_source
-from polyopt.datasets._textfile import finite_number, label_names
+from polyopt.datasets._textfile import finite_number, label_names, quoted
 
 _INDEX = re.compile(r"[+-]?\d+", re.ASCII)
 _EXACT = 2**53  # below which a float tells every whole number from the next
 _LARGEST_INDEX = 2**31 - 1  # that the column numbers of a CSR matrix hold, at 32 bits
+_LONGEST = 100  # digits of an index that are read: more are too many in any case
 
 
 def read_svmlight(path: str | Path | Source, *, n_features: int | None = None) -> Dataset:
@@ -136,8 +137,8 @@ def _add_features(words: list[str], largest: int, indices: list[int], values: li
         if name == "qid":
             raise ValueError(f"query ids ({word!r}) are not supported")
         if not _INDEX.fullmatch(name):
-            raise ValueError(f"the index {name!r} of {word!r} is not a whole number")
-        index = int(name)
+            raise ValueError(f"the index {quoted(name)} of {quoted(word)} is not a whole number")
+        index = int(name[:_LONGEST])
         if index < 1:
             raise ValueError(f"index {index} in {word!r}: indices start at 1")
         if index == previous:
@@ -145,7 +146,9 @@ def _add_features(words: list[str], largest: int, indices: list[int], values: li
         if index < previous:
             raise ValueError(f"index {index} comes after index {previous}: indices must increase")
         if index > largest:
-            raise ValueError(f"index {index} in {word!r} is larger than {largest}, the most that is allowed")
+            raise ValueError(
+                f"index {index} in {quoted(word)} is larger than {largest}, the most that is allowed"
+            )
         try:
             values.append(finite_number(value))
         except ValueError as error:
