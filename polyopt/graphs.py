@@ -137,6 +137,12 @@ class Graph:
         import onnx
         from onnx import TensorProto, helper
 
+        taken = sorted({one.name for one in self._inputs} & set(outputs))
+        if taken:
+            raise ValueError(
+                f"the column {taken[0]!r} has the name of an output of the ONNX graph: rename it, and fit "
+                "again"
+            )
         infos = []
         for name, (tensor, kind, columns) in outputs.items():
             self._nodes.append(helper.make_node("Identity", [tensor], [name]))

@@ -104,6 +104,7 @@ def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[A
         source = open_source(text)
         if not is_svmlight(source):
             X, y = _read_table(model, source, form, by_position)
+            _tell_unseen(model, X)
             return X, None if y is None else as_known(y, model.estimator.classes_)
         if model.preparation is not None:
             raise ValueError(f"{text} is an svmlight file; the model's columns hold texts or gaps")
@@ -111,6 +112,16 @@ def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[A
     if found.X.shape[1] != model.n_features:
         raise ValueError(f"{text} has {found.X.shape[1]} features; the model has {model.n_features}")
     return found.X, as_known(found.y, model.estimator.classes_)
+
+
+def _tell_unseen(model: Model, X: NDArray[Any]) -> None:
+    """Name the texts that the fit did not see, which are none of the model's indicators."""
+    from polyopt.cli.console import say
+    from polyopt.datasets import unseen_texts
+
+    for place, found in unseen_texts(model.preparation, X).items():
+        name = repr(model.feature_names[place]) if model.feature_names else str(place + 1)
+        say(f"warning: column {name}: the model has not seen {_listed(found)}, and counts it as no text")
 
 
 def _read_table(
@@ -181,7 +192,7 @@ def _columns(
     text = places if names is None else [names[k] for k in text_columns(model.preparation)]
     found = read_table(
         source, target, separator=form.separator, decimal=form.decimal, categorical=text or [],
-        fill=imputes(model.preparation), header=header,
+        fill=imputes(model.preparation), header=header, is_new=True,
     )  # fmt: skip
     y = None if target is None else labels_of_text(found.cells.labels)
     return found.cells.X, y, list(found.layout.names or ())

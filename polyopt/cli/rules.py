@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polyopt.cli import settings as options
 from polyopt.cli.console import emit
 from polyopt.text import visible
 
 if TYPE_CHECKING:
+    from polyopt.cli.data import Form
     from polyopt.models.model import Model
     from polyopt.models.rules import Rules
     from polyopt.polytope import Polytope
@@ -50,12 +52,15 @@ def rules(
     ] = None,
     form: Annotated[Output, typer.Option("--format", help="What the rules are printed as.")] = Output.TEXT,
     csv: Annotated[bool, typer.Option("--csv", help="The same as --format csv.")] = False,
+    separator: options.Separator = None,
+    decimal: options.Decimal = ".",
 ) -> None:
     """Print the faces of a learnt polytope as rules, in the units of the data they were learnt from.
 
     With --data it says how often the rules as they are printed agree with the model. The terms kept of a face
     are its largest, coefficient times the feature's spread; the others are put at their typical values.
     """
+    from polyopt.cli.data import Form
     from polyopt.models import load_model
     from polyopt.models.rules import Rules
 
@@ -68,7 +73,7 @@ def rules(
         whole = Rules.of(found, visible if is_for_people else str)
     except ValueError as error:
         raise ValueError(f"{model}: {error}") from None
-    parts = [] if data is None else _parts(found, data)
+    parts = [] if data is None else _parts(found, data, Form(separator, decimal))
     if fidelity is not None:
         terms = whole.fewest_terms(parts[0][1], fidelity, digits)
     short = whole.shortened(digits, terms)
@@ -81,13 +86,15 @@ def rules(
         _print_code(short, form, remarks)
 
 
-def _parts(model: Model, data: str) -> list[tuple[str, Any]]:
+def _parts(model: Model, data: str, form: Form) -> list[tuple[str, Any]]:
     """What the data are called, and their features; training and test part apart where published so."""
-    from polyopt.cli.data import Form, load_data
+    from polyopt.cli.data import load_data
     from polyopt.cli.predict import read_rows
+    from polyopt.datasets import names
 
-    X, _ = read_rows(model, data, Form(), False)
-    found = None if Path(data).is_file() else load_data(data)
+    X, _ = read_rows(model, data, form, False)
+    is_named = data in names() and not Path(data).is_file()
+    found = load_data(data) if is_named else None  # a pipe can be read but once
     if found is None or found.X_test is None:
         return [(f"{X.shape[0]} samples of {visible(data)}", X)]
     return [
@@ -111,6 +118,13 @@ def _cost(
     if not parts and (is_cut or digits is not None):
         what = f"cut to {of}" if is_cut else f"rounded to {digits} digits"
         said.append(f"How often these rules, {what}, agree with the model is not known: give --data.")
+    if not whole.decides:
+        said.append(
+            "The model decides by its probabilities, and these rules are its polytope: some labels may "
+            f"differ, {'as counted above' if parts else 'which --data counts'}."
+        )
+    if len(whole.polytopes) > 1:
+        said.append("The model decides by both polytopes: by the difference of their scores.")
     return said
 
 

@@ -70,8 +70,13 @@ def load_model(path: Path) -> Model:
         When it is not a model of polyopt, is damaged, or would make anything a model has no need of.
     """
     if not path.is_file():
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"{path} is a pipe or a device; a model is read from a file")
         raise FileNotFoundError(f"there is no model file {str(path)!r}")
     if not zipfile.is_zipfile(path):
+        with path.open("rb") as stream:
+            if stream.read(4) == b"PK\x03\x04":
+                raise ValueError(f"{path} is damaged: its end is missing. Copy it again, or fit again")
         raise ValueError(f"{path} {_FOREIGN}. Pickles (joblib) are refused: loading one can run any code")
     try:
         _check_growth(path)
@@ -146,6 +151,16 @@ def _of_the_first(content: dict[str, Any], path: Path) -> Model:
         raise ValueError(f"{path} {_FOREIGN}, or it is damaged ({_short(error)})") from error
 
 
+def _are_facts(facts: object) -> bool:
+    """Whether what was written down at the fit has the form in which it is."""
+    mappings = ("settings", "parameters", "claim", "data", "versions")
+    return (
+        isinstance(facts, dict)
+        and all(isinstance(facts.get(name), dict | None) for name in mappings)
+        and isinstance(facts.get("status"), list | None)
+    )
+
+
 def _checked(model: Model, path: Path) -> Model:
     """Refuse a file whose parts are not those of a model."""
     from sklearn.pipeline import Pipeline
@@ -158,7 +173,7 @@ def _checked(model: Model, path: Path) -> Model:
             isinstance(model.pipeline, Pipeline)
             and isinstance(model.estimator, ours)
             and isinstance(model.target, str | int)
-            and isinstance(model.facts, dict)
+            and _are_facts(model.facts)
             and (names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names)))
         )
         if is_whole:

@@ -103,13 +103,18 @@ class Model:
     @property
     def machine_names(self) -> list[str] | None:
         """Names of the features that the machine sees, in the units before the scaler."""
+        from polyopt.datasets import prepared_names
+
         names: Any = self.feature_names
         for _, step in self.steps:
             if hasattr(step, "scale_"):
                 continue
             if names is None:
                 names = [f"x{j}" for j in range(int(step.n_features_in_))]
-            names = [str(name) for name in step.get_feature_names_out(names)]
+            if "text" in getattr(step, "named_transformers_", {}):
+                names = prepared_names(step, names)
+            else:
+                names = [str(name) for name in step.get_feature_names_out(names)]
         return names
 
     @property

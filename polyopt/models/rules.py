@@ -98,6 +98,11 @@ class Rules:
         )
 
     @property
+    def decides(self) -> bool:
+        """Whether the machine decides by these rules, and not by probabilities beside them."""
+        return bool(getattr(self.model.estimator, "decision", "polytope") == "polytope")
+
+    @property
     def most_terms(self) -> int:
         """The most terms that a face has."""
         return max(int((polytope.W != 0).sum(axis=1).max()) for polytope in self.polytopes)

@@ -576,7 +576,7 @@ def test_the_rules_of_a_polytope_are_the_model_in_the_units_of_the_file(table, t
     machine = load_model(path)
     X = blobs()[0]
     parts = getattr(machine.estimator, "sides_", [machine.estimator])
-    tables = run("rules", path, "--csv").output.split("face,")[1:]
+    tables = run("rules", path, "--csv").stdout.split("face,")[1:]
     assert len(tables) == len(parts)
     for part, text in zip(parts, tables, strict=True):
         faces = pd.read_csv(io.StringIO("face," + text))

@@ -65,6 +65,7 @@ TRIALS = {
     "rules": [
         ("MODEL --digits 2 --terms 1", r"inside|Inside"), ("MODEL --csv", r"^face,"),
         ("MODEL --data DATA --fidelity 0.9 --format json", r'"'),
+        ("MODEL --data DATA --separator , --decimal .", r"agree with the model on"),
     ],
     "info": [("MODEL", r"u, v"), ("MODEL --json", r'"method": "cpm"')],
     "export": [("MODEL --format onnx --out OUT", r"")],
