@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SigmaKernelGeometry", "SigmaLinearGeometry"]
 
+_FEATURES = 20_000  # at most: their covariance is a matrix of 3.2 GB
 _HIDDEN = (
     "At D=1 with a kernel the optimum rests on the least eigenvalues, which rounding hides: the bound is "
     "good only where they are all large."
@@ -72,6 +73,11 @@ class SigmaLinearGeometry:
     @cached_property
     def _metric(self) -> Vector:
         X, m = self.X, self.X.shape[1]
+        if m > _FEATURES:
+            raise ValueError(
+                f"{m} features have a covariance of {8e-9 * m * m:.0f} GB, and the Sigma-SVM takes at most "
+                f"{_FEATURES}: choose fewer features, or D=0"
+            )
         Sigma, shift = np.zeros((m, m)), self.centre
         for start in range(0, self.n, BLOCK):
             rows: Any = X[start : start + BLOCK]

@@ -60,7 +60,7 @@ def duals(
     found = load_data(data, target, Form(separator, decimal, categorical, impute, large))
     check_dataset(found)
     found, _ = fit_preparation(found)
-    X = scaler_for(found.X).transform(found.X)
+    X = scaler_for(found.X, found.feature_names).transform(found.X)
     drawn = progress(f"{entry.name} on {found.name}", quiet)
     with warnings_as_sentences(), answering_for(entry), drawn, one_run() as run:
         settings = entry.settings_for(X, found.y, **given)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Prepared", "check_dataset", "prepare", "scaler_for"]
 
 _TEST_SHARE = 0.25  # of the samples, scikit-learn's own default
+_LEAST_RANGE = 1e-150  # of a feature that is no constant: the square of less is 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,11 +85,42 @@ def check_dataset(data: Dataset) -> None:
         raise ValueError(f"data {data.name!r} has one class, {classes.tolist()}; at least two are needed")
 
 
-def scaler_for(X: Matrix) -> StandardScaler:
-    """Scaler to unit variance, fitted on X; it also centres, unless X is sparse."""
+def scaler_for(X: Matrix, names: Sequence[str] | None = None) -> StandardScaler:
+    """Scaler to unit variance, fitted on X; it also centres, unless X is sparse.
+
+    Parameters
+    ----------
+    X : array or CSR matrix, shape (n, m)
+        Samples.
+    names : sequence of str, optional
+        What the features are called.
+
+    Raises
+    ------
+    ValueError
+        A feature whose variance leaves double precision.
+    """
     from sklearn.preprocessing import StandardScaler
 
-    return StandardScaler(with_mean=not sp.issparse(X)).fit(X)
+    with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        scaler = StandardScaler(with_mean=not sp.issparse(X)).fit(X)
+        low, high = (np.asarray(end.todense() if sp.issparse(end) else end).ravel() for end in _ends(X))
+    range_ = high / 2 - low / 2
+    wrong = ~np.isfinite(scaler.var_) | ((scaler.var_ == 0) & (range_ > 0) & (range_ < _LEAST_RANGE))
+    if wrong.any():
+        j = int(np.flatnonzero(wrong)[0])
+        name = f"feature {j + 1}" if names is None else f"feature {names[j]!r}"
+        raise ValueError(
+            f"{name} goes from {low[j]:.3g} to {high[j]:.3g}, and its variance leaves double precision: "
+            "multiply it by a constant in the file"
+        )
+    return scaler
+
+
+def _ends(X: Matrix) -> tuple[Any, Any]:
+    """The least and the largest value of each feature."""
+    return X.min(axis=0), X.max(axis=0)
 
 
 def prepare(data: str | Dataset, seed: int = 0) -> Prepared:
@@ -111,14 +146,22 @@ def prepare(data: str | Dataset, seed: int = 0) -> Prepared:
             f"data {found.name!r}: class {labels[counts.argmin()]} has one sample; two are needed, "
             "one for training and one for testing"
         )
+    least = math.floor((len(labels) - 1) / _TEST_SHARE) + 1  # whose test part has a sample of each class
+    if found.X_test is None and len(found.y) < least:
+        raise ValueError(
+            f"data {found.name!r} has {len(found.y)} samples of {len(labels)} classes; {least} are needed, "
+            "so that a quarter of them for testing has each class"
+        )
     X_train, X_test, y_train, y_test = found.split(_TEST_SHARE, random_state=seed)
+    feature_names = found.feature_names
     if found.preparation is not None:
-        learnt = fit_preparation(found, X_train)[1]
+        prepared, learnt = fit_preparation(found, X_train)
+        feature_names = prepared.feature_names
         X_train, X_test = features_of(learnt, X_train), features_of(learnt, X_test)
     X_train, X_test = (
         X if sp.issparse(X) else np.asarray(X, dtype=float) for X in (X_train, X_test)
     )  # mnist is kept in bytes
-    scaler = scaler_for(X_train)
+    scaler = scaler_for(X_train, feature_names)
     return Prepared(
         name=found.name,
         X_train=scaler.transform(X_train),

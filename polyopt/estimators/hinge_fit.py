@@ -299,6 +299,11 @@ class HingeFit(KernelClassifier):
             )
         if solver == "auto":
             solver = "interior-point" if self._is_tall(X) and m <= _FEATURES else "decomposition"
+        if solver == "interior-point" and m > _WHOLE_MATRIX:
+            raise ValueError(
+                f"{m} features need matrices of {8e-9 * m * m:.0f} GB, and solver='interior-point' takes at "
+                f"most {_WHOLE_MATRIX}: choose solver='auto' or 'decomposition'"
+            )
         whole = solver == "exact" or not self._is_pairwise
         if whole and n > _WHOLE_MATRIX and not (self.kernel == "linear" and solver != "decomposition"):
             raise ValueError(

@@ -143,7 +143,7 @@ class Point:
         found = Survey(
             objective=objective,
             bound=bound,
-            violation=max(violation, residual, largest / multiplier),
+            violation=max(violation, residual, largest / max(multiplier, np.finfo(float).tiny)),
             mu=products / self._measure,
             share=share,
             M=M,
