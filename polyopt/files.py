@@ -169,8 +169,9 @@ def append_text(path: str | Path, text: str) -> None:
 
 
 def check_target(
-    path: str | Path | None, option: str, *, inputs: Iterable[str | Path] = (), replace_input: bool = False
-) -> None:
+    path: str | Path | None, option: str, *, inputs: Iterable[str | Path] = (), replace_input: bool = False,
+    is_alone: bool = True,
+) -> None:  # fmt: skip
     """Refuse a target that could not be written, before the work for it begins.
 
     Parameters
@@ -184,14 +185,19 @@ def check_target(
         are passed over.
     replace_input : bool
         Whether the target may be one of the inputs after all.
+    is_alone : bool
+        Whether nothing else goes to standard output.
 
     Raises
     ------
     ValueError
-        When the target is a folder or an input, or its folder does not exist.
+        When the target is a folder or an input, its folder does not exist, or its name is too long; or when
+        it is standard output, to which something else goes.
     PermissionError
         When the target or its folder is write-protected.
     """
+    if str(path) == STANDARD and not is_alone:
+        raise ValueError(f"{option}: standard output has what is printed; give the name of a file")
     if path is None or str(path) == STANDARD:
         return
     target = Path(path)

@@ -11,6 +11,8 @@ the result of a run that was stopped, unless ``--keep-interrupted`` asks for it.
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import signal
 import sys
@@ -46,6 +48,18 @@ _STATUSES = (
 
 class _Commands(TyperGroup):
     """The group of commands, which turns what they raise into a sentence."""
+
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        try:
+            return super().make_context(*arguments, **settings)
+        except KeyboardInterrupt as stop:
+            raise typer.Exit(status_of_stop(stop)) from None
+        except BrokenPipeError:  # of the help, which is printed while the options are read
+            silence()
+            raise typer.Exit(BROKEN_PIPE) from None
+        except OSError as error:
+            say(f"error: {error}")
+            raise typer.Exit(2) from None
 
     def invoke(self, ctx: Any) -> Any:
         forget()
@@ -101,6 +115,17 @@ for command in (compare, catalogue, show, verify, duals, fit, predict, rules, in
     app.command()(command)
 
 
+def _say_all(stream: Any) -> None:
+    """Let a stream take every character: in an ASCII locale as UTF-8, in others by its number."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return
+    encoding = codecs.lookup(stream.encoding).name
+    if encoding == "ascii":
+        stream.reconfigure(encoding="utf-8")
+    elif not encoding.startswith("utf"):
+        stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
     """Entry point of the ``polyopt`` command."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -110,9 +135,12 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started the command
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        _say_all(getattr(sys, name))
     try:
         app()
     except SystemExit as end:
         if end.code not in (130, 143):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)  # all is done: Python takes a moment to end
             raise
         end_process(143 if came() == signal.SIGTERM else end.code)

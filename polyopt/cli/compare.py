@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,7 +80,7 @@ def compare(
 
     if csv and json:
         raise ValueError("--csv and --json exclude each other: one of them goes to standard output")
-    check_target(report, "--report", inputs=data or (), replace_input=overwrite_input)
+    check_target(report, "--report", inputs=data or (), replace_input=overwrite_input, is_alone=False)
     given = options.read_settings(
         others, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
         ridge=ridge, kernel=kernel, gamma=gamma,
@@ -99,12 +100,19 @@ def compare(
 
 
 def _write_page(found: Comparison, report: Path, quiet: bool) -> None:
+    from formulations.runs import one_run
     from polyopt.cli.console import progress, say
     from polyopt.report import write_report
 
-    with progress("method", quiet, len({(row.data, row.method) for row in found.rows})) as step:
+    n_steps = len({(row.data, row.method) for row in found.rows}) + 1
+    # After Ctrl-C in the comparison the page is written with what there is, and the next one ends it at once.
+    pictures = nullcontext() if found.interrupted else one_run()
+    with pictures as run, progress("method", quiet, n_steps) as step:
 
         def drawing(text: str) -> None:
+            if run is not None and run.is_stopped:  # a page of which pictures are missing is not written
+                tell(f"the comparison is printed, but not written to {report}")
+                end_if_stopped(run)
             step.name(text)
             step.done()
 

@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -57,12 +57,15 @@ def output(at_least: int = 0) -> Console:
         return Plain(width=width, highlight=False, markup=False, emoji=False)
 
     found = console(None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED_WIDTH)
+    if found.width < 1:  # a terminal of 0 columns, which tells nothing
+        found = console(_PIPED_WIDTH)
     return found if found.width >= at_least else console(at_least)
 
 
 def say(sentence: str) -> None:
-    """A remark on standard error, on one line."""
-    typer.echo(visible(" ".join(sentence.split())), err=True)
+    """A remark on standard error, on one line; a full disk there keeps nothing from being done."""
+    with suppress(OSError):
+        typer.echo(visible(" ".join(sentence.split())), err=True)
 
 
 def emit(text: str) -> None:

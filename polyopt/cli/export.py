@@ -32,7 +32,8 @@ def export(
 
     check_target(out, "--out", inputs=(model,))
     made = load_model(model).to_onnx()
-    write_bytes(out, made.SerializeToString())
+    content = made.SerializeToString()
+    write_bytes(out, content)
     inputs = ", ".join(one.name for one in made.graph.input)
     opset = made.opset_import[0].version
-    say(f"saved: {out} ({size_text(out.stat().st_size)}), {form}, opset {opset}, input {inputs}")
+    say(f"saved: {out} ({size_text(len(content))}), {form}, opset {opset}, input {inputs}")

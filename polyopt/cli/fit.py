@@ -71,14 +71,13 @@ def fit(
     )  # fmt: skip
     entry = for_kernel(find_method(method), given.get("kernel"))
     given = options.check_settings([entry], given, others)
-    check_target(out, "--out", inputs=(data,), replace_input=overwrite_input)
+    check_target(out, "--out", inputs=(data,), replace_input=overwrite_input, is_alone=False)
     table = load_data(data, target, Form(separator, decimal, categorical, impute, large))
     check_dataset(table)
     found, preparation = fit_preparation(table)
-    scaler = scaler_for(found.X) if scale else None
+    scaler = scaler_for(found.X, found.feature_names) if scale else None
     X = found.X if scaler is None else scaler.transform(found.X)
-    if out is not None and out.exists():
-        tell(f"{out} is as it was")
+    _make_ready(out)
     with one_run() as whole:
         with warnings_as_sentences(), answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
             with one_run(time_limit) as limited:
@@ -94,6 +93,15 @@ def fit(
     if not is_cut:
         _print(f"{entry.title_for(settings)} ({settings_text(settings)})", model, table, certificate)
     end_if_stopped(whole)
+
+
+def _make_ready(out: Path | None) -> None:
+    """Import what saves before Ctrl-C, after which time is short; tell what is kept until then."""
+    if out is not None:
+        import skops.io  # noqa: F401
+
+        if out.exists():
+            tell(f"{out} is as it was")
 
 
 def _model(

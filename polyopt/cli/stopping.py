@@ -97,7 +97,8 @@ def end_if_stopped(run: Run) -> None:
 
 def _end(number: int) -> int:
     word = "terminated" if number == signal.SIGTERM else "interrupted"
-    typer.echo(f"{word}: {_Told.sentence}", err=True)
+    with suppress(OSError):  # a full disk
+        typer.echo(f"{word}: {_Told.sentence}", err=True)
     return 128 + number
 
 

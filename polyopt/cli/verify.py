@@ -33,7 +33,7 @@ def verify(
     from polyopt.verify import Check, falls_short, verification_table
     from polyopt.verify import verify as run
 
-    check_target(html, "--html")
+    check_target(html, "--html", is_alone=False)
     checks: list[Check] = []
     tell("no page was written, and what was checked by then is printed")
     try:

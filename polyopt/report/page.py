@@ -45,7 +45,8 @@ def write_report(
     path : str or Path
         The file to write, in UTF-8; one that is there is replaced.
     on_step : callable, optional
-        Called with a few words before each set of pictures is drawn.
+        Called with a few words before each set of pictures is drawn, and before the file is written; what it
+        raises ends the work, and leaves the file as it was.
 
     Returns
     -------
@@ -75,6 +76,8 @@ def write_report(
         programs=f"{programs}\n{mathematics}",
     )
     file = Path(path)
+    if on_step is not None:
+        on_step("the page")
     write_text(file, framed("polyopt: exact and fast, side by side", body, wide=True))
     return file
 

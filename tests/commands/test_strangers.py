@@ -1,0 +1,392 @@
+"""What strangers do to the commands: odd tables and options, pipes, full disks, signals."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from helpers.commands import run, small_table, worked
+
+from polyopt.cli import _say_all, main
+from polyopt.cli.console import output, say
+from polyopt.cli.data import Form, load_data
+from polyopt.cli.predict import read_rows
+from polyopt.compare.data import prepare, scaler_for
+from polyopt.datasets import DataFileError, Dataset, read_csv
+from polyopt.models import load_model
+from polyopt.report import page
+
+FAST = ("--method", "svm", "--solver", "fast", "--quiet")
+
+
+def write(path, *rows, separator=","):
+    path.write_text("".join(separator.join(map(str, row)) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def refused(*arguments):
+    done = run(*arguments)
+    assert done.exit_code == 2, done.output
+    assert isinstance(done.exception, SystemExit), done.exception
+    return done.stderr.strip()
+
+
+def mixed(path, *, gaps=False):
+    """A table of a number and a text, with two classes."""
+    rows = [["" if gaps and k % 5 == 0 else k * (-1) ** k, "rgb"[k % 3], "io"[k % 2]] for k in range(20)]
+    return write(path, ["size", "colour", "kind"], *rows)
+
+
+# -- tables -----------------------------------------------------------------------------------------
+
+
+def test_a_header_of_numbers_is_not_taken_for_data(tmp_path):
+    whole = write(tmp_path / "n.csv", [2019, 2020, "y"], [1, 2, 0], [3, 4, 1])
+    assert "line 1: the label 'y' is the only one that is no number" in refused("fit", whole, *FAST)
+    assert load_data(str(whole), "y").y.tolist() == [0, 1]
+    words = write(tmp_path / "w.csv", [2019, 2020, "kind"], *[[k, -k, "io"[k % 2]] for k in range(8)])
+    with pytest.warns(UserWarning, match="line 1: no other line has the label 'kind'"):
+        assert len(load_data(str(words)).y) == 9
+
+
+def test_a_first_row_of_texts_whose_label_comes_again_is_not_taken_for_a_header(tmp_path):
+    path = write(tmp_path / "t.csv", ["x", "u", "no"], ["w", "v", "yes"], ["x", "v", "no"])
+    assert "line 1: was taken for a header" in refused("fit", path, "--categorical", "all", *FAST)
+    named = write(tmp_path / "y.csv", ["a", "b", "y"], [1, 2, "y"], [3, 4, "n"])  # a name may be a label
+    assert load_data(str(named)).y.tolist() == ["y", "n"]
+
+
+@pytest.mark.parametrize("gap", ["N/A", "#N/A", "<NA>", "null", "NULL", "n/a"])
+def test_gaps_in_the_words_of_other_programs(tmp_path, gap):
+    path = write(tmp_path / "t.csv", ["a", "b", "y"], [gap, 1, 0], [2, 3, 1], [4, 5, 0])
+    assert np.isnan(load_data(str(path), form=Form(impute="median")).X[0, 0])
+    assert "missing values in 1 row (line 2)" in refused("fit", path, *FAST)
+
+
+@pytest.mark.parametrize("cell", ["-", "none", "missing", r"\N"])
+def test_other_words_for_a_gap_are_told_how_it_is_written(tmp_path, cell):
+    path = write(tmp_path / "t.csv", ["a", "b", "y"], [1, cell, 0], [2, 3, 1], [4, 5, 0])
+    assert "a missing value is an empty cell, NA, N/A" in refused("fit", path, "--impute", "median", *FAST)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a,b,y\n1,2,é\n".encode("utf-16"), "is not UTF-8 text but UTF-16; save it as UTF-8"),
+        ("a,b,y\n1,2,é\n".encode("utf-32"), "is not UTF-8 text but UTF-32; save it as UTF-8"),
+        ("a,b,y\n1,2,é\n".encode("latin-1"), "line 2: is not UTF-8 text; save it with that encoding"),
+        (b"PK\x03\x04\xff\xfe", "a zip archive or a workbook"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "a workbook; save the sheet as CSV"),
+        (b"\x28\xb5\x2f\xfd\xff", "compressed by zstd"),
+        (b"a,b,y,\n1,2,0,\n", "column 4 has no name (a separator at the end of the line?)"),
+        (b"a,b,y\n1\n", "has 1 cell where 3 are expected"),
+        (b"a,b,y\n1,inf,0\n", "line 2: column 'b': 'inf' is not finite\n"),
+        (b"a,b,y\n1," + b"9" * 5000 + b",0\n", "9'... is too large for a float\n"),
+    ],
+)  # fmt: skip
+def test_what_a_file_is_instead_is_told(tmp_path, content, said):
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    assert said in refused("fit", path, *FAST) + "\n"
+
+
+def test_a_file_packed_twice_is_told(tmp_path):
+    import gzip
+
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(gzip.compress(b"a,b,y\n1,2,0\n")))
+    assert "is compressed twice" in refused("fit", path, *FAST)
+
+
+@pytest.mark.parametrize("digits", [101, 5000])
+def test_numbers_of_thousands_of_digits_are_texts(tmp_path, digits):
+    labels = ["1" * digits, "2" * digits]
+    path = write(tmp_path / "t.csv", ["a", "b", "y"], *[[k, -k, labels[k % 2]] for k in range(4)])
+    assert load_data(str(path)).y.tolist() == labels * 2
+    assert "is not a column" in refused("fit", path, "--target", "1" * digits)
+    index = tmp_path / "t.svm"
+    index.write_text(f"1 1:1\n-1 {'9' * digits}:1\n")
+    assert "line 2: index 999" in refused("fit", index, *FAST)
+
+
+def test_svmlight_labels_with_a_fraction_are_classes(tmp_path):
+    path, model = tmp_path / "t.svm", tmp_path / "m.skops"
+    path.write_text("".join(f"{(1.5, 2.25)[k % 2]} 1:{k % 2 + k / 50:g} 2:{k}\n" for k in range(12)))
+    worked("fit", path, *FAST, "--out", model)
+    done = run("predict", model, path)
+    assert set(done.stdout.split()) == {"1.5", "2.25"}
+    assert "error 0.00 % (0 of 12 samples)" in done.stderr
+
+
+@pytest.mark.parametrize("line", ["1 qid:3 1:2\n", "1 -1:2\n"])
+def test_broken_svmlight_lines_are_known_for_what_they_are(tmp_path, line):
+    path = tmp_path / "t.txt"
+    path.write_text(line)
+    assert "line 1: query ids" in (told := refused("fit", path, *FAST)) or "indices start at 1" in told
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--target", "0"), ("--separator", "tab"), ("--decimal", ","), ("--impute", "median")],
+)
+def test_options_of_tables_are_refused_elsewhere(tmp_path, option, value):
+    path = tmp_path / "t.svm"
+    path.write_text("1 1:1\n-1 1:2\n")
+    for data in ("ionosphere", path):
+        assert f"{option} is for CSV files; {data} is" in refused("fit", data, option, value)
+
+
+def test_an_indicator_never_has_the_name_of_another_feature(tmp_path):
+    rows = [[("b_c", "x")[k % 3 == 0], ("c", "z")[k % 2], k, "io"[k % 2]] for k in range(12)]
+    path, model = write(tmp_path / "t.csv", ["a", "a_b", "a_x", "y"], *rows), tmp_path / "m.skops"
+    worked("fit", path, "--categorical", "all", "--method", "cpm", "--quiet", "--out", model)
+    names = load_model(model).machine_names
+    assert len(set(names)) == len(names) == 5
+    assert {"a_x", "a=x"} < set(names)
+    assert '"a=x"' in worked("rules", model, "--format", "json")
+
+
+# -- scales -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_a_feature_whose_variance_is_no_number_is_named(scale, is_sparse):
+    from scipy.sparse import csr_matrix
+
+    X = np.array([[1.0, 1.0], [2.0, 5.0], [4.0, 3.0]]) * [1.0, scale]
+    with pytest.raises(ValueError, match=r"feature 'big' goes from .* multiply it by a constant"):
+        scaler_for(csr_matrix(X) if is_sparse else X, ["small", "big"])
+    with pytest.raises(ValueError, match="feature 2 goes"):
+        scaler_for(X)
+    assert np.isfinite(scaler_for(X * [1.0, 0.0]).transform(X * [1.0, 0.0])).all()  # constants are fine
+
+
+def test_features_that_would_fill_the_memory_are_refused_by_the_interior_point(tmp_path):
+    path = tmp_path / "t.svm"
+    path.write_text("1 1:1 50000:2\n-1 2:1\n1 1:2\n-1 2:2 50000:-1\n")
+    assert "50000 features need matrices of 20 GB" in refused("fit", path, *FAST)
+    worked("fit", path, "--method", "svm", "--quiet")
+
+
+def test_features_whose_covariance_would_fill_the_memory_are_refused():
+    from scipy.sparse import csr_matrix
+
+    from polyopt.certificates import certify_sigma_svm
+
+    X, y = csr_matrix(([1.0, 2.0], ([0, 1], [0, 50_000 - 1])), shape=(2, 50_000)), np.array([1.0, -1.0])
+    with pytest.raises(ValueError, match="50000 features have a covariance of 20 GB"):
+        certify_sigma_svm(X, y, 1.0, 0.5, w=np.zeros(50_000), b=0.0)
+
+
+def test_a_cost_near_zero_is_no_division_by_zero(tmp_path):
+    assert "training error" in worked("fit", small_table(tmp_path), *FAST, "--C", "1e-300")
+
+
+@pytest.mark.parametrize(("n_classes", "n_samples", "least"), [(2, 4, 5), (30, 60, 117)])
+def test_too_few_samples_for_a_test_part_are_counted(n_classes, n_samples, least):
+    X, y = np.arange(2.0 * n_samples).reshape(n_samples, 2), np.arange(n_samples) % n_classes
+    with pytest.raises(ValueError, match=f"{n_samples} samples of {n_classes} classes; {least} are needed"):
+        prepare(Dataset("few", X, y, target_names=tuple(map(str, range(n_classes)))))
+    y = np.arange(least) % n_classes
+    if np.unique(y, return_counts=True)[1].min() > 1:
+        prepare(Dataset("enough", np.arange(2.0 * least).reshape(least, 2), y, target_names=()))
+
+
+# -- models that read new tables ----------------------------------------------------------------------
+
+
+def test_a_column_of_gaps_alone_is_filled_by_a_model_that_imputes(tmp_path):
+    model = tmp_path / "m.skops"
+    form = ("--impute", "median", "--categorical", "colour")
+    worked("fit", mixed(tmp_path / "t.csv", gaps=True), *form, *FAST, "--out", model)
+    done = run("predict", model, write(tmp_path / "new.csv", ["size", "colour"], ["", "r"]))
+    assert (done.exit_code, len(done.stdout.split())) == (0, 1), done.output
+    X, _ = read_rows(load_model(model), str(tmp_path / "new.csv"), Form(), False)
+    assert np.isfinite(np.asarray(load_model(model).transform(X), dtype=float)).all()
+
+
+def test_texts_that_the_fit_did_not_see_are_told(tmp_path):
+    model = tmp_path / "m.skops"
+    worked("fit", mixed(tmp_path / "t.csv"), "--categorical", "colour", *FAST, "--out", model)
+    done = run("predict", model, write(tmp_path / "new.csv", ["size", "colour"], [1, "R"], [2, "g"]))
+    assert "column 'colour': the model has not seen 'R', and counts it as no text" in done.stderr
+    assert "has not seen" not in run("predict", model, tmp_path / "t.csv").stderr
+
+
+def test_predict_names_no_option_that_it_has_not(tmp_path):
+    model = tmp_path / "m.skops"
+    worked("fit", small_table(tmp_path), *FAST, "--out", model)
+    for cell, said in (("", "the model fills none"), ("x", "'x' is not a number"), ("-inf", "not finite")):
+        told = refused("predict", model, write(tmp_path / "new.csv", [1, 2], [3, cell]), "--by-position")
+        assert said in told
+        assert "(option" not in told
+
+
+def test_rules_read_a_pipe_once_and_take_the_form_of_a_table(tmp_path):
+    table, model = small_table(tmp_path), tmp_path / "m.skops"
+    worked("fit", table, "--method", "cpm", "--quiet", "--out", model)
+    expected = worked("rules", model, "--data", table).splitlines()[-1]
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(table.read_bytes(),), daemon=True)
+    writer.start()
+    assert worked("rules", model, "--data", pipe).splitlines()[-1] == expected.replace("table.csv", "pipe")
+    comma = write(tmp_path / "c.csv", *[row.split(",") for row in table.read_text().split()], separator=";")
+    comma.write_text(comma.read_text().replace(".", ","))
+    shown = worked("rules", model, "--data", comma, "--decimal", ",", "--separator", ";").splitlines()[-1]
+    assert shown == expected.replace("table.csv", "c.csv")
+
+
+def test_rules_say_where_the_model_does_not_decide_by_them(tmp_path):
+    table, model = small_table(tmp_path), tmp_path / "m.skops"
+    worked("fit", table, "--method", "plume", "--quiet", "--out", model)
+    assert "-- The model decides by its probabilities" in worked("rules", model, "--format", "sql")
+    worked("fit", table, "--method", "plume", "--set", "decision=polytope", "--quiet", "--out", model)
+    assert "decides by" not in (sql := worked("rules", model, "--format", "sql"))
+    assert sqlite3.connect(":memory:").execute(f"SELECT {sql} FROM (SELECT 0 AS x0, 0 AS x1)").fetchall()
+    worked("fit", table, "--method", "cpm", "--double-sided", "--quiet", "--out", model)
+    assert "decides by both polytopes" in worked("rules", model)
+
+
+def test_a_column_with_the_name_of_an_output_is_refused_by_onnx(tmp_path):
+    pytest.importorskip("onnx")
+    rows = [[k, "rgb"[k % 3], "io"[k % 2]] for k in range(12)]
+    path, model = write(tmp_path / "t.csv", ["label", "colour", "y"], *rows), tmp_path / "m.skops"
+    worked("fit", path, "--categorical", "colour", *FAST, "--out", model)
+    told = refused("export", model, "--out", tmp_path / "m.onnx")
+    assert "the column 'label' has the name of an output" in told
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_damaged_and_odd_model_files(tmp_path):
+    import json
+
+    import skops.io
+
+    table, model = small_table(tmp_path), tmp_path / "m.skops"
+    worked("fit", table, *FAST, "--out", model)
+    whole = model.read_bytes()
+    content = skops.io.loads(whole, trusted=sorted(skops.io.get_untrusted_types(data=whole)))
+    for name, value in {"claim": 5, "settings": [], "versions": "x", "status": 7, "data": 3}.items():
+        facts = json.loads(content["about"])
+        facts["facts"][name] = value
+        model.write_bytes(skops.io.dumps(content | {"about": json.dumps(facts)}))
+        assert "its parts are not those of a model" in refused("info", model)
+    model.write_bytes(whole[:-30])
+    assert "is damaged: its end is missing" in refused("info", model)
+    assert "is a pipe or a device" in refused("info", os.devnull)
+
+
+# -- terminals, pipes, disks and signals --------------------------------------------------------------
+
+
+def test_what_is_printed_is_not_mixed_with_a_file_on_standard_output(tmp_path):
+    table, model = small_table(tmp_path), tmp_path / "m.skops"
+    for command in (("fit", table, "--out"), ("compare", "--data", table, "--report"), ("verify", "--html")):
+        assert f"{command[-1]}: standard output has what is printed" in refused(*command, "-")
+    worked("fit", table, *FAST, "--out", model)
+    assert run("export", model, "--out", "-").exit_code == 0
+
+
+def test_a_terminal_of_no_columns_hides_nothing(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "0")
+    output().print("found")
+    assert capsys.readouterr().out.strip() == "found"
+
+
+def test_a_full_disk_behind_standard_error_ends_nothing(monkeypatch):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys, "stderr", Full())
+    say("a remark")  # raises nothing
+
+
+def test_closed_standard_input_is_told(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(DataFileError, match="standard input: is closed"):
+        read_csv("-")
+
+
+@pytest.mark.parametrize(("error", "status"), [(BrokenPipeError(), 141), (OSError("full"), 2)])
+def test_help_that_nobody_reads_has_the_same_status(monkeypatch, error, status):
+    def fails(*arguments, **settings):
+        raise error
+
+    monkeypatch.setattr("polyopt.cli.TyperGroup.make_context", fails)
+    monkeypatch.setattr("polyopt.cli.silence", lambda: None)
+    assert run("--help").exit_code == status
+
+
+@pytest.mark.parametrize(("encoding", "expected"), [("ascii", "∞".encode()), ("latin-1", rb"\u221e")])
+def test_every_character_can_be_printed(encoding, expected):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    _say_all(stream)
+    stream.write("∞")
+    stream.flush()
+    assert stream.buffer.getvalue() == expected
+    _say_all(io.StringIO())  # what has no encoding stays as it is
+
+
+def test_a_signal_after_the_end_changes_no_status(monkeypatch):
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr(sys, "argv", ["polyopt", "--version"])
+    try:
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 0
+        assert {signal.getsignal(number) for number in handlers} == {signal.SIG_IGN}
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def test_ctrl_c_while_the_command_starts_ends_in_a_sentence():
+    code = (
+        "import sys\n"
+        "class Stop:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'polyopt.cli':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "from polyopt.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "interrupted: nothing was written\n")
+
+
+def test_ctrl_c_before_the_options_are_read_ends_in_a_sentence(monkeypatch):
+    def interrupted(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("polyopt.cli.TyperGroup.make_context", interrupted)
+    done = run("--help")
+    assert (done.exit_code, done.stderr) == (130, "interrupted: nothing was written\n")
+
+
+def test_ctrl_c_during_the_pictures_writes_no_page(monkeypatch, tmp_path):
+    target = tmp_path / "r.html"
+    target.write_text("old")
+
+    def stopped(*_):
+        signal.raise_signal(signal.SIGINT)
+        return []
+
+    monkeypatch.setattr(page, "pictures_of", stopped)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        done = run("compare", "--data", small_table(tmp_path), "--methods", "svm", "--report", target, "-q")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (done.exit_code, target.read_text()) == (130, "old")
+    assert f"interrupted: the comparison is printed, but not written to {target}" in done.stderr
