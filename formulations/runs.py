@@ -20,7 +20,15 @@ from types import FrameType
 from formulations.clock import CURRENT, Run, current_run
 from formulations.termination import Terminated, raise_interrupted, raise_terminated
 
-__all__ = ["Terminated", "one_run", "raise_terminated", "run_here", "stop_after", "whole_or_nothing"]
+__all__ = [
+    "Terminated",
+    "exception_of",
+    "one_run",
+    "raise_terminated",
+    "run_here",
+    "stop_after",
+    "whole_or_nothing",
+]
 
 _PATIENCE = (1.0, 1.0)  # seconds to the first KeyboardInterrupt for what looks at no clock, and to more
 
@@ -101,7 +109,7 @@ def _signals_answered(run: Run) -> Iterator[None]:
         signals.take()
         yield
     except _AtOnce as stop:
-        raise _exception_of(stop.number) from None
+        raise exception_of(stop.number) from None
     finally:
         signals.give_back()
 
@@ -143,7 +151,7 @@ class _Signals:
             if not is_nudge:
                 self._before[number](number, frame)
         elif is_nudge:
-            raise _exception_of(number)
+            raise exception_of(number)
         elif self._run.is_stopped:
             raise _AtOnce(number)
         else:
@@ -182,7 +190,7 @@ def whole_or_nothing() -> Iterator[None]:
     with one_run() as run:
         yield
     if run.is_stopped:
-        raise _exception_of(run.signal)
+        raise exception_of(run.signal)
 
 
 def stop_after(run: Run, interrupt: KeyboardInterrupt) -> None:
@@ -204,5 +212,12 @@ def _is_compiling() -> bool:
     return compiler is not None and bool(compiler.global_compiler_lock.is_locked())
 
 
-def _exception_of(number: int) -> KeyboardInterrupt:
+def exception_of(number: int) -> KeyboardInterrupt:
+    """What a signal is to those that it ends.
+
+    Parameters
+    ----------
+    number : int
+        The number of the signal.
+    """
     return Terminated() if number == signal.SIGTERM else KeyboardInterrupt()

@@ -10,7 +10,7 @@ import typer
 
 from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_data, complete_methods
-from polyopt.cli.stopping import KeepInterrupted, end_if_stopped, is_replaced, tell
+from polyopt.cli.stopping import KeepInterrupted, end_if_stopped, is_replaced, tell, whole_command
 
 if TYPE_CHECKING:
     from polyopt.compare.comparison import Comparison
@@ -71,7 +71,6 @@ def compare(
     A setting is for the methods that have it. With --splits it prints means over splits of the data with
     their intervals, and the differences of test error between methods.
     """
-    from formulations.runs import one_run
     from polyopt.cli.console import progress
     from polyopt.cli.data import Form, load_data
     from polyopt.compare import DEFAULT_DATA, PROVABLE_DATA
@@ -88,7 +87,7 @@ def compare(
     chosen, given = _chosen(methods, prove, given, others)
     form = Form(separator, decimal, categorical, impute, large)
     datasets = [load_data(text, target, form) for text in data or (PROVABLE_DATA if prove else DEFAULT_DATA)]
-    with progress("", quiet), one_run() as whole:
+    with progress("", quiet), whole_command() as whole:
         found = run(
             datasets, chosen, settings=given, seed=seed, seeds=seeds, splits=splits, time_limit=time_limit,
             prove=prove,

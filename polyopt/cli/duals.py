@@ -8,7 +8,7 @@ import typer
 
 from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_data
-from polyopt.cli.stopping import end_if_stopped
+from polyopt.cli.stopping import end_if_stopped, whole_command
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for
 from polyopt.text import visible
 
@@ -42,7 +42,6 @@ def duals(
 
     The method is fitted to all rows of the data, with scaled features.
     """
-    from formulations.runs import one_run
     from polyopt.cli.console import emit, output, progress, say, warnings_as_sentences
     from polyopt.cli.data import Form, load_data
     from polyopt.compare.data import check_dataset, scaler_for
@@ -62,7 +61,7 @@ def duals(
     found, _ = fit_preparation(found)
     X = scaler_for(found.X, found.feature_names).transform(found.X)
     drawn = progress(f"{entry.name} on {found.name}", quiet)
-    with warnings_as_sentences(), answering_for(entry), drawn, one_run() as run:
+    with warnings_as_sentences(), answering_for(entry), drawn, whole_command() as run:
         settings = entry.settings_for(X, found.y, **given)
         estimator = entry.make(solver.of(entry), settings, time_limit=time_limit, seed=seed).fit(X, found.y)
         frame = estimator.duals_

@@ -10,7 +10,7 @@ import typer
 from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_data
 from polyopt.cli.info import size_text
-from polyopt.cli.stopping import KeepInterrupted, end_if_stopped, is_replaced, tell
+from polyopt.cli.stopping import KeepInterrupted, end_if_stopped, is_replaced, tell, whole_command
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def fit(
     scaler = scaler_for(found.X, found.feature_names) if scale else None
     X = found.X if scaler is None else scaler.transform(found.X)
     _make_ready(out)
-    with one_run() as whole:
+    with whole_command() as whole:
         with warnings_as_sentences(), answering_for(entry), progress(f"{entry.name} on {found.name}", quiet):
             with one_run(time_limit) as limited:
                 settings = entry.settings_for(X, found.y, **given)

@@ -6,13 +6,14 @@ import atexit
 import os
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from formulations.termination import Terminated
+from formulations.termination import Terminated, came
 
 if TYPE_CHECKING:
     from formulations.clock import Run
@@ -26,6 +27,7 @@ __all__ = [
     "silence",
     "status_of_stop",
     "tell",
+    "whole_command",
 ]
 
 BROKEN_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 141
@@ -81,6 +83,23 @@ def status_of_stop(stop: KeyboardInterrupt | None) -> int:
         The exception; None for Ctrl-C that something turned into another.
     """
     return _end(signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
+
+
+@contextmanager
+def whole_command() -> Iterator[Run]:
+    """The run of a command; it is stopped where a signal came before it and something took it for its own.
+
+    Yields
+    ------
+    Run
+        It tells whether it was stopped.
+    """
+    from formulations.runs import one_run
+
+    with one_run() as run:
+        if came():
+            run.stop(came())
+        yield run
 
 
 def end_if_stopped(run: Run) -> None:

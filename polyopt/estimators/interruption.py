@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations.clock import current_run
+from formulations.runs import exception_of
 from formulations.solution import Status
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def broken_off() -> Iterator[None]:
         run = current_run()
         if run is None or not run.is_stopped:
             raise
-        raise KeyboardInterrupt from None
+        raise exception_of(run.signal) from None
 
 
 def warn_of_interruption(machine: _Fitted) -> None:

@@ -216,6 +216,27 @@ def test_a_signal_that_was_turned_into_another_error_is_still_one(monkeypatch, e
     assert run("fit", "nowhere.csv").exit_code == 2  # which the next command of this process knows nothing of
 
 
+@pytest.mark.parametrize(("answer", "status"), [(raise_interrupted, 130), (raise_terminated, 143)])
+def test_a_signal_that_something_took_for_its_own_stops_the_run(monkeypatch, out, answer, status):
+    def check(*_):
+        with pytest.raises(KeyboardInterrupt):
+            answer(2, None)
+
+    monkeypatch.setattr("polyopt.compare.data.check_dataset", check)
+    done = run("fit", "wdbc", "--method", "svm", "--out", out)
+    assert done.exit_code == status
+    assert "what was done by then is kept" in done.stderr
+
+
+def test_without_any_point_it_is_told_which_signal_it_was(monkeypatch):
+    def fit(self, *arguments):
+        current_run().stop(signal.SIGTERM)
+        raise RuntimeError("no point")
+
+    monkeypatch.setattr(SVM, "_fit_binary", fit)
+    assert run("fit", "wdbc", "--method", "svm").exit_code == 143
+
+
 def test_sigterm_is_answered_by_the_command_alone(monkeypatch):
     answered = []
     monkeypatch.setattr(signal, "signal", lambda number, answer: answered.append((number, answer)))
