@@ -16,7 +16,7 @@ NAMES = (
     "relative_margins", "general_qp",
     "linear_machines", "growth", "memory", "rmm_table", "rmm_figure1", "error_bounds",
     "cpm_speed", "cpm_dual", "cpm_global", "cpm_errors", "cpm_rivals", "cpm_figure2", "cpm_stream",
-    "polyhedral_table", "polyhedral_speed", "plume_newton",
+    "polyhedral_table", "polyceptron_steps", "polyhedral_speed", "plume_newton",
     "l0_speed", "l0_screening", "l0_optimum", "l0_tables",
     "main_job", "pictures", "campaign",
 )  # fmt: skip

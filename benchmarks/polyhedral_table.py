@@ -7,9 +7,23 @@ the grids in METHODS; the chosen ones are then fitted with five starts. Seconds 
 processor, on one thread, median over the folds. Deviations are of the folds' accuracies; those of the means
 of the ten repetitions are in a column of their own.
 
+The rows "as printed" keep to what the paper fixes: step 0.1 and threshold 50 (batch), 300 to 500 passes
+(online), one start, the last faces, features as they are.
+
+Where a mean is more than two deviations from the printed one (the two means' deviations together), this is
+why, as far as single runs show. Batch, as printed: the threshold of 50 is met while a hundred samples are
+still misclassified; at 5 the same run has 97.5 % on set 1. On breast cancer no method here reaches the
+printed 98.5 %, whose deviation of 0.09 is smaller than tenfold splits leave: it may be of the training part.
+Online: ours is better on set 1 and ionosphere, with or without tuning; the paper does not say in which order
+samples come, ours is drawn anew for each pass. PC-SLP: ours ends where no linear program lowers the error;
+after its first program alone, and from one start, it is at 90 % (set 1) and 75 % (set 2), so the paper's runs
+may have ended early; on the two real sets the first program already has 89 and 97 %, and we know no reason.
+OC1: without restarts, jumps and pruning ours has 84 % and 48 leaves on set 1, 69 % and 75 leaves on set 2;
+the paper's trees have 22 and 27 hyperplanes, so its search was probably shorter and its pruning less.
+
 Every cell is kept in results/polyhedral_table.csv as it ends, and not computed again: delete the file, or
-some lines of it, to do so. The repetitions of a cell run side by side, as many as there are processors.
-About an hour on two of them.
+some lines of it, to do so. The repetitions of a cell run side by side, as many as there are processors. About
+an hour on two of them.
 """
 
 from __future__ import annotations
@@ -38,12 +52,21 @@ KEPT = Path(__file__).parent / "results" / "polyhedral_table.csv"
 _STARTS, _TUNING_STARTS = 5, 2
 _REPETITIONS, _FOLDS, _INNER = 10, 10, 3
 
-# The paper's accuracies, in the order of the data: those that are known.
-PAPER: dict[str, tuple[float, ...]] = {
-    "Polyceptron, batch": (95.05, 94.56, 89.68, 98.52),
-    "SPLA1": (97.88, 92.7, 90.71, 96.25),
-    "PC-SLP": (71.0, 56.0, 79.0, 84.0),
+# The paper's accuracies and their deviations over the ten repetitions, in the order of the data.
+_BATCH = ((95.05, 0.94), (94.56, 0.90), (89.68, 1.28), (98.52, 0.09))
+_ONLINE = ((89.08, 0.91), (94.34, 1.96), (81.15, 2.66), (91.93, 3.36))
+PAPER: dict[str, tuple[tuple[float, float], ...]] = {
+    "Polyceptron, batch": _BATCH,
+    "Polyceptron, batch, as printed": _BATCH,
+    "Polyceptron, online": _ONLINE,
+    "Polyceptron, online, as printed": _ONLINE,
+    "SPLA1": ((97.88, 0.31), (92.7, 0.99), (90.71, 1.37), (96.25, 0.36)),
+    "PC-SLP": ((71.26, 5.46), (56.42, 0.79), (78.77, 3.96), (83.87, 1.42)),
+    "OC1": ((77.53, 1.74), (63.64, 1.48), (86.49, 2.08), (94.89, 0.81)),
 }
+# What the paper fixes: one start, features as they are, the last faces; batch held to the threshold 50.
+_PASSES = {"data set 1": 300, "data set 2": 400, "ionosphere": 500, "wbc": 500}
+_PLAIN = {"n_init": 1, "pocket": False, "patience": None}
 
 
 def _family(machine: Any, **settings: Any) -> Callable[[int, Any, Any, int], Any]:
@@ -56,6 +79,8 @@ def _family(machine: Any, **settings: Any) -> Callable[[int, Any, Any, int], Any
 METHODS: dict[str, tuple[Callable[[int, Any, Any, int], Any], dict[str, list[Any]]]] = {
     "Polyceptron, batch": (_family(Polyceptron), {"step": [0.1, 0.01]}),
     "Polyceptron, online": (_family(Polyceptron, solver="online"), {"step": [1.0, 0.1]}),
+    "Polyceptron, batch, as printed": (_family(Polyceptron, step=0.1, threshold=50.0), {}),
+    "Polyceptron, online, as printed": (_family(Polyceptron, solver="online", step=1.0), {}),
     "Polyceptron, HiGHS": (_family(Polyceptron, solver="highs"), {"radius": [3.0, 1e4]}),
     "SPLA1": (_family(SPLA1), {"ridge": [1.0, 0.1, 0.01]}),
     "PC-SLP": (_family(PCSLP), {"radius": [1.0, 3.0, 1e4]}),
@@ -112,29 +137,35 @@ def _cell(
 ) -> dict[str, Any]:
     inside = 1 if data.startswith("data set") else narrower_class(StandardScaler().fit_transform(X), y, {})
     (outside,) = (label for label in np.unique(y) if label != inside)
-    one = partial(_repetition, X, y, partial(make, K, inside, outside), grid, folds)
+    printed = _PLAIN if method.endswith("as printed") else {}
+    if method == "Polyceptron, online, as printed":
+        printed = {**printed, "max_iter": _PASSES[data]}
+    one = partial(_repetition, X, y, partial(make, K, inside, outside), grid, folds, printed)
     found = np.array(Parallel(n_jobs=-1)(delayed(one)(seed) for seed in range(repetitions)))
     accuracy, seconds, faces = found[..., 0], found[..., 1], found[..., 2]
-    number = list(table_data()).index(data)
+    paper, apart = PAPER[method][[*table_data()].index(data)] if method in PAPER else (np.nan, np.nan)
     return {
         "data": data,
         "method": method,
         "accuracy": 100 * accuracy.mean(),
         "deviation": 100 * accuracy.std(),
         "of the means": 100 * accuracy.mean(axis=1).std(),
-        "paper": PAPER[method][number] if method in PAPER else np.nan,
+        "paper": paper,
+        "paper's deviation": apart,
         "seconds": float(np.median(seconds)),
         "faces": float(faces.mean()),
     }
 
 
-def _repetition(X: Any, y: Any, make: Any, grid: Any, folds: int, seed: int) -> list[list[float]]:
+def _repetition(
+    X: Any, y: Any, make: Any, grid: Any, folds: int, printed: dict[str, Any], seed: int
+) -> list[list[float]]:
     """Accuracy, seconds of the last fit, and faces (leaves, support vectors) of each fold."""
     warnings.simplefilter("ignore")
     found = []
     for fold, (train, test) in enumerate(StratifiedKFold(folds, shuffle=True, random_state=seed).split(X, y)):
-        machine = make(seed=100 * seed + fold)
-        scaler = StandardScaler().fit(X[train])
+        machine = make(seed=100 * seed + fold).set_params(**printed)
+        scaler = StandardScaler(with_mean=not printed, with_std=not printed).fit(X[train])
         A, B = scaler.transform(X[train]), scaler.transform(X[test])
         if grid:
             few = {"n_init": _TUNING_STARTS} if "n_init" in machine.get_params() else {}
@@ -167,12 +198,21 @@ def _in_order(table: pd.DataFrame) -> pd.DataFrame:
 
 def _shown(table: pd.DataFrame) -> pd.DataFrame:
     text = [f"{a:.2f} ± {d:.2f}" for a, d in zip(table["accuracy"], table["deviation"], strict=True)]
-    table = table.assign(accuracy=text, paper=[f"{p:.2f}" if p == p else "" for p in table["paper"]])
-    return table.drop(columns="deviation").rename(
+    printed = list(zip(table["paper"], table["paper's deviation"], strict=True))
+    # As many deviations apart as the two means have together.
+    apart = (table["accuracy"] - table["paper"]) / np.hypot(table["of the means"], table["paper's deviation"])
+    table = table.assign(
+        accuracy=text,
+        paper=[f"{a:.2f} ± {d:.2f}" if a == a else "" for a, d in printed],
+        apart=["" if a != a else f"{a:+.1f}" for a in apart],
+    )
+    columns = ["data", "method", "accuracy", "of the means", "paper", "apart", "seconds", "faces"]
+    return table[columns].rename(
         columns={
             "accuracy": "accuracy, %",
             "of the means": "deviation of the means",
             "paper": "paper, %",
+            "apart": "deviations above the paper",
             "seconds": "CPU seconds of a fit",
             "faces": "faces, leaves or support vectors",
         }
