@@ -138,6 +138,8 @@ def main() -> None:
         _say_all(getattr(sys, name))
     try:
         app()
+    except KeyboardInterrupt as stop:  # while the commands were made of their functions
+        end_process(status_of_stop(stop))
     except SystemExit as end:
         if end.code not in (130, 143):
             for number in (signal.SIGINT, signal.SIGTERM):

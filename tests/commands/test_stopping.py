@@ -237,6 +237,20 @@ def test_without_any_point_it_is_told_which_signal_it_was(monkeypatch):
     assert run("fit", "wdbc", "--method", "svm").exit_code == 143
 
 
+@pytest.mark.parametrize(("stop", "status"), [(KeyboardInterrupt(), 130), (runs.Terminated(), 143)])
+def test_a_signal_before_the_command_begins_ends_it_as_well(monkeypatch, stop, status):
+    ended = []
+
+    def start():
+        raise stop
+
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(cli, "app", start)
+    monkeypatch.setattr(cli, "end_process", ended.append)
+    cli.main()
+    assert ended == [status]
+
+
 def test_sigterm_is_answered_by_the_command_alone(monkeypatch):
     answered = []
     monkeypatch.setattr(signal, "signal", lambda number, answer: answered.append((number, answer)))
