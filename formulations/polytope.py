@@ -25,6 +25,7 @@ __all__ = [
     "answers",
     "check_assignment",
     "check_loss",
+    "face_margins",
     "lift",
     "natural_assignment",
     "objective",
@@ -143,6 +144,37 @@ def objective(X: MatrixLike, y: ArrayLike, W: NDArray[Any], C: ArrayLike = 1.0, 
     hinge = slacks(lift(X) @ W.T, y[:, None])
     for_negatives = hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
     return float((W**2).sum() + as_costs(C, len(y)) @ np.where(y > 0, hinge.min(axis=1), for_negatives))
+
+
+def face_margins(
+    X: MatrixLike, y: ArrayLike, W: NDArray[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The margin of each face of a polytope, and the samples that are assigned to it.
+
+    Kantchelian et al. (2014), section 3.2: the rows of W are scaled to norm 1, a sample is assigned to the
+    face with the highest score, and the margin of face k is the least y_i W_k·x̃_i of its samples. The
+    worst-case margin is the least of them, the total margin their sum. A row of zeros stays as it is.
+
+    Parameters
+    ----------
+    X, y, W
+        As in :func:`objective`.
+
+    Returns
+    -------
+    margins : ndarray of shape (K,)
+        Negative where a sample of the face is on the wrong side of it; infinite, the least of none, where the
+        face has no samples.
+    samples : ndarray of int, shape (K,)
+        How many samples each face has.
+    """
+    X, y = as_data(X, y)
+    lengths = np.linalg.norm(W, axis=1, keepdims=True)
+    scores = np.asarray(lift(X) @ (W / np.where(lengths > 0.0, lengths, 1.0)).T)
+    face = scores.argmax(axis=1)
+    margins = np.full(len(W), np.inf)
+    np.minimum.at(margins, face, y * scores[np.arange(len(y)), face])
+    return margins, np.bincount(face, minlength=len(W))
 
 
 def check_loss(loss: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["two_blobs"]
+__all__ = ["separated_clusters", "two_blobs"]
 
 
 def two_blobs(
@@ -40,3 +40,34 @@ def two_blobs(
     X = generator.normal(size=(n, m)) * scales + np.outer(y, direction) * separation
     order = generator.permutation(n)
     return (X + generator.normal(size=m))[order], y[order]
+
+
+def separated_clusters(
+    n: int = 24, seed: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Negatives in the middle of three clusters of positives, each of which a line cuts off from them.
+
+    Parameters
+    ----------
+    n : int
+        Samples, of which half are negatives.
+    seed : int
+        Seed of the generator.
+
+    Returns
+    -------
+    X : ndarray of shape (n, 2)
+    y : ndarray of shape (n,)
+        Labels -1 and +1.
+    assignment : ndarray of int, shape (n,)
+        The cluster, from 0 to 2, of each positive; -1 at the negatives.
+    """
+    generator = np.random.default_rng(seed)
+    y = np.where(np.arange(n) < n // 2, -1.0, 1.0)
+    cluster = np.where(y > 0, np.arange(n) % 3, -1)
+    angles, distances = 2.0 * np.pi * cluster / 3.0 + 0.3, 2.5 + 0.5 * cluster
+    centres = np.where(y > 0, distances, 0.0)[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
+    # Within a unit of its centre each: no cluster reaches the negatives' side.
+    offsets = generator.normal(size=(n, 2))
+    offsets /= np.maximum(1.0, np.linalg.norm(offsets, axis=1, keepdims=True))
+    return centres + offsets, y, cluster

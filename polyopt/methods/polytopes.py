@@ -42,7 +42,9 @@ ENTRIES = (
     Method(
         "cpm",
         "Convex Polytope Machine",
-        families={"cpm": "formulations.cpm", "cpm_worst": "formulations.cpm_worst"},
+        families={
+            name: f"formulations.{name}" for name in ("cpm", "cpm_worst", "cpm_margin", "cpm_hard")
+        },
         programs=("cpm.fixed_assignment_sum", "cpm.fixed_assignment_sum_dual"),
         home="polyopt.estimators.cpm.ConvexPolytopeMachine",
         fast="sgd",
@@ -55,9 +57,10 @@ ENTRIES = (
         proving="global",
         leftovers=("beta",),
         slopes="polyopt.sensitivity.polyhedral.of_cpm",
-        crosschecks=("polyopt.crosschecks.cpm", "polyopt.crosschecks.cpm_assignment"),
+        crosschecks=tuple(f"polyopt.crosschecks.{name}" for name in ("cpm", "cpm_assignment", "cpm_hard")),
         exports={
             "certify_cpm": "polyopt.certificates",
+            "certify_cpm_hard": "polyopt.certificates",
             "PolytopeSearch": "polyopt.estimators.cpm_search",
         },
     ),
