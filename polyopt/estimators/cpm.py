@@ -10,11 +10,13 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations.arguments import at_least, positive
 from polyopt.estimators.cpm_fit import STARTS, PolytopeLearner
+from polyopt.estimators.cpm_margins import margins_frame
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.votes import random_votes
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.polytope import Loss
@@ -43,7 +45,7 @@ class ConvexPolytopeMachine(PolytopeLearner):
         Cost of a unit of slack; positive. Algorithm 1's λ is 2/(nC).
     margin : {"total", "worst"}, default="total"
         What is penalised: "total", the sum of the squared norms of the faces; "worst", the largest of
-        them, which is the face with the least margin (exact solver and loss="sum" only).
+        them, which is the face with the least margin (exact solver only).
     loss : {"sum", "max"}, default="sum"
         What a negative pays for: "sum", every face it violates (the paper's unconstrained form, which
         Algorithm 1 minimises); "max", the worst (eq. (6) as printed; exact solver only).
@@ -64,7 +66,8 @@ class ConvexPolytopeMachine(PolytopeLearner):
         assignments, by branch and bound, for small data. All minimise the same objective. "auto" is
         exact on small data and SGD beyond; ``solver_`` says which.
     n_init : int or "auto", default="auto"
-        Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", else 1.
+        Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", else 1. With more
+        than one, "exact" makes a last run from the best of half as many dual ascents.
     average : bool, default=True
         Whether "sgd" answers with the better of an average of its iterates and the last one, or always
         with the last iterate of the run as Algorithm 1 does.
@@ -171,8 +174,6 @@ class ConvexPolytopeMachine(PolytopeLearner):
             raise ValueError(
                 f"{special} needs solver='exact': the others minimise margin='total', loss='sum'"
             )
-        if self.margin == "worst" and self.loss == "max":
-            raise ValueError("margin='worst' needs loss='sum'")
         if self.perplexity > 1 and (special or self.solver not in ("auto", "sgd")):
             raise ValueError(
                 f"perplexity={self.perplexity!r} needs solver='sgd' with margin='total' and loss='sum': the "
@@ -230,6 +231,20 @@ class ConvexPolytopeMachine(PolytopeLearner):
         raise ValueError("ties='random' has no ONNX graph: fit with ties='scores'")
 
     # -- what is proven ----------------------------------------------------------------------
+
+    @property
+    def margins_(self) -> pd.DataFrame:
+        """Both margins of section 3.2 of [1]_, from the training data: a row for each polytope.
+
+        The columns: the class ``outside`` and the one ``inside``; ``worst``, the least y f(x) of a sample,
+        the faces being scaled to norms of 1, biases included; ``total``, the sum over the faces of the
+        least of the samples assigned to each; ``faces``, those that have samples, as others add nothing. A
+        negative margin is of a sample on the wrong side. With ``double_sided`` each side has a row, and
+        with more than two classes each pair has: the paper has no margin of a difference of two polytopes,
+        nor of votes. Samples count as the solver saw them, times `feature_scale`.
+        """
+        self._need_data("margins_")
+        return margins_frame(self)
 
     def generalization_bound(self, delta: float = 0.05) -> PolytopeBound:
         """A bound on the error, Theorem 1 of [1]_, from the training data (binary, one side).

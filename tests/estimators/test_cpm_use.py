@@ -17,7 +17,8 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from formulations import cpm
+from formulations import cpm, cpm_margin
+from formulations.samples import separated_clusters
 from polyopt import Claim, certify_cpm
 from polyopt import ConvexPolytopeMachine as CPM  # noqa: N817
 from polyopt.datasets import load
@@ -338,3 +339,63 @@ def test_those_of_a_chunk_that_judge_stand_for_all_the_data(n_total, monkeypatch
     CPM(3, C=1.5, solver="sgd", random_state=0).partial_fit(X, y, classes=[-1.0, 1.0], n_total=n_total)
     assert prices
     assert [price.sum() for price in prices] == pytest.approx([1.5 * n_total] * len(prices))
+
+
+# -- margins -------------------------------------------------------------------------------
+
+
+def margins_by_hand(machine, X, y):
+    """Worst and total margin of one polytope, sample by sample; y is +1 outside."""
+    faces = np.c_[machine.W_, machine.b_]
+    faces /= np.linalg.norm(faces, axis=1, keepdims=True)
+    own = {}
+    for x, label in zip(np.c_[X, np.ones(len(X))], y, strict=True):
+        scores = faces @ x
+        own.setdefault(int(scores.argmax()), []).append(label * scores.max())
+    least = [min(values) for values in own.values()]
+    return min(least), sum(least), len(own)
+
+
+@pytest.mark.parametrize("solver", ["exact", "sgd", "dual"])
+def test_the_margins_are_those_of_the_paper(solver):
+    X, y, _ = clusters(40, 3, 0)
+    labels = np.where(y > 0, "b", "a")
+    machine = CPM(3, C=10.0, solver=solver, random_state=0, n_init=2).fit(X, labels)
+    [row] = machine.margins_.to_dict("records")
+    assert (row["outside"], row["inside"]) == ("b", "a")
+    assert (row["worst"], row["total"], row["faces"]) == pytest.approx(margins_by_hand(machine, X, y))
+    # Two sides have a row each, those of the machines with one; so has each pair of classes.
+    both = CPM(3, C=10.0, solver=solver, random_state=0, n_init=2, double_sided=True).fit(X, labels)
+    assert both.margins_["outside"].tolist() == ["b", "a"]
+    assert both.margins_.iloc[0].to_dict() == pytest.approx(row)
+    three = np.where((y > 0) & (X[:, 0] > 0), "c", labels)
+    many = CPM(2, C=10.0, solver=solver, random_state=0, n_init=2).fit(X, three)
+    assert list(zip(many.margins_["inside"], many.margins_["outside"], strict=True)) == many.pairs_
+    last = np.isin(three, ["b", "c"])
+    expected = margins_by_hand(many.estimators_[2], X[last], np.where(three[last] == "c", 1.0, -1.0))
+    assert many.margins_.iloc[2][["worst", "total", "faces"]].tolist() == pytest.approx(expected)
+
+
+def test_a_hard_worst_case_machine_has_the_margin_that_its_program_states():
+    """A cost beyond every multiplier makes hard margins: 1 over the norm of the longest face."""
+    X, y, z = separated_clusters(n=18)
+    best = cpm_margin.worst(X, y, 3, z).solve().objective
+    machine = CPM(3, C=1e4, margin="worst", loss="max", random_state=0, n_init=2).fit(X, y)
+    [row] = machine.margins_.to_dict("records")
+    assert row["worst"] >= (1 - 1e-6) * best  # another assignment may do better
+    longest = np.sqrt((np.c_[machine.W_, machine.b_] ** 2).sum(axis=1).max())
+    assert row["worst"] >= (1 - 1e-5) / longest
+    assert machine.certificate(1e-5).claim is Claim.STATIONARY
+    assert "margin='worst'" in machine.certificate().program
+    shares = machine.solution_.duals["norm"]
+    assert shares.sum() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_margins_need_the_data_and_count_samples_as_the_solver_saw_them():
+    X, y, _ = clusters(40, 2, 0)
+    machine = CPM(2, C=10.0, random_state=0, solver="sgd", feature_scale=0.5).fit(X, y)
+    halved = CPM(2, C=10.0, random_state=0, solver="sgd").fit(0.5 * X, y)
+    assert machine.margins_["total"][0] == pytest.approx(halved.margins_["total"][0])
+    for other in (machine.without_data(), CPM(2).partial_fit(X, y)):
+        with pytest.raises(ValueError, match="margins_ needs the training data"):
+            _ = other.margins_

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,7 +16,9 @@ from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.datasets import load
 from polyopt.outer.alternating import AlternatingProblem
+from polyopt.outer.cpm.dual_ends import best_dual_end
 from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.outer.cpm.solve import Settings, solve_cpm
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.outer.starts import best_of
 
@@ -189,3 +193,52 @@ def test_a_time_limit_within_a_round_is_admitted():
     assert solution.objective >= cpm.objective(X, y, solution["W"], 1.0)
     certificate = certify_cpm(X, y, 1.0, W=solution["W"], alpha=solution.duals["margin"])
     assert certificate.claim is Claim.SUBOPTIMAL_BY
+
+
+# -- starts from dual ascent ---------------------------------------------------------------
+
+
+def test_the_ends_of_dual_ascent_are_starts_that_end_lower():
+    """Sonar with a cost of 10: random starts of the explicit programs end some 10 % above them."""
+    data = load("sonar")
+    X, y = StandardScaler().fit_transform(data.X), np.where(data.y == 1, -1.0, 1.0)
+    ratios = []
+    for seed in range(3):
+        found = solve_cpm(X, y, np.full(len(y), 10.0), Settings(3, "exact", n_init=4), seed)
+        *random, last = (run.objective for run in found.runs)
+        assert len(random) == 4
+        assert found.objective <= min(*random, last) * (1 + 1e-9)
+        ratios.append(found.objective / min(random))
+    assert np.mean(ratios) < 0.97
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_ends_of_dual_ascent_do_not_depend_on_order_or_repetition(sparse, rng):
+    X, y, _ = clusters(60, 3, 1, widen=1.5)
+    repeats, order = rng.integers(1, 4, 60), rng.permutation(60)
+    rows = np.repeat(np.arange(60), repeats)
+
+    def end(X, y, C):
+        limits = {"n_init": 6, "max_iter": 100, "time_limit": None, "seed": 0}
+        return best_dual_end(sp.csr_array(X) if sparse else X, y, C, 4, **limits)
+
+    plain = end(X, y, 1.0 * repeats)
+    assert ((plain >= 0) == (y > 0)).all()
+    assert (end(X[rows], y[rows], np.ones(len(rows))) == plain[rows]).all()
+    assert (end(X[order], y[order], 1.0 * repeats[order]) == plain[order]).all()
+
+
+@pytest.mark.parametrize("margin", ["total", "worst"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_door_minimises_what_the_settings_name(loss, margin):
+    """Its end is a fixed point of the objective asked for, and of none of the other three."""
+    X, y, _ = clusters(40, 3, 0, widen=2.5)
+    C = np.full(40, 0.3)
+    found = solve_cpm(X, y, C, Settings(3, "exact", loss=loss, margin=margin, n_init=2), 0)
+    point = {"W": found["W"], "alpha": found.duals["margin"], "assignment": found["assignment"]}
+    claims = {
+        pair: certify_cpm(X, y, C, loss=pair[0], margin=pair[1], tol=1e-5, **point).claim
+        for pair in product(LOSSES, ["total", "worst"])
+    }
+    assert claims.pop((loss, margin)) is Claim.STATIONARY
+    assert set(claims.values()) == {Claim.SUBOPTIMAL_BY}
