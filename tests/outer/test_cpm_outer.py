@@ -16,6 +16,7 @@ from polyopt.certificates import Claim
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.datasets import load
 from polyopt.outer.alternating import AlternatingProblem
+from polyopt.outer.cpm.dual import DualEngine
 from polyopt.outer.cpm.dual_ends import best_dual_end
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.cpm.solve import Settings, solve_cpm
@@ -210,6 +211,22 @@ def test_the_ends_of_dual_ascent_are_starts_that_end_lower():
         assert found.objective <= min(*random, last) * (1 + 1e-9)
         ratios.append(found.objective / min(random))
     assert np.mean(ratios) < 0.97
+
+
+def test_an_interruption_in_the_dual_ascents_ends_with_the_best_point(monkeypatch, data):
+    X, y, C = data
+    whole, calls = DualEngine.solve, []
+
+    def third_fails(self, *arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return whole(self, *arguments)
+
+    monkeypatch.setattr(DualEngine, "solve", third_fails)
+    found = solve_cpm(X, y, C, Settings(3, "exact", n_init=6), 0)
+    assert (found.status, len(found.runs), len(calls)) == (Status.INTERRUPTED, 6, 3)
+    assert found.objective == pytest.approx(min(run.objective for run in found.runs), rel=1e-9)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

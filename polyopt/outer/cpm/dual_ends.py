@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.matrices import dense, is_sparse
+from formulations.solution import Status
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.rounds import Stage, run_from_many_starts
 
@@ -50,12 +51,19 @@ def best_dual_end(
         Seconds, for all of them; the first round is always made.
     seed : int
         Of the starts.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C in one of the ascents: whoever has a point ends with it.
     """
     samples, labels, costs, place = _distinct(X, y, C)
     problem = PolytopeProblem(samples, labels, costs, n_faces, engine="dual", tol=_GAP)
     found = run_from_many_starts(
         [Stage(problem, max_iter)], n_init=max(n_init // 2, 1), time_limit=time_limit, seed=seed, n_jobs=1
     )
+    if found.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
     return np.asarray(found["assignment"][place])
 
 
