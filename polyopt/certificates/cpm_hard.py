@@ -55,6 +55,7 @@ __all__ = ["certify_cpm_hard"]
 
 _NAME = "the Convex Polytope Machine with hard margins"
 _NOT_SEPARATED = "A face does not separate the samples that it answers for."
+_LEAST = 1e-100  # entry that counts, next to a largest one of about 1
 _USED = 1e-9  # share of the largest multiplier from which on one counts
 
 
@@ -145,17 +146,36 @@ def _point(X: Matrix, y: Vector, W: Vector | None, alpha: Vector | None, assignm
     Z = answers(y, K, natural if assignment is None else assignment)
     if alpha is None:
         alpha = _solve_dual(X, y, Z, margin)
+    alpha = _in_unit(alpha, axis=None)
     lifted = lift(X)
     feasible = np.where(Z > 0, np.maximum(alpha, 0.0), 0.0)
     pulled = transposed_product(lifted, feasible * y[:, None])
     pulls = np.asarray(lifted.T @ (alpha * y[:, None])).T
-    W = pulls if W is None else W
+    W = _in_unit(pulls if W is None else W, axis=1)
     outputs = product(lifted, W.T).signed(y[:, None])
     least = -Ball(np.where(Z > 0, -outputs.mid, -np.inf), np.where(Z > 0, outputs.rad, 0.0)).max(axis=0)
     return _Point(
-        lifted, y, Z, W, alpha, implied, least, Ball(W).norm(axis=1), pulls,
-        pulled.norm(axis=0), Ball(feasible).sum(axis=0),
+        lifted, y, Z, W, alpha, implied, least, _lengths(Ball(W.T)), pulls,
+        _lengths(pulled), Ball(feasible).sum(axis=0),
     )  # fmt: skip
+
+
+def _in_unit(vectors: Vector, axis: int | None) -> Vector:
+    """Vectors times powers of 2 that bring their largest entries to about 1, which rounds nothing.
+
+    What is too small to be squared then is left out, as it may be: of a face it is no more than rounding, and
+    fewer multipliers prove less.
+    """
+    exponent = np.frexp(np.abs(vectors).max(axis=axis, initial=0.0, keepdims=True))[1]
+    found = np.ldexp(vectors, -exponent)
+    return np.where(np.abs(found) < _LEAST, 0.0, found)
+
+
+def _lengths(columns: Ball) -> Ball:
+    """The norms of the columns, at any scale."""
+    exponent = np.frexp(columns.size.max(axis=0))[1]
+    found = Ball(np.ldexp(columns.mid, -exponent), np.ldexp(columns.rad, -exponent)).norm(axis=0)
+    return Ball(np.ldexp(found.mid, exponent), np.ldexp(found.rad, exponent))
 
 
 def _solve_dual(X: Matrix, y: Vector, Z: Vector, margin: Margin) -> Vector:

@@ -189,6 +189,25 @@ def test_the_bounds_hold_for_any_vectors(seed):
             assert found.claim in (Claim.NONE, Claim.SUBOPTIMAL_BY)
 
 
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("margin", MARGINS)
+def test_lengths_count_at_no_scale(margin, measure, data):
+    X, y, z = data
+    W, alpha = solved(X, y, z, margin)
+    asked = {"assignment": z, "margin": margin, "measure": measure}
+    plain = certify_cpm_hard(X, y, W=W, alpha=alpha, **asked)
+    for one, other in ((1e200, 1e-200), (1e-200, 1e200), (1e-300, 1e-290)):
+        found = certify_cpm_hard(X, y, W=one * W, alpha=other * alpha, **asked)
+        assert found.claim is Claim.STATIONARY
+        assert found.primal_value == pytest.approx(plain.primal_value, rel=1e-12)
+        assert found.dual_value == pytest.approx(plain.dual_value, rel=1e-12)
+    # No multipliers prove nothing; a face of zeros separates nothing.
+    for point in ({"W": W, "alpha": 0.0 * alpha}, {"W": W * [[0.0], [1.0], [1.0]], "alpha": alpha}):
+        found = certify_cpm_hard(X, y, **point, **asked)
+        assert found.claim in (Claim.NONE, Claim.SUBOPTIMAL_BY)
+        assert found.gap > 0.0
+
+
 def test_a_certificate_needs_something_and_knows_its_words():
     with pytest.raises(ValueError, match=r"a primal point \(W\), multipliers \(alpha\), or both"):
         certify_cpm_hard([[1.0], [2.0]], [1, -1])
