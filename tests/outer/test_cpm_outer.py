@@ -213,6 +213,14 @@ def test_the_ends_of_dual_ascent_are_starts_that_end_lower():
     assert np.mean(ratios) < 0.97
 
 
+@pytest.mark.slow
+def test_the_defaults_end_lower_on_wdbc():
+    data = load("wdbc")
+    X, y = StandardScaler().fit_transform(data.X), np.where(data.y == 1, 1.0, -1.0)
+    found = solve_cpm(X, y, np.ones(len(y)), Settings(3, "exact", n_init=20), 0)
+    assert found.objective < 0.98 * min(run.objective for run in found.runs[:-1])
+
+
 def test_an_interruption_in_the_dual_ascents_ends_with_the_best_point(monkeypatch, data):
     X, y, C = data
     whole, calls = DualEngine.solve, []
