@@ -6,6 +6,7 @@ import argparse
 import os
 import time
 from importlib import import_module
+from inspect import signature
 
 # One thread, unless a benchmark says otherwise; set before numpy is imported.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
@@ -18,7 +19,8 @@ NAMES = (
     "cpm_speed", "cpm_dual", "cpm_global", "cpm_errors", "cpm_rivals", "cpm_figure1", "cpm_figure2",
     "cpm_stream",
     "polyhedral_table", "polyceptron_steps", "polyhedral_speed", "plume_newton",
-    "l0_speed", "l0_screening", "l0_optimum", "l0_tables",
+    "l0_speed", "l0_screening", "l0_optimum", "l0_tables", "l0_claims", "l0_reason", "l0_synthetic",
+    "l0_workers",
     "main_job", "pictures", "campaign",
 )  # fmt: skip
 
@@ -30,7 +32,9 @@ def main() -> None:
     run = commands.add_parser("run", help="run benchmarks, all of them by default")
     run.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     run.add_argument("--smoke", action="store_true", help="the least that shows that they run")
-    run.add_argument("--quick", action="store_true", help="a part that takes minutes, not kept (rmm_table)")
+    run.add_argument(
+        "--quick", action="store_true", help="a part that takes minutes, not kept, of those with one"
+    )
     commands.add_parser(
         "report",
         help="write what is kept as an HTML page and as RESULTS.md, and the README's table of speed",
@@ -53,12 +57,14 @@ def main() -> None:
     if unknown:
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     few: dict[str, bool] = {"smoke": True} if arguments.smoke else {}
+    names = arguments.names or list(NAMES)
     if arguments.quick:
-        if arguments.names != ["rmm_table"]:
-            parser.error("--quick is for rmm_table alone; the others have --smoke")
-        few = {"quick": True}
+        quick = [name for name in NAMES if "quick" in signature(modules[name].run).parameters]
+        if not set(arguments.names) <= set(quick):
+            parser.error(f"--quick is for {', '.join(quick)}; the others have --smoke")
+        few, names = {"quick": True}, arguments.names or quick
     print(f"{machine_facts()}, one thread\n")
-    for name in arguments.names or NAMES:
+    for name in names:
         started = time.perf_counter()
         table = modules[name].run(**few)
         if not few:

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.l0_tables import DATA
+from benchmarks.helpers.slides import DATA
 from formulations.l0_data import L0Data, as_l0_data
 from polyopt import CrossEntropySettings, Kernel, datasets
 from polyopt.files import replacing, write_text
