@@ -19,6 +19,7 @@ NAMES = (
     "cpm_speed", "cpm_dual", "cpm_global", "cpm_errors", "cpm_rivals", "cpm_figure1", "cpm_figure2",
     "cpm_stream",
     "polyhedral_table", "polyceptron_steps", "polyhedral_speed", "plume_newton",
+    "plume_steps",
     "l0_speed", "l0_screening", "l0_optimum", "l0_tables", "l0_claims", "l0_reason", "l0_synthetic",
     "l0_workers",
     "main_job", "pictures", "campaign",

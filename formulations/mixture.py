@@ -200,13 +200,13 @@ def hessian(
     """
     K, width = W.shape
     c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
-    H = np.zeros((K, width, K, width))
+    H, pairs = np.zeros((K, width, K, width)), [*zip(*np.triu_indices(K), strict=True)]
     for rows, block in _blocks(X, always=True):
         curvature = _curvature(scores(block, W), y[rows], None if R is None else R[rows], gamma)
         lifted = lift(block)
-        for k, j in zip(*np.triu_indices(K), strict=True):
-            H[k, :, j] += _gram(lifted, c[rows] * curvature[:, k, j])
-    for k, j in zip(*np.triu_indices(K), strict=True):
+        for k, j in pairs:
+            H[k, :, j] += _gram(lifted, c[rows] * curvature[k, j])
+    for k, j in pairs:
         H[j, :, k] = H[k, :, j].T
     square = H.reshape(K * width, K * width)
     square.flat[:: K * width + 1] += ridge
@@ -261,45 +261,63 @@ def _evaluate(
     c = np.broadcast_to(np.asarray(c, dtype=float), y.shape)
     value, gradient = 0.5 * ridge * float(np.sum(W**2)), ridge * W
     for rows, block in _blocks(X):
-        terms, slopes = _terms(scores(block, W), y[rows], None if R is None else R[rows], gamma)
+        terms, slopes = _terms(scores(block, W), y[rows], None if R is None else R[rows], gamma, slope)
         value += float(c[rows] @ terms)
         if slope:
             gradient += pull(block, c[rows, None] * slopes)
     return value, gradient
 
 
-def _terms(s: Array, y: Array, R: Array | None, gamma: float) -> tuple[Array, Array]:
-    """Of each sample, what it adds to F or L (n,), and the derivatives of that by its scores (n, K)."""
-    a, against = _exponents(s, gamma), -y[:, None] * s
-    missed, norm = np.logaddexp(0.0, against), _log_sum(a)
+def _terms(s: Array, y: Array, R: Array | None, gamma: float, slope: bool = True) -> tuple[Array, Array]:
+    """Of each sample, what it adds to F or L (n,), and the derivatives of that by its scores (n, K).
+
+    Without `slope` there are no derivatives. Faces are rows inside: over a few faces, sums of long rows are
+    quicker than many short ones.
+    """
+    S = np.ascontiguousarray(s.T)
+    a = _exponents(S, gamma, axis=0)
+    against = -y * S
+    small = np.exp(-np.abs(against))
+    missed = np.maximum(against, 0.0) + np.log1p(small)
+    odds = np.exp(a)
+    total = odds.sum(axis=0)
+    values = np.log(total)
     if R is None:
         joint = a - missed
-        total = _log_sum(joint)
-        values, R = norm - total, np.exp(joint - total[:, None])
+        top = joint.max(axis=0)
+        shares = np.exp(joint - top)
+        sums = shares.sum(axis=0)
+        values -= top + np.log(sums)
     else:
-        values = norm + np.sum(R * (missed - a), axis=1)
-    return values, gamma * (R - np.exp(a - norm[:, None])) - R * y[:, None] * expit(against)
+        shares, sums = R.T, 1.0
+        values += np.sum(shares * (missed - a), axis=0)
+    if not slope:
+        return values, np.empty((0, len(S)))
+    own = shares / sums
+    wrong = np.where(against >= 0, 1.0, small) / (1.0 + small)
+    return values, (gamma * (own - odds / total) - own * (y * wrong)).T
 
 
 def _curvature(s: Array, y: Array, R: Array | None, gamma: float) -> Array:
-    """Of each sample, the second derivatives (n, K, K) by its scores."""
-    a, signed = _exponents(s, gamma), y[:, None] * s
-    g, u = _shares(a), expit(-signed)
-    own = _shares(a - np.logaddexp(0.0, -signed)) if R is None else R
-    found = -(gamma**2) * g[:, :, None] * g[:, None, :]
+    """Of each sample, the second derivatives by its scores: an array of shape (K, K, n)."""
+    S = np.ascontiguousarray(s.T)
+    a, signed = _exponents(S, gamma, axis=0), y * S
+    g, u = _shares(a, axis=0), expit(-signed)
+    own = _shares(a - np.logaddexp(0.0, -signed), axis=0) if R is None else R.T
+    found = (-gamma * g)[:, None] * (gamma * g)
     diagonal = gamma**2 * g + own * u * (1.0 - u)
     if R is None:
-        t = y[:, None] * u - gamma
-        found += (own * t)[:, :, None] * (own * t)[:, None, :]
+        t = y * u - gamma
+        found += (own * t)[:, None] * (own * t)
         diagonal -= own * t**2
-    faces = np.arange(s.shape[1])
-    found[:, faces, faces] += diagonal
+    faces = np.arange(len(S))
+    found[faces, faces] += diagonal
     return found
 
 
-def _exponents(s: Array, gamma: float) -> Array:
-    """The gate's logarithm up to a constant of each row: at most 0, so that no large numbers cancel."""
-    return np.asarray(-gamma * (s - s.min(axis=1, keepdims=True)))
+def _exponents(s: Array, gamma: float, axis: int = 1) -> Array:
+    """The gate's logarithm up to a constant of each sample: at most 0, so that no large numbers cancel."""
+    return np.asarray(-gamma * (s - s.min(axis=axis, keepdims=True)))
 
 
 def _log_sum(a: Array) -> Array:
@@ -307,9 +325,9 @@ def _log_sum(a: Array) -> Array:
     return np.asarray(top + np.log(np.exp(a - top[:, None]).sum(axis=1)))
 
 
-def _shares(a: Array) -> Array:
-    e = np.exp(a - a.max(axis=1, keepdims=True))
-    return np.asarray(e / e.sum(axis=1, keepdims=True))
+def _shares(a: Array, axis: int = 1) -> Array:
+    e = np.exp(a - a.max(axis=axis, keepdims=True))
+    return np.asarray(e / e.sum(axis=axis, keepdims=True))
 
 
 def _gram(lifted: Any, d: Array) -> Array:

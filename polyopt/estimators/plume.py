@@ -61,6 +61,10 @@ class PLUME(Probabilities, PolyhedralClassifier):
         Starts: random faces, or faces between the inside and clusters of the outside.
     anneal : bool, default=True
         Whether each run begins at a soft gate, γ = 1/4, and doubles it until it is what is asked.
+    polish : bool, default=True
+        Whether the objective itself is minimised where the steps become slow. Without it, and without
+        `anneal`, a run is the paper's Algorithm 1 to its own end, where a step lowers the objective by no
+        more than `tol`, relative; that need not be a stationary point.
     decision : {"posterior", "polytope"}, default="posterior"
         What decides: whether the probability is at least one half, or whether the sample is in the polytope
         of the faces. The two differ near the polytope's edges, where ``predict_proba``, which is the model's
@@ -96,6 +100,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
     inner: int | None = None
     init: Init = "random"
     anneal: bool = True
+    polish: bool = True
     decision: str = "posterior"
     max_iter: int = 500
     tol: float = 1e-6
@@ -111,6 +116,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
         "solver": [StrOptions({"auto", "newton", "bfgs", "gradient", "exact"})],
         "init": [StrOptions({"random", "kmeans"})],
         "anneal": ["boolean"],
+        "polish": ["boolean"],
         "decision": [StrOptions({"posterior", "polytope"})],
     }
 
@@ -128,6 +134,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
             max_iter=self.max_iter,
             tol=self.tol,
             anneal=self.anneal,
+            polish=self.polish,
             time_limit=self.time_limit,
             seed=seed,
             n_jobs=self.n_jobs,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -28,7 +29,8 @@ from polyopt.outer.descent import DescentProblem
 from polyopt.outer.random_faces import random_faces
 from polyopt.outer.rounds import Round, Stage, run_from_many_starts
 from polyopt.outer.starts import TIE
-from polyopt.solvers.plume import maximise, polish
+from polyopt.solvers import plume as solver
+from polyopt.threads import blas_held
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
     Climber = Literal["newton", "bfgs", "gradient"]
+    Polisher = Literal["bfgs-newton", "bfgs"]
     Method = Climber | Literal["auto", "exact"]
     Init = Literal["random", "kmeans"]
 
@@ -46,10 +49,11 @@ __all__ = ["PlumeProblem", "solve_plume"]
 _CLOSER = 0.1  # share of the tolerance to which the polish goes, to be clear of it
 _METHODS = ("auto", "exact", "newton", "bfgs", "gradient")
 _NEWTON_BELOW = 600  # entries of W up to which Newton is quicker than L-BFGS
-_CHEAPER = 10  # iterations of L-BFGS allowed for one of Newton's
+_CHEAPER = 10  # iterations of L-BFGS allowed for one of Newton's, where it polishes alone
 _INNER = {"newton": 1, "bfgs": 5, "gradient": 1}  # iterations of an M-step, where none are asked
 _SOFTEST, _SHARPEN, _STEPS_AT_RUNG = 0.25, 2.0, 5  # annealing: the first γ, the ratio, the steps at each
 _JITTER = 0.1  # share of a random face in one from a cluster: equal faces would stay equal
+_SMALL = 2e7  # multiplications of X W', some milliseconds, under which threads of BLAS wait for each other
 _SLOW = 1e-2  # relative decrease of a step under which EM is at its tail, and minimising L quicker
 
 
@@ -104,9 +108,12 @@ class PlumeProblem(DescentProblem):
             raise ValueError("ridge must be positive with method='exact': its program needs an optimum")
         self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
         self.gamma, self.ridge, self.init = gamma, ridge, init
-        small = n_faces * (X.shape[1] + 1) <= _NEWTON_BELOW
-        self.polisher: Climber = "newton" if small else "bfgs"
-        self.climber: Climber = self.polisher if method == "auto" or method == "exact" else method
+        entries = n_faces * (X.shape[1] + 1)
+        self.is_small = entries * X.shape[0] <= _SMALL
+        few = entries <= _NEWTON_BELOW
+        self.polisher: Polisher = "bfgs-newton" if few else "bfgs"
+        quick: Climber = "newton" if few else "bfgs"
+        self.climber: Climber = quick if method == "auto" or method == "exact" else method
         self.method = self.climber if method == "auto" else method
         self.inner = inner or _INNER[self.climber]
         self._known: tuple[Array, float] | None = None
@@ -179,15 +186,15 @@ class PlumeProblem(DescentProblem):
         }
 
     def polish(self, W: Array, max_iter: int, tol: float, time_limit: float | None = None) -> Solution:
-        """Minimise L itself from W (:func:`polyopt.solvers.plume.polish`); by L-BFGS with more iterations."""
-        return polish(
+        """Minimise L from W (:func:`polyopt.solvers.plume.polish`); L-BFGS alone has more iterations."""
+        return solver.polish(
             self.X, self.y, self.c, W,
             gamma=self.gamma, ridge=self.ridge, method=self.polisher,
             max_iter=max_iter * (_CHEAPER if self.polisher == "bfgs" else 1), tol=tol, time_limit=time_limit,
         )  # fmt: skip
 
     def _climb(self, R: Array, W: Array, time_limit: float | None) -> Solution:
-        return maximise(
+        return solver.maximise(
             self.X, self.y, self.c, R, W,
             gamma=self.gamma, ridge=self.ridge, method=self.climber, max_iter=self.inner,
             time_limit=time_limit,
@@ -203,9 +210,11 @@ class PlumeProblem(DescentProblem):
 
 def solve_plume(
     problem: PlumeProblem, *, n_init: int = 10, max_iter: int = 500, tol: float = 1e-6, anneal: bool = True,
-    time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
+    polish: bool = True, time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None,
 ) -> Solution:  # fmt: skip
     """Expectation and maximisation from many starts, each polished to a stationary point; the best is kept.
+
+    Without `anneal` and `polish` it is the paper's Algorithm 1.
 
     Parameters
     ----------
@@ -219,8 +228,11 @@ def solve_plume(
     tol : float
         Relative tolerance of the certificate that the polish is to reach. A run ends where its steps lower
         the objective by less than a hundredth (or `tol`, if that is more): the polish is quicker from there.
+        Without it, where a step lowers the objective by no more than `tol`, relative.
     anneal : bool
         Begin each run at γ = 1/4, and double it every few steps until it is what is asked.
+    polish : bool
+        Minimise L itself from where the steps become slow.
     time_limit : float, optional
         Seconds, for everything together.
 
@@ -230,18 +242,22 @@ def solve_plume(
         ``primal`` has ``W``; ``duals`` has ``score``, what each sample pulls at each face
         (:func:`formulations.mixture.multipliers`). ``history`` has a record per step with its ``gamma``, of
         which only those of one γ compare; the last of a run is its polish. The status is CONVERGED where that
-        ended at a stationary point. A limit, or Ctrl-C, keeps the best point.
+        ended at a stationary point, and without it where the steps settled, which need not be at one. A
+        limit, or Ctrl-C, keeps the best point.
     """
     step_tol = max(tolerance(tol), _SLOW)
     soft = _softer(problem.gamma) if anneal else []
-    stages = [
+    stages: list[Stage[Array]] = [
         *(Stage(problem.at(gamma), _STEPS_AT_RUNG, step_tol) for gamma in soft),
-        Stage(problem, max_iter, step_tol),
-        Stage(_Polish(problem, max_iter, _CLOSER * tol), 1),
+        Stage(problem, max_iter, step_tol if polish else tol),
     ]
-    best = run_from_many_starts(stages, n_init=n_init, time_limit=time_limit, seed=seed, n_jobs=n_jobs)
+    if polish:
+        stages.append(Stage(_Polish(problem, max_iter, _CLOSER * tol), 1))
+    with blas_held() if problem.is_small else nullcontext():
+        best = run_from_many_starts(stages, n_init=n_init, time_limit=time_limit, seed=seed, n_jobs=n_jobs)
     alpha = mixture.multipliers(problem.X, problem.y, best["W"], None, problem.gamma, problem.c)
-    return replace(best, duals={"score": alpha}, solver=f"em ({problem.method}), then L itself")
+    then = ", then L itself" if polish else ""
+    return replace(best, duals={"score": alpha}, solver=f"em ({problem.method}){then}")
 
 
 def _softer(gamma: float) -> list[float]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize
+from scipy.sparse import issparse
 
 from formulations import mixture
 from formulations.arguments import one_of, tolerance, whole
@@ -21,12 +22,14 @@ from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from formulations.matrices import Matrix
 
     Array = NDArray[np.float64]
-    Method = Literal["newton", "bfgs", "gradient"]
+    Method = Literal["newton", "bfgs", "gradient", "bfgs-newton"]
 
 __all__ = ["MOST_FOR_NEWTON", "maximise", "polish"]
 
@@ -34,6 +37,8 @@ MOST_FOR_NEWTON = 5000  # entries of W: a Hessian of 200 MB
 _ARMIJO = 1e-4  # share of the decrease that the slope promises which a step must bring
 _ROUNDING = 1e-14  # relative, within which two values count as equal
 _MEMORY = 20  # pairs of steps and changes of the gradient that L-BFGS keeps
+_SLOW, _SPAN = 1e-5, 10  # relative decrease, in how many iterations, under which L-BFGS hands on to Newton
+_CHEAPER = 10  # iterations of L-BFGS allowed for one of Newton's
 
 
 class Given(TypedDict, total=False):
@@ -71,11 +76,12 @@ def maximise(
         Where to begin.
     gamma, ridge : float
         Sharpness of the gate, and ρ.
-    method : {"newton", "bfgs", "gradient"}
-        Newton with the full Hessian, for K (m+1) up to 5000; L-BFGS; or steps along the gradient, of the
-        length that Barzilai and Borwein give. Each backtracks until the objective falls.
+    method : {"newton", "bfgs", "gradient", "bfgs-newton"}
+        Newton with the full Hessian, for K (m+1) up to 5000; L-BFGS; steps along the gradient, of the length
+        that Barzilai and Borwein give; or L-BFGS while it makes way, and then Newton. Each backtracks until
+        the objective falls.
     max_iter : int
-        Iterations.
+        Iterations; of "bfgs-newton" Newton's, after ten times as many of L-BFGS at most.
     tol : float
         Relative tolerance: of the proven gap ‖∇F‖²/(2ρ), if there is a ridge, and of the gradient next to
         what it adds up before anything cancels (:func:`formulations.mixture.turnover`).
@@ -124,6 +130,12 @@ class _Objective:
 
     def hessian(self, W: Array) -> Array:
         return mixture.hessian(self.X, self.y, W, self.R, self.gamma, self.c, self.ridge)
+
+    def sizes(self) -> Array:
+        """Of each coordinate of x̃, the root of its mean square; of one that is 0 throughout, 1."""
+        squares = self.X.multiply(self.X) if issparse(self.X) else np.square(self.X, dtype=float)
+        sums = np.append(squares.T @ self.c, self.c.sum())
+        return np.sqrt(np.where(sums > 0, sums, sums[-1]) / sums[-1])
 
     def is_flat(self, W: Array, value: float, gradient: Array, tol: float) -> bool:
         if self.R is None and self.ridge == 0.0 and value <= tol * float(self.c.sum()):
@@ -187,14 +199,16 @@ class _Run:
 def _minimise(
     objective: _Objective, W: Array, method: str, max_iter: int, tol: float, time_limit: float | None
 ) -> Solution:
-    methods = {"newton": _newton, "bfgs": _bfgs, "gradient": _gradient}
+    methods: dict[str, Callable[[_Run], None]] = {
+        "newton": _newton, "bfgs": _bfgs, "gradient": _gradient, "bfgs-newton": _bfgs_then_newton,
+    }  # fmt: skip
     one_of("method", method, tuple(methods))
     mixture.check_model(objective.gamma, objective.ridge)
     whole("max_iter", max_iter)
     tolerance(tol)
-    if method == "newton" and W.size > MOST_FOR_NEWTON:
+    if method.endswith("newton") and W.size > MOST_FOR_NEWTON:
         raise ValueError(
-            f"method='newton' is for W of at most {MOST_FOR_NEWTON} entries, not {W.size}: its Hessian has "
+            f"method={method!r} is for W of at most {MOST_FOR_NEWTON} entries, not {W.size}: its Hessian has "
             "the square of that; method='bfgs' has no such limit"
         )
     run = _Run(objective, np.array(W, dtype=float), max_iter, tol, time_limit)
@@ -252,28 +266,45 @@ def _gradient(run: _Run) -> None:
         step = 2.0 * step if straight else lengths[0] / bend
 
 
-def _bfgs(run: _Run) -> None:
-    shape = run.W.shape
-    latest: dict[str, Any] = {}
+def _bfgs_then_newton(run: _Run) -> None:
+    """L-BFGS while it makes way, each feature in units of its size, and then Newton.
+
+    Far from a minimum of L its Hessian is not positive definite, and Newton's steps bring no more than those
+    of L-BFGS, which cost a tenth or less. Near it Newton needs few.
+    """
+    most = run.max_iter
+    run.max_iter = _CHEAPER * most
+    _bfgs(run, run.objective.sizes(), _SLOW)
+    if run.status is Status.STALLED or run.status is Status.ITERATION_LIMIT:
+        run.status, run.max_iter = Status.STALLED, run.iterations + most
+        _newton(run)
+
+
+def _bfgs(run: _Run, units: Array | float = 1.0, slow: float = 0.0) -> None:
+    """L-BFGS on W times `units`, until `_SPAN` iterations lower the objective by no more than `slow`."""
+    values, latest = [run.value], dict[str, Any]()
+
+    def faces(w: Array) -> Array:
+        return np.asarray(w.reshape(run.W.shape) / units)
 
     def evaluate(w: Array) -> tuple[float, Array]:
-        W = w.reshape(shape).copy()
-        if np.array_equal(W, run.W):
-            return run.value, run.gradient.ravel()
+        W = faces(w)
         value, gradient = run.objective(W)
-        latest["point"] = W, value, gradient
-        return value, gradient.ravel()
+        latest["point"] = w.copy(), W, value, gradient
+        return value, (gradient / units).ravel()
 
     def accepted(w: Array) -> None:
-        if np.array_equal(latest["point"][0].ravel(), w):
-            run.move(*latest["point"])
-        else:  # the last trial of the line search was not the one it took
-            W = w.reshape(shape).copy()
-            run.move(W, *run.objective(W))
+        if not np.array_equal(latest["point"][0], w):
+            evaluate(w)  # the last trial of the line search was not the one it took
+        run.move(*latest["point"][1:])
+        values.append(run.value)
         if run.is_over():
+            raise StopIteration
+        if slow and len(values) > _SPAN and values[-1 - _SPAN] - run.value <= slow * abs(run.value):
             raise StopIteration
 
     if run.is_over():
         return
     options = {"maxiter": run.max_iter + 1, "maxfun": 1 << 30, "ftol": 0.0, "gtol": 0.0, "maxcor": _MEMORY}
-    minimize(evaluate, run.W.ravel(), jac=True, method="L-BFGS-B", callback=accepted, options=options)
+    start = (run.W * units).ravel()
+    minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=accepted, options=options)

@@ -19,6 +19,7 @@ from formulations import mixture, plume
 from formulations.polyhedral import cells, hard_loss, scores
 from formulations.polytope import lift
 from formulations.solution import Solution, Status
+from polyopt import PLUME
 from polyopt.certificates import Claim, certify_plume, certify_program
 from polyopt.outer.plume import PlumeProblem, solve_plume
 from polyopt.outer.rounds import run_rounds
@@ -27,6 +28,7 @@ from polyopt.solvers.plume import MOST_FOR_NEWTON, maximise, polish
 
 GAMMAS = [0.5, 2.0, 5.0]
 METHODS = ["newton", "bfgs", "gradient"]
+ALL_METHODS = [*METHODS, "bfgs-newton"]
 RIDGE = 1e-2
 
 
@@ -238,7 +240,7 @@ def test_every_way_to_the_m_step_ends_at_one_point(gamma):
     exact = plume.m_step(X, y, R, gamma, c, RIDGE).solve()
     dual = plume.m_step_dual(X, y, R, gamma, c, RIDGE).solve()
     assert dual.objective == pytest.approx(exact.objective, rel=1e-9)
-    for method in METHODS:
+    for method in ALL_METHODS:
         # The gradient is at the limits of double precision before the others are.
         found = maximise(X, y, c, R, W, gamma=gamma, ridge=RIDGE, method=method, max_iter=5000, tol=1e-9)
         loose = 1e3 if method == "gradient" else 1.0
@@ -311,7 +313,7 @@ def test_wrong_input_of_the_programs_is_named(change, message):
 # -- solvers -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ALL_METHODS)
 def test_the_likelihood_itself_never_rises_and_ends_flat(method):
     for gamma in GAMMAS:
         X, y, c, W = square()
@@ -325,14 +327,36 @@ def test_the_likelihood_itself_never_rises_and_ends_flat(method):
         assert again.objective <= found.objective
 
 
+def test_the_units_of_the_features_do_not_change_where_the_polish_leads():
+    X, y, c, W = square(200)
+    y[::5] *= -1.0  # so that there is an optimum without a ridge, which has units of its own
+    units = np.array([2.0**12, 2.0**-9])
+    ends = [
+        polish(X * by, y, c, W / np.append(by, 1.0), gamma=1.0, ridge=0.0, method="bfgs-newton", tol=1e-8)
+        for by in (np.ones(2), units)
+    ]
+    assert [end.status for end in ends] == [Status.OPTIMAL, Status.OPTIMAL]
+    assert ends[1].objective == pytest.approx(ends[0].objective, rel=1e-9)
+    assert ends[1]["W"] * np.append(units, 1.0) == pytest.approx(ends[0]["W"], rel=1e-3)
+
+
+@pytest.mark.parametrize("cast", [np.asarray, sp.csr_matrix])
+def test_the_size_of_a_feature_is_its_root_mean_square(cast):
+    X, c = np.array([[3.0, 0.0], [0.0, 0.0], [-4.0, 0.0]]), np.array([2.0, 1.0, 1.0])
+    objective = solver._Objective(cast(X), np.ones(3), c, None, 1.0, 0.0)
+    assert objective.sizes() == pytest.approx([np.sqrt((2 * 9 + 16) / 4), 1.0, 1.0])
+
+
 def test_a_limit_keeps_the_best_point():
     X, y, c, W = square()
     R = mixture.responsibilities(X, y, W, 2.0)
     start = mixture.expected(X, y, W, R, 2.0, c, RIDGE)
-    for method in METHODS:
+    for method in ALL_METHODS:
         model = {"gamma": 2.0, "ridge": RIDGE, "method": method}
         one = maximise(X, y, c, R, W, max_iter=1, **model)
-        assert (one.status, one.iterations) == (Status.ITERATION_LIMIT, 1)
+        assert one.status is Status.ITERATION_LIMIT
+        # One of Newton's, after ten of L-BFGS.
+        assert one.iterations == (11 if method == "bfgs-newton" else 1)
         assert one.objective < start
         none = maximise(X, y, c, R, W, time_limit=0.0, **model)
         assert none.status is Status.TIME_LIMIT
@@ -352,7 +376,7 @@ def interrupted(monkeypatch, after):
     monkeypatch.setattr(mixture, "value_and_gradient", counted)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ALL_METHODS)
 def test_an_interrupted_solver_keeps_its_point(method, monkeypatch):
     X, y, c, W = square()
     R = mixture.responsibilities(X, y, W, 2.0)
@@ -369,7 +393,7 @@ def test_newton_says_when_the_faces_are_too_many():
     R, W = np.ones((2, 1)), np.zeros((1, MOST_FOR_NEWTON + 1))
     with pytest.raises(ValueError, match=r"at most 5000 entries, not 5001.*method='bfgs'"):
         maximise(X, y, c, R, W, gamma=1.0, ridge=1.0)
-    with pytest.raises(ValueError, match="'newton', 'bfgs' or 'gradient', not 'adam'"):
+    with pytest.raises(ValueError, match="'newton', 'bfgs', 'gradient' or 'bfgs-newton', not 'adam'"):
         maximise(X, y, c, R, W, gamma=1.0, ridge=1.0, method="adam")
     assert maximise(X, y, c, R, W, gamma=1.0, ridge=1.0, method="bfgs").status is Status.OPTIMAL
 
@@ -569,6 +593,30 @@ def test_limits_and_interruptions_of_a_run_keep_its_best_point(monkeypatch):
     assert [r["gamma"] for r in stopped.history][-4:] == [0.5, 1.0, 2.0, 4.0]
     assert stopped.history[-5]["gamma"] == 0.25
     assert stopped.objective == problem.value(stopped["W"]) == stopped.history[-1]["objective"]
+
+
+@pytest.mark.parametrize(("method", "inner"), [("gradient", 1), ("newton", 1), ("bfgs", 5)])
+def test_without_polish_and_soft_gates_it_is_the_papers_algorithm_to_its_own_end(method, inner):
+    X, y, c, _ = square()
+    tol = 1e-4
+    model = {"gamma": 2.0, "ridge": RIDGE}
+    problem = PlumeProblem(X, y, c, 3, method=method, **model)
+    found = solve_plume(problem, n_init=1, seed=3, tol=tol, anneal=False, polish=False)
+    W = problem.start(problem.generators(3, 1)[0])
+    values = [mixture.loss(X, y, W, 2.0, c, RIDGE)]
+    while len(values) < 2 or values[-1] < values[-2] * (1 - tol):
+        R = mixture.responsibilities(X, y, W, 2.0)
+        W = maximise(X, y, c, R, W, method=method, max_iter=inner, **model)["W"]
+        values.append(mixture.loss(X, y, W, 2.0, c, RIDGE))
+    assert found.status is Status.CONVERGED
+    assert found.solver == f"em ({method})"
+    assert found["W"] == pytest.approx(W, rel=1e-12)
+    assert [record["objective"] for record in found.history] == pytest.approx(values, rel=1e-12)
+    assert (np.diff([record["seconds"] for record in found.history]) >= 0).all()
+    machine = PLUME(3, solver=method, anneal=False, polish=False, tol=tol, random_state=0, n_init=1, **model)
+    machine.fit(X, y, sample_weight=c)
+    assert machine.solution_.solver == f"em ({method})"
+    assert "then L itself" in machine.set_params(polish=True).fit(X, y).solution_.solver
 
 
 def test_a_step_that_would_rise_is_not_taken(monkeypatch):
