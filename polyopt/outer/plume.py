@@ -55,6 +55,7 @@ _SOFTEST, _SHARPEN, _STEPS_AT_RUNG = 0.25, 2.0, 5  # annealing: the first γ, th
 _JITTER = 0.1  # share of a random face in one from a cluster: equal faces would stay equal
 _SMALL = 2e7  # multiplications of X W', some milliseconds, under which threads of BLAS wait for each other
 _SLOW = 1e-2  # relative decrease of a step under which EM is at its tail, and minimising L quicker
+_STEPS_BEFORE = 15  # steps after which it is quicker in any case: on separable data L falls for long
 
 
 class PlumeProblem(DescentProblem):
@@ -227,8 +228,8 @@ def solve_plume(
         times as many of L-BFGS.
     tol : float
         Relative tolerance of the certificate that the polish is to reach. A run ends where its steps lower
-        the objective by less than a hundredth (or `tol`, if that is more): the polish is quicker from there.
-        Without it, where a step lowers the objective by no more than `tol`, relative.
+        the objective by less than a hundredth (or `tol`, if that is more), or after some steps: the polish is
+        quicker from there. Without it, where a step lowers the objective by no more than `tol`, relative.
     anneal : bool
         Begin each run at γ = 1/4, and double it every few steps until it is what is asked.
     polish : bool
@@ -245,14 +246,17 @@ def solve_plume(
         ended at a stationary point, and without it where the steps settled, which need not be at one. A
         limit, or Ctrl-C, keeps the best point.
     """
+    whole("max_iter", max_iter)
     step_tol = max(tolerance(tol), _SLOW)
     soft = _softer(problem.gamma) if anneal else []
     stages: list[Stage[Array]] = [
         *(Stage(problem.at(gamma), _STEPS_AT_RUNG, step_tol) for gamma in soft),
-        Stage(problem, max_iter, step_tol if polish else tol),
     ]
     if polish:
+        stages.append(Stage(problem, min(max_iter, _STEPS_BEFORE), step_tol))
         stages.append(Stage(_Polish(problem, max_iter, _CLOSER * tol), 1))
+    else:
+        stages.append(Stage(problem, max_iter, tol))
     with blas_held() if problem.is_small else nullcontext():
         best = run_from_many_starts(stages, n_init=n_init, time_limit=time_limit, seed=seed, n_jobs=n_jobs)
     alpha = mixture.multipliers(problem.X, problem.y, best["W"], None, problem.gamma, problem.c)

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize
-from scipy.sparse import issparse
 
 from formulations import mixture
 from formulations.arguments import one_of, tolerance, whole
@@ -131,11 +130,11 @@ class _Objective:
     def hessian(self, W: Array) -> Array:
         return mixture.hessian(self.X, self.y, W, self.R, self.gamma, self.c, self.ridge)
 
-    def sizes(self) -> Array:
-        """Of each coordinate of x̃, the root of its mean square; of one that is 0 throughout, 1."""
-        squares = self.X.multiply(self.X) if issparse(self.X) else np.square(self.X, dtype=float)
-        sums = np.append(squares.T @ self.c, self.c.sum())
-        return np.sqrt(np.where(sums > 0, sums, sums[-1]) / sums[-1])
+    def metric(self) -> Array:
+        """What the Hessian of one face is at most: ¼ Σ_i c_i x̃_i x̃_i' + ρ I, the one of a face of zeros."""
+        one = np.ones((len(self.y), 1))
+        face = np.zeros((1, self.X.shape[1] + 1))
+        return mixture.hessian(self.X, self.y, face, one, 0.0, self.c, self.ridge)
 
     def is_flat(self, W: Array, value: float, gradient: Array, tol: float) -> bool:
         if self.R is None and self.ridge == 0.0 and value <= tol * float(self.c.sum()):
@@ -267,35 +266,40 @@ def _gradient(run: _Run) -> None:
 
 
 def _bfgs_then_newton(run: _Run) -> None:
-    """L-BFGS while it makes way, each feature in units of its size, and then Newton.
+    """L-BFGS while it makes way, in the metric of logistic regression, and then Newton.
 
     Far from a minimum of L its Hessian is not positive definite, and Newton's steps bring no more than those
-    of L-BFGS, which cost a tenth or less. Near it Newton needs few.
+    of L-BFGS, which cost a tenth or less. Near it Newton needs few. The metric, which bounds the Hessian of
+    logistic regression for any face (Böhning & Lindsay, 1988), leaves nothing to the units of the features.
     """
     most = run.max_iter
     run.max_iter = _CHEAPER * most
-    _bfgs(run, run.objective.sizes(), _SLOW)
+    _bfgs(run, _positive_factor(run.objective.metric())[0], _SLOW)
     if run.status is Status.STALLED or run.status is Status.ITERATION_LIMIT:
         run.status, run.max_iter = Status.STALLED, run.iterations + most
         _newton(run)
 
 
-def _bfgs(run: _Run, units: Array | float = 1.0, slow: float = 0.0) -> None:
-    """L-BFGS on W times `units`, until `_SPAN` iterations lower the objective by no more than `slow`."""
+def _bfgs(run: _Run, root: Array | None = None, slow: float = 0.0) -> None:
+    """L-BFGS on Z = W times a lower triangular `root`; ends where `_SPAN` iterations bring but `slow`."""
     values, latest = [run.value], dict[str, Any]()
 
-    def faces(w: Array) -> Array:
-        return np.asarray(w.reshape(run.W.shape) / units)
+    def faces(z: Array) -> Array:
+        Z = z.reshape(run.W.shape)
+        return Z.copy() if root is None else solve_triangular(root, Z.T, trans="T", lower=True).T
 
-    def evaluate(w: Array) -> tuple[float, Array]:
-        W = faces(w)
+    def slopes(G: Array) -> Array:
+        return (G if root is None else solve_triangular(root, G.T, lower=True).T).ravel()
+
+    def evaluate(z: Array) -> tuple[float, Array]:
+        W = faces(z)
         value, gradient = run.objective(W)
-        latest["point"] = w.copy(), W, value, gradient
-        return value, (gradient / units).ravel()
+        latest["point"] = z.copy(), W, value, gradient
+        return value, slopes(gradient)
 
-    def accepted(w: Array) -> None:
-        if not np.array_equal(latest["point"][0], w):
-            evaluate(w)  # the last trial of the line search was not the one it took
+    def accepted(z: Array) -> None:
+        if not np.array_equal(latest["point"][0], z):
+            evaluate(z)  # the last trial of the line search was not the one it took
         run.move(*latest["point"][1:])
         values.append(run.value)
         if run.is_over():
@@ -306,5 +310,5 @@ def _bfgs(run: _Run, units: Array | float = 1.0, slow: float = 0.0) -> None:
     if run.is_over():
         return
     options = {"maxiter": run.max_iter + 1, "maxfun": 1 << 30, "ftol": 0.0, "gtol": 0.0, "maxcor": _MEMORY}
-    start = (run.W * units).ravel()
+    start = (run.W if root is None else run.W @ np.tril(root)).ravel()
     minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=accepted, options=options)

@@ -341,10 +341,13 @@ def test_the_units_of_the_features_do_not_change_where_the_polish_leads():
 
 
 @pytest.mark.parametrize("cast", [np.asarray, sp.csr_matrix])
-def test_the_size_of_a_feature_is_its_root_mean_square(cast):
-    X, c = np.array([[3.0, 0.0], [0.0, 0.0], [-4.0, 0.0]]), np.array([2.0, 1.0, 1.0])
-    objective = solver._Objective(cast(X), np.ones(3), c, None, 1.0, 0.0)
-    assert objective.sizes() == pytest.approx([np.sqrt((2 * 9 + 16) / 4), 1.0, 1.0])
+def test_the_metric_of_the_polish_bounds_the_hessian_of_every_face(cast):
+    X, y, c, W = square()
+    objective = solver._Objective(cast(X), y, c, None, 1.0, 0.0)
+    expected = 0.25 * lift(X).T @ (c[:, None] * lift(X))
+    assert objective.metric() == pytest.approx(expected, rel=1e-12)
+    H = mixture.hessian(X, y, W[:1], np.ones((60, 1)), 0.0, c)
+    assert np.linalg.eigvalsh(expected - H).min() > 0
 
 
 def test_a_limit_keeps_the_best_point():
