@@ -13,7 +13,8 @@ The paper offers the three for the M-step, each with backtracking, and says that
 the conditions under which EM converges. The text at hand ends with its Section 5: what it says of their
 speeds and of the L they reach, if anything, is not known here.
 
-Seconds of the processor, of a start; those in the picture are the history's, scaled to them.
+Seconds of the processor, of a start; those in the picture are the history's, scaled to them. A polish counts
+as one step, whatever iterations it takes.
 """
 
 from __future__ import annotations
