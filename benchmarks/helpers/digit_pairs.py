@@ -1,15 +1,14 @@
-"""Two digits told apart by the SVM, the RMM, the Sigma-SVM or KLDA, with parameters chosen by validation.
+"""Two digits and all kernels between their images, for :mod:`benchmarks.rmm_table`.
 
-What a cell of the RMM paper's Table 1 consists of: see :mod:`benchmarks.rmm_table`.
+One job per pair serves every kernel, machine and setting. The products X X' and T X' (T: the test samples)
+are computed once; each kernel is elementwise in them.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,31 +16,17 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import normalize
 
-from formulations.centred_kernel import CentredKernel
-from formulations.families import hinge_families
-from polyopt import Kernel, datasets
-from polyopt.baselines.klda import fisher_direction
-from polyopt.kernels import SampleGram, chunks
-from polyopt.solvers.decomposition import Decomposition
+from polyopt import datasets
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[Any]
 Samples = NDArray[np.intp]
-Setting = tuple[float, ...]
-Grid = tuple[Setting, ...]
+Pair = tuple[int, int]
 
+SCALINGS = ("unit length", "pixels in [0, 1]")  # of images; the first is computed first
 _SPLITS = 5
-_GAMMA = 0.5  # of the RBF kernel; on images of unit length, exp(x'z - 1)
-_WHOLE = 4_000  # samples up to which a Gram matrix is computed as a whole
-_TOL = 1e-3
-# Bounds that a low degree cannot keep at any bearable cost take for ever: judged by how far they got.
-_MAX_ITER = 50
-
-GRIDS: dict[str, Grid] = {
-    "SVM": tuple(product((1.0, 3.0, 10.0, 30.0, 100.0, 1000.0))),  # C
-    "RMM": tuple(product((1.0, 10.0, 100.0, 1000.0), (1 / 2, 1 / 4, 1 / 10, 1 / 20))),  # C, share of θ - 1
-    "Sigma-SVM": tuple(product((0.9, 0.99, 0.999), (0.1, 1.0, 10.0))),  # D and C
-    "KLDA": tuple(product((1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0))),  # ε
-}
+_MANY = 4_000  # samples from which products and kernels are in single precision
+_CACHED = 200_000  # numbers that a processor's cache holds
 
 
 @dataclass(frozen=True)
@@ -52,11 +37,12 @@ class Digits:
     ----------
     name, blank : str, float
         What the loader calls it, and the value of an empty pixel.
+    tables : tuple of (str, bool)
+        Lines of the table that it gives, and whether all samples of a pair are fitted in the end, or the
+        part that is given.
     part : float, optional
         Samples of a pair (or their share, below 1) that are fitted; the others validate. None for
         splits 80:20.
-    is_final : bool
-        Whether all samples are fitted in the end, with the parameters chosen on a part.
     methods : tuple of str
         What is computed.
     classes : int
@@ -65,122 +51,127 @@ class Digits:
 
     name: str
     blank: float
+    tables: tuple[tuple[str, bool], ...]
     part: float | None = None
-    is_final: bool = True
     methods: tuple[str, ...] = ("SVM", "RMM", "Sigma-SVM", "KLDA")
     classes: int = 10
 
 
-def test_answers(
-    errors_of: Any, digits: Digits, kernel: str, method: str, grid: Grid, pair: tuple[int, int]
-) -> tuple[NDArray[np.bool_], Setting, float]:
-    """Which test samples get the pair's second digit; the setting chosen; and seconds of the processor."""
-    errors, seconds = errors_of(replace(digits, is_final=True), kernel, method, grid, pair)
-    setting = _middle([grid[number] for number in np.flatnonzero(errors == errors.min())])
-    started = time.process_time()
-    A, y = _members(digits, pair)
-    if not digits.is_final:
-        ((part, _),) = _splits(digits, y)
-        A, y = A[part], y[part]
-    answer = _outputs(method, (setting,), _kernel(kernel), A, y, pixels(digits)[2])[:, 0] > 0.0
-    return answer, setting, seconds + time.process_time() - started
+class PairData:
+    """The samples of two digits, and kernels between them.
 
+    Parameters
+    ----------
+    digits : Digits
+        The set.
+    scaling : str
+        How images are scaled: see :func:`images`.
+    pair : tuple of int
+        The two digits; the second is +1.
 
-def validation_errors(
-    digits: Digits, kernel: str, method: str, grid: Grid, pair: tuple[int, int]
-) -> tuple[Vector, float]:
-    """Validation errors of every setting, over all splits; and seconds of the processor."""
-    started = time.process_time()
-    A, y = _members(digits, pair)
-    k, errors = _kernel(kernel), np.zeros(len(grid))
-    for train, rest in _splits(digits, y):
-        outputs = _outputs(method, grid, k, A[train], y[train], A[rest])
-        errors += ((outputs > 0.0) != (y[rest, None] > 0.0)).sum(axis=0)
-    return errors, time.process_time() - started
+    Attributes
+    ----------
+    y : ndarray of shape (n,)
+        Labels.
+    splits : list of (ndarray, ndarray)
+        Samples to train on and to validate on.
+    """
 
+    def __init__(self, digits: Digits, scaling: str, pair: Pair):
+        _, labels, _, _ = images(digits, scaling)
+        rows = np.flatnonzero(np.isin(labels, pair))
+        y = np.where(labels[rows] == pair[1], 1.0, -1.0)
+        self.splits = [*_splits(digits, y)]
+        count = len(y)
+        if digits.part is not None:  # the part comes first, and nothing but it where nothing else is fitted
+            ((train, rest),) = self.splits
+            order = np.concatenate([train, rest])
+            rows, y, every = rows[order], y[order], np.arange(len(y))
+            self.splits = [(every[: len(train)], every[len(train) :])]
+            count = len(y) if any(whole for _, whole in digits.tables) else len(train)
+        self.y = y
+        self._multiply(digits, scaling, rows, count)
 
-def _middle(settings: Sequence[Setting]) -> Setting:
-    """Of settings that are equally good, the one in the middle: in its first number, then in the next."""
-    for place in range(len(settings[0])):
-        values = [setting[place] for setting in settings]
-        settings = [s for s in settings if s[place] == values[len(values) // 2]]
-    return settings[0]
+    def _multiply(self, digits: Digits, scaling: str, rows: Samples, count: int) -> None:
+        """Products of all samples, and of the test samples, with the first so many samples."""
+        X, _, T, _ = images(digits, scaling)
+        A = X[rows]
+        self._train, self._test = A @ A[:count].T, T @ A[:count].T
+        self._sizes, self._test_sizes = _sizes(A), _sizes(T)
 
+    def gram(self, kernel: str, samples: Samples) -> Matrix:
+        """The kernel between these samples."""
+        return self._values(kernel, self._train[np.ix_(samples, samples)], self._sizes[samples], samples)
 
-def _members(digits: Digits, pair: tuple[int, int]) -> tuple[Vector, Vector]:
-    """The training samples of two digits, and labels: the second is +1."""
-    X, y, _, _ = pixels(digits)
-    rows = np.flatnonzero(np.isin(y, pair))
-    return X[rows], np.where(y[rows] == pair[1], 1.0, -1.0)
+    def outputs(self, kernel: str, at: Samples | None, samples: Samples, coefs: Vector) -> Vector:
+        """Outputs of machines that are trained on `samples`, without intercepts, a column for each.
+
+        At other training samples, or at all test samples (None); coefficients of shape (samples, machines).
+        """
+        used = coefs.any(axis=1)
+        samples, coefs = samples[used], np.asarray(coefs[used], dtype=self._train.dtype)
+        products, sizes = (self._test, self._test_sizes) if at is None else (self._train, self._sizes)
+        at = np.arange(len(products)) if at is None else at
+        step = max(1, 20 * _CACHED // max(len(samples), 1))
+        parts = [at[start : start + step] for start in range(0, len(at), step)]
+        blocks = ((self._values(kernel, products[np.ix_(p, samples)], sizes[p], samples), p) for p in parts)
+        return np.vstack([block @ coefs for block, _ in blocks]).astype(float)
+
+    def _values(self, kernel: str, products: Matrix, sizes: Vector, samples: Samples) -> Matrix:
+        """Products made kernel values, in place: ``((x'z + 1) / s)^d``, or ``exp(-‖x - z‖² / 2q)``.
+
+        q is the mean of ``‖x‖²`` and ``s^d`` that of ``(x'x + 1)^d`` over the pair's samples: the kernel is
+        divided by its mean diagonal. Of images of unit length, s = 2 and q = 1.
+        """
+        step = max(1, _CACHED // max(products.shape[1], 1))
+        if kernel == "RBF":
+            mean = self._sizes.mean()
+            left, right = sizes / (2.0 * mean), self._sizes[samples] / (2.0 * mean)
+            left, right = left.astype(products.dtype), right.astype(products.dtype)
+            for start in range(0, len(products), step):
+                block = products[start : start + step]
+                block *= products.dtype.type(1.0 / mean)
+                block -= left[start : start + step, None]
+                block -= right
+                np.exp(block, out=block)
+            return products
+        degree = int(kernel)
+        scale = products.dtype.type(1.0 / np.mean((self._sizes + 1.0) ** degree) ** (1.0 / degree))
+        for start in range(0, len(products), step):
+            block = products[start : start + step]
+            block += products.dtype.type(1.0)
+            block *= scale
+            base = block.copy() if degree > 1 else block
+            for _ in range(degree - 1):
+                np.multiply(block, base, out=block)
+        return products
 
 
 def _splits(digits: Digits, labels: Vector) -> Iterator[tuple[Samples, Samples]]:
     part, repeats = (0.8, _SPLITS) if digits.part is None else (digits.part, 1)
+    part = int(part) if part > 1 else part
     shuffle = StratifiedShuffleSplit(repeats, train_size=part, random_state=0)
     return shuffle.split(labels, labels)
 
 
-def _outputs(method: str, grid: Grid, kernel: Kernel, X: Vector, y: Vector, T: Vector) -> Vector:
-    """Outputs at the rows of T of the machines that are trained on X, one column per setting."""
-    gram = _values(kernel, X, X) if len(X) <= _WHOLE else SampleGram(X, kernel)
-    coefs, intercepts = _MACHINES[method](gram, y, grid)
-    used = coefs.any(axis=1)
-    X, coefs = X[used], coefs[used]
-    parts = chunks(np.arange(len(T)))
-    return np.vstack([_values(kernel, T[part], X) @ coefs for part in parts]) + intercepts
-
-
-def _margins(gram: Any, y: Vector, grid: Grid) -> tuple[Vector, Vector]:
-    """SVM, settings (C,), and RMM, settings (C, share): the bound is 1 + share (θ - 1), θ the SVM's.
-
-    One machine goes from bound to bound and from cost to cost, each solution the next one's start.
-    """
-    machine, found, last = Decomposition(gram), [], np.nan
-    for C, *share in grid:
-        costs = np.full(len(y), C)
-        if last != C:
-            svm, last = machine.solve(hinge_families(y, costs), tol=_TOL), C
-            theta = float(np.abs(svm["f"]).max())
-        B = 1.0 + max(theta - 1.0, 0.0) * share[0] if share else np.inf
-        found.append(
-            machine.solve(hinge_families(y, costs, B), tol=_TOL, max_iter=_MAX_ITER) if share else svm
-        )
-    return np.column_stack([s["coef"] for s in found]), np.array([float(s["b"]) for s in found])
-
-
-def _sigma(K: Vector, y: Vector, grid: Grid) -> tuple[Vector, Vector]:
-    """Sigma-SVM, settings (D, C): the SVM on the kernel that is centred and shrunk, and back from there."""
-    centred, found, last = CentredKernel(K), [], np.nan
-    for D, C in grid:
-        if last != D:
-            machine, last = Decomposition(centred.gram(D)), D
-        solution = machine.solve(hinge_families(y, C), tol=_TOL)
-        # Outputs are v·(k_t - K1/n) centred; in terms of k_t itself:
-        factors = centred.shrinkage(D) / centred.eigenvalues
-        v = centred.root @ (factors * (centred.root.T @ solution["coef"]))
-        v -= v.mean()
-        found.append((v, float(solution["b"]) - K.mean(axis=0) @ v))
-    return np.column_stack([v for v, _ in found]), np.array([b for _, b in found])
-
-
-def _discriminants(K: Vector, y: Vector, grid: Grid) -> tuple[Vector, Vector]:
-    """KLDA, settings (ε,), the ridge in feature space."""
-    found = [fisher_direction(K, y > 0.0, eps, "ridge") for (eps,) in grid]
-    return np.column_stack([v for v, _ in found]), np.array([b for _, b in found])
-
-
-_MACHINES = {"SVM": _margins, "RMM": _margins, "Sigma-SVM": _sigma, "KLDA": _discriminants}
+def _sizes(A: Matrix) -> Vector:
+    return np.einsum("ij,ij->i", A, A, dtype=float)
 
 
 @cache
-def pixels(digits: Digits) -> tuple[Vector, Samples, Vector, Samples]:
-    """Training and test part; images of unit length, from pixels of at least 0."""
+def images(digits: Digits, scaling: str) -> tuple[Matrix, Samples, Matrix, Samples]:
+    """Training and test part, scaled as one of SCALINGS; labels of both."""
     data = datasets.load(digits.name)
     X, y, T, t = data.X, data.y, data.X_test, data.y_test
     if T is None:
         X, y = X[data.y < digits.classes], y[data.y < digits.classes]
         X, T, y, t = X[::3], X[1::3], y[::3], y[1::3]
-    return normalize(X - digits.blank), y, normalize(T - digits.blank), t
+    kind = np.float32 if 2 * len(X) / digits.classes > _MANY and (digits.part or 0.0) <= 1.0 else np.float64
+    largest = float(X.max()) - digits.blank
+    scaled = [((part - digits.blank) / largest).astype(kind) for part in (X, T)]
+    if scaling == "unit length":
+        scaled = [normalize(part, copy=False) for part in scaled]
+    return scaled[0], y, scaled[1], t
 
 
 @cache
@@ -191,27 +182,3 @@ def is_at_hand(name: str) -> bool:
     except datasets.DatasetUnavailable:
         return False
     return True
-
-
-def _kernel(label: str) -> Kernel:
-    """(x'z + 1)^d, divided by its value at x = z; or the RBF kernel."""
-    return Kernel("rbf", _GAMMA) if label == "RBF" else Kernel("poly", 0.5, int(label), 0.5)
-
-
-def _values(kernel: Kernel, A: Vector, Z: Vector) -> Vector:
-    """The kernel between images of unit length, by products and not by general powers."""
-    products = A @ Z.T
-    if kernel.name == "rbf":
-        return kernel.finish(2.0 * kernel.gamma * (products - 1.0))
-    return kernel.finish(kernel.gamma * products + kernel.coef0)
-
-
-def work(digits: Digits, kernel: str, method: str) -> float:
-    """What a cell takes, roughly, in units of its own: for the estimate of the time left."""
-    n, m = pixels(digits)[0].shape
-    n = n / digits.classes * 2
-    fitted = 0.8 * n if digits.part is None else digits.part if digits.part > 1 else digits.part * n
-    repeats = _SPLITS if digits.part is None else 1
-    solve = {"SVM": 6, "RMM": 300 if kernel == "1" else 40, "Sigma-SVM": 12, "KLDA": 6}[method]
-    inverse = {"Sigma-SVM": 0.025, "KLDA": 0.01}.get(method, 0.0) * fitted
-    return repeats * fitted**2 * (m / 100 + solve + inverse)

@@ -1,0 +1,131 @@
+"""How Table 1 of the RMM paper is shown: our cells, the paper's under them, and a picture of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.helpers.digit_machines import DIRECT, GRIDS, RULES
+from polyopt.files import replacing
+
+KERNELS = ("1", "2", "3", "4", "5", "6", "7", "RBF")  # degrees of the polynomial, and the RBF kernel
+LINES = ("MNIST, full", "MNIST, 2/3", "MNIST, 1000", "USPS", "optdigits", "digits")
+_GOOD = (DIRECT, "OPTIMAL", "CONVERGED")
+
+# The paper's errors, in the order of KERNELS.
+PAPER: dict[tuple[str, str], tuple[int, ...]] = {
+    ("optdigits", "SVM"): (71, 57, 54, 47, 40, 46, 46, 51),
+    ("optdigits", "Sigma-SVM"): (61, 48, 41, 36, 35, 31, 29, 47),
+    ("optdigits", "KLDA"): (71, 57, 54, 47, 40, 46, 46, 45),
+    ("optdigits", "RMM"): (71, 36, 32, 31, 33, 30, 29, 51),
+    ("USPS", "SVM"): (145, 109, 109, 103, 100, 95, 93, 104),
+    ("USPS", "Sigma-SVM"): (132, 108, 99, 94, 89, 87, 90, 97),
+    ("USPS", "KLDA"): (132, 119, 121, 117, 114, 118, 117, 101),
+    ("USPS", "RMM"): (153, 109, 94, 91, 91, 90, 90, 98),
+    ("MNIST, 1000", "SVM"): (696, 511, 422, 380, 362, 338, 332, 670),
+    ("MNIST, 1000", "Sigma-SVM"): (671, 470, 373, 341, 322, 309, 303, 673),
+    ("MNIST, 1000", "KLDA"): (1663, 848, 591, 481, 430, 419, 405, 1597),
+    ("MNIST, 1000", "RMM"): (689, 342, 319, 301, 298, 290, 296, 613),
+    ("MNIST, 2/3", "SVM"): (552, 237, 200, 183, 178, 177, 164, 166),
+    ("MNIST, 2/3", "RMM"): (534, 164, 148, 140, 123, 129, 129, 144),
+    ("MNIST, full", "SVM"): (536, 198, 170, 156, 157, 141, 136, 146),
+    ("MNIST, full", "RMM"): (521, 146, 140, 130, 119, 116, 115, 129),
+}
+
+
+def as_printed(rows: Sequence[dict[str, Any]], absent: Sequence[str] = ()) -> pd.DataFrame:
+    """As the paper prints it: a column for each kernel, and the paper's lines under ours.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        Cells, as they are kept.
+    absent : sequence of str
+        Sets of digits that are not at hand.
+    """
+    found: dict[tuple[str, str, str, str], dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        key = (row["data"], row["method"], row["scaling"], row["rule"])
+        found.setdefault(key, {})[row["kernel"]] = row
+    lines: list[list[str]] = []
+    names = sorted({key[0] for key in found}, key=LINES.index)
+    for name in names:
+        for method in GRIDS:
+            ours = {key: cells for key, cells in found.items() if key[:2] == (name, method)}
+            for (_, _, scaling, rule), cells in sorted(ours.items(), key=_place):
+                written = [_written(cells[kernel]) if kernel in cells else "" for kernel in KERNELS]
+                lines.append([name, method, f"{rule}, {scaling}", *written, _status([*cells.values()])])
+            if ours and (name, method) in PAPER:
+                lines.append([name, method, "the paper", *map(str, PAPER[name, method]), "not said"])
+    lines += [[name, "not at hand", "", *[""] * len(KERNELS), ""] for name in absent]
+    return pd.DataFrame(lines, columns=["data", "errors of", "settings, images", *KERNELS, "status"])
+
+
+def _place(item: tuple[tuple[str, str, str, str], dict[str, dict[str, Any]]]) -> tuple[bool, int]:
+    (_, _, _, rule), cells = item
+    return not next(iter(cells.values()))["is chosen"], RULES.index(rule)
+
+
+def _written(cell: dict[str, Any]) -> str:
+    mark = "" if cell["end"] in _GOOD else "!"
+    lots = "" if pd.isna(cell["by lot"]) else f" ({cell['by lot']:.1f} ± {cell['spread of lots']:.1f})"
+    return f"{cell['errors']:.0f}{mark}{lots}"
+
+
+def _status(cells: Sequence[dict[str, Any]]) -> str:
+    ends = [cell["end"] for cell in cells]
+    bad = [end for end in ends if end not in _GOOD]
+    if bad:
+        return f"{len(bad)} of {len(ends)}: {bad[0].lower().replace('_', ' ')}"
+    if {*ends} == {DIRECT}:
+        return "linear systems"
+    return f"converged; violation ≤ {max(cell['largest violation'] for cell in cells):.1e}"
+
+
+def draw(rows: Sequence[dict[str, Any]], file: Path) -> None:
+    """Errors against kernels, a panel for each set of digits; the paper's as hollow marks.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        Cells, as they are kept: those of the rule "least hinge" are drawn, or what there is.
+    file : Path
+        Where the picture goes.
+    """
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
+    from polyopt.plots.style import BLUE, GREEN, ORANGE, PURPLE, new_figure, styled
+
+    looks = dict(zip(GRIDS, ((PURPLE, "s"), (GREEN, "o"), (ORANGE, "^"), (BLUE, "D")), strict=True))
+    shown = sorted((row for row in rows if row["is chosen"]), key=lambda row: RULES.index(row["rule"]))
+    errors = {(row["data"], row["method"], row["kernel"]): float(row["errors"]) for row in shown}
+    names = [name for name in reversed(LINES) if any(key[0] == name for key in errors)]
+    with styled():
+        figure = new_figure(0.6 + 2.9 * len(names), 3.9)
+        panels = figure.subplots(1, len(names), squeeze=False)[0]
+        marks: dict[str, Any] = {}
+        for axes, name in zip(panels, names, strict=True):
+            for method, (colour, marker) in looks.items():
+                ours = [errors.get((name, method, kernel), np.nan) for kernel in KERNELS]
+                paper = np.where(np.isnan(ours), np.nan, PAPER.get((name, method), np.nan))
+                degrees = range(1, len(KERNELS))
+                look = {"color": colour, "marker": marker, "markersize": 4}
+                line = axes.plot(degrees, ours[:-1], label=method, **look)
+                axes.plot([len(KERNELS)], ours[-1:], **look)  # the RBF kernel is no degree: not joined
+                marks.setdefault(method, line[0])
+                if not np.isnan(paper).all():
+                    look |= {"markersize": 7, "markerfacecolor": "none", "linestyle": "none"}
+                    marks[f"{method}, the paper"] = axes.plot([*degrees, len(KERNELS)], paper, **look)[0]
+            axes.set(title=name, xlabel="kernel (degree, or RBF)", yscale="log", xlim=(0.5, 8.5))
+            axes.set_xticks(range(1, 9), KERNELS)
+            axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+            axes.yaxis.set_major_formatter(ScalarFormatter())
+            axes.minorticks_off()
+        panels[0].set_ylabel("test errors of 45 votes")
+        figure.legend(marks.values(), marks.keys(), loc="outside lower center", ncols=len(marks))
+        with replacing(file) as stream:
+            figure.savefig(stream, dpi=110)
