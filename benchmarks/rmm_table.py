@@ -31,7 +31,7 @@ Kept in results/rmm_table.csv, as the cells of a set of digits are whole; its pa
 user's cache folder under ``rmm_pairs``, so that a run that was broken off goes on where it was. To compute
 anew, as where a machine has changed, delete them, and lines of the table. Pairs run side by side, ``n_jobs``
 of them, of up to 4 GB. A part of the table: ``from benchmarks.rmm_table import run; run(data=["USPS"])``.
-With ``--quick``, the SVM and the RMM at three kernels and of five digits of optical digits; not kept.
+With ``--quick``, the SVM and the RMM at three kernels on optical digits; not kept.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ DATA = {
     "MNIST, 1000": Digits("mnist", 0.0, (("MNIST, 1000", False),), 1000),
 }
 _SMOKE = Digits("digits", 0.0, (("digits", True),), classes=3)  # a third of it is the test part
-_QUICK = replace(DATA["optdigits"], methods=("SVM", "RMM"), classes=5)
+_QUICK = replace(DATA["optdigits"], methods=("SVM", "RMM"))
 _LOTS = 200
 
 
