@@ -93,7 +93,8 @@ def run(
         best = _best_scaling(records)
         if best != SCALINGS[0]:
             records |= _records(digits, {best: digits.methods}, KERNELS, n_jobs, keep=True)
-        rows = [row for row in rows if row["data"] not in lines] + _cells(digits, records)
+        # Read anew: another run may have kept its cells meanwhile.
+        rows = [row for row in kept_cells() if row["data"] not in lines] + _cells(digits, records)
         write_text(KEPT, pd.DataFrame(rows).to_csv(index=False, float_format="%.5g"))
         draw(rows, PICTURE)
     return as_printed(rows, absent)

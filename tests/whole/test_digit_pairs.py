@@ -1,0 +1,81 @@
+"""The parts of Table 1 of the RMM paper: kernels from shared products, shared solutions, ties by lot."""
+
+import numpy as np
+import pytest
+
+from benchmarks.helpers.digit_machines import GRIDS, TOL, _fitted, _margins, pair_record
+from benchmarks.helpers.digit_pairs import SCALINGS, Digits, PairData, images
+from benchmarks.rmm_table import _cells, _counts
+from formulations.families import hinge_families
+from polyopt import Kernel
+from polyopt.solvers.decomposition.dual import Dual
+
+DIGITS = Digits("digits", 0.0, (("digits", True),), classes=3)
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("kernel", ["1", "4", "RBF"])
+def test_kernels_of_shared_products(scaling, kernel):
+    X, y, T, _ = images(DIGITS, scaling)
+    A = X[np.isin(y, (1, 2))]
+    data, sizes = PairData(DIGITS, scaling, (1, 2)), (A**2).sum(axis=1)
+    if kernel == "RBF":
+        named, scale = Kernel("rbf", 0.5 / sizes.mean()), 1.0
+    else:
+        named, scale = Kernel("poly", 1.0, int(kernel), 1.0), ((sizes + 1.0) ** int(kernel)).mean()
+    some = np.arange(0, len(A), 3)
+    np.testing.assert_allclose(data.gram(kernel, some), named(A[some]) / scale, rtol=1e-9)
+    coefs = np.random.default_rng(0).normal(size=(len(some), 2)) * (np.arange(len(some)) % 2)[:, None]
+    for at, points in ((None, T), (some[:7], A[some[:7]])):
+        expected = named(points, A[some]) @ coefs / scale
+        np.testing.assert_allclose(data.outputs(kernel, at, some, coefs), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_a_shared_solution_is_one_of_the_larger_cost():
+    """Its outputs, computed anew, are optimal for every setting that has it, each with its own C and B."""
+    data = PairData(DIGITS, SCALINGS[0], (1, 2))
+    K, y = data.gram("3", np.arange(len(data.y))), data.y
+    fits = _margins(K, y, {method: GRIDS[method] for method in ("SVM", "RMM")})
+    assert fits["SVM"].shared and fits["RMM"].shared
+    theta = {C: np.abs(K @ v + b).max() for (C,), v, b in zip(*_parts(fits["SVM"]), strict=True)}
+    for (C,), v, _ in zip(*_parts(fits["SVM"]), strict=True):
+        m, M = Dual(hinge_families(y, np.full(len(y), C))).violation(v, K @ v)
+        assert m - M <= 1.01 * TOL
+    for (C, share), v, b in zip(*_parts(fits["RMM"]), strict=True):
+        B, f = 1.0 + (theta[C] - 1.0) * share, K @ v + b
+        assert np.abs(f).max() <= B * (1.0 + 1e-9)
+        rows = hinge_families(y, np.full(len(y), C), B)
+        values = Dual(rows).values(v, K @ v, b)
+        assert values["objective"] - values["bound"] <= 0.02 * values["objective"]
+
+
+def _parts(fit):
+    return fit.settings, fit.coefs, fit.intercepts
+
+
+def test_machines_of_every_method_tell_digits_apart():
+    data = PairData(DIGITS, SCALINGS[0], (0, 1))
+    train, rest = data.splits[0]
+    settings = {method: grid[:1] for method, grid in GRIDS.items()}
+    for method, fit in _fitted(data.gram("2", train), data.y[train], settings).items():
+        coefs, b = fit.of(settings[method])
+        outputs = data.outputs("2", rest, train, coefs) + b
+        assert ((outputs[:, 0] > 0.0) == (data.y[rest] > 0.0)).mean() > 0.9, method
+
+
+def test_a_bad_end_of_one_solve_is_the_end_of_its_cells():
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    records = [pair_record(DIGITS, SCALINGS[0], ("SVM",), ("2",), pair) for pair in pairs]
+    assert {row["end"] for row in _cells(DIGITS, {SCALINGS[0]: records})} == {"OPTIMAL"}
+    records[1]["answers"]["digits", "2", "SVM", "middle"]["end"] = "STALLED"
+    ends = {row["rule"]: row["end"] for row in _cells(DIGITS, {SCALINGS[0]: records})}
+    assert ends == {"middle": "STALLED", "least hinge": "OPTIMAL"}
+
+
+def test_ties_by_lot_are_drawn_among_the_tied():
+    votes = np.array([[2.0, 2.0, 1.0], [0.0, 3.0, 2.0], [2.0, 2.0, 2.0]] * 400)
+    found = _counts(votes, np.tile([0, 2, 1], 400))
+    assert found["errors"] == 800  # the second always; the third, as ties go to the smaller
+    expected, deviation = 400 * (1 / 2 + 1 + 2 / 3), np.sqrt(400 * (1 / 4 + 2 / 9))
+    assert abs(found["by lot"] - expected) < 5 * deviation / np.sqrt(200)
+    assert found["spread of lots"] == pytest.approx(deviation, rel=0.3)
