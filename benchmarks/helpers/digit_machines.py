@@ -32,7 +32,8 @@ GRIDS: dict[str, Grid] = {
     "Sigma-SVM": tuple(product((0.9, 0.99, 0.999), (0.1, 1.0, 10.0))),  # D and C
     "KLDA": tuple(product((1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0))),  # ε
 }
-RULES = ("middle", "least hinge")  # of settings with equally few validation errors, which is taken
+# Of settings with equally few validation errors, which is taken; the last two by a mean loss of `losses`.
+RULES = ("middle", "least hinge", "least relative hinge")
 DIRECT = "DIRECT"  # the status of a linear system
 # From the best to the worst, as cells count them.
 ENDS = (DIRECT, *(s.name for s in (Status.OPTIMAL, Status.CONVERGED, Status.INACCURATE, Status.STALLED)))
@@ -116,14 +117,15 @@ def pair_record(
     Returns
     -------
     dict
-        ``"cells"``: by (kernel, method) validation errors and mean hinge loss of every setting.
+        ``"cells"``: by (kernel, method) validation errors and mean losses of every setting.
         ``"answers"``: by (line of the table, kernel, method, rule) whether each test sample gets the second
         digit, packed; the setting chosen; how its solves, and those that chose it, ended; their largest
         violation. ``"seconds"``: of the processor, in all.
     """
     started = time.process_time()
     data = PairData(digits, scaling, pair)
-    record: dict[str, Any] = {"cells": {}, "answers": {}, "pair": pair, "scaling": scaling, "grids": GRIDS}
+    record: dict[str, Any] = {"cells": {}, "answers": {}, "pair": pair, "scaling": scaling}
+    record |= {"grids": GRIDS, "rules": RULES}
     for kernel in kernels:
         _add_kernel(record, data, digits, kernel, methods)
     record["seconds"] = time.process_time() - started
@@ -135,7 +137,7 @@ def _add_kernel(
 ) -> None:
     grids = {method: GRIDS[method] for method in methods}
     errors = {method: np.zeros(len(grid)) for method, grid in grids.items()}
-    hinges = {method: np.zeros(len(grid)) for method, grid in grids.items()}
+    means = {method: np.zeros((2, len(grid))) for method, grid in grids.items()}
     tried: dict[str, list[Fits]] = {method: [] for method in methods}
     for train, rest in data.splits:
         fits = _fitted(data.gram(kernel, train), data.y[train], grids)
@@ -143,9 +145,9 @@ def _add_kernel(
             coefs, b = fit.of(grids[method])
             scores = (data.outputs(kernel, rest, train, coefs) + b) * data.y[rest, None]
             errors[method] += (scores <= 0.0).sum(axis=0)
-            hinges[method] += np.maximum(1.0 - scores, 0.0).mean(axis=0) / len(data.splits)
+            means[method] += losses(scores) / len(data.splits)
             tried[method].append(fit)
-    chosen = {method: _chosen(grid, errors[method], hinges[method]) for method, grid in grids.items()}
+    chosen = {method: _chosen(grid, errors[method], means[method]) for method, grid in grids.items()}
     for name, whole in digits.tables:
         samples = np.arange(len(data.y)) if whole else data.splits[0][0]
         last = fits
@@ -169,7 +171,7 @@ def _add_kernel(
                     "seconds": sum(f.seconds for f in counted),
                 }
     for method in methods:
-        record["cells"][kernel, method] = {"errors": errors[method], "hinge": hinges[method]}
+        record["cells"][kernel, method] = {"errors": errors[method], "losses": means[method]}
 
 
 def badness(end: str) -> int:
@@ -177,13 +179,21 @@ def badness(end: str) -> int:
     return ENDS.index(end) if end in ENDS else len(ENDS)
 
 
-def _chosen(grid: Grid, errors: Vector, hinges: Vector) -> dict[str, Setting]:
+def losses(scores: Vector) -> Vector:
+    """Mean hinge losses of outputs times labels, shape (samples, settings): (2, settings).
+
+    The first as they are. The second with each machine's outputs divided by their mean size on these samples,
+    so that it does not count on which scale a machine has its outputs.
+    """
+    relative = scores / np.maximum(np.abs(scores).mean(axis=0), np.finfo(float).tiny)
+    return np.array([np.maximum(1.0 - values, 0.0).mean(axis=0) for values in (scores, relative)])
+
+
+def _chosen(grid: Grid, errors: Vector, means: Vector) -> dict[str, Setting]:
     """Of the settings with fewest validation errors, the one that each rule takes."""
     best = np.flatnonzero(errors == errors.min())
-    return {
-        "middle": _middle([grid[number] for number in best]),
-        "least hinge": grid[best[hinges[best].argmin()]],
-    }
+    least = [grid[best[loss[best].argmin()]] for loss in means]
+    return dict(zip(RULES, (_middle([grid[number] for number in best]), *least), strict=True))
 
 
 def _middle(settings: Sequence[Setting]) -> Setting:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.helpers.digit_machines import GRIDS, TOL, _fitted, _margins, pair_record
+from benchmarks.helpers.digit_machines import GRIDS, TOL, _fitted, _margins, losses, pair_record
 from benchmarks.helpers.digit_pairs import SCALINGS, Digits, PairData, images
 from benchmarks.rmm_table import _cells, _counts
 from formulations.families import hinge_families
@@ -70,7 +70,14 @@ def test_a_bad_end_of_one_solve_is_the_end_of_its_cells():
     assert {row["end"] for row in _cells(DIGITS, {SCALINGS[0]: records})} == {"OPTIMAL"}
     records[1]["answers"]["digits", "2", "SVM", "middle"]["end"] = "STALLED"
     ends = {row["rule"]: row["end"] for row in _cells(DIGITS, {SCALINGS[0]: records})}
-    assert ends == {"middle": "STALLED", "least hinge": "OPTIMAL"}
+    assert ends == {"middle": "STALLED", "least hinge": "OPTIMAL", "least relative hinge": "OPTIMAL"}
+
+
+def test_losses_by_hand():
+    scores = np.array([[2.0, 0.5], [-1.0, 0.5], [3.0, 2.0]])
+    expected = [[2.0 / 3.0, 1.0 / 3.0], [1.5 / 3.0, 1.0 / 3.0]]
+    np.testing.assert_allclose(losses(scores), expected)
+    np.testing.assert_allclose(losses(7.0 * scores)[1], expected[1])
 
 
 def test_ties_by_lot_are_drawn_among_the_tied():
