@@ -23,8 +23,8 @@ samples their values are in single precision, and the machine is that of the mat
 Every machine is solved to a violation of 1e-3, without a limit. The column "status" has the worst end of all
 solves that a line rests on, those that chose its parameters included, and the largest violation, computed
 anew; a cell is marked with "!" where a solve ended otherwise, or that violation is above 1.1e-3. Where no
-multiplier of a solution is at its cap C, larger C (with the same bound) share it, and the kept cells count how
-many do. Cells are test errors with ties of votes going to the smaller digit; in brackets, ties by lot as in
+multiplier of a solution is at its cap C, larger C (with the same bound) share it, and the kept cells count
+how many. Cells are test errors with ties of votes going to the smaller digit; in brackets, ties by lot as in
 the paper: mean and standard deviation over 200 lots. (The paper's KLDA on optical digits repeats the SVM's
 numbers at degrees 1 to 7: a misprint, it seems.)
 
