@@ -70,6 +70,12 @@ def untyped_arguments(source: str) -> list[str]:
     return found
 
 
+def test_no_two_files_of_tests_have_one_name():
+    """pytest imports them by their names alone."""
+    names = [path.name for path in Path(__file__).parents[1].rglob("test_*.py")]
+    assert sorted(set(names)) == sorted(names)
+
+
 def test_no_file_is_too_long():
     assert {name for name, source in sources() if source.count("\n") > FILE} == LARGE_FILES
 
