@@ -247,7 +247,7 @@ def test_a_point_out_of_time_stays_where_it_was(rng):
     for step in (
         lambda tick: here._compute(0.2 * y, tick),
         here.recompute,
-        lambda tick: here.refresh(tick=tick),
+        lambda tick: here.refresh(1e-3, tick),
     ):
         with pytest.raises(OutOfTimeError):
             step(Clock(0.0).check)
@@ -265,7 +265,7 @@ def test_rounding_is_measured_where_g_is_of_this_point(rng):
     here.change(np.arange(0, 300, 10), 0.5 * y[::10])
     assert not here.is_up_to_date
     assert here.is_trusted(1e-3)
-    here.refresh()
+    here.refresh(1e-3)
     here.bring_up_to_date()
     K = here.gram.kernel(X)
     assert here.g == pytest.approx(K @ here.beta, abs=1e-5)

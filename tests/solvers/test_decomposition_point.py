@@ -8,7 +8,7 @@ import pytest
 from formulations.families import hinge_families
 from formulations.samples import two_blobs
 from formulations.solution import Status
-from polyopt.kernels import Kernel, SampleGram
+from polyopt.kernels import Kernel, MatrixGram, SampleGram
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.decomposition import finish as finish_module
 from polyopt.solvers.decomposition import point as point_module
@@ -16,7 +16,7 @@ from polyopt.solvers.decomposition.dual import Dual, slopes
 from polyopt.solvers.decomposition.finish import _BYTES, _REACH, Finish
 from polyopt.solvers.decomposition.history import History
 from polyopt.solvers.decomposition.ledger import Ledger
-from polyopt.solvers.decomposition.point import SINGLE_TOL, Point
+from polyopt.solvers.decomposition.point import NEAR, SINGLE_TOL, Point
 from polyopt.solvers.decomposition.repairs import Repairs
 from polyopt.solvers.decomposition.rows import Rows
 from polyopt.solvers.decomposition.shrinking import Shrinking
@@ -55,13 +55,45 @@ def test_a_point_given_up_has_outputs_of_its_own(dtype):
     assert np.array_equal(point.beta, beta)
 
 
+@pytest.mark.parametrize("size", np.geomspace(1e2, 1e5, 7))
+@pytest.mark.parametrize("seed", range(4))
+def test_trusted_outputs_are_right_for_every_sample(seed, size):
+    """Also where but a few samples, none of them near, keep the rounding of great changes before."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2100, 20))
+    y = np.sign(X[:, 0] + 0.3 * rng.normal(size=2100))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    K = (X @ X.T + 1) / 2
+    point = Point(MatrixGram(K), 1e9)
+    assert not point.is_double
+    point.dual = Dual(hinge_families(y, 1.0))
+    some = rng.choice(2100, 300, replace=False)
+    beta = y[some] * rng.random(300)
+    beta *= 4 / np.linalg.norm(beta @ X[some])  # outputs of size 2
+    point.change(some, size * rng.normal(size=300))
+    point.change(some, beta)
+    point.compute(point.watched(NEAR))
+
+    def is_right():
+        rise, fall = point.gains()
+        middle = (rise.max() + fall.min()) / 2
+        error = np.abs(K @ point.beta - point.g)
+        return (error <= np.maximum(1e-3, np.minimum(middle - rise, fall - middle))).all()
+
+    assert is_right() or not point.is_trusted(1e-3)
+    for _ in range(3):  # what was computed anew may move the place from which others are near
+        point.refresh(1e-3)
+    assert point.is_trusted(1e-3)
+    assert is_right()
+
+
 def test_rounding_that_comes_back_takes_the_rows_with_it():
     """Three times outputs are computed anew, then the rows are in double precision."""
     point, K, beta = a_point(np.inf, np.float32)
     repairs = Repairs(point, Shrinking(point), Clock())
     for time in range(4):
         point.take(beta.copy(), K @ beta + 1e-3)
-        repairs.mend()
+        repairs.mend(1e-2)
         assert point.is_double == (time == 3)
         near = point.watched(0.05) if time < 3 else np.arange(40)
         assert point.g[near] == pytest.approx((K @ beta)[near], abs=1e-12)

@@ -88,7 +88,7 @@ class Finish:
             self._shrinking.forget_last()
         ledger.pace = None
         if not point.is_trusted(tol):
-            point.refresh(chosen, history.clock.check)
+            point.compute(chosen, history.clock.check)
         beta, g = point.beta[chosen], point.g[chosen]
         pivots = int(min((allowed - cost.least) / cost.each, history.limit - history.iteration))
         found = solve_pivots(
@@ -99,7 +99,7 @@ class Finish:
         moved = beta != point.beta[chosen]
         point.change(chosen[moved], beta[moved])
         point.bring_up_to_date()
-        point.g[chosen] = g
+        point.put(chosen, g)
         history.record(point.violation())
 
     def is_overdue(self) -> bool:

@@ -148,7 +148,7 @@ class Loop:
         self._next_probe *= 2
         if point.probe_work() > _PROBING * self._ledger.spent() or point.is_trusted(violation):
             return False
-        self._repairs.mend()
+        self._repairs.mend(violation)
         return True
 
     def _is_shrunk(self, view: _View) -> bool:

@@ -2,8 +2,9 @@
 
 Two things keep g from being plain Kβ. Samples that were set aside keep the g of the last time that all
 were brought up to date, at the β called ``settled``. And with kernel rows in single precision g
-gathers rounding: it is measured on some samples in double precision before an answer is given, and
-where it matters, g is computed anew; from then on single precision carries only further changes.
+gathers rounding. How much, is measured on some samples in double precision before an answer is given, and
+reckoned from there for the others; where it matters, g is computed anew, and from then on single precision
+carries only further changes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
-__all__ = ["SINGLE_TOL", "Point"]
+__all__ = ["NEAR", "SINGLE_TOL", "Point"]
 
 SINGLE_TOL = 1e-5  # single precision leads no closer than this
 NEAR = 0.05  # outputs so near to where they would count are worth double precision
@@ -70,6 +71,10 @@ class Point:
         # Of which program and point, the intercept and the values.
         self._known: tuple[Dual, Vector, Vector, float, dict[str, float]] | None = None
         self.beta, self.g, self._settled = np.zeros(gram.n), np.zeros(gram.n), np.zeros(gram.n)
+        # Σ |Δβ_j| √K_jj over all changes so far, and what it was when a sample's g was computed last: the
+        # rounding of a g_i grows with √K_ii times the difference.
+        self._changes, self._changes_at = 0.0, np.zeros(gram.n)
+        self._sizes = np.sqrt(np.maximum(self.diagonal, 0.0))
         self.is_small = gram.n <= _SMALL
         single = not (self.is_small and gram.n**2 * gram.width <= _CHEAP) and gram.is_single()
         self.rows = Rows(gram, budget, np.float32 if single else np.float64)
@@ -94,12 +99,22 @@ class Point:
                 self.rows.fetch(samples[part])
             self.g[active] += self.rows.combine(samples[part], change[part])
         self.beta[samples] = beta
+        with np.errstate(over="ignore"):
+            self._changes += float(np.abs(change) @ self._sizes[samples])
         if self.is_whole:
             self._settled[samples] = beta
 
     def take(self, beta: Vector, g: Vector) -> None:
         """Go to this β, with a g that is its own for every sample."""
         self.beta, self.g, self._settled = beta, g, beta.copy()
+        with np.errstate(over="ignore"):
+            self._changes = float(np.abs(beta) @ self._sizes)
+        self._changes_at[:] = 0.0
+
+    def put(self, samples: Samples, g: Vector) -> None:
+        """Give these samples their g, computed in double precision."""
+        self.g[samples] = g
+        self._changes_at[samples] = self._changes
 
     @property
     def is_whole(self) -> bool:
@@ -222,7 +237,7 @@ class Point:
         return paid / max(abs(self.values()["objective"]), np.finfo(float).tiny)
 
     def is_trusted(self, tol: float, gap: float = np.inf) -> bool:
-        """Whether rounding in g is too small to matter within `tol`, measured on some samples.
+        """Whether rounding in g is too small to matter within `tol`, as measured on some samples.
 
         An error matters where it is more than a tenth of `tol`, unless the output lies so far from
         where it would count that it cannot get there; and, where the relative gap is to be within `gap`,
@@ -230,26 +245,37 @@ class Point:
         """
         if self.is_double:
             return True
-        rise, fall = self.gains()
-        middle = float(rise.max() + fall.min()) / 2
-        far = np.minimum(middle - rise, fall - middle)
-        half, known = self._probes() // 2, self._current()
-        worst = known[np.argsort(far[known])[:half]]
-        spread = known[np.linspace(0, len(known) - 1, half).astype(np.intp)]
-        probe, support = np.union1d(worst, spread), np.flatnonzero(self.beta)
-        exact = outputs_at(self.gram, probe, self.beta)
-        error = np.abs(exact - self.g[probe])
-        if not (error <= np.maximum(tol / 10, far[probe] / 5)).all():
+        likely, probe, matters = self._likely_rounding(tol)
+        if matters[self._current()].any():
             return False
         if not np.isfinite(gap):
             return True
-        dual, counts = self.dual, self.beta[probe] != 0
-        paid = (
-            float(dual.rows.largest_cost[support].sum()) * float(error[counts].mean())
-            if counts.any()
-            else 0.0
-        )
+        counts = likely[probe[self.beta[probe] != 0]]
+        cost = float(self.dual.rows.largest_cost[np.flatnonzero(self.beta)].sum())
+        paid = cost * float(counts.mean()) if len(counts) else 0.0
         return paid <= gap / 10 * abs(self.values()["objective"])
+
+    def _likely_rounding(self, tol: float) -> tuple[Vector, Samples, NDArray[np.bool_]]:
+        """Of each sample's g: measured on a probe, reckoned from there for the others; whether it matters.
+
+        The probe has the samples nearest to where they would count, those where most is to be feared beside
+        what they can bear, and some of all. Rounding that cannot be told from none is left as it is.
+        """
+        rise, fall = self.gains()
+        middle = float(rise.max() + fall.min()) / 2
+        far = np.minimum(middle - rise, fall - middle)
+        bearable, known = np.maximum(tol / 10, far / 5), self._current()
+        changes = self._sizes * (self._changes - self._changes_at)
+        half = self._probes() // 2
+        few = -(-half // 2)
+        nearest, dearest = np.argsort(far[known])[:half], np.argsort(-(changes / bearable)[known])[:few]
+        spread = np.linspace(0, len(known) - 1, few).astype(np.intp)
+        probe = known[np.unique(np.concatenate([nearest, dearest, spread]))]
+        error = np.abs(outputs_at(self.gram, probe, self.beta) - self.g[probe])
+        is_measured = (error > self.rounding()) & (changes[probe] > 0.0)
+        likely = changes * (error[is_measured] / changes[probe[is_measured]]).max(initial=0.0)
+        likely[probe] = error
+        return likely, probe, ~(likely <= bearable)
 
     def _probes(self) -> int:
         return min(_PROBE, self.gram.n // _PART + 2)
@@ -258,8 +284,15 @@ class Point:
         """What :meth:`is_trusted` costs."""
         return block_work(self._probes(), int((self.beta != 0).sum()), self.gram.width)
 
-    def refresh(self, samples: Samples | None = None, tick: Callable[[], None] | None = None) -> None:
-        """Compute g in double precision where it may matter; rows stay in single precision."""
-        near = np.intersect1d(self.watched(NEAR), self._current()) if samples is None else samples
+    def refresh(self, tol: float, tick: Callable[[], None] | None = None) -> None:
+        """Compute g in double precision where it may matter within `tol`; rows stay in single precision."""
+        _, _, matters = self._likely_rounding(tol)
+        matters[self.watched(NEAR)] = True
+        known = self._current()
+        self.compute(known[matters[known]], tick)
+
+    def compute(self, samples: Samples, tick: Callable[[], None] | None = None) -> None:
+        """Compute the g of these samples in double precision."""
         support = np.flatnonzero(self.beta)
-        self.g[near] = weighted(self.gram.panel(support, np.float64), near, self.beta[support], tick)
+        panel = self.gram.panel(support, np.float64)
+        self.put(samples, weighted(panel, samples, self.beta[support], tick))

@@ -57,13 +57,13 @@ class Repairs:
         point.recompute(self._clock.check) if point.is_double else self.go_double()
         return True
 
-    def mend(self) -> None:
-        """Take the rounding out of g where it matters; where it has come back too often, out of the rows."""
+    def mend(self, tol: float) -> None:
+        """Take the rounding out of g where it matters; out of the rows, where it has come back too often."""
         self._mended += 1
         if self._mended > _REFRESHES:
             self.go_double()
         else:
-            self._point.refresh(tick=self._clock.check)
+            self._point.refresh(tol, self._clock.check)
 
     def go_double(self) -> None:
         """Continue in double precision."""

@@ -77,7 +77,7 @@ class Run:
                 return status
             violation, within = point.violation(), tol if point.is_double else CERTAIN * tol
             if violation <= within and not point.is_trusted(tol, _widest_gap(tol)):
-                self.repairs.mend()
+                self.repairs.mend(tol)
             elif violation <= within and self._is_optimal(tol):
                 return self._end(tol)
             elif over := self._history.over():
