@@ -20,10 +20,11 @@ _Result = TypeVar("_Result")
 
 def deal(
     function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None, what: str
-) -> dict[int, _Result]:
+) -> list[_Result]:
     """Call a function with each of some tasks.
 
-    Workers know the run that goes on here, and end when it is over.
+    Workers know the run that goes on here, and end when it is over. Tasks that an interruption left out are
+    called here then, in a run that is over.
 
     Parameters
     ----------
@@ -38,8 +39,8 @@ def deal(
 
     Returns
     -------
-    dict
-        Results by the tasks' numbers; after Ctrl-C that no solver answered, of those that were done by then.
+    list
+        Results, in the order of the tasks.
     """
     run = current_run()
     done: dict[int, _Result] = {}
@@ -53,7 +54,7 @@ def deal(
     except BrokenExecutor:  # Ctrl-C in a terminal comes to idle workers too, which die of it
         if run is None or not run.is_stopped:
             raise
-    return done
+    return [done[number] if number in done else function(task) for number, task in enumerate(tasks)]
 
 
 def _results(

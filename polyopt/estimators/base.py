@@ -26,7 +26,7 @@ from formulations.clock import Run, current_run
 from formulations.runs import one_run
 from formulations.solution import Status
 from polyopt.certificates.certificate import Certificate, Claim
-from polyopt.estimators.interruption import broken_off, note_interruption, warn_of_interruption
+from polyopt.estimators.interruption import Part, broken_off, note_interruption, warn_of_interruption
 from polyopt.estimators.pair import Pair, fit_pair
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.portable import Portable
@@ -210,12 +210,10 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         whole = Run(getattr(self, "time_limit", None), current_run())
         # The arrays go to the workers as they are (memory-mapped, if they are large); each takes its rows.
         tasks = [
-            Pair(machine, X, codes, weights, pair, number, len(pairs), whole, self.n_jobs)
+            Pair(machine, X, codes, weights, pair, Part("pair", number, len(pairs), whole, self.n_jobs))
             for number, (machine, pair) in enumerate(zip(machines, pairs, strict=True))
         ]
-        done = deal(fit_pair, tasks, self.n_jobs, "pair")
-        # After an interruption that left some out, these end at once, where they begin.
-        self.estimators_ = [done[k] if k in done else fit_pair(task) for k, task in enumerate(tasks)]
+        self.estimators_ = deal(fit_pair, tasks, self.n_jobs, "pair")
         self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in pairs]
         self._rows = rows
         self._pair_places = [np.flatnonzero((codes == i) | (codes == j)) for i, j in pairs]

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sklearn.exceptions import ConvergenceWarning
 
-from formulations.clock import current_run
-from formulations.runs import exception_of
+from formulations.clock import Run, current_run
+from formulations.runs import exception_of, run_here
 from formulations.solution import Status
+from polyopt.jobs import share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.solution import Solution
 
-__all__ = ["broken_off", "limited", "note_interruption", "warn_of_interruption"]
+__all__ = ["Part", "broken_off", "note_interruption", "warn_of_interruption"]
 
 
 class _Fitted(Protocol):
@@ -29,10 +30,50 @@ class _Fitted(Protocol):
     classes_: NDArray[Any]
 
 
-class _Limited(Protocol):
-    """A machine that may be given a limit."""
+class _Machine(_Fitted, Protocol):
+    """A machine that is told apart, and may be given a limit."""
 
     time_limit: float | None
+
+    def _heard(self, part: str) -> AbstractContextManager[None]: ...
+
+
+@dataclass
+class Part:
+    """One of the machines of which another one is made, as a part of its fit.
+
+    Attributes
+    ----------
+    what : str
+        What such a machine is, for whoever watches, such as ``"pair"``.
+    number, count : int
+        Its number, from 0, and how many there are.
+    whole : Run
+        The limit for all of them.
+    n_jobs : int, optional
+        Machines fitted at once, as joblib counts.
+    """
+
+    what: str
+    number: int
+    count: int
+    whole: Run
+    n_jobs: int | None
+
+    @contextmanager
+    def of_fit(self, machine: _Machine) -> Iterator[None]:
+        """The machine is fitted within, told apart, and in its share of the time; it says why it ended.
+
+        Parameters
+        ----------
+        machine : estimator
+            The machine.
+        """
+        heard = machine._heard(f", {self.what} {self.number + 1} of {self.count}")
+        limit = share(self.whole, self.number, self.count, self.n_jobs)
+        with run_here(self.whole), heard, _limited(machine, limit):
+            yield
+        note_interruption(machine)
 
 
 _FINE = (Status.OPTIMAL, Status.CONVERGED)
@@ -105,16 +146,8 @@ def warn_of_interruption(machine: _Fitted) -> None:
 
 
 @contextmanager
-def limited(machine: _Limited, limit: float | None) -> Iterator[None]:
-    """With another limit than the machine was told, for one fit.
-
-    Parameters
-    ----------
-    machine : estimator
-        The machine.
-    limit : float or None
-        Seconds; None leaves its own.
-    """
+def _limited(machine: _Machine, limit: float | None) -> Iterator[None]:
+    """With another limit than the machine was told; None leaves its own."""
     if limit is None:
         yield
         return

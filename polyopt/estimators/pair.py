@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.runs import run_here
-from polyopt.estimators.interruption import limited, note_interruption
-from polyopt.jobs import share
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.clock import Run
+    from polyopt.estimators.interruption import Part
 
 __all__ = ["Pair", "fit_pair"]
 
@@ -31,12 +27,8 @@ class Pair:
         All samples, the numbers of their classes, and their weights.
     pair : tuple of int
         The two classes.
-    number, count : int
-        The number of the pair, from 0, and how many there are.
-    whole : Run
-        The limit for all of them.
-    n_jobs : int, optional
-        Pairs at once, as joblib counts.
+    part : Part
+        Its place in the whole fit.
     """
 
     machine: Any
@@ -44,10 +36,7 @@ class Pair:
     codes: NDArray[Any]
     weights: NDArray[Any]
     pair: tuple[int, int]
-    number: int
-    count: int
-    whole: Run
-    n_jobs: int | None
+    part: Part
 
     def fit(self) -> Any:
         """The fitted machine. The seconds of the whole fit are shared by the pairs."""
@@ -57,14 +46,8 @@ class Pair:
         samples = machine._select(self.X, places)
         y = np.where(self.codes[places] == self.pair[1], 1.0, -1.0)
         machine.n_features_in_ = samples.shape[1]
-        part = f", pair {self.number + 1} of {self.count}"
-        with (
-            run_here(self.whole),
-            machine._heard(part),
-            limited(machine, share(self.whole, self.number, self.count, self.n_jobs)),
-        ):
+        with self.part.of_fit(machine):
             machine._fit_binary(samples, y, self.weights[places], np.arange(len(places)))
-        note_interruption(machine)
         return machine
 
 
@@ -81,11 +64,11 @@ def fit_pair(task: Pair) -> Any:
     estimator
         Its machine.
     """
-    if not task.whole.is_over:
+    if not task.part.whole.is_over:
         try:
             return task.fit()
         except RuntimeError:
-            if not task.whole.is_over:
+            if not task.part.whole.is_over:
                 raise
     machine = task.machine
     if "solver" in machine.get_params(deep=False):

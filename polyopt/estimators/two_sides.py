@@ -11,9 +11,9 @@ from sklearn.base import clone
 
 from formulations.clock import Run, current_run
 from polyopt.certificates.combine import combine
-from polyopt.estimators.interruption import limited, note_interruption
+from polyopt.estimators.interruption import Part
 from polyopt.estimators.stream import StreamedClassifier
-from polyopt.jobs import deal, share
+from polyopt.jobs import deal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,11 +64,10 @@ class TwoSidedClassifier(StreamedClassifier):
         machines = [self._one_sided() for _ in range(2)]
         whole = Run(self.time_limit, current_run())
         tasks = [
-            _Side(machine, X, y, weights, rows, side, number, whole, self.n_jobs)
+            _Side(machine, X, y, weights, rows, side, Part("side", number, 2, whole, self.n_jobs))
             for number, (machine, side) in enumerate(zip(machines, (1.0, -1.0), strict=True))
         ]
-        done = deal(_fit_of_side, tasks, self.n_jobs, "side")
-        self._take_sides([done[k] if k in done else _fit_of_side(task) for k, task in enumerate(tasks)])
+        self._take_sides(deal(_fit_of_side, tasks, self.n_jobs, "side"))
 
     def _one_sided(self) -> Self:
         """A machine for one side of two, with what this one knows of the labels."""
@@ -160,18 +159,12 @@ class _Side:
     weights: Array
     rows: NDArray[np.int64]
     side: float
-    number: int
-    whole: Run
-    n_jobs: int | None
+    part: Part
 
 
 def _fit_of_side(task: _Side) -> TwoSidedClassifier:
     """Fit one side; the seconds of both are shared."""
     machine = task.machine
-    with (
-        machine._heard(f", side {task.number + 1} of 2"),
-        limited(machine, share(task.whole, task.number, 2, task.n_jobs)),
-    ):
+    with task.part.of_fit(machine):
         machine._fit_side(task.X, task.y, task.weights, task.rows, task.side)
-    note_interruption(machine)
     return machine

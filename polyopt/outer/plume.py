@@ -233,7 +233,7 @@ def solve_plume(
     anneal : bool
         Begin each run at γ = 1/4, and double it every few steps until it is what is asked.
     polish : bool
-        Minimise L itself from where the steps become slow.
+        Minimise L itself from where the steps become slow, or after 15 of them.
     time_limit : float, optional
         Seconds, for everything together.
 

@@ -8,7 +8,7 @@ PLUME sharpens its gate, is a sequence of stages, each of which begins where the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
@@ -155,7 +155,7 @@ def run_stages(stages: Sequence[Stage[State]], state: State, *, time_limit: floa
 
 def run_from_many_starts(
     stages: Sequence[Stage[State]], *, n_init: int = 10, time_limit: float | None = None, seed: int = 0,
-    n_jobs: int | None = None,
+    n_jobs: int | None = None, last: Callable[[float | None], State] | None = None,
 ) -> Solution:  # fmt: skip
     """Run the stages from several random starts, and keep the best end.
 
@@ -171,6 +171,8 @@ def run_from_many_starts(
         Of the starts.
     n_jobs : int, optional
         Starts run at once, as joblib counts.
+    last : callable, optional
+        Gives one start more, the last, from the seconds left (None for no limit).
 
     Returns
     -------
@@ -183,10 +185,13 @@ def run_from_many_starts(
 
     def run(number: int, time_left: float | None) -> Solution:
         clock = Clock(time_left)
-        state = problem.start(generators[number], clock.left)
+        if last is not None and number == n_init:
+            state = last(clock.left)
+        else:
+            state = problem.start(generators[number], clock.left)
         return run_stages(stages, state, time_limit=clock.left)
 
-    return best_of(run, n_init, time_limit=time_limit, n_jobs=n_jobs)
+    return best_of(run, n_init + (last is not None), time_limit=time_limit, n_jobs=n_jobs)
 
 
 class _Run(Generic[State]):

@@ -10,8 +10,9 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from formulations.clock import Run, current_run
-from formulations.runs import one_run, run_here
+from formulations.runs import one_run
 from formulations.solution import Solution, Status
+from polyopt.jobs import call_in_run
 from polyopt.solvers.clock import Clock
 from polyopt.watch import counted, current_listener, heard_by
 
@@ -75,9 +76,8 @@ def _runs(
     here, listener, runs = current_run(), current_listener(), list[Solution]()
 
     def timed(number: int) -> Solution:
-        assert here is not None
-        with run_here(here), heard_by(listener):
-            return run(number, limit.left)
+        with heard_by(listener):
+            return call_in_run(here, run, number, limit.left)
 
     made = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(timed)(number) for number in range(count))
     try:

@@ -53,6 +53,11 @@ def write_verification(
     path : str or Path
         The file to write, in UTF-8; one that is there is replaced.
 
+    Returns
+    -------
+    Path
+        The file.
+
     Raises
     ------
     OSError

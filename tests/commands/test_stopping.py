@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import polyopt.cli as cli
+import polyopt.models as models
 from formulations import runs
 from formulations.clock import current_run
 from formulations.termination import raise_interrupted, raise_terminated
@@ -51,6 +52,23 @@ def test_a_stopped_fit_is_saved_to_a_new_file(stopped, out, number, status, word
     assert done.exit_code == status
     assert f"{word}: what was done by then is kept in {out}" in " ".join(done.stderr.split())
     assert "warning: SVM: The run was interrupted" in done.stderr
+    assert load_model(out).method == "svm"
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_model_is_written_as_a_part_that_is_to_be_whole(stopped, out, monkeypatch, is_stopped):
+    """So that no signal breaks the writing off."""
+    seen, save = [], models.save_model
+
+    def watched(*arguments):
+        seen.append(current_run().is_finishing)
+        return save(*arguments)
+
+    monkeypatch.setattr(models, "save_model", watched)
+    if is_stopped:
+        stopped(2)
+    run("fit", "wdbc", "--method", "svm", "--out", out)
+    assert seen == [True]
     assert load_model(out).method == "svm"
 
 

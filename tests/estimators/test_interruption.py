@@ -96,6 +96,9 @@ def test_a_stopped_run_has_a_point_at_once(machine):
         assert proven.primal_value >= reached.dual_value * (1 - 1e-9)
         assert proven.dual_value <= reached.primal_value * (1 + 1e-9)
         assert len(at_once.duals_) >= len(X)
+        assert at_once.solution_.objective == pytest.approx(proven.primal_value, rel=1e-6)
+        if at_once.solution_.solver.startswith("none"):  # nothing but an intercept, the best: that of most
+            assert at_once.predict(X).all()
 
 
 @pytest.mark.parametrize("how", ["raised", "stopped"])
@@ -121,6 +124,13 @@ def test_an_interruption_before_there_is_a_point_is_the_callers(stopped_after):
     with pytest.raises(KeyboardInterrupt):
         SVM().fit(X, y > 0)
     assert current_run() is None
+
+
+def test_pairs_after_the_whole_limit_make_no_rounds():
+    X, y = three()
+    with pytest.warns(ConvergenceWarning):
+        model = PCSLP(time_limit=1e-9).fit(X, y)
+    assert [(one.status, one.iterations) for one in model.solution_] == [(Status.TIME_LIMIT, 0)] * 3
 
 
 def test_workers_in_other_processes_are_stopped_too():
@@ -181,16 +191,21 @@ def test_shares_use_what_is_left():
 
 
 def test_what_was_done_is_dealt_out_before_the_interruption():
+    seen = []
+
     def work(task):
-        if task == 2:
+        seen.append(task)
+        if task == 2 and seen.count(2) == 1:
             raise KeyboardInterrupt
         return 10 * task
 
     with pytest.raises(KeyboardInterrupt):
         deal(work, [0, 1, 2, 3], None, "piece")
+    seen.clear()
     with one_run() as run:
-        assert deal(work, [0, 1, 2, 3], None, "piece") == {0: 0, 1: 10}
+        assert deal(work, [0, 1, 2, 3], None, "piece") == [0, 10, 20, 30]
         assert run.is_stopped
+    assert seen == [0, 1, 2, 2, 3]  # what was left out is called in the run that is over
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=repr)

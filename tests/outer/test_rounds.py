@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers.cpm import clusters
 
+from formulations.runs import one_run
 from formulations.solution import Solution, Status
 from polyopt.outer.cpm.problem import PolytopeProblem
 from polyopt.outer.descent import DescentProblem
@@ -84,6 +85,18 @@ def test_a_limit_within_a_step_ends_the_run_and_keeps_its_point(limit):
 def test_the_first_round_is_made_whatever_the_time():
     found = run_rounds(Scripted([4.0, 3.0]), begin(5.0), time_limit=0.0)
     assert (found.status, found["W"], found.iterations) == (Status.TIME_LIMIT, 4.0, 1)
+
+
+@pytest.mark.parametrize("how", ["stopped", "out of time"])
+def test_a_run_that_is_over_makes_no_round_from_a_point(how):
+    """Nor the first one, as one in the middle of a whole fit that was stopped has no right to time."""
+    with one_run(0.0 if how == "out of time" else None) as run:
+        if how == "stopped":
+            run.stop()
+        problem = Scripted([4.0, 3.0])
+        found = run_rounds(problem, begin(5.0))
+    assert problem.made == found.iterations == 0
+    assert (found.status, found["W"]) == (Status.TIME_LIMIT, 5.0)
 
 
 def test_stages_go_on_from_the_best_and_value_it_by_their_own_objective():

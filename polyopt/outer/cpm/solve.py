@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from formulations.matrices import is_sparse
 from formulations.solution import Solution
 from polyopt.outer.starts import best_of
-from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,31 +94,23 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
 
 
 def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
-    from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
+    from polyopt.outer.rounds import Stage, run_from_many_starts
 
-    problem, limit = _problem(X, y, C, settings), settings.time_limit
-    n_init = settings.n_init if settings.n_faces > 1 else 1  # one face has one assignment
-    if settings.solver == "dual" or n_init == 1:
-        return run_from_many_starts(
-            [Stage(problem, settings.max_iter)],
-            n_init=n_init, time_limit=limit, seed=seed, n_jobs=settings.n_jobs,
-        )  # fmt: skip
-    generators = problem.generators(seed, n_init)
+    problem, K = _problem(X, y, C, settings), settings.n_faces
+    n_init = settings.n_init if K > 1 else 1  # one face has one assignment
 
-    def run(number: int, time_left: float | None) -> Solution:
+    def dual_end(time_left: float | None) -> NDArray[np.int64]:
         from polyopt.outer.cpm.dual_ends import best_dual_end
 
-        clock = Clock(time_left)
-        if number < n_init:
-            state = problem.start(generators[number], clock.left)
-        else:
-            state = best_dual_end(
-                problem.X, y, C, settings.n_faces,
-                n_init=n_init, max_iter=settings.max_iter, time_limit=clock.left, seed=seed,
-            )  # fmt: skip
-        return run_rounds(problem, state, max_iter=settings.max_iter, time_limit=clock.left)
+        return best_dual_end(
+            problem.X, y, C, K, n_init=n_init, max_iter=settings.max_iter, time_limit=time_left, seed=seed
+        )
 
-    return best_of(run, n_init + 1, time_limit=limit, n_jobs=settings.n_jobs)
+    return run_from_many_starts(
+        [Stage(problem, settings.max_iter)],
+        n_init=n_init, time_limit=settings.time_limit, seed=seed, n_jobs=settings.n_jobs,
+        last=None if settings.solver == "dual" or n_init == 1 else dual_end,
+    )  # fmt: skip
 
 
 def _problem(X: Matrix, y: Vector, C: Vector, settings: Settings) -> PolytopeProblem:
