@@ -62,9 +62,9 @@ class PLUME(Probabilities, PolyhedralClassifier):
     anneal : bool, default=True
         Whether each run begins at a soft gate, γ = 1/4, and doubles it until it is what is asked.
     polish : bool, default=True
-        Whether the objective itself is minimised where the steps become slow, or after 15 of them. Without it, and without
-        `anneal`, a run is the paper's Algorithm 1 to its own end, where a step lowers the objective by no
-        more than `tol`, relative; that need not be a stationary point.
+        Whether the objective itself is minimised where the steps become slow, or after 15 of them. Without
+        it and without `anneal`, a run is the paper's Algorithm 1 to its own end, where a step lowers the
+        objective by no more than `tol`, relative; that need not be a stationary point.
     decision : {"posterior", "polytope"}, default="posterior"
         What decides: whether the probability is at least one half, or whether the sample is in the polytope
         of the faces. The two differ near the polytope's edges, where ``predict_proba``, which is the model's
