@@ -38,7 +38,7 @@ class _Machine(_Fitted, Protocol):
     def _heard(self, part: str) -> AbstractContextManager[None]: ...
 
 
-@dataclass
+@dataclass(frozen=True)
 class Part:
     """One of the machines of which another one is made, as a part of its fit.
 
