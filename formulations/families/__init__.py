@@ -5,8 +5,9 @@ family q of its rows asks of every sample
 
     side_qi f_i >= kink_q - slack_qi      [mu_qi],     a unit of slack costs cap_qi
 
-and a family without slack has an infinite cap. The SVM has one family, the margins; the Relative Margin
-Machine adds an upper and a lower bound on the outputs. Whatever the families are, the dual is
+and a family without slack has an infinite cap; a sample with a cap of 0 has no such row. The SVM has one
+family, the margins; the Relative Margin Machine adds an upper and a lower bound on the outputs. Whatever the
+families are, the dual is
 
     max  sum_q kink_q sum_i mu_qi - 1/2 beta'K beta,    beta_i = sum_q side_qi mu_qi
     s.t. sum_i beta_i = 0,    0 <= mu <= cap
@@ -23,7 +24,7 @@ Read in this order: ``family`` (one family, and those of the papers), ``pieces``
 the scores), ``families`` (all of a machine's families together).
 """
 
-from formulations.families.families import Families, best_intercept, hinge_families
+from formulations.families.families import Families, best_intercept, bounded_families, hinge_families
 from formulations.families.family import Family, bound_families, margin_family
 from formulations.families.pieces import Pieces
 
@@ -33,6 +34,7 @@ __all__ = [
     "Pieces",
     "best_intercept",
     "bound_families",
+    "bounded_families",
     "hinge_families",
     "margin_family",
 ]

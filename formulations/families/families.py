@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Families", "best_intercept", "hinge_families"]
+__all__ = ["Families", "best_intercept", "bounded_families", "hinge_families"]
 
 
 class Families:
@@ -239,6 +239,32 @@ def hinge_families(y: ArrayLike, C: ArrayLike, B: float = np.inf, *, hard: bool 
     """
     y = as_labels(y)
     return Families(margin_family(y, as_costs(C, len(y), hard=hard)), *bound_families(len(y), B))
+
+
+def bounded_families(
+    y: Vector, costs: Vector, B: float, further: int, *, price: ArrayLike = np.inf, training: bool = True
+) -> Families:
+    """The families of a Relative Margin Machine whose bounds hold at further samples, which have no margins.
+
+    Parameters
+    ----------
+    y, costs : ndarray of shape (n,)
+        Labels -1 and +1, and costs of slack.
+    B : float
+        As in :func:`bound_families`.
+    further : int
+        How many further samples follow after the n that have labels.
+    price : float or array_like of shape (n + further,)
+        What a unit beyond B costs; infinite for bounds that must hold.
+    training : bool
+        Whether the bounds hold at the samples with labels, too.
+    """
+    n = len(y)
+    caps = np.array(np.broadcast_to(np.asarray(price, dtype=float), (n + further,)))
+    caps[: 0 if training else n] = 0.0
+    # Of which side a margin would be that is none does not matter.
+    margins = margin_family(np.append(y, np.ones(further)), np.append(costs, np.zeros(further)))
+    return Families(margins, *bound_families(n + further, B, caps))
 
 
 def best_intercept(g: Vector, y: Vector, C: ArrayLike, B: float = np.inf) -> float:

@@ -33,7 +33,8 @@ class Family:
     kink : float
         The value of ``side * f`` at which the row begins to hold.
     cap : ndarray of shape (n,)
-        What a unit of slack costs, the largest multiplier; infinite for a row without slack.
+        What a unit of slack costs, the largest multiplier; infinite for a row without slack. Where it is 0
+        the sample has no such row.
     slack : tuple of str
         Name and letter of the rows ``slack >= 0``; empty where the rows have no slack.
     states : tuple of str
@@ -74,10 +75,16 @@ class Family:
         first = float(self.cap[0])
         return first if self.cap.strides == (0,) or bool((self.cap == first).all()) else self.cap
 
+    @property
+    def is_there(self) -> NDArray[np.bool_] | None:
+        """Which samples have such a row, shape (n,); None where all have."""
+        there = np.greater(self.common_cap, 0.0)
+        return None if there.all() else np.broadcast_to(there, self.cap.shape)
+
     @cached_property
     def _finite(self) -> tuple[bool, bool]:
-        finite = np.isfinite(self.common_cap)
-        return bool(finite.any()), bool(finite.all())
+        caps = self.common_cap
+        return _has_price(caps), bool(np.less(caps, np.inf).all())
 
     @property
     def has_slack(self) -> bool:
@@ -93,6 +100,11 @@ class Family:
     def unit(self) -> float:
         """The size of an output at this row, at least 1: what its residuals are relative to."""
         return max(abs(self.kink), 1.0)
+
+
+def _has_price(caps: ArrayLike) -> bool:
+    """Whether some cap is finite and above 0."""
+    return bool(np.logical_and(np.greater(caps, 0.0), np.less(caps, np.inf)).any())
 
 
 def margin_family(y: Vector, costs: Vector) -> Family:
@@ -123,8 +135,7 @@ def bound_families(n: int, B: float, cost: ArrayLike = np.inf) -> tuple[Family, 
     """
     if np.isinf(at_least("B", B, 0.0, infinite=True)):
         return ()
-    caps = np.broadcast_to(np.asarray(cost, dtype=float), (n,))
-    soft = bool(np.isfinite(caps).any())
+    caps, soft = np.broadcast_to(np.asarray(cost, dtype=float), (n,)), _has_price(cost)
     beyond = "beyond" if soft else "held at"
     return tuple(
         Family(

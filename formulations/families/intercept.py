@@ -22,7 +22,8 @@ class Priced(NamedTuple):
     """The rows with slack of all families, one after the other: where they begin to hold, and their costs.
 
     `total` is the sum of the costs, `rising` that of the rows that hold outputs up, `any_rise` whether there
-    are such rows, `repeats` the number of families.
+    are such rows, `repeats` the number of families. Of the samples of all families in a row, `kept` are those
+    that have such a row (None for all).
     """
 
     places: Vector
@@ -31,6 +32,7 @@ class Priced(NamedTuple):
     rising: float
     any_rise: bool
     repeats: int
+    kept: NDArray[np.intp] | None = None
 
 
 def priced(families: Sequence[Family]) -> Priced:
@@ -48,8 +50,12 @@ def priced(families: Sequence[Family]) -> Priced:
     ups = [row.up for row in rows]
     rising = sum(float(cost[up].sum()) for cost, up in zip(costs, ups, strict=True))
     places = np.concatenate([row.side * row.kink for row in rows])
-    whole = np.concatenate(costs)
-    return Priced(places, whole, float(whole.sum()), rising, any(up.any() for up in ups), len(rows))
+    whole, any_rise, kept = np.concatenate(costs), any(up.any() for up in ups), None
+    if not whole.all() and whole.any():  # b need not stop where a row that costs nothing would begin to hold
+        kept = np.flatnonzero(whole)
+        places, whole = places[kept], whole[kept]
+        any_rise = rising > 0.0
+    return Priced(places, whole, float(whole.sum()), rising, any_rise, len(rows), kept)
 
 
 def _finite_costs(row: Family, families: Sequence[Family]) -> Vector:
@@ -63,7 +69,6 @@ def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
     """The interval of b at which the slacks of ``g + b`` cost least.
 
     The slope of this piecewise linear function rises by a row's cost at its breakpoint ``side * kink - g``.
-    An interval without end is left at its finite end.
 
     Parameters
     ----------
@@ -74,16 +79,17 @@ def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
     """
     if not rows.repeats:
         return -np.inf, np.inf
-    breaks = rows.places - (g if rows.repeats == 1 else np.tile(g, rows.repeats))
+    scores = g if rows.repeats == 1 else np.tile(g, rows.repeats)
+    breaks = rows.places - (scores if rows.kept is None else scores[rows.kept])
     order = breaks.argsort()
     slope = rows.costs[order].cumsum() - rows.rising
     rounding = 1e-12 * rows.total
     first = int((slope >= -rounding).argmax())
     low = float(breaks[order[first]])
     flat = slope[first] <= rounding
-    high = float(breaks[order[first + 1]]) if flat and first + 1 < len(breaks) else low
-    if flat and not rows.any_rise:  # the minimum is flat from -infinity up to the first breakpoint
-        low = high = float(breaks[order[0]])
+    high = float(breaks[order[first + 1]]) if flat and first + 1 < len(breaks) else np.inf if flat else low
+    if not rows.any_rise:  # the minimum is flat from -infinity up to the first breakpoint
+        low, high = -np.inf, float(breaks[order[0]])
     return low, high
 
 

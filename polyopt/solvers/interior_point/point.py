@@ -114,6 +114,9 @@ class Point:
                 T[2 * q], T[2 * q + 1] = xi - family.kink, xi
             else:
                 Z[soft + q], T[soft + q] = _CENTRAL * self._mean / -family.kink, -family.kink
+                if (there := family.is_there) is not None:
+                    Z[soft + q, ~there] = 0.0
+                    self._measure -= float((~there).sum()) * self._mean
         self._state = State(sides, rows.kinks, caps, f, self._ease, Z, T)
         self._dZ, self._dT, self._aim = (np.zeros_like(Z) for _ in range(3))
         self._d, self._V, self._h = np.empty(n), np.empty((n, 2)), np.empty((n, 1))

@@ -65,7 +65,7 @@ def read(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) 
         raise ValueError("C must be positive for samples of both classes; y and C leave only one")
     D = None if D is None else within("D", D, 0.0, 1.0)
     counts = np.ones(rows.n) if weights is None else as_weights(weights, rows.n)
-    if not (counts > 0).all():
+    if D is not None and not (counts > 0).all():
         raise ValueError("weights must be positive; drop the samples whose weight is zero")
     samples = Rows(X)
     regulariser = _centre(samples, D, counts / counts.sum())

@@ -1,0 +1,304 @@
+"""The Relative Margin Machine whose bounds hold at further samples, of which no labels are needed.
+
+Problem
+-------
+The bounds of the Relative Margin Machine do not ask for labels. So they can hold at more samples than those
+with labels: at the samples to be classified, where these are known before (transduction), or at others like
+them. Where the bounds hold at the further samples alone, this is the class H of the paper's appendix, among
+which its bound on the error lets a machine be chosen: the further samples are drawn without a look at the
+others.
+
+Variables and shapes
+--------------------
+w (m,), b scalar, xi (n,); alpha (n,), lam and lam_star (N,) in the dual. X is (n, m), y is (n,) of -1 and +1,
+U is (k, m); the z_j are the rows of X and after them those of U, N = n + k, or those of U alone, N = k. C is
+a scalar or (n,), B >= 0 a scalar.
+
+Primal
+------
+     min  ½‖w‖² + Σ C_i ξ_i
+     margin:        y_i (w·x_i + b) ≥ 1 − ξ_i       [alpha]
+     slack:         ξ_i ≥ 0                         [beta]
+     bound_above:   w·z_j + b ≤ B                   [lam]
+     bound_below:   −(w·z_j + b) ≤ B                [lam_star]
+
+With a price D_j of a unit beyond B, as in :mod:`formulations.soft_rmm`, + Σ D_j (τ_j + τ*_j) and
+     bound_above:   w·z_j + b ≤ B + τ_j             [lam]
+     slack_above:   τ_j ≥ 0                         [rho]
+     bound_below:   −(w·z_j + b) ≤ B + τ*_j         [lam_star]
+     slack_below:   τ*_j ≥ 0                        [rho_star]
+
+Dual
+----
+     max  Σ α_i − B Σ (λ_j + λ*_j) − ½ ‖Σ α_i y_i x_i − Σ (λ_j − λ*_j) z_j‖²
+     b:             Σ α_i y_i = Σ (λ_j − λ*_j)      [b]
+     margin:        α_i ≥ 0                         [surplus of the row margin]
+     xi:            α_i ≤ C_i                       [xi]
+     bound_above:   λ_j ≥ 0                         [room under the bound]
+     bound_below:   λ*_j ≥ 0                        [room above it]
+and with a price of slack, of which D_j then is the cap,
+     tau:           λ_j ≤ D_j                       [tau]
+     tau_star:      λ*_j ≤ D_j                      [tau_star]
+
+Recovery
+--------
+w = Σ α_i y_i x_i − Σ (λ_j − λ*_j) z_j: further samples carry the solution too, as those with labels do.
+b minimises the cost within the bounds.
+
+Multipliers
+-----------
+As in :mod:`formulations.rmm`: lam_j (lam_star_j) is what the optimal cost falls by per unit by which the
+upper (lower) bound is relaxed at z_j; Σ(λ + λ*) = −dp*/dB. A further sample is one whose slack costs nothing:
+for the solvers it is a sample of either class with C_i = 0.
+
+Infeasible when
+---------------
+B < 0 only.
+
+Reference
+---------
+Shivaswamy & Jebara, Relative Margin Machines (2008): section 5 ("the constraints that bound the projection
+are unsupervised; thus RMMs can readily work in semi-supervised and transduction problems") and appendix, the
+set U and the class H. The programs are not printed there.
+
+Example
+-------
+>>> from formulations import rmm, rmm_bounded
+>>> from formulations.samples import two_blobs
+>>> (X, y), (U, _) = two_blobs(seed=0), two_blobs(n=20, seed=1)
+>>> plain = rmm.qp(X, y, C=1.0, B=1.5).solve().objective
+>>> same = rmm_bounded.qp(X, y, X[:5], C=1.0, B=1.5).solve().objective
+>>> abs(same - plain) < 1e-7, rmm_bounded.qp(X, y, U, C=1.0, B=1.5).solve().objective > plain
+(True, True)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.arguments import real_array
+from formulations.further import families, spread, stacked
+from formulations.program import Duality, Program, Row
+from formulations.recovery import as_costs, as_labels, gram_factor
+from formulations.rmm_qcqp import BOUND_LETTERS, PAPER, bound_parameter
+from formulations.samples import two_blobs
+from formulations.svm import IN_FEATURES, alpha_rows, cost_parameter, in_features, margin_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import Matrix, MatrixLike
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["kernel_dual", "pairs", "qp", "qp_dual", "recover"]
+
+_SOURCE = f"{PAPER}, section 5 and appendix, not printed there"
+_TITLE = "Relative Margin Machine with bounds at further samples"
+
+LETTERS = {
+    "zⱼ": "the samples with labels, and after them the further samples",
+    **{letter: BOUND_LETTERS[letter] for letter in ("B", "xᵢ", "yᵢ", "Cᵢ")},
+}
+_ALONE = {**LETTERS, "zⱼ": "the further samples, which alone are held within the bounds"}
+
+
+def _named(kind: str, title: str, training: bool, D: ArrayLike | None) -> dict[str, str]:
+    """Name, title and source of a program."""
+    prefix = ("" if training else "h_") + ("" if D is None else "soft_")
+    words = ("" if training else ", there alone") + ("" if D is None else ", with slack on them")
+    return {"name": f"rmm_bounded.{prefix}{kind}", "title": f"{_TITLE}{words}{title}", "source": _SOURCE}
+
+
+def qp(
+    X: MatrixLike, y: ArrayLike, U: MatrixLike, C: ArrayLike = 1.0, B: float = 2.0, *,
+    training: bool = True, D: ArrayLike | None = None,
+) -> Program:  # fmt: skip
+    """The machine as a quadratic program.
+
+    Parameters
+    ----------
+    X, y, C, B
+        As in :func:`formulations.rmm.qp`.
+    U : array_like or CSR matrix of shape (k, m)
+        Further samples.
+    training : bool
+        Whether the bounds hold at the samples with labels, too; else at the further ones alone (class H).
+    D : float or array_like of shape (n + k,) or (k,), optional
+        Cost per unit beyond B, where this is allowed.
+    """
+    Z, y = stacked(X, y, U)
+    n, m = len(y), Z.shape[1]
+    X, Z = Z[:n], Z if training else Z[n:]
+    w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
+    costs, bound = cost_parameter(C, n), bound_parameter(B)
+    rows, cost, variables, prices = _bound_rows(Z @ w + b, bound, D)
+    return Program(
+        **_named("qp", "", training, D),
+        objective=cp.Minimize(0.5 * cp.sum_squares(w) + costs @ xi + cost),
+        objective_text="½‖w‖² + Σᵢ Cᵢ ξᵢ" + ("" if D is None else " + Σⱼ Dⱼ (τⱼ + τ*ⱼ)"),
+        variables={"w": w, "b": b, "xi": xi, **variables},
+        rows=(*margin_rows(y, X @ w + b, xi, "w·xᵢ + b"), *rows),
+        parameters={"C": costs, "B": bound, **prices},
+        letters=_letters(training, D),
+        data={"x": X, "y": y, "z": Z},
+    )
+
+
+def _price(D: ArrayLike, count: int) -> cp.Parameter:
+    """The prices of slack on the bounds as a parameter named ``D``."""
+    return cp.Parameter(count, nonneg=True, name="D", value=as_costs(D, count, name="D"))
+
+
+def _bound_rows(
+    h: cp.Expression, bound: cp.Parameter, D: ArrayLike | None
+) -> tuple[tuple[Row, ...], cp.Expression, dict[str, cp.Variable], dict[str, cp.Parameter]]:
+    """The bounds on the outputs h: their rows, the cost of their slacks, these, and the parameter D."""
+    says = "saving per unit by which the {} bound is relaxed at $zⱼ$"
+    tau, tau_star = (cp.Variable(h.shape[0], name=name) for name in ("tau", "tau_star"))
+    ends = (bound, bound) if D is None else (bound + tau, bound + tau_star)
+    texts = ("B", "B") if D is None else ("B + τⱼ", "B + τ*ⱼ")
+    above = Row("bound_above", h <= ends[0], f"w·zⱼ + b ≤ {texts[0]}", "lam", says.format("upper"))
+    below = Row("bound_below", -h <= ends[1], f"−(w·zⱼ + b) ≤ {texts[1]}", "lam_star", says.format("lower"))
+    if D is None:
+        return (above, below), cp.Constant(0.0), {}, {}
+    dear = _price(D, h.shape[0])
+    free = Row("slack_above", tau >= 0, "τⱼ ≥ 0", "rho", "unused price: $Dⱼ$ less lam")
+    free_star = Row("slack_below", tau_star >= 0, "τ*ⱼ ≥ 0", "rho_star", "unused price: $Dⱼ$ less lam_star")
+    slacks = {"tau": tau, "tau_star": tau_star}
+    return (above, free, below, free_star), dear @ (tau + tau_star), slacks, {"D": dear}
+
+
+def _dual_from_factor(
+    F: Matrix, y: Vector, C: ArrayLike, B: float, training: bool, D: ArrayLike | None,
+    named: Mapping[str, str], letters: Mapping[str, str],
+) -> Program:  # fmt: skip
+    """The dual for samples (n + k, m), the n with labels first."""
+    n = len(y)
+    X, Z = F[:n], F if training else F[n:]
+    alpha = cp.Variable(n, name="alpha")
+    lam, lam_star = (cp.Variable(Z.shape[0], name=name) for name in ("lam", "lam_star"))
+    costs, bound = cost_parameter(C, n), bound_parameter(B)
+    w = X.T @ cp.multiply(y, alpha) - Z.T @ (lam - lam_star)
+    balance = Row("b", y @ alpha == cp.sum(lam - lam_star), "Σᵢ αᵢ yᵢ = Σⱼ (λⱼ − λ*ⱼ)", "b",
+                  "the intercept $b$, sign included")  # fmt: skip
+    rooms = ("under the bound: $B − (w·zⱼ + b)$", "above it: $B + w·zⱼ + b$")
+    if D is not None:
+        rooms = ("under the bound and its slack", "above the bound and its slack")
+    above = Row("bound_above", lam >= 0, "λⱼ ≥ 0", "room", f"room {rooms[0]}")
+    below = Row("bound_below", lam_star >= 0, "λ*ⱼ ≥ 0", "room_star", f"room {rooms[1]}")
+    caps: tuple[Row, ...] = ()
+    prices = {} if D is None else {"D": _price(D, lam.size)}
+    if prices:
+        caps = (
+            Row("tau", lam <= prices["D"], "λⱼ ≤ Dⱼ", "tau", "the slack of the upper bound"),
+            Row("tau_star", lam_star <= prices["D"], "λ*ⱼ ≤ Dⱼ", "tau_star", "the slack of the lower bound"),
+        )
+    return Program(
+        **named,
+        objective=cp.Maximize(cp.sum(alpha) - bound * cp.sum(lam + lam_star) - 0.5 * cp.sum_squares(w)),
+        objective_text="Σᵢ αᵢ − B Σⱼ (λⱼ + λ*ⱼ) − ½ ‖Σᵢ αᵢ yᵢ xᵢ − Σⱼ (λⱼ − λ*ⱼ) zⱼ‖²",
+        variables={"alpha": alpha, "lam": lam, "lam_star": lam_star},
+        rows=(balance, *alpha_rows(alpha, costs), above, below, *caps),
+        parameters={"C": costs, "B": bound, **prices},
+        letters=letters,
+        data={"x": X, "z": Z, "y": y},
+    )
+
+
+def qp_dual(
+    X: MatrixLike, y: ArrayLike, U: MatrixLike, C: ArrayLike = 1.0, B: float = 2.0, *,
+    training: bool = True, D: ArrayLike | None = None,
+) -> Program:  # fmt: skip
+    """Dual of the QP, for the linear kernel; arguments as in :func:`qp`."""
+    Z, y = stacked(X, y, U)
+    named = _named("qp_dual", ", dual", training, D)
+    return _dual_from_factor(Z, y, C, B, training, D, named, _letters(training, D))
+
+
+def kernel_dual(
+    K: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0, B: float = 2.0, *,
+    training: bool = True, D: ArrayLike | None = None,
+) -> Program:  # fmt: skip
+    """Dual of the QP for a Gram matrix.
+
+    Parameters
+    ----------
+    K : array_like of shape (n + k, n + k)
+        Symmetric positive semidefinite Gram matrix of the samples with labels and, after them, the further
+        ones.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    C, B, training, D
+        As in :func:`qp`.
+
+    Raises
+    ------
+    ValueError
+        K is not symmetric positive semidefinite, or has no more rows than there are labels.
+    """
+    y = as_labels(y)
+    F = gram_factor(real_array("K", K))
+    if len(F) <= len(y):
+        raise ValueError(f"K must have more rows than there are labels, {len(y)}, not {len(F)}")
+    named = _named("kernel_dual", ", kernel dual", training, D)
+    return _dual_from_factor(F, y, C, B, training, D, named, _in_features(_letters(training, D), training))
+
+
+def _letters(training: bool, D: ArrayLike | None) -> dict[str, str]:
+    more = {} if D is None else {"Dⱼ": "> 0: what a unit of output beyond $B$ costs at $zⱼ$"}
+    return {**(LETTERS if training else _ALONE), **more}
+
+
+def _in_features(letters: Mapping[str, str], training: bool) -> dict[str, str]:
+    """The letters of a kernel's program, whose samples are rows of a factor of the Gram matrix."""
+    whose = "of the samples with labels and the further ones" if training else "of the further samples"
+    return {**letters, **IN_FEATURES, "zⱼ": f"the images there {whose}"}
+
+
+def recover(
+    X: MatrixLike, y: ArrayLike, U: MatrixLike, C: ArrayLike, B: float, dual: Mapping[str, NDArray[Any]], *,
+    training: bool = True, D: ArrayLike | None = None,
+) -> dict[str, NDArray[Any]]:  # fmt: skip
+    """Primal variables from the dual's, by name; other arguments as in :func:`qp`."""
+    Z, y = stacked(X, y, U)
+    n, count = len(y), Z.shape[0]
+    held = slice(0 if training else n, None)
+    price = np.full(count, np.inf)
+    if D is not None:
+        price[held] = D
+    rows = families(y, count - n, C, B, training=training, D=price)
+    w = Z.T @ rows.beta(rows.stacked(rows.of_letters(spread(dual, n, count))))
+    b = rows.best_intercept(Z @ w)
+    xi, tau, tau_star = (np.maximum(0.0, -family.room(Z @ w + b)) for family in rows)
+    found = {"w": w, "b": np.array(b), "xi": xi[:n]}
+    return found if D is None else {**found, "tau": tau[held], "tau_star": tau_star[held]}
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """Every primal of this module with its dual, on random data."""
+    (X, y), (U, _) = two_blobs(seed=seed), two_blobs(n=20, seed=seed + 1)
+    C, B, n = 1.0, 1.5, len(y)
+    Z = np.vstack([X, U])
+    K = (Z @ Z.T + 1.0) ** 2
+    F = gram_factor(K)
+    kernel = in_features(qp(F[:n], y, F[n:], C, B))
+    found = [Duality(replace(kernel, letters=_in_features(kernel.letters, True)), kernel_dual(K, y, C, B),
+                     lambda v: recover(F[:n], y, F[n:], C, B, v))]  # fmt: skip
+    for training, D in ((True, None), (False, None), (True, 0.2)):
+        back = partial(recover, X, y, U, C, B, training=training, D=D)
+        primal, dual = (side(X, y, U, C, B, training=training, D=D) for side in (qp, qp_dual))
+        found.append(Duality(primal, dual, back))
+    return found
+
+
+if __name__ == "__main__":
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")
