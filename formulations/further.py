@@ -108,9 +108,8 @@ def spread(vectors: Mapping[str, Vector], n: int, count: int) -> dict[str, Vecto
     """
     found = dict(vectors)
     for name, vector in vectors.items():
-        zeros = np.zeros(count - len(vector)) if np.ndim(vector) == 1 and len(vector) < count else None
-        if zeros is not None and name in ("margin", "alpha"):
-            found[name] = np.append(vector, zeros)
-        elif zeros is not None and name in ("bound_above", "bound_below", "lam", "lam_star"):
-            found[name] = np.append(zeros, vector)
+        if name in ("margin", "alpha") and np.shape(vector) == (n,):
+            found[name] = np.append(vector, np.zeros(count - n))
+        elif name in ("bound_above", "bound_below", "lam", "lam_star") and np.shape(vector) == (count - n,):
+            found[name] = np.append(np.zeros(n), vector)
     return found

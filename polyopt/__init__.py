@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from polyopt.certificates import certify_polyceptron as certify_polyceptron
     from polyopt.certificates import certify_program as certify_program
     from polyopt.certificates import certify_rmm as certify_rmm
+    from polyopt.certificates import certify_rmm_bounded as certify_rmm_bounded
     from polyopt.certificates import certify_sigma_svm as certify_sigma_svm
     from polyopt.certificates import certify_spla1 as certify_spla1
     from polyopt.certificates import certify_svm as certify_svm

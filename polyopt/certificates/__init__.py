@@ -9,6 +9,7 @@ from polyopt.certificates.l0 import certify_l0
 from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.certificates.plume import certify_plume
 from polyopt.certificates.polyhedral_lp import certify_pc_slp, certify_polyceptron
+from polyopt.certificates.rmm_bounded import certify_rmm_bounded
 from polyopt.certificates.soft_rmm import certify_soft_rmm
 from polyopt.certificates.spla1 import certify_spla1
 
@@ -25,6 +26,7 @@ __all__ = [
     "certify_polyceptron",
     "certify_program",
     "certify_rmm",
+    "certify_rmm_bounded",
     "certify_sigma_svm",
     "certify_soft_rmm",
     "certify_spla1",

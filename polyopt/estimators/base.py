@@ -27,7 +27,7 @@ from formulations.runs import one_run
 from formulations.solution import Status
 from polyopt.certificates.certificate import Certificate, Claim
 from polyopt.estimators.interruption import Part, broken_off, note_interruption, warn_of_interruption
-from polyopt.estimators.pair import Pair, fit_pair
+from polyopt.estimators.pair import Pair, fit_pair, places_of
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.portable import Portable
 from polyopt.estimators.weights import checked_weights, class_weights
@@ -72,6 +72,8 @@ class PairwiseClassifier(ClassifierMixin, Portable):
     n_iter_: int
     _dtypes: ClassVar[list[Any]] = [np.float64]  # of X, as the solver takes it without a conversion
     _scored_dtypes: ClassVar[Any] = np.float64  # of X, as it is scored without one
+    _given_further: Any = None  # samples without labels, while a fit goes on
+    _frames: ClassVar[int] = 0  # calls of a subclass between the caller and `fit`, which warnings pass over
 
     # -- what a subclass supplies ------------------------------------------------------------
 
@@ -106,7 +108,7 @@ class PairwiseClassifier(ClassifierMixin, Portable):
             elif self.solver_ == "exact":
                 text = f"Short of exact. {certificate.sentence} Scaling the features to unit variance helps."
         if text:
-            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=4)
+            warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=4 + self._frames)
 
     @classmethod
     @cache
@@ -178,7 +180,9 @@ class PairwiseClassifier(ClassifierMixin, Portable):
                 f"the data has one class: {self.classes_.tolist()}"
             )
         weights = weights[rows] * self._class_weights(codes, weights[rows])[codes]
-        samples = self._select(samples, rows)
+        samples, codes, weights, rows = self._with_further(
+            self._select(samples, rows), codes, weights, rows, len(labels)
+        )
         with one_run() as run, self._heard(), broken_off():
             if len(self.classes_) == 2:
                 self._fit_binary(samples, np.where(codes == 1, 1.0, -1.0), weights, rows)
@@ -188,6 +192,15 @@ class PairwiseClassifier(ClassifierMixin, Portable):
             if run.is_stopped:
                 warn_of_interruption(self)
         return self
+
+    def _with_further(
+        self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int
+    ) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """The samples, and after them those without a label that the machine has: of the class -1, weight 0.
+
+        `n` is the number of samples given to ``fit``, from which on the others are numbered.
+        """
+        return X, codes, weights, rows
 
     def _class_weights(self, codes: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
         return class_weights(self.class_weight, self.classes_, codes, weights)
@@ -216,7 +229,7 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         self.estimators_ = deal(fit_pair, tasks, self.n_jobs, "pair")
         self.pairs_ = [(self.classes_[i], self.classes_[j]) for i, j in pairs]
         self._rows = rows
-        self._pair_places = [np.flatnonzero((codes == i) | (codes == j)) for i, j in pairs]
+        self._pair_places = [places_of(pair, codes) for pair in pairs]
         self.n_iter_ = max(estimator.n_iter_ for estimator in self.estimators_)
         self.solution_ = [estimator.solution_ for estimator in self.estimators_]
 

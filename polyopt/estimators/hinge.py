@@ -180,7 +180,9 @@ class HingeClassifier(HingeFit):
     def _binary_duals(self) -> pd.DataFrame:
         f, small = self.outputs_, 1e-6 * float(self._costs.max())
         shown: list[RowsShown] = []
+        there: list[NDArray[np.bool_]] = []
         for family in self.families_:
+            there += [family.cap > 0.0] * (2 if family.slack else 1)
             mu, room = self.multipliers_[family.name], family.room(f)
             slack = np.maximum(0.0, -room) if family.slack else np.zeros(len(f))
             idle, between, full = family.states
@@ -190,4 +192,10 @@ class HingeClassifier(HingeFit):
                 used = np.where(slack > 1e-6, "slack in use", "no slack")
                 shown.append((*family.slack, family.cap - mu, slack, used))
         label = np.where(self._y > 0, self.classes_[1], self.classes_[0])
-        return multiplier_frame(shown, self._rows, label, f)
+        unknown = self._sample_weights == 0.0
+        if not unknown.any():
+            return multiplier_frame(shown, self._rows, label, f)
+        label = label.astype(object)
+        label[unknown] = None
+        frame = multiplier_frame(shown, self._rows, label, f)
+        return frame[np.concatenate(there)].reset_index(drop=True)

@@ -32,10 +32,13 @@ def bound_of(
         As in its method.
     """
     U = None if X_unlabelled is None else _landmarks(machine, X_unlabelled)
-    X, y = machine._X, machine._y
+    labelled = machine._sample_weights > 0.0  # the theorem is of these; others may carry the machine
+    X, y = machine._X, machine._y[labelled]
     if machine.kernel == "linear":
         w, b = machine.coef_[0], float(machine.intercept_[0])
-        return linear_bound(_floats(X), y, w, b, None if U is None else _floats(U), delta, form=form)
+        return linear_bound(
+            _floats(X[labelled]), y, w, b, None if U is None else _floats(U), delta, form=form
+        )
     if machine.gamma == "scale" and machine.kernel in ("poly", "rbf", "sigmoid"):
         warnings.warn(
             "gamma='scale' was taken from the training data, and the bound is of a kernel that was chosen "
@@ -45,14 +48,14 @@ def bound_of(
         )
     gram = MatrixGram(X) if machine.kernel == "precomputed" else SampleGram(X, machine._kernel)
     coef, b = machine._v, float(machine.intercept_[0])
-    scores, trace = stream(gram, coef), float(gram.diagonal().sum())
+    scores, trace = stream(gram, coef), float(gram.diagonal()[labelled].sum())
     landmarks = outputs = None
     if U is not None:
         kernel = machine._kernel
-        blocks = (kernel(X[part], U) for part in chunks(np.arange(X.shape[0])))
+        blocks = (kernel(X[part], U) for part in chunks(np.flatnonzero(labelled)))
         landmarks, outputs = Landmarks.of(kernel(U), blocks, trace), machine._binary_scores(U)
     return margin_bound(
-        scores + b,
+        scores[labelled] + b,
         y,
         norm=float(np.sqrt(max(float(coef @ scores), 0.0))),
         b=b,

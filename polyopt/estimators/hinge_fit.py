@@ -282,7 +282,7 @@ class HingeFit(KernelClassifier):
                 f"{type(self).__name__}: the outputs are known to {vague:.2g} only, as their terms cancel; "
                 "centre the features, scale them, or choose a smaller C",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=5 + self._frames,
             )
 
     def _is_tall(self, X: Any) -> bool:

@@ -164,4 +164,4 @@ def _solutions(machine: _Fitted) -> list[Solution]:
 
 
 def _warn(machine: Any, text: str) -> None:
-    warnings.warn(f"{type(machine).__name__}: {text}", ConvergenceWarning, stacklevel=4)
+    warnings.warn(f"{type(machine).__name__}: {text}", ConvergenceWarning, stacklevel=4 + machine._frames)

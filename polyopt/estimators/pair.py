@@ -12,7 +12,20 @@ if TYPE_CHECKING:
 
     from polyopt.estimators.interruption import Part
 
-__all__ = ["Pair", "fit_pair"]
+__all__ = ["Pair", "fit_pair", "places_of"]
+
+
+def places_of(pair: tuple[int, int], codes: NDArray[Any]) -> NDArray[np.intp]:
+    """The places of the samples that a pair of classes has: those of both, and those without a label.
+
+    Parameters
+    ----------
+    pair : tuple of int
+        The two classes.
+    codes : ndarray of int, shape (n,)
+        The number of each sample's class; -1 for none.
+    """
+    return np.flatnonzero((codes == pair[0]) | (codes == pair[1]) | (codes < 0))
 
 
 @dataclass
@@ -24,7 +37,7 @@ class Pair:
     machine : estimator
         The machine.
     X, codes, weights : array
-        All samples, the numbers of their classes, and their weights.
+        All samples, the numbers of their classes (-1 for none), and their weights.
     pair : tuple of int
         The two classes.
     part : Part
@@ -41,7 +54,7 @@ class Pair:
     def fit(self) -> Any:
         """The fitted machine. The seconds of the whole fit are shared by the pairs."""
         machine = self.machine
-        places = np.flatnonzero((self.codes == self.pair[0]) | (self.codes == self.pair[1]))
+        places = places_of(self.pair, self.codes)
         machine.classes_ = np.array(self.pair)
         samples = machine._select(self.X, places)
         y = np.where(self.codes[places] == self.pair[1], 1.0, -1.0)

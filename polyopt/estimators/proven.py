@@ -6,6 +6,7 @@ from abc import abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -106,7 +107,7 @@ class Proven(BaseEstimator):
         for estimator, pair, places in zip(self.estimators_, self.pairs_, self._pair_places, strict=True):
             frame = estimator.duals_
             frame["sample"] = self._rows[places[frame["sample"].to_numpy()]]
-            frame["label"] = self.classes_[frame["label"].to_numpy()]  # the pairs were told apart by number
+            frame["label"] = _named(frame["label"].to_numpy(), self.classes_)
             frame.insert(0, "pair", f"{pair[0]} vs {pair[1]}")
             frames.append(frame)
         return pd.concat(frames, ignore_index=True)
@@ -129,6 +130,13 @@ class Proven(BaseEstimator):
         import pandas as pd
 
         return pd.DataFrame(list(self.solution_.history))
+
+
+def _named(numbers: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+    """Labels from the numbers by which the pairs told classes apart; None where a sample has none."""
+    if numbers.dtype != object:
+        return classes[numbers]
+    return np.array([None if number is None else classes[number] for number in numbers], dtype=object)
 
 
 def _is_same(value: Any, other: Any) -> bool:

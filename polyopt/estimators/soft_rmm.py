@@ -35,8 +35,9 @@ class SoftRelativeMarginMachine(RelativeMarginMachine):
     B : float, default=2.0
         Where outputs begin to cost, at least 1; infinite for nowhere (the support vector machine).
     D : float, default=1.0
-        Cost of a unit of output beyond B; positive. It caps the multipliers of the bounds: if it is infinite,
-        or above all of them, the machine is the one without such slack.
+        Cost of a unit of output beyond B; positive. Further samples have the weight 1. It caps the
+        multipliers of the bounds: if it is infinite, or above all of them, the machine is the one without
+        such slack.
 
     References
     ----------
@@ -52,20 +53,25 @@ class SoftRelativeMarginMachine(RelativeMarginMachine):
     }
 
     def _families(self, y: NDArray[Any], weights: NDArray[Any]) -> Families:
-        bounds = bound_families(len(y), float(self.B), self.D * weights)
+        if not weights[-1] > 0.0:
+            return super()._families(y, weights)
+        bounds = bound_families(len(y), float(self.B), self._price(weights))
         return Families(margin_family(y, self.C * weights), *bounds)
+
+    def _price(self, weights: NDArray[Any]) -> float | NDArray[Any]:
+        return self.D * np.where(weights > 0.0, weights, 1.0)
 
     def _primal_program(self, X: Any, rows: Families, weights: NDArray[Any]) -> Program:
         from formulations import soft_rmm
 
-        if not self._has_slack(rows):
+        if not self._has_slack(rows) or self._further_programs(rows) is not None:
             return super()._primal_program(X, rows, weights)
         return soft_rmm.qp(X, rows["margin"].side, rows["margin"].cap, self.B, rows["bound_above"].cap)
 
     def _dual_program(self, K: NDArray[Any], rows: Families) -> Program:
         from formulations import soft_rmm
 
-        if not self._has_slack(rows):
+        if not self._has_slack(rows) or self._further_programs(rows) is not None:
             return super()._dual_program(K, rows)
         return soft_rmm.kernel_dual(
             K, rows["margin"].side, rows["margin"].cap, self.B, rows["bound_above"].cap

@@ -67,9 +67,17 @@ ENTRIES = (
     ),
     *_hinge(
         "rmm", "Relative Margin Machine", "rmm.RelativeMarginMachine",
-        ("qp", "qp_dual"), ("qp (kernel)", "kernel_dual"), ("rmm", "rmm_bound", "bounds", "klda"),
-        families={"rmm": "formulations.rmm", "rmm_bounds": "formulations.rmm_bounds"},
-        exports={"PathPoint": "polyopt.outer.path", "rmm_path": "polyopt.outer.path"}, **_BOUND,
+        ("qp", "qp_dual"), ("qp (kernel)", "kernel_dual"),
+        ("rmm", "rmm_bound", "rmm_bounded", "bounds", "klda"),
+        families={
+            "rmm": "formulations.rmm", "rmm_bounded": "formulations.rmm_bounded",
+            "rmm_bounds": "formulations.rmm_bounds",
+        },
+        exports={
+            "PathPoint": "polyopt.outer.path", "rmm_path": "polyopt.outer.path",
+            "certify_rmm_bounded": "polyopt.certificates",
+        },
+        **_BOUND,
     ),
     *_hinge(
         "soft-rmm", "Relative Margin Machine with slack on its bounds", "soft_rmm.SoftRelativeMarginMachine",

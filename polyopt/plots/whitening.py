@@ -69,6 +69,7 @@ def whitening(
     names = [in_picture(str(name)) for name in (estimator.classes_ if class_names is None else class_names)]
     svm = SVM(estimator.C, kernel="linear").fit(X, y, sample_weight=estimator._costs / estimator.C)
     centre, metric, words = _metric(estimator, X)
+    has_label = estimator._sample_weights > 0.0
     limits = plane_limits(X)
     with styled():
         figure = new_figure(7.2, 4.4)
@@ -78,7 +79,8 @@ def whitening(
             (right, estimator, metric, words[0], f"ellipse: the metric {words[1]}"),
         ):
             draw_levels(axes, machine, limits)
-            draw_classes(axes, X, y, (-1.0, 1.0), names)
+            draw_classes(axes, X[has_label], y[has_label], (-1.0, 1.0), names)
+            axes.plot(*X[~has_label].T, ".", color=MUTED, ms=3, label="_without label", zorder=2)
             _draw_ball(axes, machine, centre, own, label, dotted=machine is svm)
             axes.set(title=title, xlabel=axis_names[0])
             axes.set_aspect("equal")

@@ -50,8 +50,8 @@ def _active_samples(machine: HingeClassifier) -> Array:
     Their multipliers are unique where these are independent. For a kernel the rows are those of the Gram
     matrix among them, plus 1, which is of the same rank.
     """
-    places = [family.room(machine.outputs_) for family in machine.families_]
-    active = np.concatenate([np.flatnonzero(np.abs(room) <= AT) for room in places])
+    places = [(family.room(machine.outputs_), family.cap > 0.0) for family in machine.families_]
+    active = np.concatenate([np.flatnonzero((np.abs(room) <= AT) & there) for room, there in places])
     if machine.kernel == "linear":
         rows = machine._X[active]
         return np.column_stack([rows.toarray() if sp.issparse(rows) else rows, np.ones(len(active))])
