@@ -84,7 +84,8 @@ class Family:
     @cached_property
     def _finite(self) -> tuple[bool, bool]:
         caps = self.common_cap
-        return _has_price(caps), bool(np.less(caps, np.inf).all())
+        finite = caps < np.inf
+        return _has_price(caps), finite if isinstance(finite, bool) else bool(finite.all())
 
     @property
     def has_slack(self) -> bool:
@@ -104,6 +105,8 @@ class Family:
 
 def _has_price(caps: ArrayLike) -> bool:
     """Whether some cap is finite and above 0."""
+    if isinstance(caps, float):
+        return 0.0 < caps < np.inf
     return bool(np.logical_and(np.greater(caps, 0.0), np.less(caps, np.inf)).any())
 
 
