@@ -59,7 +59,7 @@ Reference
 ---------
 Shivaswamy & Jebara, Relative Margin Machines (2008): section 5 ("the constraints that bound the projection
 are unsupervised; thus RMMs can readily work in semi-supervised and transduction problems") and appendix, the
-set U and the class H. The programs are not printed there.
+set U and the class H. The programs are not printed there; they are eq. (7) and eq. (8) with further rows.
 
 Example
 -------
@@ -105,6 +105,7 @@ _TITLE = "Relative Margin Machine with bounds at further samples"
 
 LETTERS = {
     "zⱼ": "the samples with labels, and after them the further samples",
+    "fⱼ": "the output of the machine at zⱼ",
     **{letter: BOUND_LETTERS[letter] for letter in ("B", "xᵢ", "yᵢ", "Cᵢ")},
 }
 _ALONE = {**LETTERS, "zⱼ": "the further samples, which alone are held within the bounds"}
@@ -189,7 +190,7 @@ def _dual_from_factor(
     w = X.T @ cp.multiply(y, alpha) - Z.T @ (lam - lam_star)
     balance = Row("b", y @ alpha == cp.sum(lam - lam_star), "Σᵢ αᵢ yᵢ = Σⱼ (λⱼ − λ*ⱼ)", "b",
                   "the intercept $b$, sign included")  # fmt: skip
-    rooms = ("under the bound: $B − (w·zⱼ + b)$", "above it: $B + w·zⱼ + b$")
+    rooms = ("under the bound: $B − fⱼ$", "above it: $B + fⱼ$")
     if D is not None:
         rooms = ("under the bound and its slack", "above the bound and its slack")
     above = Row("bound_above", lam >= 0, "λⱼ ≥ 0", "room", f"room {rooms[0]}")

@@ -54,7 +54,7 @@ def further_samples_in_the_place_of_all(seed: int) -> Pair:
 def more_bounds_cost_more(seed: int) -> Pair:
     """SVM ≤ bounds at the further samples alone ≤ bounds at these and those with labels.
 
-    Source: the programs' rows.
+    Source: formulations.rmm_bounded, whose programs differ by these rows.
     """
     X, y, C = blobs(seed)
     U = _spread(X, seed)

@@ -201,7 +201,10 @@ def test_the_list_for_type_checkers_is_of_public_names():
         ({"title": ""}, "method 'rmm': title must be a word or more, not ''"),
         ({"counts": "trees"}, "counts must be 'support vectors' or 'faces', not 'trees'"),
         ({"programs": ("rmm.qp",)}, r"programs must be the names of a program and of its dual"),
-        ({"programs": ("rmm.qp", "cpm.face")}, r"programs must be of its families \(rmm, rmm_bounds\)"),
+        (
+            {"programs": ("rmm.qp", "cpm.face")},
+            r"programs must be of its families \(rmm, rmm_bounded, rmm_bounds\)",
+        ),
         ({"duals_of": "svm.dual"}, r"programs must be of its families"),
         ({"families": {}}, r"of its families \(there are none\)"),
         ({"families": {"r-mm": "rmm"}}, "families must be named by letters, digits and underscores"),
