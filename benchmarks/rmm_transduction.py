@@ -91,17 +91,19 @@ def _rows(draws: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     least = np.min([*errors.values()], axis=0)
     for name, own in errors.items():
         records = [record[name] for record in draws]
-        against = {f"less than the {other}": errors[other] - own for other in (SVM, RMM) if other != name}
+        gains = {other: errors[other] - own for other in (SVM, RMM)}
+        against = {
+            f"less than the {other}": f"{gain.mean():.2f} ± {gain.std(ddof=1):.2f}"
+            if name not in (SVM, other)
+            else ""
+            for other, gain in gains.items()
+        }
         costs, shares = np.array([record["setting"] for record in records]).T
         yield {
             "machine": name,
             "test errors %": own.mean(),
             "deviation": own.std(ddof=1),
-            **{
-                key: f"{gain.mean():.2f} ± {gain.std(ddof=1):.2f}"
-                for key, gain in against.items()
-                if name != SVM
-            },
+            **against,
             "least of four": int((own <= least).sum()),
             "draws": len(own),
             "median C": float(np.median(costs)),
