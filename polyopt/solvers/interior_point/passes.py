@@ -7,7 +7,7 @@ family without slack one, mu and s. With the outputs f and each family's side an
     side f + xi − s = kink,    mu + eta = cap,    and without slack    side f − s = kink,
 
 of which the second holds throughout and the others are approached. A sample with a cap of 0 has no such row;
-its multiplier is 0, as that of no other row is.
+a row without slack is none where its multiplier is 0.
 `aim` is what a Newton step would add to each product of Z and T; the centre of reference has products
 proportional to the cap (without slack, to the mean cap), so that a weight of 2 is the same as two copies of
 a sample.
@@ -70,7 +70,7 @@ def weigh(state: State, d: Vector, V: Vector) -> tuple[float, float, float, floa
         r = 2 * q if q < soft else soft + q
         mu, s = Z[r], T[r]
         for i in range(len(f)):
-            if not mu[i] > 0.0:
+            if not (caps[q, i] if q < soft else mu[i]) > 0.0:
                 continue
             own, room, slack, worst = mu[i] * s[i], mu[i], 0.0, mu[i] * s[i]
             if q < soft:
