@@ -12,7 +12,7 @@ from formulations.clock import Run, current_run
 from formulations.runs import run_here, stop_after
 from polyopt.watch import counted
 
-__all__ = ["call_in_run", "deal", "share"]
+__all__ = ["call_in_run", "deal", "dealt", "share"]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -42,11 +42,25 @@ def deal(
     list
         Results, in the order of the tasks.
     """
+    done = dict(counted(dealt(function, tasks, n_jobs), len(tasks), what))
+    return [done[number] if number in done else function(task) for number, task in enumerate(tasks)]
+
+
+def dealt(
+    function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None
+) -> Iterator[tuple[int, _Result]]:
+    """The same, each result with its task's number as it comes, for a caller who counts them.
+
+    After Ctrl-C that no call answered there are no more.
+
+    Parameters
+    ----------
+    function, tasks, n_jobs
+        As of :func:`deal`.
+    """
     run = current_run()
-    done: dict[int, _Result] = {}
     try:
-        for number, result in counted(_results(run, function, tasks, n_jobs), len(tasks), what):
-            done[number] = result
+        yield from _results(run, function, tasks, n_jobs)
     except KeyboardInterrupt as interrupt:
         if run is None:
             raise
@@ -54,7 +68,6 @@ def deal(
     except BrokenExecutor:  # Ctrl-C in a terminal comes to idle workers too, which die of it
         if run is None or not run.is_stopped:
             raise
-    return [done[number] if number in done else function(task) for number, task in enumerate(tasks)]
 
 
 def _results(

@@ -128,7 +128,7 @@ def _model(
 def _is_cut(estimator: BaseEstimator) -> bool:
     """Whether Ctrl-C ended the fit."""
     from formulations.solution import Status
-    from polyopt.methods.status import status_of
+    from polyopt.estimators.status import status_of
 
     return status_of(estimator) is Status.INTERRUPTED
 

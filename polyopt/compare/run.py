@@ -21,8 +21,8 @@ from polyopt.compare.comparison import Comparison, Row
 from polyopt.compare.data import Prepared, prepare
 from polyopt.compare.settings import chosen_methods, given_text, settings_text
 from polyopt.datasets import load
+from polyopt.estimators.status import status_of
 from polyopt.methods.registry import BUILT_IN, DEFAULT_METHODS, Method, answering_for, find_method
-from polyopt.methods.status import status_of
 from polyopt.watch import Step, steps
 
 if TYPE_CHECKING:

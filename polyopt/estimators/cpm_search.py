@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
+from sklearn.model_selection import StratifiedShuffleSplit
 
 from polyopt.estimators.cpm import ConvexPolytopeMachine
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.search import ClassifierSearch
+from polyopt.estimators.search import Chosen, ClassifierSearch, told_of
+from polyopt.estimators.trials import Table, Trials
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["PolytopeSearch"]
 
 _COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)  # C, as tried by default
+_COLUMNS = ["stage", "C", "perplexity", "error", "deviation", "seconds"]
 _SHARES = np.arange(1, 10) / 10  # of K: the paper's floors h = ln(jK/10)
 
 
@@ -47,18 +49,14 @@ class PolytopeSearch(ClassifierSearch):
     cv : int, splitter or iterable, optional
         As in :class:`sklearn.model_selection.GridSearchCV`; by default one stratified split that holds
         out a fifth, by the machine's ``random_state`` where that is an int.
-    n_jobs : int, optional
-        Fits made at once, as joblib counts.
 
     Attributes
     ----------
-    best_estimator_ : ConvexPolytopeMachine
-        The machine with the chosen settings, fitted to all data.
     best_params_ : dict
         Its C and perplexity.
     results_ : pandas.DataFrame
-        One row per candidate: stage ("cost" or "floor"), C, perplexity, mean and deviation of the error
-        on the samples held out, and seconds of a fit.
+        One row per candidate that was tried whole: stage ("cost" or "floor"), C, perplexity, mean and
+        deviation of the error on the samples held out, and seconds of a fit.
 
     References
     ----------
@@ -71,51 +69,45 @@ class PolytopeSearch(ClassifierSearch):
     costs: Sequence[float] = _COSTS
     perplexities: Sequence[float] | None = None
     cv: Splits | None = None
-    n_jobs: int | None = None
 
-    def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> None:
+    def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Chosen:
         import pandas as pd
 
         machine = ConvexPolytopeMachine(solver="sgd") if self.estimator is None else self.estimator
         machine = clone(machine).set_params(perplexity=1.0)
-        K = machine.n_faces
-        floors = K * _SHARES if self.perplexities is None else np.asarray(self.perplexities, dtype=float)
+        shares = machine.n_faces * _SHARES if self.perplexities is None else self.perplexities
         if not len(self.costs):
             raise ValueError("costs must name at least one candidate for C")
-        cost, first = self._stage(machine, {"C": sorted(self.costs)}, X, y, weights)
-        machine.set_params(**cost)
-        floor, second = self._stage(
-            machine, {"perplexity": [1.0, *sorted(floors[floors > 1.0])]}, X, y, weights
-        )
-        stages = [first.assign(stage="cost", perplexity=1.0), second.assign(stage="floor", C=cost["C"])]
-        columns = ["stage", "C", "perplexity", "error", "deviation", "seconds"]
-        self.results_ = pd.concat(stages, ignore_index=True)[columns]
-        self.best_params_ = {**cost, **floor}
-        self.best_estimator_ = machine.set_params(**floor).fit(X, y, **weights)
-
-    def _stage(
-        self,
-        machine: ConvexPolytopeMachine,
-        grid: dict[str, list[float]],
-        X: SamplesLike,
-        y: ArrayLike,
-        weights: dict[str, Any],
-    ) -> tuple[dict[str, float], pd.DataFrame]:
-        """The best of one grid, and the errors of all of it."""
-        import pandas as pd
-
+        costs = [{"C": float(cost)} for cost in sorted(self.costs)]
+        floors = [{"perplexity": floor} for floor in (1.0, *sorted(s for s in map(float, shares) if s > 1.0))]
         seed = machine.random_state if isinstance(machine.random_state, int | np.integer) else 0
         split = StratifiedShuffleSplit(1, test_size=0.2, random_state=seed) if self.cv is None else self.cv
-        search = GridSearchCV(machine, grid, cv=split, n_jobs=self.n_jobs, refit=False, error_score="raise")
-        search.fit(X, y, **weights)
-        found = search.cv_results_
-        (name,) = grid
-        table = pd.DataFrame(
-            {
-                name: np.asarray(found[f"param_{name}"], dtype=float),
-                "error": 1.0 - found["mean_test_score"],
-                "deviation": found["std_test_score"],
-                "seconds": found["mean_fit_time"],
-            }
+        trials = Trials(
+            type(self).__name__, X, y, weights, cv=split, n_jobs=self.n_jobs, verbose=self.verbose
         )
-        return search.best_params_, table
+        with trials.counting(len(costs) + len(floors)):
+            found = trials.table(machine, costs)
+            tables = [_frame(found, costs).assign(stage="cost", perplexity=1.0)]
+            chosen, kept = {**costs[found.best], "perplexity": 1.0}, found.machines.get(found.best)
+            best = found.mean.max(initial=0.0)
+            machine.set_params(**chosen)
+            if kept is not None:
+                found = trials.table(machine, floors)
+                tables.append(_frame(found, floors).assign(stage="floor", C=chosen["C"]))
+                # Before its end the floors tried may all be worse than none.
+                if len(found.numbers) == len(floors) or found.mean.max(initial=0.0) > best:
+                    chosen, kept = {**chosen, **floors[found.best]}, found.machines[found.best]
+            machine.set_params(**chosen)
+            whole = None if kept is None else trials.last(machine)
+        self.results_, self.best_params_ = pd.concat(tables, ignore_index=True)[_COLUMNS], chosen
+        told = told_of(len(self.results_), len(costs) + len(floors), chosen)
+        return Chosen(whole, kept, machine, told)
+
+
+def _frame(found: Table, candidates: list[dict[str, float]]) -> pd.DataFrame:
+    """The settings of those candidates that were tried, and how they did."""
+    import pandas as pd
+
+    columns = {name: [candidates[k][name] for k in found.numbers] for name in candidates[0]}
+    errors = {"error": 1.0 - found.mean, "deviation": found.deviation, "seconds": found.seconds}
+    return pd.DataFrame({**columns, **errors})

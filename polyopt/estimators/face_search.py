@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.search import ClassifierSearch
+from polyopt.estimators.search import Chosen, ClassifierSearch, told_of
+from polyopt.estimators.trials import Trials, fit_whole
+from polyopt.watch import steps
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import ArrayLike, NDArray
     from sklearn.base import BaseEstimator
 
@@ -49,12 +49,11 @@ class FaceSearch(ClassifierSearch):
 
     Attributes
     ----------
-    best_estimator_ : estimator
-        The classifier with the chosen number of faces, fitted to all data.
     n_faces_ : int
-        That number.
+        The number of faces that was chosen.
     results_ : pandas.DataFrame
-        "cv": one row per candidate, with the mean score, its standard error, and seconds of a fit.
+        "cv": one row per candidate that was tried whole, with the mean score, its standard error, and
+        seconds of a fit.
         "prune": one row per fit, with the faces it had and those it needed.
     """
 
@@ -63,9 +62,8 @@ class FaceSearch(ClassifierSearch):
     _: KW_ONLY
     how: str = "cv"
     cv: Splits = 5
-    n_jobs: int | None = None
 
-    def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> None:
+    def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Chosen:
         candidates = sorted({int(number) for number in self.n_faces})
         if not candidates or candidates[0] < 1:
             raise ValueError(f"n_faces must name numbers of at least 1, not {self.n_faces!r}")
@@ -73,11 +71,7 @@ class FaceSearch(ClassifierSearch):
             raise ValueError(f"how must be 'cv' or 'prune', not {self.how!r}")
         if "n_faces" not in self.estimator.get_params():
             raise ValueError(f"estimator must have a parameter n_faces, which {self.estimator!r} has not")
-        if y is None:
-            raise ValueError("FaceSearch requires y to be passed, but the target y is None")
-        search = self._by_scores if self.how == "cv" else self._by_pruning
-        self.best_estimator_, self.results_ = search(candidates, X, y, weights)
-        self.n_faces_ = int(self.best_estimator_.n_faces)
+        return (self._by_scores if self.how == "cv" else self._by_pruning)(candidates, X, y, weights)
 
     def _settings(self, n_faces: int) -> dict[str, Any]:
         """The number of faces, and what must follow from it."""
@@ -89,35 +83,58 @@ class FaceSearch(ClassifierSearch):
 
     def _by_scores(
         self, candidates: list[int], X: SamplesLike, y: ArrayLike, weights: dict[str, Any]
-    ) -> tuple[Any, pd.DataFrame]:
+    ) -> Chosen:
         import pandas as pd
 
         machine = clone(self.estimator)
-        grid = [{name: [value] for name, value in self._settings(number).items()} for number in candidates]
-        search = GridSearchCV(machine, grid, cv=self.cv, n_jobs=self.n_jobs, refit=False, error_score="raise")
-        found = search.fit(X, y, **weights).cv_results_
-        mean, error = found["mean_test_score"], found["std_test_score"] / np.sqrt(search.n_splits_)
-        best = int(mean.argmax())
-        chosen = candidates[int(np.argmax(mean >= mean[best] - error[best]))]
-        table = pd.DataFrame(
-            {"n_faces": candidates, "score": mean, "error": error, "seconds": found["mean_fit_time"]}
-        )
-        return machine.set_params(**self._settings(chosen)).fit(X, y, **weights), table
+        name, settings = type(self).__name__, [self._settings(number) for number in candidates]
+        trials = Trials(name, X, y, weights, cv=self.cv, n_jobs=self.n_jobs, verbose=self.verbose)
+        with trials.counting(len(candidates)):
+            found = trials.table(machine, settings)
+            mean, error = found.mean, found.deviation / np.sqrt(trials.n_splits)
+            least = mean.max(initial=0.0) - (error[mean.argmax()] if len(mean) else 0.0)
+            place = int(np.argmax(mean >= least)) if len(mean) else 0
+            chosen = int(found.numbers[place]) if len(mean) else 0
+            machine.set_params(**settings[chosen])
+            whole = trials.last(machine) if len(mean) else None
+        self.results_ = pd.DataFrame(
+            {
+                "n_faces": [candidates[k] for k in found.numbers],
+                "score": mean, "error": error, "seconds": found.seconds,
+            }
+        )  # fmt: skip
+        self.n_faces_ = candidates[chosen]
+        told = told_of(len(mean), len(candidates), settings[chosen])
+        return Chosen(whole, found.machines.get(chosen), machine, told)
 
     def _by_pruning(
         self, candidates: list[int], X: SamplesLike, y: ArrayLike, weights: dict[str, Any]
-    ) -> tuple[Any, pd.DataFrame]:
+    ) -> Chosen:
         import pandas as pd
 
         rows: list[dict[str, int]] = []
+        kept = None
         needed = candidates[-1]
-        while True:
-            machine = clone(self.estimator).set_params(**self._settings(needed)).fit(X, y, **weights)
-            rows.append({"n_faces": needed, "needed": len(needed_faces(machine))})
-            fewer = max(rows[-1]["needed"], 1)  # a single face may do nothing, and is the least there is
-            if fewer == needed:
-                return machine, pd.DataFrame(rows)
-            needed = fewer
+        with steps(needed, "fit") as loop:
+            while True:
+                title = f"{type(self).__name__}, {needed} face{'s' if needed > 1 else ''}"
+                machine = clone(self.estimator).set_params(**self._settings(needed))
+                whole = fit_whole(machine, X, y, weights, title, self.verbose)
+                loop.done()
+                if whole is None:
+                    break
+                kept, self.n_faces_ = whole, needed
+                rows.append({"n_faces": needed, "needed": len(needed_faces(machine))})
+                fewer = max(rows[-1]["needed"], 1)  # a single face may do nothing, and is the least there is
+                if fewer == needed:
+                    break
+                needed = fewer
+        self.results_ = pd.DataFrame(rows, columns=["n_faces", "needed"])
+        if kept is None:
+            self.n_faces_, kept = needed, machine if hasattr(machine, "classes_") else None
+        last = f"the last of {len(rows)} whole fits" if rows else "no fit was whole, and this one"
+        told = f"The machine has {self.n_faces_} faces: {last}; those that it does not need are not known."
+        return Chosen(whole, kept, machine, told)
 
 
 def needed_faces(machine: FaceClassifier) -> NDArray[np.int64]:

@@ -13,12 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 from formulations.clock import Run, current_run
 from formulations.runs import exception_of, run_here
 from formulations.solution import Status
+from polyopt.estimators.status import FINE, solutions_of
 from polyopt.jobs import share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.solution import Solution
 
 __all__ = ["Part", "broken_off", "note_interruption", "warn_of_interruption"]
 
@@ -26,7 +26,7 @@ __all__ = ["Part", "broken_off", "note_interruption", "warn_of_interruption"]
 class _Fitted(Protocol):
     """A machine that was fitted, and its classes."""
 
-    solution_: Solution | list[Solution]
+    solution_: Any
     classes_: NDArray[Any]
 
 
@@ -76,9 +76,6 @@ class Part:
         note_interruption(machine)
 
 
-_FINE = (Status.OPTIMAL, Status.CONVERGED)
-
-
 def note_interruption(machine: _Fitted) -> bool:
     """Say of a fit that ended in a run that was stopped why it ended, if it fell short.
 
@@ -95,15 +92,15 @@ def note_interruption(machine: _Fitted) -> bool:
         Whether it was interrupted.
     """
     run = current_run()
-    solutions = _solutions(machine)
+    solutions = solutions_of(machine)
     if run is None:
         return False
     if any(found.status is Status.INTERRUPTED for found in solutions) and not run.is_stopped:
         run.stop()
-    short = [found for found in solutions if found.status not in _FINE]
+    short = [found for found in solutions if found.status not in FINE]
     if not run.is_stopped or not short:
         return False
-    noted = [replace(s, status=Status.INTERRUPTED) if s.status not in _FINE else s for s in solutions]
+    noted = [replace(s, status=Status.INTERRUPTED) if s.status not in FINE else s for s in solutions]
     machine.solution_ = noted if isinstance(machine.solution_, list) else noted[0]
     return True
 
@@ -136,10 +133,10 @@ def warn_of_interruption(machine: _Fitted) -> None:
     """
     pairs = getattr(machine, "estimators_", None) if len(machine.classes_) > 2 else None
     if pairs is None:
-        if any(found.status is Status.INTERRUPTED for found in _solutions(machine)):
+        if any(found.status is Status.INTERRUPTED for found in solutions_of(machine)):
             _warn(machine, str(Status.INTERRUPTED))
         return
-    solved = sum(all(found.status in _FINE for found in _solutions(pair)) for pair in pairs)
+    solved = sum(all(found.status in FINE for found in solutions_of(pair)) for pair in pairs)
     if solved < len(pairs):
         what = f"{solved} of {len(pairs)} pairs of classes were solved, the others are as far as they came"
         _warn(machine, f"{Status.INTERRUPTED} {what}.")
@@ -156,11 +153,6 @@ def _limited(machine: _Machine, limit: float | None) -> Iterator[None]:
         yield
     finally:
         machine.time_limit = told
-
-
-def _solutions(machine: _Fitted) -> list[Solution]:
-    found = machine.solution_
-    return found if isinstance(found, list) else [found]
 
 
 def _warn(machine: Any, text: str) -> None:

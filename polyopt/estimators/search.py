@@ -1,31 +1,108 @@
-"""What the searches share: how they are fitted, and that they answer as the classifier they chose."""
+"""What the searches share: how they are fitted and end, and that they answer as the classifier they chose."""
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.runs import whole_or_nothing
+from formulations.runs import exception_of, one_run
+from formulations.solution import Status
+from polyopt.estimators.declaration import estimator
+from polyopt.estimators.status import status_of
+from polyopt.estimators.trials import marked
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.clock import Run
     from polyopt.estimators.given import SamplesLike
 
-__all__ = ["ClassifierSearch"]
+__all__ = ["Chosen", "ClassifierSearch", "told_of"]
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """What a search has found by the time it ends.
+
+    Attributes
+    ----------
+    whole : estimator or None
+        The machine chosen, fitted to all data; None where the run was over before that was done.
+    kept : estimator or None
+        What is kept in its place; None where there is nothing to keep.
+    start : estimator
+        The machine with the settings of the first candidate, not fitted.
+    told : str
+        How many candidates were tried, and what is kept, for those who hear that the search was broken off.
+    """
+
+    whole: Any
+    kept: Any
+    start: Any
+    told: str
+
+
+def told_of(tried: int, candidates: int, settings: Mapping[str, float]) -> str:
+    """What a search that did not come to its end has, as a sentence.
+
+    Parameters
+    ----------
+    tried, candidates : int
+        Candidates that were tried whole, and all.
+    settings : mapping
+        Those of the machine that is kept.
+    """
+    whose = ", ".join(f"{name}={value:g}" for name, value in settings.items())
+    if not tried:
+        return f"No candidate was tried to its end; the machine is that of {whose}, as far as it came."
+    return (
+        f"{tried} of {candidates} candidates were tried; the machine is the best one's, {whose}, fitted to "
+        "the training part of the first split."
+    )
+
+
+@estimator
 class ClassifierSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Base of the searches. A subclass chooses in :meth:`_search`."""
+    """Base of the searches. A subclass chooses in :meth:`_search`.
 
-    best_estimator_: Any
+    Parameters
+    ----------
+    n_jobs : int, optional
+        Fits made at once, as joblib counts.
+    time_limit : float, optional
+        Seconds at most for all fits together. Then, and after Ctrl-C, the best of the candidates that were
+        tried whole is kept, as :attr:`status_` says.
+    verbose : bool or int, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The classifier with the chosen settings, fitted to all data. Of a search that did not come to its end,
+        the one of the first split: fitted to the samples that the split trains on, and without its data.
+    status_ : Status
+        How the search ended: TIME_LIMIT or INTERRUPTED before its end, as the solutions of
+        ``best_estimator_`` say then too; else as the last fit ended.
+    """
+
+    best_estimator_: BaseEstimator = field(init=False)
+    status_: Status = field(init=False)
+    _: KW_ONLY
+    n_jobs: int | None = None
+    time_limit: float | None = None
+    verbose: bool | int = False
 
     @abstractmethod
-    def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> None:
-        """Set ``best_estimator_``, fitted to all data; `weights` has a ``sample_weight`` or nothing."""
+    def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Chosen:
+        """Choose, and set what tells of the candidates; `weights` has a ``sample_weight`` or nothing."""
 
     def fit(self, X: SamplesLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Search, then fit the classifier that was chosen to all data.
@@ -42,17 +119,29 @@ class ClassifierSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         self
-            The fitted search.
+            The fitted search. After Ctrl-C, and at its time limit, it has the best of the candidates that
+            were tried whole, and warns.
 
         Raises
         ------
         ValueError
             No candidates, or a setting that is not allowed.
         KeyboardInterrupt
-            After Ctrl-C: candidates of which some were broken off cannot be compared.
+            After Ctrl-C before any candidate was tried whole.
         """
-        with whole_or_nothing():
-            self._search(X, y, {} if sample_weight is None else {"sample_weight": sample_weight})
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        with one_run(self.time_limit) as run:
+            chosen = self._search(X, y, weights)
+            if chosen.whole is None:
+                self.status_ = Status.INTERRUPTED if run.is_stopped else Status.TIME_LIMIT
+                self.best_estimator_ = marked(_kept(run, chosen, X, y, weights), self.status_)
+                text = f"{type(self).__name__}: {self.status_} {chosen.told}"
+                warnings.warn(text, ConvergenceWarning, stacklevel=2)
+            else:
+                self.best_estimator_ = found = chosen.whole
+                self.status_ = status_of(found) if hasattr(found, "solution_") else Status.CONVERGED
         self.classes_ = self.best_estimator_.classes_
         self.n_features_in_ = self.best_estimator_.n_features_in_
         return self
@@ -71,3 +160,12 @@ class ClassifierSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _kept(run: Run, chosen: Chosen, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Any:
+    """What a search has that did not come to its end."""
+    if chosen.kept is not None:
+        return chosen.kept
+    if run.is_stopped:
+        raise exception_of(run.signal)
+    return chosen.start.fit(X, y, **weights)  # which ends at once

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.solution import Status
+from polyopt.estimators.status import status_of
 from polyopt.estimators.svm import SVM
-from polyopt.methods.status import status_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

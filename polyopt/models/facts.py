@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from polyopt.estimators.status import solutions_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -85,8 +87,7 @@ def facts_of_fit(
         The settings that were given or chosen; by default all parameters of the estimator.
     """
     asked: Any = estimator.get_params(deep=False)  # type: ignore[attr-defined]
-    solutions = getattr(estimator, "solution_", None)
-    each: list[Any] = solutions if isinstance(solutions, list) else [solutions]
+    each = solutions_of(estimator) if hasattr(estimator, "solution_") else []
     n, m = data.X.shape
     packages = {"polyopt": "polyopt", "numpy": "numpy", "scikit-learn": "scikit-learn", "skops": "skops"}
     return {
@@ -95,7 +96,7 @@ def facts_of_fit(
         "data": {"name": data.name, "samples": int(n), "features": int(m), "sha256": digest(data)},
         "settings": {name: _plain(value) for name, value in (settings or asked).items()},
         "parameters": {name: _plain(value) for name, value in asked.items()},
-        "status": sorted({str(one.status) for one in each if hasattr(one, "status")}),
+        "status": sorted({str(one.status) for one in each}),
         "claim": None if certificate is None else claim_of(certificate),
     }
 

@@ -24,6 +24,7 @@ from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd
 from polyopt.solvers.clock import Clock
+from polyopt.watch import steps
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -157,14 +158,13 @@ def rmm_path(
         path.append(PathPoint(B, solution, certificate))
         return path[-1]
 
-    svm = add(np.inf)
-    if bounds is None:
-        theta = _largest_output(svm.solution, geometry)
-        bounds = [1.0 + max(theta - 1.0, 0.0) * share for share in _SHARES]
-    for B in sorted(bounds, reverse=True):
-        if clock.is_over:
-            break
-        add(float(B))
+    with steps(1 + len(_SHARES if bounds is None else bounds), "machine") as step:
+        svm = add(np.inf)
+        for B in sorted(_usual(svm.solution, geometry) if bounds is None else bounds, reverse=True):
+            step.done()
+            if clock.is_over:
+                break
+            add(float(B))
     return path
 
 
@@ -194,8 +194,11 @@ def _solver(
     return Decomposition(gram, cache_size=cache_size, progress=progress).solve
 
 
-def _largest_output(solution: Solution, geometry: Geometry) -> float:
-    if "f" in solution.primal:
-        return float(np.abs(solution["f"]).max())
-    w = solution["w"]
-    return float((geometry.outputs(w) + geometry.moved(w, float(solution["b"]))).size.max())
+def _usual(svm: Solution, geometry: Geometry) -> list[float]:
+    """The paper's bounds, from the SVM's largest output."""
+    if "f" in svm.primal:
+        theta = float(np.abs(svm["f"]).max())
+    else:
+        w = svm["w"]
+        theta = float((geometry.outputs(w) + geometry.moved(w, float(svm["b"]))).size.max())
+    return [1.0 + max(theta - 1.0, 0.0) * share for share in _SHARES]

@@ -190,6 +190,15 @@ def test_a_cost_near_zero_is_no_division_by_zero(tmp_path):
     assert "training error" in worked("fit", small_table(tmp_path), *FAST, "--C", "1e-300")
 
 
+def test_two_sides_of_three_classes_are_fitted_saved_and_told(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [[rng.normal() + 2 * (k % 3), rng.normal(), "abc"[k % 3]] for k in range(30)]
+    path, model = write(tmp_path / "t.csv", ["u", "v", "y"], *rows), tmp_path / "m.skops"
+    sides = ("--method", "cpm", "--faces", 1, "--double-sided", "--quiet")
+    assert "training error" in worked("fit", path, *sides, "--out", model)
+    assert "status      " in worked("info", model)
+
+
 @pytest.mark.parametrize(("n_classes", "n_samples", "least"), [(2, 4, 5), (30, 60, 117)])
 def test_too_few_samples_for_a_test_part_are_counted(n_classes, n_samples, least):
     X, y = np.arange(2.0 * n_samples).reshape(n_samples, 2), np.arange(n_samples) % n_classes

@@ -13,6 +13,7 @@ from rich.console import Console
 from polyopt import SVM
 from polyopt.cli import console as module
 from polyopt.cli.console import progress
+from polyopt.outer.path import rmm_path
 from polyopt.watch import counted, listener, steps, tell, watching
 
 
@@ -63,6 +64,16 @@ def test_the_pairs_of_a_fit_are_counted(monkeypatch):
     with watching():
         SVM(kernel="linear").fit(X, y)
     assert seen.count("pair 1 of 3") == 3
+
+
+def test_the_machines_of_a_path_are_counted(monkeypatch):
+    seen = []
+    monkeypatch.setattr("polyopt.watch.Step.done", lambda self, count=1: seen.append(str(self)))
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 2)), np.repeat([-1.0, 1.0], 15)
+    with watching():
+        rmm_path(X, y, bounds=[2.0, 1.5])
+    assert seen.count("machine 1 of 3") == 2
 
 
 def shown(monkeypatch, terminal, silent, quiet=False, total=2):

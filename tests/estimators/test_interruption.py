@@ -29,8 +29,8 @@ from polyopt.estimators.expansion import ExpansionClassifier
 from polyopt.estimators.face_search import FaceSearch
 from polyopt.estimators.hinge import HingeClassifier
 from polyopt.estimators.interruption import warn_of_interruption
+from polyopt.estimators.status import status_of
 from polyopt.jobs import deal, share
-from polyopt.methods.status import status_of
 from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.outer.path import rmm_path
 
