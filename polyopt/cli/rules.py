@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from polyopt.cli.data import Form
     from polyopt.models.model import Model
     from polyopt.models.rules import Rules
-    from polyopt.polytope import Polytope
 
 _DIGITS = 3  # of numbers for people
 
@@ -166,21 +165,7 @@ def _print_code(short: Rules, form: Output, remarks: list[str]) -> None:
         for remark in remarks:
             say(remark)
         return
-    if len(short.polytopes) > 1:
-        raise ValueError(
-            f"--format {form} is of one polytope, and this machine decides by the scores of two: "
-            "polyopt export --format onnx has both"
-        )
-    steps = [type(step).__name__ for _, step in short.model.steps if not hasattr(step, "scale_")]
-    if steps:
-        raise ValueError(
-            f"--format {form} is of columns of numbers, and this model has the steps {', '.join(steps)}: "
-            "polyopt export --format onnx has the whole"
-        )
+    code = short.to_sql() if form is Output.SQL else short.to_python()
     for remark in remarks:
         emit(f"{_COMMENTS[form]}{remark}\n")
-    emit(_code(short.polytopes[0], form)(short.inside[0], short.outside[0]) + "\n")
-
-
-def _code(polytope: Polytope, form: Output) -> Callable[[Any, Any], str]:
-    return polytope.to_sql if form is Output.SQL else polytope.to_python
+    emit(f"{code}\n")

@@ -19,6 +19,7 @@ from polyopt.datasets._labels import as_known, labels_of_text
 from polyopt.datasets._layout import first_cells, is_number
 from polyopt.datasets._load import load
 from polyopt.datasets._preparation import (
+    columns_of_features,
     features_of,
     fit_preparation,
     imputes,
@@ -39,6 +40,7 @@ __all__ = [
     "Table",
     "as_known",
     "catalogue",
+    "columns_of_features",
     "features_of",
     "first_cells",
     "fit_preparation",

@@ -12,6 +12,7 @@ from polyopt.datasets._dataset import Dataset, Features
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import OneHotEncoder
 
 
@@ -134,6 +135,64 @@ def _encoder(part: Any) -> OneHotEncoder | None:
     return last if hasattr(last, "categories_") else None
 
 
+def columns_of_features(
+    preparation: ColumnTransformer,
+) -> tuple[list[tuple[int, str | None]], list[float | str | None]]:
+    """How features are made of columns.
+
+    Parameters
+    ----------
+    preparation : ColumnTransformer
+        Fitted.
+
+    Returns
+    -------
+    features : list of (int, str or None)
+        For each feature its column and, of an indicator, the text for which it is 1.
+    fills : list of (float, str or None)
+        For each column what fills a gap; None where nothing does.
+
+    Raises
+    ------
+    ValueError
+        A step that makes them in another way than :func:`table_preparation`'s.
+    """
+    features: list[tuple[int, str | None]] = []
+    fills: list[float | str | None] = [None] * int(preparation.n_features_in_)
+    for name, part, places in preparation.transformers_:
+        encoder, imputer = _encoder(part), _imputer(part)
+        if not _is_plain(part, encoder, imputer):
+            raise ValueError(f"its step {name!r} ({type(part).__name__}) is not one that 'polyopt fit' makes")
+        for k, place in enumerate(places):
+            if imputer is not None:
+                fill = imputer.statistics_[k]
+                fills[place] = str(fill) if isinstance(fill, str) else float(fill)
+            texts = [None] if encoder is None else encoder.categories_[k].tolist()
+            features += [(int(place), text) for text in texts]
+    return features, fills
+
+
+def _is_plain(part: Any, encoder: OneHotEncoder | None, imputer: SimpleImputer | None) -> bool:
+    """Whether a part fills gaps, with a value for each column, makes indicators of all texts, and no more."""
+    steps = [type(step).__name__ for _, step in getattr(part, "steps", [("", part)])]
+    if steps not in (["SimpleImputer"], ["OneHotEncoder"], ["SimpleImputer", "OneHotEncoder"]):
+        return bool(part == "passthrough" or getattr(part, "func", 0) is None)  # the latter once it is fitted
+    is_whole = encoder is None or (
+        encoder.drop is None and not getattr(encoder, "_infrequent_enabled", False)
+    )
+    fills = [] if imputer is None else imputer.statistics_.tolist()
+    return is_whole and all(fill == fill for fill in fills) and not getattr(imputer, "add_indicator", False)
+
+
+def _imputer(part: Any) -> SimpleImputer | None:
+    """The imputer of a part, which may be the first step of a pipeline."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import Pipeline
+
+    first = part.steps[0][1] if isinstance(part, Pipeline) else part
+    return first if isinstance(first, SimpleImputer) else None
+
+
 def unseen_texts(preparation: ColumnTransformer | None, X: Features) -> dict[int, list[str]]:
     """Texts of rows that the fit did not see, by the place of their column.
 
@@ -174,8 +233,5 @@ def imputes(preparation: ColumnTransformer | None) -> bool:
     preparation : ColumnTransformer or None
         As :func:`table_preparation` makes it, fitted or not.
     """
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import Pipeline
-
     parts = [] if preparation is None else [step for _, step, _ in preparation.transformers]
-    return any(isinstance(step, SimpleImputer | Pipeline) for step in parts)
+    return any(_imputer(step) is not None for step in parts)

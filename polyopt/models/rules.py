@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from polyopt.datasets import columns_of_features
 from polyopt.methods import METHODS, find_method
 from polyopt.polytope import Polytope
+from polyopt.polytope.code import Reading, as_python, as_sql, two_as_python, two_as_sql
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.matrices import Matrix
     from polyopt.models.model import Model
-    from polyopt.polytope.forms import Label
+    from polyopt.polytope.code import Label
 
 __all__ = ["Agreement", "Rules"]
 
@@ -143,6 +145,60 @@ class Rules:
             for polytope, outside in zip(self.polytopes, self.outside, strict=True)
         ]
         return classes[(sum(signed) > 0).astype(int)]
+
+    def to_sql(self) -> str:
+        """A CASE expression over the columns of the data: the label of a row, NULL where a value is missing.
+
+        A missing value that the model fills is filled here too, and a text that its fit did not see counts as
+        none, as with the model.
+
+        Raises
+        ------
+        ValueError
+            Steps before the machine that no such expression can have, or two polytopes of too many sums.
+        """
+        if len(self.polytopes) == 1:
+            return as_sql(self.polytopes[0], self.inside[0], self.outside[0], self._reading())
+        polytopes, labels = self._against_each_other()
+        return two_as_sql(polytopes, labels, self._reading())
+
+    def to_python(self) -> str:
+        """The source of a function ``classify`` of a mapping from the columns' names to values.
+
+        A missing value is None or NaN; texts and gaps are as in :meth:`to_sql`.
+
+        Raises
+        ------
+        ValueError
+            Steps before the machine that no such function can have.
+        """
+        if len(self.polytopes) == 1:
+            return as_python(self.polytopes[0], self.inside[0], self.outside[0], self._reading())
+        polytopes, labels = self._against_each_other()
+        return two_as_python(polytopes, labels, self._reading())
+
+    def _against_each_other(self) -> tuple[list[Polytope], list[Label]]:
+        """Both polytopes and their outer labels, first that of the second class, which the larger sum has."""
+        second = _label(self.model.estimator.classes_[1])
+        both = zip(self.outside, self.polytopes, strict=True)
+        (_, first), (label, other) = sorted(both, key=lambda pair: pair[0] != second)
+        return [first, other], [second, label]
+
+    def _reading(self) -> Reading:
+        """How the features are read from the columns of the data."""
+        model = self.model
+        names = model.feature_names or [f"x{j}" for j in range(model.n_features)]
+        steps = [step for _, step in model.steps if not hasattr(step, "scale_")]
+        preparation = model.preparation
+        if steps != ([] if preparation is None else [preparation]):
+            which = ", ".join(type(step).__name__ for step in steps)
+            raise ValueError(f"rules as code read columns, and this model has the steps {which} before them")
+        if preparation is None:
+            return Reading.plain(names)
+        try:
+            return Reading(names, *columns_of_features(preparation))
+        except ValueError as error:
+            raise ValueError(f"rules as code read columns as they are or filled: {error}") from None
 
     def agreement(self, X: Matrix) -> Agreement:
         """On how many samples the rules give the machine's own label.

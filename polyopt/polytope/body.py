@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polyopt.polytope.code import Label, as_python, as_sql
 from polyopt.polytope.faces import Faces
-from polyopt.polytope.forms import Label, as_json, as_python, as_sql
+from polyopt.polytope.forms import as_json
 from polyopt.polytope.halfspaces import bounding_box, inner_ball, is_bounded, redundant_faces
 from polyopt.polytope.rules import rules_of, shortened_faces
 from polyopt.polytope.vertices import check_size, vertices_of, volume_of

@@ -13,6 +13,7 @@ from polyopt.datasets import load
 from polyopt.models import load_model
 from polyopt.models.rules import Rules
 from polyopt.polytope import Polytope
+from polyopt.polytope.code import two_as_python, two_as_sql
 
 
 @pytest.fixture(scope="module", params=["wdbc", "ionosphere"])
@@ -28,7 +29,7 @@ def saved(request, tmp_path_factory):
 def by_sql(text, X, names):
     """Labels by SQLite."""
     base = sqlite3.connect(":memory:")
-    columns = ", ".join('"' + name.replace('"', '""') + '" REAL' for name in names)
+    columns = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
     base.execute(f"CREATE TABLE samples ({columns})")
     places = ", ".join("?" * len(names))
     base.executemany(f"INSERT INTO samples VALUES ({places})", X.tolist())
@@ -123,10 +124,15 @@ def test_two_sides_agree_with_their_difference(tmp_path):
     said = worked("rules", path, "--digits", 12, "--data", "sonar")
     assert "100.00 % of the 208 samples" in said
     assert json.loads(worked("rules", path, "--format", "json"))["polytopes"][1]["faces"]
-    for form in ("sql", "python"):
-        done = run("rules", path, "--format", form)
-        assert done.exit_code == 2
-        assert "decides by the scores of two" in done.output
+    X, names = load("sonar").X, load("sonar").feature_names
+    labels = load_model(path).predict(X).tolist()
+    for form, read in (("sql", by_sql), ("python", by_python)):
+        code = worked("rules", path, "--format", form)
+        assert "The model decides by both polytopes" in code
+        assert read(code, X, names) == labels
+        short = worked("rules", path, "--format", form, "--terms", 4, "--data", "sonar")
+        same = sum(np.array(read(short, X, names)) == labels)
+        assert f"({same} of 208)" in short
 
 
 HOSTILE = [
@@ -147,6 +153,137 @@ def test_no_name_can_inject():
     assert by_sql(polytope.to_sql(inside, outside), X, HOSTILE) == expected
     assert by_python(polytope.to_python(inside, outside), X, HOSTILE) == expected
     assert json.loads(json.dumps(polytope.to_json()))["faces"][0]["terms"][3]["feature"] == HOSTILE[3]
+
+
+ODD = ["it's", 'a "b"', "x'; DROP TABLE samples; --", "back\\slash", "{0}", "12", "é %s", "--"]
+
+
+@pytest.fixture(scope="module")
+def odd_table(tmp_path_factory):
+    """A table of numbers and texts with gaps, and names and labels with quotes; two classes."""
+    import csv
+
+    rng = np.random.default_rng(3)
+    rows = []
+    for _ in range(120):
+        text, other, number = rng.integers(8), rng.integers(3), rng.normal()
+        label = "it's" if number + 0.7 * (text % 3) - other > 0.4 else '"out"'
+        row = [f"{number:.4f}", ODD[text], f"{rng.normal():.4f}", "rgb"[other], label]
+        for j in range(4):
+            row[j] = "" if rng.random() < 0.1 else row[j]
+        rows.append(row)
+    path = tmp_path_factory.mktemp("odd") / "t.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([['si"ze', "it's", "x", "co;lour", "y"], *rows])
+    return path
+
+
+def cells_of(path):
+    """Names and cells of a table; a gap is None."""
+    import csv
+
+    with path.open(newline="", encoding="utf-8") as stream:
+        header, *rows = csv.reader(stream)
+    numbers = (0, 2)
+    cells = [
+        [None if cell == "" else float(cell) if j in numbers else cell for j, cell in enumerate(row[:4])]
+        for row in rows
+    ]
+    return header[:4], np.array(cells, dtype=object)
+
+
+@pytest.mark.parametrize("impute", ["median", "most-frequent"])
+@pytest.mark.parametrize("sides", [(), ("--double-sided",)], ids=["one", "two"])
+def test_texts_and_gaps_are_read_as_the_model_reads_them(odd_table, tmp_path, impute, sides):
+    path = tmp_path / "m.skops"
+    options = ("--method", "cpm", "--faces", 3, "--impute", impute, "--categorical", "it's,co;lour", *sides)
+    worked("fit", odd_table, *options, "--set", "n_init=1", "--quiet", "--out", path)
+    names, cells = cells_of(odd_table)
+    # Besides the rows of the fit: texts that it did not see, and a row of gaps alone.
+    more = np.array([[0.3, "new", -1.0, "r"], [None] * 4, [2.0, "", 0.5, "RGB"]], dtype=object)
+    table = np.vstack([cells, more])
+    read = np.where(table == None, np.nan, table)  # noqa: E711 - by cell
+    read[:, [1, 3]] = table[:, [1, 3]]
+    labels = load_model(path).predict(read).tolist()
+    assert len(set(labels)) == 2
+    sql, python = (worked("rules", path, "--format", form, "--data", odd_table) for form in ("sql", "python"))
+    assert "100.00 % of the 120 samples" in sql
+    assert "COALESCE" in sql
+    assert by_sql(sql, table, names) == labels
+    assert by_python(python, table, names) == labels
+    assert by_python(python, read, names) == labels
+    short = worked("rules", path, "--format", "sql", "--terms", 2, "--data", odd_table)
+    assert (
+        f"({sum(a == b for a, b in zip(by_sql(short, cells, names), labels, strict=False))} of 120)" in short
+    )
+
+
+def test_without_an_imputer_a_gap_has_no_label(odd_table, tmp_path):
+    table, path = tmp_path / "whole.csv", tmp_path / "m.skops"
+    header, *lines = odd_table.read_text(encoding="utf-8").splitlines()
+    whole = [line for line in lines if ",," not in line and not line.startswith(",")]
+    table.write_text("\n".join([header, *whole]) + "\n", encoding="utf-8")
+    worked("fit", table, "--method", "cpm", "--faces", 2, "--categorical", "all", "--quiet", "--out", path)
+    names, cells = cells_of(table)
+    labels = load_model(path).predict(cells).tolist()
+    sql, python = (worked("rules", path, "--format", form) for form in ("sql", "python"))
+    assert "COALESCE" not in sql
+    assert by_sql(sql, cells, names) == labels
+    assert by_python(python, cells, names) == labels
+    for j in range(4):
+        gap = cells[:1].copy()
+        gap[0, j] = None
+        assert by_sql(sql, gap, names) == [None]
+        with pytest.raises(ValueError, match="a value is missing"):
+            by_python(python, gap, names)
+
+
+def test_what_code_cannot_have_is_refused_in_a_sentence():
+    from sklearn.compose import ColumnTransformer
+    from sklearn.decomposition import PCA
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, StandardScaler
+
+    from polyopt import ConvexPolytopeMachine
+    from polyopt.models import Model
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.repeat([0, 1], 20)
+    bins = ColumnTransformer([("numbers", KBinsDiscretizer(2, encode="ordinal"), [0, 1, 2])])
+    scaled = ColumnTransformer([("n", make_pipeline(SimpleImputer(), StandardScaler()), [0, 1, 2])])
+    dropped = ColumnTransformer([("n", OneHotEncoder(drop="first"), [0]), ("rest", "passthrough", [1, 2])])
+    for step, said in (
+        (PCA(), "has the steps PCA"),
+        (scaled, r"its step 'n' \(Pipeline\)"),
+        (dropped, r"its step 'n' \(OneHotEncoder\)"),
+        (bins, r"its step 'numbers' \(KBinsDiscretizer\)"),
+    ):
+        machine = ConvexPolytopeMachine(1, n_init=1).fit(step.fit_transform(np.round(X)), y)
+        rules = Rules.of(Model.of(machine, [("step", step)], method="cpm"))
+        for code in (rules.to_sql, rules.to_python):
+            with pytest.raises(ValueError, match=said):
+                code()
+    two = [Polytope(rng.normal(size=(60, 50)), rng.normal(size=60)) for _ in range(2)]
+    with pytest.raises(ValueError, match="the 60 sums of one side against the 60 of the other take"):
+        two_as_sql(two, ["a", "b"])
+    assert len(two_as_python(two, ["a", "b"])) < 400_000
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_polytopes_of_any_form_decide_by_their_largest_sums(seed):
+    rng = np.random.default_rng(seed)
+    m, names = 4, ["x0", "x1", "x2", "x3"]
+    two = []
+    for _ in range(2):
+        W = rng.integers(-1, 2, size=(rng.integers(1, 4), m)).astype(float)
+        two.append(Polytope(W, rng.integers(-1, 2, size=len(W))))
+    X = rng.integers(-2, 3, size=(200, m)).astype(float)  # ties are common
+    first, second = (polytope.scores(X).max(axis=1) for polytope in two)
+    labels = np.where(first > second, 7, 9).tolist()
+    assert (first == second).any()
+    assert by_sql(two_as_sql(two, [7, 9]), X, names) == labels
+    assert by_python(two_as_python(two, [7, 9]), X, names) == labels
 
 
 def test_names_on_the_screen_and_in_markdown_are_text(tmp_path):

@@ -1,0 +1,297 @@
+"""A polytope as a rule of other programs: an expression of SQL, a function of Python.
+
+A column's name and a text are from outside. SQL has them quoted, Python as literals, so that none can end
+what it stands in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from polyopt.polytope.rules import Described
+
+__all__ = ["Label", "Reading", "as_python", "as_sql", "two_as_python", "two_as_sql"]
+
+Label: TypeAlias = "str | bool | int | float"
+"""What a class is called."""
+
+_TOGETHER = 50  # terms of a sum that stand side by side: parsers count their depth
+_LONGEST = 1_000_000  # characters of a statement, as many as SQLite takes by default
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How features are read from the columns of a table.
+
+    Attributes
+    ----------
+    columns : sequence of str
+        The columns' names.
+    features : sequence of (int, str or None)
+        For each feature its column and, of an indicator, the text for which it is 1.
+    fills : sequence of (float, str or None)
+        For each column what stands for a missing value; None where a row without it has no label.
+    """
+
+    columns: Sequence[str]
+    features: Sequence[tuple[int, str | None]]
+    fills: Sequence[float | str | None]
+
+    @classmethod
+    def plain(cls, names: Sequence[str]) -> Reading:
+        """Each feature is a column of numbers.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Their names.
+        """
+        return cls(names, [(j, None) for j in range(len(names))], [None] * len(names))
+
+    def used(self, polytopes: Sequence[Described]) -> list[int]:
+        """Columns that a face has a term of.
+
+        Parameters
+        ----------
+        polytopes : sequence of Polytope
+            The polytopes.
+        """
+        weights = np.vstack([polytope.W for polytope in polytopes])
+        places = np.flatnonzero((weights != 0).any(axis=0)).tolist()
+        return list(dict.fromkeys(self.features[j][0] for j in places))
+
+    def terms(self, polytope: Described, k: int) -> dict[int, float | dict[str, float]]:
+        """A face's terms by column: a coefficient or, of a column of texts, one for each text.
+
+        Parameters
+        ----------
+        polytope : Polytope
+            The polytope.
+        k : int
+            The face.
+        """
+        found: dict[int, float | dict[str, float]] = {}
+        for j in np.flatnonzero(polytope.W[k]).tolist():
+            (column, text), weight = self.features[j], float(polytope.W[k, j])
+            if text is None:
+                found[column] = weight
+                continue
+            texts = found.setdefault(column, {})
+            assert isinstance(texts, dict)
+            texts[text] = weight
+        return found
+
+    def check(self) -> None:
+        """Raise ValueError where two columns have one name."""
+        names = list(self.columns)
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(
+                f"two features are called {twice!r}: rename one, so that a rule can tell them apart"
+            )
+
+
+# -- SQL ---------------------------------------------------------------------------------------------
+
+
+def as_sql(polytope: Described, inside: Label, outside: Label, reading: Reading | None = None) -> str:
+    """A CASE expression over the columns: the label of a row, NULL where a value is missing.
+
+    Parameters
+    ----------
+    polytope : Polytope
+        The polytope, all of whose faces are taken.
+    inside, outside : str, bool, int or float
+        The labels.
+    reading : Reading, optional
+        How the features are read; by default each is a column of numbers.
+
+    Raises
+    ------
+    ValueError
+        Two columns of one name, or a text with a NUL, which SQL cannot hold.
+    """
+    reading = Reading.plain(polytope.names) if reading is None else reading
+    lines = _beginning(reading, [polytope])
+    for k, terms in enumerate(reading.terms(polytope, k) for k in range(polytope.n_faces)):
+        limit = 0.0 - float(polytope.b[k])
+        if terms:
+            lines.append(f"  WHEN {_sql_sum(reading, terms)} > {limit!r} THEN {_literal(outside)}")
+        elif limit < 0.0:
+            lines.append(f"  WHEN 1 = 1 THEN {_literal(outside)}")
+    if len(lines) == 1:  # SQL has no CASE without WHEN
+        lines.append(f"  WHEN 1 = 0 THEN {_literal(outside)}")
+    return "\n".join([*lines, f"  ELSE {_literal(inside)}", "END"])
+
+
+def two_as_sql(
+    polytopes: Sequence[Described], labels: Sequence[Label], reading: Reading | None = None
+) -> str:
+    """The same for two polytopes: the label of the one whose largest sum is the larger.
+
+    SQL has no largest of several sums that all programs know, so each sum of the first stands against each of
+    the second.
+
+    Parameters
+    ----------
+    polytopes : sequence of Polytope
+        Two.
+    labels : sequence of str, bool, int or float
+        The label outside of each. Of equal sums it is the second.
+    reading : Reading, optional
+        As in :func:`as_sql`.
+
+    Raises
+    ------
+    ValueError
+        As there; also for an expression of more than a million characters.
+    """
+    reading = Reading.plain(polytopes[0].names) if reading is None else reading
+    lines = _beginning(reading, polytopes)
+    first, second = (_sql_sums(reading, polytope) for polytope in polytopes)
+    length = sum(map(len, first)) * len(second) + sum(map(len, second)) * len(first)
+    if length > _LONGEST:
+        raise ValueError(
+            f"the {len(first)} sums of one side against the {len(second)} of the other take {length:,} "
+            f"characters of SQL, more than the {_LONGEST:,} that databases take; take fewer terms a face, or "
+            "the rules as Python"
+        )
+    for own in first:
+        above = _chain([f"{own} > {other}" for other in second], "\n    AND ")
+        lines.append(f"  WHEN {above}\n    THEN {_literal(labels[0])}")
+    return "\n".join([*lines, f"  ELSE {_literal(labels[1])}", "END"])
+
+
+def _beginning(reading: Reading, polytopes: Sequence[Described]) -> list[str]:
+    reading.check()
+    missing = [_identifier(reading.columns[j]) for j in reading.used(polytopes) if reading.fills[j] is None]
+    if not missing:
+        return ["CASE"]
+    return ["CASE", f"  WHEN {_chain([f'{name} IS NULL' for name in missing], ' OR ')} THEN NULL"]
+
+
+def _sql_sums(reading: Reading, polytope: Described) -> list[str]:
+    """The sums of all faces, with their offsets."""
+    found = []
+    for k in range(polytope.n_faces):
+        parts = _sql_sum(reading, reading.terms(polytope, k))
+        found.append(f"({parts or '0.0'} + {float(polytope.b[k])!r})")
+    return found
+
+
+def _sql_sum(reading: Reading, terms: dict[int, float | dict[str, float]]) -> str:
+    parts = []
+    for j, weights in terms.items():
+        name, fill = _identifier(reading.columns[j]), reading.fills[j]
+        value = name if fill is None else f"COALESCE({name}, {_literal(fill)})"
+        if isinstance(weights, float):
+            parts.append(f"{weights!r} * {value}")
+        else:
+            cases = " ".join(f"WHEN {_literal(text)} THEN {weight!r}" for text, weight in weights.items())
+            parts.append(f"CASE {value} {cases} ELSE 0.0 END")
+    return _chain(parts, " + ")
+
+
+def _identifier(name: str) -> str:
+    if "\x00" in name:
+        raise ValueError("a feature's name holds the character NUL, which SQL cannot")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(value: Label) -> str:
+    """A label or another value in SQL."""
+    if isinstance(value, str):
+        if "\x00" in value:
+            raise ValueError("a label or a text holds the character NUL, which SQL cannot")
+        return "'" + value.replace("'", "''") + "'"
+    return str(int(value)) if isinstance(value, (bool, int)) else json.dumps(float(value))
+
+
+# -- Python ------------------------------------------------------------------------------------------
+
+
+def as_python(polytope: Described, inside: Label, outside: Label, reading: Reading | None = None) -> str:
+    """A function of a mapping from columns' names to values, without imports.
+
+    Parameters
+    ----------
+    polytope, inside, outside, reading
+        As in :func:`as_sql`.
+    """
+    reading = Reading.plain(polytope.names) if reading is None else reading
+    lines = _head(reading, [polytope])
+    for k, terms in enumerate(reading.terms(polytope, k) for k in range(polytope.n_faces)):
+        limit = 0.0 - float(polytope.b[k])
+        if terms or limit < 0.0:
+            condition = f"{_python_sum(reading, terms)} > {limit!r}" if terms else "True"
+            lines += [f"    if {condition}:", f"        return {outside!r}"]
+    return "\n".join([*lines, f"    return {inside!r}"])
+
+
+def two_as_python(
+    polytopes: Sequence[Described], labels: Sequence[Label], reading: Reading | None = None
+) -> str:
+    """The same for two polytopes.
+
+    Parameters
+    ----------
+    polytopes, labels, reading
+        As in :func:`two_as_sql`.
+    """
+    reading = Reading.plain(polytopes[0].names) if reading is None else reading
+    lines = _head(reading, polytopes)
+    for name, polytope in zip(("first", "second"), polytopes, strict=True):
+        lines.append(f"    {name} = max([")
+        for k in range(polytope.n_faces):
+            terms = _python_sum(reading, reading.terms(polytope, k))
+            lines.append(f"        {terms or '0.0'} + {float(polytope.b[k])!r},")
+        lines.append("    ])")
+    return "\n".join([*lines, f"    return {labels[0]!r} if first > second else {labels[1]!r}"])
+
+
+def _head(reading: Reading, polytopes: Sequence[Described]) -> list[str]:
+    """The beginning of the function, which looks for missing values."""
+    reading.check()
+    used = reading.used(polytopes)
+    is_text = any(text is not None for _, text in reading.features)
+    what = "numbers and texts" if is_text else "numbers"
+    lines = ["def classify(sample):", f'    """The label of a sample, a mapping of names to {what}."""']
+    if not used:
+        return lines
+    usual = {reading.columns[j]: reading.fills[j] for j in used if reading.fills[j] is not None}
+    filled = [
+        "            if name not in usual:",
+        "                raise ValueError('a value is missing')",
+        "            value[name] = usual[name]",
+    ]
+    return [
+        *lines,
+        *([f"    usual = {usual!r}"] if usual else []),
+        "    value = {}",
+        f"    for name in {[reading.columns[j] for j in used]!r}:",
+        "        value[name] = sample[name]",
+        "        if value[name] is None or value[name] != value[name]:",
+        *(filled if usual else ["            raise ValueError('a value is missing')"]),
+    ]
+
+
+def _python_sum(reading: Reading, terms: dict[int, float | dict[str, float]]) -> str:
+    parts = []
+    for j, weights in terms.items():
+        value = f"value[{reading.columns[j]!r}]"
+        is_number = isinstance(weights, float)
+        parts.append(f"{weights!r} * {value}" if is_number else f"{weights!r}.get({value}, 0.0)")
+    return _chain(parts, " + ")
+
+
+def _chain(parts: list[str], sign: str) -> str:
+    """The parts with a sign between them, some in brackets together."""
+    while len(parts) > _TOGETHER:
+        groups = [parts[i : i + _TOGETHER] for i in range(0, len(parts), _TOGETHER)]
+        parts = [f"({sign.join(group)})" for group in groups]
+    return sign.join(parts)
