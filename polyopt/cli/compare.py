@@ -72,7 +72,7 @@ def compare(
     their intervals, and the differences of test error between methods.
     """
     from polyopt.cli.console import progress
-    from polyopt.cli.data import Form, load_data
+    from polyopt.cli.data import Form, check_faces, check_read_once, load_data
     from polyopt.compare import DEFAULT_DATA, PROVABLE_DATA
     from polyopt.compare import compare as run
     from polyopt.files import check_target
@@ -85,8 +85,11 @@ def compare(
         ridge=ridge, kernel=kernel, gamma=gamma,
     )  # fmt: skip
     chosen, given = _chosen(methods, prove, given, others)
+    check_read_once(data or ())
     form = Form(separator, decimal, categorical, impute, large)
     datasets = [load_data(text, target, form) for text in data or (PROVABLE_DATA if prove else DEFAULT_DATA)]
+    for one in datasets:
+        check_faces(one, given, large)
     with progress("", quiet), whole_command() as whole:
         found = run(
             datasets, chosen, settings=given, seed=seed, seeds=seeds, splits=splits, time_limit=time_limit,

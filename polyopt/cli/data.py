@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -12,7 +13,7 @@ from polyopt.text import visible
 if TYPE_CHECKING:
     from polyopt.datasets import Dataset, Source
 
-__all__ = ["Form", "column_of", "first_row", "is_svmlight", "load_data"]
+__all__ = ["Form", "check_faces", "check_read_once", "column_of", "first_row", "is_svmlight", "load_data"]
 
 _SVMLIGHT_LINE = re.compile(r"\s*[^\s,:]+(\s+(qid|-?\d+):\S+)+\s*(#.*)?$")
 _MANY_CLASSES = 100  # 4,950 pairs
@@ -73,6 +74,53 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
     if not form.large:
         _check_sizes(found)
     return replace(found, name=visible(found.name))
+
+
+def check_read_once(texts: Sequence[str]) -> None:
+    """Refuse standard input, or another pipe, that is named twice: it can be read but once.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        As :func:`load_data` takes them.
+
+    Raises
+    ------
+    ValueError
+        The message names it.
+    """
+    streams = ["-" if text == "/dev/stdin" else text for text in texts]
+    for stream in dict.fromkeys(streams):
+        path = Path(stream)
+        is_pipe = stream == "-" or (path.exists() and not path.is_file() and not path.is_dir())
+        if is_pipe and streams.count(stream) > 1:
+            what = "standard input" if stream == "-" else f"the pipe {stream}"
+            raise ValueError(f"{what} can be read once, and --data names it {streams.count(stream)} times")
+
+
+def check_faces(data: Dataset, settings: Mapping[str, object], large: bool) -> None:
+    """Refuse, unless asked for, more faces than there are samples, which take long and do nothing.
+
+    Parameters
+    ----------
+    data : Dataset
+        What is to be fitted.
+    settings : mapping
+        Those that were given; ``n_faces`` counts.
+    large : bool
+        Whether it was asked for.
+
+    Raises
+    ------
+    ValueError
+        The message says what they would do.
+    """
+    faces, n = settings.get("n_faces"), data.X.shape[0]
+    if isinstance(faces, int) and faces > n and not large:
+        raise ValueError(
+            f"--faces {faces:,} is more than the {n:,} samples of {data.name}: a face that answers for none "
+            "does nothing, but takes its time. --large goes on"
+        )
 
 
 def _refuse_options(text: str, kind: str, target: str | None, form: Form) -> None:

@@ -43,7 +43,7 @@ def duals(
     The method is fitted to all rows of the data, with scaled features.
     """
     from polyopt.cli.console import emit, output, progress, say, warnings_as_sentences
-    from polyopt.cli.data import Form, load_data
+    from polyopt.cli.data import Form, check_faces, load_data
     from polyopt.compare.data import check_dataset, scaler_for
     from polyopt.compare.settings import settings_text
     from polyopt.datasets import fit_preparation
@@ -58,6 +58,7 @@ def duals(
     given = options.check_settings([entry], given, others)
     found = load_data(data, target, Form(separator, decimal, categorical, impute, large))
     check_dataset(found)
+    check_faces(found, given, large)
     found, _ = fit_preparation(found)
     X = scaler_for(found.X, found.feature_names).transform(found.X)
     drawn = progress(f"{entry.name} on {found.name}", quiet)

@@ -58,7 +58,7 @@ def fit(
     """
     from formulations.runs import one_run
     from polyopt.cli.console import progress, say, warnings_as_sentences
-    from polyopt.cli.data import Form, load_data
+    from polyopt.cli.data import Form, check_faces, load_data
     from polyopt.compare.data import check_dataset, scaler_for
     from polyopt.compare.settings import settings_text
     from polyopt.datasets import fit_preparation
@@ -74,6 +74,7 @@ def fit(
     check_target(out, "--out", inputs=(data,), replace_input=overwrite_input, is_alone=False)
     table = load_data(data, target, Form(separator, decimal, categorical, impute, large))
     check_dataset(table)
+    check_faces(table, given, large)
     found, preparation = fit_preparation(table)
     scaler = scaler_for(found.X, found.feature_names) if scale else None
     X = found.X if scaler is None else scaler.transform(found.X)

@@ -18,11 +18,20 @@ from polyopt.datasets._cells import NO_LABEL, Cells, read_cells
 from polyopt.datasets._dataset import Dataset
 from polyopt.datasets._errors import DataFileError
 from polyopt.datasets._labels import labels_of_text
-from polyopt.datasets._layout import Layout, find_layout, is_number, records, separator_of
+from polyopt.datasets._layout import (
+    Layout,
+    find_layout,
+    is_number,
+    is_well_quoted,
+    records,
+    separator_of,
+)
 from polyopt.datasets._preparation import Impute, table_preparation
 from polyopt.datasets._source import Source, memory, open_source
 from polyopt.datasets._textfile import label_names, quoted
 
+_WIDE = 1000  # columns
+_FLAT = 200  # bytes of a column
 _COPIES = 2  # of the numbers, that are in memory while a table is read
 
 
@@ -238,6 +247,10 @@ def _read_fast(source: Source, layout: Layout) -> Cells | None:
 
     if layout.header is not None and any("\n" in cell or "\r" in cell for cell in layout.header):
         return None  # pandas would count a header over several lines as one
+    if layout.width > _WIDE and source.size < _FLAT * layout.width:
+        return None  # pandas takes as long for a column as for some 50 cells
+    if not is_well_quoted(source, layout.separator):
+        return None  # pandas would read "1"2 as 12
 
     options: dict[str, Any] = {} if layout.target is None else {"dtype": {layout.target: str}}
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):

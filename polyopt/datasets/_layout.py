@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -111,6 +112,27 @@ def records(source: Source, separator: str) -> Iterator[tuple[int, int, list[str
             raise DataFileError(source.path, str(error), previous + 1) from error
         except UnicodeDecodeError as error:
             raise DataFileError(source.path, kind_of(source), _first_undecodable(source)) from error
+
+
+def is_well_quoted(source: Source, separator: str) -> bool:
+    """Whether every quoted cell ends where its quotes do.
+
+    Parameters
+    ----------
+    source : Source
+        The table.
+    separator : str
+        What separates its cells.
+    """
+    with source.open() as stream:
+        if not any(b'"' in block for block in iter(lambda: stream.read(1 << 20), b"")):
+            return True
+    with source.text() as stream:
+        try:
+            deque(csv.reader(stream, strict=True, delimiter=separator), maxlen=0)
+        except (csv.Error, UnicodeDecodeError):
+            return False
+    return True
 
 
 def _first_undecodable(source: Source) -> int | None:

@@ -63,6 +63,8 @@ DEFECTS = {
     "short row": (lambda rows: rows[3].pop(), r"line 4: has 3 cells where 4 are expected"),
     "long row": (lambda rows: rows[3].append("1"), r"line 4: has 5 cells where 4 are expected"),
     "open quote": (cell(5, 3, '"never closed'), r"line 5: unexpected end of data"),
+    "after a quoted number": (cell(3, 1, '"1"2'), r"line 3: '.' expected after '\"'"),
+    "after a quoted label": (cell(4, 3, '"yes"x'), r"line 4: '.' expected after '\"'"),
     "same name": (cell(1, 1, "a"), r"line 1: two columns are named 'a'"),
     "no name": (cell(1, 0, ""), r"line 1: column 1 has no name"),
     "text column": (
