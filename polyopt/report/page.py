@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.symbols import symbols_of
 from polyopt.compare.programs import find_programs
 from polyopt.compare.table import CLAIMS, SIZES, number
 from polyopt.files import write_text
 from polyopt.methods.registry import BUILT_IN, METHODS
 from polyopt.report.frame import Contents, framed, part, scrolling
 from polyopt.report.pictures import Picture, pictures_of
+from polyopt.report.programs import program_section
 from polyopt.report.repeats import repeats_section
 from polyopt.text import escape
 
 if TYPE_CHECKING:
-    from formulations.program import Program
     from polyopt.compare.comparison import Comparison, Row
     from polyopt.compare.data import Prepared
 
@@ -168,6 +167,7 @@ def _programs(name: str, contents: Contents) -> str:
     method = METHODS[name]
     try:
         programs = [find_programs(program)[0] for program in method.programs]
+        sections = "".join(program_section(program) for program in programs)
     except (RuntimeError, ValueError) as error:
         if method.name in BUILT_IN:
             raise
@@ -176,24 +176,5 @@ def _programs(name: str, contents: Contents) -> str:
     return (
         f"<details id='{anchor}'><summary><b>{escape(method.name)}</b> {escape(method.title)} "
         f"<span class='quiet'>{escape(programs[0].source)}</span></summary>"
-        + "".join(_program(program) for program in programs)
-        + "</details>"
-    )
-
-
-def _program(program: Program) -> str:
-    headings = ("row", "subject to", "multiplier", "what it means")
-    head = "".join(f"<th class='text'>{heading}</th>" for heading in headings)
-    body = "".join(
-        f"<tr><td class='text'><code>{escape(row.name)}</code></td>"
-        f"<td class='text formula'>{escape(row.text)}</td>"
-        f"<td class='text'><code>{escape(row.multiplier)}</code></td>"
-        f"<td class='text'>{escape(row.meaning)}</td></tr>"
-        for row in program.rows
-    )
-    return (
-        f"<p class='quiet'>{escape(program.title)}</p>"
-        f"<p class='formula'>{program.sense} {escape(program.objective_text)}</p>"
-        + scrolling(head, body, "rows")
-        + f"<p class='quiet'>where {'; '.join(escape(symbol.text) for symbol in symbols_of(program))}</p>"
+        f"{sections}</details>"
     )

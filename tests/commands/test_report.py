@@ -27,6 +27,7 @@ from polyopt.estimators.svm import SVM
 from polyopt.plots import convergence, decision_boundary, multipliers
 from polyopt.plots.style import CLASSES
 from polyopt.report import write_report, write_verification
+from polyopt.report.mathml import mathml
 from polyopt.text import escape, visible
 from polyopt.verify import Check
 
@@ -189,8 +190,9 @@ def test_the_programs_are_stated(page):
     text = Reader(page).text
     for name in ("rmm.qp", "rmm.qp_dual", "cpm.fixed_assignment_sum"):
         program = find_programs(name)[0]
-        assert program.objective_text in text
-        assert all(row.text in text and row.meaning in text for row in program.rows)
+        assert escape(program.objective_latex) in page
+        assert all(mathml(program.row_latex(row)) in page and row.meaning in text for row in program.rows)
+    assert page.count("<math") > 20
 
 
 def test_the_plane_of_a_picture_is_owned_up_to(page):
