@@ -43,7 +43,8 @@ def catalogue() -> pd.DataFrame:
     DataFrame
         Indexed by ``name``: ``n`` (training rows), ``n_test`` (rows of the publisher's test part, 0 when
         there is none), ``m`` (columns), ``classes`` (how many), ``kept`` ("built in" or "fetched"),
-        ``source`` and ``licence``.
+        ``checked`` (what a download is compared with: "SHA-256", "MD5", or "no digest known"), ``source`` and
+        ``licence``.
     """
     import pandas as pd
 
@@ -56,6 +57,7 @@ def catalogue() -> pd.DataFrame:
             "m": entry.n_features,
             "classes": len(entry.counts),
             "kept": "fetched" if entry.name in fetched else "built in",
+            "checked": entry.check,
             "source": entry.source,
             "licence": entry.licence,
         }

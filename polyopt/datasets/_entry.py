@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from polyopt.datasets._download import DIGESTS
+
 UCI = "CC BY 4.0, as UCI states for the sets it hosts"
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
 UCI_FILES = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
@@ -42,6 +44,9 @@ class Entry:
         Names (without .npz) a local file may have; the first is the set's own.
     url : str
         Where a person would download it; empty for the sets that need no download.
+    downloads : tuple of str, optional
+        Names of the publisher's files, of a set that is fetched; none where scikit-learn fetches and checks
+        it.
     dtype : type
         Element type of X.
     """
@@ -59,7 +64,23 @@ class Entry:
     feature_names: tuple[str, ...] | None = None
     files: tuple[str, ...] = ()
     url: str = ""
+    downloads: tuple[str, ...] = ()
     dtype: type[np.generic] = np.float64
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether its files are compared with digests that were known beforehand."""
+        return all(file in DIGESTS for file in self.downloads)
+
+    @property
+    def check(self) -> str:
+        """What its files are compared with when they are downloaded."""
+        if not self.url:
+            return "in the package"
+        kinds = {DIGESTS[file].partition(":")[0] for file in self.downloads if file in DIGESTS}
+        if not self.is_checked:
+            return "no digest known"
+        return "MD5" if "md5" in kinds else "SHA-256"
 
     @property
     def description(self) -> str:
@@ -68,7 +89,8 @@ class Entry:
             f"{label} = {meaning}"
             for label, meaning in zip(sorted(self.counts), self.target_names, strict=True)
         )
-        return f"{self.about}\nLabels: {labels}.\nSource: {self.source}.\nLicence: {self.licence}."
+        checked = "" if self.is_checked else f"\nA download of it cannot be checked: {self.check}."
+        return f"{self.about}\nLabels: {labels}.\nSource: {self.source}.\nLicence: {self.licence}.{checked}"
 
 
 def pixels(rows: int, columns: int) -> tuple[str, ...]:

@@ -54,9 +54,10 @@ def load(name: str) -> Dataset:
     The first seven need no download. Any other is taken from the folder that the environment variable
     ``POLYOPT_DATA`` names, if it holds ``<name>.npz``; else from the cache
     (``pooch.os_cache("polyopt")``); else it is downloaded from its publisher, checked against the
-    figures above and, where one is known, against its digest (a warning says where none is), and put in
-    the cache. A download that broke goes on where it was. Nothing is scaled unless the description says
-    so. Source and licence of a set are in its ``description`` and in :func:`polyopt.datasets.catalogue`.
+    figures above and, where one is known, against its digest (a warning says where none is, then and
+    whenever it is read from the cache), and put in the cache. A download that broke goes on where it
+    was. Nothing is scaled unless the description says so. Source and licence of a set are in its
+    ``description`` and in :func:`polyopt.datasets.catalogue`.
 
     Parameters
     ----------
@@ -121,6 +122,12 @@ def _local_or_downloaded(entry: Entry) -> Parts:
     cached = cache_folder() / f"{entry.name}.npz"
     for path in (*places, cached):
         if path.exists():
+            if path == cached and not entry.is_checked:
+                warnings.warn(
+                    f"{entry.name!r} is read from the cache; it could not be checked when it was downloaded: "
+                    "no digest is known here",
+                    stacklevel=2,
+                )
             return _read_kept(path, entry)
     parts = _download(entry)
     try:

@@ -55,6 +55,12 @@ FETCHED = (
         target_names=DIGITS,
         feature_names=pixels(28, 28),
         url="https://ossci-datasets.s3.amazonaws.com/mnist/",
+        downloads=(
+            "train-images-idx3-ubyte.gz",
+            "train-labels-idx1-ubyte.gz",
+            "t10k-images-idx3-ubyte.gz",
+            "t10k-labels-idx1-ubyte.gz",
+        ),
         dtype=np.uint8,
     ),
     Entry(
@@ -70,6 +76,7 @@ FETCHED = (
         target_names=DIGITS,
         feature_names=pixels(16, 16),
         url="https://hastie.su.domains/ElemStatLearn/datasets/",
+        downloads=("zip.train.gz", "zip.test.gz"),
     ),
     Entry(
         name="optdigits",
@@ -87,6 +94,7 @@ FETCHED = (
         target_names=DIGITS,
         feature_names=pixels(8, 8),
         url=f"{UCI_FILES}optdigits/",
+        downloads=("optdigits.tra", "optdigits.tes"),
     ),
     Entry(
         name="a9a",
@@ -100,6 +108,7 @@ FETCHED = (
         counts_test={-1: 12435, 1: 3846},
         target_names=("income up to 50 000 dollars", "income above"),
         url=f"{LIBSVM}binary/a9a",
+        downloads=("a9a", "a9a.t"),
     ),
     Entry(
         name="ijcnn1",
@@ -116,6 +125,7 @@ FETCHED = (
         target_names=("common class", "rare class"),
         files=("ijcnn1", "ijcnn1_train"),
         url=f"{LIBSVM}binary/ijcnn1.bz2",
+        downloads=("ijcnn1.bz2",),
     ),
     Entry(
         name="rcv1",
@@ -134,6 +144,7 @@ FETCHED = (
         counts_test={-1: None, 1: None},
         target_names=("GCAT or MCAT", "CCAT or ECAT"),
         url=f"{LIBSVM}binary/rcv1_train.binary.bz2",
+        downloads=("rcv1_train.binary.bz2", "rcv1_test.binary.bz2"),
     ),
     Entry(
         name="covtype",
@@ -157,6 +168,7 @@ FETCHED = (
         ),
         feature_names=COVTYPE_NAMES,
         url=f"{UCI_FILES}covtype/covtype.data.gz",
+        downloads=(),  # scikit-learn has it, and checks its SHA-256
     ),
     Entry(
         name="cod_rna",
@@ -173,6 +185,7 @@ FETCHED = (
         target_names=("control", "non-coding RNA"),
         feature_names=("dynalign_energy", "shorter_length", "A_1", "U_1", "C_1", "A_2", "U_2", "C_2"),
         url=f"{LIBSVM}binary/cod-rna",
+        downloads=("cod-rna",),
     ),
     Entry(
         name="svmguide1",
@@ -188,6 +201,7 @@ FETCHED = (
         counts_test={0: 2000, 1: 2000},
         target_names=("class 0", "class 1"),
         url=f"{LIBSVM}binary/svmguide1",
+        downloads=("svmguide1", "svmguide1.t"),
     ),
     Entry(
         name="australian",
@@ -203,6 +217,7 @@ FETCHED = (
         target_names=("-", "+"),
         feature_names=tuple(f"A{i}" for i in range(1, 15)),
         url=f"{LIBSVM}binary/australian",
+        downloads=("australian",),
     ),
     Entry(
         name="german_numer",
@@ -217,6 +232,7 @@ FETCHED = (
         counts={1: 700, 2: 300},
         target_names=("good risk", "bad risk"),
         url=f"{UCI_FILES}statlog/german/german.data-numeric",
+        downloads=("german.data-numeric",),
     ),
     Entry(
         name="heart_statlog",
@@ -243,6 +259,7 @@ FETCHED = (
             "thal",
         ),
         url=f"{UCI_FILES}statlog/heart/heart.dat",
+        downloads=("heart.dat",),
     ),
     Entry(
         name="fourclass_scaled",
@@ -257,6 +274,7 @@ FETCHED = (
         counts={-1: 555, 1: 307},
         target_names=("class -1", "class +1"),
         url=f"{LIBSVM}binary/fourclass",
+        downloads=("fourclass",),
     ),
     Entry(
         name="adult",
@@ -290,5 +308,6 @@ FETCHED = (
         ),
         files=("adult", "adult_raw"),
         url=f"{UCI_FILES}adult/",
+        downloads=("adult.data", "adult.test"),
     ),
 )

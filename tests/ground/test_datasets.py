@@ -85,6 +85,7 @@ def test_catalogue_agrees_with_itself_and_with_the_fetchers():
             assert None in counts.values() or sum(counts.values()) == n
         assert entry.feature_names is None or len(entry.feature_names) == entry.n_features
         assert entry.url.startswith("https://") == (entry.name in _fetch.FETCHERS)
+        assert bool(entry.downloads) == (entry.name in set(_fetch.FETCHERS) - {"covtype"})
 
 
 def test_every_named_set_is_in_the_docstring_of_load_with_its_size():
@@ -765,7 +766,7 @@ def test_fetchers_read_what_the_publishers_write(name, monkeypatch, tmp_path):
         )
         assert not dense[:, width[0] :].any() if width else True
     assert sparse.issparse(parts.X) == (name in {"a9a", "ijcnn1", "rcv1"})
-    assert {url.rpartition("/")[2] for url in asked} == set(PUBLISHED[name])
+    assert {url.rpartition("/")[2] for url in asked} == set(PUBLISHED[name]) == set(ENTRIES[name].downloads)
     assert all(url.startswith("https://") for url in asked)
 
 
@@ -828,6 +829,28 @@ def test_a_download_is_checked_and_one_without_a_digest_says_so(publisher, tmp_p
         _download.retrieve(f"{publisher}/known", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["unknown"]
     assert len(_Publisher.asked) == 2 + 4  # tried again three times
+
+
+def test_what_cannot_be_checked_says_so_wherever_it_is_named(no_data, monkeypatch):
+    frame = datasets.catalogue()
+    checked = frame["checked"]
+    assert set(frame.index[checked == "in the package"]) == set(frame.index[frame["kept"] == "built in"])
+    assert set(frame.index[checked == "SHA-256"]) == {"mnist", "covtype", "adult"}
+    assert set(frame.index[checked == "MD5"]) == {"a9a"}
+    unchecked = frame.index[checked == "no digest known"]
+    assert len(unchecked) == 10
+    for entry in ENTRIES.values():
+        assert ("cannot be checked" in entry.description) == (entry.name in unchecked)
+    (no_data / "cache").mkdir()
+    for name, expected in (("australian", 1), ("covtype", 0)):
+        m = ENTRIES[name].n_features
+        np.savez(no_data / "cache" / f"{name}.npz", X=np.zeros((2, m)), y=np.array([1, 2]))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            datasets.load(name)
+        said = [str(one.message) for one in caught]
+        assert len(said) == expected
+        assert all("read from the cache; it could not be checked" in text for text in said)
 
 
 def test_a_broken_download_goes_on_where_it_was(publisher, tmp_path, monkeypatch):
