@@ -17,6 +17,7 @@ __all__ = ["Form", "check_faces", "check_read_once", "column_of", "first_row", "
 
 _SVMLIGHT_LINE = re.compile(r"\s*[^\s,:]+(\s+(qid|-?\d+):\S+)+\s*(#.*)?$")
 _MANY_CLASSES = 100  # 4,950 pairs
+_SOME_CLASSES = 20  # 190 pairs; more, where most labels stand once, are numbers rather than classes
 _MANY_FEATURES = 10_000_000  # 80 MB a weight vector
 
 
@@ -161,17 +162,18 @@ def _check_sizes(data: Dataset) -> None:
     Raises
     ------
     ValueError
-        More than 100 classes, or ten million columns; the message says what they would cost.
+        More than 100 classes, or 20 in few rows, or ten million columns; the message says what they cost.
     """
     import numpy as np
 
     classes = len(np.unique(data.y))
-    if classes > _MANY_CLASSES:
+    if classes > _MANY_CLASSES or (classes > _SOME_CLASSES and 2 * classes > len(data.y)):
         pairs = classes * (classes - 1) // 2
+        time = f"{pairs / 6000:.0f} minutes" if pairs >= 6000 else f"{pairs / 100:.0f} seconds"
         column = "" if data.target is None else f" Is column {data.target!r} that of the labels (--target)?"
         raise ValueError(
-            f"{data.name} has {classes:,} different labels, which make {pairs:,} pairs of classes to fit; "
-            f"at a hundredth of a second each, {pairs / 6000:.0f} minutes.{column} --large goes on"
+            f"{data.name} has {classes:,} different labels, which make {pairs:,} pairs of classes to fit from"
+            f" {len(data.y):,} rows; at a hundredth of a second each, {time}.{column} --large goes on"
         )
     n_features = data.X.shape[1]
     if n_features > _MANY_FEATURES:

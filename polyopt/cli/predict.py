@@ -142,6 +142,7 @@ def _read_table(
         raise ValueError(
             f"{source.path} has the columns {_listed(row)}, and none of the model's, which are "
             f"{_listed(names)}; --by-position takes them in order"
+            + ("; --separator says what separates them" if len(row) == 1 and len(names) > 1 else "")
         )
     found = _by_place(model, source, form, row)
     say(f"{source.path} has no header: its columns are taken in order")

@@ -173,7 +173,8 @@ def _hint(layout: Layout, message: str, texts: list[str], is_new: bool) -> str:
     if layout.decimal == "." and _with_comma(message):
         return "; a decimal comma (option decimal)?"
     if texts:
-        return f"; of text: {_listed(texts)} (option categorical)"
+        label = " or, of the labels, target" if len(texts) == 1 and layout.target is not None else ""
+        return f"; of text: {_listed(texts)} (option categorical{label})"
     if is_new or any(char.isdigit() for char in message):
         return ""
     return "; a missing value is an empty cell, NA, N/A, NaN, null or ? (option impute)"

@@ -17,7 +17,7 @@ import numpy as np
 from polyopt.datasets._cells import NO_LABEL, Cells, read_cells
 from polyopt.datasets._dataset import Dataset
 from polyopt.datasets._errors import DataFileError
-from polyopt.datasets._labels import labels_of_text
+from polyopt.datasets._labels import alike, labels_of_text
 from polyopt.datasets._layout import (
     Layout,
     find_layout,
@@ -27,7 +27,7 @@ from polyopt.datasets._layout import (
     separator_of,
 )
 from polyopt.datasets._preparation import Impute, table_preparation
-from polyopt.datasets._source import Source, memory, open_source
+from polyopt.datasets._source import Source, memory, open_source, text_kind
 from polyopt.datasets._textfile import label_names, quoted
 
 _WIDE = 1000  # columns
@@ -110,6 +110,14 @@ def read_csv(
     if isinstance(target, int):
         _check_header(source, layout, cells)
     y = labels_of_text(cells.labels)
+    if y.dtype.kind == "U" and (pairs := alike(cells.labels)):
+        one, other = pairs[0]
+        more = f", as {len(pairs) - 1} more" if len(pairs) > 1 else ""
+        warnings.warn(
+            f"{source.path}: the labels {one!a} and {other!a} are two classes{more}, but may be meant as "
+            "one; if they are, write them alike",
+            stacklevel=2,
+        )
     return Dataset(
         source.name,
         cells.X,
@@ -169,7 +177,7 @@ def read_table(
     cells = None if text else _read_fast(source, layout)
     cells = cells or read_cells(source, layout, text, fill, is_new)
     if len(cells.X) == 0:
-        raise DataFileError(source.path, "holds a header and no rows")
+        raise DataFileError(source.path, f"holds a header and no rows{text_kind(source)}")
     return Table(source, layout, cells)
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal
+from unicodedata import normalize
 
 import numpy as np
 
 from polyopt.datasets._dataset import Labels
+from polyopt.datasets._textfile import is_like_number
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,99})", re.ASCII)  # more digits are no number that anything holds
+_DIGITS, _STARTS = 50, tuple("0123456789.")
 _LIMITS = np.iinfo(np.int64)
 
 
@@ -30,6 +34,25 @@ def labels_of_text(cells: list[str]) -> Labels:
         if len(set(numbers.values())) == len(different) and all(map(_fits, numbers.values())):
             return np.array([numbers[cell] for cell in cells], dtype=np.int64)
     return np.array(cells, dtype=str)
+
+
+def alike(cells: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs of labels that are two texts and may be meant as one: one number, or one word but for its case.
+
+    Parameters
+    ----------
+    cells : iterable of str
+        Labels.
+    """
+    first: dict[Decimal | str, str] = {}
+    pairs = []
+    for cell in sorted(set(cells)):
+        key: Decimal | str = " ".join(normalize("NFKC", cell).casefold().split())
+        if len(cell) < _DIGITS and is_like_number(cell) and cell.strip("+-")[:1] in _STARTS:
+            key = Decimal(cell)
+        pairs += [(first[key], cell)] if key in first else []
+        first.setdefault(key, cell)
+    return pairs
 
 
 def labels_of_numbers(words: list[str]) -> Labels:

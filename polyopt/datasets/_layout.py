@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from polyopt.datasets._errors import DataFileError
-from polyopt.datasets._source import Source, kind_of
+from polyopt.datasets._source import Source, kind_of, text_kind
 from polyopt.datasets._textfile import finite_number
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", r"\t": "\t"}
@@ -109,7 +109,8 @@ def records(source: Source, separator: str) -> Iterator[tuple[int, int, list[str
                 if cells not in ([], [""]):
                     yield first, previous, cells
         except csv.Error as error:
-            raise DataFileError(source.path, str(error), previous + 1) from error
+            kind = text_kind(source) if previous == 0 else ""
+            raise DataFileError(source.path, f"{error}{kind}", previous + 1) from error
         except UnicodeDecodeError as error:
             raise DataFileError(source.path, kind_of(source), _first_undecodable(source)) from error
 
@@ -207,7 +208,8 @@ def find_layout(
         raise DataFileError(
             source.path,
             "has one column; features and a label, separated by commas, semicolons or tabs, are expected "
-            "(option separator); rows of label index:value are read from a file named .svm",
+            "(option separator); rows of label index:value are read from a file named .svm"
+            f"{text_kind(source)}",
             line,
         )
     place = _place(source, target, cells)

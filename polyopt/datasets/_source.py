@@ -25,6 +25,10 @@ _KINDS: dict[tuple[bytes, ...], str] = {
     (b"\xff\xfe", b"\xfe\xff"): "UTF-16; save it as UTF-8",
     (b"PK\x03\x04",): "a zip archive or a workbook; unpack it, or save the sheet as CSV in UTF-8",
     (b"\xd0\xcf\x11\xe0",): "a workbook; save the sheet as CSV in UTF-8",
+    (b"PAR1",): "a Parquet file; save it as CSV",
+    (b"\x93NUMPY",): "an array of NumPy; save it as CSV",
+    (b"\x89HDF",): "an HDF5 file; save the table as CSV",
+    (b"SQLite format 3",): "an SQLite database; export the table as CSV",
     (b"\x28\xb5\x2f\xfd",): "compressed by zstd; unpack it (gzip, bzip2 and xz are read as they are)",
 }
 _CHUNK = 1 << 22  # bytes
@@ -128,6 +132,20 @@ def kind_of(source: Source) -> str:
     if _packing(beginning) is not None:
         return "is compressed twice; unpack it once"
     return "is not UTF-8 text; save it with that encoding"
+
+
+def text_kind(source: Source) -> str:
+    """What a text that is no table seems to be, as a clause to be added to a message; or nothing."""
+    beginning = source.beginning().lstrip()[:200].lower()
+    kinds = {
+        "JSON": beginning.startswith(("[{", "[[", "{")),
+        "ARFF": beginning.startswith(("@relation", "%")),
+        "HTML or XML": beginning.startswith(("<!doctype", "<html", "<?xml")),
+    }
+    found = [name for name, fits in kinds.items() if fits]
+    if beginning.startswith("#"):
+        return "; the first line seems to be a comment, which is not read: remove it"
+    return f"; it seems to be {found[0]}: save it as CSV" if found else ""
 
 
 def _packing(beginning: bytes) -> str | None:

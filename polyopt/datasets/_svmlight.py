@@ -63,7 +63,7 @@ def read_svmlight(path: str | Path | Source, *, n_features: int | None = None) -
     if X.shape[0] == 0:
         raise DataFileError(source.path, "holds no rows")
     if n_features is None and X.nnz == 0:
-        raise DataFileError(source.path, "no row lists a feature: give n_features")
+        raise DataFileError(source.path, "no row lists a feature, and how many there are is not known")
     return Dataset(
         source.name,
         X,

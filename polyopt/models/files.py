@@ -70,7 +70,9 @@ def load_model(path: Path) -> Model:
         When it is not a model of polyopt, is damaged, or would make anything a model has no need of.
     """
     if not path.is_file():
-        if path.exists() and not path.is_dir():
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder; a model is read from a file")
+        if path.exists():
             raise ValueError(f"{path} is a pipe or a device; a model is read from a file")
         raise FileNotFoundError(f"there is no model file {str(path)!r}")
     if not zipfile.is_zipfile(path):

@@ -69,7 +69,7 @@ DEFECTS = {
     "no name": (cell(1, 0, ""), r"line 1: column 1 has no name"),
     "text column": (
         lambda rows: [row.__setitem__(1, f"t{i}") for i, row in enumerate(rows) if i],
-        r"line 2: column 'b': 't1' is not a number; of text: column 'b' \(option categorical\)",
+        r"line 2: column 'b': 't1' is not a number; of text: column 'b' \(option categorical or, of the lab",
     ),
 }  # fmt: skip
 SVMLIGHT = {

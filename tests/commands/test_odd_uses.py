@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 
 import pytest
 from helpers.commands import run, small_table, worked
@@ -55,3 +56,83 @@ def test_more_faces_than_samples_are_told_before_they_take_minutes(command, tmp_
     if command == "fit":
         more = ("--large", "--set", "n_init=1", "--solver", "fast", "--set", "max_iter=1", "--quiet")
         worked("fit", table, "--method", "cpm", "--faces", 31, *more)
+
+
+# -- tables -------------------------------------------------------------------------------------------
+
+
+def labelled(path, *labels):
+    """A table of 24 rows whose labels are these in turn."""
+    rows = "".join(f"{k * (-1) ** k},{k % 5},{labels[k % len(labels)]}\n" for k in range(24))
+    path.write_text(f"u,v,y\n{rows}", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ("yes", "Yes"),
+        ("1", "1.0"),
+        ("001", "1"),
+        ("1e3", "1000"),
+        ("é", "e\u0301"),
+        ("a b", "a  b"),
+        ("-1.0", "-1.00"),
+    ],
+)
+def test_labels_that_may_be_meant_as_one_are_told_and_stay_two(tmp_path, labels):
+    with pytest.warns(UserWarning, match="are two classes, but may be meant as one") as told:
+        found = read_csv(labelled(tmp_path / "t.csv", *labels))
+    assert len(set(found.y)) == 2
+    assert str(told[0].message).isascii(), "what looks alike is written out"
+    done = run("fit", tmp_path / "t.csv", "--method", "svm", "-q")
+    assert (done.exit_code, done.stderr.count("are two classes")) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [("a", "b"), ("1", "2"), ("1", "-1"), ("+1", "-1"), ("1.5", "1.25"),
+     ("9007199254740992.0", "9007199254740993.0"),
+     ("-", "--"), ("+", "."), ("nan0", "1"), ("9" * 60, "9" * 61)],
+)  # fmt: skip
+def test_labels_that_are_two_are_not_told(tmp_path, labels):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(set(read_csv(labelled(tmp_path / "t.csv", *labels)).y)) == 2
+
+
+def test_a_column_of_measurements_as_label_is_told_before_its_pairs_are_fitted(tmp_path):
+    numbers = [f"{k * 0.37:.3f}" for k in range(24)]
+    told = refused("fit", labelled(tmp_path / "t.csv", *numbers), "-q")
+    assert "24 different labels, which make 276 pairs of classes to fit from 24 rows" in told
+    assert "3 seconds. Is column 'y' that of the labels (--target)? --large goes on" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("t.csv", b"# made by x\na,b,y\n1,2,a\n", "seems to be a comment, which is not read: remove it"),
+        ("t.json", b'{"a":1,"y":2}\n{"a":2,"y":1}\n', "line 1: ',' expected after '\"'; it seems to be JSON"),
+        ("t.json", b'[{"a": 1, "y": 2}]', "holds a header and no rows; it seems to be JSON: save it as CSV"),
+        ("t.arff", b"@relation x\n@attribute a numeric\n", "it seems to be ARFF"),
+        ("t.html", b"<!DOCTYPE html>\n<p>\n", "it seems to be HTML or XML"),
+        ("t.parquet", b"PAR1\xff\xfe\n", "a Parquet file"),
+        ("t.npy", b"\x93NUMPY\x01\n", "an array of NumPy"),
+        ("t.csv", b"y,a,b\nk,1,2\nl,3,4\n", "column 'y' (option categorical or, of the labels, target)"),
+        ("t.svm", b"1\n-1\n", "no row lists a feature, and how many there are is not known\n"),
+    ],
+)
+def test_what_a_file_may_be_instead_is_told(tmp_path, name, content, said):
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert said in refused("fit", path, "-q") + "\n"
+
+
+def test_a_model_tells_of_a_separator_and_of_a_folder(tmp_path):
+    model, other = tmp_path / "m.skops", tmp_path / "o.csv"
+    table = labelled(tmp_path / "t.csv", "a", "b")
+    worked("fit", table, "--method", "svm", "-q", "--out", model)
+    other.write_text(table.read_text().replace(",", "|"), encoding="utf-8")
+    assert "; --separator says what separates them" in refused("predict", model, other)
+    assert worked("predict", model, other, "--separator", "|") == worked("predict", model, table)
+    assert f"{tmp_path} is a folder" in refused("info", tmp_path)

@@ -356,7 +356,7 @@ BROKEN_SVMLIGHT = {
     b"1 1:0x10\n": (1, "'0x10' is not a number"),
     b"": (None, "holds no rows"),
     b"# only a remark\n\n": (None, "holds no rows"),
-    b"-1\n1\n": (None, "no row lists a feature: give n_features"),
+    b"-1\n1\n": (None, "no row lists a feature, and how many there are is not known"),
 }
 
 
