@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import compute_class_weight
 
 from formulations.arguments import as_weights
 
@@ -46,14 +45,24 @@ def class_weights(
     Raises
     ------
     ValueError
-        A weight that is not positive.
+        A weight that is no positive number, or a label that is none of the classes'.
     """
     if class_weight is None:
         return np.ones(len(classes))
-    if class_weight == "balanced":
+    if isinstance(class_weight, str):  # "balanced", the only word
         totals = np.bincount(codes, weights)
         return weights.sum() / (len(totals) * totals)
-    per_class = compute_class_weight(class_weight, classes=classes, y=classes[codes])
-    if not (per_class > 0).all():
-        raise ValueError(f"class_weight must be positive, not {class_weight!r}")
+    labels = classes.tolist()
+    # scikit-learn looks up the label "1" as the number 1, and 1.5 as 1.
+    without = [label for label in labels if label not in class_weight]
+    if without and len(labels) - len(without) != len(class_weight):
+        raise ValueError(
+            f"class_weight has the labels {list(class_weight)}, and none for {without} of {labels}"
+        )
+    try:
+        per_class = np.array([float(class_weight.get(label, 1.0)) for label in labels])
+    except (TypeError, ValueError):
+        raise ValueError(f"class_weight must be numbers, not {class_weight!r}") from None
+    if not (np.isfinite(per_class) & (per_class > 0)).all():
+        raise ValueError(f"class_weight must be positive and finite, not {class_weight!r}")
     return per_class

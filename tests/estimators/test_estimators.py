@@ -514,3 +514,35 @@ def test_an_end_is_checked_where_the_rounding_of_an_output_costs_as_much_as_the_
     monkeypatch.setattr(SVM, "_take_back", lambda self, gap: gaps.append(gap))
     SVM(C, kernel="linear", solver="interior-point").fit(X, y)
     assert len(gaps) == (C > 1.0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "given"),
+    [
+        (["1", "2"], {"1": 3.0, "2": 0.5}),
+        (["001", "1"], {"001": 3.0, "1": 0.5}),
+        ([True, False], {True: 3.0, False: 0.5}),
+        (["1", "x"], {"1": 3.0, "x": 0.5}),
+    ],
+)
+def test_class_weights_are_those_of_the_labels_as_they_are(labels, given):
+    X, y = np.array([[0.0], [1.0], [0.8], [2.0], [0.2]]), np.array([0, 1, 0, 1, 1])
+    names = np.array(labels)[y]
+    weighted = SVM(class_weight=given).fit(X, names)
+    plain = SVM().fit(X, names, sample_weight=[given[name] for name in names.tolist()])
+    assert weighted.decision_function(X) == pytest.approx(plain.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({1: 2.0, "x": 1.0}, r"has the labels \[1, 'x'\], and none for \['1'\] of \['1', 'x'\]"),
+        ({"1": "much", "x": 1.0}, "class_weight must be numbers"),
+        ({"1": float("nan"), "x": 1.0}, "must be positive and finite"),
+        ({"1": float("inf"), "x": 1.0}, "must be positive and finite"),
+        ({"1": -1.0}, "must be positive"),
+    ],
+)
+def test_class_weights_that_fit_no_class_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        SVM(class_weight=given).fit([[0.0], [1.0]], ["1", "x"])
