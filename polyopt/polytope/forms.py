@@ -24,10 +24,8 @@ def as_json(polytope: Described, inside: Label, outside: Label) -> dict[str, Any
 
     Parameters
     ----------
-    polytope : Polytope
-        The polytope, all of whose faces are taken.
-    inside, outside : str, bool, int or float
-        The labels.
+    polytope, inside, outside
+        As of :func:`polyopt.polytope.code.as_sql`.
     """
     faces = [
         {
