@@ -27,13 +27,13 @@ _STEP = 0.25  # degrees between the directions that a wiggling face is tried in
 Samples = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def run(smoke: bool = False) -> pd.DataFrame:
-    """The margins of each polytope, and what is proven of them."""
+def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
+    """The margins of each polytope, and what is proven of them; `quick`: all of it, not drawn."""
     a, b = _samples((-2.2, 1.0), (2.2, 1.0)), _samples((-2.7, 0.6), (1.7, 0.6))
     linear, two = (_shortest(a, K) for K in (1, 2))
     best = _shortest(b, 2)
     turned = [_turned(b, best, way, 5.0 if smoke else _STEP) for way in (1.0, -1.0)]
-    if not smoke:
+    if not (smoke or quick):
         _draw(a, b, linear, two, best, turned)
     rows = [
         _row("1a, one face", a, linear),
