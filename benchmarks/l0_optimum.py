@@ -62,12 +62,14 @@ def run(smoke: bool = False) -> pd.DataFrame:
     return _shown(table)
 
 
-def problem(name: str, kernel: str, C: float = C, every: int = 1, gamma: float = 1.0) -> L0Data:
+def problem(
+    name: str, kernel: str, C: float = C, every: int = 1, gamma: float = 1.0, degree: int = 3
+) -> L0Data:
     """The problem of a data set, of each `every`-th of its samples; gamma in units of 1/m."""
     data = datasets.load(name)
     X, y = np.asarray(data.X, dtype=float)[::every], data.y[::every]
     X = StandardScaler().fit_transform(X)
-    K = X @ X.T / X.shape[1] if kernel == "linear" else Kernel(kernel, gamma / X.shape[1], 3, 1.0)(X)
+    K = X @ X.T / X.shape[1] if kernel == "linear" else Kernel(kernel, gamma / X.shape[1], degree, 1.0)(X)
     return as_l0_data(K, np.where(y == np.unique(y)[1], 1.0, -1.0), C)
 
 

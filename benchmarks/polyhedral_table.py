@@ -24,9 +24,9 @@ may have ended early; on the two real sets the first program already has 89 and 
 OC1: without restarts, jumps and pruning ours has 84 % and 48 leaves on set 1, 69 % and 75 leaves on set 2;
 the paper's trees have 22 and 27 hyperplanes, so its search was probably shorter and its pruning less.
 
-Every cell is kept in results/polyhedral_table.csv as it ends, and not computed again: delete the file, or
-some lines of it, to do so. The repetitions of a cell run side by side, as many as there are processors. About
-an hour on two of them.
+Every cell is kept in results/polyhedral_table.csv as it ends, and of SPLA1 and PLUME every repetition in
+results/polyhedral_pair.csv, and not computed again: delete the file, or some lines of it, to do so. The
+repetitions of a cell run side by side, as many as there are processors. About an hour on two of them.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,8 @@ from polyopt.baselines import ObliqueTree
 from polyopt.files import write_text
 from polyopt.methods.tuning import narrower_class
 
-KEPT = Path(__file__).parent / "results" / "polyhedral_table.csv"
+RESULTS = Path(__file__).parent / "results"
+KEPT, PAIRED = RESULTS / "polyhedral_table.csv", RESULTS / "polyhedral_pair.csv"
 _STARTS, _TUNING_STARTS = 5, 2
 _REPETITIONS, _FOLDS, _INNER = 10, 10, 3
 # Two methods that are to be compared with each other: the same ridges for both, and more inner folds.
@@ -118,21 +120,34 @@ def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
     if smoke or quick:
         names, folds = (("wbc",), 2) if smoke else (("data set 1", "wbc"), 3)
         few = ("Polyceptron, batch", "PLUME") if smoke else (*METHODS,)
-        cells = [
-            _cell(name, *table_data()[name], method, *METHODS[method], 1, folds)
-            for name in names
-            for method in few
-        ]
+        cells = [_cell(name, *table_data()[name], method, 1, folds) for name, method in product(names, few)]
         return _shown(pd.DataFrame(cells))
+    data = table_data()
     rows = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
     done = {(row["data"], row["method"]) for row in rows}
-    for name, entry in table_data().items():
-        for method, (make, grid) in METHODS.items():
-            if (name, method) not in done:
-                rows.append(_cell(name, *entry, method, make, grid, _REPETITIONS, _FOLDS))
-                write_text(KEPT, _in_order(pd.DataFrame(rows)).to_csv(index=False, float_format="%.5g"))
-                print(f"  {name}, {method}: {rows[-1]['accuracy']:.2f} %", flush=True)
-    return _shown(_in_order(pd.DataFrame(rows)))
+    for name, method in product(data, METHODS):
+        if method not in _PAIR and (name, method) not in done:
+            rows.append(_cell(name, *data[name], method, _REPETITIONS, _FOLDS))
+            write_text(KEPT, _in_order(pd.DataFrame(rows)).to_csv(index=False, float_format="%.5g"))
+            print(f"  {name}, {method}: {rows[-1]['accuracy']:.2f} %", flush=True)
+    return _shown(_in_order(pd.DataFrame(rows + _pair(data))))
+
+
+def _pair(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """The cells of the two methods that are compared; their folds are kept as each repetition ends."""
+    rows: list[Any] = pd.read_csv(PAIRED).to_dict("records") if PAIRED.is_file() else []
+    done = {(row["repetition"], row["data"], row["method"]) for row in rows}
+    left = [job for job in product(range(_REPETITIONS), data, _PAIR) if job not in done]
+    found = Parallel(n_jobs=-1, return_as="generator")(
+        delayed(_repetition)(name, *data[name], method, _FOLDS, seed) for seed, name, method in left
+    )
+    for (seed, name, method), folds in zip(left, found, strict=True):
+        place = {"repetition": seed, "data": name, "method": method}
+        rows += [{**place, "fold": number, **fold} for number, fold in enumerate(folds)]
+        write_text(PAIRED, pd.DataFrame(rows).to_csv(index=False, float_format="%.5g"))
+        print(f"  {seed}, {name}, {method}: {100 * np.mean([fold['accuracy'] for fold in folds]):.2f} %")
+    groups = pd.DataFrame(rows).groupby(["data", "method"], sort=False)
+    return [_summary(*key, group.sort_values(["repetition", "fold"])) for key, group in groups]
 
 
 def table_data() -> dict[str, tuple[Any, Any, int]]:
@@ -147,52 +162,62 @@ def table_data() -> dict[str, tuple[Any, Any, int]]:
     return found
 
 
-def _cell(
-    data: str, X: Any, y: Any, K: int, method: str, make: Any, grid: Any, repetitions: int, folds: int
-) -> dict[str, Any]:
-    inside = 1 if data.startswith("data set") else narrower_class(StandardScaler().fit_transform(X), y, {})
-    (outside,) = (label for label in np.unique(y) if label != inside)
-    printed = _PLAIN if method.endswith("as printed") else {}
-    if method == "Polyceptron, online, as printed":
-        printed = {**printed, "max_iter": _PASSES[data]}
-    inner = _PAIR_INNER if method in _PAIR else _INNER
-    one = partial(_repetition, X, y, partial(make, K, inside, outside), grid, (folds, inner), printed)
-    found = np.array(Parallel(n_jobs=-1)(delayed(one)(seed) for seed in range(repetitions)))
-    accuracy, seconds, faces = found[..., 0], found[..., 1], found[..., 2]
+def _cell(data: str, X: Any, y: Any, K: int, method: str, repetitions: int, folds: int) -> dict[str, Any]:
+    jobs = (delayed(_repetition)(data, X, y, K, method, folds, seed) for seed in range(repetitions))
+    found = Parallel(n_jobs=-1)(jobs)
+    rows = [{"repetition": seed, **fold} for seed, folds in enumerate(found) for fold in folds]
+    return _summary(data, method, pd.DataFrame(rows))
+
+
+def _summary(data: str, method: str, folds: pd.DataFrame) -> dict[str, Any]:
+    """A cell, from the folds of all repetitions."""
+    accuracy = 100 * folds["accuracy"]
+    each = accuracy.groupby(folds["repetition"]).mean()
     paper, apart = PAPER[method][[*table_data()].index(data)] if method in PAPER else (np.nan, np.nan)
     return {
         "data": data,
         "method": method,
-        "accuracy": 100 * accuracy.mean(),
-        "deviation": 100 * accuracy.std(),
-        "of the means": 100 * accuracy.mean(axis=1).std(),
+        "accuracy": accuracy.mean(),
+        "deviation": accuracy.std(ddof=0),
+        "of the means": each.std(ddof=0),
         "paper": paper,
         "paper's deviation": apart,
-        "seconds": float(np.median(seconds)),
-        "faces": float(faces.mean()),
-        _EACH: " ".join(f"{100 * each:.3f}" for each in accuracy.mean(axis=1)),
+        "seconds": float(folds["seconds"].median()),
+        "faces": folds["faces"].mean(),
+        **({_EACH: each.to_numpy()} if method in _PAIR else {}),
     }
 
 
 def _repetition(
-    X: Any, y: Any, make: Any, grid: Any, folds: tuple[int, int], printed: dict[str, Any], seed: int
-) -> list[list[float]]:
-    """Accuracy, seconds of the last fit, and faces (leaves, support vectors) of each fold."""
+    data: str, X: Any, y: Any, K: int, method: str, folds: int, seed: int
+) -> list[dict[str, float]]:
+    """Accuracy, seconds of the last fit, faces (leaves, support vectors) and chosen ridge of each fold."""
     warnings.simplefilter("ignore")
+    inside = 1 if data.startswith("data set") else narrower_class(StandardScaler().fit_transform(X), y, {})
+    (outside,) = (label for label in np.unique(y) if label != inside)
+    build, grid = METHODS[method]
+    make = partial(build, K, inside, outside)
+    printed = _PLAIN if method.endswith("as printed") else {}
+    if method == "Polyceptron, online, as printed":
+        printed = {**printed, "max_iter": _PASSES[data]}
     found = []
-    outer, inner = StratifiedKFold(folds[0], shuffle=True, random_state=seed), StratifiedKFold(folds[1])
+    outer = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    inner = StratifiedKFold(_PAIR_INNER if method in _PAIR else _INNER)
     for fold, (train, test) in enumerate(outer.split(X, y)):
         machine = make(seed=100 * seed + fold).set_params(**printed)
         scaler = StandardScaler(with_mean=not printed, with_std=not printed).fit(X[train])
         A, B = scaler.transform(X[train]), scaler.transform(X[test])
+        chosen: dict[str, Any] = {}
         if grid:
             few = {"n_init": _TUNING_STARTS} if "n_init" in machine.get_params() else {}
             search = GridSearchCV(make(seed=100 * seed + fold).set_params(**few), grid, cv=inner, refit=False)
-            machine.set_params(**search.fit(A, y[train]).best_params_)
+            chosen = search.fit(A, y[train]).best_params_
+            machine.set_params(**chosen)
         started = time.process_time()
         machine.fit(A, y[train])
         seconds = time.process_time() - started
-        found.append([machine.score(B, y[test]), seconds, _size(machine)])
+        cell = {"accuracy": machine.score(B, y[test]), "seconds": seconds, "faces": _size(machine)}
+        found.append({**cell, "ridge": chosen["ridge"]} if "ridge" in chosen else cell)
     return found
 
 
@@ -214,18 +239,14 @@ def _in_order(table: pd.DataFrame) -> pd.DataFrame:
 
 def _paired(table: pd.DataFrame) -> list[str]:
     """In PLUME's rows, how far it is above SPLA1 in the repetitions, whose splits are the same."""
-    each = {
-        (row["data"], row["method"]): np.array(row[_EACH].split(), dtype=float)
-        for _, row in table[table["method"].isin(_PAIR)].iterrows()
-        if isinstance(row[_EACH], str)
-    }
+    pair = table[table["method"].isin(_PAIR)]
+    each = {(row["data"], row["method"]): row[_EACH] for _, row in pair.iterrows()}
     told = []
     for data, method in zip(table["data"], table["method"], strict=True):
-        both = [each.get((data, name)) for name in _PAIR]
-        if method != _PAIR[0] or any(one is None for one in both):
+        if method != _PAIR[0] or (data, _PAIR[1]) not in each:
             told.append("")
             continue
-        above = both[0] - both[1]
+        above = each[data, _PAIR[0]] - each[data, _PAIR[1]]
         told.append(f"{above.mean():+.2f} ± {above.std():.2f}, in {(above > 0).sum()} of {len(above)}")
     return told
 
