@@ -11,16 +11,21 @@ folds. Deviations are of the folds' accuracies; those of the means of the ten re
 their own.
 
 The rows "as printed" keep to what the paper fixes: step 0.1 and threshold 50 (batch), 300 to 500 passes
-(online), one start, the last faces, features as they are.
+(online), one start, the last faces, features as they are. Beside them: one pass instead, the other class
+inside, which the paper does not name, and PC-SLP from one start, untuned, features as they are.
 
 Where a mean is more than two deviations from the printed one (the two means' deviations together), this is
 why, as far as single runs show. Batch, as printed: the threshold of 50 is met while about one sample in eight
 is still misclassified; at 5 the same run has 97.5 % on set 1. On breast cancer no method here reaches the
-printed 98.5 %, whose deviation of 0.09 is smaller than tenfold splits leave: it may be of the training part.
-Online: ours is better on set 1 and ionosphere, with or without tuning; the paper does not say in which order
-samples come, ours is drawn anew for each pass. PC-SLP: ours ends where no linear program lowers the error;
-after its first program alone, and from one start, it is at 90 % (set 1) and 75 % (set 2), so the paper's runs
-may have ended early; on the two real sets the first program already has 89 and 97 %, and we know no reason.
+printed 98.5 %, whose deviation of 0.09 is smaller than tenfold splits leave: it may be of the training part,
+where the tuned machine has 98.2 %; neither class inside, threshold 5, the start, nor a threshold without the
+biases comes near it in the part that is left out. Online: on set 1 the printed figure is what ours has after
+one pass; neither the order of the samples nor zeros to begin from lowers that of 300, faces thirty times as
+large do. On ionosphere it is within two deviations with the other class inside. PC-SLP: ours ends where no
+linear program lowers the error; after its first program alone, and from one start, it is at 90 % (set 1) and
+75 % (set 2), so the paper's runs may have ended early. On ionosphere one start without tuning is within two
+deviations of the printed figure, either class inside. On breast cancer it is not, neither after one program
+nor with either class inside; without biases it has 88 to 90 %; we know no reason.
 OC1: without restarts, jumps and pruning ours has 84 % and 48 leaves on set 1, 69 % and 75 leaves on set 2;
 the paper's trees have 22 and 27 hyperplanes, so its search was probably shorter and its pruning less.
 
@@ -63,19 +68,32 @@ _EACH, _ABOVE = "of each repetition", "PLUME above SPLA1"
 
 # The paper's accuracies and their deviations over the ten repetitions, in the order of the data.
 _BATCH = ((95.05, 0.94), (94.56, 0.90), (89.68, 1.28), (98.52, 0.09))
+_PC_SLP = ((71.26, 5.46), (56.42, 0.79), (78.77, 3.96), (83.87, 1.42))
 _ONLINE = ((89.08, 0.91), (94.34, 1.96), (81.15, 2.66), (91.93, 3.36))
 PAPER: dict[str, tuple[tuple[float, float], ...]] = {
     "Polyceptron, batch": _BATCH,
     "Polyceptron, batch, as printed": _BATCH,
     "Polyceptron, online": _ONLINE,
     "Polyceptron, online, as printed": _ONLINE,
+    "Polyceptron, online, as printed, other class inside": _ONLINE,
+    "Polyceptron, online, one pass": _ONLINE,
     "SPLA1": ((97.88, 0.31), (92.7, 0.99), (90.71, 1.37), (96.25, 0.36)),
-    "PC-SLP": ((71.26, 5.46), (56.42, 0.79), (78.77, 3.96), (83.87, 1.42)),
+    "PC-SLP": _PC_SLP,
+    "PC-SLP, one start": _PC_SLP,
+    "PC-SLP, one start, other class inside": _PC_SLP,
     "OC1": ((77.53, 1.74), (63.64, 1.48), (86.49, 2.08), (94.89, 0.81)),
 }
 # What the paper fixes: one start, features as they are, the last faces; batch held to the threshold 50.
+_SYNTHETIC = ("data set 1", "data set 2")
 _PASSES = {"data set 1": 300, "data set 2": 400, "ionosphere": 500, "wbc": 500}
 _PLAIN = {"n_init": 1, "pocket": False, "patience": None}
+_AS_THEY_ARE: dict[str, dict[str, Any]] = {
+    "Polyceptron, batch, as printed": _PLAIN,
+    "Polyceptron, online, as printed": _PLAIN,
+    "Polyceptron, online, one pass": {**_PLAIN, "max_iter": 1},
+    "PC-SLP, one start": {"n_init": 1},
+}
+_OTHER = ", other class inside"  # of the real sets
 
 
 def _family(machine: Any, **settings: Any) -> Callable[[int, Any, Any, int], Any]:
@@ -90,9 +108,16 @@ METHODS: dict[str, tuple[Callable[[int, Any, Any, int], Any], dict[str, list[Any
     "Polyceptron, online": (_family(Polyceptron, solver="online"), {"step": [1.0, 0.1]}),
     "Polyceptron, batch, as printed": (_family(Polyceptron, step=0.1, threshold=50.0), {}),
     "Polyceptron, online, as printed": (_family(Polyceptron, solver="online", step=1.0), {}),
+    "Polyceptron, online, as printed, other class inside": (
+        _family(Polyceptron, solver="online", step=1.0),
+        {},
+    ),
+    "Polyceptron, online, one pass": (_family(Polyceptron, solver="online", step=1.0), {}),
     "Polyceptron, HiGHS": (_family(Polyceptron, solver="highs"), {"radius": [3.0, 1e4]}),
     "SPLA1": (_family(SPLA1), {"ridge": _RIDGES}),
     "PC-SLP": (_family(PCSLP), {"radius": [1.0, 3.0, 1e4]}),
+    "PC-SLP, one start": (_family(PCSLP), {}),
+    "PC-SLP, one start, other class inside": (_family(PCSLP), {}),
     "PLUME": (_family(PLUME), {"ridge": _RIDGES}),
     "CPM": (
         lambda K, inside, outside, seed: ConvexPolytopeMachine(
@@ -115,18 +140,23 @@ METHODS: dict[str, tuple[Callable[[int, Any, Any, int], Any], dict[str, list[Any
 def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
     """One row per data set and method; the kept table, where it is complete, is only shown.
 
-    With `quick`, every method once, by one division into three, on data set 1 and breast cancer.
+    With `quick`, the printed methods and PLUME once, by one division into three, on data set 1 and wbc.
     """
     if smoke or quick:
         names, folds = (("wbc",), 2) if smoke else (("data set 1", "wbc"), 3)
-        few = ("Polyceptron, batch", "PLUME") if smoke else (*METHODS,)
-        cells = [_cell(name, *table_data()[name], method, 1, folds) for name, method in product(names, few)]
+        few = ("Polyceptron, batch", "PLUME") if smoke else (*PAPER, "PLUME")
+        cells = [
+            _cell(name, *table_data()[name], method, 1, folds)
+            for name, method in product(names, few)
+            if _OTHER not in method or name not in _SYNTHETIC
+        ]
         return _shown(pd.DataFrame(cells))
     data = table_data()
     rows = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
     done = {(row["data"], row["method"]) for row in rows}
     for name, method in product(data, METHODS):
-        if method not in _PAIR and (name, method) not in done:
+        asked = method not in _PAIR and not (_OTHER in method and name in _SYNTHETIC)
+        if asked and (name, method) not in done:
             rows.append(_cell(name, *data[name], method, _REPETITIONS, _FOLDS))
             write_text(KEPT, _in_order(pd.DataFrame(rows)).to_csv(index=False, float_format="%.5g"))
             print(f"  {name}, {method}: {rows[-1]['accuracy']:.2f} %", flush=True)
@@ -193,12 +223,13 @@ def _repetition(
 ) -> list[dict[str, float]]:
     """Accuracy, seconds of the last fit, faces (leaves, support vectors) and chosen ridge of each fold."""
     warnings.simplefilter("ignore")
-    inside = 1 if data.startswith("data set") else narrower_class(StandardScaler().fit_transform(X), y, {})
+    inside = 1 if data in _SYNTHETIC else narrower_class(StandardScaler().fit_transform(X), y, {})
     (outside,) = (label for label in np.unique(y) if label != inside)
     build, grid = METHODS[method]
-    make = partial(build, K, inside, outside)
-    printed = _PLAIN if method.endswith("as printed") else {}
-    if method == "Polyceptron, online, as printed":
+    plain = method.removesuffix(_OTHER)
+    make = partial(build, K, *((inside, outside) if plain == method else (outside, inside)))
+    printed = _AS_THEY_ARE.get(plain, {})
+    if plain == "Polyceptron, online, as printed":
         printed = {**printed, "max_iter": _PASSES[data]}
     found = []
     outer = StratifiedKFold(folds, shuffle=True, random_state=seed)

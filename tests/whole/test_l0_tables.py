@@ -48,6 +48,16 @@ def test_cells_like_the_slides_meet_them_and_see_their_claims():
     assert set(table["splits"].dropna()) == {"2 of 5"}
 
 
+def test_fewer_than_theirs_has_our_ce_and_the_slides_one_norm_machine():
+    rows = rows_like_the_slides()
+    rows.loc[rows["method"] == "CE", "share"] /= 2
+    rows.loc[rows["method"] == "one-norm SVM", "share"] /= 4
+    table = l0_claims.as_printed(rows).dropna(subset="fewer, %")
+    ratios = 1 - np.array([29.0, 70.0, 40.0] * 2) / 100
+    np.testing.assert_allclose(table["than theirs, %"], 100 * (1 - ratios / 2), atol=0.6)
+    np.testing.assert_allclose(table["fewer, %"], 100 * (1 - ratios * 2), atol=2.4)
+
+
 @pytest.mark.parametrize(("column", "more"), [("share", 0.2), ("error", 4.8)])
 def test_a_share_above_the_slides_or_an_error_beyond_a_deviation_does_not_meet_them(column, more):
     rows = rows_like_the_slides()

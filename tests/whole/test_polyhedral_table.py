@@ -1,0 +1,43 @@
+"""Table 2: two methods next to each other on the same splits, and which class is inside."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+
+from benchmarks import polyhedral_table as table
+
+PLUME = np.array([[0.9, 0.8], [0.7, 1.0], [0.6, 0.6]])  # accuracies, by repetition and fold
+SPLA1 = np.array([[0.8, 0.8], [0.9, 0.8], [0.5, 0.6]])
+
+
+def cell(data, method, accuracy):
+    folds = [
+        {"repetition": seed, "fold": fold, "accuracy": accuracy[seed, fold], "seconds": 1.0, "faces": 2.0}
+        for seed, fold in product(*map(range, accuracy.shape))
+    ]
+    return table._summary(data, method, pd.DataFrame(folds))
+
+
+def test_plume_is_compared_with_spla1_repetition_by_repetition():
+    rows = [cell("wbc", "SPLA1", SPLA1), cell("wbc", "PLUME", PLUME), cell("ionosphere", "PLUME", PLUME)]
+    shown = table._shown(pd.DataFrame([*rows, cell("wbc", "CPM", PLUME)]))
+    # Of the repetitions 85, 85, 60 and 80, 85, 55.
+    assert list(shown["PLUME above SPLA1"]) == ["", "+3.33 ± 2.36, in 2 of 3", "", ""]
+    assert list(shown["accuracy, %"]) == ["73.33 ± 13.74", "76.67 ± 14.91", "76.67 ± 14.91", "76.67 ± 14.91"]
+    np.testing.assert_allclose(shown["deviation of the means"], [13.12, 11.79, 11.79, 11.79], atol=0.01)
+
+
+def test_the_other_class_inside_is_another_machine(rng):
+    # One class in a ring around the other, which alone is convex: eight faces hold it, and not the ring.
+    angle, radius = rng.uniform(0, 2 * np.pi, 200), np.repeat([0.5, 2.0], 100)
+    X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    y = np.repeat([1, 0], 100)
+    right, wrong = (
+        np.mean([fold["accuracy"] for fold in table._repetition("wbc", X, y, 8, name, 2, 0)])
+        for name in ("PC-SLP, one start", "PC-SLP, one start" + table._OTHER)
+    )
+    assert right > 0.97
+    assert wrong < 0.8
