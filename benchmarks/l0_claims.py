@@ -11,11 +11,12 @@ The linear claim is seen; the other two are not, and it is our one-norm machine 
 at less error: next to theirs, our CE exceeds each of the three claims. With the polynomial kernel our
 one-norm machine has less than half the slides' share of support vectors and leaves less to save; at equal C
 and no more loss, the bounds of ``l0_reason`` leave machines of this form 50 % at most, on every set that it
-has, and not 70. With the RBF kernel CE has no fewer than the one-norm machine on this mean. The one-norm machine is sparse with wide
-kernels and a large C, a few support vectors with large coefficients. There the L0 machine has more of them by
-its own optimum, which ``l0_reason`` proves of single cases: to it they are cheap beside the loss. Where C is
-small they are dear, but then C caps the coefficients as well, and most are at the cap. At equal loss CE does
-have fewer, in every case of ``l0_reason``, and there the bounds leave no room for 40 % in most of them.
+has, and not 70. With the RBF kernel CE has no fewer than the one-norm machine on this mean. The one-norm
+machine is sparse with wide kernels and a large C, a few support vectors with large coefficients. There the L0
+machine has more of them by its own optimum, which ``l0_reason`` proves of single cases: to it they are cheap
+beside the loss. Where C is small they are dear, but then C caps the coefficients as well, and most are at the
+cap. At equal loss CE does have fewer, in every case of ``l0_reason``, and there the bounds leave no room for
+40 % in most of them.
 """
 
 from __future__ import annotations
