@@ -5,7 +5,7 @@ breast cancer (683 samples), K = 2, the class that spreads less inside. Features
 folds. Parameters are chosen by threefold cross-validation within each training part, with two starts, from
 the grids in METHODS; the chosen ones are then fitted with five starts. SPLA1 and PLUME, which are to be
 compared with each other, have the same eight ridges, of half decades, and five inner folds; "PLUME above
-SPLA1" is the mean of the differences of the ten repetitions, whose splits are the same, their deviation, and
+SPLA1" is the mean of the differences of the repetitions, whose splits are the same, their deviation, and
 in how many PLUME is above. Seconds are of that last fit, of the processor, on one thread, median over the
 folds. Deviations are of the folds' accuracies; those of the means of the ten repetitions are in a column of
 their own.
@@ -176,7 +176,19 @@ def _pair(data: dict[str, Any]) -> list[dict[str, Any]]:
         rows += [{**place, "fold": number, **fold} for number, fold in enumerate(folds)]
         write_text(PAIRED, pd.DataFrame(rows).to_csv(index=False, float_format="%.5g"))
         print(f"  {seed}, {name}, {method}: {100 * np.mean([fold['accuracy'] for fold in folds]):.2f} %")
-    groups = pd.DataFrame(rows).groupby(["data", "method"], sort=False)
+    return pair_cells(pd.DataFrame(rows))
+
+
+def pair_cells(folds: pd.DataFrame) -> list[dict[str, Any]]:
+    """The cells of SPLA1 and PLUME, of the repetitions that are there of both.
+
+    Parameters
+    ----------
+    folds : DataFrame
+        One row per fold, as they are kept.
+    """
+    both = folds.groupby(["data", "repetition"])["method"].transform("nunique") == len(_PAIR)
+    groups = folds[both].groupby(["data", "method"], sort=False)
     return [_summary(*key, group.sort_values(["repetition", "fold"])) for key, group in groups]
 
 
@@ -214,6 +226,7 @@ def _summary(data: str, method: str, folds: pd.DataFrame) -> dict[str, Any]:
         "paper's deviation": apart,
         "seconds": float(folds["seconds"].median()),
         "faces": folds["faces"].mean(),
+        "repetitions": len(each),
         **({_EACH: each.to_numpy()} if method in _PAIR else {}),
     }
 
@@ -293,8 +306,11 @@ def _shown(table: pd.DataFrame) -> pd.DataFrame:
         apart=["" if a != a else f"{a:+.1f}" for a in apart],
         **{_ABOVE: _paired(table)},
     )
-    columns = ["data", "method", "accuracy", "of the means", _ABOVE, "paper", "apart", "seconds", "faces"]
-    return table[columns].rename(
+    columns = (
+        *("data", "method", "accuracy", "of the means", "repetitions", _ABOVE),
+        *("paper", "apart", "seconds", "faces"),
+    )
+    return table[[*columns]].rename(
         columns={
             "accuracy": "accuracy, %",
             "of the means": "deviation of the means",
