@@ -31,7 +31,8 @@ the paper's trees have 22 and 27 hyperplanes, so its search was probably shorter
 
 Every cell is kept in results/polyhedral_table.csv as it ends, and of SPLA1 and PLUME every repetition in
 results/polyhedral_pair.csv, and not computed again: delete the file, or some lines of it, to do so. The
-repetitions of a cell run side by side, as many as there are processors. About an hour on two of them.
+repetitions of a cell run side by side, as many as there are processors. About an hour on two of them. How
+many repetitions a cell rests on is a column: the command computes those that are missing.
 """
 
 from __future__ import annotations
@@ -314,7 +315,8 @@ def _paired(table: pd.DataFrame) -> list[str]:
             told.append("")
             continue
         above = each[data, _PAIR[0]] - each[data, _PAIR[1]]
-        told.append(f"{above.mean():+.2f} ± {above.std():.2f}, in {(above > 0).sum()} of {len(above)}")
+        spread = f" ± {above.std():.2f}" if len(above) > 1 else ""
+        told.append(f"{above.mean():+.2f}{spread}, in {(above > 0).sum()} of {len(above)}")
     return told
 
 
