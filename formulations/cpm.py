@@ -292,7 +292,8 @@ def pairs(seed: int = 0) -> list[Duality]:
 def singles(seed: int = 0) -> list[Program]:
     """The machine over all assignments, which has no dual, on random data."""
     X, y = two_blobs(n=16, m=2, seed=seed)
-    return [mixed_integer(X, y, 2, np.where(y > 0, 1.3, 0.7))]
+    C = np.where(y > 0, 1.3, 0.7)
+    return [mixed_integer(X, y, 2, C), mixed_integer(X, y, 2, C, loss="max", margin="worst")]
 
 
 if __name__ == "__main__":

@@ -2,14 +2,15 @@
 
 Problem
 -------
-As in :mod:`formulations.cpm` with loss="sum", but the assignment is a variable too. It has no dual of its
-own, so it is no member of the families that come in pairs; it is here as the independent check of the
-branch and bound that polyopt has for it.
+As in :mod:`formulations.cpm` and :mod:`formulations.cpm_worst`, but the assignment is a variable too. It has
+no dual of its own, so it is no member of the families that come in pairs; it is here as the independent check
+of the branch and bound that polyopt has for it.
 
 Variables and shapes
 --------------------
 x̃ = (x, 1). W (K, m+1), xi (n₋, K) for the negatives, eta (n₊,) for the positives, z (n₊, K) of 0 and 1:
 z_ik = 1 where face k answers for the positive i. X is (n, m), y is (n,) of -1 and +1, C a scalar or (n,).
+With loss="max" xi is (n₋,), one slack for all faces; with margin="worst" there is a scalar t.
 
 Primal
 ------
@@ -20,6 +21,10 @@ Primal
      symmetry:  z_ik ≤ Σ_{j<i} z_{j,k−1} for k > 0: face k is opened after face k−1
      slack:     ξ ≥ 0
      excess:    η ≥ 0
+
+With loss="max" a negative pays C_i ξ_i, and ξ_i stands for every ξ_ik; with margin="worst" t is paid for in
+place of ‖W‖², and
+     norm:      ‖W_k‖² ≤ t                              (all k)
 
 A valid M
 ---------
@@ -33,12 +38,14 @@ and with either the row of a face that does not answer is slack at η_i = 0:
 
     1 − W_k·x̃_i ≤ M_i = min( 1 − w₀·x̃_i + ρ‖x̃_i‖,  1 + ‖x̃_i‖ √(U − (K−1) V₀) ).
 
-V₀ is taken as the dual value of w₀, which never is above the optimum.
+V₀ is taken as the dual value of w₀, which never is above the optimum. With loss="max" or margin="worst" the
+faces share what they pay, so V₀ is not each face's, but no ‖W_k‖² is above U: M_i = 1 + ‖x̃_i‖ √U.
 
 Reference
 ---------
 Kantchelian, Tschantz, Huang, Bartlett, Joseph & Tygar, Large-Margin Convex Polytope Machine (2014),
-unconstrained form of eq. (6); the formulation and its M are derived here.
+unconstrained form of eq. (6), eq. (6), and the worst-case margin beside it; the formulation and its M are
+derived here.
 
 Example
 -------
@@ -59,8 +66,9 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
+from formulations.arguments import one_of
 from formulations.cpm_face import LETTERS, face
-from formulations.polytope import lift
+from formulations.polytope import check_loss, lift
 from formulations.program import Program, Row
 from formulations.recovery import as_costs, as_data
 from formulations.samples import two_blobs
@@ -69,13 +77,15 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import MatrixLike
+    from formulations.polytope import Loss
 
 __all__ = ["big_m", "mixed_integer"]
 
 
 def big_m(
-    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None
-) -> NDArray[np.float64]:
+    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None,
+    loss: Loss = "sum", margin: str = "total",
+) -> NDArray[np.float64]:  # fmt: skip
     """M_i of each positive, shape (n₊,).
 
     Parameters
@@ -85,13 +95,20 @@ def big_m(
     upper : float, optional
         U, the cost of any point; the lower, the smaller is M. By default that of W = 0 or of all faces
         at (0, ..., 0, -1), whichever is less.
+    loss, margin
+        As in :func:`mixed_integer`.
     """
     X, y = as_data(X, y)
     costs, lifted = as_costs(C, len(y)), lift(X)
     inside = np.where(y < 0, costs, 0.0)
     if upper is None:
-        outside = costs[y > 0].sum()
-        upper = min(n_faces * inside.sum() + outside, n_faces + 2 * outside)
+        outside, paid = costs[y > 0].sum(), n_faces if loss == "sum" else 1
+        long = n_faces if margin == "total" else 1
+        upper = min(paid * inside.sum() + outside, long + 2 * outside)
+    points = lifted[y > 0]
+    lengths = np.sqrt(np.asarray((points * points).sum(axis=1)).ravel())
+    if (loss, margin) != ("sum", "total"):
+        return np.asarray(1.0 + lengths * np.sqrt(upper))
     w, value = np.zeros(lifted.shape[1]), 0.0
     if inside.any():
         found = face(X, y, inside).solve()
@@ -103,17 +120,16 @@ def big_m(
         off = np.sqrt(max(excess, 0.0))
     else:
         off = 0.0
-    points = lifted[y > 0]
-    lengths = np.sqrt(np.asarray((points * points).sum(axis=1)).ravel())
     rho = off + np.sqrt(max(upper - n_faces * value, 0.0))
     longest = np.sqrt(max(upper - (n_faces - 1) * value, 0.0))
     return np.asarray(np.minimum(1.0 - points @ w + rho * lengths, 1.0 + lengths * longest))
 
 
 def mixed_integer(
-    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None
-) -> Program:
-    """The machine over all assignments, loss="sum".
+    X: MatrixLike, y: ArrayLike, n_faces: int, C: ArrayLike = 1.0, upper: float | None = None,
+    loss: Loss = "sum", margin: str = "total",
+) -> Program:  # fmt: skip
+    """The machine over all assignments.
 
     Parameters
     ----------
@@ -121,27 +137,35 @@ def mixed_integer(
         As in :func:`big_m`.
     upper : float, optional
         The cost of any point, for :func:`big_m`.
+    loss : {"sum", "max"}
+        Whether a negative pays for every face it violates, or for the worst.
+    margin : {"total", "worst"}
+        Whether the squared norms of all faces are paid for, or the largest.
     """
     X, y = as_data(X, y)
+    check_loss(loss)
+    one_of("margin", margin, ("total", "worst"))
     if not ((y > 0).any() and (y < 0).any()):
         raise ValueError("y must hold both classes: with one there is nothing to assign")
     costs, lifted = as_costs(C, len(y)), lift(X)
     n, K, (inside, outside) = int((y > 0).sum()), n_faces, (lifted[y < 0], lifted[y > 0])
-    M = big_m(X, y, K, costs, upper)
-    W = cp.Variable((K, lifted.shape[1]), name="W")
-    xi, eta = cp.Variable((len(y) - n, K), name="xi"), cp.Variable(n, name="eta")
+    M = big_m(X, y, K, costs, upper, loss, margin)
+    W, eta = cp.Variable((K, lifted.shape[1]), name="W"), cp.Variable(n, name="eta")
+    xi = cp.Variable((len(y) - n, K) if loss == "sum" else (len(y) - n,), name="xi")
     z = cp.Variable((n, K), boolean=True, name="z")
     none = "none: an integer program has no multipliers"
     # Where the rows of negatives and of positives stand among those of all samples; -1 where they do not.
     of_inside, of_outside = (np.where(of, np.cumsum(of) - 1, -1) for of in (y < 0, y > 0))
     faces = np.arange(K)
+    each, slack = (xi, "ξᵢₖ") if loss == "sum" else (xi[:, None], "ξᵢ")
+    at_slack = _pairs_at(of_inside, faces) if loss == "sum" else of_inside
     rows = [
-        Row("inside", -(inside @ W.T) >= 1 - xi, "−Wₖ·x̃ᵢ ≥ 1 − ξᵢₖ for yᵢ < 0", "–", none,
+        Row("inside", -(inside @ W.T) >= 1 - each, f"−Wₖ·x̃ᵢ ≥ 1 − {slack} for yᵢ < 0", "–", none,
             _pairs_at(of_inside, faces)),
         Row("outside", outside @ W.T >= 1 - eta[:, None] - cp.multiply(M[:, None], 1 - z),
             "Wₖ·x̃ᵢ ≥ 1 − ηᵢ − Mᵢ (1 − zᵢₖ) for yᵢ > 0", "–", none, _pairs_at(of_outside, faces)),
         Row("choice", cp.sum(z, axis=1) == 1, "Σₖ zᵢₖ = 1 for yᵢ > 0", "–", none, of_outside),
-        Row("slack", xi >= 0, "ξᵢₖ ≥ 0 for yᵢ < 0", "–", none, _pairs_at(of_inside, faces)),
+        Row("slack", xi >= 0, f"{slack} ≥ 0 for yᵢ < 0", "–", none, at_slack),
         Row("excess", eta >= 0, "ηᵢ ≥ 0 for yᵢ > 0", "–", none, of_outside),
     ]  # fmt: skip
     if K > 1:
@@ -150,21 +174,41 @@ def mixed_integer(
             Row("symmetry", z[:, 1:] <= opened[:, : K - 1], "zᵢₖ ≤ Σ_{j<i} z_{j,k−1} for yᵢ > 0, k > 0", "–",
                 none, _pairs_at(of_outside, faces - 1))
         )  # fmt: skip
+    variables, size, text = {"W": W, "xi": xi, "eta": eta, "z": z}, cp.sum_squares(W), "‖W‖²"
+    if margin == "worst":
+        variables["t"] = t = cp.Variable(name="t")
+        rows.append(Row("norm", cp.sum(cp.square(W), axis=1) <= t, "‖Wₖ‖² ≤ t", "–", none))
+        size, text = t, "t"
     data = {"x": X, "y": y, "C": costs, "M": _at_all(M, y > 0, 1.0), "z": np.eye(len(y))[:, y > 0] @ z}
     data["ξ"] = lambda: _at_all(xi.value, y < 0, np.nan)
     data["η"] = lambda: _at_all(eta.value, y > 0, np.nan)
-    paid = cp.sum(cp.multiply(costs[y < 0][:, None], xi)) + costs[y > 0] @ eta
+    paid = costs[y < 0] @ (cp.sum(xi, axis=1) if loss == "sum" else xi) + costs[y > 0] @ eta
+    sums = "Σ_{yᵢ<0} Cᵢ Σₖ ξᵢₖ" if loss == "sum" else "Σ_{yᵢ<0} Cᵢ ξᵢ"
     return Program(
-        name="cpm.mixed_integer",
-        title="Convex polytope machine over all assignments",
-        source="Kantchelian et al. (2014), unconstrained form of eq. (6), as a mixed-integer program",
-        objective=cp.Minimize(cp.sum_squares(W) + paid),
-        objective_text="‖W‖² + Σ_{yᵢ<0} Cᵢ Σₖ ξᵢₖ + Σ_{yᵢ>0} Cᵢ ηᵢ",
-        variables={"W": W, "xi": xi, "eta": eta, "z": z},
+        name="cpm.mixed_integer" + _NAMES.get((loss, margin), ""),
+        title="Convex polytope machine over all assignments" + _TITLES.get((loss, margin), ""),
+        source=f"Kantchelian et al. (2014), {_SOURCES[loss, margin]}, as a mixed-integer program",
+        objective=cp.Minimize(size + paid),
+        objective_text=f"{text} + {sums} + Σ_{{yᵢ>0}} Cᵢ ηᵢ",
+        variables=variables,
         rows=tuple(rows),
         letters={"Mᵢ": "so large that the row holds where $zᵢₖ = 0$ (from the data)", **LETTERS},
         data=data,
     )
+
+
+_NAMES = {("max", "total"): "_max", ("sum", "worst"): "_worst", ("max", "worst"): "_max_worst"}
+_TITLES = {
+    ("max", "total"): ", a negative pays for its worst face",
+    ("sum", "worst"): ", worst-case margin",
+    ("max", "worst"): ", worst-case margin, a negative pays for its worst face",
+}
+_SOURCES = {
+    ("sum", "total"): "unconstrained form of eq. (6)",
+    ("max", "total"): "eq. (6)",
+    ("sum", "worst"): "worst-case margin beside eq. (6), unconstrained form",
+    ("max", "worst"): "worst-case margin beside eq. (6)",
+}
 
 
 def _at_all(values: NDArray[np.float64], samples: NDArray[np.bool_], other: float) -> NDArray[np.float64]:

@@ -145,7 +145,9 @@ class Statement:
     def kind(self) -> str:
         """The program's class: LP, QP, QCQP, SDP, EXP (logarithms), MILP or MIQP (but for integers)."""
         if self.problem.is_mixed_integer():
-            return "MILP" if self.objective.args[0].is_affine() else "MIQP"
+            parts = [self.objective, *(row.constraint for row in self.rows)]
+            linear = all(side.is_affine() for part in parts for side in part.args)
+            return "MILP" if linear else "MIQP"
         if any(row.is_matrix for row in self.rows):
             return "SDP"
         if any(issubclass(atom, _LOGARITHMS) for atom in self.problem.atoms()):

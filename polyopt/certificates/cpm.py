@@ -139,13 +139,14 @@ def certify_cpm(
 
 
 def certify_cpm_search(
-    X: MatrixLike, y: ArrayLike, C: ArrayLike, found: Solution, tol: float = 1e-6
-) -> Certificate:
+    X: MatrixLike, y: ArrayLike, C: ArrayLike, found: Solution, tol: float = 1e-6, *, loss: Loss = "sum",
+    margin: Margin = "total",
+) -> Certificate:  # fmt: skip
     """Certify what this package's own branch and bound found, among all assignments.
 
     Parameters
     ----------
-    X, y, C, tol
+    X, y, C, tol, loss, margin
         As in :func:`certify_cpm`, and as the search had them.
     found : Solution
         What :func:`~polyopt.outer.cpm.optimum.solve_cpm_global` returned for these data: its point, its
@@ -157,10 +158,11 @@ def certify_cpm_search(
         ``optimal`` among all assignments if the point attains the bound, else ``suboptimal_by``.
     """
     point, certificate = _certified(
-        X, y, C, W=found["W"], alpha=found.duals["margin"], assignment=found["assignment"], tol=tol
-    )
+        X, y, C, W=found["W"], alpha=found.duals["margin"], assignment=found["assignment"], tol=tol,
+        loss=loss, margin=margin,
+    )  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):
-        value = point.value_of_best_assignment()
+        value = point.value_of_best_assignment(loss, margin)
     bound = 0.0 if found.bound is None else float(found.bound)
     return conclude(_NAME, value, bound, certificate.residuals, certificate.tol, notes=[_SEARCHED])
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Margin = Literal["total", "worst"]
 
-__all__ = ["CpmPoint", "bound_of", "check_coupled", "check_margin", "pulls"]
+__all__ = ["CpmPoint", "bound_of", "check_coupled", "check_margin", "pulls", "within_caps"]
 
 
 def check_margin(margin: str) -> None:
@@ -78,12 +78,12 @@ class CpmPoint:
             paid = Ball(np.where(shared, worst.mid, paid.mid), np.where(shared, worst.rad, paid.rad))
         return self._size(margin) + paid.dot(self.C)
 
-    def value_of_best_assignment(self) -> Ball:
-        """The objective with each positive at the face where it pays least, for loss="sum"."""
+    def value_of_best_assignment(self, loss: Loss = "sum", margin: Margin = "total") -> Ball:
+        """The objective with each positive at the face where it pays least."""
         hinge, positive = self.hinge_ball, self.y > 0
-        least, total = -((-hinge).max(axis=1)), hinge.sum(axis=1)
+        least, total = -((-hinge).max(axis=1)), hinge.sum(axis=1) if loss == "sum" else hinge.max(axis=1)
         paid = Ball(np.where(positive, least.mid, total.mid), np.where(positive, least.rad, total.rad))
-        return self._size("total") + paid.dot(self.C)
+        return self._size(margin) + paid.dot(self.C)
 
     def _size(self, margin: Margin) -> Ball:
         squares = Ball(self.W).square_sum(axis=1)
@@ -105,9 +105,7 @@ def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Ball
 
     No value is below 0, which is the bound where the multipliers prove less.
     """
-    feasible = np.clip(alpha, 0.0, point.costs)
-    if loss == "max":
-        feasible = np.where((point.y < 0)[:, None], within_shared_caps(feasible, point.C), feasible)
+    feasible = within_caps(point, alpha, loss)
     pulled = transposed_product(point.geometry.X, feasible * point.y[:, None])
     if margin == "total":
         square = pulled.square_sum()
@@ -116,6 +114,14 @@ def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Ball
         square = length * length
     found = Ball(feasible).sum() - 0.25 * square
     return found if found.lower > 0.0 else Ball(0.0)
+
+
+def within_caps(point: CpmPoint, alpha: Vector, loss: Loss) -> Vector:
+    """Alpha clipped to its caps and, for loss="max", shrunk to a negative's shared one."""
+    feasible = np.clip(alpha, 0.0, point.costs)
+    if loss == "sum":
+        return feasible
+    return np.where((point.y < 0)[:, None], within_shared_caps(feasible, point.C), feasible)
 
 
 def _residuals(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> list[Residual]:

@@ -45,10 +45,10 @@ class ConvexPolytopeMachine(PolytopeLearner):
         Cost of a unit of slack; positive. Algorithm 1's λ is 2/(nC).
     margin : {"total", "worst"}, default="total"
         What is penalised: "total", the sum of the squared norms of the faces; "worst", the largest of
-        them, which is the face with the least margin (exact solver only).
+        them, which is the face with the least margin (solvers "exact" and "global").
     loss : {"sum", "max"}, default="sum"
         What a negative pays for: "sum", every face it violates (the paper's unconstrained form, which
-        Algorithm 1 minimises); "max", the worst (eq. (6) as printed; exact solver only).
+        Algorithm 1 minimises); "max", the worst (eq. (6) as printed; solvers "exact" and "global").
     perplexity : float, default=1.0
         Floor of the effective number of faces in use, from 1 (off) to K, by which Algorithm 2 keeps
         faces from falling out of use: the exponential of its entropy h. It steers the stochastic
@@ -170,9 +170,9 @@ class ConvexPolytopeMachine(PolytopeLearner):
             raise ValueError(f"perplexity must be from 1 to n_faces={self.n_faces}, not {self.perplexity!r}")
         special = f"loss={self.loss!r}" if self.loss != "sum" else ""
         special = f"margin={self.margin!r}" if self.margin != "total" else special
-        if special and self.solver not in ("auto", "exact"):
+        if special and self.solver not in ("auto", "exact", "global"):
             raise ValueError(
-                f"{special} needs solver='exact': the others minimise margin='total', loss='sum'"
+                f"{special} needs solver='exact' or 'global': the others minimise margin='total', loss='sum'"
             )
         if self.perplexity > 1 and (special or self.solver not in ("auto", "sgd")):
             raise ValueError(

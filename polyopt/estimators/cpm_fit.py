@@ -164,7 +164,10 @@ class PolytopeLearner(TwoSidedClassifier):
 
     def _side_certificate(self, tol: float) -> Certificate:
         if self.solver_ == "global":
-            return certify_cpm_search(self._scaled(self._X), self._y, self._costs, self.solution_, tol)
+            return certify_cpm_search(
+                self._scaled(self._X), self._y, self._costs, self.solution_, tol,
+                loss=self._asked["loss"], margin=self._asked["margin"],
+            )  # fmt: skip
         return certify_cpm(
             self._scaled(self._X),
             self._y,

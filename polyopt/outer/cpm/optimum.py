@@ -1,9 +1,8 @@
 """The global optimum of the Convex Polytope Machine for small data, by branch and bound.
 
 Over the assignments of positives to faces the machine is not convex. The search of
-:mod:`polyopt.solvers.cpm.tree` goes through partial assignments and leaves out those that a dual bound
-shows to be no better than a known solution, so that what it returns is proven: a point, and a bound that
-no assignment can beat.
+:mod:`polyopt.solvers.cpm.tree` goes through partial assignments and leaves out those that a dual bound shows
+to be no better than a known solution: what it returns is a point, and a bound that no assignment can beat.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ import numpy as np
 from formulations import cpm
 from formulations.arguments import one_of, tolerance, whole
 from formulations.matrices import dense
-from formulations.polytope import natural_assignment, objective
+from formulations.polytope import check_loss, natural_assignment, objective
 from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
+from polyopt.certificates.cpm_point import check_margin
 from polyopt.certificates.rounding import gamma
 from polyopt.outer.cpm.prepared import best_order, merge, unmerge
 from polyopt.solvers.clock import Clock
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import MatrixLike
+    from formulations.polytope import Loss
+    from polyopt.certificates.cpm_point import Margin
 
     Vector = NDArray[np.float64]
 
@@ -58,8 +60,10 @@ def solve_cpm_global(
     start: ArrayLike | None = None,
     seed: int = 0,
     bounds: Literal["additive", "plain"] = "additive",
+    loss: Loss = "sum",
+    margin: Margin = "total",
 ) -> Solution:
-    """Minimise eq. (6) with loss="sum" over the faces and over all assignments, for small data.
+    """Minimise eq. (6) over the faces and over all assignments, for small data.
 
     Parameters
     ----------
@@ -83,19 +87,20 @@ def solve_cpm_global(
         Of the random starts and of the order in which bounds are added up. The same seed gives the
         same search, whatever the time it takes.
     bounds : {"additive", "plain"}
-        What bounds a partial assignment: the faces' dual values and what the samples not assigned
-        must cost besides (:mod:`polyopt.solvers.cpm.bound`), or the former alone. The second is there
-        to be compared with.
+        What bounds a partial assignment: the faces' dual values and what the samples not assigned must cost
+        besides (:mod:`polyopt.solvers.cpm.bound`), or the former alone, to be compared with.
+    loss, margin
+        As in :func:`polyopt.certificates.certify_cpm`. With loss="max" or margin="worst" the search is that
+        of :mod:`polyopt.outer.cpm.coupled`, for fewer samples still.
 
     Returns
     -------
     Solution
-        ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for
-        that assignment; ``objective`` at the point; ``bound``, which no assignment's optimum is below:
-        it is lowered by running error bounds of all that was computed for it.
-        ``OPTIMAL`` if the two are within `tol`; a limit, or Ctrl-C, keeps the best point and the bound
-        reached. ``iterations`` counts nodes; ``history`` has one record for each fifth of a second:
-        nodes, open, bound, objective, seconds.
+        ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
+        assignment; ``objective`` at the point; ``bound``, which no assignment's optimum is below: it is lowered
+        by running error bounds of all that was computed for it. ``OPTIMAL`` if the two are within `tol`; a
+        limit, or Ctrl-C, keeps the best point and the bound reached. ``iterations`` counts nodes; ``history``
+        has one record for each fifth of a second: nodes, open, bound, objective, seconds.
 
     Raises
     ------
@@ -109,16 +114,20 @@ def solve_cpm_global(
     """
     X, y = as_data(X, y)
     costs = as_costs(C, len(y))
-    _check(len(y), n_faces, tol, bounds)
+    _check(len(y), n_faces, tol, bounds, loss, margin)
     X = dense(X)
     first = None if start is None else _faces("start", start, (n_faces, X.shape[1] + 1))
-    search = _Search(X, y, costs, n_faces, tol, Clock(time_limit), np.random.default_rng(seed))
-    additive = bounds == "additive"
-    status = search.run(first, max_nodes, additive)
-    return search.solution(status, f"branch and bound, {bounds} bound")
+    clock, additive = Clock(time_limit), bounds == "additive"
+    if (loss, margin) != ("sum", "total"):
+        from polyopt.outer.cpm.coupled import search_coupled
+
+        program = (X, y, costs, n_faces, loss, margin)
+        return search_coupled(*program, tol, clock, seed, max_nodes, first, additive)
+    search = _Search(X, y, costs, n_faces, tol, clock, np.random.default_rng(seed))
+    return search.solution(search.run(first, max_nodes, additive), f"branch and bound, {bounds} bound")
 
 
-def _check(n: int, n_faces: int, tol: float, bounds: str) -> None:
+def _check(n: int, n_faces: int, tol: float, bounds: str, loss: str, margin: str) -> None:
     if n > _MOST:
         raise ValueError(
             f"the global optimum can be sought for up to {_MOST} samples, not {n}: draw a subset, or use "
@@ -127,6 +136,8 @@ def _check(n: int, n_faces: int, tol: float, bounds: str) -> None:
     whole("n_faces", n_faces)
     tolerance(tol)
     one_of("bounds", bounds, ("additive", "plain"))
+    check_loss(loss)
+    check_margin(margin)
 
 
 def _faces(name: str, values: ArrayLike, shape: tuple[int, int]) -> Vector:

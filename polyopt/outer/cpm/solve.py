@@ -89,7 +89,7 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
 
     return solve_cpm_global(
         as_floats(X, settings.feature_scale), y, C, settings.n_faces,
-        time_limit=settings.time_limit, seed=seed,
+        time_limit=settings.time_limit, seed=seed, loss=settings.loss, margin=settings.margin,
     )  # fmt: skip
 
 
