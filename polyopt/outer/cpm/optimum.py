@@ -97,10 +97,10 @@ def solve_cpm_global(
     -------
     Solution
         ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
-        assignment; ``objective`` at the point; ``bound``, which no assignment's optimum is below: it is lowered
-        by running error bounds of all that was computed for it. ``OPTIMAL`` if the two are within `tol`; a
-        limit, or Ctrl-C, keeps the best point and the bound reached. ``iterations`` counts nodes; ``history``
-        has one record for each fifth of a second: nodes, open, bound, objective, seconds.
+        assignment; ``objective`` at the point; ``bound``, which no assignment's optimum is below: it is
+        lowered by running error bounds of all that was computed for it. ``OPTIMAL`` if the two are within
+        `tol`; a limit, or Ctrl-C, keeps the best point and the bound reached. ``iterations`` counts nodes;
+        ``history`` has one record for each fifth of a second: nodes, open, bound, objective, seconds.
 
     Raises
     ------
