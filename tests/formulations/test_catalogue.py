@@ -77,7 +77,8 @@ def test_names_are_unique_and_partners_are_there():
             assert partner.partner == entry.name
             assert {partner.program.sense, entry.program.sense} == {"minimise", "maximise"}
     alone = {entry.name for entry in ENTRIES if not entry.partner}
-    assert alone == {"rmm.subproblem", "cpm.mixed_integer", "l0.mixed_integer"}
+    integer = {"cpm.mixed_integer", "cpm.mixed_integer_max_worst", "l0.mixed_integer"}
+    assert alone == {"rmm.subproblem", *integer}
 
 
 def test_what_it_says_of_a_program():
@@ -135,6 +136,7 @@ def test_integer_programs_say_which_variables_are_binary():
     by_name = {entry.name: entry.program for entry in ENTRIES}
     for name, text, latex in (
         ("cpm.mixed_integer", "z ∈ {0, 1}^(8×2)", r"z \in \{0, 1\}^{8 \times 2}"),
+        ("cpm.mixed_integer_max_worst", "z ∈ {0, 1}^(8×2)", r"z \in \{0, 1\}^{8 \times 2}"),
         ("l0.mixed_integer", "sigma ∈ {0, 1}^15", r"\sigma \in \{0, 1\}^{15}"),
     ):
         program = by_name[name]
