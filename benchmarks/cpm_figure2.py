@@ -53,12 +53,12 @@ def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
             records += [one for seed in (1, 2) for one in _path(data, FACES[1], seed, 2)]
         return _shown(records)
     records = pd.read_csv(KEPT).to_dict("records") if KEPT.is_file() else []
-    done = {(one["λ"], one["seed"], one["steps"]) for one in records}
+    done = {(one["λ"], one["run"], one["steps"]) for one in records}
     for T in STEPS:
         for seed in range(1, RUNS + 1):
             if (PAPER, seed, T) not in done:
                 records = _keep(records + list(_streamed(data, FACES, T, seed)))
-    done = {(one["λ"], one["seed"], one["faces"]) for one in records}
+    done = {(one["λ"], one["run"], one["faces"]) for one in records}
     for K in FACES:
         for seed in range(1, SEEDS + 1):
             if (FIXED, seed, K) not in done:
@@ -70,9 +70,7 @@ def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
 
 def _keep(records: list[Any]) -> list[Any]:
     write_text(KEPT, pd.DataFrame(records).to_csv(index=False, float_format="%.6g"))
-    print(
-        "  λ {λ}, {faces} faces, {steps} steps, run {seed}: {error:.3g} %".format(**records[-1]), flush=True
-    )
+    print("  λ {λ}, {faces} faces, {steps} steps, run {run}: {error:.3g} %".format(**records[-1]), flush=True)
     return records
 
 
@@ -84,7 +82,7 @@ def _streamed(data: Images, faces: tuple[int, ...], T: int, seed: int) -> list[R
     records = []
     for K, machine in zip(faces, machines, strict=True):
         errors = machine.errors(data.X_test, data.y_test)
-        record = {"λ": PAPER, "faces": K, "steps": T, "seed": seed, "error": errors["last"]}
+        record = {"λ": PAPER, "faces": K, "steps": T, "run": seed, "error": errors["last"]}
         records.append(record | {"averaged": errors["average"], "seconds": machine.seconds})
     return records
 
@@ -102,7 +100,7 @@ def _path(data: Images, K: int, seed: int, doublings: int) -> Iterator[Record]:
         seconds += time.process_time() - started
         if epoch & (epoch - 1) == 0:
             error = 100 * (1 - machine.score(data.X_test, data.y_test))
-            record = {"λ": FIXED, "faces": K, "steps": epoch * n, "seed": seed, "error": error}
+            record = {"λ": FIXED, "faces": K, "steps": epoch * n, "run": seed, "error": error}
             yield record | {"averaged": np.nan, "seconds": seconds}
 
 

@@ -27,7 +27,9 @@ def test_every_program_is_proven(name):
     for name in {check.program for check in checks}:
         passed = {c.solver for c in checks if c.program == name and c.verdict == "ok"} - {"recovered"}
         # SCIP, which is optional, is the only one for quadratic integer programs.
-        least = SCIP if name.startswith("cpm.mixed_integer") else 1 + SCIP if name == "l0.mixed_integer" else 2
+        least = (
+            SCIP if name.startswith("cpm.mixed_integer") else 1 + SCIP if name == "l0.mixed_integer" else 2
+        )
         assert len(passed) >= least, f"{name} has too few solvers: {passed}"
     values = [c for c in checks if c.verdict == "ok"]
     assert max(c.difference for c in values) <= 1e-6

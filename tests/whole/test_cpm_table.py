@@ -1,0 +1,127 @@
+"""Table 1 and Figure 2 of the CPM paper: what is printed, how settings are chosen, and what is kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks import cpm_figure2, cpm_table
+from benchmarks.helpers.cpm_printed import MACHINES, PRINTED
+from benchmarks.helpers.deformed_digits import DeformedDigits
+from benchmarks.helpers.digit_streams import TwoPolytopes, show_stream
+from polyopt.rows import as_rows
+from polyopt.solvers.cpm.sgd import CpmSgd
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return cpm_table._digits(True)
+
+
+def test_every_printed_cell_has_a_line_and_what_was_not_run_says_so():
+    table = cpm_table.as_printed([])
+    assert len(PRINTED) == 7
+    assert set(table["data"]) == set(PRINTED)
+    assert len(table) == sum(map(len, PRINTED.values())) == 28
+    assert table["test error, %"].isna().all()
+    assert table["status"].str.startswith("not run").all()
+    assert table.set_index(["data", "machine"]).loc[("RCV1-bin", "CPM"), "paper, %"] == 2.82
+
+
+def test_the_grids_are_the_papers():
+    task = cpm_table.TASKS["MNIST-2"]
+    n = 60_000
+    T = task.passes * n
+    rates = [2.0 / (n * one["C"]) for one in task._grid("CPM, h = 0", None, {})]
+    assert sorted(rates) == pytest.approx([10.0**j / T for j in range(5)])
+    floors = task._grid("CPM", None, {"C": 1.6, "perplexity": 1.0})
+    assert [one["C"] for one in floors] == [1.6] * 10
+    entropies = np.log([one["perplexity"] for one in floors])
+    assert entropies == pytest.approx([0.0, *np.log(np.arange(1, 10) * task.faces / 10)])
+    # Of five faces, a tenth are less than one, which is no floor.
+    assert cpm_table._floors(5) == [1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5]
+
+
+class Counted(cpm_table.Task):
+    """A task whose machines are not learnt: the error is told by the settings."""
+
+    def _grid(self, machine, data, base):
+        return [{"x": x, **base} for x in (3, 1, 2, 1.0)]
+
+    def _fit(self, name, data, settings, seed, rows=None, held=None):
+        assert (held is None) == (seed > 0)
+        if held is not None:
+            assert not set(rows) & set(held)
+            assert len(held) == len(data.y) // 5
+        return settings["x"] + 0.25 * seed, "iteration limit" if seed == 0 else "optimal", 7.0
+
+
+def test_settings_are_chosen_by_what_is_held_out_and_runs_are_not_made_twice(digits):
+    task = Counted(lambda: digits, 5, 5, ("CPM, h = 0", "RBF SVM"), 2)
+    records = list(cpm_table._missing("A9A", task, []))
+    assert [(one["machine"], one["run"]) for one in records] == [
+        ("CPM, h = 0", 0), ("CPM, h = 0", 1), ("CPM, h = 0", 2), ("RBF SVM", 0), ("RBF SVM", 1),
+    ]  # fmt: skip
+    assert [json.loads(one["settings"])["x"] for one in records] == [1] * 5
+    some = [records[0], records[2], records[4]]
+    again = list(cpm_table._missing("A9A", task, some))
+    assert [(one["machine"], one["run"]) for one in again] == [("CPM, h = 0", 1), ("RBF SVM", 0)]
+    assert list(cpm_table._missing("A9A", replace(task, load=None), records)) == []
+    line = cpm_table.as_printed(records).set_index(["data", "machine"]).loc[("A9A", "CPM, h = 0")]
+    assert line["held-out error, %"] == 1.0
+    assert line["test error, %"] == pytest.approx(1.375)
+    assert line["deviation"] == pytest.approx(np.std([1.25, 1.5], ddof=1))
+    assert (line["runs"], line["CPU seconds"], line["paper, %"]) == (2, 7.0, 15.15)
+    assert line["status"] == "optimal; search: iteration limit"
+
+
+def test_a_floor_that_is_none_is_not_run_again(digits):
+    task = Counted(lambda: digits, 5, 5, ("CPM, h = 0", "CPM"), 1)
+    records = list(cpm_table._missing("A9A", task, []))
+    plain, with_floor = records[1], records[3]
+    assert with_floor["settings"] == plain["settings"]
+    assert (with_floor["error"], with_floor["seconds"]) == (plain["error"], plain["seconds"])
+
+
+def test_a_stream_is_seen_by_all_for_as_many_steps_as_each_has(digits):
+    """As one call of the solver for the digits that it has steps for, in their order."""
+    steps, width = (700, 50_300), digits.X.shape[1]
+    machines = [TwoPolytopes(3, T, 100.0, 2.0, width, digits.scale, 4) for T in steps]
+    show_stream(machines, DeformedDigits(digits.X, digits.y, 1))
+    source = DeformedDigits(digits.X, digits.y, 1)
+    X, y = source.chunk(50_000)
+    for machine, T in zip(machines, steps, strict=True):
+        assert machine.left == 0
+        assert [int(sgd.steps[0]) for sgd in machine.sides] == [T, T]
+    for side, outer in enumerate((1.0, -1.0)):
+        sgd = CpmSgd(width, 3, perplexity=2.0, scale=digits.scale, seed=8 + side)
+        faces = np.full(len(y), -1)
+        gains = np.full(len(y), 700 / 100.0)
+        sgd.show(as_rows(X), outer * y > 0, gains, np.arange(700), faces, faces.copy())
+        assert (machines[0].sides[side].U == sgd.U).all()
+    errors = machines[1].errors(digits.X_test, digits.y_test)
+    scores = [
+        [(digits.scale * (digits.X_test @ W[:, :-1].T) + W[:, -1]).max(axis=1) for W in sgd.iterates]
+        for sgd in machines[1].sides
+    ]
+    for place, which in enumerate(("last", "average")):
+        wrong = (scores[0][place] > scores[1][place]) != (digits.y_test > 0)
+        assert errors[which] == pytest.approx(100 * wrong.mean(), abs=0.25)
+        assert errors[which] < 5.0
+
+
+def test_the_lines_of_the_figure_are_means_and_their_changes():
+    made = [(125_000, 1.0), (125_000, 1.2), (250_000, 0.6), (250_000, 0.6)]
+    records = [
+        {"λ": way, "faces": K, "steps": T, "run": k, "error": error + K, "averaged": 0.5, "seconds": 1.0}
+        for way in (cpm_figure2.PAPER, cpm_figure2.FIXED) for K in (1, 2) for k, (T, error) in enumerate(made)
+    ]  # fmt: skip
+    table = cpm_figure2._shown(records)
+    assert table["mean error, %"].tolist() == pytest.approx([2.1, 1.6, 3.1, 2.6] * 2)
+    change = table["change, in standard errors"]
+    assert change[1::2].tolist() == pytest.approx([-0.5 / 0.1] * 4)
+    assert change[::2].isna().all()
+    assert set(MACHINES) >= {"CPM", "CPM, h = 0", "AMM", "linear SVM", "RBF SVM"}
