@@ -15,7 +15,7 @@ from polyopt.estimators.search import Chosen, ClassifierSearch, told_of
 from polyopt.estimators.trials import Table, Trials
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
     from numpy.typing import ArrayLike
@@ -26,6 +26,7 @@ __all__ = ["PolytopeSearch"]
 
 _COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)  # C, as tried by default
 _COLUMNS = ["stage", "C", "perplexity", "error", "deviation", "seconds"]
+_OUTSIDE = ("given", "search")
 _SHARES = np.arange(1, 10) / 10  # of K: the paper's floors h = ln(jK/10)
 
 
@@ -41,6 +42,10 @@ class PolytopeSearch(ClassifierSearch):
     ----------
     estimator : ConvexPolytopeMachine, optional
         The machine, with all other settings; by default ``ConvexPolytopeMachine(solver="sgd")``.
+    outside : {"given", "search"}, default="given"
+        "search" tries every cost with each class outside, and with both sides (``double_sided``), and takes
+        the best of all; "given" leaves it as the estimator has it. With more than two classes, one side for
+        every pair, its later class outside, is tried against both.
     costs : sequence of float
         Candidates for C.
     perplexities : sequence of float, optional
@@ -53,10 +58,11 @@ class PolytopeSearch(ClassifierSearch):
     Attributes
     ----------
     best_params_ : dict
-        Its C and perplexity.
+        Its C and perplexity; with ``outside="search"`` also its inside_label and double_sided.
     results_ : pandas.DataFrame
-        One row per candidate that was tried whole: stage ("cost" or "floor"), C, perplexity, mean and
-        deviation of the error on the samples held out, and seconds of a fit.
+        One row per candidate that was tried whole: stage ("cost" or "floor"), inside_label and double_sided
+        where they are searched, C, perplexity, mean and deviation of the error on the samples held out, and
+        seconds of a fit.
 
     References
     ----------
@@ -66,6 +72,7 @@ class PolytopeSearch(ClassifierSearch):
 
     estimator: ConvexPolytopeMachine | None = None
     _: KW_ONLY
+    outside: str = "given"
     costs: Sequence[float] = _COSTS
     perplexities: Sequence[float] | None = None
     cv: Splits | None = None
@@ -78,7 +85,8 @@ class PolytopeSearch(ClassifierSearch):
         shares = machine.n_faces * _SHARES if self.perplexities is None else self.perplexities
         if not len(self.costs):
             raise ValueError("costs must name at least one candidate for C")
-        costs = [{"C": float(cost)} for cost in sorted(self.costs)]
+        sides = self._sides(y)
+        costs = [{**side, "C": float(cost)} for side in sides for cost in sorted(self.costs)]
         floors = [{"perplexity": floor} for floor in (1.0, *sorted(s for s in map(float, shares) if s > 1.0))]
         seed = machine.random_state if isinstance(machine.random_state, int | np.integer) else 0
         split = StratifiedShuffleSplit(1, test_size=0.2, random_state=seed) if self.cv is None else self.cv
@@ -93,18 +101,31 @@ class PolytopeSearch(ClassifierSearch):
             machine.set_params(**chosen)
             if kept is not None:
                 found = trials.table(machine, floors)
-                tables.append(_frame(found, floors).assign(stage="floor", C=chosen["C"]))
+                at = {name: chosen[name] for name in costs[0]}
+                tables.append(_frame(found, [at | floor for floor in floors]).assign(stage="floor"))
                 # Before its end the floors tried may all be worse than none.
                 if len(found.numbers) == len(floors) or found.mean.max(initial=0.0) > best:
                     chosen, kept = {**chosen, **floors[found.best]}, found.machines[found.best]
             machine.set_params(**chosen)
             whole = None if kept is None else trials.last(machine)
-        self.results_, self.best_params_ = pd.concat(tables, ignore_index=True)[_COLUMNS], chosen
+        columns = [_COLUMNS[0], *sides[0], *_COLUMNS[1:]]
+        self.results_, self.best_params_ = pd.concat(tables, ignore_index=True)[columns], chosen
         told = told_of(len(self.results_), len(costs) + len(floors), chosen)
         return Chosen(whole, kept, machine, told)
 
+    def _sides(self, y: ArrayLike) -> list[dict[str, object]]:
+        """The settings by which the classes' places differ; empty ones where those are given."""
+        if self.outside not in _OUTSIDE:
+            raise ValueError(f"outside must be 'given' or 'search', not {self.outside!r}")
+        if self.outside == "given":
+            return [{}]
+        labels = np.unique(np.asarray(y)).tolist()
+        inside = labels if len(labels) == 2 else [None]
+        one = [{"inside_label": label, "double_sided": False} for label in inside]
+        return [*one, {"inside_label": None, "double_sided": True}]
 
-def _frame(found: Table, candidates: list[dict[str, float]]) -> pd.DataFrame:
+
+def _frame(found: Table, candidates: Sequence[Mapping[str, object]]) -> pd.DataFrame:
     """The settings of those candidates that were tried, and how they did."""
     import pandas as pd
 

@@ -50,7 +50,7 @@ class Chosen:
     told: str
 
 
-def told_of(tried: int, candidates: int, settings: Mapping[str, float]) -> str:
+def told_of(tried: int, candidates: int, settings: Mapping[str, object]) -> str:
     """What a search that did not come to its end has, as a sentence.
 
     Parameters
@@ -60,7 +60,10 @@ def told_of(tried: int, candidates: int, settings: Mapping[str, float]) -> str:
     settings : mapping
         Those of the machine that is kept.
     """
-    whose = ", ".join(f"{name}={value:g}" for name, value in settings.items())
+    whose = ", ".join(
+        f"{name}={value:g}" if type(value) in (int, float) else f"{name}={value!r}"
+        for name, value in settings.items()
+    )
     if not tried:
         return f"No candidate was tried to its end; the machine is that of {whose}, as far as it came."
     return (

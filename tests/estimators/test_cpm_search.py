@@ -78,3 +78,67 @@ def test_no_candidate_is_an_error():
     X, y = digits()
     with pytest.raises(ValueError, match="costs must name at least one"):
         PolytopeSearch(MACHINE, costs=[]).fit(X, y)
+
+
+# -- which class is outside ----------------------------------------------------------------
+
+
+def ring(rng, names=("in", "out")):
+    """Samples of one class in a disc, those of the other around it."""
+    angles, lengths = rng.uniform(0, 2 * np.pi, 240), np.r_[rng.uniform(0, 1, 120), rng.uniform(1.3, 2, 120)]
+    X = lengths[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
+    return X, np.repeat(names, 120)
+
+
+@pytest.mark.parametrize("names", [("in", "out"), ("out", "in")])
+def test_the_class_in_the_middle_is_found_to_be_inside(names, rng):
+    X, y = ring(rng, names)
+    machine = ConvexPolytopeMachine(6, solver="sgd", max_iter=20, inside_label=names[1], random_state=0)
+    search = PolytopeSearch(machine, outside="search", costs=[0.1, 1.0], perplexities=[3.0]).fit(X, y)
+    costs = search.results_[search.results_["stage"] == "cost"]
+    tried = list(zip(costs["inside_label"].fillna("–"), costs["double_sided"], costs["C"], strict=True))
+    sides = (("in", False), ("out", False), ("–", True))
+    assert tried == [(*side, C) for side in sides for C in (0.1, 1.0)]
+    wrong = costs[costs["inside_label"] == names[1]]["error"].min()
+    assert costs["error"].min() < wrong - 0.05
+    # The best of all, and the floors at it; the answer is that machine, fitted to everything.
+    best = costs.loc[costs["error"].idxmin()]
+    side = {"inside_label": best["inside_label"], "double_sided": best["double_sided"], "C": best["C"]}
+    assert side["inside_label"] != names[1]
+    assert search.best_params_ == {**side, "perplexity": search.best_params_["perplexity"]}
+    floors = search.results_[search.results_["stage"] == "floor"]
+    assert (floors[["double_sided", "C"]] == [side["double_sided"], side["C"]]).all().all()
+    whole = clone(machine).set_params(**search.best_params_).fit(X, y)
+    assert (search.decision_function(X) == whole.decision_function(X)).all()
+    given = PolytopeSearch(machine, costs=[0.1, 1.0], perplexities=[3.0]).fit(X, y)
+    assert "inside_label" not in given.results_
+    assert given.best_estimator_.inside_label == names[1]
+
+
+def test_ten_classes_are_tried_with_one_side_and_with_both():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300] / 16, y[:300]
+    machine = ConvexPolytopeMachine(2, solver="sgd", max_iter=5, random_state=0)
+    search = PolytopeSearch(machine, outside="search", costs=[1.0], perplexities=[]).fit(X, y)
+    costs = search.results_[search.results_["stage"] == "cost"]
+    assert costs["double_sided"].tolist() == [False, True]
+    assert costs["inside_label"].isna().all()
+    assert search.best_params_["double_sided"] == bool(costs["error"].iloc[1] < costs["error"].iloc[0])
+    assert len(search.classes_) == 10
+    assert search.predict(X).shape == (300,)
+
+
+def test_a_search_over_sides_that_is_broken_off_names_the_side(rng):
+    X, y = ring(rng)
+    search = PolytopeSearch(MACHINE, outside="search", time_limit=0.0)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        search.fit(X, y)
+    assert any("inside_label='in'" in str(one.message) for one in heard)
+    assert search.best_params_["inside_label"] == "in"
+
+
+def test_outside_is_given_or_searched():
+    X, y = digits()
+    with pytest.raises(ValueError, match="outside must be 'given' or 'search', not 'both'"):
+        PolytopeSearch(MACHINE, outside="both").fit(X[:50], y[:50])
