@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from benchmarks.helpers.kept import RESULTS, kept_table, paragraphs_of, pictures_of, shown
 from polyopt.files import write_text
+
+if TYPE_CHECKING:
+    from benchmarks.papers.chapter import Chapter
 
 PAGE = RESULTS.parent / "RESULTS.md"
 README = RESULTS.parents[1] / "README.md"
@@ -20,8 +24,11 @@ _ROWS = 40  # of a table that are shown
 
 def write_results(docs: dict[str, str], path: Path = PAGE) -> Path:
     """Write the page of all that is kept; arguments as in :func:`benchmarks.helpers.report.write_report`."""
+    from benchmarks.papers import CHAPTERS
+
     kept = {name: section for name, doc in docs.items() if (section := "\n\n".join(_section(name, doc)))}
-    contents = "\n".join(f"- [{_title(docs[name])}](#{_anchor(_title(docs[name]))})" for name in kept)
+    titles = [*(chapter.title for chapter in CHAPTERS), *(_title(docs[name]) for name in kept)]
+    contents = "\n".join(f"- [{title}](#{_anchor(title)})" for title in titles)
     missing = ", ".join(f"`{name}`" for name in docs if name not in kept)
     parts = [
         "# Results",
@@ -29,7 +36,10 @@ def write_results(docs: dict[str, str], path: Path = PAGE) -> Path:
         "Under each is the command that computed it, and on what. One thread unless a table says otherwise. "
         "*CPU seconds* are of the processor; other work on the machine disturbs them less than seconds by "
         "the clock. All times move by some per cent from run to run.",
+        "The first five chapters are the papers: what each claims and what we find, and where everything in "
+        "it is, by the benchmarks below and by tests.",
         contents,
+        *(part for chapter in CHAPTERS for part in _chapter(chapter)),
         *kept.values(),
         *(
             [f"Not kept here: {missing}. `python -m benchmarks run NAME` computes a table."]
@@ -39,6 +49,13 @@ def write_results(docs: dict[str, str], path: Path = PAGE) -> Path:
     ]
     write_text(path, "\n\n".join(parts) + "\n")
     return path
+
+
+def _chapter(chapter: Chapter) -> Iterator[str]:
+    """A paper: its claims, and its items."""
+    yield f"## {chapter.title}"
+    yield chapter.source.rstrip(".") + "."
+    yield from map(_table, chapter.tables())
 
 
 def _section(name: str, doc: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
@@ -14,6 +15,9 @@ from benchmarks.helpers.kept import RESULTS, kept_table, paragraphs_of, pictures
 from polyopt.files import write_text
 from polyopt.report.frame import Contents, framed, scrolling
 from polyopt.text import escape
+
+if TYPE_CHECKING:
+    from benchmarks.papers.chapter import Chapter
 
 PAGE = RESULTS / "report.html"
 
@@ -52,7 +56,10 @@ def write_report(docs: dict[str, str], path: Path = PAGE) -> Path:
     path : Path
         The file.
     """
+    from benchmarks.papers import CHAPTERS
+
     contents = Contents()
+    chapters = [_chapter(chapter, docs, contents) for chapter in CHAPTERS]
     sections = {name: _section(name, doc, docs, contents) for name, doc in docs.items()}
     written = [name for name, section in sections.items() if section]
     body = [
@@ -60,7 +67,10 @@ def write_report(docs: dict[str, str], path: Path = PAGE) -> Path:
         "<p>One thread unless a table says otherwise. <i>CPU seconds</i> are of the processor; other work on "
         "the machine disturbs them less than seconds by the clock. All times move by some per cent from run "
         "to run. Under each table is the command that computed it, and on what.</p>",
+        "<p>The first five chapters are the papers: what each claims and what we find, and where everything "
+        "in it is, by the benchmarks below and by tests.</p>",
         contents.nav(),
+        *chapters,
         *(sections[name] for name in written),
     ]
     if missing := [f"<code>{escape(name)}</code>" for name in docs if name not in written]:
@@ -68,6 +78,24 @@ def write_report(docs: dict[str, str], path: Path = PAGE) -> Path:
         body.append(f"<h2>Not kept here</h2><p>{', '.join(missing)}. {how}</p>")
     write_text(path, framed("polyopt: benchmarks", "\n".join(body), style=_STYLE, wide=True))
     return path
+
+
+def _chapter(chapter: Chapter, names: Iterable[str], contents: Contents) -> str:
+    """A paper: its claims, and its items."""
+    anchor = "paper-" + re.sub(r"[^a-z0-9]+", "-", chapter.title.lower())
+    words = f"<p class='quiet'>{escape(chapter.source.rstrip('.'))}.</p>"
+    tables = "".join(_prose(table, names) for table in chapter.tables())
+    return f"<section>{contents.heading(2, anchor, escape(chapter.title))}{words}{tables}</section>"
+
+
+def _prose(table: pd.DataFrame, names: Iterable[str]) -> str:
+    """A table of sentences; names of benchmarks lead there."""
+    head = "".join(f"<th scope='col' class='text'>{escape(column)}</th>" for column in table.columns)
+    rows = (
+        "".join(f"<td class='text'>{_rich(str(cell), names)}</td>" for cell in row)
+        for row in table.itertuples(index=False)
+    )
+    return scrolling(head, "".join(f"<tr>{row}</tr>" for row in rows), "prose")
 
 
 def _section(name: str, doc: str, names: Iterable[str], contents: Contents) -> str:

@@ -81,13 +81,13 @@ def _place(item: tuple[tuple[str, str, str, str], dict[str, dict[str, Any]]]) ->
     return not next(iter(cells.values()))["is chosen"], RULES.index(rule)
 
 
-def _is_short(cell: dict[str, Any]) -> bool:
-    """Whether some solve did not end well, or its outputs, computed anew, say that it did not."""
-    return cell["end"] not in _GOOD or cell["largest violation"] > _MOST
+def is_converged(cell: dict[str, Any]) -> bool:
+    """Whether all solves of a cell ended well, and their outputs, computed anew, say so too."""
+    return cell["end"] in _GOOD and not cell["largest violation"] > _MOST
 
 
 def _written(cell: dict[str, Any]) -> str:
-    mark = "!" if _is_short(cell) else ""
+    mark = "" if is_converged(cell) else "!"
     lots = "" if pd.isna(cell["by lot"]) else f" ({cell['by lot']:.1f} ± {cell['spread of lots']:.1f})"
     return f"{cell['errors']:.0f}{mark}{lots}"
 
@@ -97,7 +97,9 @@ def _status(cells: Sequence[dict[str, Any]]) -> str:
     bad = [end for end in ends if end not in _GOOD]
     largest = max(cell["largest violation"] for cell in cells)
     if not bad and largest > _MOST:
-        return f"{sum(map(_is_short, cells))} of {len(ends)} short; violation ≤ {largest:.1e}"
+        return (
+            f"{sum(not is_converged(cell) for cell in cells)} of {len(ends)} short; violation ≤ {largest:.1e}"
+        )
     if bad:
         return f"{len(bad)} of {len(ends)}: {bad[0].lower().replace('_', ' ')}"
     if {*ends} == {DIRECT}:

@@ -1,0 +1,116 @@
+"""The chapters on the papers: what they cite is there, and their verdicts are of the tables."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from benchmarks import papers
+from benchmarks.__main__ import NAMES
+from benchmarks.helpers.report import write_report
+from benchmarks.papers import CHAPTERS, chapter, cpm, cross_entropy, plume, polyceptron, rmm
+
+TESTS = Path(__file__).parents[1]
+LINES = [line for each in CHAPTERS for line in (*each.claims, *each.items)]
+VERDICTS = {"yes", "partly", "no", "yes, by a test", "partly, by a test", "no, by a test", "not computed"}
+
+
+@cache
+def functions(name: str) -> set[str]:
+    """The tests of a file."""
+    (file,) = TESTS.rglob(name)
+    return {
+        node.name for node in ast.parse(file.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)
+    }
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.by}-{LINES.index(line)}")
+def test_what_is_cited_is_there(line):
+    """A test where it is the proof, and a benchmark where figures are."""
+    if line.seen is None:
+        file, _, function = line.by.partition("::")
+        assert function in functions(file)
+    else:
+        assert line.by in NAMES
+
+
+@pytest.mark.parametrize("each", CHAPTERS, ids=lambda each: each.title)
+def test_claims_have_a_verdict_and_figures_or_a_proof(each):
+    claims, items = each.tables()
+    assert {*claims["seen"]} <= VERDICTS
+    assert claims["what we find"][~claims["seen"].str.contains("by a test")].str.endswith(".").all()
+    assert (claims["what we find"][claims["seen"].str.contains("no|partly")] != "").all()
+    assert (items["state"] != "").all()
+
+
+def table(**columns):
+    return lambda name: pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize(
+    ("module", "claim", "columns", "word"),
+    [
+        (rmm, "_stretched", {"SVM": [178.0, 90.0], "RMM, B = 1": [45.0, 45.0]}, "yes"),
+        (rmm, "_stretched", {"SVM": [178.0, 178.0], "RMM, B = 1": [45.0, 45.0]}, "no"),
+        (rmm, "_stretched", {"SVM": [178.0, 90.0], "RMM, B = 1": [45.0, 90.0]}, "no"),
+        (polyceptron, "_falls", {"solver": ["online", "batch"], "E_P rises, % of steps": [9.0, 0.0]}, "yes"),
+        (polyceptron, "_falls", {"solver": ["batch", "batch"], "E_P rises, % of steps": [0.0, 1.0]}, "no"),
+        (cpm, "_more_faces", {"steps": 9, "faces": [1, 2, 5], "median error, %": [3.0, 2.0, 1.0]}, "yes"),
+        (cpm, "_more_faces", {"steps": 9, "faces": [1, 2, 5], "median error, %": [3.0, 2.0, 2.1]}, "partly"),
+        (cpm, "_more_faces", {"steps": 9, "faces": [1, 2, 5], "median error, %": [1.0, 2.0, 2.1]}, "no"),
+        (cross_entropy, "_parallel", {"times faster by the clock": [1.9, 1.7], "load": [0.1, 0.2]}, "yes"),
+        (cross_entropy, "_parallel", {"times faster by the clock": [1.0, 0.9], "load": [0.1, 9.0]}, "no"),
+    ],
+)
+def test_verdicts_are_of_the_tables(module, claim, columns, word, monkeypatch):
+    monkeypatch.setattr(module, "table_of", table(**columns))
+    assert getattr(module, claim)()[0] == word
+
+
+@pytest.mark.parametrize(("ours", "word"), [(29.0, "yes"), (28.9, "partly"), (-0.1, "no")])
+def test_a_share_below_the_claimed_one_is_part_of_it(ours, word, monkeypatch):
+    rows = {"kernel": ["linear"], "rule": ["sparsity"], "slides: fewer, %": [29.0], "fewer, %": [ours]}
+    rows |= {"sets with fewer": [4], "splits": ["5 of 5"]}
+    monkeypatch.setattr(cross_entropy, "table_of", table(**rows))
+    assert cross_entropy._fewer("linear")[0] == word
+
+
+def test_cells_of_table_1_count_if_they_are_converged_and_chosen_by_validation(monkeypatch):
+    import benchmarks.rmm_table
+
+    def cell(kernel, errors, violation=1e-4, end="OPTIMAL", is_chosen=True):
+        return {
+            "data": "MNIST, full", "method": "RMM", "kernel": kernel, "errors": errors, "end": end,
+            "largest violation": violation, "is new": True, "is chosen": is_chosen, "rule": "least hinge",
+        }  # fmt: skip
+
+    short = [cell("3", 1, 0.5), cell("4", 1, end="TIME_LIMIT")]
+    cells = [cell("1", 521), cell("2", 147), *short, cell("5", 1, is_chosen=False)]
+    monkeypatch.setattr(benchmarks.rmm_table, "kept_cells", lambda: cells)
+    monkeypatch.setattr(rmm, "_RULES", ("least hinge",))
+    state, figures = rmm._line("MNIST, full")
+    assert state == "partly"
+    assert figures.startswith(
+        "4 of 16 cells, 2 of them converged; the RMM is at or below the paper's at 1 of 8"
+    )
+
+
+def test_what_is_not_kept_is_said(monkeypatch):
+    import benchmarks.rmm_table
+
+    monkeypatch.setattr(chapter, "kept_table", lambda name: None)
+    monkeypatch.setattr(benchmarks.rmm_table, "kept_cells", list)
+    for each in CHAPTERS:
+        claims, _ = each.tables()
+        assert {*claims["seen"]} <= {"not computed", *(word for word in VERDICTS if "test" in word)}
+
+
+def test_the_pages_have_the_chapters(tmp_path):
+    page = write_report({}, tmp_path / "page.html").read_text("utf-8")
+    for each in papers.CHAPTERS:
+        assert f">{each.title}" in page
+    assert plume.CHAPTER.claims[0].says.replace("'", "&#x27;") in page
