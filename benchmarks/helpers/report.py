@@ -35,6 +35,9 @@ section .wide th, section .wide td { padding-left: 0.35rem; padding-right: 0.35r
 section figure { max-width: none; margin: 1rem 0; overflow-x: auto; }
 section img { display: block; max-width: min(100%, 760px); min-width: min(620px, 180vw); }
 tr.first td:first-child { font-weight: inherit; }
+section table.papers { width: 100%; }
+section .papers td { vertical-align: top; }
+section .papers td:last-child { width: 14rem; min-width: 0; overflow-wrap: anywhere; }
 @media screen and (prefers-color-scheme: dark) {
   section img { filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; }
 }
@@ -91,11 +94,14 @@ def _chapter(chapter: Chapter, names: Iterable[str], contents: Contents) -> str:
 def _prose(table: pd.DataFrame, names: Iterable[str]) -> str:
     """A table of sentences; names of benchmarks lead there."""
     head = "".join(f"<th scope='col' class='text'>{escape(column)}</th>" for column in table.columns)
-    rows = (
-        "".join(f"<td class='text'>{_rich(str(cell), names)}</td>" for cell in row)
-        for row in table.itertuples(index=False)
-    )
-    return scrolling(head, "".join(f"<tr>{row}</tr>" for row in rows), "prose")
+    rows = []
+    for *cells, by in table.itertuples(index=False):
+        link = f"<a href='#{by}'>{by}</a>" if by in names else escape(by)
+        tds = "".join(
+            f"<td class='text'>{cell}</td>" for cell in (*(_rich(str(c), names) for c in cells), link)
+        )
+        rows.append(f"<tr>{tds}</tr>")
+    return scrolling(head, "".join(rows), "prose papers")
 
 
 def _section(name: str, doc: str, names: Iterable[str], contents: Contents) -> str:
