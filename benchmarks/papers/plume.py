@@ -15,12 +15,13 @@ def _state_of_the_art() -> Seen:
     cells = rows.pivot(index="data", columns="method", values="accuracy")
     others = ["SPLA1", "Polyceptron, batch", "PC-SLP", "CPM", "OC1"]
     behind = cells[others].max(axis=1) - cells["PLUME"]
-    spla1 = cells["PLUME"] - cells["SPLA1"]
     close = int((behind <= 1.0).sum())
-    figures = ", ".join(f"{name} {value:+.2f}" for name, value in spla1.items())
+    paired = rows[rows["method"] == "PLUME"].set_index("data")["PLUME above SPLA1"].dropna()
+    figures = "; ".join(f"{name} {value}" for name, value in paired.items())
     return verdict(close / len(cells)), (
-        f"Within a point of the best of {', '.join(others)} on {shared(close, len(cells))} sets; against "
-        f"SPLA1, in points of accuracy: {figures}."
+        f"Within a point of the best of {', '.join(others)} on {shared(close, len(cells))} sets. Points "
+        f"above "
+        f"SPLA1, on the same splits and ridges: {figures} repetitions."
     )
 
 

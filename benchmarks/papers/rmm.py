@@ -120,7 +120,22 @@ def _bounds() -> Seen:
 
 def _transduction() -> Seen:
     rows = table_of("rmm_transduction")
-    return "yes", f"{len(rows)} rows are kept."
+    rows = rows[rows["machine"] == "RMM, test samples too"]
+    gains = rows["less than the RMM"].str.extract(r"(-?[\d.]+) ± ([\d.]+)").astype(float)
+    clear = int((gains[0] > gains[1]).sum())
+    return verdict(clear / len(rows)) if clear else "not shown", (
+        f"With bounds at the test samples the RMM has {gains[0].min():.2f} to {gains[0].max():.2f} points "
+        f"less "
+        f"error than without, by more than a deviation in {shared(clear, len(rows))} settings."
+    )
+
+
+def _further() -> Seen:
+    rows = table_of("rmm_transduction")
+    return "done", (
+        f"`fit(X, y, X_bounded=...)`; transduction on optical digits, {len(rows)} rows, "
+        f"{'all' if rows['status'].eq('OPTIMAL').all() else 'not all'} converged. The paper prints no figure."
+    )
 
 
 def _line(name: str) -> Seen:
@@ -137,16 +152,17 @@ def _line(name: str) -> Seen:
         for rule, of_rule in found.items()
     )
     return "done" if converged == len(wanted) else "partly", (
-        f"{shared(len(there), len(wanted))} cells, {converged} of them converged; the RMM is at or below the "
-        f"paper's at {at_most}."
+        f"{shared(len(there), len(wanted))} cells, {converged} of them converged; with ties by lot, as in "
+        f"the "
+        f"paper, the RMM is at or below the paper's at {at_most}."
     )
 
 
 def _at_most_the_papers(name: str, cells: dict[tuple[str, str, str], dict[str, Any]]) -> int:
-    """At how many kernels a converged RMM has no more errors than the paper's."""
+    """At how many kernels a converged RMM has no more errors than the paper's, on the mean over lots."""
     paper = zip(KERNELS, PAPER[name, "RMM"], strict=True)
     return sum(
-        is_converged(cell) and cell["errors"] <= printed
+        is_converged(cell) and cell["by lot"] <= printed
         for kernel, printed in paper
         if (cell := cells.get((name, "RMM", kernel))) is not None
     )
@@ -286,7 +302,7 @@ CHAPTER = Chapter(
         Item(
             "The set U: bounds at further samples",
             "rmm_transduction",
-            lambda: ("done", f"{len(table_of('rmm_transduction'))} rows."),
+            _further,
         ),
     ),
 )
