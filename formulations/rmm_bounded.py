@@ -105,7 +105,7 @@ _TITLE = "Relative Margin Machine with bounds at further samples"
 
 LETTERS = {
     "zⱼ": "the samples with labels, and after them the further samples",
-    "fⱼ": "the output of the machine at zⱼ",
+    "fⱼ": "the output of the machine at $zⱼ$",
     **{letter: BOUND_LETTERS[letter] for letter in ("B", "xᵢ", "yᵢ", "Cᵢ")},
 }
 _ALONE = {**LETTERS, "zⱼ": "the further samples, which alone are held within the bounds"}

@@ -235,7 +235,7 @@ def fit_whole(
     return machine if _is_whole(machine) else None
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Trial:
     """A candidate on a split."""
 
@@ -250,7 +250,7 @@ class _Trial:
     verbose: bool | int
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Found:
     """Its accuracy, the seconds of its fit and, where that is kept, the machine without its data."""
 

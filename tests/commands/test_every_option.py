@@ -176,7 +176,7 @@ def completed(line):
         ("polyopt duals --data wd", ["wdbc"]),
         ("polyopt fit x.csv --kernel p", ["poly"]),
         ("polyopt duals --gamma s", ["scale"]),
-        ("polyopt catalogue rmm-", ["rmm-bounds"]),
+        ("polyopt catalogue rmm-", ["rmm-bounded", "rmm-bounds"]),
         ("polyopt show rmm.qp_", ["rmm.qp_dual"]),
         ("polyopt show no.s", []),
         ("polyopt fit --solver e", ["exact"]),

@@ -122,6 +122,7 @@ EXAMPLES = {
     "A family (rmm); all by default.",
     "A family (rmm), a method (rmm-rbf) or a program (rmm.qp).",
 }
+OF_ANY = {"polyopt.estimators.status"}  # how a fit of whatever machine ended
 FLOORS = ("polyopt.estimators", "polyopt.outer", "polyopt.solvers", "polyopt.baselines")
 
 
@@ -147,6 +148,8 @@ def namings(source):
                 yield node.value
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             module = getattr(node, "module", "") or ""
+            if module in OF_ANY:
+                continue
             for name in [module, *(f"{module}.{alias.name}".strip(".") for alias in node.names)]:
                 if name.startswith(FLOORS) or name.removeprefix("formulations.") in FAMILIES:
                     yield name

@@ -240,7 +240,7 @@ def test_pairs_of_an_earlier_fit_are_no_part_of_this_one():
             [f"SimpleNamespace: {Status.INTERRUPTED} 2 of 3 pairs of classes were solved, "],
         ),
     ):
-        machine = SimpleNamespace(classes_=np.arange(n_classes), estimators_=left, solution_=own)
+        machine = SimpleNamespace(classes_=np.arange(n_classes), estimators_=left, solution_=own, _frames=0)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             warn_of_interruption(machine)
