@@ -192,6 +192,19 @@ def test_highs_takes_the_start(kind):
     assert seen[0]["objective"] == pytest.approx(score, rel=1e-9)
 
 
+def test_all_is_told_of_a_run_that_ends_before_it_is_looked_at(monkeypatch):
+    class AtOnce:
+        def __init__(self, target, daemon):
+            self.start, self.join, self.is_alive = target, lambda *limit: None, lambda: False
+
+    monkeypatch.setattr("polyopt.solvers.l0.milp.Thread", AtOnce)
+    seen = []
+    found = solve_l0_milp(problem("rbf", 20, seed=3), progress=seen.append)
+    assert found.status is Status.OPTIMAL
+    assert seen
+    assert seen == list(found.history)
+
+
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_ctrl_c_keeps_the_best_point(solve):
     data = large()[0]

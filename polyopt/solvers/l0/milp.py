@@ -167,9 +167,11 @@ class _Run:
         thread, told, interrupted = Thread(target=self._solve, daemon=True), 0, False
         run = current_run()
         thread.start()
-        while thread.is_alive():
+        is_over = False
+        while not is_over:
             try:
                 thread.join(_WAIT)
+                is_over = not thread.is_alive()  # what it wrote until then is told below
                 if run is not None and run.is_stopped:
                     interrupted = self.stop = True
                 # After Ctrl-C the run only ends; what it tells meanwhile is for nobody.
