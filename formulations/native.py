@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from cvxpy.reductions.solvers.solving_chain import SolvingChain
 
 from formulations.clock import Clock, current_run
+from formulations.highs import quiet_highs
 
 __all__ = ["Ear", "solved_by_cvxpy", "stop_at"]
 
@@ -176,8 +177,7 @@ class _Many:
 @contextmanager
 def _listeners() -> Iterator[None]:
     """Solvers that are made meanwhile listen, where their thread has a clock."""
-    import highspy
-
+    highspy = quiet_highs()
     with _lock:
         if _Many.count == 0:
             _Many.usual, highspy.Highs = highspy.Highs, _listener(highspy.Highs)

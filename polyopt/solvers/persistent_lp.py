@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.clock import Clock
+from formulations.highs import quiet_highs
 from formulations.native import Ear
 from formulations.solution import Status
 
@@ -136,8 +137,7 @@ class PersistentLP:
         self._build()
 
     def _build(self) -> None:
-        import highspy
-
+        highspy = quiet_highs()
         self._lock, self._has_basis = Lock(), False
         self._highs = highspy.Highs()
         self._ear = Ear(self._highs)

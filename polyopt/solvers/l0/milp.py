@@ -18,6 +18,7 @@ import numpy as np
 from formulations.arguments import tolerance
 from formulations.clock import current_run
 from formulations.families import best_intercept
+from formulations.highs import quiet_highs
 from formulations.recovery import slacks
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
@@ -115,8 +116,9 @@ def solve_l0_milp(
 
 def _model(data: L0Data, alpha: Vector, b: float) -> Any:
     """The program in HiGHS, columns a, b, ξ, σ, with the point to begin from."""
-    import highspy
     import scipy.sparse as sp
+
+    highspy = quiet_highs()
 
     n, p = data.K.shape
     signed = data.y[:, None] * data.K * (data.C * data.centres)
