@@ -45,6 +45,7 @@ def main() -> None:
     from benchmarks.helpers.kept import keep, machine_facts
     from benchmarks.helpers.markdown import write_results, write_speed
     from benchmarks.helpers.report import write_report
+    from polyopt.datasets import DatasetUnavailable
 
     modules = {name: import_module(f"benchmarks.{name}") for name in NAMES}
     if arguments.command == "list":
@@ -68,7 +69,13 @@ def main() -> None:
     print(f"{machine_facts()}, one thread\n")
     for name in names:
         started = time.perf_counter()
-        table = modules[name].run(**few)
+        try:
+            table = modules[name].run(**few)
+        except DatasetUnavailable as missing:
+            if arguments.names:
+                run.exit(1, f"{name}: {missing}\n")
+            print(f"{name}: left out. {missing}\n")
+            continue
         if not few:
             keep(name, table, time.perf_counter() - started)
         print(f"{name}: {modules[name].__doc__.splitlines()[0]}")
