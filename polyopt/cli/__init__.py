@@ -76,10 +76,12 @@ class _Commands(TyperGroup):
             raise  # these say how to end, and are RuntimeErrors by birth
         except KeyboardInterrupt as stop:
             raise typer.Exit(status_of_stop(stop)) from None
-        except (ValueError, OSError, RuntimeError, MemoryError, ImportError, AttributeError) as error:
-            if came():
+        except Exception as error:
+            if (
+                came()
+            ):  # and something made an error of it: imports do, and C code that goes on without a value
                 raise typer.Exit(status_of_stop(Terminated() if came() == signal.SIGTERM else None)) from None
-            if isinstance(error, ImportError | AttributeError):
+            if not isinstance(error, ValueError | OSError | RuntimeError | MemoryError):
                 raise
             say(f"error: {error}")
             raise typer.Exit(2) from None

@@ -220,7 +220,7 @@ def test_a_reader_who_leaves_is_no_error():
     assert command.wait() == 141
 
 
-@pytest.mark.parametrize("error", [ImportError, AttributeError, RuntimeError, ValueError])
+@pytest.mark.parametrize("error", [ImportError, AttributeError, RuntimeError, ValueError, TypeError])
 def test_a_signal_that_was_turned_into_another_error_is_still_one(monkeypatch, error):
     def import_that_breaks_off(*_, **__):
         with pytest.raises(KeyboardInterrupt):
