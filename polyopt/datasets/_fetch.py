@@ -75,6 +75,21 @@ def _rcv1(folder: Path) -> Parts:
     )
 
 
+def _url(folder: Path) -> Parts:
+    return Parts(*_signed(_svmlight(folder, "binary/url_combined.bz2", 3231961)))
+
+
+def _kdda(folder: Path) -> Parts:
+    train, test = (_svmlight(folder, f"binary/kdda{part}.bz2", 20216830) for part in ("", ".t"))
+    return Parts(*_signed(train), *_signed(test))
+
+
+def _signed(part: tuple[Features, Labels]) -> tuple[Features, Labels]:
+    """Labels −1 and +1, whatever the publisher's word for the first class: 0, −1."""
+    X, y = part
+    return X, np.where(y > 0, 1, -1)
+
+
 def _covtype(folder: Path) -> Parts:
     from sklearn.datasets import fetch_covtype
 
@@ -145,6 +160,8 @@ FETCHERS: dict[str, Callable[[Path], Parts]] = {
     "a9a": _a9a,
     "ijcnn1": _ijcnn1,
     "rcv1": _rcv1,
+    "url": _url,
+    "kdda": _kdda,
     "covtype": _covtype,
     "cod_rna": _cod_rna,
     "svmguide1": _svmguide1,

@@ -25,31 +25,33 @@ from polyopt.datasets._npz import Parts, read_npz, write_npz
 def load(name: str) -> Dataset:
     """A named data set.
 
-    ==================  ==================  ====  =======================================================
-    name                rows (+ test)       m     labels
-    ==================  ==================  ====  =======================================================
-    ionosphere          351                 34    0 bad, 1 good radar return
-    sonar               208                 60    0 rock, 1 mine
-    pima                768                 8     0 tested negative, 1 positive for diabetes
-    bupa                345                 6     1, 2: the selector column
-    wbc                 683                 9     0 benign, 1 malignant
-    wdbc                569                 30    0 malignant, 1 benign (as scikit-learn has it)
-    digits              1797                64    0 to 9
-    mnist               60000 + 10000       784   0 to 9; X stays uint8
-    usps                7291 + 2007         256   0 to 9
-    optdigits           3823 + 1797         64    0 to 9
-    a9a                 32561 + 16281       123   −1 income up to 50 000 dollars, +1 above; sparse
-    ijcnn1              49990               22    −1 common, +1 rare class; sparse
-    rcv1                20242 + 677399      47236 −1 GCAT or MCAT, +1 CCAT or ECAT; sparse
-    covtype             581012              54    1 to 7, kinds of forest
-    cod_rna             59535               8     −1 control, +1 non-coding RNA
-    svmguide1           3089 + 4000         4     0, 1
-    australian          690                 14    −1, +1: "-" and "+"
-    german_numer        1000                24    1 good, 2 bad risk
-    heart_statlog       270                 13    1 absent, 2 present
-    fourclass_scaled    862                 2     −1, +1
-    adult               32561 + 16281       14    0 income up to 50 000 dollars, 1 above; NaN = missing
-    ==================  ==================  ====  =======================================================
+    ==================  ==================  ========  ===================================================
+    name                rows (+ test)       m         labels
+    ==================  ==================  ========  ===================================================
+    ionosphere          351                 34        0 bad, 1 good radar return
+    sonar               208                 60        0 rock, 1 mine
+    pima                768                 8         0 tested negative, 1 positive for diabetes
+    bupa                345                 6         1, 2: the selector column
+    wbc                 683                 9         0 benign, 1 malignant
+    wdbc                569                 30        0 malignant, 1 benign (as scikit-learn has it)
+    digits              1797                64        0 to 9
+    mnist               60000 + 10000       784       0 to 9; X stays uint8
+    usps                7291 + 2007         256       0 to 9
+    optdigits           3823 + 1797         64        0 to 9
+    a9a                 32561 + 16281       123       −1 income up to 50 000 dollars, +1 above; sparse
+    ijcnn1              49990               22        −1 common, +1 rare class; sparse
+    rcv1                20242 + 677399      47236     −1 GCAT or MCAT, +1 CCAT or ECAT; sparse
+    url                 2396130             3231961   −1 benign, +1 malicious; sparse
+    kdda                8407752 + 510302    20216830  −1 wrong, +1 right at the first attempt; sparse
+    covtype             581012              54        1 to 7, kinds of forest
+    cod_rna             59535               8         −1 control, +1 non-coding RNA
+    svmguide1           3089 + 4000         4         0, 1
+    australian          690                 14        −1, +1: "-" and "+"
+    german_numer        1000                24        1 good, 2 bad risk
+    heart_statlog       270                 13        1 absent, 2 present
+    fourclass_scaled    862                 2         −1, +1
+    adult               32561 + 16281       14        0 income up to 50 000 dollars, 1 above; NaN = missing
+    ==================  ==================  ========  ===================================================
 
     The first seven need no download. Any other is taken from the folder that the environment variable
     ``POLYOPT_DATA`` names, if it holds ``<name>.npz``; else from the cache

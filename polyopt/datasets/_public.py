@@ -147,6 +147,38 @@ FETCHED = (
         downloads=("rcv1_train.binary.bz2", "rcv1_test.binary.bz2"),
     ),
     Entry(
+        name="url",
+        about=(
+            "Web addresses of 121 days, in their order, as words of the address and facts of its host. "
+            "Sparse, 2.8e8 entries: some 2 GB to fetch, and some 10 GB of memory to read."
+        ),
+        source="LIBSVM data page, url; Ma, Saul, Savage, Voelker, ICML 2009",
+        licence=UCI,
+        n_samples=2396130,
+        n_features=3231961,
+        counts={-1: None, 1: None},
+        target_names=("benign", "malicious"),
+        url=f"{LIBSVM}binary/url_combined.bz2",
+        downloads=("url_combined.bz2",),
+    ),
+    Entry(
+        name="kdda",
+        about=(
+            "Steps of algebra exercises, right or wrong at the pupil's first attempt. Sparse, 3e8 entries: "
+            "some 3 GB to fetch, and some 12 GB of memory to read."
+        ),
+        source="LIBSVM data page, kdd2010 (algebra); Carnegie Learning and DataShop, KDD Cup 2010",
+        licence="none stated on the LIBSVM page; to acknowledge Carnegie Learning and DataShop",
+        n_samples=8407752,
+        n_test=510302,
+        n_features=20216830,
+        counts={-1: None, 1: None},
+        counts_test={-1: None, 1: None},
+        target_names=("wrong", "right"),
+        url=f"{LIBSVM}binary/kdda.bz2",
+        downloads=("kdda.bz2", "kdda.t.bz2"),
+    ),
+    Entry(
         name="covtype",
         about=(
             "Forest cover of 30 × 30 m cells in Colorado from ten measures, four wilderness indicators "

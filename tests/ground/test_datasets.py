@@ -704,6 +704,8 @@ PUBLISHED = {
     "a9a": {"a9a": SVMLIGHT, "a9a.t": b"-1 1:1\n"},
     "ijcnn1": {"ijcnn1.bz2": None},
     "rcv1": {"rcv1_train.binary.bz2": None, "rcv1_test.binary.bz2": None},
+    "url": {"url_combined.bz2": None},
+    "kdda": {"kdda.bz2": bz2.compress(SVMLIGHT.replace(b"-1", b"0")), "kdda.t.bz2": None},
     "cod_rna": {"cod-rna": SVMLIGHT},
     "svmguide1": {"svmguide1": b"0 1:1 4:2\n1 2:1\n", "svmguide1.t": b"1 1:1\n"},
     "australian": {"australian": SVMLIGHT},
@@ -723,6 +725,8 @@ EXPECTED = {
     "a9a": ([[0.5, 2], [0, 4]], [-1, 1], [[1, 0]], [-1]),
     "ijcnn1": ([[0.5, 2], [0, 4]], [-1, 1], None, None),
     "rcv1": ([[0.5, 2], [0, 4]], [-1, 1], [[0.5, 2], [0, 4]], [-1, 1]),
+    "url": ([[0.5, 2], [0, 4]], [-1, 1], None, None),
+    "kdda": ([[0.5, 2], [0, 4]], [-1, 1], [[0.5, 2], [0, 4]], [-1, 1]),
     "cod_rna": ([[0.5, 2], [0, 4]], [-1, 1], None, None),
     "svmguide1": ([[1, 0, 0, 2], [0, 1, 0, 0]], [0, 1], [[1, 0, 0, 0]], [1]),
     "australian": ([[0.5, 2], [0, 4]], [-1, 1], None, None),
@@ -758,14 +762,16 @@ def test_fetchers_read_what_the_publishers_write(name, monkeypatch, tmp_path):
         if expected is None:
             assert got is None
             continue
-        dense = got.toarray() if sparse.issparse(got) else got
         expected = np.asarray(expected)
-        width = expected.shape[1:]  # sparse sets are as wide as the whole set; the rest is 0
-        assert np.array_equal(
-            dense[:, : width[0]] if width else dense, expected, equal_nan=dense.dtype.kind == "f"
-        )
-        assert not dense[:, width[0] :].any() if width else True
-    assert sparse.issparse(parts.X) == (name in {"a9a", "ijcnn1", "rcv1"})
+        if sparse.issparse(got):  # as wide as the whole set; the rest is 0
+            assert got.shape[1] == ENTRIES[name].n_features
+            assert got.nnz == np.count_nonzero(expected)
+            got = got[:, : expected.shape[1]].toarray()
+        if got.ndim == 2:
+            assert not got[:, expected.shape[1] :].any()
+            got = got[:, : expected.shape[1]]
+        assert np.array_equal(got, expected, equal_nan=got.dtype.kind == "f")
+    assert sparse.issparse(parts.X) == (name in {"a9a", "ijcnn1", "rcv1", "url", "kdda"})
     assert {url.rpartition("/")[2] for url in asked} == set(PUBLISHED[name]) == set(ENTRIES[name].downloads)
     assert all(url.startswith("https://") for url in asked)
 
@@ -838,7 +844,7 @@ def test_what_cannot_be_checked_says_so_wherever_it_is_named(no_data, monkeypatc
     assert set(frame.index[checked == "SHA-256"]) == {"mnist", "covtype", "adult"}
     assert set(frame.index[checked == "MD5"]) == {"a9a"}
     unchecked = frame.index[checked == "no digest known"]
-    assert len(unchecked) == 10
+    assert len(unchecked) == 12
     for entry in ENTRIES.values():
         assert ("cannot be checked" in entry.description) == (entry.name in unchecked)
     (no_data / "cache").mkdir()
@@ -871,7 +877,8 @@ def test_every_file_of_the_sets_has_a_digest_or_is_known_to_have_none():
     sources = {file for files in PUBLISHED.values() for file in files}
     unknown = {"zip.train.gz", "zip.test.gz", "optdigits.tra", "optdigits.tes", "ijcnn1.bz2", "cod-rna",
                "rcv1_train.binary.bz2", "rcv1_test.binary.bz2", "svmguide1", "svmguide1.t", "australian",
-               "german.data-numeric", "heart.dat", "fourclass"}  # fmt: skip
+               "german.data-numeric", "heart.dat", "fourclass", "url_combined.bz2",
+               "kdda.bz2", "kdda.t.bz2"}  # fmt: skip
     assert sources - set(_download.DIGESTS) == unknown
     assert set(_download.DIGESTS) <= sources
 
