@@ -8,7 +8,8 @@ compared with each other, have the same eight ridges, of half decades, beyond wh
 as that raises the inner accuracy, and five inner folds; "PLUME above SPLA1" is the mean of the differences of
 the repetitions, whose splits are the same, their deviation, and in how many PLUME is above. Seconds are of
 that last fit, of the processor, on one thread, median over the folds. Deviations are of the folds'
-accuracies; those of the means of the repetitions are in a column of their own.
+accuracies; those of the means of the repetitions are in a column of their own. The last column says how the
+fits ended that the accuracies are of: of themselves, or at the limit of passes that the row has.
 
 The rows "as printed" keep to what the paper fixes: step 0.1 and threshold 50 (batch), 300 to 500 passes
 (online), one start, the last faces, features as they are. Beside them: one pass instead, the other class
@@ -55,6 +56,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
+from benchmarks.helpers.fold_outcomes import end_of, ends, size_of
 from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, Polyceptron, datasets
 from polyopt.baselines import ObliqueTree
 from polyopt.files import write_text
@@ -230,6 +232,7 @@ def _summary(data: str, method: str, folds: pd.DataFrame) -> dict[str, Any]:
         "paper's deviation": apart,
         "seconds": float(folds["seconds"].median()),
         "faces": folds["faces"].mean(),
+        "ended": ends(folds["end"]),
         "repetitions": len(each),
         **({_EACH: each.to_numpy()} if method in _PAIR else {}),
     }
@@ -237,16 +240,14 @@ def _summary(data: str, method: str, folds: pd.DataFrame) -> dict[str, Any]:
 
 def _repetition(
     data: str, X: Any, y: Any, K: int, method: str, folds: int, seed: int
-) -> list[dict[str, float]]:
+) -> list[dict[str, Any]]:
     """What is found in each fold (:func:`_fold`)."""
     parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(X, y)
     return [_fold(data, X, y, K, method, part, 100 * seed + fold) for fold, part in enumerate(parts)]
 
 
-def _fold(
-    data: str, X: Any, y: Any, K: int, method: str, part: tuple[Any, Any], seed: int
-) -> dict[str, float]:
-    """Accuracy, seconds of the last fit, faces (leaves, support vectors) and the ridge that is chosen."""
+def _fold(data: str, X: Any, y: Any, K: int, method: str, part: tuple[Any, Any], seed: int) -> dict[str, Any]:
+    """Accuracy, seconds and end of the last fit, faces (leaves, support vectors), and the ridge chosen."""
     warnings.simplefilter("ignore")
     inside = 1 if data in _SYNTHETIC else narrower_class(StandardScaler().fit_transform(X), y, {})
     (outside,) = (label for label in np.unique(y) if label != inside)
@@ -268,7 +269,8 @@ def _fold(
     started = time.process_time()
     machine.fit(A, y[train])
     seconds = time.process_time() - started
-    found = {"accuracy": machine.score(B, y[test]), "seconds": seconds, "faces": _size(machine)}
+    found = {"accuracy": machine.score(B, y[test]), "seconds": seconds, "faces": size_of(machine)}
+    found["end"] = end_of(machine)
     return {**found, "ridge": chosen["ridge"]} if "ridge" in chosen else found
 
 
@@ -289,14 +291,6 @@ def _chosen(machine: Any, grid: dict[str, list[Any]], X: Any, y: Any, is_paired:
             break
         score, best = farther, there
     return best
-
-
-def _size(machine: Any) -> float:
-    if hasattr(machine, "assignment_"):
-        return float(len(np.unique(machine.assignment_[machine.assignment_ >= 0])))
-    if hasattr(machine, "support_"):
-        return float(len(machine.support_))
-    return float(machine.get_n_leaves() if hasattr(machine, "get_n_leaves") else machine.n_leaves_)
 
 
 def _in_order(table: pd.DataFrame) -> pd.DataFrame:
@@ -335,7 +329,7 @@ def _shown(table: pd.DataFrame) -> pd.DataFrame:
     )
     columns = (
         *("data", "method", "accuracy", "of the means", "repetitions", _ABOVE),
-        *("paper", "apart", "seconds", "faces"),
+        *("paper", "apart", "seconds", "faces", "ended"),
     )
     return table[[*columns]].rename(
         columns={
