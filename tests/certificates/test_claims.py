@@ -6,6 +6,7 @@ import inspect
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 
 from formulations import cpm, l0, pc_slp, plume, polyceptron, rmm, sigma_svm, soft_rmm, spla1, svm
 from polyopt import certificates
@@ -22,7 +23,7 @@ def claim(p, d, residuals=(FINE,), **more):
     return conclude("a program", p, d, list(residuals), TOL, **more)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("p", "d", "residuals", "more", "expected"),
     [
         (1.0, 1.0 - TOL, [FINE], {}, Claim.OPTIMAL),  # on the tolerance

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 
 from formulations.polyhedral import cells
 from polyopt import certify_cpm, certify_pc_slp, certify_plume, certify_polyceptron, certify_spla1
@@ -328,8 +329,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("name", GIVEN)
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda w: "-".join(w))
+@in_turn("name", GIVEN)
+@in_turn("wrong", WRONG)
 def test_what_is_no_number_of_its_kind_is_refused(name, wrong):
     import inspect
 

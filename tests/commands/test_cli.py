@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from helpers.cases import in_turn
 from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
@@ -690,7 +691,7 @@ def test_unknown_data_lists_what_is_known(command):
     )
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("options", "message"),
     [
         (("--C", "0"), r"C must be positive and finite, not 0\.0"),
@@ -717,7 +718,7 @@ def test_unknown_data_lists_what_is_known(command):
         (("--seed", "-1"), r"'--seed'.*0"),
     ],
 )
-@pytest.mark.parametrize("command", ["duals", "fit"])
+@in_turn("command", ["duals", "fit"])
 def test_bad_settings_are_named(command, options, message, table):
     start = ("fit", table) if command == "fit" else ("duals", "--data", table)
     refused(run(*start, *options), message)

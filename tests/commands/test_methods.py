@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from helpers.cases import in_turn
 from helpers.commands import run, small_table, worked
 
 import formulations
@@ -157,7 +158,7 @@ def namings(source):
             yield node.id
 
 
-@pytest.mark.parametrize("path", OVER_METHODS, ids=lambda path: "/".join(path.parts[-2:]))
+@in_turn("path", OVER_METHODS)
 def test_no_module_outside_the_entries_names_a_method(path):
     assert list(namings(path.read_text(encoding="utf-8"))) == []
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from helpers.conventions import broken_conventions
 from hypothesis import given
 from hypothesis import strategies as st
@@ -329,8 +330,8 @@ ENDLESS = GOOD_X.copy()
 ENDLESS[3, 1] = np.inf
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize(
+@in_turn("machine", MACHINES)
+@in_turn(
     ("data", "message"),
     [
         ((SPOILT, GOOD_Y), "contains NaN"),
@@ -346,15 +347,13 @@ ENDLESS[3, 1] = np.inf
         ((GOOD_X, GOOD_Y, np.where(GOOD_Y > 0, 1.0, 0.0)), "one class"),
         ((GOOD_X, GOOD_Y, np.zeros(12)), "at least two classes|zero|positive"),
     ],
-    ids=["nan", "inf", "one class", "empty", "lengths", "1-d", "regression", "text", "nan weight",
-         "negative weight", "one class by weight", "no weight"],
 )  # fmt: skip
 def test_bad_data_are_refused_in_words(machine, data, message):
     with pytest.raises(ValueError, match=message):
         machine().fit(*data)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("machine", "name", "value"),
     [(m, *case) for m in MACHINES for case in [
         ("C", 0), ("C", -1.0), ("C", np.nan), ("C", np.inf), ("C", "1"), ("kernel", "wave"),

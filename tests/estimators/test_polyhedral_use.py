@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from helpers.conventions import EQUIVALENCE, broken_conventions
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -390,7 +391,7 @@ def test_ctrl_c_keeps_the_best_point(machine, square, monkeypatch):
 
 
 @every_machine
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "message"),
     [
         ({"n_faces": 0}, "n_faces"),

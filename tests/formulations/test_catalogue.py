@@ -10,6 +10,7 @@ from importlib import import_module
 from xml.etree import ElementTree
 
 import pytest
+from helpers.cases import in_turn
 
 import formulations
 from formulations import FAMILIES
@@ -36,7 +37,7 @@ def makers():
     return found
 
 
-@pytest.mark.parametrize(("module", "name"), makers())
+@in_turn(("module", "name"), makers())
 def test_a_parameter_has_one_default_in_all_programs(module, name):
     """What is left out means the same everywhere: costs of 1, and as little ridge, box and sharpness."""
     usual = {"C": 1.0, "ridge": 1e-3, "radius": 1e4, "gamma": 1.0, "loss": "sum", "weights": None}
@@ -103,7 +104,7 @@ def test_what_it_says_of_a_program():
 # -- LaTeX ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("program", [pytest.param(e.program, id=e.name) for e in ENTRIES])
+@in_turn("program", [e.program for e in ENTRIES])
 def test_the_latex_is_what_any_latex_sets(program):
     latex = program._repr_latex_()
     assert latex.isascii()
@@ -167,7 +168,7 @@ def formulas_of(program):
 WORDS = r"\\(?:text|mathrm)\{([^}]*)\}"
 
 
-@pytest.mark.parametrize("program", [pytest.param(e.program, id=e.name) for e in ENTRIES])
+@in_turn("program", [e.program for e in ENTRIES])
 def test_formulas_keep_their_numbers_and_their_words_with_the_spaces_between_them(program):
     for formula in formulas_of(program):
         apart = re.sub(r"\\tfrac(\d)(\d)", r"\1 \2", re.sub(WORDS, " ", formula))
@@ -180,7 +181,7 @@ def test_formulas_keep_their_numbers_and_their_words_with_the_spaces_between_the
             assert words in "".join(line.itertext()).replace("\xa0", " ")
 
 
-@pytest.mark.parametrize("program", [pytest.param(e.program, id=e.name) for e in ENTRIES])
+@in_turn("program", [e.program for e in ENTRIES])
 def test_every_formula_is_drawn(program):
     for formula in formulas_of(program):
         assert "\\" not in shown(formula)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 
 from formulations.catalogue import catalogue
 from formulations.notation import (
@@ -32,7 +33,7 @@ def value(text, *, latex=False, definitions=(), functions=()):
     return scope.value(read_expression(text, functions, latex=latex))
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("text", "expected"),
     [
         ("2 + 3 − 4", 1.0),
@@ -105,7 +106,7 @@ def test_definitions_are_used_where_no_number_is_given():
     assert value("H c", **{**options, "definitions": ["H = 2"], "functions": ()}).array == pytest.approx(3.4)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("text", "sentence"),
     [
         ("½‖w‖² +", "a factor is missing at its end"),
@@ -232,7 +233,7 @@ def test_the_latex_of_a_formula(text, latex):
     assert read_expression(latex, latex=True) == read_expression(text)
 
 
-@pytest.mark.parametrize("program", [pytest.param(e.program, id=e.name) for e in ENTRIES])
+@in_turn("program", [e.program for e in ENTRIES])
 def test_the_latex_of_a_program_is_read_back_to_the_same_tree(program):
     functions = functions_of(program.letters)
     assert read_expression(program.objective_latex, functions, latex=True) == program.objective_tree

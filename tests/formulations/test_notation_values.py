@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 
 from formulations.notation import UnreadableError
 from formulations.notation.values import (
@@ -50,8 +51,8 @@ def same(found, expected, *given):
         assert np.ravel(mine) == pytest.approx(np.ravel(one))
 
 
-@pytest.mark.parametrize("axes", PAIRS)
-@pytest.mark.parametrize(
+@in_turn("axes", PAIRS)
+@in_turn(
     ("left", "right"),
     [
         ("number", "number"), ("number", "row"), ("number", "column"), ("number", "matrix"),
@@ -65,8 +66,8 @@ def test_products_are_those_of_matrices(left, right, axes):
     same(times(a, b), lambda p, q: p * q if plain else p @ q, a, b)
 
 
-@pytest.mark.parametrize("axes", PAIRS)
-@pytest.mark.parametrize("kind", FORMS)
+@in_turn("axes", PAIRS)
+@in_turn("kind", FORMS)
 def test_sums_differences_and_entries_are_of_the_same_kind(kind, axes):
     a, b = drawn(kind, axes[0], 0), drawn(kind, axes[1], 1)
     same(add(a, b), lambda p, q: p + q, a, b)

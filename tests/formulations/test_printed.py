@@ -8,6 +8,7 @@ from itertools import permutations
 import cvxpy as cp
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from helpers.misprints import latex_misprints, letters_of, text_misprints
 
 from formulations import FAMILIES, cpm, cpm_global, pc_slp, polyceptron, rmm, sigma_svm, svm
@@ -264,7 +265,7 @@ def test_an_index_that_goes_differently_far_in_two_rows_is_noticed():
 # -- letters --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("program", [pytest.param(e.program, id=e.name) for e in ENTRIES])
+@in_turn("program", [e.program for e in ENTRIES])
 def test_every_letter_is_a_variable_or_explained(program):
     assert not unexplained(program)
 

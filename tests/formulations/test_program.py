@@ -7,6 +7,7 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 
 from formulations import FAMILIES, clock, family, rmm, solving, svm
 from formulations.backends import attempt
@@ -167,7 +168,7 @@ def test_programs_are_convex_parametrised_and_fully_named(program):
         assert solution.duals[row.name].shape == ((1 + above, *shape) if row.is_cone else shape)
 
 
-@pytest.mark.parametrize("program", every_program())
+@in_turn("program", every_program())
 def test_printing_reads_like_the_paper(program):
     text = str(program)
     assert text.startswith(program.title)

@@ -16,6 +16,7 @@ from urllib.error import URLError
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -157,9 +158,9 @@ def test_dataset_refuses_parts_that_do_not_fit(arguments, message):
 # --- generators ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("margin", [0.0, 0.1, 3.0])
-@pytest.mark.parametrize(("m", "K"), [(1, 1), (1, 2), (2, 3), (2, 7), (10, 4), (50, 5), (3, 1)])
-@pytest.mark.parametrize("seed", [0, 1])
+@in_turn("margin", [0.0, 0.1, 3.0])
+@in_turn(("m", "K"), [(1, 1), (1, 2), (2, 3), (2, 7), (10, 4), (50, 5), (3, 1)])
+@in_turn("seed", [0, 1])
 def test_polytope_points_keep_the_margin_on_their_side(m, K, margin, seed):
     X, y, W, b = datasets.make_polytope(400, m, K, margin=margin, random_state=seed)
     assert (W.shape, b.shape, X.shape) == ((K, m), (K,), (400, m))
@@ -360,7 +361,7 @@ BROKEN_SVMLIGHT = {
 }
 
 
-@pytest.mark.parametrize("content", BROKEN_SVMLIGHT)
+@in_turn("content", BROKEN_SVMLIGHT)
 def test_svmlight_names_the_broken_line(tmp_path, content):
     line, problem = BROKEN_SVMLIGHT[content]
     path = tmp_path / "broken.svm"
@@ -501,7 +502,7 @@ BROKEN_CSV = {
 }
 
 
-@pytest.mark.parametrize("content", BROKEN_CSV)
+@in_turn("content", BROKEN_CSV)
 def test_csv_names_the_broken_line(tmp_path, content):
     line, problem = BROKEN_CSV[content]
     path = tmp_path / "broken.csv"

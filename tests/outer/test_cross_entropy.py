@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joblib import parallel_config
@@ -773,7 +774,7 @@ def test_the_history_is_told_as_it_happens():
 # -- nonsense --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "message"),
     [
         ({"n": 0}, "n must be an integer of at least 1, not 0"),

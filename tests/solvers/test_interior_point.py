@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -402,7 +403,7 @@ def test_what_rounding_ends_is_not_called_optimal(blobs):
     assert certificate(X, y, 1e6, np.inf, solution).relative_gap < 1e-7
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("changes", "message"),
     [
         ({"X": np.ones(40)}, "X must have two dimensions"),

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -232,7 +233,7 @@ def test_one_sentence_for_one_fault(group, data):
     assert str(raised.value) == f"{CALLED.get(name, name)} must {text}, not {text_of(value)}"
 
 
-@pytest.mark.parametrize(("function", "given_first", "name", "rule"), CASES)
+@in_turn(("function", "given_first", "name", "rule"), CASES)
 def test_an_array_is_no_number(function, given_first, name, rule):
     text, _ = RULES[rule]
     for value in ([0.5, 0.5, 0.5], [], np.ones((2, 2)), [[1.0], [1.0, 2.0]]):
@@ -252,8 +253,8 @@ COSTS = [
 ]
 
 
-@pytest.mark.parametrize(("function", "given_first", "name", "rule"), COSTS)
-@pytest.mark.parametrize("fault", [np.nan, -np.inf, -1.0, "one"])
+@in_turn(("function", "given_first", "name", "rule"), COSTS)
+@in_turn("fault", [np.nan, -np.inf, -1.0, "one"])
 def test_one_sentence_for_one_fault_in_costs_per_sample(function, given_first, name, rule, fault):
     C = np.where(np.arange(12) == 5, fault, ones).tolist() if fault != "one" else [1.0] * 11 + ["one"]
     text, _ = RULES[rule]

@@ -13,6 +13,7 @@ from importlib import import_module
 from itertools import pairwise
 
 import pytest
+from helpers.cases import in_turn
 
 import formulations
 import polyopt
@@ -133,9 +134,7 @@ def public_callables():
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "thing"), sorted(public_callables().items()), ids=lambda v: v if isinstance(v, str) else ""
-)
+@in_turn(("name", "thing"), sorted(public_callables().items()))
 def test_every_parameter_is_documented(name, thing):
     docstring = inspect.getdoc(thing) or ""
     assert docstring, f"{name} has no docstring"

@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from helpers.cases import in_turn
 
 import formulations
 import polyopt
@@ -98,9 +99,7 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("module", "path"), modules(), ids=lambda value: value if isinstance(value, str) else ""
-)
+@in_turn(("module", "path"), modules())
 def test_a_file_imports_only_the_floors_under_it(module, path):
     height = floor_of(module)
     if module == "polyopt":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from helpers.cases import in_turn
 
 from benchmarks import papers
 from benchmarks.__main__ import NAMES
@@ -29,7 +30,7 @@ def functions(name: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.by}-{LINES.index(line)}")
+@in_turn("line", LINES)
 def test_what_is_cited_is_there(line):
     """A test where it is the proof, and a benchmark where figures are."""
     if line.seen is None:

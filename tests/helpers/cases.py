@@ -1,0 +1,42 @@
+"""Many cases of one test that take next to no time each."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+import pytest
+
+_Case = type(pytest.param())
+
+
+def in_turn(names, cases):
+    """As ``pytest.mark.parametrize``, with all cases in one test, which names the one that fails.
+
+    For cases that take less than the milliseconds that pytest spends on a test, skip nothing and may share
+    their fixtures.
+    """
+    several = not isinstance(names, str) or "," in names
+    names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    rows = []
+    for case in cases:
+        values = case.values if isinstance(case, _Case) else case if several else (case,)
+        rows.append(dict(zip(names, values, strict=True)))
+    assert rows, f"no case of {', '.join(names)}"
+
+    def decorate(function):
+        @functools.wraps(function)
+        def each(**fixtures):
+            for row in rows:
+                try:
+                    function(**fixtures, **row)
+                except BaseException as error:
+                    error.add_note(f"with {', '.join(f'{name}={value!r}' for name, value in row.items())}")
+                    raise
+
+        signature = inspect.signature(function)
+        left = [one for name, one in signature.parameters.items() if name not in names]
+        each.__signature__ = signature.replace(parameters=left)
+        return each
+
+    return decorate
