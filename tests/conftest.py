@@ -66,6 +66,12 @@ def pytest_collection_modifyitems(items):
         return whole or POLYHEDRAL.search(file) is not None, number, file
 
     items.sort(key=place)
+    # Of two workers only the first starts processes, which import all that they need; when it comes to them,
+    # most is compiled.
+    dealing = [item for item in items if item.get_closest_marker("processes")]
+    others = [item for item in items if not item.get_closest_marker("processes")]
+    early = len(others) // 3
+    items[:] = others[:early] + dealing + others[early:]
 
 
 def pytest_collection_finish():

@@ -66,6 +66,7 @@ def test_two_sides_do_not_depend_on_the_names_of_the_classes():
     assert one.decision_function(X) == pytest.approx(-other.decision_function(X), abs=1e-9)
 
 
+@pytest.mark.processes
 def test_jobs_make_no_difference():
     X, y, _ = clusters(60, 3, 0, widen=1.4)
     machine = CPM(3, double_sided=True, random_state=0, solver="sgd", max_iter=20)

@@ -208,6 +208,7 @@ def test_the_multipliers_of_pairs_carry_the_labels_of_the_data(machine):
     assert (frame["label"] == names[::3][frame["sample"]]).all()
 
 
+@pytest.mark.processes
 def test_pairs_in_parallel_are_the_pairs_in_turn():
     X, y = load_iris(return_X_y=True)
     weights = np.linspace(0.5, 2.0, 150)

@@ -133,6 +133,7 @@ def test_pairs_after_the_whole_limit_make_no_rounds():
     assert [(one.status, one.iterations) for one in model.solution_] == [(Status.TIME_LIMIT, 0)] * 3
 
 
+@pytest.mark.processes
 def test_workers_in_other_processes_are_stopped_too():
     X, y = three()
     with one_run() as run:

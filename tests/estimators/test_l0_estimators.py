@@ -95,6 +95,7 @@ def test_a_second_fit_knows_nothing_of_the_first():
     assert (machine.decision_function(X) == fresh.decision_function(X)).all()
 
 
+@pytest.mark.processes
 def test_the_same_seed_is_the_same_model_on_one_worker_and_on_two():
     X, y = blobs(40)
     one, two = (quick(C=3.0, n_init=2, n_jobs=jobs).fit(X, y) for jobs in (1, 2))

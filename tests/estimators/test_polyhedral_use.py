@@ -95,6 +95,7 @@ def test_three_classes_vote_in_pairs(machine):
         clone(machine).set_params(inside_label=1).fit(X, y)
 
 
+@pytest.mark.processes
 def test_pairs_in_processes_are_the_pairs_in_turn():
     X, y = load_iris(return_X_y=True)
     machine = clone(MACHINES["batch"])
@@ -131,6 +132,7 @@ def test_a_copy_without_data_predicts_and_a_pickle_is_the_same(machine, square):
             ask()
 
 
+@pytest.mark.processes
 @every_machine
 def test_the_same_seed_is_the_same_machine_on_one_worker_and_on_two(machine, square):
     X, names = square
@@ -272,10 +274,10 @@ def test_multipliers_hold_the_faces(square):
 
 def test_a_mirrored_polytope_machine_without_norm_is_the_exact_polyceptron(square):
     X, names = square
-    machine = ConvexPolytopeMachine(4, C=1e4, inside_label="in", random_state=0).fit(X, names)
+    machine = ConvexPolytopeMachine(4, C=1e4, inside_label="in", n_init=2, random_state=0).fit(X, names)
     W = -np.column_stack([machine.W_, machine.b_])
     y = np.where(names == "in", 1.0, -1.0)
-    best = Polyceptron(4, solver="highs", inside_label="in", n_init=8, random_state=0).fit(X, names)
+    best = Polyceptron(4, solver="highs", inside_label="in", n_init=2, random_state=0).fit(X, names)
     ours, theirs = best.solution_.objective, polyhedral.margin_error(X, y, W)
     assert ours <= 1.02 * theirs
     assert machine.score(X, names) == pytest.approx(best.score(X, names), abs=0.03)

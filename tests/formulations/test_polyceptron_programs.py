@@ -244,6 +244,7 @@ class _Unhurried:
     left = None
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("method", METHODS)
 def test_a_run_depends_on_its_start_alone(method):
     X, y, c = ring(n=80, seed=3)

@@ -244,6 +244,7 @@ def test_a_loaded_model_is_not_taken_for_one_with_other_parameters(classes):
     assert np.array_equal(model.decision_function(X), before)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_the_machine_of_a_pair_is_that_of_its_two_classes(n_jobs):
     X, y = blobs(3, 240)

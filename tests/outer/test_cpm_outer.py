@@ -121,6 +121,7 @@ def test_the_best_of_many_starts_is_kept(data):
     assert solution.iterations == len(solution.history)
 
 
+@pytest.mark.processes
 def test_starts_in_parallel_are_the_starts_in_turn(data):
     X, y, C = data
     one, two = (

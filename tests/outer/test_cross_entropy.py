@@ -266,6 +266,7 @@ def troubled_and_shorter():
     return troubled, shorter
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_one_worker_is_as_good_as_two(backend):
     troubled, shorter = troubled_and_shorter()
@@ -693,6 +694,7 @@ def test_the_iteration_limit_is_said():
     assert (found.status, found.iterations) == (Status.ITERATION_LIMIT, 3)
 
 
+@pytest.mark.processes
 @pytest.mark.filterwarnings("error")
 def test_the_time_limit_keeps_the_best(monkeypatch):
     """By a clock that goes 2 ms with every score."""

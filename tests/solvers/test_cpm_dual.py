@@ -348,6 +348,7 @@ def test_a_run_does_not_depend_on_the_one_before(fixed):
         assert [r["objective"] for r in again.history] == [r["objective"] for r in fresh.history]
 
 
+@pytest.mark.processes
 def test_every_run_is_kept_and_jobs_make_no_difference(fixed):
     X, y, C, K, _ = fixed
     one, two = (
@@ -406,7 +407,7 @@ def test_handwritten_digits_in_seconds():
         data = load("mnist")
     except DatasetUnavailable:
         pytest.skip("mnist is not here")
-    X, y = data.X[:20000], np.where(data.y[:20000] == 2, 1.0, -1.0)
+    X, y = data.X[:6000], np.where(data.y[:6000] == 2, 1.0, -1.0)
     problem = PolytopeProblem(X, y, np.full(len(y), 0.3), 20, engine="dual", scale=1 / 255)
     solution = run_rounds(problem, problem.start(np.random.default_rng(0)))
     values = [record["objective"] for record in solution.history]
