@@ -12,6 +12,7 @@ against the largest single term that it adds up, which does not cancel.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -167,14 +168,20 @@ def _row_conditions(
 
 
 def _jacobians(program: Statement, expression: cp.Expression) -> dict[cp.Variable, Any]:
-    """The derivatives of an expression; those of affine ones without parameters are taken once."""
-    kept = expression.is_affine() and not expression.parameters()
-    found: dict[cp.Variable, Any] | None = program.jacobians.get(id(expression)) if kept else None
-    if found is None:
-        found = expression.grad
-        if kept:
-            program.jacobians[id(expression)] = found
-    return found
+    """The derivatives of an expression; those of affine ones are taken once for the same parameters."""
+    if not expression.is_affine():
+        found: dict[cp.Variable, Any] = expression.grad
+        return found
+    given = [parameter.value for parameter in expression.parameters()]
+    known = program.jacobians.get(id(expression))
+    if known is None or not all(map(_is_same, known[0], given)):
+        known = program.jacobians[id(expression)] = copy.deepcopy(given), expression.grad
+    return known[1]
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    dense = not (sp.issparse(one) or sp.issparse(other))
+    return bool(np.array_equal(one, other)) if dense else one.shape == other.shape and not (one != other).nnz
 
 
 class _Gradient:

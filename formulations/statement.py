@@ -134,7 +134,8 @@ class Statement:
 
     def __post_init__(self) -> None:
         self.problem = cp.Problem(self.objective, [row.constraint for row in self.rows])
-        self.jacobians: dict[int, Any] = {}  # of affine expressions: formulations.optimality
+        # Of affine expressions, with their parameters: formulations.optimality.
+        self.jacobians: dict[int, tuple[list[Any], dict[cp.Variable, Any]]] = {}
 
     @property
     def sense(self) -> str:

@@ -164,6 +164,24 @@ def test_the_certificate_of_any_program_fails_perturbed_points(name, rng):
                     assert certify_program(program, *both).claim is Claim.NONE, (program.name, key)
 
 
+def test_a_certificate_is_of_the_parameters_as_they_are_now():
+    """The slopes of a row that a parameter multiplies: a point of one parameter is none of another."""
+    x, a = cp.Variable(2, name="x"), cp.Parameter((1, 2), name="a")
+    row = Row("cap", a @ x <= -1, "a·x ≤ −1", "z", "price of the cap")
+    objective = cp.Minimize(cp.sum_squares(x))
+    program = Program("toy", "Toy", "a test", objective, "‖x‖²", {"x": x}, (row,), {"a": a})
+
+    def claim(slopes, of):
+        program.set(a=[slopes])
+        size = of[0] ** 2 + of[1] ** 2
+        point = -np.array(of) / size
+        return certify_program(program, {"x": point}, {"cap": [2.0 / size]}).claim
+
+    for slopes in ([3.0, 4.0], [3.0, 4.0], [4.0, 3.0], [3.0, 4.0], [1.0, 0.0]):
+        assert claim(slopes, slopes) is Claim.CONDITIONS
+        assert claim(slopes, [0.0, 5.0]) is Claim.NONE
+
+
 def test_weak_duality_at_random_points(blobs, rng):
     """Any primal point and any multipliers, however bad: the bound never exceeds the optimum."""
     X, y = blobs

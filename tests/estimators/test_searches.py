@@ -65,13 +65,19 @@ def says_so(search, how):
     return True
 
 
+@pytest.fixture(scope="module")
+def whole(blobs):
+    """The search that nothing ends."""
+    found = PolytopeSearch(MACHINE, costs=[0.001, 0.1, 10.0], perplexities=[1.5], cv=CV).fit(*blobs)
+    assert len(found.results_) == 5
+    assert found.status_ in (Status.CONVERGED, Status.OPTIMAL)
+    return found
+
+
 @pytest.mark.parametrize("how", ["stopped", "raised", "late"])
 @pytest.mark.parametrize(("fits", "rows"), [(2, 1), (5, 2), (6, 3), (9, 4), (10, 5)])
-def test_the_best_of_the_costs_and_floors_that_were_tried_is_kept(blobs, ends_in_fit, how, fits, rows):
+def test_the_best_of_the_costs_and_floors_that_were_tried_is_kept(blobs, whole, ends_in_fit, how, fits, rows):
     X, y = blobs
-    whole = PolytopeSearch(MACHINE, costs=[0.001, 0.1, 10.0], perplexities=[1.5], cv=CV).fit(X, y)
-    assert len(whole.results_) == 5
-    assert whole.status_ in (Status.CONVERGED, Status.OPTIMAL)
     begun = ends_in_fit(fits, how)
     search = PolytopeSearch(MACHINE, costs=[0.001, 0.1, 10.0], perplexities=[1.5], cv=CV)
     with pytest.warns(ConvergenceWarning, match=f"PolytopeSearch: .*{rows} of 5 candidates were tried"):

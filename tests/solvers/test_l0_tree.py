@@ -62,9 +62,9 @@ def scores(kernel):
 
 
 @cache
-def medium():
-    """A problem of some hundred nodes, and its optimum."""
-    data = problem("rbf", 24, seed=4)
+def medium(n=24):
+    """A problem of some dozen nodes, and its optimum."""
+    data = problem("rbf", n, seed=4)
     found = solve_l0_tree(data)
     assert found.status is Status.OPTIMAL
     assert found.iterations > 30
@@ -183,7 +183,7 @@ def test_wherever_it_is_interrupted_the_bound_holds(monkeypatch, after):
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
 def test_failures_of_highs_cost_time_and_no_truth(monkeypatch, share):
-    data, optimum = medium()
+    data, optimum = medium(18)
     run, point, rng = l0_node._Model.run, l0_node._Model.point, np.random.default_rng(0)
     failures = []
 

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 import textwrap
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,7 @@ def modules() -> list[tuple[str, Path]]:
     return found
 
 
+@cache
 def imports_of(path: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
