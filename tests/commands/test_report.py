@@ -246,6 +246,7 @@ def test_a_method_that_failed_is_reported_without_pictures(monkeypatch, tmp_path
         raise ValueError("refused <here>")
 
     monkeypatch.setattr("polyopt.compare.run._warm_up", lambda *args: None)
+    monkeypatch.setattr(pictures_module, "_LONGEST_FIT", np.inf)  # which then compiles
     monkeypatch.setattr("polyopt.estimators.svm.SVM._dual_program", refuse)
     monkeypatch.setattr("polyopt.estimators.svm.SVM._primal_program", refuse)
     X, y = blobs()
