@@ -22,8 +22,11 @@ if WORKER:
     for library in ("OMP", "OPENBLAS", "MKL"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
-# Programs and compilers leave much that is soon gone and hardly any garbage in circles.
+# Programs and compilers leave much that is soon gone and hardly any garbage in circles; what a worker has
+# before its first test is kept to the end.
 gc.set_threshold(10_000, 20, 20)
+if WORKER:
+    gc.disable()
 
 # Solvers are slow next to what hypothesis expects, and a shared machine is slower still.
 settings.register_profile("polyopt", deadline=None, max_examples=25, derandomize=True)
@@ -41,7 +44,7 @@ def pytest_configure(config):
 
 
 # The order of the tests: two workers have a half each, and what one of them compiles serves both. The second
-# begins with certificates and formulations, which compile next to nothing: what both want, the first then has.
+# begins with certificates and formulations, which compile little; what both want, the first has by then.
 FOLDERS = "models", "ground", "solvers", "outer", "estimators", "commands", "certificates", "formulations"
 POLYHEDRAL = re.compile("cpm|poly|l0|plume|pc_slp|coordinate|sparse_claims|cross_entropy|face|lanes|votes")
 
@@ -78,6 +81,7 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     """What is imported and collected by now stays: collections of garbage leave it alone."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(params=[0, 2])
