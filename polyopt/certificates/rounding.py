@@ -51,15 +51,6 @@ def gamma(k: int) -> float:
     return k * UNIT / (1.0 - k * UNIT)
 
 
-def _spread(radii: Vector, shape: tuple[int, ...]) -> Vector:
-    """The radii in a larger shape, without a copy: what ``np.broadcast_to`` gives, sooner where it is one."""
-    if radii.ndim:
-        return np.broadcast_to(radii, shape)
-    spread = np.ndarray(shape, float, radii.data, 0, (0,) * len(shape))
-    spread.flags.writeable = False
-    return spread
-
-
 class Ball:
     """Computed numbers and how far the true ones may be from them.
 
@@ -77,7 +68,8 @@ class Ball:
         self.mid: Vector = np.asarray(mid, dtype=float)
         radii = np.asarray(rad, dtype=float)
         # Most are of the shape already, and to broadcast takes longer than a sum of some hundred numbers.
-        self.rad: Vector = radii if radii.shape == self.mid.shape else _spread(radii, self.mid.shape)
+        is_spread = radii.shape == self.mid.shape
+        self.rad: Vector = radii if is_spread else np.broadcast_to(radii, self.mid.shape)
 
     @staticmethod
     def of(value: Ball | ArrayLike) -> Ball:
