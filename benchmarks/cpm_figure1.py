@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.helpers.words import word_of
 from formulations import cpm_hard
 from formulations.polytope import face_margins
 from polyopt import certify_cpm_hard
@@ -110,7 +111,7 @@ def _degrees(w: np.ndarray) -> float:
 
 
 def _claim(certificate: Any) -> str:
-    return str(certificate.claim.name.lower().replace("_", " "))
+    return word_of(certificate.claim)
 
 
 def _draw(

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.helpers.words import word_of
 from formulations.cpm_global import mixed_integer
 from polyopt.compare import PROVABLE_DATA, compare
 from polyopt.outer.cpm.optimum import solve_cpm_global
@@ -65,7 +66,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
                             "nodes": solution.iterations,
                             "objective": solution.objective,
                             "proven gap": (solution.objective - bound) / solution.objective,
-                            "ended": solution.status.name.lower().replace("_", " "),
+                            "ended": word_of(solution.status),
                         }
                     )
     return pd.DataFrame([*rows, *_real(smoke)])

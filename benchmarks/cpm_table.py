@@ -50,9 +50,11 @@ from benchmarks.helpers.deformed_digits import DeformedDigits
 from benchmarks.helpers.digit_streams import TwoPolytopes, show_stream
 from benchmarks.helpers.portfolio_data import path_of
 from benchmarks.helpers.two_against_rest import two_against_rest
+from benchmarks.helpers.words import word_of
 from formulations.solution import Status
 from polyopt import SVM, ConvexPolytopeMachine, datasets
 from polyopt.baselines import AdaptiveMultiHyperplaneMachine
+from polyopt.estimators.status import FINE
 from polyopt.files import write_text
 
 KEPT = Path(__file__).parent / "results" / "cpm_table.csv"
@@ -140,7 +142,7 @@ class Task:
         error = 100 * float(np.mean(machine.predict(X_held) != y_held))
         seconds = time.process_time() - started
         if isinstance(machine, SVM):
-            return error, _word(machine.solution_.status), seconds
+            return error, word_of(machine.solution_.status), seconds
         steps = f"{(settings['epochs'] if name == 'AMM' else self.passes) * len(y):,} steps"
         return error, steps if name == "AMM" else f"{steps} a side", seconds
 
@@ -178,10 +180,6 @@ class StreamTask(Task):
         K = 1 if name == "linear SVM" else self.faces
         rate, floor = settings["λT"], settings["perplexity"]
         return TwoPolytopes(K, steps, rate, floor, data.X.shape[1], data.scale, seed)
-
-
-def _word(status: Status) -> str:
-    return status.name.lower().replace("_", " ")
 
 
 def _held_out(data: Data) -> list[np.ndarray]:
@@ -323,7 +321,7 @@ def _line(data: str, records: list[Any], paper: Printed) -> dict[str, Any]:
     settings = json.loads(search[0]["settings"]) if search else {}
     ends = sorted({one["status"] for one in runs})
     ends.append(_OTHER.get(data, "") if runs else _WHY.get(data, "not run yet"))
-    limits = {_word(status) for status in Status if status not in (Status.OPTIMAL, Status.CONVERGED)}
+    limits = {word_of(status) for status in Status if status not in FINE}
     ends += [f"search: {end}" for one in search for end in one["status"].split(", ") if end in limits]
     return {
         "settings": ", ".join(f"{name} = {value}" for name, value in settings.items()),

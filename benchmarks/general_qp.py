@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.helpers.large_data import tasks, three_against_eight
+from benchmarks.helpers.words import word_of
 from formulations import rmm, svm
 from formulations.families import hinge_families
 from formulations.solution import Status
@@ -55,7 +56,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
             for name, answer in answers.items():
                 vectors = answer.primal if name.startswith("cvxpy") else answer.duals
                 alpha = vectors.get("alpha", vectors.get("margin"))
-                ended = answer.status.name.lower().replace("_", " ")
+                ended = word_of(answer.status)
                 if answer.status is Status.TIME_LIMIT:
                     ended = f"not within {LIMIT:.0f} s"
                 if alpha is None:  # no point to judge

@@ -34,6 +34,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.helpers.slides import CLAIMED
+from benchmarks.helpers.words import word_of
 from benchmarks.l0_optimum import problem
 from formulations.l0_data import L0Data, as_l0_data
 from formulations.solution import Solution
@@ -106,7 +107,7 @@ def _row(name: str, kernel: str, gamma: float, C: float, every: int) -> dict[str
         * float(np.mean(found["alpha"][data.support(found["alpha"])] > _CAPPED * C)),
         "CE: loss": _loss(data, found),
         "CE: score": found.objective,
-        "status": found.status.name.lower().replace("_", " "),
+        "status": word_of(found.status),
         "gap, %": 100.0 * (found.objective / float(found.bound or np.nan) - 1.0),
         "with so few, at least": with_at_most(data, vectors),
         _CLAIMED: with_at_most(data, int(vectors * (100.0 - CLAIMED[kernel]) / 100.0)),

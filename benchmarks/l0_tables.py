@@ -37,15 +37,14 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.helpers.slides import DATA, METHODS, PRINTED
-from formulations.solution import Status
 from polyopt import SVM, CrossEntropySVM, OneNormSVM, datasets
+from polyopt.estimators.status import FINE
 from polyopt.files import write_text
 
 KEPT = Path(__file__).parent / "results" / "l0_tables.csv"
 RULES = ("error", "sparsity")
 SPLITS, _INNER = 5, 3
 _COSTS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-_ENDED = (Status.OPTIMAL, Status.CONVERGED)
 
 # A kernel's settings, gamma in units of 1/m.
 KERNELS: dict[str, list[dict[str, Any]]] = {
@@ -152,7 +151,7 @@ def _choose(machine: Any, grid: list[dict[str, Any]], X: Any, y: Any) -> tuple[d
         fitted = clone(machine).set_params(**settings).fit(X[train], y[train])
         errors[row, column] = 1.0 - fitted.score(X[rest], y[rest])
         sizes[row, column] = len(fitted.support_)
-        limits += fitted.solution_.status not in _ENDED
+        limits += fitted.solution_.status not in FINE
     return {rule: chosen_place(errors, sizes, rule) for rule in RULES}, limits
 
 
@@ -216,7 +215,7 @@ def meets(group: pd.DataFrame) -> bool:
 
 
 def _summary(group: pd.DataFrame) -> dict[str, Any]:
-    at_limit = int((~group["status"].isin([status.name for status in _ENDED])).sum())
+    at_limit = int((~group["status"].isin([status.name for status in FINE])).sum())
     choosing = int(group["choosing fits at a limit"].sum())
     status = "converged" if not at_limit + choosing else f"limit: {at_limit} fits, {choosing} choosing"
     if len(group) < SPLITS:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.helpers.words import word_of
 from benchmarks.l0_optimum import problem
 from polyopt import CrossEntropySVM
 from polyopt.solvers.l0.lp import PatternLP
@@ -52,6 +53,6 @@ def _row(name: str, rounds: int, every: int) -> dict[str, Any]:
         **{f"{what} seconds, {jobs}": found[jobs, what] for what in ("clock", "CPU") for jobs in (1, 2)},
         "times faster by the clock": found[1, "clock"] / found[2, "clock"],
         "support vectors": len(answers[1].support_),
-        "status": answers[1].solution_.status.name.lower().replace("_", " "),
+        "status": word_of(answers[1].solution_.status),
         "load": load,
     }

@@ -14,6 +14,7 @@ import pandas as pd
 from sklearn.datasets import make_moons
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.helpers.words import word_of
 from polyopt import (
     PCSLP,
     PLUME,
@@ -114,4 +115,4 @@ def _saved(
 
 
 def _claim(machine: Any) -> str:
-    return machine.certificate().claim.name.lower().replace("_", " ")
+    return word_of(machine.certificate().claim)

@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 from sklearn.svm import SVC
 
+from benchmarks.helpers.words import word_of
 from formulations.solution import Status
 from polyopt.estimators.status import FINE, status_of
 
-__all__ = ["GROWN", "WHOLE", "end_of", "ends", "size_of"]
+__all__ = ["end_of", "ends", "size_of"]
 
-WHOLE, GROWN = "converged", "grown to its end"  # of a machine, of a tree
+_WHOLE, _GROWN = "converged", "grown to its end"  # of a machine, of a tree
 
 
 def size_of(machine: Any) -> float:
@@ -32,8 +33,8 @@ def end_of(machine: Any) -> str:
     elif hasattr(machine, "solution_"):
         status = status_of(machine)
     else:
-        return GROWN
-    return WHOLE if status in FINE else status.name.lower().replace("_", " ")
+        return _GROWN
+    return _WHOLE if status in FINE else word_of(status)
 
 
 def ends(words: pd.Series) -> str:

@@ -77,9 +77,8 @@ class _Commands(TyperGroup):
         except KeyboardInterrupt as stop:
             raise typer.Exit(status_of_stop(stop)) from None
         except Exception as error:
-            if (
-                came()
-            ):  # and something made an error of it: imports do, and C code that goes on without a value
+            # A signal may have become an error: imports do so, and C code that goes on without a value.
+            if came():
                 raise typer.Exit(status_of_stop(Terminated() if came() == signal.SIGTERM else None)) from None
             if not isinstance(error, ValueError | OSError | RuntimeError | MemoryError):
                 raise

@@ -30,6 +30,7 @@ from polyopt.estimators.interruption import Part, broken_off, note_interruption,
 from polyopt.estimators.pair import Pair, fit_pair, places_of
 from polyopt.estimators.parameters import check_parameters
 from polyopt.estimators.portable import Portable
+from polyopt.estimators.status import FINE
 from polyopt.estimators.weights import checked_weights, class_weights
 from polyopt.jobs import deal
 from polyopt.solvers.progress import printer
@@ -99,7 +100,7 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         if note_interruption(self):
             return  # the whole fit tells it, once
         status = self.solution_.status
-        text = "" if status in (Status.OPTIMAL, Status.CONVERGED) else str(status)
+        text = "" if status in FINE else str(status)
         exact = self.solver_ == "exact" and (not text or status in (Status.INACCURATE, Status.STALLED))
         if certify is not None and (status is Status.INACCURATE or exact):
             certificate = certify()

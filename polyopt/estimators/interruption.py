@@ -19,7 +19,6 @@ from polyopt.jobs import share
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 __all__ = ["Part", "broken_off", "note_interruption", "warn_of_interruption"]
 
 

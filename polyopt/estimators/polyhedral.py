@@ -14,10 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.polyhedral import scores
-from formulations.solution import Status
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import shared
+from polyopt.estimators.status import FINE
 from polyopt.estimators.votes import couple_pairs
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ SHARED: dict[str, list[Any]] = {
 """Constraints of the parameters that all of them have."""
 
 _WIDE = 1e4  # ratio of the features' spreads, or distance of one from 1, at which scaling is advised
-_FINE = (Status.OPTIMAL, Status.CONVERGED)  # any other end warns
 
 
 @estimator
@@ -124,7 +123,7 @@ class PolyhedralClassifier(FaceClassifier):
         self._show(self._solve(X, self._y, weights, self._seed()))
         self._assignment = self._scores_of_faces(X).argmin(axis=1)
         status = self.solution_.status
-        if status not in _FINE:
+        if status not in FINE:
             warnings.warn(f"{type(self).__name__}: {status}", ConvergenceWarning, stacklevel=3)
 
     def _show(self, solution: Solution) -> None:

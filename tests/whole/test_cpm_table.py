@@ -12,6 +12,7 @@ from benchmarks import cpm_figure2, cpm_table
 from benchmarks.helpers.cpm_printed import MACHINES, PRINTED
 from benchmarks.helpers.deformed_digits import DeformedDigits
 from benchmarks.helpers.digit_streams import TwoPolytopes, show_stream
+from polyopt import datasets
 from polyopt.rows import as_rows
 from polyopt.solvers.cpm.sgd import CpmSgd
 
@@ -29,6 +30,14 @@ def test_every_printed_cell_has_a_line_and_what_was_not_run_says_so():
     assert table["test error, %"].isna().all()
     assert table["status"].str.startswith("not run").all()
     assert table.set_index(["data", "machine"]).loc[("RCV1-bin", "CPM"), "paper, %"] == 2.82
+
+
+def test_data_of_gigabytes_are_not_fetched_unasked(monkeypatch):
+    monkeypatch.delenv("POLYOPT_DATA", raising=False)
+    monkeypatch.setattr(datasets, "load", pytest.fail)
+    for name in ("URL", "KDDA"):
+        with pytest.raises(datasets.DatasetUnavailable):
+            cpm_table.TASKS[name].load()
 
 
 def test_the_grids_are_the_papers():

@@ -59,6 +59,15 @@ RUNS = {
     "deviation": 0.08,
     "runs": 4,
 }  # two standard errors of a difference: 0.113
+STEPS = {
+    "λ": "1/(CT)", "faces": [2, 2, 5, 5], "steps": [1, 2, 1, 2], "mean error, %": [3.0, 2.0, 3.0, 2.0],
+    "deviation": 0.1, "runs": 4,
+}  # fmt: skip
+RISES = {
+    **STEPS,
+    "mean error, %": [3.0, 3.1, 3.0, 2.0],
+    "change, in standard errors": [None, 1.0, None, -3.0],
+}
 CELLS = {"data": ["a", "a", "b", "b"], "machine": ["CPM", "AMM", "CPM", "AMM"]}
 
 
@@ -74,6 +83,14 @@ CELLS = {"data": ["a", "a", "b", "b"], "machine": ["CPM", "AMM", "CPM", "AMM"]}
         (cpm, "_more_faces", {**RUNS, "steps": 9, "mean error, %": [3.0, 2.0, 2.05]}, "yes"),
         (cpm, "_more_faces", {**RUNS, "steps": 9, "mean error, %": [3.0, 2.0, 2.2]}, "partly"),
         (cpm, "_more_faces", {**RUNS, "steps": 9, "mean error, %": [1.0, 2.0, 2.1]}, "no"),
+        (cpm, "_more_steps", {**STEPS, "change, in standard errors": [None, -3.0, None, 1.9]}, "yes"),
+        (cpm, "_more_steps", {**STEPS, "change, in standard errors": [None, -3.0, None, 2.1]}, "partly"),
+        (
+            cpm,
+            "_more_steps",
+            {**STEPS, **RISES, "change, in standard errors": [None, 1.0, None, -3.0]},
+            "partly",
+        ),
         (cpm, "_adaptive", {**CELLS, "test error, %": [1.0, 2.0, 3.0, 4.0]}, "yes"),
         (cpm, "_adaptive", {**CELLS, "test error, %": [1.0, 2.0, 3.0, 2.0]}, "partly"),
         (cpm, "_adaptive", {**CELLS, "test error, %": [1.0, None, 3.0, 2.0]}, "no"),

@@ -119,7 +119,6 @@ def _model(data: L0Data, alpha: Vector, b: float) -> Any:
     import scipy.sparse as sp
 
     highspy = quiet_highs()
-
     n, p = data.K.shape
     signed = data.y[:, None] * data.K * (data.C * data.centres)
     A = sp.block_array(
