@@ -235,11 +235,12 @@ TASKS: dict[str, Task] = {
     "KDDA": Task(partial(_published, "kdda"), 5, 3, ("CPM, h = 0", "CPM")),
 }
 _OTHER = {"IJCNN1": "not the paper's test part: see the errors held out", "MNIST8m-2": "digits of our own"}
+_NO_FILES = "not run: no files here"
 _WHY = {  # cells that are not run
     "MNIST8m-2": "not run: it needs all samples at once",
-    "URL": "not run: no files here",
-    "KDDA": "not run: no files here",
-    "RCV1-bin": "not run: no files here",
+    "URL": _NO_FILES,
+    "KDDA": _NO_FILES,
+    "RCV1-bin": _NO_FILES,
 }
 
 
@@ -306,21 +307,26 @@ def as_printed(records: list[Any]) -> pd.DataFrame:
     lines = []
     for data in dict.fromkeys([*PRINTED, *(one["data"] for one in records)]):
         cells = PRINTED.get(data, {})
+        why = _WHY.get(data, "not run yet")
+        if why == _NO_FILES and data in {one["data"] for one in records}:
+            why = "not run: too many columns, or samples, for it"
         for machine in MACHINES:
             mine = [one for one in records if (one["data"], one["machine"]) == (data, machine)]
             paper = cells.get(machine)
             if mine or paper:
-                lines.append({"data": data, "machine": machine} | _line(data, mine, paper or Printed(None)))
+                lines.append(
+                    {"data": data, "machine": machine} | _line(data, mine, paper or Printed(None), why)
+                )
     return pd.DataFrame(lines)
 
 
-def _line(data: str, records: list[Any], paper: Printed) -> dict[str, Any]:
+def _line(data: str, records: list[Any], paper: Printed, why: str) -> dict[str, Any]:
     search = [one for one in records if one["run"] == 0]
     runs = [one for one in records if one["run"] > 0]
     errors = [one["error"] for one in runs]
     settings = json.loads(search[0]["settings"]) if search else {}
     ends = sorted({one["status"] for one in runs})
-    ends.append(_OTHER.get(data, "") if runs else _WHY.get(data, "not run yet"))
+    ends.append(_OTHER.get(data, "") if runs else why)
     limits = {word_of(status) for status in Status if status not in FINE}
     ends += [f"search: {end}" for one in search for end in one["status"].split(", ") if end in limits]
     return {

@@ -32,6 +32,14 @@ def test_every_printed_cell_has_a_line_and_what_was_not_run_says_so():
     assert table.set_index(["data", "machine"]).loc[("RCV1-bin", "CPM"), "paper, %"] == 2.82
 
 
+def test_where_the_files_are_a_machine_that_is_not_run_has_another_reason():
+    one = {"data": "URL", "machine": "CPM", "run": 1, "error": 1.3, "seconds": 9.0, "status": "5 steps"}
+    table = cpm_table.as_printed([{**one, "settings": "{}"}]).set_index(["data", "machine"])["status"]
+    assert table["URL", "CPM"] == "5 steps"
+    assert table["URL", "AMM"] == "not run: too many columns, or samples, for it"
+    assert table["KDDA", "AMM"] == "not run: no files here"
+
+
 def test_data_of_gigabytes_are_not_fetched_unasked(monkeypatch):
     monkeypatch.delenv("POLYOPT_DATA", raising=False)
     monkeypatch.setattr(datasets, "load", pytest.fail)
