@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DIGESTS", "cache_folder", "retrieve"]
 
-# Of the publisher's files, by their names. scikit-learn checks covtype's itself. Those of MNIST and Adult
-# are stated alike by several independent projects that pin them; a9a's MD5 sums likewise. Of the others
-# none is known to us.
+# Of the publisher's files, by their names. scikit-learn checks covtype's itself. Those of MNIST, Adult and
+# the SMS messages are stated alike by several independent projects that pin them; a9a's MD5 sums likewise.
+# Of the others none is known to us.
 DIGESTS = {
     "train-images-idx3-ubyte.gz": "sha256:440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
     "train-labels-idx1-ubyte.gz": "sha256:3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
@@ -25,6 +25,7 @@ DIGESTS = {
     "adult.test": "sha256:a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
     "a9a": "md5:fb3596510d780aaf76a06dc721d49662",
     "a9a.t": "md5:f0bb16cf1ee3e80ff560e9d132ee647e",
+    "sms+spam+collection.zip": "sha256:1587ea43e58e82b14ff1f5425c88e17f8496bfcdb67a583dbff9eefaf9963ce3",
 }
 _RETRIES = 3
 _TIMEOUT = 30  # seconds without a byte
