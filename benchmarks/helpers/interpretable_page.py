@@ -1,0 +1,217 @@
+"""Tables and picture of the comparison with interpretable models, from its cells alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.helpers.interpretable_cells import TEST_SHARE
+from benchmarks.helpers.interpretable_ours import OURS
+from polyopt.compare.repeats import interval
+from polyopt.files import replacing
+
+__all__ = ["by_model", "by_set", "common", "compared", "draw"]
+
+_RATIO = TEST_SHARE / (1.0 - TEST_SHARE)  # test samples for each training sample
+_CELL = ["set", "split"]
+_BEST, _SMALL = "EBM", OURS[0]
+
+
+def common(rows: pd.DataFrame) -> pd.DataFrame:
+    """The cells of those sets and splits on which every model was run.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row per set, split and model.
+    """
+    models = rows["model"].nunique()
+    return rows[rows.groupby(_CELL)["model"].transform("nunique") == models]
+
+
+def compared(rows: pd.DataFrame, one: str, other: str, measure: str = "auroc") -> tuple[float, float, float]:
+    """The mean difference of two models over splits, with its interval (:mod:`polyopt.compare.repeats`).
+
+    On each split it is the mean over the sets that all splits have, of both.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row per set, split and model.
+    one, other : str
+        Names of models; the second is subtracted.
+    measure : str, optional
+        A column.
+    """
+    wide = rows.pivot_table(index=_CELL, columns="model", values=measure)
+    if one not in wide or other not in wide:
+        return np.nan, np.nan, np.nan
+    apart = (wide[one] - wide[other]).unstack("split").dropna(axis=0)
+    return interval(apart.mean(axis=0), _RATIO) if len(apart) else (np.nan, np.nan, np.nan)
+
+
+def by_model(rows: pd.DataFrame, notes: dict[str, str] | None = None) -> pd.DataFrame:
+    """One row per model: means over the sets and splits on which every model was run.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row per set, split and model.
+    notes : dict of str to str, optional
+        Models that were left out, and why.
+    """
+    rows = common(rows)
+    table = [_model(rows, name) for name in rows["model"].unique()]
+    left = [{"model": name, "note": why} for name, why in (notes or {}).items()]
+    order = {name: place for place, name in enumerate(OURS)}
+    table.sort(key=lambda row: (order.get(row["model"], len(order)), -row["AUROC"]))
+    return pd.DataFrame([*table, *left])
+
+
+def _model(rows: pd.DataFrame, name: str) -> dict[str, Any]:
+    own = rows[rows["model"] == name]
+    whole = own[own["auroc"].notna()]
+    mean, low, high = compared(rows, name, _BEST)
+    lower, higher = _told_apart(rows, _SMALL, name)
+    numbers = whole.groupby("set")["numbers"].mean()
+    return {
+        "model": name,
+        "AUROC": whole.groupby("set")["auroc"].mean().mean(),
+        f"AUROC less {_BEST}'s": "" if name == _BEST else _span(mean, low, high),
+        "error, %": 100 * whole.groupby("set")["error"].mean().mean(),
+        "log loss": whole.groupby("set")["logloss"].mean().mean(),
+        "numbers": _geometric(numbers),
+        "most numbers": whole["numbers"].max(),
+        "seconds": _geometric(whole["train_s"]),
+        "times faster to fit than EBM": _times(rows, name, "train_s"),
+        "µs a row": _geometric(whole["us_per_row"]),
+        "times faster to predict than EBM": _times(rows, name, "us_per_row"),
+        f"{_SMALL}: higher on": "" if name == _SMALL else len(higher),
+        f"{_SMALL}: lower on": "" if name == _SMALL else len(lower),
+        "note": _note(own, whole),
+    }
+
+
+def _note(own: pd.DataFrame, whole: pd.DataFrame) -> str:
+    fits = f"{len(whole)} fits on {whole['set'].nunique()} sets"
+    broken = own[own["auroc"].isna()]
+    if broken.empty:
+        return fits
+    return f"{fits}; failed on {', '.join(broken['set'].unique())}: {broken['failed'].iloc[0]}"
+
+
+def _told_apart(rows: pd.DataFrame, one: str, other: str) -> tuple[list[str], list[str]]:
+    """The sets on which `one` has a lower AUROC than `other`, and a higher one, by the intervals."""
+    lower, higher = [], []
+    for name in rows["set"].unique():
+        _, low, high = compared(rows[rows["set"] == name], one, other)
+        if high < 0.0:
+            lower.append(name)
+        if low > 0.0:
+            higher.append(name)
+    return lower, higher
+
+
+def by_set(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per set: the AUROC of every model, and which have more than ours of each size.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row per set, split and model.
+    """
+    table = []
+    models = [*(name for name in OURS if name in set(rows["model"])), *_others(rows)]
+    for name in rows["set"].unique():
+        own = common(rows[rows["set"] == name])
+        first = rows[rows["set"] == name].iloc[0]
+        row = {"set": name, "n": first["n"], "m": first["m"], "kind": first["kind"]}
+        row |= {"splits": own["split"].nunique()}
+        row |= {model: own[own["model"] == model]["auroc"].mean() for model in models}
+        for size in OURS:
+            if size in models:
+                above = [other for other in _others(rows) if compared(own, size, other)[2] < 0.0]
+                row[f"{size}, loses to"] = ", ".join(above) or "none"
+        table.append(row)
+    return pd.DataFrame(table)
+
+
+def _others(rows: pd.DataFrame) -> list[str]:
+    means = rows.groupby("model")["auroc"].mean().sort_values(ascending=False)
+    return [str(name) for name in means.index if name not in OURS]
+
+
+def _times(rows: pd.DataFrame, name: str, measure: str) -> float:
+    """How many times less it takes than EBM: the geometric mean over the cells of both."""
+    wide = rows.pivot_table(index=_CELL, columns="model", values=measure)
+    if _BEST not in wide or name not in wide:
+        return np.nan
+    return _geometric((wide[_BEST] / wide[name]).dropna())
+
+
+def _geometric(values: pd.Series) -> float:
+    return float(np.exp(np.log(values.astype(float)).mean())) if len(values) else np.nan
+
+
+def _span(mean: float, low: float, high: float) -> str:
+    if np.isnan(mean):
+        return ""
+    inside = "" if np.isnan(low) else f" ({low:+.4f} to {high:+.4f})"
+    return f"{mean:+.4f}{inside}".replace("-", "−")
+
+
+def draw(rows: pd.DataFrame, file: Path) -> None:
+    """AUROC against model size: the mean of every model over the sets, ours joined by a line.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row per set, split and model.
+    file : Path
+        Where the picture is written.
+    """
+    from polyopt.plots.style import BLUE, MUTED, new_figure, styled
+
+    table = by_model(rows)
+    with styled():
+        figure = new_figure(7.0, 4.4)
+        axes = figure.subplots()
+        own = table["model"].isin(OURS)
+        for part, colour, marker in ((table[~own], MUTED, "o"), (table[own], BLUE, "D")):
+            axes.plot(part["numbers"], part["AUROC"], marker, color=colour, markersize=6)
+        axes.plot(table[own]["numbers"], table[own]["AUROC"], color=BLUE, linewidth=1)
+        _name_points(axes, table[["model", "numbers", "AUROC"]].to_numpy().tolist())
+        axes.set_xscale("log")
+        axes.set(
+            xlabel="numbers of a model, geometric mean over sets", ylabel="AUROC, mean over sets",
+            title=f"{rows['set'].nunique()} public sets: AUROC against model size",
+        )  # fmt: skip
+        axes.margins(x=0.18, y=0.1)
+        axes.grid(True)
+        with replacing(file) as stream:
+            figure.savefig(stream, dpi=110)
+
+
+def _name_points(axes: Any, points: Sequence[tuple[str, float, float]]) -> None:
+    """The name of each point, on the side where it has no neighbour at its height."""
+    spread = max(height for *_, height in points) - min(height for *_, height in points)
+    ordered = sorted(points, key=lambda point: point[2])
+    last = -np.inf
+    for name, across, height in ordered:
+        is_close = height - last < 0.04 * spread
+        offset = (-7, 0) if is_close else (7, 0)
+        side = "right" if is_close else "left"
+        last = height
+        axes.annotate(
+            name,
+            (across, height),
+            xytext=offset,
+            textcoords="offset points",
+            ha=side,
+            va="center",
+            fontsize=7,
+        )
