@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,6 +18,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.helpers.interpretable_data import SETS, load_set
 from benchmarks.helpers.interpretable_size import numbers_of
+from polyopt.datasets import DatasetUnavailable
 from polyopt.files import write_text
 
 __all__ = ["TEST_SHARE", "computed", "kept_cells", "measured"]
@@ -52,11 +54,10 @@ def computed(
     rows = kept_cells(file) if file is not None else []
     yield from rows
     done = {(row["set"], row["split"], row["model"]) for row in rows}
-    for split in splits:
-        for name in names:
-            left = [model for model in models if (name, split, model) not in done]
-            if not left:
-                continue
+    wanted = [name for name in names if set(product([name], splits, models)) - done]
+    for split, name in product(splits, _at_hand(wanted)):
+        left = [model for model in models if (name, split, model) not in done]
+        if left:
             X, y = load_set(name)
             for model in left:
                 row = measured(name, X, y, split, model, models[model])
@@ -64,6 +65,19 @@ def computed(
                 if file is not None:
                     write_text(file, pd.DataFrame(rows).to_csv(index=False, float_format="%.6g"))
                 yield row
+
+
+def _at_hand(names: list[str]) -> list[str]:
+    """The sets that can be had here; of the others it is told."""
+    found = []
+    for name in names:
+        try:
+            load_set(name)
+        except DatasetUnavailable as missing:
+            print(f"  {name}: left out. {missing}")
+        else:
+            found.append(name)
+    return found
 
 
 def measured(

@@ -135,7 +135,7 @@ def by_set(rows: pd.DataFrame) -> pd.DataFrame:
         for size in OURS:
             if size in models:
                 above = [other for other in _others(rows) if compared(own, size, other)[2] < 0.0]
-                row[f"{size}, loses to"] = ", ".join(above) or "none"
+                row[f"{size}, loses to"] = (", ".join(above) or "none") if row["splits"] > 1 else ""
         table.append(row)
     return pd.DataFrame(table)
 
@@ -188,7 +188,7 @@ def draw(rows: pd.DataFrame, file: Path) -> None:
         axes.set_xscale("log")
         axes.set(
             xlabel="numbers of a model, geometric mean over sets", ylabel="AUROC, mean over sets",
-            title=f"{rows['set'].nunique()} public sets: AUROC against model size",
+            title=f"{common(rows)['set'].nunique()} public sets: AUROC against model size",
         )  # fmt: skip
         axes.margins(x=0.18, y=0.1)
         axes.grid(True)

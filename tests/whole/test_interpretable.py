@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks import interpretable
 from benchmarks.helpers import interpretable_page as page
 from benchmarks.helpers.interpretable_cells import computed, kept_cells
+from benchmarks.helpers.interpretable_data import load_set
 from benchmarks.helpers.interpretable_ours import OURS
 from benchmarks.helpers.interpretable_rivals import (
     LIMIT,
@@ -29,6 +30,7 @@ from benchmarks.helpers.interpretable_rivals import (
 )
 from benchmarks.helpers.interpretable_size import final_model, numbers_of
 from polyopt import ConvexPolytopeMachine
+from polyopt.datasets import DatasetUnavailable
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +144,20 @@ def test_cells_that_are_kept_are_not_computed_again(tmp_path):
     assert "auroc" not in first[1]
     assert 0.9 < first[0]["auroc"] <= 1.0
     assert (first[0]["numbers"], first[0]["n"], first[0]["m"]) == (10, 683, 9)
+
+
+def test_a_set_that_cannot_be_had_is_left_out_and_told(monkeypatch, capsys):
+    from benchmarks.helpers import interpretable_cells
+
+    def load(name):
+        if name == "sms":
+            raise DatasetUnavailable("'sms' is not on this machine")
+        return load_set(name)
+
+    monkeypatch.setattr(interpretable_cells, "load_set", load)
+    models = {"logistic": lambda kind, seed: LogisticRegression()}
+    assert [row["set"] for row in computed(None, models, ["sms", "wbc"], range(2))] == ["wbc"] * 2
+    assert capsys.readouterr().out == "  sms: left out. 'sms' is not on this machine\n"
 
 
 # -- what is made of them ------------------------------------------------------------------------------
