@@ -43,7 +43,8 @@ ENTRIES = (
         "cpm",
         "Convex Polytope Machine",
         families={
-            name: f"formulations.{name}" for name in ("cpm", "cpm_worst", "cpm_margin", "cpm_hard")
+            name: f"formulations.{name}"
+            for name in ("cpm", "cpm_worst", "cpm_margin", "cpm_hard", "projection")
         },
         programs=("cpm.fixed_assignment_sum", "cpm.fixed_assignment_sum_dual"),
         home="polyopt.estimators.cpm.ConvexPolytopeMachine",

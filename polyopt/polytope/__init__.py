@@ -5,6 +5,9 @@ In the order to read:
 faces        the faces, in whose units, and on which side of them points are
 halfspaces   linear programs over them: is the set empty, how wide, which faces count
 vertices     corners and volume
+projection   the nearest point of it; active_set is the method
+region       what is made of polytopes: outsides, unions, differences
+nearest      the nearest point of a region
 rules        the faces as sentences, and what they leave out
 forms        the faces for other programs
 body         Polytope: all of it together

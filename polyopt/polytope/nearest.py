@@ -1,0 +1,277 @@
+"""The point of a region that is nearest to a sample, by best-first branch and bound.
+
+A node has made some of the region's choices (:mod:`polyopt.polytope.region`). Its bound is the distance to
+what it has chosen so far, which is a projection, and the first node taken up that leaves nothing open is the
+answer. Features that stand for a column of texts, one of which is 1, are a choice as well: among the texts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from formulations.arguments import real_array
+from formulations.solution import Solution, Status
+from polyopt.polytope.projection import project
+from polyopt.polytope.region import Region, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Nearest", "Question", "nearest"]
+
+_NODES = 20_000  # projections at most
+_KEPT = 1e-9  # of a spread: a row violated by less is kept, as its projection keeps it but for rounding
+
+
+@dataclass(frozen=True)
+class Question:
+    """From where, in which units, and what may move.
+
+    Attributes
+    ----------
+    x : ndarray of shape (m,)
+        The sample.
+    spread : ndarray of shape (m,)
+        The unit in which each feature's change is measured.
+    low, high : ndarray of shape (m,)
+        Bounds on the features.
+    held : ndarray of bool, shape (m,)
+        The features that may not move.
+    groups : tuple of ndarray of int
+        Features of which one is 1 and the others are 0, each group by itself.
+    """
+
+    x: Array
+    spread: Array
+    low: Array
+    high: Array
+    held: NDArray[np.bool_]
+    groups: tuple[NDArray[np.intp], ...] = ()
+
+    @classmethod
+    def of(
+        cls, x: ArrayLike, *, spread: ArrayLike | None = None, low: ArrayLike | None = None,
+        high: ArrayLike | None = None, held: ArrayLike | None = None,
+        groups: Sequence[ArrayLike] = (),
+    ) -> Self:  # fmt: skip
+        """The same with what is left out filled in: spreads of 1, no bounds, nothing held."""
+        point = real_array("x", x)
+        m = len(point)
+        ends = [
+            np.array(np.broadcast_to(value if end is None else np.asarray(end, dtype=float), m))
+            for end, value in ((low, -np.inf), (high, np.inf))
+        ]
+        fixed = np.zeros(m, dtype=bool) if held is None else np.asarray(held)
+        unit = np.ones(m) if spread is None else real_array("spread", spread, (m,))
+        own = []
+        for places in (np.asarray(group, dtype=np.intp) for group in groups):
+            if fixed[places].any():  # a text that may not change
+                fixed = fixed.copy()
+                fixed[places] = True
+                continue
+            ends[0][places], ends[1][places] = 0.0, 1.0
+            own.append(places)
+        return cls(point, unit, ends[0], ends[1], fixed, tuple(own))
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The nearest point of a region.
+
+    Attributes
+    ----------
+    status : Status
+        ``OPTIMAL``; ``INFEASIBLE`` where the region has no point that the question allows; a limit, where the
+        point is the best found and `bound` what is known of all others.
+    point : ndarray of shape (m,) or None
+        The point.
+    distance, bound : float
+        Its distance, in spreads, and one below which no point is; equal where it is the nearest.
+    rows : Rows
+        The rows of the case and of the choices that it answers.
+    solution : Solution or None
+        The projection on these rows, with its multipliers.
+    question : Question
+        With bounds as the choices among texts have left them.
+    nodes : int
+        Projections that it took.
+    """
+
+    status: Status
+    point: Array | None
+    distance: float
+    bound: float
+    rows: Rows
+    solution: Solution | None
+    question: Question
+    nodes: int
+
+    def deciding(self) -> list[tuple[tuple[int, ...], float]]:
+        """The rows that hold the point where it is, the strongest first, and their multipliers in spreads."""
+        if self.solution is None:
+            return []
+        pull = self.solution["face"] * np.linalg.norm(self.rows.W * self.question.spread, axis=1)
+        order = [int(k) for k in np.argsort(-pull, kind="stable") if pull[k] > 0.0]
+        return [(self.rows.names[k], float(pull[k])) for k in order]
+
+    def deeper(self, depth: float) -> Array | None:
+        """The point nearest to x that is beyond the same rows by so many spreads; None for none."""
+        q = self.question
+        shifted = self.rows.b + depth * np.linalg.norm(self.rows.W * q.spread, axis=1)
+        found = project(q.x, self.rows.W, shifted, spread=q.spread, low=q.low, high=q.high, held=q.held)
+        return found.primal.get("z")
+
+
+@dataclass(frozen=True)
+class _Node:
+    case: int
+    chosen: tuple[int, ...]  # row of each choice, -1 where it is open
+    texts: tuple[int, ...]  # feature of each group that is 1, -1 where it is open, -2 for none
+
+
+def nearest(question: Question, region: Region, *, max_nodes: int = _NODES) -> Nearest:
+    """The point of the region that is nearest to the sample.
+
+    Parameters
+    ----------
+    question : Question
+        The sample, and what may move.
+    region : Region
+        Where it is to go.
+    max_nodes : int
+        Projections at most.
+    """
+    return _Search(question, region).run(max_nodes)
+
+
+class _Search:
+    """The nodes that are open, by their bounds; a node is solved when it is taken up."""
+
+    def __init__(self, question: Question, region: Region):
+        self.question, self.region, self.nodes = question, region, 0
+        self.order, self.open = count(), list[tuple[float, int, _Node]]()
+        for number, case in enumerate(region.cases):
+            start = _Node(number, (-1,) * len(case.choices), (-1,) * len(question.groups))
+            self.push(0.0, start)
+
+    def push(self, bound: float, node: _Node) -> None:
+        heapq.heappush(self.open, (bound, next(self.order), node))
+
+    def run(self, max_nodes: int) -> Nearest:
+        """Take up the nodes in the order of their bounds, each once for its bound and once for its answer."""
+        solved: dict[int, tuple[Solution, Rows, Question]] = {}
+        while self.open:
+            bound, place, node = heapq.heappop(self.open)
+            if place in solved:
+                return self.answer(Status.OPTIMAL, bound, *solved[place])
+            if self.nodes >= max_nodes:
+                return self.dive(node, bound)
+            found = self.solve(node)
+            if found is None:
+                continue
+            distance = _length(found[0])
+            children = list(self.children(node, found[0]["z"], found[2]))
+            if not children:
+                place = next(self.order)
+                solved[place] = self.completed(node, found)
+                heapq.heappush(self.open, (distance, place, node))
+            for least, child in children:
+                self.push(max(distance, least), child)
+        empty = Rows.together((), len(self.question.x))
+        return Nearest(Status.INFEASIBLE, None, np.inf, np.inf, empty, None, self.question, self.nodes)
+
+    def solve(self, node: _Node) -> tuple[Solution, Rows, Question] | None:
+        """The projection on what a node has chosen; None where there is no point."""
+        self.nodes += 1
+        case, q = self.region.cases[node.case], self.question
+        chosen = [rows.row(k) for rows, k in zip(case.choices, node.chosen, strict=True) if k >= 0]
+        rows = Rows.together([case.rows, *chosen], len(q.x))
+        low, high = q.low.copy(), q.high.copy()
+        for places, text in zip(q.groups, node.texts, strict=True):
+            if text != -1:
+                low[places] = high[places] = (places == text) * 1.0
+        q = replace(q, low=low, high=high)
+        found = project(q.x, rows.W, rows.b, spread=q.spread, low=low, high=high, held=q.held)
+        return None if found.status is Status.INFEASIBLE else (found, rows, q)
+
+    def completed(
+        self, node: _Node, found: tuple[Solution, Rows, Question]
+    ) -> tuple[Solution, Rows, Question]:
+        """The projection that keeps as well, of each choice still open, the row that its point keeps best."""
+        if -1 not in node.chosen:
+            return found
+        z, spread = found[0]["z"], self.question.spread
+        chosen = tuple(
+            int(np.argmin(_beyond(rows, z, spread))) if k < 0 else k
+            for rows, k in zip(self.region.cases[node.case].choices, node.chosen, strict=True)
+        )
+        return self.solve(replace(node, chosen=chosen)) or found
+
+    def children(self, node: _Node, z: Array, q: Question) -> Iterator[tuple[float, _Node]]:
+        """The nodes that make one more choice, each with a bound; none where nothing is open at the point."""
+        case = self.region.cases[node.case]
+        worst, place = _KEPT, -1
+        for number, rows in enumerate(case.choices):
+            if node.chosen[number] < 0:
+                short = float(np.min(_beyond(rows, z, q.spread), initial=np.inf))
+                worst, place = (short, number) if short > worst else (worst, place)
+        if place >= 0:
+            rows = case.choices[place]
+            for k, least in enumerate(_beyond(rows, q.x, q.spread)):
+                chosen = (*node.chosen[:place], k, *node.chosen[place + 1 :])
+                yield max(float(least), 0.0), replace(node, chosen=chosen)
+            return
+        for number, places in enumerate(q.groups):
+            if node.texts[number] == -1 and not _is_text(z[places], q.x[places]):
+                texts = [int(j) for j in places] + ([] if q.x[places].any() else [-2])
+                for text in texts:
+                    own = (*node.texts[:number], text, *node.texts[number + 1 :])
+                    yield 0.0, replace(node, texts=own)
+                return
+
+    def dive(self, node: _Node, bound: float) -> Nearest:
+        """At the limit: an answer from the best node down, by the best child each time."""
+        while True:
+            found = self.solve(node)
+            if found is None:
+                break
+            children = sorted(self.children(node, found[0]["z"], found[2]), key=lambda child: child[0])
+            if not children:
+                return self.answer(Status.ITERATION_LIMIT, bound, *self.completed(node, found))
+            node = children[0][1]
+        empty = Rows.together((), len(self.question.x))
+        return Nearest(Status.ITERATION_LIMIT, None, np.inf, bound, empty, None, self.question, self.nodes)
+
+    def answer(
+        self, status: Status, bound: float, solution: Solution, rows: Rows, question: Question
+    ) -> Nearest:
+        status = solution.status if status is Status.OPTIMAL else status
+        z = solution["z"]
+        return Nearest(status, z, _length(solution), bound, rows, solution, question, self.nodes)
+
+
+def _length(solution: Solution) -> float:
+    return float(np.sqrt(2.0 * solution.objective))
+
+
+def _beyond(rows: Rows, z: Array, spread: Array) -> Array:
+    """How far a point is from each half-space, in spreads; negative within it, and inf from an empty one."""
+    size, scores = np.linalg.norm(rows.W * spread, axis=1), rows.W @ z + rows.b
+    flat = np.where(scores > 0.0, np.inf, -np.inf)
+    return np.where(size > 0.0, scores / np.where(size > 0.0, size, 1.0), flat)
+
+
+def _is_text(values: Array, before: Array) -> bool:
+    """Whether indicators are those of one text, or as they were."""
+    one = np.sort(values)
+    return bool((values == before).all() or (one[-1] == 1.0 and not one[:-1].any()))

@@ -1,0 +1,90 @@
+"""Sets that are made of half-spaces: of polytopes their insides, outsides, unions and differences.
+
+The inside of a polytope asks for all of its rows. Its outside asks for one row of them: a choice. A union's
+inside is a choice among polytopes, and its outside a choice of a face in every one of them. Where two
+polytopes decide by the difference of their scores, f₁ ≥ f₂ is a choice of the face of f₁ that is above all
+of f₂'s. So a :class:`Region` is a union of cases, each a polytope and some choices among rows.
+
+Rows are W z + b ≤ 0 everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from formulations.arguments import real_array
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Case", "Region", "Rows"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows W z + b ≤ 0, W (r, m) and b (r,), and what each is called."""
+
+    W: Array
+    b: Array
+    names: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, W: ArrayLike, b: ArrayLike, piece: int = 0, sign: float = 1.0) -> Self:
+        """Faces of a polytope, each called (piece, face); with the sign -1 their other sides."""
+        normals, offsets = real_array("W", W), real_array("b", b)
+        names = tuple((piece, k) for k in range(len(offsets)))
+        return cls(sign * normals, sign * offsets, names)
+
+    def row(self, k: int) -> Rows:
+        """One of them."""
+        return Rows(self.W[k : k + 1], self.b[k : k + 1], self.names[k : k + 1])
+
+    @staticmethod
+    def together(parts: Sequence[Rows], m: int) -> Rows:
+        """Rows of all the parts, over m features."""
+        W = np.vstack([np.zeros((0, m)), *(part.W for part in parts)])
+        b = np.concatenate([np.zeros(0), *(part.b for part in parts)])
+        return Rows(W, b, tuple(name for part in parts for name in part.names))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A polytope, all of whose rows hold, and choices, of each of which one row holds."""
+
+    rows: Rows
+    choices: tuple[Rows, ...] = ()
+
+
+@dataclass(frozen=True)
+class Region:
+    """The union of some cases."""
+
+    cases: tuple[Case, ...]
+
+    @classmethod
+    def inside(cls, pieces: Sequence[tuple[ArrayLike, ArrayLike]]) -> Self:
+        """The union of polytopes {z : W z + b ≤ 0}, given as pairs (W, b); of one, that polytope."""
+        return cls(tuple(Case(Rows.of(W, b, piece)) for piece, (W, b) in enumerate(pieces)))
+
+    @classmethod
+    def outside(cls, pieces: Sequence[tuple[ArrayLike, ArrayLike]]) -> Self:
+        """What is beyond, or on, some face of each of the polytopes."""
+        choices = tuple(Rows.of(W, b, piece, -1.0) for piece, (W, b) in enumerate(pieces))
+        m = choices[0].W.shape[1] if choices else 0
+        return cls((Case(Rows.together((), m), choices),))
+
+    @classmethod
+    def above(cls, first: tuple[ArrayLike, ArrayLike], second: tuple[ArrayLike, ArrayLike]) -> Self:
+        """Where max_k (W_k·z + b_k) of the first is at least that of the second; rows are called (k, l)."""
+        (W1, b1), (W2, b2) = ((real_array("W", W), real_array("b", b)) for W, b in (first, second))
+        cases = []
+        for k in range(len(b1)):
+            names = tuple((k, other) for other in range(len(b2)))
+            cases.append(Case(Rows(W2 - W1[k], b2 - b1[k], names)))
+        return cls(tuple(cases))

@@ -1,0 +1,235 @@
+"""The nearest point of a polytope: another method, all active sets, proofs, and points that fail."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+
+from formulations import projection
+from formulations.solution import Status
+from polyopt.certificates import Claim, certify_program
+from polyopt.certificates.projection import certify_projection
+from polyopt.polytope.projection import project
+
+
+def case(rng):
+    """A polytope and a point: faces twice or opposite, rows of zeros, points on faces, all units."""
+    m, K = int(rng.integers(1, 9)), int(rng.integers(1, 12))
+    spread = 10.0 ** rng.uniform(-6, 6, m) if rng.random() < 0.5 else np.exp(rng.normal(size=m))
+    W = rng.normal(size=(K, m)) / spread
+    b = rng.normal(size=K) - rng.choice([0.0, 1.0, 3.0])
+    x = rng.normal(size=m) * spread * rng.choice([1.0, 5.0])
+    kind = rng.integers(6)
+    if kind == 0 and K > 1:
+        W[-1], b[-1] = 3.0 * W[0], 3.0 * b[0]
+    elif kind == 1 and K > 1:
+        W[-1], b[-1] = -W[0], -b[0] + rng.choice([-1.0, 0.0, 1.0])
+    elif kind == 2:
+        W[0] = 0.0
+    elif kind == 3:
+        x = x - (W[0] @ x + b[0]) / (W[0] @ (spread**2 * W[0])) * spread**2 * W[0]
+    elif kind == 4:
+        lengths = 10.0 ** rng.uniform(-6, 6, K)
+        W, b = W * lengths[:, None], b * lengths
+    given = {"spread": spread, "held": rng.random(m) < 0.15}
+    if rng.random() < 0.5:
+        given["low"] = np.minimum(x, 0.0) - rng.uniform(0, 2, m) * spread
+        given["high"] = np.maximum(x, 0.0) + rng.uniform(0, 2, m) * spread
+    return x, W, b, given
+
+
+def by_least_squares(x, W, b, spread, held, low=None, high=None):
+    """Lawson and Hanson's way: min ‖u‖, G u ≥ h, from the residual r of min ‖[G'; h'] y − e‖ over y ≥ 0."""
+    free = ~held
+    A, c = (W * spread)[:, free], -(W @ x + b)
+    size = np.linalg.norm(A, axis=1)
+    size[size == 0] = np.linalg.norm(W * spread, axis=1)[size == 0]
+    size[size == 0] = 1.0
+    G, h = [-A / size[:, None]], [-c / size]
+    if low is not None:
+        eye = np.eye(free.sum())
+        G += [eye, -eye]
+        h += [((low - x) / spread)[free], (-(high - x) / spread)[free]]
+    G, h = np.vstack(G), np.concatenate(h)
+    E, f = np.vstack([G.T, h]), np.append(np.zeros(G.shape[1]), 1.0)
+    r = E @ nnls(E, f, maxiter=100 * len(h))[0] - f
+    if np.linalg.norm(r) < 1e-9:
+        return None
+    u = np.zeros(len(x))
+    u[free] = -r[:-1] / r[-1]
+    return u
+
+
+def test_agrees_with_non_negative_least_squares_and_is_certified():
+    rng = np.random.default_rng(20)
+    ends = dict.fromkeys((Status.OPTIMAL, Status.INFEASIBLE), 0)
+    for _ in range(250):
+        x, W, b, given = case(rng)
+        found, u = project(x, W, b, **given), by_least_squares(x, W, b, **given)
+        ends[found.status] += 1
+        certificate = certify_projection(x, W, b, z=found.primal.get("z"), face=found.duals["face"], **given)
+        if u is None:
+            assert found.status is Status.INFEASIBLE
+            assert certificate.claim is Claim.INFEASIBLE or certificate.dual_value > 1e16
+            continue
+        moved = (found["z"] - x) / given["spread"]
+        assert moved == pytest.approx(u, abs=1e-8 * max(1.0, np.linalg.norm(u)))
+        assert certificate.claim is Claim.OPTIMAL or certificate.eps < 1e-18
+        assert (found["z"][given["held"]] == x[given["held"]]).all()
+        if "low" in given:
+            assert (found["z"] >= given["low"]).all()
+            assert (found["z"] <= given["high"]).all()
+    assert min(ends.values()) > 40
+
+
+def test_agrees_with_the_program_and_its_multipliers():
+    """What is returned meets the program's own optimality conditions, in the units of its rows."""
+    rng = np.random.default_rng(3)
+    for _ in range(6):
+        W, x, spread = rng.normal(size=(5, 3)), 3.0 * rng.normal(size=3), np.exp(rng.normal(size=3))
+        given = {
+            "spread": spread, "held": np.array([True, False, False]),
+            "low": np.minimum(x, 0) - 0.3, "high": np.maximum(x, 0) + 0.3,
+        }  # fmt: skip
+        x[0] = 0.1
+        b = -1.0 - rng.random(5)
+        found, program = project(x, W, b, **given), projection.primal(W, b, x, **given)
+        duals = {
+            "face": found["face"], "above": found["above"], "below": found["below"], "held": found["held"][:1]
+        }  # fmt: skip
+        certificate = certify_program(program, found.primal, duals, tol=1e-11)
+        assert certificate.claim is Claim.CONDITIONS
+        assert found.objective == pytest.approx(program.solve().objective, rel=1e-7, abs=1e-9)
+
+
+def test_the_least_over_all_active_sets():
+    rng = np.random.default_rng(8)
+    for _ in range(40):
+        m, K = int(rng.integers(1, 4)), int(rng.integers(1, 6))
+        W, b, x = (
+            rng.integers(-2, 3, (K, m)).astype(float),
+            rng.integers(-3, 2, K) * 1.0,
+            rng.normal(size=m) * 3,
+        )
+        best = np.inf
+        for size in range(min(K, m) + 1):
+            for rows in map(list, combinations(range(K), size)):
+                z = x - np.linalg.pinv(W[rows]) @ (W[rows] @ x + b[rows]) if rows else x
+                if (W @ z + b <= 1e-9).all():
+                    best = min(best, float(np.linalg.norm(z - x)))
+        found = project(x, W, b)
+        if np.isinf(best):
+            assert found.status is Status.INFEASIBLE
+        else:
+            assert np.sqrt(2 * found.objective) == pytest.approx(best, abs=1e-9)
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6), m=st.integers(2, 8), K=st.integers(1, 30))
+def test_cones_of_whole_numbers_whose_faces_all_meet(seed, m, K):
+    """Every corner has many faces too many, and 0 is in all of them."""
+    rng = np.random.default_rng(seed)
+    W, b = rng.integers(-1, 2, (K, m)) * 1.0, -1.0 * rng.integers(0, 2, K)
+    x, spread = 3.0 * rng.normal(size=m), np.exp(rng.normal(size=m))
+    given = {"low": np.minimum(x, 0.0) - 0.1, "high": np.maximum(x, 0.0) + 0.1} if seed % 2 else {}
+    found = project(x, W, b, spread=spread, **given)
+    assert found.status is Status.OPTIMAL
+    certificate = certify_projection(x, W, b, z=found["z"], face=found["face"], spread=spread, **given)
+    assert certificate.claim is Claim.OPTIMAL or certificate.eps < 1e-18
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10**6))
+def test_it_moves_with_the_units(seed):
+    """Rescaled features, rescaled and reordered faces, another origin: the same point."""
+    rng = np.random.default_rng(seed)
+    W, b, x = rng.normal(size=(7, 4)), -1.0 - rng.random(7), 2.0 * rng.normal(size=4)
+    unit, shift = 10.0 ** rng.uniform(-6, 6, 4), rng.normal(size=4)
+    lengths, order = 10.0 ** rng.uniform(-6, 6, 7), rng.permutation(7)
+    plain = project(x, W, b)
+    far = unit * shift
+    moved = project(
+        unit * x + far, (W / unit * lengths[:, None])[order], ((b - W @ shift) * lengths)[order], spread=unit
+    )
+    assert (moved["z"] - far) / unit == pytest.approx(plain["z"], abs=1e-9)
+    assert moved.objective == pytest.approx(plain.objective, abs=1e-9)
+
+
+def test_a_point_inside_stays_where_it_is_to_the_last_digit():
+    x = np.array([0.1, 0.2, 0.30000000000000004])
+    found = project(x, np.vstack([np.eye(3), -np.eye(3)]), -np.ones(6), spread=[3.0, 0.1, 7.0])
+    assert (found["z"] == x).all()
+    assert found.objective == 0.0
+    assert not found["face"].any()
+
+
+def test_held_features_may_empty_the_polytope_which_a_ray_proves():
+    W, b = np.array([[1.0, 1.0], [1.0, -1.0]]), np.array([-1.0, -1.0])
+    given = {"held": np.array([True, False])}
+    found = project([2.0, 0.0], W, b, **given)
+    assert found.status is Status.INFEASIBLE
+    assert found.primal == {}
+    assert found["face"] == pytest.approx([1.0, 1.0])
+    ray = certify_projection([2.0, 0.0], W, b, z=None, face=found["face"], **given)
+    assert ray.claim is Claim.INFEASIBLE or ray.dual_value > 1e24
+    other = certify_projection([2.0, 0.0], W, b, z=None, face=[1.0, 0.0], **given)
+    assert other.claim is Claim.NONE
+    assert other.dual_value < 1.0
+    bounded = {"low": [1.5, -9.0], "high": [9.0, 9.0]}
+    found = project([2.0, 0.0], W, b, **bounded)
+    assert (
+        certify_projection([2.0, 0.0], W, b, z=None, face=found["face"], **bounded).claim is Claim.INFEASIBLE
+    )
+
+
+def test_a_certificate_believes_nobody():
+    rng = np.random.default_rng(4)
+    W, b, x = rng.normal(size=(6, 3)), -1.0 - rng.random(6), np.array([4.0, -3.0, 2.0])
+    found = project(x, W, b)
+    z, lam = found["z"], found["face"]
+    assert certify_projection(x, W, b, z=z, face=lam).claim is Claim.OPTIMAL
+    farther = certify_projection(x, W, b, z=0.9 * z, face=lam)
+    assert farther.claim is Claim.SUBOPTIMAL_BY
+    assert farther.primal_value > farther.dual_value
+    assert certify_projection(x, W, b, z=z + 1e-3 * (x - z), face=lam).claim is Claim.NONE
+    assert certify_projection(x, W, b, z=z, face=0.5 * lam).claim is Claim.SUBOPTIMAL_BY
+    assert certify_projection(x, W, b, z=z, face=-lam).dual_value == 0.0
+    assert certify_projection(x, W, b, z=z, face=lam, held=[True, False, False]).claim is Claim.NONE
+
+
+def test_every_multiplier_bounds_the_distance():
+    """Weak duality with bounds: whatever λ ≥ 0, the bound is below the value of every feasible point."""
+    rng = np.random.default_rng(6)
+    W, b, x = rng.normal(size=(5, 4)), -1.0 - rng.random(5), 3.0 * rng.normal(size=4)
+    given = {
+        "low": np.minimum(x, 0) - 0.5,
+        "high": np.maximum(x, 0) + 0.5,
+        "spread": np.exp(rng.normal(size=4)),
+    }
+    best = project(x, W, b, **given).objective
+    for _ in range(30):
+        lam = rng.exponential(size=5) * rng.integers(0, 2, 5)
+        bound = certify_projection(x, W, b, z=np.zeros(4), face=lam, **given).dual_value
+        assert bound <= best
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"x": [1.0, np.nan]}, "x must be finite"),
+        ({"W": [[1.0, 2.0, 3.0]]}, r"W must be of shape \(K, 2\)"),
+        ({"b": [1.0, 2.0]}, "b must have shape"),
+        ({"spread": [1.0, 0.0]}, "spread must be positive"),
+        ({"low": [2.0, 0.0], "high": [1.0, 1.0]}, "of feature 0 they are 2.0 and 1.0"),
+        ({"low": np.nan}, "low must be finite"),
+        ({"held": [True]}, "held must be 2 truth values"),
+    ],
+)
+def test_bad_input_is_named(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        project(**{"x": [0.0, 0.0], "W": [[1.0, 1.0]], "b": [1.0], **wrong})

@@ -1,0 +1,106 @@
+"""Insides, outsides, unions and differences of polytopes: the nearest point, against all choices tried."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from formulations.solution import Status
+from polyopt.polytope.nearest import Question, nearest
+from polyopt.polytope.projection import project
+from polyopt.polytope.region import Region
+
+
+def distance(x, W, b, **given):
+    found = project(x, W, b, **given)
+    return np.inf if found.status is Status.INFEASIBLE else np.sqrt(2.0 * found.objective)
+
+
+def draw(rng):
+    m, pieces = int(rng.integers(1, 5)), []
+    for _ in range(int(rng.integers(1, 4))):
+        W = rng.normal(size=(int(rng.integers(1, 5)), m))
+        pieces.append((W, -rng.uniform(0.3, 2.0, len(W)) - W @ rng.normal(size=m) * 0.5))
+    x, spread = rng.normal(size=m) * rng.choice([0.3, 2.0]), np.exp(0.5 * rng.normal(size=m))
+    given = {"spread": spread, "held": rng.random(m) < 0.2}
+    if rng.random() < 0.5:
+        given |= {"low": x - 2.0 * spread, "high": x + 2.0 * spread}
+    return x, pieces, given
+
+
+def test_every_choice_tried_gives_no_nearer_point():
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        x, pieces, given = draw(rng)
+        (W1, b1), (W2, b2) = ends = pieces[0], pieces[-1]
+        choices = product(*(range(len(b)) for _, b in pieces))
+        chosen = [
+            (np.array([W[k] for (W, _), k in zip(pieces, ks, strict=True)]),
+             np.array([b[k] for (_, b), k in zip(pieces, ks, strict=True)])) for ks in choices
+        ]  # fmt: skip
+        ways = [
+            (Region.inside(pieces), [(W, b) for W, b in pieces]),
+            (Region.outside(pieces), [(-W, -b) for W, b in chosen]),
+            (Region.above(*ends), [(W2 - W1[k], b2 - b1[k]) for k in range(len(b1))]),
+        ]
+        for region, polytopes in ways:
+            least = min(distance(x, W, b, **given) for W, b in polytopes)
+            found = nearest(Question.of(x, **given), region)
+            assert found.distance == pytest.approx(least, abs=1e-9)
+            assert (found.status is Status.INFEASIBLE) == np.isinf(least)
+            assert found.bound <= found.distance
+
+
+def test_the_way_out_of_a_polytope_is_through_its_nearest_face():
+    rng = np.random.default_rng(1)
+    W, x = rng.normal(size=(6, 4)), 0.1 * rng.normal(size=4)
+    b, spread = -1.0 - rng.random(6), np.exp(rng.normal(size=4))
+    far = -(W @ x + b) / np.linalg.norm(W * spread, axis=1)
+    found = nearest(Question.of(x, spread=spread), Region.outside([(W, b)]))
+    assert found.distance == pytest.approx(far.min(), rel=1e-12)
+    assert found.deciding() == [((0, int(far.argmin())), pytest.approx(far.min()))]
+    deeper = found.deeper(0.25)
+    assert np.linalg.norm((deeper - x) / spread) == pytest.approx(far.min() + 0.25, rel=1e-12)
+
+
+def test_texts_change_as_a_whole():
+    """A number and a column of three texts: the number moves, or one text takes the place of another."""
+    W, b = np.array([[-1.0, 0.0, -3.0, -3.1]]), np.array([3.0])
+    x, groups, region = np.array([0.0, 1.0, 0.0, 0.0]), [np.array([1, 2, 3])], Region.inside([(W, b)])
+    cheap = nearest(
+        Question.of(x, spread=np.array([1.0, 1.0, 1.0, 1.0]), groups=groups), Region.inside([(W, b)])
+    )
+    assert cheap.point == pytest.approx([0.0, 0.0, 1.0, 0.0])
+    assert cheap.distance == pytest.approx(np.sqrt(2.0))
+    dear = nearest(
+        Question.of(x, spread=np.array([1.0, 0.4, 0.4, 0.4]), groups=groups), Region.inside([(W, b)])
+    )
+    assert dear.point == pytest.approx([3.0, 1.0, 0.0, 0.0])
+    kept = {"held": np.array([False, False, True, False]), "groups": groups}
+    assert nearest(Question.of(x, **kept), region).point == pytest.approx([3.0, 1.0, 0.0, 0.0])
+    none = np.array([0.0, 0.0, 0.0, 0.0])  # a text that the fit did not see
+    stays = nearest(Question.of(none, groups=groups), Region.inside([(W, b - 2.0)]))
+    assert stays.point == pytest.approx([0.0, 0.0, 1.0, 0.0]) or stays.point == pytest.approx([1.0, 0, 0, 0])
+    assert stays.distance == pytest.approx(1.0)
+
+
+def test_a_limit_is_told_and_keeps_a_bound():
+    rng = np.random.default_rng(2)
+    pieces = [(rng.normal(size=(6, 3)), -np.ones(6)) for _ in range(4)]
+    question = Question.of(np.zeros(3))
+    best = nearest(question, Region.outside(pieces))
+    short = nearest(question, Region.outside(pieces), max_nodes=1)
+    assert best.status is Status.OPTIMAL
+    assert short.status is Status.ITERATION_LIMIT
+    assert short.bound <= best.distance <= short.distance < np.inf
+
+
+def test_a_region_without_points_is_told():
+    W, b = np.array([[1.0], [-1.0]]), np.array([1.0, 1.0])
+    found = nearest(Question.of([0.0]), Region.inside([(W, b), (W, b)]))
+    assert found.status is Status.INFEASIBLE
+    assert found.point is None
+    everything = (np.zeros((1, 1)), np.array([-1.0]))  # no row can be broken
+    assert nearest(Question.of([0.0]), Region.outside([everything])).status is Status.INFEASIBLE
