@@ -49,7 +49,8 @@ nearly 0 proves that no point is nearer than √(2 × the largest value of (2) o
 Reference
 ---------
 Goldfarb & Idnani, A numerically stable dual method for solving strictly convex quadratic programs (1983), for
-the solver, which states the primal in its eq. (1); the dual is derived here. Counterfactual explanations: Wachter, Mittelstadt & Russell (2018).
+the method. The primal, eq. (1) here, is a case of its program; the dual, eq. (2), is derived. As explanations
+such points are from Wachter, Mittelstadt & Russell, Counterfactual explanations (2018).
 
 Example
 -------
