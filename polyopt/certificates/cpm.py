@@ -27,8 +27,15 @@ from formulations.families import Families, margin_family
 from formulations.polytope import answers, check_loss, lift, natural_assignment, shares
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.ascent import ascend
-from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
-from polyopt.certificates.cpm_point import CpmPoint, bound_of, check_coupled, check_margin, pulls
+from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
+from polyopt.certificates.cpm_point import (
+    CpmPoint,
+    assignment_residual,
+    bound_of,
+    check_coupled,
+    check_margin,
+    pulls,
+)
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.given import checked_faces
 from polyopt.certificates.hinge import certify_hinge
@@ -205,7 +212,7 @@ def _certified(
         dual_value, residuals = check_coupled(point, given, loss, margin)
     single = len(W) == 1
     if not single:
-        residuals.append(_assignment_residual(point))
+        residuals.append(assignment_residual(point))
     certificate = conclude(
         f"{_NAME}, loss={loss!r}" + (", margin='worst'" if margin == "worst" else ""),
         primal_value,
@@ -226,13 +233,6 @@ def _implied(geometry: LinearGeometry, y: Vector, alpha: Vector, margin: Margin)
         theta = shares(v)[:, None]
         v = np.divide(v, theta, out=np.zeros_like(v), where=theta > 0)
     return 0.5 * v
-
-
-def _assignment_residual(point: CpmPoint) -> Residual:
-    """By how much a positive's hinge would fall on its best face."""
-    hinge, positive = point.hinge, point.y > 0
-    gain = np.where(positive, (hinge * point.Z).sum(axis=1) - hinge.min(axis=1), 0.0)
-    return residual("stationarity", "assignment", gain, 1.0)
 
 
 def _check_sum(point: CpmPoint, alpha: Vector, tol: float) -> tuple[Ball, list[Residual]]:

@@ -34,7 +34,15 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Margin = Literal["total", "worst"]
 
-__all__ = ["CpmPoint", "bound_of", "check_coupled", "check_margin", "pulls", "within_caps"]
+__all__ = [
+    "CpmPoint",
+    "assignment_residual",
+    "bound_of",
+    "check_coupled",
+    "check_margin",
+    "pulls",
+    "within_caps",
+]
 
 
 def check_margin(margin: str) -> None:
@@ -88,6 +96,19 @@ class CpmPoint:
     def _size(self, margin: Margin) -> Ball:
         squares = Ball(self.W).square_sum(axis=1)
         return squares.sum() if margin == "total" else squares.max()
+
+
+def assignment_residual(point: CpmPoint) -> Residual:
+    """By how much a positive's hinge would fall on its best face.
+
+    Parameters
+    ----------
+    point : CpmPoint
+        The point.
+    """
+    hinge, positive = point.hinge, point.y > 0
+    gain = np.where(positive, (hinge * point.Z).sum(axis=1) - hinge.min(axis=1), 0.0)
+    return residual("stationarity", "assignment", gain, 1.0)
 
 
 def pulls(geometry: LinearGeometry, y: Vector, alpha: Vector) -> Vector:

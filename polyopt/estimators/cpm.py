@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from formulations.arguments import at_least, positive
+from formulations.arguments import at_least, positive, whole_or_none
 from polyopt.estimators.cpm_fit import STARTS, PolytopeLearner
 from polyopt.estimators.cpm_margins import margins_frame
+from polyopt.estimators.cpm_subset import check_few_features
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.votes import random_votes
@@ -49,6 +50,11 @@ class ConvexPolytopeMachine(PolytopeLearner):
     loss : {"sum", "max"}, default="sum"
         What a negative pays for: "sum", every face it violates (the paper's unconstrained form, which
         Algorithm 1 minimises); "max", the worst (eq. (6) as printed; solvers "exact" and "global").
+    max_features : int, optional
+        Features of each face at most, whichever are best for it, the bias apart (solvers "exact" and "dual",
+        loss="sum", margin="total"). Alternating minimisation from many starts, then branch and bound over
+        the features of each face: "exact" to 1e-6 with at most 1,000 nodes a face, "dual" to `tol` with 50.
+        What is left open is in the certificate.
     perplexity : float, default=1.0
         Floor of the effective number of faces in use, from 1 (off) to K, by which Algorithm 2 keeps
         faces from falling out of use: the exponential of its entropy h. It steers the stochastic
@@ -66,8 +72,8 @@ class ConvexPolytopeMachine(PolytopeLearner):
         assignments, by branch and bound, for small data. All minimise the same objective. "auto" is
         exact on small data and SGD beyond; ``solver_`` says which.
     n_init : int or "auto", default="auto"
-        Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", else 1. With more
-        than one, "exact" makes a last run from the best of half as many dual ascents.
+        Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", 10 with `max_features`,
+        else 1. With more than one, "exact" makes a last run from the best of half as many dual ascents.
     average : bool, default=True
         Whether "sgd" answers with the better of an average of its iterates and the last one, or always
         with the last iterate of the run as Algorithm 1 does.
@@ -120,6 +126,7 @@ class ConvexPolytopeMachine(PolytopeLearner):
     _: KW_ONLY
     margin: Margin = "total"
     loss: Loss = "sum"
+    max_features: int | None = None
     perplexity: float = 1.0
     inside_label: object = None
     double_sided: bool = False
@@ -152,6 +159,7 @@ class ConvexPolytopeMachine(PolytopeLearner):
         ),
         "margin": [StrOptions({"total", "worst"})],
         "loss": [StrOptions({"sum", "max"})],
+        "max_features": [Ruled(lambda value: whole_or_none("max_features", value))],
         "perplexity": [Ruled(lambda value: at_least("perplexity", value, 1.0))],
         "inside_label": "no_validation",  # type: ignore[dict-item]
         "double_sided": ["boolean"],
@@ -179,6 +187,7 @@ class ConvexPolytopeMachine(PolytopeLearner):
                 f"perplexity={self.perplexity!r} needs solver='sgd' with margin='total' and loss='sum': the "
                 "others have no such floor, so set perplexity=1 for them"
             )
+        check_few_features(self)
         if self.double_sided and self.inside_label is not None:
             raise ValueError(
                 f"double_sided=True puts each class inside once; drop inside_label={self.inside_label!r}"
@@ -212,9 +221,11 @@ class ConvexPolytopeMachine(PolytopeLearner):
         ValueError
             One class, labels that are not among the classes, or settings that need another solver.
         """
-        if self.solver not in ("auto", "sgd") or self.loss != "sum" or self.margin != "total":
+        plain = self.loss == "sum" and self.margin == "total" and self.max_features is None
+        if self.solver not in ("auto", "sgd") or not plain:
             raise ValueError(
-                "partial_fit is Algorithm 1: it needs solver='sgd', loss='sum' and margin='total'"
+                "partial_fit is Algorithm 1: it needs solver='sgd', loss='sum' and margin='total', and no "
+                "max_features"
             )
         return self._learn_chunk(X, y, classes, sample_weight, n_total)
 

@@ -15,6 +15,7 @@ from formulations.polytope import natural_assignment, perplexity
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.estimators.cpm_duals import duals_frame
 from polyopt.estimators.cpm_stream import PolytopeStream
+from polyopt.estimators.cpm_subset import FEW_CELLS, FEW_STARTS, few_features_certificate
 from polyopt.estimators.two_sides import TwoSidedClassifier
 from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm
 from polyopt.solvers.cpm.sgd import CpmSgd
@@ -44,6 +45,7 @@ class PolytopeLearner(TwoSidedClassifier):
     C: float
     margin: Margin
     loss: Loss
+    max_features: int | None
     perplexity: float
     solver: str
     n_init: int | str
@@ -91,12 +93,16 @@ class PolytopeLearner(TwoSidedClassifier):
             perplexity=self.perplexity,
             average=self.average,
             feature_scale=self.feature_scale,
-            n_init=STARTS[self.solver_] if isinstance(self.n_init, str) else self.n_init,
+            n_init=self._starts() if isinstance(self.n_init, str) else self.n_init,
             tol=self.tol,
             max_iter=self.max_iter,
             time_limit=self.time_limit,
             n_jobs=self.n_jobs,
+            max_features=self.max_features,
         )
+
+    def _starts(self) -> int:
+        return STARTS[self.solver_] if self.max_features is None else FEW_STARTS
 
     def _forget(self) -> None:
         super()._forget()
@@ -113,10 +119,14 @@ class PolytopeLearner(TwoSidedClassifier):
         if self.loss == "max" or self.margin == "worst":
             return "exact"
         n, m = X.shape
+        if self.max_features is not None:
+            return "exact" if self.n_faces * n * (m + 1) <= FEW_CELLS else "dual"
         small = self.n_faces * (n * (m + 1) + _CELLS_PER_FACE) <= _EXACT_CELLS
         return "exact" if small and self.perplexity == 1 else "sgd"
 
     def _at_once(self) -> str:
+        if self.max_features is not None:
+            return "dual"
         return self.solver if self.loss == "max" or self.margin == "worst" else "sgd"
 
     def _scaled(self, X: Any) -> Any:
@@ -168,6 +178,8 @@ class PolytopeLearner(TwoSidedClassifier):
                 self._scaled(self._X), self._y, self._costs, self.solution_, tol,
                 loss=self._asked["loss"], margin=self._asked["margin"],
             )  # fmt: skip
+        if self._asked["max_features"] is not None:
+            return few_features_certificate(self, tol)
         return certify_cpm(
             self._scaled(self._X),
             self._y,

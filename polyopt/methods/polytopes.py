@@ -44,7 +44,7 @@ ENTRIES = (
         "Convex Polytope Machine",
         families={
             name: f"formulations.{name}"
-            for name in ("cpm", "cpm_worst", "cpm_margin", "cpm_hard", "projection")
+            for name in ("cpm", "cpm_worst", "cpm_margin", "cpm_hard", "cpm_subset", "projection")
         },
         programs=("cpm.fixed_assignment_sum", "cpm.fixed_assignment_sum_dual"),
         home="polyopt.estimators.cpm.ConvexPolytopeMachine",

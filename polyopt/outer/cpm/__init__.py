@@ -2,6 +2,7 @@
 
 Read in this order: ``solve`` (the door to every solver), ``problem`` (alternating minimisation: faces for a
 fixed assignment, then a new assignment), ``dual`` (the same by coordinate ascent), ``dual_ends`` (its ends as
-starts of the explicit programs), ``worst`` (the worst-case margin), and ``prepared`` and ``optimum`` (branch
-and bound over all assignments).
+starts of the explicit programs), ``worst`` (the worst-case margin), ``prepared`` and ``optimum`` (branch
+and bound over all assignments), and ``subset`` (few features a face) with ``subset_tree`` (branch and bound
+over them) and ``subset_starts``.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Settings", "as_floats", "solve_cpm"]
 
 _CLOSER = 0.1  # share of the tolerance to which gaps are closed, as single conditions hold less well
+_FEW_NODES = 50  # of the search for features, with solver="dual"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Settings:
     max_iter: int = 300
     time_limit: float | None = None
     n_jobs: int | None = None
+    max_features: int | None = None
 
 
 def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
@@ -66,6 +68,8 @@ def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) ->
     Solution
         ``primal`` has ``W`` (K, m+1), bias last, for the scaled samples.
     """
+    if settings.max_features is not None:
+        return _subset(X, y, C, settings, settings.max_features, seed)
     return {"sgd": _sgd, "global": _global}.get(settings.solver, _alternate)(X, y, C, settings, seed)
 
 
@@ -90,6 +94,18 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
     return solve_cpm_global(
         as_floats(X, settings.feature_scale), y, C, settings.n_faces,
         time_limit=settings.time_limit, seed=seed, loss=settings.loss, margin=settings.margin,
+    )  # fmt: skip
+
+
+def _subset(X: Matrix, y: Vector, C: Vector, settings: Settings, s: int, seed: int) -> Solution:
+    from polyopt.outer.cpm.subset import solve_cpm_subset
+
+    how: dict[str, Any] = {"engine": "program"}
+    if settings.solver == "dual":
+        how = {"engine": "dual", "tol": settings.tol, "max_nodes": _FEW_NODES}
+    return solve_cpm_subset(
+        as_floats(X, settings.feature_scale), y, C, settings.n_faces, s, n_init=settings.n_init,
+        max_iter=settings.max_iter, time_limit=settings.time_limit, seed=seed, n_jobs=settings.n_jobs, **how,
     )  # fmt: skip
 
 

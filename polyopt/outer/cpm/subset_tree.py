@@ -1,0 +1,244 @@
+"""Branch and bound over the features of one face: the best s of them, or the gap that is left.
+
+A node says of some features that they are in and of others that they are out; its bound is that of
+:class:`polyopt.solvers.cpm.subset.SubsetFace`. The node of the least bound is next, and its free feature with
+the largest weight is put in and left out. Every node offers a face: what is in, and the largest of the free.
+A node with s features in, or with no more than s left, is that face alone.
+
+What is proven is kept as a tree, with the point whose multipliers bound each node: whoever has the data can
+check it without the search (:mod:`polyopt.certificates.subset_tree`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.solution import Status
+from polyopt.certificates.subset_tree import SubsetTree
+from polyopt.watch import tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.solvers.clock import Clock
+    from polyopt.solvers.cpm.subset import Fitted, Proof, SubsetFace
+
+    Vector = NDArray[np.float64]
+    Bits = NDArray[np.bool_]
+
+__all__ = ["SubsetSearch"]
+
+_ROOT = 1e-3  # gap of the root's relaxation, relative
+_SHARE = 0.2  # of a node's distance to the best face, that its own gap may be
+_RECORD = 0.2  # seconds between records of the history
+_ENTRIES = 1 << 22  # numbers in the tree that is kept; beyond, the root alone is
+_CLOSE = 0.01  # of the search's tolerance, to which its faces are solved
+
+
+@dataclass(order=True, frozen=True)
+class _Open:
+    """An open node, in the order of exploring: the least bound, then the youngest."""
+
+    bound: float
+    age: int
+    number: int = field(compare=False)
+    inside: Bits = field(compare=False)
+    out: Bits = field(compare=False)
+    w: Vector = field(compare=False)
+
+
+class SubsetSearch:
+    """The search for the best s features of one face.
+
+    Parameters
+    ----------
+    face : SubsetFace
+        The face.
+    tol : float
+        Relative gap at which the search ends.
+    clock : Clock
+        When to end.
+
+    Attributes
+    ----------
+    best : Fitted or None
+        The best face so far.
+    bound : float
+        What no face of at most s features costs less than.
+    nodes : int
+        Nodes bounded.
+    history : list of dict
+        A record for each fifth of a second: nodes, open, bound, objective, seconds.
+    """
+
+    def __init__(self, face: SubsetFace, tol: float, clock: Clock):
+        self.face, self.tol, self.clock = face, tol, clock
+        self.best: Fitted | None = None
+        self.bound, self.nodes, self.history = 0.0, 0, list[dict[str, float]]()
+        self.z = np.full(face.m, face.s / face.m)
+        self._heap: list[_Open] = []
+        self._closed, self._at_hand = (
+            np.inf,
+            np.inf,
+        )  # least bounds: of what is closed, and of what is at work
+        self._seen: dict[bytes, float] = {}
+        self._tree: list[list[int]] = []  # feature, child without, child within
+        self._points: list[tuple[Vector, float]] = []
+
+    # -- faces ---------------------------------------------------------------------------------
+
+    def offer(self, features: ArrayLike) -> float:
+        """Try a face of at most s features; return what it costs, roughly where the best costs less."""
+        chosen = np.unique(np.asarray(features, dtype=np.int64))
+        key = chosen.tobytes()
+        if key not in self._seen:
+            self._fit(chosen)
+        return self._seen[key]
+
+    def _fit(self, chosen: NDArray[np.int64], w: Vector | None = None) -> Fitted:
+        """The face of some features, begun with w or else with the best one."""
+        near = w if w is not None or self.best is None else self.best.w
+        found = self.face.fit(chosen, self._cut, _CLOSE * self.tol, near)
+        self._seen[found.features.tobytes()] = found.objective
+        if self.best is None or found.objective < self.best.objective:
+            self.best = found
+        return found
+
+    @property
+    def _cut(self) -> float:
+        """The bound that closes a node."""
+        return np.inf if self.best is None else self.best.objective * (1.0 - 0.5 * self.tol)
+
+    # -- the search ----------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Bound the root, and try the faces that it suggests."""
+        face, none = self.face, np.zeros(self.face.m, dtype=bool)
+        if face.s >= face.m:
+            self.offer(np.arange(face.m))
+        relaxed = face.relax(none, none, np.zeros(face.m + 1), np.inf, _ROOT, cold=True)
+        self._enter(relaxed.proof, 0.0, none, none, relaxed.w)
+        self.z = np.abs(relaxed.w[:-1]) / max(float(np.abs(relaxed.w[:-1]).max(initial=0.0)), 1e-300)
+        self.offer(self._largest(relaxed.w, none, none))
+        self._settle()
+
+    def run(
+        self, max_nodes: int, pause: Callable[[SubsetSearch], None] | None = None, after: int = 0
+    ) -> Status:
+        """Search until the gap is closed, or until there are so many nodes.
+
+        Parameters
+        ----------
+        max_nodes : int
+            Nodes in all.
+        pause : callable, optional
+            Called once, when there are `after` nodes and the gap is open; it may offer faces.
+        after : int
+            Of `pause`.
+        """
+        while self._heap and self._heap[0].bound < self._cut:
+            if pause is not None and self.nodes >= after:
+                pause(self)
+                pause = None
+                continue
+            if self.clock.is_over:
+                return self._record(Status.TIME_LIMIT)
+            if self.nodes >= max_nodes:
+                return self._record(Status.ITERATION_LIMIT)
+            if not self.history or self.clock.seconds > self.history[-1]["seconds"] + _RECORD:
+                self._record()
+            one = heappop(self._heap)
+            self._at_hand = one.bound
+            self._branch(one)
+            self._at_hand = np.inf
+        return self._record(Status.OPTIMAL)
+
+    def _branch(self, one: _Open) -> None:
+        free = np.flatnonzero(~(one.inside | one.out))
+        j = int(free[np.argmax(np.abs(one.w[:-1][free]))])
+        numbers = []
+        for is_in in (False, True):
+            inside, out = one.inside.copy(), one.out.copy()
+            (inside if is_in else out)[j] = True
+            numbers.append(self._child(one, inside, out))
+        if self._tree:
+            self._tree[one.number][:] = [j, *numbers]
+
+    def _child(self, one: _Open, inside: Bits, out: Bits) -> int:
+        """Bound a child; return its number in the tree."""
+        face, cut = self.face, self._cut
+        self.nodes += 1
+        last = inside if inside.sum() == face.s else ~out
+        if last.sum() <= face.s:
+            found = self._fit(np.flatnonzero(last), one.w)
+            bound = max(one.bound, found.proof.bound, found.bound)
+            self._closed = min(self._closed, bound)
+            return self._grow(found.proof)
+        relaxed = face.relax(inside, out, np.where(np.append(out, False), 0.0, one.w), cut, _SHARE)
+        if relaxed.proof.bound < cut:
+            self.offer(self._largest(relaxed.w, inside, out))
+        return self._enter(relaxed.proof, one.bound, inside, out, relaxed.w)
+
+    def _enter(self, proof: Proof, least: float, inside: Bits, out: Bits, w: Vector) -> int:
+        """Make a node open, or close it; return its number in the tree."""
+        number, bound = self._grow(proof, len(self._tree) == 0 and self.nodes == 0), max(least, proof.bound)
+        if bound >= self._cut or not (~(inside | out)).any():
+            self._closed = min(self._closed, bound)
+        else:
+            heappush(self._heap, _Open(bound, -self.nodes, number, inside, out, w))
+        return number
+
+    def _largest(self, w: Vector, inside: Bits, out: Bits) -> NDArray[np.int64]:
+        """What is in, and the largest of the free, s features in all."""
+        size = np.where(inside, np.inf, np.where(out, -1.0, np.abs(w[:-1])))
+        order = np.argsort(-size, kind="stable")[: self.face.s]
+        return order[size[order] > 0.0]
+
+    # -- what is proven ------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        first = self._heap[0].bound if self._heap else np.inf
+        cost = np.inf if self.best is None else self.best.objective
+        self.bound = max(self.bound, min(first, self._closed, self._at_hand, cost))
+
+    def _record(self, status: Status = Status.OPTIMAL) -> Status:
+        self._settle()
+        record = {
+            "nodes": float(self.nodes),
+            "open": float(len(self._heap)),
+            "bound": self.bound,
+            "objective": np.inf if self.best is None else self.best.objective,
+            "seconds": self.clock.seconds,
+        }
+        self.history.append(record)
+        tell(record)
+        return status
+
+    def stop(self) -> None:
+        """Take note of the bound after an interruption."""
+        self._record()
+
+    def _grow(self, proof: Proof, is_root: bool = False) -> int:
+        """A further node of the tree that is kept; -1 where it is kept no more."""
+        if not self._tree and not is_root:
+            return -1
+        if len(self._tree) * (self.face.m + 1) > _ENTRIES:
+            self._tree, self._points = [], self._points[:1]
+            return -1
+        self._tree.append([-1, -1, -1])
+        self._points.append((proof.w, proof.eps))
+        return len(self._tree) - 1
+
+    @property
+    def tree(self) -> SubsetTree:
+        """The proof: the tree, or where that became too large the root alone."""
+        table = np.array(self._tree or [[-1, -1, -1]], dtype=np.int64)
+        w = np.array([point for point, _ in self._points]).reshape(len(table), -1)
+        eps = np.array([each for _, each in self._points])
+        return SubsetTree(table[:, 0], table[:, 1], table[:, 2], w, eps)
