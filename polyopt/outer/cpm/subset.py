@@ -248,7 +248,10 @@ def solve_cpm_subset(
         X, y, C, n_faces, max_features, engine=engine, tol=tol, max_nodes=max_nodes, seed=seed
     )
     proving.begin_from(first["W"], first["assignment"])
-    last = run_rounds(proving, first["assignment"], max_iter=_ROUNDS, time_limit=clock.left)
+    try:
+        last = run_rounds(proving, first["assignment"], max_iter=_ROUNDS, time_limit=clock.left)
+    except KeyboardInterrupt:  # before there was a first round
+        return replace(first, status=Status.INTERRUPTED)
     status = last.status
     if status is Status.CONVERGED and last.bound is not None:
         is_proven = last.objective - last.bound <= tol * last.objective

@@ -38,7 +38,7 @@ _ROOT = 1e-3  # gap of the root's relaxation, relative
 _SHARE = 0.2  # of a node's distance to the best face, that its own gap may be
 _RECORD = 0.2  # seconds between records of the history
 _ENTRIES = 1 << 22  # numbers in the tree that is kept; beyond, the root alone is
-_CLOSE = 0.01  # of the search's tolerance, to which its faces are solved
+_CLOSE = 1e-3  # of the search's tolerance, to which its faces are solved
 
 
 @dataclass(order=True, frozen=True)
@@ -83,10 +83,8 @@ class SubsetSearch:
         self.bound, self.nodes, self.history = 0.0, 0, list[dict[str, float]]()
         self.z = np.full(face.m, face.s / face.m)
         self._heap: list[_Open] = []
-        self._closed, self._at_hand = (
-            np.inf,
-            np.inf,
-        )  # least bounds: of what is closed, and of what is at work
+        # The least bounds of what is closed, and of what is at work.
+        self._closed, self._at_hand = np.inf, np.inf
         self._seen: dict[bytes, float] = {}
         self._tree: list[list[int]] = []  # feature, child without, child within
         self._points: list[tuple[Vector, float]] = []
@@ -118,10 +116,14 @@ class SubsetSearch:
     # -- the search ----------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Bound the root, and try the faces that it suggests."""
+        """Bound the root, and try the face that it suggests."""
         face, none = self.face, np.zeros(self.face.m, dtype=bool)
-        if face.s >= face.m:
-            self.offer(np.arange(face.m))
+        if face.s >= face.m:  # there is no choice
+            found = self._fit(np.arange(face.m))
+            self._grow(found.proof, is_root=True)
+            self._closed = found.bound
+            self._settle()
+            return
         relaxed = face.relax(none, none, np.zeros(face.m + 1), np.inf, _ROOT, cold=True)
         self._enter(relaxed.proof, 0.0, none, none, relaxed.w)
         self.z = np.abs(relaxed.w[:-1]) / max(float(np.abs(relaxed.w[:-1]).max(initial=0.0)), 1e-300)

@@ -7,8 +7,9 @@ out and the others free. For any multipliers α within their caps, with v = Σ �
 
 bounds every face that has the node's features, and :meth:`SubsetFace.bound` gives it less its rounding. The
 multipliers come from the perspective relaxation. For weights z of the features its minimum over w is a hinge
-program with the prices 1/z_j (:mod:`polyopt.solvers.cpm.smooth`); for given w the best z is min(1, |w_j|/τ)
-for the free, τ such that they add up to s − |in|. The two alternate while ε falls.
+program with the prices 1/z_j (:mod:`polyopt.solvers.cpm.smooth`); for given w the best z of the free is
+min(1, |w_j|/τ), τ such that they add up to s − |in|, and |w_j| is ½ z_j |v_j|. The two alternate while ε falls,
+with a power of |v_j| that comes sooner to where all |v_j| with a z_j below 1 are equal.
 
 Where there are many features, only some have a column in the program: v tells which others belong to the
 largest, and these join.
@@ -37,12 +38,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Fitted", "Proof", "Relaxed", "SubsetFace", "most_of"]
 
-_SHRINK = 0.1  # of ε, from one point of the path to the next
-_STAGES = 11  # points of the path at most: down to an ε of 2e-10
+_SHRINK, _STAGES = 0.1, 11  # of ε, from one point of the path to the next, and points at most
+_SLOWLY, _LONG = 0.3, 18  # the same of a relaxation, whose weights follow on the way
 _STEPS = 60  # of Newton's method for one of them at most
 _FLAT, _ROUGH = 1e-6, 1e-3  # of ε times a cost: what a step must promise for another; and of a relaxation
 _GAIN = 0.1  # of the distance to the cutoff: what a point must gain for another one, once there are some
-_SOME = 4  # points
+_SOME = 6  # points
+_POWER = 1.5  # of |v_j| in the step of the weights: 1 is the best weights for the present face, more is sooner
 _LEAST = 1e-3  # z of a feature that is free, which could never come back from 0
 _COLUMNS = 150  # features beyond which only some have columns, and as many join at once at most
 _WARM = 0.2  # first ε of a node that begins with its parent's face, at most
@@ -137,8 +139,8 @@ class SubsetFace:
         """
         sizes = np.abs(v) + self._blur
         free = sizes[:-1][~(inside | out)]
-        left = min(self.s - int(inside.sum()), len(free))
-        largest = np.partition(free, len(free) - left)[len(free) - left :]
+        beyond = max(len(free) - max(self.s - int(inside.sum()), 0), 0)
+        largest = free if beyond == 0 else np.partition(free, beyond - 1)[beyond:]
         return _safe(alpha, np.concatenate([sizes[-1:], sizes[:-1][inside], largest]))
 
     # -- given features ------------------------------------------------------------------------
@@ -207,9 +209,9 @@ class SubsetFace:
         used = self._used(inside, out, w)
         A, at, value, proof = self._columns(used), used, np.inf, Proof(w, _WARM, -np.inf)
         point = Smooth(w[at], 1.0 - A @ w[at], begin(0, 0).eps if cold else _WARM)
-        for stage in range(_STAGES):
-            z = self._weights(point.w, at, inside)
-            point, before = self._step(A, 1.0 / z, point, stage, _ROUGH), proof.bound
+        z = self._weights(np.abs(point.w), at, inside)
+        for stage in range(_LONG):
+            point, before = self._step(A, 1.0 / z, point, stage, _ROUGH, _SLOWLY), proof.bound
             alpha, w = multipliers_of(point, self.c), self._whole(point.w, at)
             v = self.pull(alpha)
             bound, value = self.bound(alpha, v, inside, out), self._cost(A, 1.0 / z, point.w)
@@ -217,8 +219,9 @@ class SubsetFace:
                 proof = Proof(w, point.eps, bound)
             joining = self._joining(v, at, inside, out)
             if len(joining):
+                whole = self._whole(z, at)
                 at = np.union1d(at, joining)
-                A = self._columns(at)
+                A, z = self._columns(at), np.maximum(whole[at], _LEAST)
                 point = Smooth(w[at], point.u, point.eps)
             room = value if cutoff == np.inf else cutoff - proof.bound
             near = value <= cutoff and value - proof.bound <= share * room
@@ -226,13 +229,16 @@ class SubsetFace:
                 break
             if stage >= _SOME and cutoff < np.inf and proof.bound - before < _GAIN * (cutoff - before):
                 break
+            z = self._weights(z * np.abs(v[at]) ** _POWER, at, inside)
         return Relaxed(w, value, proof)
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _step(self, A: Vector, d: Vector, point: Smooth, stage: int, flat: float = _FLAT) -> Smooth:
+    def _step(
+        self, A: Vector, d: Vector, point: Smooth, stage: int, flat: float = _FLAT, shrink: float = _SHRINK
+    ) -> Smooth:
         """The next point of the path."""
-        eps = point.eps * (_SHRINK if stage else 1.0)
+        eps = point.eps * (shrink if stage else 1.0)
         near = flat * eps * float(self.c.max(initial=0.0))
         return newton(A, self.c, d, point, eps, tol=near, steps=_STEPS, keep=stage > 0)
 
@@ -269,12 +275,12 @@ class SubsetFace:
         largest = np.argsort(-size, kind="stable")[: max(left, 0)]
         return np.setdiff1d(largest[size[largest] > 0.0], at)
 
-    def _weights(self, w: Vector, at: Integers, inside: Bits) -> Vector:
+    def _weights(self, sizes: Vector, at: Integers, inside: Bits) -> Vector:
         """The weights z of the features that have columns, and a 1 for the bias."""
         z = np.ones(len(at))
         free = np.flatnonzero(~inside[at[:-1]])
         left = self.s - int(inside.sum())
-        size = np.abs(w[free])
+        size = sizes[free]
         if len(free) > left and size.any():
             z[free] = np.maximum(most_of(size, left), _LEAST)
         return z

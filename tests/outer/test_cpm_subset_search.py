@@ -1,0 +1,189 @@
+"""Faces of few features: branch and bound against every choice, limits, and rounds that never get worse."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formulations import cpm
+from formulations.polytope import natural_assignment
+from formulations.samples import two_blobs
+from formulations.solution import Status
+from polyopt.certificates.subset_tree import bound_of_tree
+from polyopt.outer.cpm import subset
+from polyopt.outer.cpm.subset import SubsetProblem, search_subset, solve_cpm_subset
+from polyopt.outer.cpm.subset_starts import draw_patterns, swap_features
+from polyopt.outer.cpm.subset_tree import SubsetSearch
+from polyopt.outer.rounds import run_rounds
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.subset import SubsetFace
+
+
+def best_of_all(face):
+    """What the best of every choice of features costs."""
+    return min(
+        face.fit(chosen).objective
+        for size in range(face.s + 1)
+        for chosen in combinations(range(face.m), size)
+    )
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = two_blobs(n=50, m=7, seed=2)
+    return X, y, np.full(len(y), 0.8)
+
+
+@pytest.mark.parametrize(("s", "C"), [(1, 1.0), (2, 0.05), (3, 1.0), (7, 1.0)])
+def test_the_search_finds_the_best_choice_and_its_tree_proves_it(data, s, C):
+    X, y, c = data
+    face = SubsetFace(X, y, C * c, s)
+    search, status = search_subset(face)
+    assert status is Status.OPTIMAL
+    assert search.best.objective == pytest.approx(best_of_all(face), rel=1e-8)
+    assert len(search.best.features) <= s
+    assert search.best.objective * (1 - 1e-6) <= search.bound <= search.best.objective
+    proven = bound_of_tree(cpm.lift(X), y, C * c, s, search.tree, search.best.alpha)
+    assert proven == pytest.approx(search.best.objective, rel=1e-6)
+    assert proven <= search.best.objective
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.sampled_from([0.01, 1.0, 50.0]))
+def test_on_degenerate_data_the_bound_is_one(seed, s, C):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-1, 2, size=(9, 4)).astype(float)
+    X[:, 3] = X[:, 0]  # two choices of one cost
+    y = np.where(np.arange(9) < 4, 1.0, -1.0)
+    c = np.full(9, C)
+    face = SubsetFace(X, y, c, s)
+    search, _ = search_subset(face, max_nodes=100)
+    least = best_of_all(face)
+    assert search.bound <= least * (1 + 1e-12)
+    assert search.best.objective == pytest.approx(least, rel=1e-6)
+    assert bound_of_tree(cpm.lift(X), y, c, s, search.tree, None) <= least * (1 + 1e-12)
+
+
+def test_a_search_that_is_cut_short_has_a_bound_and_a_tree_for_it(data):
+    X, y, c = data
+    face = SubsetFace(X, y, c, 3)
+    whole, _ = search_subset(face)
+    search, status = search_subset(face, max_nodes=2)
+    assert status is Status.ITERATION_LIMIT
+    assert 0 < search.bound < whole.bound
+    proven = bound_of_tree(cpm.lift(X), y, c, 3, search.tree, search.best.alpha)
+    assert search.bound * (1 - 1e-9) <= proven <= whole.best.objective
+    over, status = search_subset(face, time_limit=0.0)
+    assert status is Status.TIME_LIMIT
+    assert over.best.objective >= whole.best.objective * (1 - 1e-9)
+    assert over.bound <= whole.best.objective
+
+
+def test_ctrl_c_keeps_the_best_face_and_the_bound(data, monkeypatch):
+    X, y, c = data
+    face, usual, calls = SubsetFace(X, y, c, 3), SubsetFace.relax, []
+
+    def interrupted(self, *arguments, **named):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return usual(self, *arguments, **named)
+
+    monkeypatch.setattr(SubsetFace, "relax", interrupted)
+    search, status = search_subset(face)
+    assert status is Status.INTERRUPTED
+    assert search.best is not None
+    assert 0 < search.bound <= best_of_all(face)
+
+
+def test_a_tree_that_becomes_too_large_leaves_the_root(data, monkeypatch):
+    X, y, c = data
+    monkeypatch.setattr("polyopt.outer.cpm.subset_tree._ENTRIES", 24)
+    face = SubsetFace(X, y, c, 3)
+    search, status = search_subset(face)
+    assert status is Status.OPTIMAL
+    assert len(search.tree.eps) == 1
+    assert 0 < bound_of_tree(cpm.lift(X), y, c, 3, search.tree, None) < search.bound
+
+
+def test_swaps_and_patterns_find_what_a_poor_start_lacks():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(120, 30))
+    y = np.sign(X[:, [3, 11, 20]].sum(axis=1) + 0.2 * rng.normal(size=120))
+    face = SubsetFace(X, y, np.ones(120), 3)
+    for improve in (swap_features, lambda search: draw_patterns(search, 0)):
+        search = SubsetSearch(face, 1e-6, Clock(None))
+        search.offer([0, 1, 2])
+        improve(search)
+        assert list(search.best.features) == [3, 11, 20]
+
+
+# -- all faces -----------------------------------------------------------------------------------
+
+
+def clover(n=120, seed=0):
+    """Negatives in the middle of three groups of positives, in two of six features."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 2, 1.0, -1.0)
+    angle = 2 * np.pi * (np.arange(n) // 2 % 3) / 3
+    X = rng.normal(size=(n, 6))
+    X[:, :2] = 0.5 * X[:, :2] + 2.5 * np.where(y > 0, [np.cos(angle), np.sin(angle)], 0.0).T
+    return X, y, np.full(n, 0.5)
+
+
+def test_rounds_never_raise_the_objective_and_end_proven():
+    X, y, C = clover()
+    found = solve_cpm_subset(X, y, C, 3, 2, n_init=3, seed=0)
+    assert found.status is Status.CONVERGED
+    assert found.bound == pytest.approx(found.objective, rel=1e-6)
+    for start in {record["start"] for record in found.history}:
+        objectives = [record["objective"] for record in found.history if record["start"] == start]
+        assert (np.diff(objectives) <= 1e-6 * np.abs(objectives[:-1])).all()
+    W, z = found["W"], found["assignment"]
+    assert ((W[:, :-1] != 0).sum(axis=1) <= 2).all()
+    assert found.objective == pytest.approx(cpm.objective(X, y, W, C), rel=1e-9)
+    assert (natural_assignment(X, y, W) == z)[y > 0].all()
+    # Each face is the best of its samples: of all choices, by the explicit program.
+    mask = cpm.answers(y, 3, z)[:, 0] * C
+    least = min(cpm.face(X[:, list(two)], y, mask).solve().objective for two in combinations(range(6), 2))
+    hinge = np.maximum(0, 1 - y * (cpm.lift(X) @ W[0]))
+    assert W[0] @ W[0] + mask @ hinge == pytest.approx(least, rel=1e-6)
+
+
+def test_a_round_begins_with_the_features_of_the_last_one():
+    X, y, C = clover(60, seed=1)
+    problem = SubsetProblem(X, y, C, 2, 1)
+    W = np.zeros((2, 7))
+    W[:, 5] = 1.0  # a poor feature, but better than nothing
+    z = np.where(y > 0, np.arange(60) // 2 % 2, -1)
+    problem.begin_from(W, z)
+    found = problem.solve(z)
+    least = [SubsetFace(X, y, C * mask, 1).fit([5]).objective for mask in cpm.answers(y, 2, z).T]
+    assert found.objective <= sum(least) * (1 + 1e-9)
+    assert run_rounds(problem, z, max_iter=5).objective <= found.objective * (1 + 1e-9)
+
+
+def test_limits_of_the_whole_keep_a_point_and_its_bound(monkeypatch):
+    X, y, C = clover(60)
+    cut = solve_cpm_subset(X, y, C, 2, 2, n_init=2, max_nodes=1)
+    assert cut.status is Status.ITERATION_LIMIT
+    assert 0 < cut.bound < cut.objective
+    over = solve_cpm_subset(X, y, C, 2, 2, n_init=2, time_limit=0.0)
+    assert over.status is Status.TIME_LIMIT
+    assert over["W"].shape == (2, 7)
+    usual, calls = subset.search_subset, []
+
+    def interrupted(*arguments, **named):
+        calls.append(1)
+        if len(calls) == 9:
+            raise KeyboardInterrupt
+        return usual(*arguments, **named)
+
+    monkeypatch.setattr(subset, "search_subset", interrupted)
+    stopped = solve_cpm_subset(X, y, C, 2, 2, n_init=4)
+    assert stopped.status is Status.INTERRUPTED
+    assert np.isfinite(stopped.objective)

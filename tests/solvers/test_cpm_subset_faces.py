@@ -1,0 +1,143 @@
+"""A face of few features: Newton's path to given ones, and bounds on all that may still be chosen."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formulations import cpm, cpm_subset
+from formulations.samples import two_blobs
+from polyopt.solvers.cpm.smooth import begin, multipliers_of, newton, settled
+from polyopt.solvers.cpm.subset import SubsetFace, most_of
+
+
+def signed(X, y):
+    return np.asfortranarray(y[:, None] * cpm.lift(X))
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = two_blobs(n=60, m=6, seed=1)
+    return X, y, np.where(y > 0, 0.6, 0.4)
+
+
+def test_on_the_path_the_gap_is_what_the_zone_adds(data):
+    X, y, c = data
+    A, d = signed(X, y), np.linspace(0.5, 2.0, 7)
+    point = begin(len(y), 7)
+    for eps in (2.0, 0.2, 0.02):
+        point = newton(A, c, d, point, eps, tol=1e-14, steps=100, keep=eps < 2.0)
+        alpha = multipliers_of(point, c)
+        share = alpha / c
+        v = A.T @ alpha
+        P = d @ point.w**2 + c @ np.maximum(point.u, 0)
+        D = alpha.sum() - (v**2 / d).sum() / 4
+        assert point.w == pytest.approx(0.5 * v / d, abs=1e-8)
+        assert P - D == pytest.approx(eps * c @ (share * (1 - share)), abs=1e-8)
+    alpha = settled(A, c, d, point)
+    assert ((alpha >= 0) & (alpha <= c)).all()
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+def test_a_face_of_given_features_is_that_of_the_explicit_program(data, C):
+    X, y, c = data
+    chosen = np.array([0, 2, 5])
+    found = SubsetFace(X, y, C * c, 3).fit(chosen)
+    program = cpm.face(X[:, chosen], y, C * c).solve()
+    assert found.objective == pytest.approx(program.objective, rel=1e-7)
+    assert found.w[[0, 2, 5, 6]] == pytest.approx(program["w"], abs=1e-5 * np.abs(program["w"]).max())
+    assert not found.w[[1, 3, 4]].any()
+    assert found.bound <= found.objective <= found.bound * (1 + 1e-8)
+
+
+def test_samples_without_a_cost_are_left_out_and_a_start_changes_nothing(data):
+    X, y, c = data
+    here = np.where(np.arange(len(y)) % 3 == 0, 0.0, c)
+    face = SubsetFace(X, y, here, 2)
+    assert list(face.rows) == list(np.flatnonzero(here))
+    cold, warm = face.fit([1, 4]), face.fit([1, 4], w=np.ones(7))
+    assert warm.objective == pytest.approx(cold.objective, rel=1e-8)
+    assert cold.objective == pytest.approx(cpm.face(X[:, [1, 4]], y, here).solve().objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("node", [((), ()), ((1,), (0,)), ((2, 3), ()), ((), (0, 1, 2, 3))])
+def test_the_bound_of_a_node_is_below_its_faces_and_near_the_relaxation(data, node):
+    X, y, c = data
+    s, face = 2, SubsetFace(X, y, c, 2)
+    inside, out = (np.isin(np.arange(6), which) for which in node)
+    relaxed = face.relax(inside, out, np.zeros(7), np.inf, 1e-5, cold=True)
+    choices = [
+        set(node[0]) | set(more) for more in combinations(np.flatnonzero(~(inside | out)), s - len(node[0]))
+    ]
+    least = min(face.fit(sorted(chosen)).objective for chosen in choices)
+    assert relaxed.proof.bound <= least
+    program = cpm_subset.relaxation(X[:, ~out], y, s, c, inside[~out].astype(float)).solve()
+    assert relaxed.proof.bound == pytest.approx(program.objective, rel=2e-3)
+    assert relaxed.proof.bound <= program.objective * (1 + 1e-9)
+    # The point that is kept as a proof has the bound.
+    alpha = face.alpha_at(relaxed.proof.w, relaxed.proof.eps)
+    assert face.bound(alpha, face.pull(alpha), inside, out) == pytest.approx(relaxed.proof.bound, rel=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4))
+def test_any_multipliers_bound_every_face(seed, s):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-2, 3, size=(8, 4)).astype(float)  # equal samples, equal features
+    y, c = np.where(np.arange(8) < 4, 1.0, -1.0), rng.uniform(0, 2, 8).round(1)
+    c[0] = c[7] = 1.0
+    face, kind = SubsetFace(X, y, c, s), rng.integers(0, 3, 4)
+    inside, out = kind == 1, kind == 2
+    if inside.sum() > s:
+        inside[:] = False
+    alpha = face.c * rng.choice([0.0, 0.3, 1.0], len(face.c))
+    bound = face.bound(alpha, face.pull(alpha), inside, out)
+    w = np.where(inside | (~out & (rng.random(4) < 0.5)), rng.normal(size=4), 0.0)
+    free = np.flatnonzero((w != 0) & ~inside)
+    w[free[max(s - int(inside.sum()), 0) :]] = 0.0
+    w = np.append(w, rng.normal())
+    cost = w @ w + c @ np.maximum(0, 1 - y * (cpm.lift(X) @ w))
+    assert bound <= cost
+
+
+@given(st.lists(st.floats(0, 10), min_size=2, max_size=8), st.data())
+def test_the_weights_of_features_are_the_best_ones(sizes, draw):
+    total = draw.draw(st.integers(1, len(sizes) - 1))
+    sizes = np.array(sizes)
+    z = most_of(sizes, total)
+    assert ((z >= 0) & (z <= 1)).all()
+    if (sizes > 0).sum() >= total:
+        # Those below 1 share one τ = size/z, which those at 1 are not below: the conditions of the minimum.
+        assert z.sum() == pytest.approx(total)
+        part = (z < 1) & (sizes > 1e-9)
+        tau = sizes[part] / z[part]
+        assert np.ptp(tau) <= 1e-6 * (tau.max() if len(tau) else 1) if len(tau) else True
+        if len(tau):
+            assert (sizes[z == 1] >= tau.max() * (1 - 1e-9)).all()
+
+
+def test_of_many_features_those_join_that_are_among_the_largest():
+    rng = np.random.default_rng(0)
+    n, m, s = 80, 400, 3
+    X = rng.normal(size=(n, m))
+    y = np.sign(X[:, 390] + 0.5 * X[:, 7] + 0.3 * rng.normal(size=n))
+    c, none = np.full(n, 0.1), np.zeros(m, dtype=bool)
+    face, thin = SubsetFace(X, y, c, s), SubsetFace(sp.csr_array(X), y, c, s)
+    relaxed = face.relax(none, none, np.zeros(m + 1), np.inf, 1e-3, cold=True)
+    assert {7, 390} <= set(np.argsort(-np.abs(relaxed.w[:-1]))[:s])
+    assert relaxed.proof.bound >= 0.99 * relaxed.value
+    assert relaxed.proof.bound <= face.fit([7, 390]).objective
+    sparse = thin.relax(none, none, np.zeros(m + 1), np.inf, 1e-3, cold=True)
+    assert sparse.proof.bound == pytest.approx(relaxed.proof.bound, rel=1e-6)
+    assert thin.fit([7, 390]).objective == pytest.approx(face.fit([7, 390]).objective, rel=1e-9)
+
+
+def test_numbers_out_of_range_bound_nothing_wrong():
+    X, y, c = np.array([[1e200], [-1e200]]), np.array([1.0, -1.0]), np.ones(2)
+    found = SubsetFace(X, y, c, 1).fit([0])
+    assert not found.bound > found.objective
