@@ -115,7 +115,6 @@ _LETTERS = {
     "s": "how many features the face may use",
     "gⱼ": "1 where feature $j$ is in for certain, else 0",
     "w, b": "the face of the primal",
-    "zⱼ": "how far feature $j$ is used",
 }
 _SOURCE = f"{PAPER}, {SOURCE}, with at most s features"
 
@@ -273,17 +272,15 @@ def _sample(
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """The relaxation, at the root and where a feature is in for certain, on random data, with its dual."""
+    """The relaxation on random data, with one feature that is in for certain, and its dual."""
     X, y, C = _sample(seed, 40, 6)
-    found, s = [], 2
-    for given in (np.zeros(6), np.eye(6)[-1]):
-        dual = relaxation_dual(X, y, s, C, given)
+    s, given = 2, np.eye(6)[-1]
+    dual = relaxation_dual(X, y, s, C, given)
 
-        def recovered(v: Mapping[str, NDArray[Any]], dual: Program = dual) -> dict[str, NDArray[Any]]:
-            return recover(X, y, s, v["alpha"], dual.rows[0].multipliers)  # as the last solve left them
+    def recovered(v: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return recover(X, y, s, v["alpha"], dual.rows[0].multipliers)  # as the last solve left them
 
-        found.append(Duality(relaxation(X, y, s, C, given), dual, recovered))
-    return found
+    return [Duality(relaxation(X, y, s, C, given), dual, recovered)]
 
 
 def singles(seed: int = 0) -> list[Program]:

@@ -5,13 +5,17 @@ The search is in :mod:`polyopt.outer.cpm.subset`, the certificate in :mod:`polyo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from polyopt.certificates.cpm_subset import certify_cpm_subset
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.polytope import Loss
+    from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
-    from polyopt.estimators.cpm_fit import PolytopeLearner
+    from polyopt.certificates.cpm_point import Margin
 
 __all__ = ["FEW_CELLS", "FEW_STARTS", "check_few_features", "few_features_certificate"]
 
@@ -21,7 +25,33 @@ FEW_STARTS = 10
 """Random starts by default."""
 
 
-def check_few_features(machine: PolytopeLearner) -> None:
+class _Asked(Protocol):
+    """The parameters that few features have to do with."""
+
+    max_features: int | None
+    solver: str
+    loss: Loss
+    margin: Margin
+    perplexity: float
+
+
+class _Fitted(Protocol):
+    """A machine that is fitted to data which it holds."""
+
+    solution_: Solution
+    _X: Any
+    _y: Any
+    _costs: Any
+    _asked: dict[str, Any]
+
+    @property
+    def assignment_(self) -> NDArray[Any]:
+        """The face of each sample."""
+
+    def _scaled(self, X: Any) -> Any: ...
+
+
+def check_few_features(machine: _Asked) -> None:
     """Refuse parameters that faces with few features cannot have.
 
     Parameters
@@ -50,7 +80,7 @@ def check_few_features(machine: PolytopeLearner) -> None:
         )
 
 
-def few_features_certificate(machine: PolytopeLearner, tol: float) -> Certificate:
+def few_features_certificate(machine: _Fitted, tol: float) -> Certificate:
     """The certificate of a fitted machine, for its assignment.
 
     Parameters

@@ -78,7 +78,8 @@ def test_names_are_unique_and_partners_are_there():
             assert partner.partner == entry.name
             assert {partner.program.sense, entry.program.sense} == {"minimise", "maximise"}
     alone = {entry.name for entry in ENTRIES if not entry.partner}
-    integer = {"cpm.mixed_integer", "cpm.mixed_integer_max_worst", "l0.mixed_integer"}
+    integer = {f"cpm.mixed_integer{form}" for form in ("", "_max_worst")}
+    integer |= {"cpm_subset.mixed_integer", "l0.mixed_integer"}
     assert alone == {"rmm.subproblem", *integer}
 
 

@@ -44,7 +44,9 @@ _STEPS = 60  # of Newton's method for one of them at most
 _FLAT, _ROUGH = 1e-6, 1e-3  # of ε times a cost: what a step must promise for another; and of a relaxation
 _GAIN = 0.1  # of the distance to the cutoff: what a point must gain for another one, once there are some
 _SOME = 6  # points
-_POWER = 1.5  # of |v_j| in the step of the weights: 1 is the best weights for the present face, more is sooner
+_POWER = (
+    1.5  # of |v_j| in the step of the weights: 1 is the best weights for the present face, more is sooner
+)
 _LEAST = 1e-3  # z of a feature that is free, which could never come back from 0
 _COLUMNS = 150  # features beyond which only some have columns, and as many join at once at most
 _WARM = 0.2  # first ε of a node that begins with its parent's face, at most
