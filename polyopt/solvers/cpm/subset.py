@@ -8,8 +8,8 @@ out and the others free. For any multipliers α within their caps, with v = Σ �
 bounds every face that has the node's features, and :meth:`SubsetFace.bound` gives it less its rounding. The
 multipliers come from the perspective relaxation. For weights z of the features its minimum over w is a hinge
 program with the prices 1/z_j (:mod:`polyopt.solvers.cpm.smooth`); for given w the best z of the free is
-min(1, |w_j|/τ), τ such that they add up to s − |in|, and |w_j| is ½ z_j |v_j|. The two alternate while ε falls,
-with a power of |v_j| that comes sooner to where all |v_j| with a z_j below 1 are equal.
+min(1, |w_j|/τ), τ such that they add up to s − |in|, and |w_j| is ½ z_j |v_j|. The two alternate while ε
+falls, with a power of |v_j| that comes sooner to where all |v_j| with a z_j below 1 are equal.
 
 Where there are many features, only some have a column in the program: v tells which others belong to the
 largest, and these join.
