@@ -1,4 +1,4 @@
-"""The command line: compare, catalogue, show, verify, duals, fit, predict, rules, info, export, doctor.
+"""The command line: compare, catalogue, show, verify, duals, fit, predict, rules, explain, and so on.
 
 Every command imports what it needs when it runs, so that ``polyopt --help`` answers at once. Bad input
 ends in one sentence on standard error and exit status 2, never in a traceback.
@@ -27,6 +27,7 @@ from polyopt.cli.compare import compare
 from polyopt.cli.console import say, sentences_at_once
 from polyopt.cli.doctor import doctor
 from polyopt.cli.duals import duals
+from polyopt.cli.explain import explain
 from polyopt.cli.export import export
 from polyopt.cli.fit import fit
 from polyopt.cli.info import info
@@ -112,7 +113,7 @@ def _options(
     """Large-margin and polyhedral classifiers as mathematical programs, solved and certified."""
 
 
-for command in (compare, catalogue, show, verify, duals, fit, predict, rules, info, export, doctor):
+for command in (compare, catalogue, show, verify, duals, fit, predict, rules, explain, info, export, doctor):
     app.command()(command)
 
 

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyopt.estimators.base import PairwiseClassifier
+from polyopt.estimators.explained import Explained
 from polyopt.estimators.face_scores import scores_at
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ __all__ = ["FaceClassifier"]
 _LARGEST = 1e100  # entries of X and costs beyond which squares and products may leave double precision
 
 
-class FaceClassifier(PairwiseClassifier):
+class FaceClassifier(Explained, PairwiseClassifier):
     """Base of the classifiers whose answer is a polytope.
 
     A fitted subclass has the faces ``W_`` (K, m) and ``b_`` (K,), in the units of X and the signs of its

@@ -5,6 +5,7 @@ Each function returns a :class:`matplotlib.figure.Figure`; save it with ``figure
 
 from polyopt.plots.boundary import decision_boundaries, decision_boundary
 from polyopt.plots.convergence import convergence
+from polyopt.plots.face_weights import face_weights
 from polyopt.plots.multipliers import multipliers
 from polyopt.plots.polytope import polytope_plane, polytope_slices
 from polyopt.plots.whitening import whitening
@@ -13,6 +14,7 @@ __all__ = [
     "convergence",
     "decision_boundaries",
     "decision_boundary",
+    "face_weights",
     "multipliers",
     "polytope_plane",
     "polytope_slices",

@@ -67,6 +67,10 @@ TRIALS = {
         ("MODEL --data DATA --fidelity 0.9 --format json", r'"'),
         ("MODEL --data DATA --separator , --decimal .", r"agree with the model on"),
     ],
+    "explain": [
+        ("MODEL DATA --row 3 --hold u --within-data --top 1 --json", r'"nearest"'),
+        ("MODEL DATA --by-position --separator , --decimal . --overwrite-input --report OUT", r"only it"),
+    ],
     "info": [("MODEL", r"u, v"), ("MODEL --json", r'"method": "cpm"')],
     "export": [("MODEL --format onnx --out OUT", r"")],
     "doctor": [("--json", r'"problems": \[\]')],

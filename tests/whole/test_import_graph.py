@@ -44,7 +44,10 @@ FLOORS = [
     ("optimality, from data and vectors alone", ("polyopt.certificates",)),
     ("arrays in, Solution out", ("polyopt.solvers",)),
     ("the loops around them", ("polyopt.outer",)),
-    ("scikit-learn classes; the papers' comparators", ("polyopt.baselines", "polyopt.estimators")),
+    (
+        "scikit-learn classes; the papers' comparators; why they say what they say",
+        ("polyopt.baselines", "polyopt.estimators", "polyopt.explanations"),
+    ),
     (
         "the methods by name, models in files; exact against fast, identities, pictures, slopes",
         (

@@ -1,0 +1,204 @@
+"""A whole model explained on data: which columns count, and what each face catches that no other does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.arguments import real_array, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.explanations.subject import Subject
+
+    Array = NDArray[np.float64]
+
+__all__ = ["FaceRole", "ModelExplanation", "explain_model"]
+
+
+@dataclass(frozen=True)
+class FaceRole:
+    """What one face does on the data.
+
+    Attributes
+    ----------
+    name : tuple of int
+        Piece and face.
+    weights : tuple of (str, float)
+        Columns and their weights, the largest first: w_j times the spread of feature j, with its sign; of a
+        column of texts the difference between its largest and its least indicator.
+    answers : int
+        Samples that it answers for.
+    beyond, alone : int
+        Samples beyond it, and those of them that no other face of its polytope has beyond itself.
+    alone_right : int or None
+        Those of the latter whose true label is that outside of this polytope; None without labels.
+    changed : int or None
+        Samples whose label by the polytopes would be another one without this face; None where the model
+        has no meaning without it.
+    error_without : float or None
+        The share of wrong labels by the polytopes without it; None without labels, too.
+    """
+
+    name: tuple[int, int]
+    weights: tuple[tuple[str, float], ...]
+    answers: int
+    beyond: int
+    alone: int
+    alone_right: int | None
+    changed: int | None
+    error_without: float | None
+
+
+@dataclass(frozen=True)
+class ModelExplanation:
+    """What a model goes by.
+
+    Attributes
+    ----------
+    subject : Subject
+        The model.
+    samples : int
+        Samples on which all of it was counted.
+    second : int or None
+        Those of them whose true label is the second; None without labels.
+    shares : tuple of (str, float)
+        Columns and their shares, the largest first, which add up to 1: the part of Σ|w_j| s_j, s_j the spread
+        of feature j, over the faces, each as often as it answers for a sample.
+    faces : tuple of FaceRole
+        Every face.
+    error : float or None
+        The share of wrong labels by the polytopes; None without labels.
+    agreement : float
+        The share of the samples on which the polytopes have the model's own label.
+    top : int
+        How many columns are shown.
+    """
+
+    subject: Subject
+    samples: int
+    second: int | None
+    shares: tuple[tuple[str, float], ...]
+    faces: tuple[FaceRole, ...]
+    error: float | None
+    agreement: float
+    top: int
+
+    def text(self) -> str:
+        """The explanation in words, in lines of at most 80 columns."""
+        from polyopt.explanations.model_words import model_text
+
+        return model_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        faces = [
+            {**vars(role), "name": list(role.name), "weights": [list(pair) for pair in role.weights]}
+            for role in self.faces
+        ]
+        return {
+            "kind": self.subject.kind,
+            "labels": [getattr(label, "item", lambda label=label: label)() for label in self.subject.labels],
+            "samples": self.samples,
+            "second": self.second,
+            "shares": [{"feature": name, "share": share} for name, share in self.shares],
+            "faces": faces,
+            "error": self.error,
+            "agreement": self.agreement,
+        }
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def explain_model(
+    subject: Subject, X: ArrayLike, y: ArrayLike | None = None, *, top: int = 8
+) -> ModelExplanation:
+    """Explain a model on data.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model.
+    X : array_like of shape (n, m)
+        Samples, in the units of the polytopes.
+    y : array_like of shape (n,), optional
+        Their true labels.
+    top : int
+        Columns that are shown.
+
+    Raises
+    ------
+    ValueError
+        No samples, samples of another size or not finite, labels of another number.
+    """
+    top, samples = whole("top", top), real_array("X", X)
+    if samples.ndim != 2 or samples.shape[1] != subject.n_features or not len(samples):
+        raise ValueError(f"X must be of shape (n, {subject.n_features}), n at least 1, not {samples.shape}")
+    is_second = None
+    if y is not None:
+        labels = np.asarray(y)
+        if labels.shape != samples.shape[:1]:
+            raise ValueError(f"y must have shape ({len(samples)},), not {labels.shape}")
+        is_second = labels == subject.labels[1]
+    scores, answering = subject.face_scores(samples), subject.answering(samples)
+    said = subject.combined([own.max(axis=1) for own in scores]) > 0.0
+    roles = [
+        _role(subject, (d, k), scores, answering[d], said, is_second)
+        for d, polytope in enumerate(subject.polytopes)
+        for k in range(polytope.n_faces)
+    ]
+    own = subject.predict(samples) == subject.labels[1]
+    return ModelExplanation(
+        subject, len(samples), None if is_second is None else int(is_second.sum()),
+        _shares(subject, roles), tuple(roles),
+        None if is_second is None else float((said != is_second).mean()), float((said == own).mean()), top,
+    )  # fmt: skip
+
+
+def _role(
+    subject: Subject, name: tuple[int, int], scores: Sequence[Array], answering: NDArray[np.intp],
+    said: NDArray[np.bool_], is_second: NDArray[np.bool_] | None,
+) -> FaceRole:  # fmt: skip
+    piece, face = name
+    own, others = scores[piece][:, face], np.delete(scores[piece], face, axis=1)
+    beyond, is_first = own > 0.0, subject.kind != "difference" or piece == 0
+    alone = beyond & ~(others > 0.0).any(axis=1)
+    changed, error = None, None
+    if others.shape[1] or subject.kind != "difference":
+        best = [each.max(axis=1) for each in scores]
+        best[piece] = others.max(axis=1, initial=-np.inf)
+        without = subject.combined(best) > 0.0
+        changed = int((without != said).sum())
+        error = None if is_second is None else float((without != is_second).mean())
+    return FaceRole(
+        name, _weights(subject, subject.polytopes[piece].W[face]), int((answering == face).sum()),
+        int(beyond.sum()), int(alone.sum()),
+        None if is_second is None else int((alone & (is_second == is_first)).sum()), changed, error,
+    )  # fmt: skip
+
+
+def _weights(subject: Subject, w: Array) -> tuple[tuple[str, float], ...]:
+    """The columns of a face by the size of their weights; those of none are left out."""
+    scaled, found = w * subject.spread, []
+    for column in subject.columns:
+        own = list(column.places)
+        weight = float(scaled[own[0]] if column.texts is None else np.ptp(scaled[own]))
+        found.append((column.name, weight))
+    return tuple(sorted((pair for pair in found if pair[1]), key=lambda pair: -abs(pair[1])))
+
+
+def _shares(subject: Subject, roles: Sequence[FaceRole]) -> tuple[tuple[str, float], ...]:
+    """The part of Σ|w_j| s_j that each column has, over the faces, each as often as it answers."""
+    total = np.zeros(subject.n_features)
+    for role in roles:
+        piece, face = role.name
+        total += role.answers * np.abs(subject.polytopes[piece].W[face]) * subject.spread
+    whole_sum = float(total.sum()) or 1.0
+    found = [(column.name, float(total[list(column.places)].sum()) / whole_sum) for column in subject.columns]
+    return tuple(sorted(found, key=lambda pair: -pair[1]))

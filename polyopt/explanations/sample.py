@@ -1,0 +1,244 @@
+"""One sample explained: the face that answers for it, what its features add to the score, and the way out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from formulations.arguments import real_array, whole
+from polyopt.explanations.way import Way, way_out
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.explanations.subject import Answer, Subject
+
+    Array = NDArray[np.float64]
+
+__all__ = ["SampleExplanation", "Term", "explain_sample"]
+
+
+@dataclass(frozen=True)
+class Term:
+    """What one column adds to the score of the face that answers.
+
+    Attributes
+    ----------
+    column : str
+        Its name.
+    value : float or str
+        What the sample has.
+    usual : float or None
+        What the mean sample has; None for a text.
+    amount : float
+        What the difference adds to the score.
+    """
+
+    column: str
+    value: float | str
+    usual: float | None
+    amount: float
+
+
+@dataclass(frozen=True)
+class SampleExplanation:
+    """Why a sample has its label.
+
+    Attributes
+    ----------
+    subject : Subject
+        The model.
+    x : ndarray of shape (m,)
+        The sample.
+    label, other : label
+        Its label by the model, and the other one.
+    answer : Answer
+        The face that answers for it.
+    score, margin : float
+        Its score, positive for the second label, and how far beyond that face's plane it is, in spreads.
+    base : float
+        The score of the mean sample at that face; the terms add up to the difference.
+    terms : tuple of Term
+        All terms, the weightiest first.
+    top : int
+        How many of them, and of the changes, are shown.
+    same, samples : int
+        On how many samples of some data the face is on the same side with the terms shown alone; 0 of 0 where
+        there are no data.
+    way : Way
+        The way to the other side.
+    """
+
+    subject: Subject
+    x: Array
+    label: Any
+    other: Any
+    answer: Answer
+    score: float
+    margin: float
+    base: float
+    terms: tuple[Term, ...]
+    top: int
+    same: int
+    samples: int
+    way: Way
+
+    @property
+    def rest(self) -> float:
+        """What the terms that are not shown add up to."""
+        return float(sum(term.amount for term in self.terms[self.top :]))
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether the score is positive."""
+        return self.score > 0.0
+
+    def text(self) -> str:
+        """The explanation in words, in lines of at most 80 columns."""
+        from polyopt.explanations.sample_words import sample_text
+
+        return sample_text(self)
+
+    def certificate(self, tol: float = 1e-9) -> Certificate:
+        """What is proven of the nearest point among those of its case: see ``certify_projection``.
+
+        Parameters
+        ----------
+        tol : float
+            Relative tolerance.
+
+        Raises
+        ------
+        ValueError
+            There is no point on the other side.
+        """
+        from polyopt.certificates.projection import certify_projection
+
+        found = self.way.found
+        if found.solution is None:
+            raise ValueError(
+                "there is no point on the other side that may be reached, and so none to certify"
+            )
+        q = found.question
+        return certify_projection(
+            q.x, found.rows.W, found.rows.b, z=found.point, face=found.solution["face"],
+            spread=q.spread, low=q.low, high=q.high, held=q.held, tol=tol,
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON; what is infinite is None.
+
+        What a change alone would have to be is worked out for those that are shown.
+        """
+        way, subject = self.way, self.subject
+        point = [] if way.found.point is None else way.found.point.tolist()
+        return {
+            "label": _plain(self.label),
+            "other": _plain(self.other),
+            "face": list(self.answer.name),
+            "face_name": subject.face_name(self.answer.name),
+            "score": self.score,
+            "margin": _plain(self.margin),
+            "mean_score": self.base,
+            "terms": [vars(term) for term in self.terms],
+            "fidelity": {"same": self.same, "samples": self.samples, "terms": min(self.top, len(self.terms))},
+            "nearest": {
+                "status": way.found.status.name.lower(),
+                "distance": _plain(way.distance),
+                "bound": _plain(way.found.bound),
+                "crossing_distance": _plain(way.crossing_distance),
+                "point": point,
+                "crossing": None if way.crossing is None else way.crossing.tolist(),
+                "decided_by": [
+                    {"face": list(name), "share": pull} for name, pull in way.found.deciding()
+                ],
+                "changes": [
+                    {name: own for name, own in vars(change).items() if name != "alone" or place < self.top}
+                    for place, change in enumerate(way.changes)
+                ],
+            },
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def explain_sample(
+    subject: Subject, x: ArrayLike, *, held: Sequence[str | int] = (),
+    bounds: tuple[ArrayLike, ArrayLike] | None = None, top: int = 5, data: ArrayLike | None = None,
+) -> SampleExplanation:  # fmt: skip
+    """Explain one sample.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model.
+    x : array_like of shape (m,)
+        The sample's features, in the units of the polytopes.
+    held : sequence of str or int
+        Columns that may not change.
+    bounds : pair of array_like of shape (m,), optional
+        The least and the largest value of each feature at the nearest point.
+    top : int
+        Terms and changes that are shown.
+    data : array_like of shape (n, m), optional
+        Samples on which it is counted how often the terms shown alone agree with all.
+
+    Raises
+    ------
+    ValueError
+        A sample of another size or not finite, a column that is not there, bounds that cross.
+    """
+    top = whole("top", top)
+    point = real_array("x", x, (subject.n_features,))
+    label = subject.predict(point[None])[0]
+    second = subject.labels[1]
+    answer, score = subject.answer(point), float(subject.scores(point[None])[0])
+    length = float(np.linalg.norm(answer.w * subject.spread))
+    terms = _terms(subject, answer, point)
+    same, samples = (0, 0) if data is None else _fidelity(subject, answer, terms[:top], np.asarray(data))
+    way = way_out(subject, point, subject.places(held), bounds, top)
+    return SampleExplanation(
+        subject, point, label, subject.labels[0] if label == second else second, answer, score,
+        score / length if length else np.inf * np.sign(score),
+        float(answer.w @ subject.centre + answer.b), tuple(terms), top, same, samples, way,
+    )  # fmt: skip
+
+
+def _terms(subject: Subject, answer: Answer, x: Array) -> list[Term]:
+    """What each column adds, the weightiest first; a column without a weight adds nothing and is left out."""
+    found, amounts = [], answer.w * (x - subject.centre)
+    for column in subject.columns:
+        places = list(column.places)
+        if answer.w[places].any():
+            usual = None if column.texts is not None else _mean(subject, places[0])
+            found.append(Term(column.name, column.value(x), usual, float(amounts[places].sum())))
+    return sorted(found, key=lambda term: -abs(term.amount))
+
+
+def _mean(subject: Subject, j: int) -> float:
+    """The mean of a feature, 0 where it is nothing but rounding."""
+    mean = float(subject.centre[j])
+    return mean if abs(mean) > 1e-12 * subject.spread[j] else 0.0
+
+
+def _fidelity(subject: Subject, answer: Answer, shown: list[Term], data: Array) -> tuple[int, int]:
+    """On how many samples the face is on the same side with the other columns at their means."""
+    names = {term.column for term in shown}
+    keep = np.zeros(subject.n_features, dtype=bool)
+    for column in subject.columns:
+        keep[list(column.places)] = column.name in names
+    whole_scores = data @ answer.w + answer.b
+    short = data[:, keep] @ answer.w[keep] + answer.w[~keep] @ subject.centre[~keep] + answer.b
+    return int(((whole_scores > 0.0) == (short > 0.0)).sum()), len(data)
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON has."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not np.isfinite(value) else cast("Any", value)

@@ -1,0 +1,211 @@
+"""What is explained: polytopes that decide together, the columns of the data, and the two labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from polyopt.polytope.region import Region
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.polytope import Polytope
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Answer", "Column", "Subject", "columns_of"]
+
+_SHOWN = 8  # names in a message
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the data.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    places : tuple of int
+        The features that it has become: itself, or an indicator for each of its texts.
+    texts : tuple of str or None
+        The texts; None for a number.
+    """
+
+    name: str
+    places: tuple[int, ...]
+    texts: tuple[str, ...] | None = None
+
+    def value(self, x: Array) -> float | str:
+        """What the column has in a sample; ``(none)`` for a text that the fit did not see.
+
+        Parameters
+        ----------
+        x : ndarray of shape (m,)
+            The sample's features.
+        """
+        if self.texts is None:
+            return float(x[self.places[0]])
+        own = x[list(self.places)]
+        return self.texts[int(own.argmax())] if own.any() else "(none)"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The face that answers for a sample; of two polytopes, a face of each.
+
+    Attributes
+    ----------
+    name : tuple of int
+        Piece and face; where two polytopes decide by their difference, the face of either.
+    w, b : ndarray of shape (m,), float
+        Its score is w·x + b, positive where the label is the second.
+    """
+
+    name: tuple[int, int]
+    w: Array
+    b: float
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model of two classes, in the units in which people read its features.
+
+    Attributes
+    ----------
+    polytopes : tuple of Polytope
+        One; or two that decide by the difference of their scores; or the pieces of a union.
+    kind : {"polytope", "difference", "union"}
+        Which of these.
+    labels : tuple
+        The label where the score is negative, which is the inside, and the one where it is positive.
+    predict : callable
+        Labels of samples (n, m), by the model itself.
+    columns : tuple of Column
+        The columns of the data.
+    decides : bool
+        Whether the model decides by these polytopes, and not by probabilities beside them.
+    """
+
+    polytopes: tuple[Polytope, ...]
+    kind: Literal["polytope", "difference", "union"]
+    labels: tuple[Any, Any]
+    predict: Callable[[Array], NDArray[Any]]
+    columns: tuple[Column, ...]
+    decides: bool = True
+
+    @property
+    def n_features(self) -> int:
+        """Features."""
+        return self.polytopes[0].n_features
+
+    @property
+    def has_units(self) -> bool:
+        """Whether it is known how much each feature varies."""
+        return self.polytopes[0].spread is not None
+
+    @property
+    def spread(self) -> Array:
+        """The unit of each feature's changes (m,): its standard deviation, or 1 where that is not known."""
+        found = self.polytopes[0].spread
+        return np.ones(self.n_features) if found is None else found
+
+    @property
+    def centre(self) -> Array:
+        """The mean sample (m,), or 0 where that is not known."""
+        found = self.polytopes[0].centre
+        return np.zeros(self.n_features) if found is None else found
+
+    def face_scores(self, X: Array) -> list[Array]:
+        """Scores of samples at the faces (n, K) of each polytope."""
+        return [polytope.scores(X) for polytope in self.polytopes]
+
+    def combined(self, scores: Sequence[Array]) -> Array:
+        """The score (n,) of samples from those of the polytopes (n,), positive for the second label."""
+        if self.kind == "difference":
+            return np.asarray(scores[0] - scores[1])
+        return np.min(np.stack(scores), axis=0)
+
+    def scores(self, X: Array) -> Array:
+        """The scores of samples, positive for the second label."""
+        return self.combined([own.max(axis=1) for own in self.face_scores(X)])
+
+    def answering(self, X: Array) -> list[NDArray[np.intp]]:
+        """For each polytope, the face that answers for each sample, and -1 where another polytope does."""
+        scores = self.face_scores(X)
+        faces = [own.argmax(axis=1) for own in scores]
+        if self.kind != "union":
+            return faces
+        piece = np.stack([own.max(axis=1) for own in scores]).argmin(axis=0)
+        return [np.where(piece == d, own, -1) for d, own in enumerate(faces)]
+
+    def answer(self, x: Array) -> Answer:
+        """The face that answers for a sample."""
+        faces = [int(own[0]) for own in self.answering(x[None])]
+        if self.kind == "difference":
+            (first, second), (k, other) = self.polytopes, faces
+            return Answer((k, other), first.W[k] - second.W[other], float(first.b[k] - second.b[other]))
+        [(piece, face)] = [(d, k) for d, k in enumerate(faces) if k >= 0]
+        own = self.polytopes[piece]
+        return Answer((piece, face), own.W[face], float(own.b[face]))
+
+    def other_side(self, is_second: bool) -> Region:
+        """Where the label is the other one.
+
+        Parameters
+        ----------
+        is_second : bool
+            Whether the sample's label is the second.
+        """
+        pieces = [(polytope.W, polytope.b) for polytope in self.polytopes]
+        if self.kind == "difference":
+            first, second = pieces
+            return Region.above(second, first) if is_second else Region.above(first, second)
+        return Region.inside(pieces) if is_second else Region.outside(pieces)
+
+    def face_name(self, name: tuple[int, ...]) -> str:
+        """A face in words."""
+        first, second = name
+        if self.kind == "difference":
+            return f"face {first} against face {second} of the other polytope"
+        return f"face {second}" if self.kind == "polytope" else f"face {second} of piece {first}"
+
+    def places(self, names: Sequence[str | int]) -> NDArray[np.bool_]:
+        """Which features (m,) some columns are.
+
+        Parameters
+        ----------
+        names : sequence of str or int
+            Names of columns, or places of features.
+
+        Raises
+        ------
+        ValueError
+            No such column.
+        """
+        found, known = np.zeros(self.n_features, dtype=bool), {own.name: own for own in self.columns}
+        for name in names:
+            if isinstance(name, str) and name in known:
+                found[list(known[name].places)] = True
+            elif isinstance(name, (int, np.integer)) and 0 <= name < self.n_features:
+                found[int(name)] = True
+            else:
+                more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+                listed = ", ".join(list(known)[:_SHOWN]) + more
+                raise ValueError(f"there is no feature {name!r} to hold; there are {listed}")
+        return found
+
+
+def columns_of(names: Sequence[str]) -> tuple[Column, ...]:
+    """Columns that are features as they are.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Their names.
+    """
+    return tuple(Column(name, (j,)) for j, name in enumerate(names))

@@ -1,0 +1,77 @@
+"""What the texts of explanations share: numbers, labels, names and lines of at most 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from polyopt.text import visible
+
+__all__ = ["NAME", "WIDTH", "cut", "named", "number", "others", "wrapped"]
+
+WIDTH = 80
+"""Columns of a line, at most."""
+NAME = 26
+"""Letters of a column's name in a table."""
+
+
+def number(value: float | str | None) -> str:
+    """A number or a text as people read it.
+
+    Parameters
+    ----------
+    value : float, str or None
+        The value; nothing for None.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return cut(value, 12)
+    return f"{value:.4g}" if value else "0"
+
+
+def named(label: Any) -> str:
+    """A label between quotation marks.
+
+    Parameters
+    ----------
+    label : label
+        A class.
+    """
+    return f"'{visible(str(label))}'"
+
+
+def others(count: int) -> str:
+    """So many others.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    """
+    return f"{count} other{'s' if count > 1 else ''}"
+
+
+def cut(text: str, most: int = NAME) -> str:
+    """A name that fits into its column of a table.
+
+    Parameters
+    ----------
+    text : str
+        The name.
+    most : int
+        Letters at most.
+    """
+    shown = visible(text)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def wrapped(text: str) -> list[str]:
+    """A text in lines.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    """
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)

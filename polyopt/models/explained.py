@@ -1,0 +1,99 @@
+"""What of a saved model is explained: its polytopes in the units of its table, and the columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.matrices import is_sparse
+from polyopt.datasets import columns_of_features
+from polyopt.explanations.subject import Column, Subject, columns_of
+from polyopt.models.rules import Rules
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
+    from polyopt.models.model import Model
+
+    Array = NDArray[np.float64]
+
+__all__ = ["features_of_table", "subject_of"]
+
+_CELLS = 50_000_000  # of a sparse table that is made dense
+
+
+def subject_of(model: Model) -> Subject:
+    """What of a model is explained.
+
+    Parameters
+    ----------
+    model : Model
+        A machine with faces, of two classes.
+
+    Raises
+    ------
+    ValueError
+        A machine without faces or of more than two classes, or steps before it that no table has.
+    """
+    rules = Rules.of(model)
+    kind: Any = "polytope" if len(rules.polytopes) == 1 else "difference"
+    labels = (rules.inside[0], rules.outside[0])
+    if getattr(rules, "is_union", False):
+        kind = "union"
+    elif kind == "difference":
+        labels = (rules.outside[1], rules.outside[0])
+
+    def predict(X: Array) -> NDArray[Any]:
+        found: Any = X
+        for _, step in model.steps:
+            found = step.transform(found) if hasattr(step, "scale_") else found
+        answer: NDArray[Any] = model.estimator.predict(found)
+        return answer
+
+    return Subject(
+        rules.polytopes, kind, labels, predict, _columns(model, rules.polytopes[0].names), rules.decides
+    )
+
+
+def _columns(model: Model, names: tuple[str, ...]) -> tuple[Column, ...]:
+    """The columns of the table, each with the features that it has become."""
+    if model.preparation is None:
+        return columns_of(names)
+    table = model.feature_names or [f"x{j}" for j in range(model.n_features)]
+    features, _ = columns_of_features(model.preparation)
+    found = []
+    for place in dict.fromkeys(place for place, _ in features):
+        own = [(j, text) for j, (other, text) in enumerate(features) if other == place]
+        texts = None if own[0][1] is None else tuple(str(text) for _, text in own)
+        found.append(Column(table[place], tuple(j for j, _ in own), texts))
+    return tuple(found)
+
+
+def features_of_table(model: Model, X: Matrix) -> Array:
+    """The features (n, m) of the rows of a table, before any scaler: numbers and indicators.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    X : array_like, frame or CSR matrix
+        Rows as the model reads them.
+
+    Raises
+    ------
+    ValueError
+        A sparse table that is too large to be explained as a whole.
+    """
+    if is_sparse(X):
+        if X.shape[0] * X.shape[1] > _CELLS:
+            raise ValueError(
+                f"the data have {X.shape[0]} x {X.shape[1]} cells, too many to explain a model on; give fewer"
+            )
+        X = X.toarray()
+    found: Any = X
+    for _, step in model.steps:
+        if not hasattr(step, "scale_"):
+            found = step.transform(found)
+    return np.asarray(found, dtype=float)

@@ -1,0 +1,134 @@
+"""`write_explanation`: a model and, if asked, one of its samples explained on a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from polyopt.explanations.model_words import face_sentence, heading_of_model, share_sentence
+from polyopt.explanations.sample_words import (
+    crossing_sentence,
+    fidelity_sentence,
+    heading_of_sample,
+    hidden_sentence,
+    way_sentence,
+)
+from polyopt.explanations.words import number, others
+from polyopt.files import write_text
+from polyopt.plots.face_weights import face_weights
+from polyopt.report.frame import Contents, framed, scrolling
+from polyopt.report.pictures import svg
+from polyopt.text import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from polyopt.explanations import ModelExplanation, SampleExplanation
+
+__all__ = ["write_explanation"]
+
+_PICTURE = (
+    "Weights of the features times their spreads: to the right they pull outside where the feature is large, "
+    "to the left where it is small."
+)
+
+
+def write_explanation(
+    model: ModelExplanation, path: str | Path, *, title: str, sample: SampleExplanation | None = None
+) -> Path:
+    """Write one self-contained page.
+
+    Parameters
+    ----------
+    model : ModelExplanation
+        The model.
+    path : str or Path
+        The file to write, in UTF-8; one that is there is replaced.
+    title : str
+        What is explained, in a few words.
+    sample : SampleExplanation, optional
+        One sample.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be written.
+    """
+    contents, parts = Contents(), []
+    if sample is not None:
+        parts.append(f"<section>{contents.heading(2, 'the sample', 'The sample')}{_sample(sample)}</section>")
+    parts.append(f"<section>{contents.heading(2, 'the model', 'The model')}{_model(model)}</section>")
+    image = svg(face_weights(model, columns=1), _PICTURE)
+    parts.append(
+        f"<section>{contents.heading(2, 'the faces', 'The faces')}<div class='pictures'><figure>{image}"
+        f"<figcaption>{escape(_PICTURE)}</figcaption></figure></div></section>"
+    )
+    body = f"<h1>{escape(title)}</h1>{contents.nav()}" + "\n".join(parts)
+    file = Path(path)
+    write_text(file, framed(title, body))
+    return file
+
+
+def _table(head: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> str:
+    heads = "".join(f"<th scope='col' class='{kind}'>{escape(name)}</th>" for name, kind in head)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td class='{kind}'>{escape(cell)}</td>" for cell, (_, kind) in zip(row, head, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return scrolling(heads, body, sortable=True)
+
+
+def _sample(e: SampleExplanation) -> str:
+    terms = [(t.column, number(t.value), number(t.usual), f"{t.amount:+.4g}") for t in e.terms[: e.top]]
+    if len(e.terms) > e.top:
+        terms.append((others(len(e.terms) - e.top), "", "", f"{e.rest:+.4g}"))
+    changes = [
+        (c.column, number(c.before), number(c.after), f"{c.amount:.4g}",
+         "–" if c.alone is None else number(c.alone)) for c in e.way.changes[: e.top]
+    ]  # fmt: skip
+    return "".join(
+        [
+            f"<p>{escape(heading_of_sample(e))}</p>",
+            f"<p class='quiet'>The score of the mean sample is {e.base:.4g}; what makes the difference:</p>",
+            _table([("feature", "text"), ("value", ""), ("mean", ""), ("adds", "")], terms),
+            f"<p>{escape(fidelity_sentence(e))}</p><p>{escape(way_sentence(e))}</p>",
+            _table(
+                [("changes", "text"), ("from", ""), ("to", ""), ("by spreads", ""), ("alone", "")], changes
+            ) if changes else "",
+            f"<p>{escape(hidden_sentence(e))}</p>",
+            "" if e.way.found.point is None else f"<p class='quiet'>{escape(crossing_sentence(e))}</p>",
+        ]
+    )  # fmt: skip
+
+
+def _name(e: ModelExplanation, name: tuple[int, int]) -> str:
+    return str(name[1]) if e.subject.kind == "polytope" else f"{name[0]}.{name[1]}"
+
+
+def _model(e: ModelExplanation) -> str:
+    shares = [(name, f"{100 * share:.1f} %") for name, share in e.shares if share]
+    faces = [
+        (
+            _name(e, role.name), str(role.answers), str(role.beyond), str(role.alone),
+            "–" if role.alone_right is None else str(role.alone_right),
+            "–" if role.changed is None else str(role.changed),
+            "–" if role.error_without is None else f"{100 * role.error_without:.2f} %",
+        )
+        for role in e.faces
+    ]  # fmt: skip
+    names = ("answers", "beyond", "only it", "right", "changes", "error without")
+    head = [("face", "text"), *((name, "") for name in names)]
+    return (
+        f"<p>{escape(heading_of_model(e))}</p><p class='quiet'>{escape(share_sentence(e))}</p>"
+        f"{_table([('feature', 'text'), ('share', '')], shares)}{_table(head, faces)}"
+        f"<p class='quiet'>{escape(face_sentence(e))}</p>"
+    )

@@ -1,0 +1,100 @@
+"""`polyopt explain`: tables of numbers and texts, in the table's own columns; bad input in a sentence."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from helpers.commands import run, worked
+
+from polyopt.models import load_model
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """A table with a column of texts, and a machine with one-hot encoding and scaling on it."""
+    folder, rng = tmp_path_factory.mktemp("shop"), np.random.default_rng(0)
+    size, price, colour = rng.normal(10, 3, 80), rng.normal(100, 20, 80), rng.integers(0, 3, 80)
+    y = (np.abs(size - 10) / 3 + (price - 100) / 20 + (colour == 1) > 1.0).astype(int)
+    lines = [
+        f"{a!r},{b!r},{['red', 'green', 'blue'][c]},{'no' if label else 'yes'}"
+        for a, b, c, label in zip(size.tolist(), price.tolist(), colour, y, strict=True)
+    ]
+    data, model = folder / "shop.csv", folder / "shop.skops"
+    data.write_text("\n".join(["size,price,colour,bought", *lines]) + "\n", encoding="utf-8")
+    worked("fit", data, "--categorical", "colour", "--method", "spla1", "--set", "n_init=1", "--out", model)
+    return data, model, lines
+
+
+def test_a_row_is_explained_in_the_columns_of_the_table(shop):
+    data, model, lines = shop
+    machine = load_model(model)
+    for row in (0, 5, 11):
+        found = json.loads(worked("explain", model, data, "--row", row, "--json"))
+        cells = lines[row].split(",")
+        values = {term["column"]: term["value"] for term in found["terms"]}
+        assert values["colour"] == cells[2]
+        assert values["size"] == pytest.approx(float(cells[0]))
+        here = np.array([[float(cells[0]), float(cells[1]), cells[2]]], dtype=object)
+        assert str(machine.predict(here)[0]) == found["label"]
+        after = {change["column"]: change["after"] for change in found["nearest"]["changes"]}
+        assert after.get("colour", "red") in ("red", "green", "blue")
+        point = found["nearest"]["crossing"]
+        assert sorted(point[2:]) == [0.0, 0.0, 1.0]
+        text = machine.preparation.named_transformers_["text"].categories_[0][int(np.argmax(point[2:]))]
+        there = np.array([[point[0], point[1], text]], dtype=object)
+        assert str(machine.predict(there)[0]) == found["other"] != found["label"]
+
+
+def test_a_column_of_texts_is_held_as_a_whole(shop):
+    data, model, _lines = shop
+    text = worked("explain", model, data, "--row", 3, "--hold", "colour", "--hold", "size", "--within-data")
+    assert max(map(len, text.split("\n"))) <= 80
+    changes = text[text.index("what changes") :]
+    assert "price" in changes
+    assert "colour" not in changes
+    assert "size" not in changes
+
+
+def test_the_model_is_explained_and_drawn_on_a_page(shop, tmp_path):
+    data, model, _ = shop
+    page = tmp_path / "page.html"
+    text = worked("explain", model, data, "--row", 1, "--report", page, "--top", 2)
+    html = page.read_text(encoding="utf-8")
+    assert "1 other" in text
+    assert "colour" in html
+    assert html.count("<svg") == 1
+    for part in ("The sample", "The model", "The faces", "share of the faces"):
+        assert part in html
+    whole = json.loads(worked("explain", model, data, "--json"))
+    assert {one["feature"] for one in whole["shares"]} == {"size", "price", "colour"}
+    assert sum(one["share"] for one in whole["shares"]) == pytest.approx(1.0)
+    assert whole["error"] < 0.3
+    assert "Features by their share" in worked("explain", model, data)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--row", 80), "--row 80: the data have 80 rows, counted from 0"),
+        (("--row", 1, "--hold", "weight"), "--hold weight: no such column; there are size, price, colour"),
+        (("--hold", "size"), "--hold is about a row: say which by --row"),
+        (("--within-data",), "--within-data is about a row"),
+        (("--row", -1), "Invalid value for '--row'"),
+    ],
+)
+def test_bad_input_is_told_in_a_sentence(shop, options, sentence):
+    data, model, _ = shop
+    done = run("explain", model, data, *options)
+    assert done.exit_code == 2
+    assert sentence in done.output
+
+
+def test_a_machine_without_faces_is_refused(shop, tmp_path):
+    data, _, _ = shop
+    other = tmp_path / "svm.skops"
+    worked("fit", data, "--categorical", "colour", "--method", "svm", "--solver", "exact", "--out", other)
+    done = run("explain", other, data)
+    assert done.exit_code == 2
+    assert "it is a model of svm; rules are of a polytope" in done.output
