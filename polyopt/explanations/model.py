@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import real_array, whole
+from polyopt.explanations.model_words import model_text
+from polyopt.explanations.records import FaceRole, ModelRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,81 +20,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["FaceRole", "ModelExplanation", "explain_model"]
+__all__ = ["ModelExplanation", "explain_model"]
 
 
 @dataclass(frozen=True)
-class FaceRole:
-    """What one face does on the data.
-
-    Attributes
-    ----------
-    name : tuple of int
-        Piece and face.
-    weights : tuple of (str, float)
-        Columns and their weights, the largest first: w_j times the spread of feature j, with its sign; of a
-        column of texts the difference between its largest and its least indicator.
-    answers : int
-        Samples that it answers for.
-    beyond, alone : int
-        Samples beyond it, and those of them that no other face of its polytope has beyond itself.
-    alone_right : int or None
-        Those of the latter whose true label is that outside of this polytope; None without labels.
-    changed : int or None
-        Samples whose label by the polytopes would be another one without this face; None where the model
-        has no meaning without it.
-    error_without : float or None
-        The share of wrong labels by the polytopes without it; None without labels, too.
-    """
-
-    name: tuple[int, int]
-    weights: tuple[tuple[str, float], ...]
-    answers: int
-    beyond: int
-    alone: int
-    alone_right: int | None
-    changed: int | None
-    error_without: float | None
-
-
-@dataclass(frozen=True)
-class ModelExplanation:
-    """What a model goes by.
-
-    Attributes
-    ----------
-    subject : Subject
-        The model.
-    samples : int
-        Samples on which all of it was counted.
-    second : int or None
-        Those of them whose true label is the second; None without labels.
-    shares : tuple of (str, float)
-        Columns and their shares, the largest first, which add up to 1: the part of Σ|w_j| s_j, s_j the spread
-        of feature j, over the faces, each as often as it answers for a sample.
-    faces : tuple of FaceRole
-        Every face.
-    error : float or None
-        The share of wrong labels by the polytopes; None without labels.
-    agreement : float
-        The share of the samples on which the polytopes have the model's own label.
-    top : int
-        How many columns are shown.
-    """
-
-    subject: Subject
-    samples: int
-    second: int | None
-    shares: tuple[tuple[str, float], ...]
-    faces: tuple[FaceRole, ...]
-    error: float | None
-    agreement: float
-    top: int
+class ModelExplanation(ModelRecord):
+    """What a model goes by; arguments as in :class:`polyopt.explanations.records.ModelRecord`."""
 
     def text(self) -> str:
         """The explanation in words, in lines of at most 80 columns."""
-        from polyopt.explanations.model_words import model_text
-
         return model_text(self)
 
     def to_dict(self) -> dict[str, Any]:

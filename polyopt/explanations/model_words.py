@@ -7,31 +7,31 @@ from typing import TYPE_CHECKING
 from polyopt.explanations.words import NAME, cut, named, others, wrapped
 
 if TYPE_CHECKING:
-    from polyopt.explanations.model import ModelExplanation
+    from polyopt.explanations.records import ModelRecord
 
 __all__ = ["face_sentence", "heading_of_model", "model_text", "share_sentence"]
 
 _BAR = 20  # columns of the longest bar
 
 
-def model_text(e: ModelExplanation) -> str:
+def model_text(e: ModelRecord) -> str:
     """A model's explanation.
 
     Parameters
     ----------
-    e : ModelExplanation
+    e : ModelRecord
         The explanation.
     """
     lines = [*wrapped(heading_of_model(e)), "", *_share_lines(e), "", *_face_lines(e)]
     return "\n".join(lines)
 
 
-def heading_of_model(e: ModelExplanation) -> str:
+def heading_of_model(e: ModelRecord) -> str:
     """What the model is made of, and how often its faces agree with it.
 
     Parameters
     ----------
-    e : ModelExplanation
+    e : ModelRecord
         The explanation.
     """
     inside, outside = (named(label) for label in e.subject.labels)
@@ -48,12 +48,12 @@ def heading_of_model(e: ModelExplanation) -> str:
     return text
 
 
-def share_sentence(e: ModelExplanation) -> str:
+def share_sentence(e: ModelRecord) -> str:
     """What a feature's share is.
 
     Parameters
     ----------
-    e : ModelExplanation
+    e : ModelRecord
         The explanation.
     """
     spread = "times the feature's spread" if e.subject.has_units else "in the feature's own unit"
@@ -63,7 +63,7 @@ def share_sentence(e: ModelExplanation) -> str:
     )
 
 
-def _share_lines(e: ModelExplanation) -> list[str]:
+def _share_lines(e: ModelRecord) -> list[str]:
     lines = wrapped(share_sentence(e))
     shown, hidden = e.shares[: e.top], [pair for pair in e.shares[e.top :] if pair[1]]
     largest = max((share for _, share in shown), default=0.0) or 1.0
@@ -77,7 +77,7 @@ def _share_lines(e: ModelExplanation) -> list[str]:
     return lines
 
 
-def _face_lines(e: ModelExplanation) -> list[str]:
+def _face_lines(e: ModelRecord) -> list[str]:
     labelled, of_pieces = e.error is not None, e.subject.kind != "polytope"
     head = f"{'face':>8} {'answers':>8} {'beyond':>7} {'only it':>8}"
     head += f" {'right':>6} {'changes':>8} {'error':>8}" if labelled else f" {'changes':>8}"
@@ -96,12 +96,12 @@ def _face_lines(e: ModelExplanation) -> list[str]:
     return [*lines, *wrapped(face_sentence(e))]
 
 
-def face_sentence(e: ModelExplanation) -> str:
+def face_sentence(e: ModelRecord) -> str:
     """What the columns of the table of faces say.
 
     Parameters
     ----------
-    e : ModelExplanation
+    e : ModelRecord
         The explanation.
     """
     right = "" if e.error is None else ", and 'right' those of the class outside"

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from formulations.arguments import real_array, whole
-from polyopt.explanations.way import Way, way_out
+from polyopt.explanations.records import SampleRecord, Term
+from polyopt.explanations.sample_words import sample_text
+from polyopt.explanations.way import way_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,88 +22,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["SampleExplanation", "Term", "explain_sample"]
+__all__ = ["SampleExplanation", "explain_sample"]
 
 
 @dataclass(frozen=True)
-class Term:
-    """What one column adds to the score of the face that answers.
-
-    Attributes
-    ----------
-    column : str
-        Its name.
-    value : float or str
-        What the sample has.
-    usual : float or None
-        What the mean sample has; None for a text.
-    amount : float
-        What the difference adds to the score.
-    """
-
-    column: str
-    value: float | str
-    usual: float | None
-    amount: float
-
-
-@dataclass(frozen=True)
-class SampleExplanation:
-    """Why a sample has its label.
-
-    Attributes
-    ----------
-    subject : Subject
-        The model.
-    x : ndarray of shape (m,)
-        The sample.
-    label, other : label
-        Its label by the model, and the other one.
-    answer : Answer
-        The face that answers for it.
-    score, margin : float
-        Its score, positive for the second label, and how far beyond that face's plane it is, in spreads.
-    base : float
-        The score of the mean sample at that face; the terms add up to the difference.
-    terms : tuple of Term
-        All terms, the weightiest first.
-    top : int
-        How many of them, and of the changes, are shown.
-    same, samples : int
-        On how many samples of some data the face is on the same side with the terms shown alone; 0 of 0 where
-        there are no data.
-    way : Way
-        The way to the other side.
-    """
-
-    subject: Subject
-    x: Array
-    label: Any
-    other: Any
-    answer: Answer
-    score: float
-    margin: float
-    base: float
-    terms: tuple[Term, ...]
-    top: int
-    same: int
-    samples: int
-    way: Way
-
-    @property
-    def rest(self) -> float:
-        """What the terms that are not shown add up to."""
-        return float(sum(term.amount for term in self.terms[self.top :]))
-
-    @property
-    def is_beyond(self) -> bool:
-        """Whether the score is positive."""
-        return self.score > 0.0
+class SampleExplanation(SampleRecord):
+    """Why a sample has its label; arguments as in :class:`polyopt.explanations.records.SampleRecord`."""
 
     def text(self) -> str:
         """The explanation in words, in lines of at most 80 columns."""
-        from polyopt.explanations.sample_words import sample_text
-
         return sample_text(self)
 
     def certificate(self, tol: float = 1e-9) -> Certificate:

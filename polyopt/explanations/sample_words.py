@@ -10,7 +10,7 @@ from formulations.solution import Status
 from polyopt.explanations.words import NAME, cut, named, number, others, wrapped
 
 if TYPE_CHECKING:
-    from polyopt.explanations.sample import SampleExplanation
+    from polyopt.explanations.records import SampleRecord
     from polyopt.explanations.way import Way
 
 __all__ = [
@@ -21,12 +21,12 @@ __all__ = [
 _ALONE = "'alone' is what a feature would have to be if it alone changed, - if that cannot do it."
 
 
-def sample_text(e: SampleExplanation) -> str:
+def sample_text(e: SampleRecord) -> str:
     """One sample's explanation.
 
     Parameters
     ----------
-    e : SampleExplanation
+    e : SampleRecord
         The explanation.
     """
     lines = [*wrapped(heading_of_sample(e)), "", *_score(e), *wrapped(fidelity_sentence(e)), ""]
@@ -38,12 +38,12 @@ def sample_text(e: SampleExplanation) -> str:
     return "\n".join(lines)
 
 
-def heading_of_sample(e: SampleExplanation) -> str:
+def heading_of_sample(e: SampleRecord) -> str:
     """Its label, on which side it is, and the face that answers.
 
     Parameters
     ----------
-    e : SampleExplanation
+    e : SampleRecord
         The explanation.
     """
     where = {"polytope": ("inside of", "outside of"), "union": ("inside of a piece of", "outside of")}
@@ -68,7 +68,7 @@ def heading_of_sample(e: SampleExplanation) -> str:
     )
 
 
-def _score(e: SampleExplanation) -> list[str]:
+def _score(e: SampleRecord) -> list[str]:
     """The terms of the score as a table."""
     shown, hidden = e.terms[: e.top], e.terms[e.top :]
     head = f"  {'what makes the score':<{NAME}} {'value':>12} {'mean':>12} {'adds':>12}"
@@ -83,12 +83,12 @@ def _score(e: SampleExplanation) -> list[str]:
     return [head, *rows, f"  {'together':<{NAME}} {'':>12} {'':>12} {e.score:>12.4g}"]
 
 
-def fidelity_sentence(e: SampleExplanation) -> str:
+def fidelity_sentence(e: SampleRecord) -> str:
     """What leaving out the terms that are not shown would do; empty where all are.
 
     Parameters
     ----------
-    e : SampleExplanation
+    e : SampleRecord
         The explanation.
     """
     hidden = len(e.terms) - e.top
@@ -103,12 +103,12 @@ def fidelity_sentence(e: SampleExplanation) -> str:
     return text
 
 
-def way_sentence(e: SampleExplanation) -> str:
+def way_sentence(e: SampleRecord) -> str:
     """How far the other side is, and which faces decide it.
 
     Parameters
     ----------
-    e : SampleExplanation
+    e : SampleRecord
         The explanation.
     """
     way = e.way
@@ -124,11 +124,11 @@ def way_sentence(e: SampleExplanation) -> str:
     return text
 
 
-def _unit(e: SampleExplanation) -> str:
+def _unit(e: SampleRecord) -> str:
     return "spreads" if e.subject.has_units else "units"
 
 
-def _by(e: SampleExplanation) -> str:
+def _by(e: SampleRecord) -> str:
     """Which faces hold the nearest point where it is."""
     names = [e.subject.face_name(name) for name, _ in e.way.found.deciding()]
     if not names:
@@ -147,12 +147,12 @@ def _changes(way: Way, top: int, unit: str) -> list[str]:
     return lines
 
 
-def hidden_sentence(e: SampleExplanation) -> str:
+def hidden_sentence(e: SampleRecord) -> str:
     """What the changes that are not shown come to; empty where all are.
 
     Parameters
     ----------
-    e : SampleExplanation
+    e : SampleRecord
         The explanation.
     """
     hidden = e.way.changes[e.top :]
@@ -165,12 +165,12 @@ def hidden_sentence(e: SampleExplanation) -> str:
     )
 
 
-def crossing_sentence(e: SampleExplanation) -> str:
+def crossing_sentence(e: SampleRecord) -> str:
     """From where on the model itself gives the other label, and what the lengths are.
 
     Parameters
     ----------
-    e : SampleExplanation
+    e : SampleRecord
         The explanation.
     """
     way = e.way

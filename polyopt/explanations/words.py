@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
 
 from polyopt.text import visible
 
@@ -30,7 +29,7 @@ def number(value: float | str | None) -> str:
     return f"{value:.4g}" if value else "0"
 
 
-def named(label: Any) -> str:
+def named(label: object) -> str:
     """A label between quotation marks.
 
     Parameters

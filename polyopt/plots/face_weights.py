@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from polyopt.explanations import ModelExplanation
-    from polyopt.explanations.model import FaceRole
+    from polyopt.explanations.records import FaceRole
 
 __all__ = ["face_weights"]
 
