@@ -29,9 +29,11 @@ from polyopt.certificates.rounding import ABOVE, UNIT, Ball, product, transposed
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from polyopt.polytope.nearest import Nearest
+
     Vector = NDArray[np.float64]
 
-__all__ = ["certify_projection"]
+__all__ = ["certify_nearest", "certify_projection"]
 
 _BROKEN = "The point breaks a bound, or moves a feature that is held."
 
@@ -74,10 +76,15 @@ def certify_projection(
     if not (unit > 0.0).all():
         raise ValueError(f"spread must be positive; its least entry is {unit.min()!r}")
     fixed = np.zeros(m, dtype=bool) if held is None else np.asarray(held, dtype=bool)
-    ends = [
-        np.where(fixed, point, np.broadcast_to(value if end is None else np.asarray(end, dtype=float), m))
+    bounds = [
+        np.broadcast_to(value if end is None else np.asarray(end, dtype=float), m)
         for end, value in ((low, -np.inf), (high, np.inf))
     ]
+    beyond = np.where(fixed, np.maximum(bounds[0] - point, point - bounds[1]), 0.0).max()
+    if z is None and beyond > 0.0:  # a held feature is where its bounds do not let it be
+        row = Residual("primal", "held", float(beyond), 1.0)
+        return conclude_infeasible("projection.primal", np.inf, [row], tol)
+    ends = [np.where(fixed, point, bound) for bound in bounds]
     lam = Ball(np.maximum(real_array("face", face, (len(offsets),)), 0.0))
     pull = transposed_product(normals, lam)
     level = (product(normals, point) + offsets).dot(lam.mid)  # λ·(W x + b)
@@ -93,6 +100,47 @@ def certify_projection(
     feasible = all(r.relative <= tol for r in residuals if r.condition == "primal")
     notes = [] if feasible else [_BROKEN]
     return conclude("projection.primal", value, bound, residuals, tol, feasible=feasible, notes=notes)
+
+
+def certify_nearest(found: Nearest, tol: float = 1e-9) -> Certificate:
+    """Certify the nearest point of a region: every case and choice has a bound of its own, and counts.
+
+    Parameters
+    ----------
+    found : Nearest
+        What :func:`polyopt.polytope.nearest.nearest` gave: its point, and for every part of the region that
+        its search left open, solved or found empty the multipliers that bound it.
+    tol : float
+        Relative tolerance, between 0 and 1.
+
+    Returns
+    -------
+    Certificate
+        Of the projection on the rows that the point answers, its bound the least of all parts.
+    """
+    bounds = []
+    for part in found.parts:
+        own = certify_projection(
+            part.question.x, part.rows.W, part.rows.b, z=None if part.is_empty else part.question.x,
+            face=part.multipliers, spread=part.question.spread, low=part.question.low,
+            high=part.question.high, held=part.question.held,
+        )  # fmt: skip
+        bounds.append(own.dual_value)
+    least = min(bounds, default=np.inf)
+    if found.solution is None:
+        if np.isinf(least):
+            return conclude_infeasible("projection.primal", np.inf, [], tol)
+        note = f"No point is nearer than {np.sqrt(2.0 * least):.3g} spreads."
+        return Certificate("projection.primal", Claim.NONE, np.inf, least, (), tol, note=note)
+    q = found.question
+    at = certify_projection(
+        q.x, found.rows.W, found.rows.b, z=found.point, face=found.solution["face"], spread=q.spread,
+        low=q.low, high=q.high, held=q.held, tol=tol,
+    )  # fmt: skip
+    return conclude(
+        "projection.primal", at.primal_value, least, at.residuals, tol,
+        feasible=at.claim is not Claim.NONE, scope="the region", notes=[at.note],
+    )  # fmt: skip
 
 
 def _least(pull: Ball, room: list[Ball], unit: Vector) -> Ball:
@@ -123,8 +171,6 @@ def _no_point(
 ) -> Certificate:
     """What a ray proves: that no point is feasible, or that none is within some distance."""
     gain, left = level, np.zeros(len(unit))
-    if any((end.mid * sign > 0.0).any() for end, sign in zip(room, (1.0, -1.0), strict=True)):
-        return _beside_the_bounds(room, tol)
     for j in range(len(unit)):
         slopes = (float(pull.lower[j]), float(pull.upper[j]))
         worst: list[float] = []
@@ -153,13 +199,6 @@ def _no_point(
     )
 
 
-def _beside_the_bounds(room: list[Ball], tol: float) -> Certificate:
-    """A held feature that is beyond its own bounds needs no multipliers; the bounds are what they are."""
-    far = max(float(np.max(end.mid * sign)) for end, sign in zip(room, (1.0, -1.0), strict=True))
-    row = Residual("primal", "held", far, 1.0)
-    return conclude_infeasible("projection.primal", np.inf, [row], tol)
-
-
 def _residuals(
     W: Vector, b: Vector, z: Vector, unit: Vector, ends: list[Vector], lam: Vector, value: float
 ) -> list[Residual]:
@@ -169,8 +208,8 @@ def _residuals(
     beyond = (W @ z + b) / np.where(length > 0.0, length, 1.0)
     outside = np.maximum(ends[0] - z, z - ends[1]) / unit
     idle = np.abs(lam * length * np.minimum(beyond, 0.0))
-    return [
-        residual("primal", "face", beyond, far),
-        residual("primal", "bounds", outside, far),
-        residual("complementarity", "face", idle, max(value, 1e-300)),
-    ]
+    found = [residual("primal", "bounds", outside, far)]
+    if len(b):
+        found.append(residual("primal", "face", beyond, far))
+        found.append(residual("complementarity", "face", idle, max(value, 1e-300)))
+    return found

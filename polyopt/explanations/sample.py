@@ -34,30 +34,16 @@ class SampleExplanation(SampleRecord):
         return sample_text(self)
 
     def certificate(self, tol: float = 1e-9) -> Certificate:
-        """What is proven of the nearest point among those of its case: see ``certify_projection``.
+        """What is proven of the nearest point, or that there is none: see ``certify_nearest``.
 
         Parameters
         ----------
         tol : float
             Relative tolerance.
-
-        Raises
-        ------
-        ValueError
-            There is no point on the other side.
         """
-        from polyopt.certificates.projection import certify_projection
+        from polyopt.certificates.projection import certify_nearest
 
-        found = self.way.found
-        if found.solution is None:
-            raise ValueError(
-                "there is no point on the other side that may be reached, and so none to certify"
-            )
-        q = found.question
-        return certify_projection(
-            q.x, found.rows.W, found.rows.b, z=found.point, face=found.solution["face"],
-            spread=q.spread, low=q.low, high=q.high, held=q.held, tol=tol,
-        )  # fmt: skip
+        return certify_nearest(self.way.found, tol)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON; what is infinite is None.
@@ -81,6 +67,7 @@ class SampleExplanation(SampleRecord):
                 "distance": _plain(way.distance),
                 "bound": _plain(way.found.bound),
                 "crossing_distance": _plain(way.crossing_distance),
+                "shown_are_enough": way.is_enough,
                 "point": point,
                 "crossing": None if way.crossing is None else way.crossing.tolist(),
                 "decided_by": [

@@ -159,10 +159,13 @@ def hidden_sentence(e: SampleRecord) -> str:
     if not hidden:
         return ""
     total = float(np.sqrt(sum(change.amount**2 for change in hidden)))
-    return (
+    text = (
         f"And {others(len(hidden))} by at most {hidden[0].amount:.3g} each, {total:.3g} together (root of "
         "the sum of squares)."
     )
+    if e.way.is_enough is not None:
+        text += f" Those shown would {'' if e.way.is_enough else 'not '}be enough by themselves."
+    return text
 
 
 def crossing_sentence(e: SampleRecord) -> str:

@@ -65,12 +65,16 @@ class Way:
         A point that the model puts on the other side; None where none was found near the boundary.
     crossing_distance : float
         Its distance from the sample, in spreads; inf where there is none.
+    is_enough : bool or None
+        Whether the changes that are shown would by themselves change the label; None where all are shown, or
+        no point was found.
     """
 
     found: Nearest
     changes: tuple[Change, ...]
     crossing: Array | None
     crossing_distance: float
+    is_enough: bool | None = None
 
     @property
     def distance(self) -> float:
@@ -99,7 +103,7 @@ def way_out(
     bounds : pair of array_like of shape (m,), optional
         The least and the largest value of each feature.
     top : int
-        Of how many columns it is worked out what they could do alone.
+        Columns that are shown, of which it is worked out what they could do alone.
     """
     low, high = (None, None) if bounds is None else bounds
     groups = [column.places for column in subject.columns if column.texts is not None]
@@ -118,9 +122,16 @@ def way_out(
         )
         for place, (amount, column) in enumerate(moved)
     ]  # fmt: skip
-    point = _crossing(subject, found, subject.predict(x[None])[0])
-    far = np.inf if point is None else float(np.linalg.norm((point - x) / subject.spread))
-    return Way(found, tuple(changes), point, far)
+    label = subject.predict(x[None])[0]
+    point = _crossing(subject, found, label)
+    if point is None:
+        return Way(found, tuple(changes), None, np.inf)
+    part = x.copy()
+    for _, column in moved[:top]:
+        part[list(column.places)] = point[list(column.places)]
+    enough = None if len(moved) <= top else bool(subject.predict(part[None])[0] != label)
+    far = float(np.linalg.norm((point - x) / subject.spread))
+    return Way(found, tuple(changes), point, far, enough)
 
 
 def _amount(column: Column, x: Array, z: Array, spread: Array) -> float:

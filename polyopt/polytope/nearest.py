@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Nearest", "Question", "nearest"]
+__all__ = ["Nearest", "Part", "Question", "nearest"]
 
 _NODES = 20_000  # projections at most
 _KEPT = 1e-9  # of a spread: a row violated by less is kept, as its projection keeps it but for rounding
@@ -85,6 +85,28 @@ class Question:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of a region, with multipliers that bound the distance to it, or prove that it is empty.
+
+    Attributes
+    ----------
+    question : Question
+        With the bounds of this part.
+    rows : Rows
+        Rows that hold in all of it.
+    multipliers : ndarray of shape (r,)
+        Of these rows.
+    is_empty : bool
+        Whether they are a ray.
+    """
+
+    question: Question
+    rows: Rows
+    multipliers: Array
+    is_empty: bool = False
+
+
+@dataclass(frozen=True)
 class Nearest:
     """The nearest point of a region.
 
@@ -105,6 +127,8 @@ class Nearest:
         With bounds as the choices among texts have left them.
     nodes : int
         Projections that it took.
+    parts : tuple of Part
+        The parts of the region among which it was looked for, and what bounds the distance to each.
     """
 
     status: Status
@@ -115,6 +139,7 @@ class Nearest:
     solution: Solution | None
     question: Question
     nodes: int
+    parts: tuple[Part, ...]
 
     def deciding(self) -> list[tuple[tuple[int, ...], float]]:
         """The rows that hold the point where it is, the strongest first, and their multipliers in spreads."""
@@ -160,11 +185,14 @@ class _Search:
     def __init__(self, question: Question, region: Region):
         self.question, self.region, self.nodes = question, region, 0
         self.order, self.open = count(), list[tuple[float, int, _Node]]()
+        self.parts: dict[_Node, Part] = {}  # of all nodes that were not divided
+        nothing = Part(question, Rows.together((), len(question.x)), np.zeros(0))
         for number, case in enumerate(region.cases):
             start = _Node(number, (-1,) * len(case.choices), (-1,) * len(question.groups))
-            self.push(0.0, start)
+            self.push(0.0, start, nothing)
 
-    def push(self, bound: float, node: _Node) -> None:
+    def push(self, bound: float, node: _Node, part: Part) -> None:
+        self.parts[node] = part
         heapq.heappush(self.open, (bound, next(self.order), node))
 
     def run(self, max_nodes: int) -> Nearest:
@@ -181,14 +209,27 @@ class _Search:
                 continue
             distance = _length(found[0])
             children = list(self.children(node, found[0]["z"], found[2]))
+            part = self.parts.pop(node)
             if not children:
+                self.parts[node] = part
                 place = next(self.order)
                 solved[place] = self.completed(node, found)
                 heapq.heappush(self.open, (distance, place, node))
-            for least, child in children:
-                self.push(max(distance, least), child)
-        empty = Rows.together((), len(self.question.x))
-        return Nearest(Status.INFEASIBLE, None, np.inf, np.inf, empty, None, self.question, self.nodes)
+            for least, child, row in children:
+                own = part if row is None or least <= distance else self.behind(row)
+                self.push(max(distance, least), child, own)
+        return self.nothing(Status.INFEASIBLE, np.inf)
+
+    def behind(self, row: Rows) -> Part:
+        """The half-space of one row, as if nothing else mattered."""
+        q = self.question
+        size = float(np.sum((row.W[0] * q.spread) ** 2))
+        amount = float(row.W[0] @ q.x + row.b[0]) / size if size else 1.0
+        return Part(q, row, np.array([amount]), is_empty=not size)
+
+    def nothing(self, status: Status, bound: float) -> Nearest:
+        rows, parts = Rows.together((), len(self.question.x)), tuple(self.parts.values())
+        return Nearest(status, None, np.inf, bound, rows, None, self.question, self.nodes, parts)
 
     def solve(self, node: _Node) -> tuple[Solution, Rows, Question] | None:
         """The projection on what a node has chosen; None where there is no point."""
@@ -202,7 +243,9 @@ class _Search:
                 low[places] = high[places] = (places == text) * 1.0
         q = replace(q, low=low, high=high)
         found = project(q.x, rows.W, rows.b, spread=q.spread, low=low, high=high, held=q.held)
-        return None if found.status is Status.INFEASIBLE else (found, rows, q)
+        is_empty = found.status is Status.INFEASIBLE
+        self.parts[node] = Part(q, rows, found["face"], is_empty)
+        return None if is_empty else (found, rows, q)
 
     def completed(
         self, node: _Node, found: tuple[Solution, Rows, Question]
@@ -215,10 +258,16 @@ class _Search:
             int(np.argmin(_beyond(rows, z, spread))) if k < 0 else k
             for rows, k in zip(self.region.cases[node.case].choices, node.chosen, strict=True)
         )
-        return self.solve(replace(node, chosen=chosen)) or found
+        whole = replace(node, chosen=chosen)
+        found = self.solve(whole) or found
+        del self.parts[whole]  # it is a part of the node's own
+        return found
 
-    def children(self, node: _Node, z: Array, q: Question) -> Iterator[tuple[float, _Node]]:
-        """The nodes that make one more choice, each with a bound; none where nothing is open at the point."""
+    def children(self, node: _Node, z: Array, q: Question) -> Iterator[tuple[float, _Node, Rows | None]]:
+        """The nodes that make one more choice, each with a bound and the row that it is the distance to.
+
+        None where nothing is open at the point.
+        """
         case = self.region.cases[node.case]
         worst, place = _KEPT, -1
         for number, rows in enumerate(case.choices):
@@ -229,35 +278,38 @@ class _Search:
             rows = case.choices[place]
             for k, least in enumerate(_beyond(rows, q.x, q.spread)):
                 chosen = (*node.chosen[:place], k, *node.chosen[place + 1 :])
-                yield max(float(least), 0.0), replace(node, chosen=chosen)
+                yield max(float(least), 0.0), replace(node, chosen=chosen), rows.row(k)
             return
         for number, places in enumerate(q.groups):
             if node.texts[number] == -1 and not _is_text(z[places], q.x[places]):
                 texts = [int(j) for j in places] + ([] if q.x[places].any() else [-2])
                 for text in texts:
                     own = (*node.texts[:number], text, *node.texts[number + 1 :])
-                    yield 0.0, replace(node, texts=own)
+                    yield 0.0, replace(node, texts=own), None
                 return
 
     def dive(self, node: _Node, bound: float) -> Nearest:
         """At the limit: an answer from the best node down, by the best child each time."""
+        parts = self.parts
         while True:
+            self.parts = dict(parts)  # what is found on the way down bounds nothing else
             found = self.solve(node)
+            self.parts = parts
             if found is None:
                 break
             children = sorted(self.children(node, found[0]["z"], found[2]), key=lambda child: child[0])
             if not children:
                 return self.answer(Status.ITERATION_LIMIT, bound, *self.completed(node, found))
             node = children[0][1]
-        empty = Rows.together((), len(self.question.x))
-        return Nearest(Status.ITERATION_LIMIT, None, np.inf, bound, empty, None, self.question, self.nodes)
+        return self.nothing(Status.ITERATION_LIMIT, bound)
 
     def answer(
         self, status: Status, bound: float, solution: Solution, rows: Rows, question: Question
     ) -> Nearest:
         status = solution.status if status is Status.OPTIMAL else status
         z = solution["z"]
-        return Nearest(status, z, _length(solution), bound, rows, solution, question, self.nodes)
+        parts = tuple(self.parts.values())
+        return Nearest(status, z, _length(solution), bound, rows, solution, question, self.nodes, parts)
 
 
 def _length(solution: Solution) -> float:

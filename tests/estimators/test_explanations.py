@@ -67,8 +67,7 @@ def test_terms_add_up_and_the_way_out_is_the_nearest(machines, name):
         if e.subject.decides:
             assert e.subject.predict(way.crossing[None])[0] == e.other != label
             assert way.distance <= way.crossing_distance < way.distance + 1e-9
-        if e.subject.kind == "polytope":
-            assert e.certificate().claim is Claim.OPTIMAL
+        assert e.certificate().claim is Claim.OPTIMAL
 
 
 def test_what_is_held_and_bounded_stays_there(machines):
@@ -84,8 +83,7 @@ def test_what_is_held_and_bounded_stays_there(machines):
     assert nothing.way.found.point is None
     assert "No point of the other class can be reached" in nothing.text()
     assert nothing.to_dict()["nearest"]["distance"] is None
-    with pytest.raises(ValueError, match="none to certify"):
-        nothing.certificate()
+    assert nothing.certificate().claim is Claim.INFEASIBLE
 
 
 def test_alone_is_what_changes_the_label(machines):
@@ -137,6 +135,13 @@ def test_words_fit_in_80_columns_and_dictionaries_in_json(machines, name):
         assert max(map(len, text.split("\n"))) <= 80
         assert "\x1b" not in text
     assert "3 others" in e.text()
+    moved, wanted = e.x.copy(), e.way.crossing
+    for change in e.way.changes[:2]:
+        moved[NAMES.index(change.column)] = wanted[NAMES.index(change.column)]
+    enough = bool(e.subject.predict(moved[None])[0] == e.other)
+    assert e.way.is_enough is enough
+    assert f"would {'' if enough else 'not '}be enough" in " ".join(e.text().split())
+    assert e.subject.predict(wanted[None])[0] == e.other
     assert f"({e.same} of {e.samples})" in e.text()
     json.dumps([e.to_dict(), whole.to_dict()], allow_nan=False)
     if name == "of probabilities":

@@ -166,6 +166,10 @@ def test_a_point_inside_stays_where_it_is_to_the_last_digit():
     assert (found["z"] == x).all()
     assert found.objective == 0.0
     assert not found["face"].any()
+    nothing = project(x, np.zeros((0, 3)), [])
+    assert (nothing["z"] == x).all()
+    none = certify_projection(x, np.zeros((0, 3)), [], z=nothing["z"], face=[])
+    assert (none.claim, none.primal_value) == (Claim.OPTIMAL, 0.0)
 
 
 def test_held_features_may_empty_the_polytope_which_a_ray_proves():
@@ -200,6 +204,19 @@ def test_a_certificate_believes_nobody():
     assert certify_projection(x, W, b, z=z, face=0.5 * lam).claim is Claim.SUBOPTIMAL_BY
     assert certify_projection(x, W, b, z=z, face=-lam).dual_value == 0.0
     assert certify_projection(x, W, b, z=z, face=lam, held=[True, False, False]).claim is Claim.NONE
+
+
+def test_a_sample_beyond_its_bounds_comes_within_them_and_proves_nothing_else():
+    given = {"low": np.array([1.0, -1.0]), "high": np.array([2.0, 1.0])}
+    W, b = np.array([[1.0, 1.0]]), np.array([-1.5])
+    found = project([0.0, 3.0], W, b, **given)
+    assert found["z"] == pytest.approx([1.0, 0.5])
+    ends = {"face": found["face"], **given}
+    assert certify_projection([0.0, 3.0], W, b, z=found["z"], **ends).claim is Claim.OPTIMAL
+    assert certify_projection([0.0, 3.0], W, b, z=None, **ends).claim is Claim.NONE
+    held = np.array([True, False])
+    assert project([0.0, 3.0], W, b, held=held, **given).status is Status.INFEASIBLE
+    assert certify_projection([0.0, 3.0], W, b, z=None, held=held, **ends).claim is Claim.INFEASIBLE
 
 
 def test_every_multiplier_bounds_the_distance():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
 from formulations.solution import Status
+from polyopt.certificates import Claim
+from polyopt.certificates.projection import certify_nearest
 from polyopt.polytope.nearest import Question, nearest
 from polyopt.polytope.projection import project
 from polyopt.polytope.region import Region
@@ -51,6 +54,11 @@ def test_every_choice_tried_gives_no_nearer_point():
             assert found.distance == pytest.approx(least, abs=1e-9)
             assert (found.status is Status.INFEASIBLE) == np.isinf(least)
             assert found.bound <= found.distance
+            certificate = certify_nearest(found)
+            if np.isinf(least):
+                assert certificate.claim is Claim.INFEASIBLE or certificate.dual_value > 1e16
+            else:
+                assert certificate.claim is Claim.OPTIMAL or certificate.eps < 1e-18
 
 
 def test_the_way_out_of_a_polytope_is_through_its_nearest_face():
@@ -63,6 +71,23 @@ def test_the_way_out_of_a_polytope_is_through_its_nearest_face():
     assert found.deciding() == [((0, int(far.argmin())), pytest.approx(far.min()))]
     deeper = found.deeper(0.25)
     assert np.linalg.norm((deeper - x) / spread) == pytest.approx(far.min() + 0.25, rel=1e-12)
+
+
+def test_a_certificate_of_a_region_needs_every_part():
+    rng = np.random.default_rng(5)
+    pieces = [(rng.normal(size=(5, 3)), -np.ones(5)) for _ in range(3)]
+    found = nearest(Question.of(np.zeros(3)), Region.outside(pieces))
+    assert certify_nearest(found).claim is Claim.OPTIMAL
+    assert len(found.parts) > 3
+    away = replace(found, point=1.2 * found.point)
+    assert certify_nearest(away).claim is Claim.SUBOPTIMAL_BY
+    for number, part in enumerate(found.parts):
+        weaker = list(found.parts)
+        weaker[number] = replace(part, multipliers=0.0 * part.multipliers)
+        assert certify_nearest(replace(found, parts=tuple(weaker))).claim is not Claim.OPTIMAL
+    short = nearest(Question.of(np.zeros(3)), Region.outside(pieces), max_nodes=1)
+    told = certify_nearest(short)
+    assert told.dual_value <= 0.5 * found.distance**2 <= told.primal_value
 
 
 def test_texts_change_as_a_whole():
@@ -78,6 +103,7 @@ def test_texts_change_as_a_whole():
         Question.of(x, spread=np.array([1.0, 0.4, 0.4, 0.4]), groups=groups), Region.inside([(W, b)])
     )
     assert dear.point == pytest.approx([3.0, 1.0, 0.0, 0.0])
+    assert {certify_nearest(each).claim for each in (cheap, dear)} == {Claim.OPTIMAL}
     kept = {"held": np.array([False, False, True, False]), "groups": groups}
     assert nearest(Question.of(x, **kept), region).point == pytest.approx([3.0, 1.0, 0.0, 0.0])
     none = np.array([0.0, 0.0, 0.0, 0.0])  # a text that the fit did not see
