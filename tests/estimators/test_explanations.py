@@ -199,6 +199,7 @@ def test_machines_without_data_explain_as_well(machines):
     assert light.explain_model(X).samples == len(X)
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_what_cannot_be_explained_is_told(machines):
     X, y, found = machines
     machine = found["one"]
