@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from polyopt.certificates import Certificate as Certificate
     from polyopt.certificates import Claim as Claim
     from polyopt.certificates import certify_cpm as certify_cpm
+    from polyopt.certificates import certify_cpm_union as certify_cpm_union
     from polyopt.certificates import certify_l0 as certify_l0
     from polyopt.certificates import certify_one_norm as certify_one_norm
     from polyopt.certificates import certify_pc_slp as certify_pc_slp
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from polyopt.certificates import certify_svm as certify_svm
     from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
     from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
+    from polyopt.estimators.cpm_union import PolytopeUnion as PolytopeUnion
     from polyopt.estimators.face_search import FaceSearch as FaceSearch
     from polyopt.estimators.l0 import CrossEntropySVM as CrossEntropySVM
     from polyopt.estimators.one_norm import OneNormSVM as OneNormSVM

@@ -4,6 +4,7 @@ from polyopt.certificates.certificate import Certificate, Claim, Residual
 from polyopt.certificates.classifiers import certify_rmm, certify_sigma_svm, certify_svm
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.cpm_hard import certify_cpm_hard
+from polyopt.certificates.cpm_union import certify_cpm_union
 from polyopt.certificates.kkt import certify_program
 from polyopt.certificates.l0 import certify_l0
 from polyopt.certificates.one_norm import certify_one_norm
@@ -19,6 +20,7 @@ __all__ = [
     "Residual",
     "certify_cpm",
     "certify_cpm_hard",
+    "certify_cpm_union",
     "certify_l0",
     "certify_one_norm",
     "certify_pc_slp",

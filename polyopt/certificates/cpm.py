@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["certify_cpm", "certify_cpm_search"]
+__all__ = ["certify_cpm", "certify_cpm_search", "check_faces", "climbed_faces"]
 
 _NAME = "the Convex Polytope Machine"
 _LARGE = 500_000  # entries of X above which the bound is sought one multiplier at a time
@@ -207,7 +207,7 @@ def _certified(
         bound = _bound_without_multipliers if margin == "total" else _worst_bound_without_multipliers
         dual_value = bound(point, loss, tol, max_iter)
     elif loss == "sum" and margin == "total":
-        dual_value, residuals = _check_sum(point, given, tol)
+        dual_value, residuals = check_faces(point, given, tol)
     else:
         dual_value, residuals = check_coupled(point, given, loss, margin)
     single = len(W) == 1
@@ -235,7 +235,7 @@ def _implied(geometry: LinearGeometry, y: Vector, alpha: Vector, margin: Margin)
     return 0.5 * v
 
 
-def _check_sum(point: CpmPoint, alpha: Vector, tol: float) -> tuple[Ball, list[Residual]]:
+def check_faces(point: CpmPoint, alpha: Vector, tol: float) -> tuple[Ball, list[Residual]]:
     """The bound of all faces, and the conditions of one hinge program per face."""
     residuals: list[Residual] = []
     for k, (w, costs) in enumerate(zip(point.W, point.costs.T, strict=True)):
@@ -271,13 +271,18 @@ def _bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter
             tol,
         )
         return bound_of(point, alpha, loss, "total")
-    alpha = np.zeros_like(costs)
+    return bound_of(point, climbed_faces(point, costs, tol, max_iter), loss, "total")
+
+
+def climbed_faces(point: CpmPoint, costs: Vector, tol: float, max_iter: int) -> Vector:
+    """Multipliers (n, K) that ascent on the dual of each face finds, for costs (n, K)."""
+    X, alpha = point.geometry.X, np.zeros_like(costs)
     for k, (w, face_costs) in enumerate(zip(point.W, costs.T, strict=True)):
         # Half of the face's program is a hinge program: ½‖w‖² + Σ (c/2) ξ.
-        value = 0.5 * float(w @ w + face_costs @ hinge[:, k])
+        value = 0.5 * float(w @ w + face_costs @ point.hinge[:, k])
         dual = ascend(_face(point, face_costs), w, np.asarray(X @ w), value, tol, max_iter)
         alpha[:, k] = 2.0 * dual[0]
-    return bound_of(point, alpha, loss, "total")
+    return alpha
 
 
 def _worst_bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter: int) -> Ball:

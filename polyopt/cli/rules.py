@@ -122,7 +122,7 @@ def _cost(
             "The model decides by its probabilities, and these rules are its polytope: some labels may "
             f"differ, {'as counted above' if parts else 'which --data counts'}."
         )
-    if len(whole.polytopes) > 1:
+    if len(whole.inside) > 1:
         said.append("The model decides by both polytopes: by the difference of their scores.")
     return said
 
@@ -131,9 +131,7 @@ def _print_text(whole: Rules, form: Output, digits: int, terms: int | None, rema
     from polyopt.polytope.forms import as_markdown
 
     dressed: Callable[[str], str] = as_markdown if form is Output.MARKDOWN else str
-    for polytope, inside, outside in zip(whole.polytopes, whole.inside, whole.outside, strict=True):
-        within, beyond = visible(str(inside)), visible(str(outside))
-        text = polytope.rules(digits, max_terms=terms, inside=within, outside=beyond)
+    for text in whole.texts(digits, terms, visible):
         emit(f"{dressed(text)}\n\n")
     for remark in remarks:
         emit(dressed(remark) + ("\n\n" if form is Output.MARKDOWN else "\n"))
@@ -146,10 +144,7 @@ def _print_json(short: Rules, terms: int | None, parts: list[tuple[str, Any]], r
     found = {
         "method": short.model.method,
         "terms": terms,
-        "polytopes": [
-            polytope.to_json(inside, outside)
-            for polytope, inside, outside in zip(short.polytopes, short.inside, short.outside, strict=True)
-        ],
+        "polytopes": short.to_json(),
         "agreement": [{"data": name, "same": one.same, "samples": one.samples} for name, one in counts],
         "remarks": remarks,
     }

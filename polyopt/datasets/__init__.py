@@ -28,6 +28,7 @@ from polyopt.datasets._preparation import (
     text_columns,
     unseen_texts,
 )
+from polyopt.datasets._shapes import make_bananas, make_checkerboard, make_ringnorm, make_two_spirals
 from polyopt.datasets._source import Source, open_source
 from polyopt.datasets._svmlight import read_svmlight
 
@@ -48,10 +49,14 @@ __all__ = [
     "is_number",
     "labels_of_text",
     "load",
+    "make_bananas",
+    "make_checkerboard",
     "make_polyceptron1",
     "make_polyceptron2",
     "make_polytope",
+    "make_ringnorm",
     "make_two_lines",
+    "make_two_spirals",
     "names",
     "open_source",
     "polyceptron_faces",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.polytope import answers, lift
+from formulations.polytope import lift
 from formulations.recovery import slacks
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def duals_frame(
     y: NDArray[Any],
     C: NDArray[Any],
     solution: Solution,
-    assignment: NDArray[Any],
+    Z: NDArray[Any],
     loss: Loss,
     rows: NDArray[Any],
     labels: NDArray[Any],
@@ -42,8 +42,8 @@ def duals_frame(
         Cost of slack per sample.
     solution : Solution
         With ``W``, and the multipliers ``margin`` if there are any.
-    assignment : ndarray of int, shape (n,)
-        The face of each positive.
+    Z : ndarray of shape (n, K)
+        Which faces answer for which sample, 1 or 0.
     loss : {"sum", "max"}
         Whether a negative has a slack for every face, or one for all.
     rows : ndarray of int, shape (n,)
@@ -58,7 +58,7 @@ def duals_frame(
     hinge = slacks(outputs, y[:, None])
     shared = (y < 0) & (loss == "max")
     xi = np.where(shared[:, None], hinge.max(axis=1, keepdims=True), hinge)
-    sample, face = np.nonzero(answers(y, outputs.shape[1], assignment))
+    sample, face = np.nonzero(Z)
     label = labels[(y < 0).astype(int)]
     small = 1e-6 * float(C.max())
     own, f, cost = alpha[sample, face], outputs[sample, face], C[sample]

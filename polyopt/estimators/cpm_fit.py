@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from formulations.polytope import natural_assignment, perplexity
+from formulations.polytope import answers, natural_assignment, perplexity
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.estimators.cpm_duals import duals_frame
 from polyopt.estimators.cpm_stream import PolytopeStream
@@ -194,6 +194,7 @@ class PolytopeLearner(TwoSidedClassifier):
 
     def _side_duals(self) -> pd.DataFrame:
         X, labels = self._scaled(self._X), self.classes_[::-1] if self._side > 0 else self.classes_
+        Z = answers(self._y, len(self.W_), self.assignment_)
         return duals_frame(
-            X, self._y, self._costs, self.solution_, self.assignment_, self._asked["loss"], self._rows, labels
+            X, self._y, self._costs, self.solution_, Z, self._asked["loss"], self._rows, labels
         )

@@ -11,7 +11,16 @@ import numpy as np
 from polyopt.datasets import columns_of_features
 from polyopt.methods import METHODS, find_method
 from polyopt.polytope import Polytope
-from polyopt.polytope.code import Reading, as_python, as_sql, two_as_python, two_as_sql
+from polyopt.polytope.code import (
+    Reading,
+    as_python,
+    as_sql,
+    two_as_python,
+    two_as_sql,
+    union_as_python,
+    union_as_sql,
+)  # fmt: skip
+from polyopt.polytope.union import union_as_json, union_rules
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,15 +60,18 @@ class Rules:
     model : Model
         The model.
     polytopes : tuple of Polytope
-        One, or two that decide by the difference of their scores.
+        One, or two that decide by the difference of their scores; or the pieces of a union.
     inside, outside : tuple
         The labels of each.
+    is_union : bool
+        Whether the inside is what is in one of them.
     """
 
     model: Model
     polytopes: tuple[Polytope, ...]
     inside: tuple[Label, ...]
     outside: tuple[Label, ...]
+    is_union: bool = False
 
     @classmethod
     def of(cls, model: Model, shown: Callable[[str], str] = str) -> Self:
@@ -84,10 +96,9 @@ class Rules:
         if not hasattr(machine, "W_") and not hasattr(machine, "sides_"):
             raise ValueError(f"it has {len(machine.classes_)} classes, and so no polytope of its own")
         names = None if model.machine_names is None else tuple(map(shown, model.machine_names))
-        sides = getattr(machine, "sides_", (machine,))
+        sides, pieces = getattr(machine, "sides_", (machine,)), getattr(machine, "polytopes_", None)
         polytopes = []
-        for side in sides:
-            own = side.polytope_
+        for own in [side.polytope_ for side in sides] if pieces is None else pieces:
             if model.scaler is None:
                 polytopes.append(Polytope(own.W, own.b, names, own.spread, own.centre))
             else:
@@ -97,6 +108,7 @@ class Rules:
             tuple(polytopes),
             tuple(_label(side.inside_label_) for side in sides),
             tuple(_label(side.outer_label_) for side in sides),
+            pieces is not None,
         )
 
     @property
@@ -136,15 +148,45 @@ class Rules:
         for _, step in self.model.steps:
             X = X if hasattr(step, "scale_") else step.transform(X)
         classes = self.model.estimator.classes_
-        if len(self.polytopes) == 1:
-            [polytope], [inside] = self.polytopes, self.inside
-            within = polytope.contains(X)
+        if len(self.inside) == 1:
+            [inside], within = self.inside, np.any([own.contains(X) for own in self.polytopes], axis=0)
             return classes[np.where(_label(classes[1]) == inside, within, ~within).astype(int)]
         signed = [
             (1.0 if outside == _label(classes[1]) else -1.0) * polytope.scores(X).max(axis=1)
             for polytope, outside in zip(self.polytopes, self.outside, strict=True)
         ]
         return classes[(sum(signed) > 0).astype(int)]
+
+    def texts(self, digits: int, terms: int | None, shown: Callable[[str], str] = str) -> list[str]:
+        """The rules as text, one for each polytope, or one for a union.
+
+        Parameters
+        ----------
+        digits : int
+            Significant digits.
+        terms : int, optional
+            Terms of each face; by default all.
+        shown : callable
+            How labels are written.
+        """
+        inside, outside = ([shown(str(label)) for label in labels] for labels in (self.inside, self.outside))
+        if self.is_union:
+            return [
+                union_rules(self.polytopes, digits, max_terms=terms, inside=inside[0], outside=outside[0])
+            ]
+        return [
+            polytope.rules(digits, max_terms=terms, inside=within, outside=beyond)
+            for polytope, within, beyond in zip(self.polytopes, inside, outside, strict=True)
+        ]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The rules as JSON has them, one for each polytope, or one for a union."""
+        if self.is_union:
+            return [union_as_json(self.polytopes, self.inside[0], self.outside[0])]
+        return [
+            polytope.to_json(inside, outside)
+            for polytope, inside, outside in zip(self.polytopes, self.inside, self.outside, strict=True)
+        ]
 
     def to_sql(self) -> str:
         """A CASE expression over the columns of the data: the label of a row, NULL where a value is missing.
@@ -157,6 +199,8 @@ class Rules:
         ValueError
             Steps before the machine that no such expression can have, or two polytopes of too many sums.
         """
+        if self.is_union:
+            return union_as_sql(self.polytopes, self.inside[0], self.outside[0], self._reading())
         if len(self.polytopes) == 1:
             return as_sql(self.polytopes[0], self.inside[0], self.outside[0], self._reading())
         polytopes, labels = self._against_each_other()
@@ -172,6 +216,8 @@ class Rules:
         ValueError
             Steps before the machine that no such function can have.
         """
+        if self.is_union:
+            return union_as_python(self.polytopes, self.inside[0], self.outside[0], self._reading())
         if len(self.polytopes) == 1:
             return as_python(self.polytopes[0], self.inside[0], self.outside[0], self._reading())
         polytopes, labels = self._against_each_other()

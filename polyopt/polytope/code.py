@@ -15,7 +15,10 @@ import numpy as np
 
 from polyopt.polytope.rules import Described
 
-__all__ = ["Label", "Reading", "as_python", "as_sql", "two_as_python", "two_as_sql"]
+__all__ = [
+    "Label", "Reading", "as_python", "as_sql", "two_as_python", "two_as_sql", "union_as_python",
+    "union_as_sql",
+]  # fmt: skip
 
 Label: TypeAlias = "str | bool | int | float"
 """What a class is called."""
@@ -167,6 +170,33 @@ def two_as_sql(
     return "\n".join([*lines, f"  ELSE {_literal(labels[1])}", "END"])
 
 
+def union_as_sql(
+    polytopes: Sequence[Described], inside: Label, outside: Label, reading: Reading | None = None
+) -> str:
+    """The same for several polytopes: the label inside for what is in one of them.
+
+    Parameters
+    ----------
+    polytopes : sequence of Polytope
+        At least one.
+    inside, outside, reading
+        As in :func:`as_sql`.
+    """
+    reading = Reading.plain(polytopes[0].names) if reading is None else reading
+    lines = _beginning(reading, polytopes)
+    for polytope in polytopes:
+        all_of = []
+        for k, terms in enumerate(reading.terms(polytope, k) for k in range(polytope.n_faces)):
+            limit = 0.0 - float(polytope.b[k])
+            if terms:
+                all_of.append(f"{_sql_sum(reading, terms)} <= {limit!r}")
+            elif limit < 0.0:
+                all_of.append("1 = 0")
+        together = "\n    AND ".join(all_of) or "1 = 1"
+        lines.append(f"  WHEN {together}\n    THEN {_literal(inside)}")
+    return "\n".join([*lines, f"  ELSE {_literal(outside)}", "END"])
+
+
 def _beginning(reading: Reading, polytopes: Sequence[Described]) -> list[str]:
     reading.check()
     missing = [_identifier(reading.columns[j]) for j in reading.used(polytopes) if reading.fills[j] is None]
@@ -252,6 +282,27 @@ def two_as_python(
             lines.append(f"        {terms or '0.0'} + {float(polytope.b[k])!r},")
         lines.append("    ])")
     return "\n".join([*lines, f"    return {labels[0]!r} if first > second else {labels[1]!r}"])
+
+
+def union_as_python(
+    polytopes: Sequence[Described], inside: Label, outside: Label, reading: Reading | None = None
+) -> str:
+    """The same for several polytopes: the label inside for what is in one of them.
+
+    Parameters
+    ----------
+    polytopes, inside, outside, reading
+        As in :func:`union_as_sql`.
+    """
+    reading = Reading.plain(polytopes[0].names) if reading is None else reading
+    lines = _head(reading, polytopes)
+    for polytope in polytopes:
+        lines.append("    if all([")
+        for k in range(polytope.n_faces):
+            terms = _python_sum(reading, reading.terms(polytope, k))
+            lines.append(f"        {terms or '0.0'} <= {0.0 - float(polytope.b[k])!r},")
+        lines += ["    ]):", f"        return {inside!r}"]
+    return "\n".join([*lines, f"    return {outside!r}"])
 
 
 def _head(reading: Reading, polytopes: Sequence[Described]) -> list[str]:

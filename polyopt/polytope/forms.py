@@ -52,7 +52,8 @@ def as_markdown(text: str) -> str:
         The rules.
     """
     heading, *rules = text.split("\n")
-    shown = [f"- {_escaped(rule.strip())}" for rule in rules]
+    # A list within the list is indented by two more.
+    shown = [f"{rule[: len(rule) - len(rule.lstrip()) - 2]}- {_escaped(rule.strip())}" for rule in rules]
     return "\n".join([_escaped(heading), *([""] if shown else []), *shown])
 
 

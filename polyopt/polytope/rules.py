@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Described", "rules_of", "shortened_faces"]
+__all__ = ["Described", "conditions_of", "rules_of", "shortened_faces"]
 
 _ROUNDING = 1e-9  # of the bias: a normal with less influence on the data is a solver's rounding
 
@@ -157,12 +157,36 @@ def _rule(
     polytope: Described, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
 ) -> str:
     """One face as "outside if 0.52 length − 1.2 width > 3.4"."""
-    row, order = polytope.W[k], _terms(polytope, k, weights)
-    if not row.any():
-        return f"{'always' if polytope.b[k] > 0 else 'never'} outside: it has no normal"
-    if not len(order):
+    text = _sum_of(polytope, k, weights, digits, threshold, max_terms)
+    if not text:
         # What a solver's rounding leaves of a face that fell out of use: no data come near it.
-        return f"{'always' if polytope.b[k] > 0 else 'never'} outside: its normal is 0 but for rounding"
+        why = "its normal is 0 but for rounding" if polytope.W[k].any() else "it has no normal"
+        return f"{'always' if polytope.b[k] > 0 else 'never'} outside: {why}"
+    return f"outside if {text} > {0.0 - polytope.b[k]:.{digits}g}"  # never "-0"
+
+
+def conditions_of(polytope: Described, digits: int, threshold: float, max_terms: int | None) -> list[str]:
+    """What holds inside, a condition for each face: "0.52 length − 1.2 width <= 3.4".
+
+    Parameters
+    ----------
+    polytope, digits, threshold, max_terms
+        As of :func:`rules_of`.
+    """
+    _check(digits, threshold, max_terms)
+    weights, found = np.abs(polytope.W) * _sizes(polytope), []
+    for k in range(polytope.n_faces):
+        text = _sum_of(polytope, k, weights[k], digits, threshold, max_terms)
+        always = f"{'never' if polytope.b[k] > 0 else 'always'}: the face has no normal"
+        found.append(f"{text} <= {0.0 - polytope.b[k]:.{digits}g}" if text else always)
+    return found
+
+
+def _sum_of(
+    polytope: Described, k: int, weights: Array, digits: int, threshold: float, max_terms: int | None
+) -> str:
+    """The terms of a face as "0.52 length − 1.2 width"; nothing where it has none but rounding."""
+    row, order = polytope.W[k], _terms(polytope, k, weights)
     shown = _shown(order, weights, threshold, max_terms)
     text = ""
     for j in shown:
@@ -174,8 +198,7 @@ def _rule(
         rest = _left_out(polytope, k, order[len(shown) :])
         usual = "" if polytope.centre is None else f", together {rest:.{digits}g} on average"
         text += f" + ({hidden} smaller term{'s' if hidden > 1 else ''}{usual})"
-    limit = 0.0 - polytope.b[k]  # never "-0"
-    return f"outside if {text} > {limit:.{digits}g}"
+    return text
 
 
 def _sizes(polytope: Described) -> Array:

@@ -5,4 +5,8 @@ fixed assignment, then a new assignment), ``dual`` (the same by coordinate ascen
 starts of the explicit programs), ``worst`` (the worst-case margin), ``prepared`` and ``optimum`` (branch
 and bound over all assignments), and ``subset`` (few features a face) with ``subset_tree`` (branch and bound
 over them) and ``subset_starts``.
+
+Of several polytopes: ``union`` (alternating minimisation), ``union_growth`` (starts and further pieces),
+``union_search``, ``union_choice`` (how many pieces), ``union_data`` (equal samples), ``union_exact``
+(explicit programs), and the door, ``union_solve``.
 """

@@ -174,7 +174,7 @@ class PolytopeProblem(AlternatingProblem):
             part = self._solve_together(assignment, Z, time_limit)
             return self._at(part["W"], part.duals["margin"], Z, [part])
         clock = Clock(time_limit)
-        parts = [self._solve_face(mask, clock.left) for mask in Z.T]
+        parts = [self.solve_face(mask, clock.left) for mask in Z.T]
         W, alpha = (
             np.array([part["w"] for part in parts]),
             np.stack([part.duals["margin"] for part in parts], 1),
@@ -203,7 +203,8 @@ class PolytopeProblem(AlternatingProblem):
             best[rows] = np.asarray(self.X[rows] @ directions - mean @ directions).argmax(axis=1)
         return best
 
-    def _solve_face(self, mask: Vector, time_limit: float | None) -> Solution:
+    def solve_face(self, mask: Vector, time_limit: float | None) -> Solution:
+        """The optimum of one face, ``w`` and ``margin``; a mask (n,) of 0 and 1 says for whom it answers."""
         key = np.packbits(mask > 0).tobytes()
         if self._solved is None:
             self._solved = {}
