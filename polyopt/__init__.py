@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from formulations.face_penalty import FacePenalty as FacePenalty
     from polyopt import datasets as datasets
     from polyopt.certificates import Certificate as Certificate
     from polyopt.certificates import Claim as Claim
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from polyopt.models import Model as Model
     from polyopt.models import load_model as load_model
     from polyopt.models import save_model as save_model
+    from polyopt.outer.cpm.l1_path import L1Point as L1Point
+    from polyopt.outer.cpm.l1_path import l1_path as l1_path
     from polyopt.outer.cross_entropy.method import cross_entropy_minimize as cross_entropy_minimize
     from polyopt.outer.l0.settings import CrossEntropySettings as CrossEntropySettings
     from polyopt.outer.path import PathPoint as PathPoint

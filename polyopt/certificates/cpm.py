@@ -24,16 +24,17 @@ import numpy as np
 
 from formulations.arguments import real_number, tolerance, whole
 from formulations.families import Families, margin_family
-from formulations.polytope import answers, check_loss, lift, natural_assignment, shares
+from formulations.polytope import answers, check_loss, lift, natural_assignment
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.ascent import ascend
-from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
+from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.cpm_point import (
     CpmPoint,
     assignment_residual,
     bound_of,
     check_coupled,
     check_margin,
+    implied_faces,
     pulls,
 )
 from polyopt.certificates.geometry import LinearGeometry
@@ -45,6 +46,7 @@ from polyopt.certificates.rounding import Ball
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.face_penalty import FacePenalty
     from formulations.matrices import MatrixLike
     from formulations.polytope import Loss
     from formulations.solution import Solution
@@ -74,6 +76,7 @@ def certify_cpm(
     loss: Loss = "sum",
     margin: Margin = "total",
     global_bound: float | None = None,
+    penalty: FacePenalty | None = None,
     tol: float = 1e-6,
     max_iter: int = 2000,
 ) -> Certificate:
@@ -100,7 +103,11 @@ def certify_cpm(
     margin : {"total", "worst"}
         Whether the squared norms of all faces are paid for, or the largest.
     global_bound : float, optional
-        A bound on the optimum over all assignments that somebody states; for loss="sum" and margin="total".
+        A bound on the optimum over all assignments that somebody states; for loss="sum" and margin="total",
+        without a price.
+    penalty : FacePenalty, optional
+        The price of the weights, and their signs (:mod:`formulations.cpm_sparse`). Faces with a weight of the
+        wrong sign are valued without it.
     tol : float
         Relative tolerance for the gap and for every residual.
     max_iter : int
@@ -121,18 +128,21 @@ def certify_cpm(
         bounds another program, or is wrong. Anything given that is not finite, real and of its shape.
     """
     point, certificate = _certified(
-        X, y, C, W=W, alpha=alpha, assignment=assignment, loss=loss, margin=margin, tol=tol, max_iter=max_iter
-    )
+        X, y, C, W=W, alpha=alpha, assignment=assignment, loss=loss, margin=margin, tol=tol,
+        max_iter=max_iter, penalty=penalty,
+    )  # fmt: skip
     if global_bound is None:
         return certificate
-    if (loss, margin) != ("sum", "total"):
-        raise ValueError("global_bound is for loss='sum' and margin='total', which the search minimises")
+    if (loss, margin) != ("sum", "total") or point.penalty is not None:
+        raise ValueError(
+            "global_bound is for loss='sum' and margin='total' without a price, which the search minimises"
+        )
     bound = real_number("global_bound", global_bound, infinite=True)
     with np.errstate(over="ignore", invalid="ignore"):
         value = point.value_of_best_assignment()
         least = float(value.upper)
         if point.alpha is not None:
-            W = _implied(point.geometry, point.y, point.alpha, "total")
+            W = implied_faces(pulls(point.geometry, point.y, point.alpha), "total")
             other = CpmPoint(point.geometry, point.y, point.C, point.Z, W, None, True)
             least = min(least, float(other.value_of_best_assignment().upper))
     if bound > least:
@@ -178,7 +188,7 @@ def certify_cpm_search(
 def _certified(
     X: MatrixLike, y: ArrayLike, C: ArrayLike, *, W: ArrayLike | None = None,
     alpha: ArrayLike | None = None, assignment: ArrayLike | None = None, loss: Loss = "sum",
-    margin: Margin = "total", tol: float = 1e-6, max_iter: int = 2000,
+    margin: Margin = "total", tol: float = 1e-6, max_iter: int = 2000, penalty: FacePenalty | None = None,
 ) -> tuple[CpmPoint, Certificate]:  # fmt: skip
     """The point, and its certificate within the fixed assignment."""
     X, y = as_data(X, y)
@@ -188,33 +198,41 @@ def _certified(
         raise ValueError("a certificate needs a primal point (W), multipliers (alpha), or both")
     tol, max_iter = tolerance(tol), whole("max_iter", max_iter, 0)
     n, m = X.shape
+    penalty = checked_penalty(penalty, m)
     geometry = LinearGeometry(lift(X))
     given = None if alpha is None else checked_faces("alpha", alpha, n, None)
     implied = W is None
     if W is None:
         assert given is not None
-        W = _implied(geometry, y, given, margin)
+        W = implied_faces(pulls(geometry, y, given), margin, penalty)
     W = checked_faces("W", W, None if given is None else given.shape[1], m + 1)
+    asked, W = W, W if penalty is None else penalty.allowed(W)
     costs = as_costs(C, n)
     if assignment is None:
         assignment = natural_assignment(X, y, W)
         if given is not None:
             assignment = np.where(given.max(axis=1) > tol * costs, given.argmax(axis=1), assignment)
-    point = CpmPoint(geometry, y, costs, answers(y, len(W), assignment), W, given, implied)
+    point = CpmPoint(geometry, y, costs, answers(y, len(W), assignment), W, given, implied, penalty)
     residuals: list[Residual] = []
     primal_value = point.value(loss, margin)
     if given is None:
-        bound = _bound_without_multipliers if margin == "total" else _worst_bound_without_multipliers
-        dual_value = bound(point, loss, tol, max_iter)
-    elif loss == "sum" and margin == "total":
+        if margin == "worst" or (loss == "max" and penalty is not None):
+            dual_value = _bound_by_program(point, loss, margin)
+        else:
+            dual_value = _bound_without_multipliers(point, loss, tol, max_iter)
+    elif loss == "sum" and margin == "total" and penalty is None:
         dual_value, residuals = check_faces(point, given, tol)
     else:
         dual_value, residuals = check_coupled(point, given, loss, margin)
+    if penalty is not None and penalty.signs.any():
+        residuals.append(residual("primal", "sign", np.abs(asked - W), float(np.abs(asked).max())))
     single = len(W) == 1
     if not single:
         residuals.append(assignment_residual(point))
     certificate = conclude(
-        f"{_NAME}, loss={loss!r}" + (", margin='worst'" if margin == "worst" else ""),
+        f"{_NAME}, loss={loss!r}"
+        + (", margin='worst'" if margin == "worst" else "")
+        + ("" if penalty is None else ", with a price on the weights"),
         primal_value,
         dual_value,
         residuals,
@@ -224,15 +242,6 @@ def _certified(
         notes=[] if single else ["Another assignment may have a lower optimum."],
     )
     return point, certificate
-
-
-def _implied(geometry: LinearGeometry, y: Vector, alpha: Vector, margin: Margin) -> Vector:
-    """The faces W that belong to alpha; 0 where a face's share of the worst-case margin is."""
-    v = pulls(geometry, y, alpha)
-    if margin == "worst":
-        theta = shares(v)[:, None]
-        v = np.divide(v, theta, out=np.zeros_like(v), where=theta > 0)
-    return 0.5 * v
 
 
 def check_faces(point: CpmPoint, alpha: Vector, tol: float) -> tuple[Ball, list[Residual]]:
@@ -258,6 +267,13 @@ def _bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter
         worst = hinge >= hinge.max(axis=1, keepdims=True) - 1e-6
         parts = np.where((point.y < 0)[:, None], worst / worst.sum(axis=1, keepdims=True), point.Z)
     X, costs = point.geometry.X, point.C[:, None] * parts
+    if point.penalty is not None:
+        from polyopt.certificates.shrunk_ascent import ShrunkAscent
+
+        ascent = ShrunkAscent(X[:, :-1], point.y, costs, point.penalty)
+        ascent.begin_at(point.W)
+        ascent.reach(tol)
+        return bound_of(point, ascent.alpha, loss, "total")
     if X.shape[0] * X.shape[1] > _LARGE:
         from polyopt.certificates.coordinate_climb import climb
 
@@ -285,14 +301,27 @@ def climbed_faces(point: CpmPoint, costs: Vector, tol: float, max_iter: int) -> 
     return alpha
 
 
-def _worst_bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter: int) -> Ball:
+def _bound_by_program(point: CpmPoint, loss: Loss, margin: Margin) -> Ball:
     """The dual program's value, at its solution made feasible; the coupled faces leave no simpler way."""
-    from formulations.cpm_worst import fixed_assignment_dual
+    from formulations import cpm_sparse, cpm_worst
 
     X, y, Z = point.geometry.X[:, :-1], point.y, point.Z
-    found = fixed_assignment_dual(X, y, len(point.W), Z.argmax(axis=1), point.C, loss).solve()
+    arguments = (X, y, len(point.W), Z.argmax(axis=1), point.C, loss)
+    if point.penalty is None:
+        found = cpm_worst.fixed_assignment_dual(*arguments).solve()
+    else:
+        found = cpm_sparse.fixed_assignment_dual(*arguments, margin, penalty=point.penalty).solve()
     alpha = found["alpha"] if found.primal else np.zeros_like(Z)
-    return bound_of(point, alpha, loss, "worst")
+    return bound_of(point, alpha, loss, margin)
+
+
+def checked_penalty(penalty: FacePenalty | None, n_features: int) -> FacePenalty | None:
+    """The price, None where nothing is priced; one for other features is refused."""
+    if penalty is None or penalty.is_absent:
+        return None
+    if penalty.n_features != n_features:
+        raise ValueError(f"penalty must be for {n_features} features, not {penalty.n_features}")
+    return penalty
 
 
 def _face(point: CpmPoint, costs: Vector) -> HingeProgram:

@@ -9,6 +9,9 @@ dual value is
 
 at any α within its caps; stationary is 2 θ_k W_k = v_k, with θ_k = 1 for the total. Values and bounds are
 balls (:mod:`polyopt.certificates.rounding`), whose safe ends are true of real numbers.
+
+With a price on the weights (:mod:`formulations.cpm_sparse`) what it leaves of v_k stands in the place of v_k
+(:mod:`polyopt.certificates.face_price`).
 """
 
 from __future__ import annotations
@@ -22,12 +25,14 @@ import numpy as np
 from formulations.arguments import one_of
 from formulations.polytope import shares
 from polyopt.certificates.certificate import Residual, residual
+from polyopt.certificates.face_price import held_by_groups, left_squares, price_of, root
 from polyopt.certificates.feasible import within_shared_caps
 from polyopt.certificates.rounding import Ball, product, transposed_product
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.face_penalty import FacePenalty
     from formulations.polytope import Loss
     from polyopt.certificates.geometry import LinearGeometry
 
@@ -40,6 +45,7 @@ __all__ = [
     "bound_of",
     "check_coupled",
     "check_margin",
+    "implied_faces",
     "pulls",
     "within_caps",
 ]
@@ -61,6 +67,7 @@ class CpmPoint:
     W: Vector
     alpha: Vector | None
     implied: bool  # W is what alpha implies
+    penalty: FacePenalty | None = None  # the price of the weights
 
     @cached_property
     def hinge_ball(self) -> Ball:
@@ -95,7 +102,17 @@ class CpmPoint:
 
     def _size(self, margin: Margin) -> Ball:
         squares = Ball(self.W).square_sum(axis=1)
-        return squares.sum() if margin == "total" else squares.max()
+        size = squares.sum() if margin == "total" else squares.max()
+        return size if self.penalty is None else size + price_of(self.penalty, self.W)
+
+    def left_of(self, v: Vector, margin: Margin) -> Vector:
+        """What the price leaves of some pulls (K, m+1), for the faces at hand; all of them without one."""
+        if self.penalty is None:
+            return v
+        if margin == "total":
+            return self.penalty.shrunk(v)
+        held = held_by_groups(self.penalty, v, self.W)
+        return self.penalty.cut(v - np.column_stack([held, np.zeros(len(v))]))
 
 
 def assignment_residual(point: CpmPoint) -> Residual:
@@ -116,6 +133,16 @@ def pulls(geometry: LinearGeometry, y: Vector, alpha: Vector) -> Vector:
     return np.asarray(geometry.X.T @ (alpha * y[:, None])).T
 
 
+def implied_faces(v: Vector, margin: Margin, penalty: FacePenalty | None = None) -> Vector:
+    """The faces (K, m+1) that belong to some pulls; 0 where a face's share of the worst-case margin is."""
+    if penalty is not None:
+        v = penalty.shrunk(v) if margin == "total" else penalty.cut(v)
+    if margin == "worst":
+        theta = shares(v)[:, None]
+        v = np.divide(v, theta, out=np.zeros_like(v), where=theta > 0)
+    return 0.5 * v
+
+
 def check_coupled(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> tuple[Ball, list[Residual]]:
     """A proven bound, from alpha (n, K) made feasible, and the optimality conditions at alpha itself."""
     return bound_of(point, alpha, loss, margin), _residuals(point, alpha, loss, margin)
@@ -129,12 +156,20 @@ def bound_of(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Ball
     feasible = within_caps(point, alpha, loss)
     pulled = transposed_product(point.geometry.X, feasible * point.y[:, None])
     if margin == "total":
-        square = pulled.square_sum()
+        square = pulled.square_sum() if point.penalty is None else left_squares(point.penalty, pulled)
     else:
-        length = pulled.norm(axis=0).sum()
+        length = _lengths(point, pulled).sum()
         square = length * length
     found = Ball(feasible).sum() - 0.25 * square
     return found if found.lower > 0.0 else Ball(0.0)
+
+
+def _lengths(point: CpmPoint, pulled: Ball) -> Ball:
+    """The lengths (K,) of the pulls (m+1, K), or of what a price leaves of them."""
+    if point.penalty is None:
+        return pulled.norm(axis=0)
+    held = held_by_groups(point.penalty, pulled.mid.T, point.W)
+    return root(left_squares(point.penalty, pulled, held))
 
 
 def within_caps(point: CpmPoint, alpha: Vector, loss: Loss) -> Vector:
@@ -150,12 +185,13 @@ def _residuals(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> li
     largest = float(np.abs(alpha).max()) or float(point.C.max())
     xi = np.where(shared[:, None], point.hinge.max(axis=1, keepdims=True), point.hinge)
     surplus = y * np.asarray(point.geometry.X @ point.W.T) - 1.0 + xi
-    v = pulls(point.geometry, point.y, alpha)
+    pulled = pulls(point.geometry, point.y, alpha)
+    v = point.left_of(pulled, margin)
     theta = np.ones(len(v)) if margin == "total" else shares(v)
     # The faces share multipliers: a face that needs none is zero up to the rounding of the others.
     weight = max(
         float(np.abs(2 * theta[:, None] * point.W).max()),
-        float(np.abs(v).max()),
+        float(np.abs(pulled).max()),
         1e-8 * max(point.geometry.pull_scale(column * point.y) for column in alpha.T),
     )
     found = []

@@ -14,6 +14,7 @@ from polyopt.estimators.cpm_margins import margins_frame
 from polyopt.estimators.cpm_subset import check_few_features
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import Ruled, shared
+from polyopt.estimators.priced_faces import PRICED
 from polyopt.estimators.votes import random_votes
 
 if TYPE_CHECKING:
@@ -70,10 +71,12 @@ class ConvexPolytopeMachine(PolytopeLearner):
         ``formulations.cpm`` for that assignment, to about 1e-10; "dual" alternates with a dual
         coordinate solver, to `tol`; "sgd" is Algorithms 1 and 2; "global" proves the optimum over all
         assignments, by branch and bound, for small data. All minimise the same objective. "auto" is
-        exact on small data and SGD beyond; ``solver_`` says which.
+        exact on small data and SGD beyond, and with a price or signs dual; ``solver_`` says which. A price
+        is for "exact" and "dual", which then makes Newton steps on the dual.
     n_init : int or "auto", default="auto"
         Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", 10 with `max_features`,
-        else 1. With more than one, "exact" makes a last run from the best of half as many dual ascents.
+        5 for "dual" with a price (each from the end of a run without), else 1. With more than one, "exact"
+        makes a last run from the best of half as many dual ascents.
     average : bool, default=True
         Whether "sgd" answers with the better of an average of its iterates and the last one, or always
         with the last iterate of the run as Algorithm 1 does.
@@ -146,6 +149,7 @@ class ConvexPolytopeMachine(PolytopeLearner):
     _dtypes: ClassVar[list[Any]] = [np.float64, np.float32, np.uint8]
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PRICED,
         **shared(
             "n_faces",
             "C",
@@ -182,6 +186,17 @@ class ConvexPolytopeMachine(PolytopeLearner):
             raise ValueError(
                 f"{special} needs solver='exact' or 'global': the others minimise margin='total', loss='sum'"
             )
+        if self._is_priced and self.max_features is not None:
+            raise ValueError(
+                "l1, group and signs need max_features=None: a face of few features has no price"
+            )
+        if self._is_priced and self.solver not in ("auto", "exact", "dual"):
+            raise ValueError(
+                f"l1, group and signs need solver='exact' or 'dual', not {self.solver!r}: it minimises "
+                "without a price, so set l1=0, group=0 and signs=None for it"
+            )
+        if self.perplexity > 1 and self._is_priced:
+            raise ValueError(f"perplexity={self.perplexity!r} needs l1=0, group=0 and signs=None")
         if self.perplexity > 1 and (special or self.solver not in ("auto", "sgd")):
             raise ValueError(
                 f"perplexity={self.perplexity!r} needs solver='sgd' with margin='total' and loss='sum': the "
@@ -222,10 +237,10 @@ class ConvexPolytopeMachine(PolytopeLearner):
             One class, labels that are not among the classes, or settings that need another solver.
         """
         plain = self.loss == "sum" and self.margin == "total" and self.max_features is None
-        if self.solver not in ("auto", "sgd") or not plain:
+        if self.solver not in ("auto", "sgd") or not plain or self._is_priced:
             raise ValueError(
-                "partial_fit is Algorithm 1: it needs solver='sgd', loss='sum' and margin='total', and no "
-                "max_features"
+                "partial_fit is Algorithm 1: it needs solver='sgd', loss='sum' and margin='total', no "
+                "max_features and no price"
             )
         return self._learn_chunk(X, y, classes, sample_weight, n_total)
 

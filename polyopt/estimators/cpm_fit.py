@@ -16,6 +16,7 @@ from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.estimators.cpm_duals import duals_frame
 from polyopt.estimators.cpm_stream import PolytopeStream
 from polyopt.estimators.cpm_subset import FEW_CELLS, FEW_STARTS, few_features_certificate
+from polyopt.estimators.priced_faces import PricedFaces
 from polyopt.estimators.two_sides import TwoSidedClassifier
 from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm
 from polyopt.solvers.cpm.sgd import CpmSgd
@@ -35,10 +36,11 @@ __all__ = ["STARTS", "PolytopeLearner"]
 # starts. Each face counts as some entries more, the least that a program costs.
 _EXACT_CELLS = 30_000
 _CELLS_PER_FACE = 1_500
+_PRICED_STARTS = 5  # of "dual" with a price, each of which begins with a run without
 STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
 
 
-class PolytopeLearner(TwoSidedClassifier):
+class PolytopeLearner(PricedFaces, TwoSidedClassifier):
     """Base of the Convex Polytope Machine: from data to faces, their certificate and their multipliers."""
 
     n_faces: int
@@ -75,6 +77,7 @@ class PolytopeLearner(TwoSidedClassifier):
         outside = self._y > 0
         self._perplexity = perplexity(self.assignment_[outside], weights[outside])
         self._warn_if_short(lambda: self._binary_certificate(tol=1e-6))
+        self._tell_if_empty(W)
         if self.perplexity_ < (1.0 - 1e-9) * self.perplexity:
             warnings.warn(
                 f"ConvexPolytopeMachine: the faces' perplexity is {self.perplexity_:.3g}, below the floor of "
@@ -99,10 +102,14 @@ class PolytopeLearner(TwoSidedClassifier):
             time_limit=self.time_limit,
             n_jobs=self.n_jobs,
             max_features=self.max_features,
+            penalty=self._price(),
         )
 
     def _starts(self) -> int:
-        return STARTS[self.solver_] if self.max_features is None else FEW_STARTS
+        """Of n_init="auto"."""
+        if self.max_features is not None:
+            return FEW_STARTS
+        return _PRICED_STARTS if self._is_priced and self.solver_ == "dual" else STARTS[self.solver_]
 
     def _forget(self) -> None:
         super()._forget()
@@ -118,6 +125,8 @@ class PolytopeLearner(TwoSidedClassifier):
             return self.solver
         if self.loss == "max" or self.margin == "worst":
             return "exact"
+        if self._is_priced:
+            return "dual"
         n, m = X.shape
         if self.max_features is not None:
             return "exact" if self.n_faces * n * (m + 1) <= FEW_CELLS else "dual"
@@ -125,9 +134,9 @@ class PolytopeLearner(TwoSidedClassifier):
         return "exact" if small and self.perplexity == 1 else "sgd"
 
     def _at_once(self) -> str:
-        if self.max_features is not None:
-            return "dual"
-        return self.solver if self.loss == "max" or self.margin == "worst" else "sgd"
+        if self.loss == "max" or self.margin == "worst":
+            return self.solver
+        return "sgd" if self.max_features is None and not self._is_priced else "dual"
 
     def _scaled(self, X: Any) -> Any:
         return as_floats(X, self._asked["feature_scale"])
@@ -189,6 +198,7 @@ class PolytopeLearner(TwoSidedClassifier):
             assignment=self.assignment_,
             margin=self._asked["margin"],
             loss=self._asked["loss"],
+            penalty=self._price(),
             tol=tol,
         )
 

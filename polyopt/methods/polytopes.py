@@ -44,7 +44,15 @@ ENTRIES = (
         "Convex Polytope Machine",
         families={
             name: f"formulations.{name}"
-            for name in ("cpm", "cpm_worst", "cpm_margin", "cpm_hard", "cpm_subset", "projection")
+            for name in (
+                "cpm",
+                "cpm_worst",
+                "cpm_sparse",
+                "cpm_margin",
+                "cpm_hard",
+                "cpm_subset",
+                "projection",
+            )
         },
         programs=("cpm.fixed_assignment_sum", "cpm.fixed_assignment_sum_dual"),
         home="polyopt.estimators.cpm.ConvexPolytopeMachine",
@@ -63,6 +71,9 @@ ENTRIES = (
             "certify_cpm": "polyopt.certificates",
             "certify_cpm_hard": "polyopt.certificates",
             "PolytopeSearch": "polyopt.estimators.cpm_search",
+            "FacePenalty": "formulations.face_penalty",
+            "L1Point": "polyopt.outer.cpm.l1_path",
+            "l1_path": "polyopt.outer.cpm.l1_path",
         },
     ),
     Method(

@@ -90,6 +90,12 @@ def redundant_faces(W: Array, b: Array) -> NDArray[np.bool_]:
     Of faces that differ only in length the first is kept. In an empty set the faces kept contradict each
     other, and no proper subset of them does.
     """
+    holds = W.any(axis=1) | (b > 0)  # the others, 0·x + b ≤ 0, are the whole space
+    if not holds.all():
+        found = np.ones(len(W), dtype=bool)
+        if holds.any():
+            found[holds] = redundant_faces(W[holds], b[holds])
+        return found
     ball = inner_ball(W, b)
     redundant = np.zeros(len(W), dtype=bool)
     if ball.radius < 0:

@@ -30,7 +30,7 @@ EVERYWHERE = {
     "loss": {"sum"}, "margin": {"total", 1.0}, "n_faces": {3, (1, 2, 3, 4, 6, 8)}, "anneal": {True},
     "average": {True}, "perplexity": {1.0}, "feature_scale": {1.0}, "pocket": {True}, "double_sided": {False},
     "degree": {3}, "coef0": {0.0}, "threshold": {0.0}, "rule": {"corrected", ""}, "ridge": {0.1, 1e-3, 0.0},
-    "cache_size": {500.0, 100_000}, "certificate_tol": {1e-6},
+    "l1": {0.0}, "group": {0.0}, "cache_size": {500.0, 100_000}, "certificate_tol": {1e-6},
     # of the cross-entropy method, the same by whatever door
     "n_samples": {100}, "rho": {0.1}, "beta": {0.5}, "restarts": {0}, "batch": {False}, "p0": {0.5},
 }  # fmt: skip
@@ -101,7 +101,7 @@ def test_every_certificate_is_as_close_and_as_patient_unless_told(defaults):
 
 
 CHANGED = {  # what is filled in as it goes: counts, streams, searches, a task with its answer
-    "Pair", "PolyceptronStream", "PolytopeStream", "Statement", "Step", "Work",
+    "FaceTerms", "Pair", "PolyceptronStream", "PolytopeStream", "Statement", "Step", "Work",
     "_Answer", "_Run", "_Search", "_Side",
 }  # fmt: skip
 

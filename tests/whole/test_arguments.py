@@ -167,7 +167,8 @@ MACHINES = [
     (polyopt.CrossEntropySVM, "C=positive time_limit=seconds"),
     (
         polyopt.ConvexPolytopeMachine,
-        f"{LIMITS} C=positive n_faces=count max_iter=count feature_scale=positive",
+        f"{LIMITS} C=positive n_faces=count max_iter=count feature_scale=positive l1=not-negative "
+        "group=not-negative",
     ),
     (
         polyopt.Polyceptron,

@@ -11,13 +11,16 @@ import scipy.sparse as sp
 from formulations.matrices import is_sparse
 from formulations.solution import Solution
 from polyopt.outer.starts import best_of
+from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix
     from formulations.polytope import Loss
     from polyopt.certificates.cpm_point import Margin
+    from polyopt.outer.cpm.priced import PricedProblem
     from polyopt.outer.cpm.problem import PolytopeProblem
 
     Vector = NDArray[np.float64]
@@ -45,6 +48,7 @@ class Settings:
     time_limit: float | None = None
     n_jobs: int | None = None
     max_features: int | None = None
+    penalty: FacePenalty | None = None  # the price of the weights, for the scaled samples
 
 
 def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
@@ -110,17 +114,31 @@ def _subset(X: Matrix, y: Vector, C: Vector, settings: Settings, s: int, seed: i
 
 
 def _alternate(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
+    if settings.penalty is None:
+        return _from_many_starts(_problem(X, y, C, settings), settings, seed)
+    from polyopt.outer.cpm.priced import PricedProblem
+
+    clock = Clock(settings.time_limit)
+    problem = PricedProblem(
+        as_floats(X, settings.feature_scale).astype(np.float64), y, C, settings.n_faces, settings.penalty,
+        settings.loss, settings.margin,
+        engine="dual" if settings.solver == "dual" else "program", tol=_CLOSER * settings.tol,
+    )  # fmt: skip
+    return problem.finish(_from_many_starts(problem, settings, seed), settings.max_iter, clock.left)
+
+
+def _from_many_starts(problem: PolytopeProblem | PricedProblem, settings: Settings, seed: int) -> Solution:
     from polyopt.outer.rounds import Stage, run_from_many_starts
 
-    problem, K = _problem(X, y, C, settings), settings.n_faces
-    n_init = settings.n_init if K > 1 else 1  # one face has one assignment
+    n_init = settings.n_init if settings.n_faces > 1 else 1  # one face has one assignment
 
     def dual_end(time_left: float | None) -> NDArray[np.int64]:
         from polyopt.outer.cpm.dual_ends import best_dual_end
 
         return best_dual_end(
-            problem.X, y, C, K, n_init=n_init, max_iter=settings.max_iter, time_limit=time_left, seed=seed
-        )
+            problem.X, problem.y, problem.C, settings.n_faces,
+            n_init=n_init, max_iter=settings.max_iter, time_limit=time_left, seed=seed,
+        )  # fmt: skip
 
     return run_from_many_starts(
         [Stage(problem, settings.max_iter)],

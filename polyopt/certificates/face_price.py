@@ -1,0 +1,101 @@
+"""What a price on the weights of faces makes of a certificate: values and bounds as balls.
+
+The price, its letters and the map from pulls to faces are in :mod:`formulations.face_penalty`. For
+margin="worst" the bound Σ α − ¼ (Σ_k ‖N_k‖)² holds at whatever the rows hold against the pulls; the best r
+and γ for given q are known, and q is taken from the faces and the pulls (:func:`held_by_groups`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from polyopt.certificates.rounding import Ball
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.face_penalty import FacePenalty
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["held_by_groups", "left_squares", "price_of", "root"]
+
+_WITHIN = 1.0 - 1e-12  # times a vector of length τ: no longer than τ, whatever its rounding
+
+
+def price_of(penalty: FacePenalty, W: Vector) -> Ball:
+    """λ Σ |W_kj| + τ Σ_l ‖W of group l‖ for some faces (K, m+1)."""
+    faces = W[:, :-1]
+    found = penalty.l1 * Ball(np.abs(faces)).sum()
+    if penalty.group == 0.0:
+        return found
+    return found + penalty.group * _lengths(penalty, Ball(faces.T)).sum()
+
+
+def left_squares(penalty: FacePenalty, pulled: Ball, held: Vector | None = None) -> Ball:
+    """Squares of what is left of some pulls.
+
+    Parameters
+    ----------
+    penalty : FacePenalty
+        The price.
+    pulled : Ball of shape (m+1, K)
+        The pulls, a column for each face.
+    held : ndarray of shape (K, m), optional
+        q, of length τ at most in each group, in place of the best one for the sum of all squares.
+
+    Returns
+    -------
+    Ball
+        The sum of all squares, a number; with `held`, that of each face, shape (K,).
+    """
+    up, down = (threshold[:, None] for threshold in penalty.thresholds)
+    faces, bias = pulled[:-1], pulled[-1]
+    if held is not None:
+        faces = faces - held.T
+    one, other = np.isfinite(up).astype(float), np.isfinite(down).astype(float)
+    above = (faces - np.where(one, up, 0.0)).positive().signed(one)
+    below = (-faces - np.where(other, down, 0.0)).positive().signed(other)
+    cut = above + below  # their sizes: of each pair one is 0
+    if held is not None:
+        return cut.square_sum(axis=0) + bias * bias
+    if penalty.group > 0.0:
+        cut = (_lengths(penalty, cut) - penalty.group).positive()
+    return cut.square_sum() + bias.square_sum()
+
+
+def held_by_groups(penalty: FacePenalty, V: Vector, W: Vector) -> Vector:
+    """What the price of groups holds against the pulls V (K, m+1) at the faces W, q (K, m); 0 without one.
+
+    Where a group is in use, τ times its direction; elsewhere what of the pulls it can hold.
+    """
+    if penalty.group == 0.0:
+        return np.zeros((len(V), penalty.n_features))
+    own = penalty.lengths(W[:, :-1])[penalty.groups] > 0.0
+    along = np.where(own, W[:, :-1], penalty.cut(V)[:, :-1])
+    lengths = penalty.lengths(along)[penalty.groups]
+    factor = np.where(own, np.inf, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.minimum(factor, penalty.group / lengths)
+    return np.asarray(np.where(lengths > 0.0, _WITHIN * share * along, 0.0))
+
+
+def _lengths(penalty: FacePenalty, sizes: Ball) -> Ball:
+    """The length of each group of rows of (m, K)."""
+    squares = sizes.square_sum(axis=1)
+    counts = np.bincount(penalty.groups, minlength=penalty.n_groups)
+    if (counts <= 1).all():
+        order = np.argsort(penalty.groups, kind="stable")
+        return sizes[order].norm(axis=1)
+    parts = [squares[penalty.groups == group].sum() for group in range(penalty.n_groups)]
+    return root(Ball(np.array([part.mid for part in parts]), np.array([part.rad for part in parts])))
+
+
+def root(squares: Ball) -> Ball:
+    """The square roots: between those of the ends."""
+    low = np.sqrt(np.maximum(squares.lower, 0.0))
+    high = np.nextafter(np.sqrt(np.maximum(squares.upper, 0.0)), np.inf)
+    mid = 0.5 * (low + high)
+    return Ball(mid, np.nextafter(np.maximum(high - mid, mid - np.nextafter(low, -np.inf)), np.inf))

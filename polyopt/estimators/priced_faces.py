@@ -1,0 +1,145 @@
+"""What the classifiers share whose faces may have a price: few weights, few features, and signs to keep."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from formulations.arguments import at_least
+from formulations.face_penalty import FacePenalty
+from polyopt.estimators.declaration import estimator
+from polyopt.estimators.faces import FaceClassifier
+from polyopt.estimators.parameters import Ruled
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["PRICED", "PricedFaces"]
+
+PRICED: dict[str, list[Any]] = {
+    "l1": [Ruled(lambda value: at_least("l1", value, 0.0))],
+    "group": [Ruled(lambda value: at_least("group", value, 0.0))],
+    "feature_groups": "no_validation",  # type: ignore[dict-item]
+    "signs": "no_validation",  # type: ignore[dict-item]
+}
+"""Constraints of the parameters; those that need the features are checked with the data."""
+
+
+@estimator
+class PricedFaces(FaceClassifier):
+    """Base of the classifiers whose faces may be sparse.
+
+    Parameters
+    ----------
+    l1 : float, default=0.0
+        λ, the price of a unit of a weight's size, on top of the squared norm: it makes weights zero, exactly.
+        Biases are free of it. It depends on the units of the features, as the norm does; scale them.
+    group : float, default=0.0
+        τ, the price of a unit of the length of a feature's weights over all faces: it takes features out of
+        use altogether.
+    feature_groups : list of lists, or array_like of shape (m,), optional
+        Features that come and go together, such as the columns of one category: lists of names or numbers, or
+        a label for each feature. By default each is by itself.
+    signs : dict or array_like of shape (m,), optional
+        +1 for a feature with which no score of ``classes_[1]`` may fall (of each pair, the later class), -1
+        for one with which none may rise, 0 for a free one: by names or numbers, or one for each. Kept
+        exactly.
+
+    Attributes
+    ----------
+    features_ : ndarray of int
+        The features in use: those with a weight on some face.
+    n_nonzero_ : int
+        The weights in use, biases left out, over all faces.
+    """
+
+    _: KW_ONLY
+    l1: float = 0.0
+    group: float = 0.0
+    feature_groups: Sequence[object] | None = None
+    signs: Mapping[str, int] | Mapping[int, int] | ArrayLike | None = None
+
+    _price_names: ClassVar[tuple[str, ...]] = ("l1", "group", "feature_groups", "signs")
+
+    @property
+    def _is_priced(self) -> bool:
+        """Whether there is a price or a sign, as far as that can be told without data."""
+        signs = self.signs
+        given = list(signs.values()) if isinstance(signs, Mapping) else signs
+        return bool(self.l1 or self.group or (given is not None and np.asarray(given, dtype=object).any()))
+
+    def _price(self) -> FacePenalty | None:
+        """The price for the polytope at hand, in the signs of its faces; None where there is none."""
+        asked: Mapping[str, Any] = getattr(self, "_asked", {})
+        l1, group, groups, signs = (asked.get(name, getattr(self, name)) for name in self._price_names)
+        groups, signs = self._numbered(groups), self._by_number(signs)
+        found = FacePenalty.of(self.n_features_in_, l1=l1, group=group, signs=signs, groups=groups)
+        if self._side < 0:
+            found = FacePenalty(found.l1, found.group, -found.signs, found.groups)
+        return None if found.is_absent else found
+
+    def _by_number(self, signs: Any) -> Any:
+        if not isinstance(signs, Mapping):
+            return signs
+        return {self._number("signs", feature): sign for feature, sign in signs.items()}
+
+    def _numbered(self, groups: Any) -> Any:
+        if groups is None or not any(_is_list(part) for part in groups):
+            return groups
+        return [
+            [self._number("feature_groups", each) for each in part] if _is_list(part) else part
+            for part in groups
+        ]
+
+    def _number(self, what: str, feature: object) -> object:
+        """A feature's number, from its name where it is one."""
+        if not isinstance(feature, str):
+            return feature
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        if feature in names:
+            return names.index(feature)
+        known = f"the features are {', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
+        told = known if names else "the training data have no names, so name features by their numbers"
+        raise ValueError(f"{what} names the feature {feature!r}, but {told}")
+
+    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
+        # A pair knows the features by their numbers alone.
+        named = {"signs": self._by_number(self.signs), "feature_groups": self._numbered(self.feature_groups)}
+        return super()._for_pairs(X, weights).set_params(**named)
+
+    def _tell_if_empty(self, W: NDArray[Any]) -> None:
+        """Warn where the price has taken every feature out of use."""
+        if self._is_priced and not W[:, :-1].any():
+            warnings.warn(
+                f"{type(self).__name__}: every weight is zero, as no feature is worth its price at "
+                f"l1={self.l1!r}, group={self.group!r}: one class is predicted everywhere. Lower the price",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    @property
+    def features_(self) -> NDArray[np.int64]:
+        """The features in use."""
+        used = [np.flatnonzero((machine.W_ != 0).any(axis=0)) for machine in self._polytopes()]
+        return np.unique(np.concatenate(used))
+
+    @property
+    def n_nonzero_(self) -> int:
+        """The weights in use, biases left out."""
+        return sum(int(np.count_nonzero(machine.W_)) for machine in self._polytopes())
+
+    def _polytopes(self) -> list[Any]:
+        """The machines of one polytope each that it answers by."""
+        check_is_fitted(self)
+        if not self._is_binary:
+            return [each for part in self.estimators_ for each in part._polytopes()]
+        return list(getattr(self, "_sides", None) or [self])
+
+
+def _is_list(part: object) -> bool:
+    return isinstance(part, Sequence | np.ndarray) and not isinstance(part, str)

@@ -1,0 +1,208 @@
+"""Sparse faces: duality, the conditions of zeros, known answers, and agreement of the ways to solve."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as tried
+from hypothesis import strategies as st
+
+from formulations import cpm, cpm_sparse
+from formulations.face_penalty import FacePenalty
+from formulations.polytope import answers, lift
+from polyopt.certificates import Claim, certify_cpm
+from polyopt.certificates.shrunk_ascent import ShrunkAscent
+
+LOSSES, MARGINS = ("sum", "max"), ("total", "worst")
+K, M = 2, 4
+
+
+@pytest.fixture(scope="module")
+def samples():
+    """Two groups of positives on both sides of the negatives along the first feature; labels overlap."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(40, M)), np.where(np.arange(40) % 2, 1.0, -1.0)
+    side = np.where(np.arange(40) % 4 == 1, 1.0, -1.0)
+    X[:, 0] += np.where(y > 0, 2.0 * side, 0.0)
+    X[:, 1] += 0.4 * y
+    return X, y, (side > 0).astype(int), rng.uniform(0.5, 2.0, 40)
+
+
+PENALTY = FacePenalty.of(M, l1=0.7, group=0.5, signs={1: +1}, groups=[[2, 3]])
+
+
+@pytest.fixture(scope="module", params=[(loss, margin) for loss in LOSSES for margin in MARGINS])
+def solved(request, samples):
+    X, y, z, C = samples
+    loss, margin = request.param
+    given = (X, y, K, z, C, loss, margin)
+    program = cpm_sparse.fixed_assignment(*given, penalty=PENALTY)
+    return loss, margin, program.solve(), cpm_sparse.fixed_assignment_dual(*given, penalty=PENALTY).solve()
+
+
+def ascent_of(X, y, z, C, penalty, n_faces=K):
+    return ShrunkAscent(X, y, C[:, None] * answers(y, n_faces, z), penalty)
+
+
+def certified(samples, solved, **changed):
+    X, y, z, C = samples
+    loss, margin, primal, _ = solved
+    given = {"W": PENALTY.allowed(primal["W"]), "alpha": primal.duals["margin"], "penalty": PENALTY} | changed
+    return certify_cpm(X, y, C, assignment=z, loss=loss, margin=margin, tol=1e-6, **given)
+
+
+def broken(certificate):
+    """Whether a condition other than the assignment's, or the gap, is off."""
+    own = [r.relative for r in certificate.residuals if r.row != "assignment"]
+    return max([certificate.relative_gap, *own]) > certificate.tol
+
+
+# -- programs and certificates ---------------------------------------------------------------
+
+
+def test_primal_and_dual_meet_and_the_certificate_proves_it(samples, solved):
+    _, _, primal, dual = solved
+    assert primal.objective == pytest.approx(dual.objective, rel=1e-8)
+    certificate = certified(samples, solved)
+    assert not broken(certificate)
+    assert certificate.primal_value == pytest.approx(primal.objective, rel=1e-7)
+    built = certified(samples, solved, alpha=None)
+    assert built.relative_gap < 1e-6  # the bound that it builds itself
+
+
+def test_a_certificate_refuses_perturbed_points(samples, solved):
+    W, alpha = PENALTY.allowed(solved[2]["W"]), solved[2].duals["margin"]
+    biggest = np.unravel_index(np.abs(W[:, :-1]).argmax(), W[:, :-1].shape)
+    for change in (0.9, 1.1, 0.0):
+        other = W.copy()
+        other[biggest] *= change
+        assert broken(certified(samples, solved, W=other))
+    more = alpha.copy()
+    more[alpha.argmax() // K] *= 0.5
+    assert broken(certified(samples, solved, alpha=more))
+    wrong = W.copy()
+    wrong[0, 1] = -0.3
+    found = certified(samples, solved, W=wrong)
+    assert found.claim is Claim.SUBOPTIMAL_BY
+    assert [r.row for r in found.residuals if r.condition == "primal" and r.relative > 0.1] == ["sign"]
+    other_price = FacePenalty.of(M, l1=0.6, group=0.5, signs={1: +1}, groups=[[2, 3]])
+    assert broken(certified(samples, solved, penalty=other_price))
+
+
+@given(seed=st.integers(0, 10**6))
+@tried(max_examples=20)
+def test_whatever_multipliers_bound_the_optimum(samples, solved, seed):
+    rng = np.random.default_rng(seed)
+    _, y, z, C = samples
+    drawn = rng.uniform(-0.5, 1.5, (len(y), K)) * C[:, None] * rng.choice([0.05, 0.3, 1.0])
+    W = rng.normal(size=(K, M + 1))
+    certificate = certified(samples, solved, W=W, alpha=drawn * answers(y, K, z))
+    assert certificate.dual_value <= solved[2].objective * (1 + 1e-9)
+    assert certificate.primal_value >= solved[2].objective * (1 - 1e-9)
+
+
+def test_a_price_of_another_width_is_refused(samples):
+    X, y, z, C = samples
+    for function in (certify_cpm, cpm_sparse.fixed_assignment):
+        given = {"W": np.zeros((K, M + 1))} if function is certify_cpm else {"n_faces": K, "assignment": z}
+        with pytest.raises(ValueError, match="penalty must be for 4 features, not 3"):
+            function(X, y, C=C, penalty=FacePenalty.of(3, l1=1.0), **given)
+    with pytest.raises(ValueError, match="without a price"):
+        certify_cpm(X, y, C, W=np.zeros((K, M + 1)), penalty=PENALTY, global_bound=1.0)
+
+
+def test_a_price_of_nothing_is_the_machine_without(samples):
+    X, y, z, C = samples
+    none = FacePenalty.of(M)
+    plain = cpm.fixed_assignment(X, y, K, z, C).solve()
+    assert cpm_sparse.fixed_assignment(X, y, K, z, C, penalty=none).solve()["W"] == pytest.approx(plain["W"])
+    given = {"W": plain["W"], "alpha": plain.duals["margin"], "assignment": z}
+    assert certify_cpm(X, y, C, penalty=none, **given) == certify_cpm(X, y, C, **given)
+
+
+# -- Newton steps against the program ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        PENALTY,
+        FacePenalty.of(M, l1=2.0),
+        FacePenalty.of(M, group=3.0),
+        FacePenalty.of(M, signs=[-1, 0, 1, 0]),
+        FacePenalty.of(M, l1=1e4),
+    ],
+    ids=["all", "l1", "group", "signs", "too dear"],
+)
+def test_the_ascent_agrees_with_the_program_and_its_zeros_are_optimal(samples, penalty):
+    X, y, z, C = samples
+    ascent = ascent_of(X, y, z, C, penalty)
+    assert ascent.reach(1e-10)
+    program = cpm_sparse.fixed_assignment(X, y, K, z, C, penalty=penalty)
+    assert ascent.primal == pytest.approx(program.solve().objective, rel=1e-8)
+    assert (ascent.alpha >= 0).all()
+    assert (ascent.alpha <= ascent.caps).all()
+    # Where a weight is 0 its pull is no larger than its price, and never of a group that is worth its own.
+    W, V = ascent.W[:, :-1], (lift(X).T @ (y[:, None] * ascent.alpha)).T[:, :-1]
+    used = penalty.lengths(W)[penalty.groups] > 0
+    up, down = penalty.thresholds
+    idle = used & (W == 0)
+    assert ((V <= up + 1e-9) & (V >= -down - 1e-9))[idle].all()
+    cut = penalty.lengths(penalty.cut(np.column_stack([V, V[:, 0]]))[:, :-1])
+    assert (cut[penalty.lengths(W) == 0] <= penalty.group + 1e-9).all()
+
+
+def test_a_group_of_columns_is_in_use_together_or_not_at_all():
+    """A category's three columns and four of noise: as the price rises, features go group by group."""
+    rng = np.random.default_rng(0)
+    category = rng.integers(0, 3, 90)
+    X = np.column_stack([np.eye(3)[category], rng.normal(size=(90, 4))])
+    y = np.where(category + 0.8 * rng.normal(size=90) + 0.7 * X[:, 3] > 1.0, 1.0, -1.0)
+    seen = set()
+    for price in (0.5, 4.0, 10.0, 25.0, 60.0):
+        penalty = FacePenalty.of(7, group=price, groups=[[0, 1, 2]])
+        ascent = ascent_of(X, y, np.where(y > 0, 0, -1), np.ones(90), penalty, 1)
+        assert ascent.reach(1e-9)
+        own = frozenset(penalty.features(ascent.W).tolist())
+        assert len(own & {0, 1, 2}) in (0, 3)
+        seen.add(own)
+    assert len(seen) >= 4
+    assert frozenset() in seen
+
+
+def test_one_face_with_a_dear_price_is_the_one_norm_machine(samples):
+    """J/λ is its objective plus ‖w̃‖²/λ, so it is above the optimum by no more than that of the optimum."""
+    X, y, _, C = samples
+    w, b, xi = cp.Variable(M), cp.Variable(), cp.Variable(len(y), nonneg=True)
+    rows = [cp.multiply(y, X @ w + b) >= 1 - xi]
+    best = cp.Problem(cp.Minimize(cp.norm1(w) + C @ xi), rows)
+    best.solve(solver="CLARABEL")
+    price = 1e4
+    ascent = ascent_of(X, y, np.zeros(len(y), dtype=int), price * C, FacePenalty.of(M, l1=price), 1)
+    assert ascent.reach(1e-10)
+    mine = np.abs(ascent.W[0, :-1]).sum() + C @ np.maximum(0.0, 1.0 - y * ascent.scores[:, 0])
+    allowed = (float(w.value @ w.value) + float(b.value) ** 2) / price + 1e-8 * best.value
+    assert best.value * (1 - 1e-8) <= mine <= best.value + allowed
+
+
+@given(
+    n=st.integers(2, 9), seed=st.integers(0, 10**6), l1=st.sampled_from([0.0, 0.3, 3.0]),
+    group=st.sampled_from([0.0, 0.5]), scale=st.sampled_from([1.0, 100.0]),
+)  # fmt: skip
+@tried(max_examples=25)
+def test_degenerate_data_are_solved(n, seed, l1, group, scale):
+    """Repeated and constant columns, repeated samples, one class, fewer samples than features, dear slack."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-1, 2, (n, 5)).astype(float)
+    X[:, 3], X[:, 4] = X[:, 0], 1.0
+    y = np.where(rng.random(n) < 0.6, 1.0, -1.0)
+    penalty = FacePenalty.of(5, l1=l1, group=group, signs=rng.integers(-1, 2, 5), groups=[[0, 1]])
+    ascent = ascent_of(X, y, np.where(y > 0, rng.integers(0, K, n), -1), scale * np.ones(n), penalty)
+    ascent.reach(1e-8)
+    certificate = certify_cpm(
+        X, y, scale, W=ascent.faces, alpha=ascent.alpha, penalty=penalty,
+        assignment=np.where(y > 0, (ascent.caps > 0).argmax(axis=1), -1),
+    )  # fmt: skip
+    assert certificate.relative_gap <= 1e-6
