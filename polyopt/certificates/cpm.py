@@ -58,6 +58,7 @@ __all__ = ["certify_cpm", "certify_cpm_search", "check_faces", "climbed_faces"]
 
 _NAME = "the Convex Polytope Machine"
 _LARGE = 500_000  # entries of X above which the bound is sought one multiplier at a time
+_COARSE = 1e-4  # gap at which such a search ends where the weights have a price
 _STATED = "The bound on all assignments is the word of whoever handed it in; 0 alone is proven."
 _SEARCHED = (
     "The bound is that of this package's own branch and bound over all assignments, each of its bounds "
@@ -272,7 +273,7 @@ def _bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter
 
         ascent = ShrunkAscent(X[:, :-1], point.y, costs, point.penalty)
         ascent.begin_at(point.W)
-        ascent.reach(tol)
+        ascent.reach(tol if X.shape[0] * X.shape[1] <= _LARGE else max(tol, _COARSE))
         return bound_of(point, ascent.alpha, loss, "total")
     if X.shape[0] * X.shape[1] > _LARGE:
         from polyopt.certificates.coordinate_climb import climb

@@ -71,8 +71,9 @@ class ConvexPolytopeMachine(PolytopeLearner):
         ``formulations.cpm`` for that assignment, to about 1e-10; "dual" alternates with a dual
         coordinate solver, to `tol`; "sgd" is Algorithms 1 and 2; "global" proves the optimum over all
         assignments, by branch and bound, for small data. All minimise the same objective. "auto" is
-        exact on small data and SGD beyond, and with a price or signs dual; ``solver_`` says which. A price
-        is for "exact" and "dual", which then makes Newton steps on the dual.
+        exact on small data and SGD beyond, and with a price or signs dual before SGD; ``solver_`` says which.
+        With a price "dual" makes Newton steps on the dual, and ends at gaps of about 1e-10; "sgd" is dual
+        averaging, whose answers have exact zeros too; "global" has none.
     n_init : int or "auto", default="auto"
         Random starts, of which the best is kept; "auto" is 20 for "exact" and "dual", 10 with `max_features`,
         5 for "dual" with a price (each from the end of a run without), else 1. With more than one, "exact"
@@ -190,9 +191,9 @@ class ConvexPolytopeMachine(PolytopeLearner):
             raise ValueError(
                 "l1, group and signs need max_features=None: a face of few features has no price"
             )
-        if self._is_priced and self.solver not in ("auto", "exact", "dual"):
+        if self._is_priced and self.solver == "global":
             raise ValueError(
-                f"l1, group and signs need solver='exact' or 'dual', not {self.solver!r}: it minimises "
+                "l1, group and signs need solver='exact', 'dual' or 'sgd': 'global' bounds the machine "
                 "without a price, so set l1=0, group=0 and signs=None for it"
             )
         if self.perplexity > 1 and self._is_priced:

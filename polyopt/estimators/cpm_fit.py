@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from formulations.polytope import answers, natural_assignment, perplexity
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
+from polyopt.certificates.shrunk_centre import LARGEST
 from polyopt.estimators.cpm_duals import duals_frame
 from polyopt.estimators.cpm_stream import PolytopeStream
 from polyopt.estimators.cpm_subset import FEW_CELLS, FEW_STARTS, few_features_certificate
@@ -36,6 +37,7 @@ __all__ = ["STARTS", "PolytopeLearner"]
 # starts. Each face counts as some entries more, the least that a program costs.
 _EXACT_CELLS = 30_000
 _CELLS_PER_FACE = 1_500
+_PRICED_CELLS = 10_000_000  # entries of all faces' programs up to which Newton steps are worth their time
 _PRICED_STARTS = 5  # of "dual" with a price, each of which begins with a run without
 STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
 
@@ -125,9 +127,9 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
             return self.solver
         if self.loss == "max" or self.margin == "worst":
             return "exact"
-        if self._is_priced:
-            return "dual"
         n, m = X.shape
+        if self._is_priced:
+            return "dual" if m <= LARGEST and n * m * self.n_faces <= _PRICED_CELLS else "sgd"
         if self.max_features is not None:
             return "exact" if self.n_faces * n * (m + 1) <= FEW_CELLS else "dual"
         small = self.n_faces * (n * (m + 1) + _CELLS_PER_FACE) <= _EXACT_CELLS

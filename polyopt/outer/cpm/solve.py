@@ -78,11 +78,18 @@ def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) ->
 
 
 def _sgd(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
+    from polyopt.solvers.cpm.priced_sgd import solve_priced_sgd
     from polyopt.solvers.cpm.sgd import solve_cpm_sgd
 
     seeds = np.random.SeedSequence(seed).generate_state(settings.n_init)
+    scaled = X if settings.penalty is None else as_floats(X, settings.feature_scale)
 
     def run(number: int, time_left: float | None) -> Solution:
+        if settings.penalty is not None:
+            return solve_priced_sgd(
+                scaled, y, C, settings.n_faces, settings.penalty, max_iter=settings.max_iter,
+                tol=settings.tol, time_limit=time_left, seed=int(seeds[number]),
+            )  # fmt: skip
         return solve_cpm_sgd(
             X, y, C, settings.n_faces,
             perplexity=settings.perplexity, average=settings.average, scale=settings.feature_scale,
