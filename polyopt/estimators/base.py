@@ -186,13 +186,22 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         )
         with one_run() as run, self._heard(), broken_off():
             if len(self.classes_) == 2:
-                self._fit_binary(samples, np.where(codes == 1, 1.0, -1.0), weights, rows)
+                signs, whole = np.where(codes == 1, 1.0, -1.0), Run(getattr(self, "time_limit", None), run)
+                self._fit_binary(samples, signs, weights, rows)
                 note_interruption(self)
+                self._calibrate(samples, signs, weights, whole)
             else:
                 self._fit_pairs(samples, codes, weights, rows)
             if run.is_stopped:
                 warn_of_interruption(self)
+        self._settle()
         return self
+
+    def _calibrate(self, X: Any, y: NDArray[Any], weights: NDArray[Any], whole: Run) -> None:
+        """Find probabilities for the binary machine just fitted, where they are asked for, in time left."""
+
+    def _settle(self) -> None:
+        """What is left to do once all pairs of classes are fitted."""
 
     def _with_further(
         self, X: Any, codes: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], n: int

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["draw_coupling"]
 
 
-def draw_coupling(graph: Graph, log_odds: str, n_classes: int) -> str:
-    """Logarithms (n, n_classes) of the probabilities that agree best with those of all pairs.
+def draw_coupling(graph: Graph, second: str, n_classes: int) -> str:
+    """The probabilities (n, n_classes) that agree best with those of all pairs.
 
     With Q as in that function, the probabilities are ``p / Σ p`` for ``(Q + e e') p = e``: Q is semidefinite,
     and its only null vector can be p itself, so that the sum is definite and is solved by Gauss and Jordan's
@@ -24,14 +24,14 @@ def draw_coupling(graph: Graph, log_odds: str, n_classes: int) -> str:
     ----------
     graph : Graph
         The graph.
-    log_odds : str
-        Log-odds (n, pairs) of the second class of each pair.
+    second : str
+        Probabilities (n, pairs) of the second class of each pair.
     n_classes : int
         Number of classes.
     """
     c = n_classes
     low, high = graph.constant(1e-12), graph.constant(1.0 - 1e-12)
-    second = graph.op("Min", graph.op("Max", graph.op("Sigmoid", log_odds), low), high)
+    second = graph.op("Min", graph.op("Max", second, low), high)
     first = graph.op("Sub", graph.constant(1.0), second)
     n_pairs = c * (c - 1) // 2
     product, of_second, of_first = (np.zeros((n_pairs, c, c + 1)) for _ in range(3))
@@ -60,4 +60,4 @@ def draw_coupling(graph: Graph, log_odds: str, n_classes: int) -> str:
     last = graph.op("Slice", system, *(graph.constant(np.array([place])) for place in (c, c + 1, 2)))
     p = graph.op("Reshape", last, graph.constant(np.array([-1, c])))
     p = graph.op("Max", p, graph.constant(np.finfo(float).tiny))
-    return graph.op("Log", graph.op("Div", p, graph.over_columns("ReduceSum", p)))
+    return graph.op("Div", p, graph.over_columns("ReduceSum", p))

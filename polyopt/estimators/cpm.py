@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.metaestimators import available_if
 
 from formulations.arguments import at_least, positive, whole_or_none
 from polyopt.estimators.cpm_fit import STARTS, PolytopeLearner
@@ -15,6 +16,7 @@ from polyopt.estimators.cpm_subset import check_few_features
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.priced_faces import PRICED
+from polyopt.estimators.stream import keeps_no_data
 from polyopt.estimators.votes import random_votes
 
 if TYPE_CHECKING:
@@ -204,6 +206,10 @@ class ConvexPolytopeMachine(PolytopeLearner):
                 "others have no such floor, so set perplexity=1 for them"
             )
         check_few_features(self)
+        if self.ties == "random" and self.calibration is not None:
+            raise ValueError(
+                "ties='random' is of votes, and with calibration probabilities decide: leave it 'scores'"
+            )
         if self.double_sided and self.inside_label is not None:
             raise ValueError(
                 f"double_sided=True puts each class inside once; drop inside_label={self.inside_label!r}"
@@ -211,6 +217,7 @@ class ConvexPolytopeMachine(PolytopeLearner):
 
     # -- streams -----------------------------------------------------------------------------
 
+    @available_if(keeps_no_data)
     def partial_fit(
         self, X: SamplesLike, y: ArrayLike, classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None, n_total: int | None = None,
@@ -284,5 +291,6 @@ class ConvexPolytopeMachine(PolytopeLearner):
         from formulations.rademacher import polytope_bound
 
         self._need_one_polytope("the bound")
+        self._need_own_zero("the bound")
         self._need_data("generalization_bound()")
         return polytope_bound(self._scaled(self._X), self._y, self.solution_["W"], delta)

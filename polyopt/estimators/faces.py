@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from polyopt.estimators.base import PairwiseClassifier
+from polyopt.estimators.calibrated import CalibratedClassifier
 from polyopt.estimators.explained import Explained
 from polyopt.estimators.face_scores import scores_at
 
@@ -25,7 +25,7 @@ __all__ = ["FaceClassifier"]
 _LARGEST = 1e100  # entries of X and costs beyond which squares and products may leave double precision
 
 
-class FaceClassifier(Explained, PairwiseClassifier):
+class FaceClassifier(Explained, CalibratedClassifier):
     """Base of the classifiers whose answer is a polytope.
 
     A fitted subclass has the faces ``W_`` (K, m) and ``b_`` (K,), in the units of X and the signs of its
@@ -34,7 +34,8 @@ class FaceClassifier(Explained, PairwiseClassifier):
     Attributes
     ----------
     W_, b_ : ndarray of shape (K, m), (K,)
-        The faces, in the units of X (binary problems with one polytope).
+        The faces, in the units of X (binary problems with one polytope); those of ``solution_``, but for
+        a calibration's shift of the offsets.
     polytope_ : Polytope
         The inside as a set: redundant faces, vertices, volume, rules (binary problems with one polytope).
     assignment_ : ndarray of int, shape (n,)
@@ -125,6 +126,10 @@ class FaceClassifier(Explained, PairwiseClassifier):
         """Whether a score is one of ``classes_[1]``, which a score of 0 is where that class is inside."""
         # Two polytopes have no inside, and of a pair the later class is the paper's positive one.
         return scores >= 0 if -self._outward * self._side > 0 else scores > 0
+
+    def _take_from_scores(self, shift: float) -> None:
+        """Move all faces by as much, so that the scores are less by `shift`."""
+        self.b_, self._polytope = self.b_ - self._side * shift, None
 
     # -- the faces ---------------------------------------------------------------------------
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.clock import Run, current_run
+from polyopt.estimators.interruption import note_interruption
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -59,8 +62,12 @@ class Pair:
         samples = machine._select(self.X, places)
         y = np.where(self.codes[places] == self.pair[1], 1.0, -1.0)
         machine.n_features_in_ = samples.shape[1]
+        weights = self.weights[places]
         with self.part.of_fit(machine):
-            machine._fit_binary(samples, y, self.weights[places], np.arange(len(places)))
+            whole = Run(getattr(machine, "time_limit", None), current_run())
+            machine._fit_binary(samples, y, weights, np.arange(len(places)))
+            note_interruption(machine)
+            machine._calibrate(samples, y, weights, whole)
         return machine
 
 

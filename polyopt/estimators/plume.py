@@ -67,8 +67,9 @@ class PLUME(Probabilities, PolyhedralClassifier):
         objective by no more than `tol`, relative; that need not be a stationary point.
     decision : {"posterior", "polytope"}, default="posterior"
         What decides: whether the probability is at least one half, or whether the sample is in the polytope
-        of the faces. The two differ near the polytope's edges, where ``predict_proba``, which is the model's
-        probability in either case, may be less than one half for the class that is predicted.
+        of the faces. The two differ near the polytope's edges, where ``predict_proba``, which without
+        `calibration` is the model's probability in either case, may be less than one half for the class that
+        is predicted. A calibration moves the log-odds of the one, and the faces of the other.
     n_init : int, default=10
         Starts, of which the best end is kept.
     max_iter : int, default=500
@@ -143,7 +144,11 @@ class PLUME(Probabilities, PolyhedralClassifier):
     def _binary_scores(self, X: Any) -> Array:
         if self._asked["decision"] == "polytope":
             return super()._binary_scores(X)
-        return self._log_odds(X)
+        return self._log_odds(X) - self.shift_
+
+    def _take_from_scores(self, shift: float) -> None:
+        if self._asked["decision"] == "polytope":
+            super()._take_from_scores(shift)
 
     def _log_odds(self, X: Any) -> Array:
         return self._side * mixture.log_odds(X, self._faces, self._asked["gamma"])
@@ -158,17 +163,12 @@ class PLUME(Probabilities, PolyhedralClassifier):
             _draw_log_sum(graph, graph.op("Sub", gate, _draw_softplus(graph, each)))
             for each in (graph.op("Neg", s), s)
         )
-        return graph.op("Mul", graph.op("Sub", inside, outside), graph.constant(self._side))
+        odds = graph.op("Mul", graph.op("Sub", inside, outside), graph.constant(self._side))
+        return graph.op("Sub", odds, graph.constant(self.shift_)) if self.shift_ else odds
 
-    def _draw_votes(self, graph: Graph, scores: str) -> str:
-        if self._asked["decision"] == "polytope":
-            return PolyhedralClassifier._draw_votes(self, graph, scores)
-        return super()._draw_votes(graph, scores)
-
-    def _votes(self, scores: Array) -> Array:
-        if self._asked["decision"] == "polytope":
-            return PolyhedralClassifier._votes(self, scores)  # of the polytopes, which know no probabilities
-        return super()._votes(scores)
+    @property
+    def _decides_by_model(self) -> bool:
+        return bool(self._asked["decision"] == "posterior")
 
     def _certify(self, W: Array, tol: float) -> Certificate:
         return certify_plume(
@@ -214,6 +214,7 @@ class PLUME(Probabilities, PolyhedralClassifier):
         from formulations.rademacher import plume_bound, polytope_bound
 
         self._need_one_polytope("the bound")
+        self._need_own_zero("the bound")
         self._need_data("generalization_bound()")
         if self._asked["decision"] == "polytope":
             # The polytope's theorem has its faces positive outside.

@@ -11,21 +11,21 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from formulations.polyhedral import scores
+from polyopt.estimators.calibrated import CalibratedClassifier
+from polyopt.estimators.calibration import agreeing, draw_agreeing
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.status import FINE
-from polyopt.estimators.votes import couple_pairs
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
     from formulations.solution import Solution
-    from polyopt.estimators.given import SamplesLike, Seed
+    from polyopt.estimators.given import Seed
     from polyopt.graphs import Graph
     from polyopt.outer.rounds import Stage
 
@@ -175,43 +175,35 @@ def _advise_scaling(X: Any, name: str) -> None:
         )
 
 
-class Probabilities:
-    """``predict_proba`` for classifiers whose model gives the log-odds of ``classes_[1]``."""
+class Probabilities(CalibratedClassifier):
+    """``predict_proba`` for classifiers whose model gives the log-odds of ``classes_[1]``.
+
+    With `calibration` they are the calibrated ones.
+    """
+
+    _models_probabilities = True
 
     def _log_odds(self, X: Any) -> Array:
         """The logarithm of P(classes_[1] | x) / P(classes_[0] | x), by the model: here the score."""
-        return self._binary_scores(X)  # type: ignore[attr-defined]
+        return self._binary_scores(X)
 
-    def predict_proba(self, X: SamplesLike) -> Array:
-        """Probabilities of the classes, by the model.
+    @property
+    def _decides_by_model(self) -> bool:
+        """Whether it decides by these probabilities."""
+        return True
 
-        Parameters
-        ----------
-        X : array_like or CSR matrix of shape (t, m)
-            Samples.
+    @property
+    def _couples(self) -> bool:
+        return not self._is_binary and (self._is_calibrated or self._decides_by_model)
 
-        Returns
-        -------
-        ndarray of shape (t, n_classes)
-            In the order of ``classes_``. With more than two classes, those that agree best with the
-            probabilities of all pairs (the second method of Wu, Lin & Weng, 2004).
-        """
-        check_is_fitted(self)
-        X = self._scorable(X)  # type: ignore[attr-defined]
-        if self._is_binary:  # type: ignore[attr-defined]
-            second = expit(self._log_odds(X))
-            return np.column_stack([1.0 - second, second])
-        return self._coupled(np.column_stack([pair._log_odds(X) for pair in self.estimators_]))  # type: ignore[attr-defined]
+    def _second(self, X: Any) -> Array:
+        if self._is_calibrated:
+            return super()._second(X)
+        log_odds = self._log_odds(X)
+        return agreeing(expit(log_odds), self._is_second(log_odds))
 
-    def _coupled(self, log_odds: Array) -> Array:
-        """Probabilities of the classes from the log-odds of the pairs."""
-        return couple_pairs(expit(log_odds), len(self.classes_))  # type: ignore[attr-defined]
-
-    def _votes(self, scores: Array) -> Array:
-        """Logarithms of the classes' probabilities, from the log-odds of the pairs."""
-        return np.log(self._coupled(scores))
-
-    def _draw_votes(self, graph: Graph, scores: str) -> str:
-        from polyopt.estimators.coupling_graph import draw_coupling
-
-        return draw_coupling(graph, scores, len(self.classes_))  # type: ignore[attr-defined]
+    def _draw_two(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
+        scores, is_second, second = super()._draw_two(graph, x)
+        if second is None and self._decides_by_model:
+            second = draw_agreeing(graph, graph.op("Sigmoid", scores), is_second)
+        return scores, is_second, second

@@ -62,7 +62,8 @@ class Portable(Proven):
         """The fitted machine as an ONNX model, in double precision (opset 19).
 
         It takes ``X`` (n, m), double, and gives ``label`` (n,) and ``scores``: (n,) of two classes, (n,
-        n_classes) of more, as ``predict`` and ``decision_function`` do. A pipeline is exported by
+        n_classes) of more, as ``predict`` and ``decision_function`` do; and ``probabilities`` (n, n_classes),
+        as ``predict_proba``, where that is what decides. A pipeline is exported by
         :class:`polyopt.models.Model`.
 
         Raises
@@ -79,7 +80,7 @@ class Portable(Proven):
         return graph.model(outputs, {"machine": type(self).__name__})
 
     def draw(self, graph: Graph, x: str) -> dict[str, tuple[str, str, int | None]]:
-        """Draw the machine into a graph, and name its outputs ``label`` and ``scores``.
+        """Draw the machine into a graph, and name its outputs ``label``, ``scores`` and ``probabilities``.
 
         Parameters
         ----------
@@ -89,20 +90,37 @@ class Portable(Proven):
             Its tensor of the features that this machine sees.
         """
         machine = self._as_fitted().without_data()
+        n_classes = len(machine.classes_)
         if machine._is_binary:
-            scores = machine._draw_scores(graph, x)
-            number = graph.op("Cast", machine._draw_second(graph, scores), to=7)  # int64
+            scores, is_second, second = machine._draw_two(graph, x)
+            number = graph.op("Cast", is_second, to=7)  # int64
             flat = graph.constant(np.array([-1]))
             scores, number = graph.op("Reshape", scores, flat), graph.op("Reshape", number, flat)
+            if second is not None:
+                first = graph.op("Sub", graph.constant(1.0), second)
+                second = graph.op("Concat", first, second, axis=1)
+            probabilities = second
         else:
-            scores = machine._draw_votes(graph, machine._draw_pairs(graph, x))
-            number = graph.op("ArgMax", scores, axis=1, keepdims=0)
+            scores, number, probabilities = machine._draw_many(graph, x)
         kinds = {"i": "int64", "u": "int64", "f": "double", "b": "bool"}
         kind = kinds.get(machine.classes_.dtype.kind, "string")
-        return {
+        outputs = {
             "label": (graph.op("Gather", graph.constant(machine.classes_), number), kind, None),
-            "scores": (scores, "double", None if machine._is_binary else len(machine.classes_)),
+            "scores": (scores, "double", None if machine._is_binary else n_classes),
         }
+        if probabilities is not None:
+            outputs["probabilities"] = (probabilities, "double", n_classes)
+        return outputs
+
+    def _draw_two(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
+        """Of two classes: scores, whether they are of the second, and its probability; each (n, 1)."""
+        scores = self._draw_scores(graph, x)
+        return scores, self._draw_second(graph, scores), None
+
+    def _draw_many(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
+        """Of more classes: their scores (n, n_classes), the answer's number (n,), and their probabilities."""
+        scores = self._draw_votes(graph, self._draw_pairs(graph, x))
+        return scores, graph.op("ArgMax", scores, axis=1, keepdims=0), None
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
         """Scores (n, 1) of a binary machine."""

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from formulations.arguments import whole_or_none
@@ -20,7 +21,28 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["StreamedClassifier", "stream_classes"]
+__all__ = ["StreamedClassifier", "keeps_no_data", "stream_classes"]
+
+
+def keeps_no_data(machine: StreamedClassifier) -> bool:
+    """Whether a machine can learn from a stream, which leaves no data to be held out.
+
+    Parameters
+    ----------
+    machine : StreamedClassifier
+        The machine.
+
+    Raises
+    ------
+    AttributeError
+        Where it is to be calibrated.
+    """
+    if machine.calibration is None:
+        return True
+    raise AttributeError(
+        "partial_fit leaves no data to be held out: calibration must be None. CalibratedClassifierCV of "
+        "scikit-learn, around a FrozenEstimator of this machine, calibrates on other data"
+    )
 
 
 class StreamedClassifier(FaceClassifier):
@@ -38,6 +60,7 @@ class StreamedClassifier(FaceClassifier):
     def _learn(self, X: Any, codes: NDArray[np.int64], weights: Array) -> None:
         """Show the learner a chunk, codes 1 for ``classes_[1]``, and take its faces."""
 
+    @available_if(keeps_no_data)
     def partial_fit(
         self, X: SamplesLike, y: ArrayLike,
         classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
@@ -83,6 +106,7 @@ class StreamedClassifier(FaceClassifier):
         whole = samples.shape[0] if n_total is None else n_total
         if first:
             self._forget()
+            self.calibration_ = None
             self._stream = self._begin(samples, whole) if self._is_binary else self._begin_pairs()
         if not self._is_binary:
             self._show_pairs(samples, labels, weights, whole)

@@ -71,13 +71,20 @@ class TwoSidedClassifier(StreamedClassifier):
 
     def _one_sided(self) -> Self:
         """A machine for one side of two, with what this one knows of the labels."""
-        machine = clone(self).set_params(double_sided=False, class_weight=None, n_jobs=None)
+        machine = clone(self).set_params(double_sided=False, class_weight=None, n_jobs=None, calibration=None)
         machine.classes_, machine.n_features_in_ = self.classes_, self.n_features_in_
         machine._asked = machine.get_params(deep=False)
         names = getattr(self, "feature_names_in_", None)  # which scikit-learn sets where there are names
         if names is not None:
             machine.feature_names_in_ = names
         return machine
+
+    def _take_from_scores(self, shift: float) -> None:
+        if self._sides is None:
+            super()._take_from_scores(shift)
+            return
+        for machine in self._sides:  # the score is the sum of theirs
+            machine._take_from_scores(0.5 * shift)
 
     def _take_sides(self, machines: Sequence[Self]) -> None:
         self._sides, self._side = tuple(machines), 1.0
