@@ -9,13 +9,14 @@ import typer
 
 from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_data
-from polyopt.cli.info import size_text
+from polyopt.cli.info import probabilities_of, size_text
 from polyopt.cli.stopping import KeepInterrupted, end_if_stopped, is_replaced, tell, whole_command
 from polyopt.methods.registry import DEFAULT_METHOD, answering_for
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
+    from formulations.clock import Run
     from polyopt.certificates import Certificate
     from polyopt.datasets import Dataset
     from polyopt.models import Model
@@ -44,6 +45,7 @@ def fit(
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
     perplexity: options.Perplexity = None, double_sided: options.DoubleSided = None,
     ridge: options.Ridge = None, kernel: options.Kernel = None, gamma: options.Gamma = None,
+    calibration: options.Calibration = None,
     others: options.Set = None, target: options.Target = None, seed: options.Seed = 0,
     time_limit: options.TimeLimit = None, separator: options.Separator = None,
     decimal: options.Decimal = ".", categorical: options.Categorical = None, impute: options.Impute = None,
@@ -67,7 +69,7 @@ def fit(
 
     given = options.read_settings(
         others, C=C, B=B, D=D, n_faces=faces, perplexity=perplexity, double_sided=double_sided,
-        ridge=ridge, kernel=kernel, gamma=gamma,
+        ridge=ridge, kernel=kernel, gamma=gamma, calibration=calibration,
     )  # fmt: skip
     entry = for_kernel(find_method(method), given.get("kernel"))
     given = options.check_settings([entry], given, others)
@@ -87,7 +89,7 @@ def fit(
             estimator = machine.fit(X, found.y)
             certificate = _certified(estimator)
         with whole.finishing():
-            is_cut = _is_cut(estimator)
+            is_cut = _is_cut(estimator) or _is_left_uncalibrated(estimator, whole)
             model = _model(estimator, entry.name, _steps(preparation, scaler), table, certificate, settings)
             if out is not None and (not is_cut or is_replaced(out, keep_interrupted)):
                 say(_saved(model, out, keep_data, "what was done by then" if is_cut else "the whole fit"))
@@ -134,6 +136,11 @@ def _is_cut(estimator: BaseEstimator) -> bool:
     return status_of(estimator) is Status.INTERRUPTED
 
 
+def _is_left_uncalibrated(estimator: Any, run: Run) -> bool:
+    """Whether Ctrl-C ended the folds of its calibration."""
+    return run.is_stopped and bool(getattr(estimator, "_uncalibrated", ""))
+
+
 def _certified(estimator: Any) -> Certificate | None:
     """The certificate; none where Ctrl-C leaves no time for it, or for those of all pairs of classes."""
     if len(estimator.classes_) > 2 and _is_cut(estimator):
@@ -155,6 +162,8 @@ def _print(title: str, model: Model, table: Dataset, certificate: Certificate | 
     console.print(f"training error {100 * wrong / n:.2f} % ({wrong} of {n} samples)\n")
     if certificate is not None:
         console.print(certificate.table())
+    if getattr(model.estimator, "calibration", None) is not None:
+        console.print(f"Probabilities: {probabilities_of(model.estimator)}.")
 
 
 def _saved(model: Model, out: Path, keep_data: bool, what: str) -> str:

@@ -61,6 +61,29 @@ def size_text(size: int) -> str:
     return f"{amount:.3g} GB"
 
 
+def probabilities_of(machine: object) -> str:
+    """What a fitted machine's probabilities are, as text.
+
+    Parameters
+    ----------
+    machine : estimator
+        Fitted.
+    """
+    if not hasattr(machine, "predict_proba"):
+        return "none"
+    parts = getattr(machine, "estimators_", [machine])
+    curves: list[Any] = [getattr(part, "calibration_", None) for part in parts]
+    if any(curve is None for curve in curves):
+        return "the model's own"
+    if len(curves) > 1:
+        return f"calibrated, {curves[0].method}, for each of {len(curves)} pairs of classes"
+    where = "the boundary is where both classes are as probable"
+    return (
+        f"calibrated, {curves[0].method}, {curves[0].n_folds} folds; {where}, {curves[0].shift:.3g} in the "
+        "scores of the certified point"
+    )
+
+
 def _facts(model: Model, size: int) -> dict[str, Any]:
     """What a file says, as JSON has it."""
     from polyopt.methods import find_method
@@ -78,6 +101,7 @@ def _facts(model: Model, size: int) -> dict[str, Any]:
         "claim": claim,
         "status": facts.get("status"),
         "classes": classes,
+        "probabilities": probabilities_of(model.estimator),
         "target": model.target,
         "n_features": model.n_features,
         "features": model.feature_names,
@@ -125,6 +149,7 @@ def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         )
     yield "status", " ".join(map(str, found["status"] or [_UNKNOWN]))
     yield "classes", f"{len(found['classes'])}: {_some(found['classes'])}"
+    yield "probabilities", found["probabilities"]
     yield "target", str(found["target"])
     named = "without names" if found["features"] is None else _some(found["features"])
     yield "features", f"{found['n_features']}: {named}"

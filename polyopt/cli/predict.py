@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from polyopt.models import Model
 
 _SHOWN = 8  # names in a message
+_PICTURES = ("png", "svg", "pdf")
 
 
 def predict(
@@ -31,6 +32,14 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="File for the labels, one per line; standard output by default.")
     ] = None,
+    probabilities: Annotated[
+        bool,
+        typer.Option("--probabilities", help="Write a table: the label, and the probability of each class."),
+    ] = False,
+    reliability: Annotated[
+        Path | None,
+        typer.Option(help="Picture (png, svg, pdf) of how often a class is as it is said to be."),
+    ] = None,
     by_position: Annotated[
         bool, typer.Option("--by-position", help="Take the columns in order, whatever their names.")
     ] = False,
@@ -41,26 +50,75 @@ def predict(
     """Predict labels by a saved model.
 
     Columns of a CSV file with a header are found by their names. Where the file has labels, the error is
-    printed on standard error.
+    printed on standard error. A model has probabilities where it was fitted with --calibration, or where its
+    method has some of its own.
     """
     from polyopt.cli.console import emit, say
     from polyopt.cli.data import Form
-    from polyopt.files import STANDARD, check_target, write_text
+    from polyopt.files import STANDARD, check_target, write_bytes, write_text
     from polyopt.models import load_model
 
     check_target(out, "--out", inputs=(model, data), replace_input=overwrite_input)
+    check_target(reliability, "--reliability", inputs=(model, data), replace_input=overwrite_input)
+    kind = None if reliability is None else _kind_of(reliability)
     saved = load_model(model)
     X, y = read_rows(saved, data, Form(separator, decimal), by_position)
     labels = saved.predict(X)
-    # A label over several lines is written on one.
-    lines = {label: f"{_on_one_line(str(label))}\n" for label in set(labels.tolist())}
-    text = "".join(lines[label] for label in labels.tolist())
+    shown = saved.predict_proba(X) if probabilities or reliability is not None else None
+    text = _as_lines(labels) if shown is None or not probabilities else _as_table(saved, labels, shown)
+    if reliability is not None and shown is not None:
+        write_bytes(reliability, _picture(saved, shown, y, data, kind or "png"))
     if out is None or str(out) == STANDARD:
         emit(text)
     else:
         write_text(out, text)
     if y is not None:
         say(_error(saved, labels, y))
+
+
+def _as_lines(labels: NDArray[Any]) -> str:
+    """One label a line; one that has several lines is written on one."""
+    lines = {label: f"{_on_one_line(str(label))}\n" for label in set(labels.tolist())}
+    return "".join(lines[label] for label in labels.tolist())
+
+
+def _as_table(model: Model, labels: NDArray[Any], probabilities: NDArray[Any]) -> str:
+    """Labels and probabilities as CSV; every digit, so that the largest of a row is the label's."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(
+        ["label", *(f"p({_on_one_line(str(label))})" for label in model.estimator.classes_.tolist())]
+    )
+    for label, row in zip(labels.tolist(), probabilities.tolist(), strict=True):
+        table.writerow([_on_one_line(str(label)), *map(repr, row)])
+    return text.getvalue()
+
+
+def _kind_of(picture: Path) -> str:
+    """The format of a picture, by its name's ending."""
+    kind = picture.suffix.lower().removeprefix(".")
+    if kind not in _PICTURES:
+        raise ValueError(f"--reliability must end with .{', .'.join(_PICTURES)}, not {str(picture)!r}")
+    return kind
+
+
+def _picture(
+    model: Model, probabilities: NDArray[Any], y: NDArray[Any] | None, data: str, kind: str
+) -> bytes:
+    import io
+
+    from polyopt.plots import reliability
+
+    if y is None:
+        raise ValueError(f"--reliability compares probabilities with labels, which {data} has not")
+    title = f"{model.method} on {visible(Path(data).name)}"
+    figure = reliability(y, probabilities, model.estimator.classes_.tolist(), title=title)
+    content = io.BytesIO()
+    figure.savefig(content, format=kind)
+    return content.getvalue()
 
 
 def _on_one_line(label: str) -> str:

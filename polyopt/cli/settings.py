@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "B",
     "C",
+    "Calibration",
     "Categorical",
     "D",
     "Decimal",
@@ -75,6 +76,13 @@ Perplexity = Annotated[
 ]
 DoubleSided = Annotated[
     bool | None, typer.Option("--double-sided", help="A polytope with each class outside.")
+]
+Calibration = Annotated[
+    str | None,
+    typer.Option(
+        autocompletion=among("sigmoid", "isotonic"),
+        help="Probabilities, calibrated on samples held out: sigmoid or isotonic.",
+    ),
 ]
 Ridge = Annotated[float | None, typer.Option(help="Penalty on the faces.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds at most.")]

@@ -27,6 +27,7 @@ METHODS = ("sigmoid", "isotonic")
 
 _SPREAD = 1e-12  # of the scores' size: less between them is rounding
 _SLOPE = 1e-6  # of the log-odds, for one standard deviation of the scores: less says nothing
+_BEYOND = 1e-6  # standard deviations of the scores
 _ABOVE = float(np.nextafter(0.5, 1.0))  # the least probability of a class that is the more probable
 
 
@@ -152,8 +153,8 @@ def calibrate(
     .. [1] Platt, Probabilistic Outputs for Support Vector Machines, 1999.
     """
     # In units of their own the fit does not depend on those of the scores.
-    size = float(np.abs(scores).max()) or 1.0
-    unit = scores / size
+    size = float(np.abs(scores).max())
+    unit = scores / size if size else scores
     centre = float(np.average(unit, weights=weights))
     spread = float(np.sqrt(np.average((unit - centre) ** 2, weights=weights)))
     if spread <= _SPREAD:
@@ -166,7 +167,7 @@ def calibrate(
         zero, slope = _zero_of(nodes[0], nodes[1], own_zero), 0.0
     nodes[0] = (nodes[0] - zero) * spread * size
     shift = (centre + spread * zero) * size
-    return Calibration(method, n_folds, shift, slope / spread / size, nodes)
+    return Calibration(method, n_folds, shift, slope and slope / spread / size, nodes)
 
 
 def _sigmoid(z: Array, is_second: NDArray[np.bool_], weights: Array) -> tuple[float, float] | None:
@@ -194,9 +195,9 @@ def _isotonic(z: Array, is_second: NDArray[np.bool_], weights: Array, *, is_flat
 def _zero_of(x: Array, p: Array, own: float) -> float:
     """Where a rising curve through the nodes is one half: the point nearest to `own`, of several."""
     if p[-1] < 0.5:
-        return max(float(x[-1]), own)
+        return max(float(x[-1]) + _BEYOND, own)
     if p[0] > 0.5:
-        return min(float(x[0]), own)
+        return min(float(x[0]) - _BEYOND, own)
     return float(np.clip(own, _first_at_half(x, p), -_first_at_half(-x[::-1], 1.0 - p[::-1])))
 
 

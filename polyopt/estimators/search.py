@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.runs import exception_of, one_run
@@ -158,6 +159,17 @@ class ClassifierSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Scores, of the chosen classifier."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
+
+    @available_if(lambda search: hasattr(search._answering, "predict_proba"))
+    def predict_proba(self, X: SamplesLike) -> NDArray[Any]:
+        """Probabilities of the classes, by the chosen classifier, where it has any."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    @property
+    def _answering(self) -> object:
+        """The classifier that answers or, before a fit, that is to be fitted."""
+        return getattr(self, "best_estimator_", getattr(self, "estimator", None))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

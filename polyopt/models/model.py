@@ -154,6 +154,28 @@ class Model:
         """
         return self.estimator.predict(self.transform(X))
 
+    def predict_proba(self, X: Matrix) -> NDArray[Any]:
+        """Probabilities of the classes, in the order of the machine's ``classes_``.
+
+        Parameters
+        ----------
+        X : array_like, frame or CSR matrix
+            Samples whose features are as they were in the file.
+
+        Raises
+        ------
+        ValueError
+            A machine that has none.
+        """
+        machine = self.estimator
+        try:
+            answer = machine.predict_proba
+        except AttributeError as error:
+            name = type(machine).__name__
+            why = error.__cause__ or f"{name} has no probabilities"
+            raise ValueError(str(why)) from None
+        return answer(self.transform(X))
+
     def to_onnx(self) -> ModelProto:
         """The whole pipeline as an ONNX model; see :func:`polyopt.models.onnx.to_onnx`."""
         from polyopt.models.onnx import to_onnx

@@ -1,4 +1,4 @@
-"""Pictures of classifiers: boundary, faces, polytopes, multipliers by sample, metrics, runs of solvers.
+"""Pictures of classifiers: boundary, faces, polytopes, multipliers, metrics, probabilities, runs of solvers.
 
 Each function returns a :class:`matplotlib.figure.Figure`; save it with ``figure.savefig``.
 """
@@ -8,6 +8,7 @@ from polyopt.plots.convergence import convergence
 from polyopt.plots.face_weights import face_weights
 from polyopt.plots.multipliers import multipliers
 from polyopt.plots.polytope import polytope_plane, polytope_slices
+from polyopt.plots.reliability import reliability
 from polyopt.plots.whitening import whitening
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "multipliers",
     "polytope_plane",
     "polytope_slices",
+    "reliability",
     "whitening",
 ]
