@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.clock import Run
+    from formulations.matrices import Matrix
 
     Array = NDArray[np.float64]
     Split = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -34,7 +35,7 @@ FOLDS = 5  # at most
 _ROWS = 4096  # rows at a time, whose copies are looked for
 
 
-def folds_of(X: Any, y: Array) -> list[Split]:
+def folds_of(X: Matrix, y: Array) -> list[Split]:
     """Training and held-out samples of each fold, every class in the same proportion in all.
 
     Which fold a sample is in depends on the set of samples alone, and copies of a sample are in one fold: so
@@ -95,7 +96,7 @@ class _Fold:
 
 
 def held_out_scores(
-    machines: Sequence[Any], X: Any, y: Array, weights: Array, splits: Sequence[Split],
+    machines: Sequence[Any], X: Matrix, y: Array, weights: Array, splits: Sequence[Split],
     whole: Run, n_jobs: int | None,
 ) -> Array | None:  # fmt: skip
     """Scores (n,) of all samples, each by the machine of the fold that held it out.

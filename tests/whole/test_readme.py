@@ -63,6 +63,20 @@ def test_the_tour_runs_and_prints_what_it_says(tour):
     assert re.search(r"not optimal: `(.*?)`", tour).group(1) in lines
 
 
+def test_the_page_on_probabilities_runs_and_is_right():
+    lines = printed_by((HANDBOOK / "probabilities.md").read_text(encoding="utf-8"), "probabilities.md")
+    loss, accuracy = map(float, lines[0].split())
+    assert loss < 0.55
+    assert accuracy > 0.7
+    assert lines[1:] == ["True True", "True"]
+
+
+def test_the_page_on_conformal_sets_runs_and_they_hold_the_labels():
+    pytest.importorskip("mapie")
+    [line] = printed_by((HANDBOOK / "conformal.md").read_text(encoding="utf-8"), "conformal.md")
+    assert float(line[:4]) > 0.85  # of 231 sets, 0.9 being asked for
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_file_it_names_is_there(path):
     for name in re.findall(r"\]\((?!http|#)([^)]+)\)", path.read_text(encoding="utf-8")):

@@ -1,0 +1,108 @@
+"""Calibrated machines in files, as rules and as graphs: the same labels, and the same probabilities."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from helpers.commands import run, worked
+from sklearn.datasets import load_iris
+from sklearn.preprocessing import StandardScaler
+
+from polyopt import PCSLP, PLUME, SPLA1, ConvexPolytopeMachine, datasets
+from polyopt.models import Model, load_model, save_model
+from polyopt.models.rules import Rules
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+MACHINES = [
+    (PCSLP(1, random_state=0, calibration="isotonic"), "pc-slp"),
+    (SPLA1(1, random_state=0, calibration="sigmoid"), "spla1"),
+    (PLUME(2, n_init=1, max_iter=20, random_state=0, calibration="sigmoid"), "plume"),
+    (PLUME(2, n_init=1, max_iter=20, random_state=0), "plume"),
+    (
+        ConvexPolytopeMachine(
+            1, solver="sgd", max_iter=20, double_sided=True, random_state=0, calibration="isotonic"
+        ),
+        "cpm",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def models():
+    """Of two classes and of three, machines after a scaler."""
+    found = []
+    X, y = load_iris(return_X_y=True)
+    X = X + np.random.default_rng(0).normal(scale=0.5, size=X.shape)
+    for classes in (2, 3):
+        own, labels = X[y >= 3 - classes], np.array(["a", "b", "c"])[y[y >= 3 - classes]]
+        scaler = StandardScaler().fit(own)
+        for machine, method in MACHINES:
+            fitted = type(machine)(**machine.get_params()).fit(scaler.transform(own), labels)
+            found.append((Model.of(fitted, [("scaler", scaler)], method=method), own))
+    return found
+
+
+def test_files_copies_and_graphs_have_the_probabilities(models, tmp_path):
+    pytest.importorskip("onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    for number, (model, X) in enumerate(models):
+        T = X.mean(axis=0) + 2 * np.random.default_rng(number).normal(size=(300, 4)) * X.std(axis=0)
+        p, labels = model.predict_proba(T), model.predict(T)
+        assert np.array_equal(model.estimator.classes_[p.argmax(axis=1)], labels)
+        save_model(model.without_data(), tmp_path / "model.skops")
+        loaded = load_model(tmp_path / "model.skops")
+        assert np.array_equal(loaded.predict_proba(T), p)
+        assert np.array_equal(loaded.predict(T), labels)
+        session = onnxruntime.InferenceSession(model.to_onnx().SerializeToString())
+        names, scores, shown = session.run(["label", "scores", "probabilities"], {"X": T})
+        assert names.tolist() == labels.tolist()
+        assert shown == pytest.approx(p, abs=1e-9)
+        expected = model.estimator.decision_function(model.transform(T))
+        assert scores == pytest.approx(expected, rel=1e-5, abs=1e-9)
+        assert model.estimator.classes_[shown.argmax(axis=1)].tolist() == names.tolist()
+
+
+def test_rules_and_their_code_have_the_labels(models):
+    for model, X in models:
+        machine = model.estimator
+        if len(machine.classes_) > 2 or model.method == "plume":
+            continue
+        assert machine.shift_
+        rules, T = Rules.of(model), X + 0.7
+        assert np.array_equal(rules.predict(T), model.predict(T))
+        names: dict[str, object] = {}
+        exec(rules.to_python(), names)
+        rows = [{f"x{j}": value for j, value in enumerate(row)} for row in T.tolist()]
+        assert [names["classify"](row) for row in rows] == model.predict(T).tolist()
+
+
+def test_predict_writes_the_table_and_the_picture(tmp_path):
+    model, table = tmp_path / "model.skops", tmp_path / "table.csv"
+    options = ("--method", "cpm", "--faces", 1, "--calibration", "isotonic", "--out", model)
+    assert "Probabilities: calibrated, isotonic, 5 folds; the boundary is" in worked("fit", "wbc", *options)
+    assert "probabilities calibrated, isotonic" in " ".join(worked("info", model).split())
+    picture = tmp_path / "it.svg"
+    worked("predict", model, "wbc", "--probabilities", "--reliability", picture, "--out", table)
+    head, *rows = csv.reader(io.StringIO(table.read_text(encoding="utf-8")))
+    assert head == ["label", "p(0)", "p(1)"]
+    p = np.array([row[1:] for row in rows], dtype=float)
+    data = datasets.load("wbc")
+    assert np.array_equal(p, load_model(model).predict_proba(data.X))
+    assert [row[0] for row in rows] == ["01"[k] for k in p.argmax(axis=1)]
+    assert picture.read_text(encoding="utf-8").lstrip().startswith("<?xml")
+    worked("fit", "wbc", "--method", "cpm", "--faces", 1, "--out", model)
+    for line, sentence in (
+        (("--probabilities",), "has probabilities with calibration='sigmoid'"),
+        (("--reliability", tmp_path / "it.gif"), "must end with .png, .svg, .pdf"),
+    ):
+        done = run("predict", model, "wbc", *line)
+        assert done.exit_code == 2 or done.exit_code == 1
+        assert sentence in " ".join(done.output.split())
+    bare = tmp_path / "bare.csv"
+    np.savetxt(bare, data.X[:4], delimiter=",")
+    worked("fit", "wbc", "--method", "spla1", "--faces", 1, "--out", model)
+    done = run("predict", model, bare, "--by-position", "--reliability", tmp_path / "it.pdf")
+    assert "compares probabilities with labels, which" in " ".join(done.output.split())
