@@ -83,7 +83,7 @@ def _digests(X: Any) -> NDArray[np.uint64]:
     return found
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Fold:
     """A machine, and the samples that it is fitted to and that it scores."""
 
