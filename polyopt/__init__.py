@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from polyopt.certificates import certify_sigma_svm as certify_sigma_svm
     from polyopt.certificates import certify_spla1 as certify_spla1
     from polyopt.certificates import certify_svm as certify_svm
+    from polyopt.estimators.columns import Columns as Columns
     from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
     from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
     from polyopt.estimators.cpm_union import PolytopeUnion as PolytopeUnion
@@ -63,6 +64,7 @@ __version__ = "0.1.0"
 _SHARED = {
     "Certificate": "polyopt.certificates",
     "Claim": "polyopt.certificates",
+    "Columns": "polyopt.estimators.columns",
     "Kernel": "polyopt.kernels",
     "Method": "polyopt.methods",
     "Model": "polyopt.models",

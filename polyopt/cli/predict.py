@@ -164,7 +164,7 @@ def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[A
             X, y = _read_table(model, source, form, by_position)
             _tell_unseen(model, X)
             return X, None if y is None else as_known(y, model.estimator.classes_)
-        if model.preparation is not None:
+        if model.text_places or model.fills_gaps:
             raise ValueError(f"{text} is an svmlight file; the model's columns hold texts or gaps")
         found = read_svmlight(source, n_features=model.n_features)
     if found.X.shape[1] != model.n_features:
@@ -217,8 +217,6 @@ def _by_name(
 
 
 def _by_place(model: Model, source: Source, form: Form, row: list[str]) -> tuple[Any, NDArray[Any] | None]:
-    from polyopt.datasets import text_columns
-
     m = model.n_features
     target: int | None = None
     if len(row) != m:
@@ -228,9 +226,7 @@ def _by_place(model: Model, source: Source, form: Form, row: list[str]) -> tuple
             )
         place = row.index(model.target) if model.target in row else model.target
         target = place % (m + 1) if isinstance(place, int) else m
-    places: list[int | str] = [
-        k if target is None or k < target else k + 1 for k in text_columns(model.preparation)
-    ]
+    places: list[int | str] = [k if target is None or k < target else k + 1 for k in model.text_places]
     X, y, _ = _columns(model, source, form, target, None, places=places)
     return X, y
 
@@ -246,12 +242,12 @@ def _columns(
     header: bool | None = None,
 ) -> tuple[Any, NDArray[Any] | None, list[str]]:
     """Features as they stand in the file, labels where there are any, and the features' names."""
-    from polyopt.datasets import imputes, labels_of_text, read_table, text_columns
+    from polyopt.datasets import labels_of_text, read_table
 
-    text = places if names is None else [names[k] for k in text_columns(model.preparation)]
+    text = places if names is None else [names[k] for k in model.text_places]
     found = read_table(
         source, target, separator=form.separator, decimal=form.decimal, categorical=text or [],
-        fill=imputes(model.preparation), header=header, is_new=True,
+        fill=model.fills_gaps, header=header, is_new=True,
     )  # fmt: skip
     y = None if target is None else labels_of_text(found.cells.labels)
     return found.cells.X, y, list(found.layout.names or ())

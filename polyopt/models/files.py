@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from formulations.families import Families, Family
 from formulations.solution import Solution
 from polyopt.estimators.calibration import Calibration
+from polyopt.estimators.columns import Columns
 from polyopt.files import write_bytes
 from polyopt.methods import METHODS
 from polyopt.models.model import Model
@@ -28,7 +29,7 @@ _FOREIGN = "is not a model saved by 'polyopt fit'"
 
 def _own_types() -> list[str]:
     """What a file may make besides plain containers, arrays and what skops itself trusts of scikit-learn."""
-    own = (Solution, Families, Family, Calibration)
+    own = (Solution, Families, Family, Calibration, Columns)
     kinds = (*own, sp.csr_matrix, np.dtype)  # an imputer keeps the type of its columns
     shared = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}
     return sorted(shared.union(*({method.home, *method.keeps} for method in METHODS.values())))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from formulations.matrices import is_sparse
+from polyopt.estimators.columns import Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,6 +89,28 @@ class Model:
     def preparation(self) -> ColumnTransformer | None:
         """The step that imputes and encodes; None for none."""
         return next((step for _, step in self.steps if hasattr(step, "transformers_")), None)
+
+    @property
+    def columns(self) -> Columns | None:
+        """The step that reads a table's columns; None for none."""
+        return next((step for _, step in self.steps if isinstance(step, Columns)), None)
+
+    @property
+    def text_places(self) -> tuple[int, ...]:
+        """Places of the columns that are read as texts."""
+        from polyopt.datasets import text_columns
+
+        columns = self.columns
+        if columns is None:
+            return text_columns(self.preparation)
+        return tuple(k for k, is_text in enumerate(columns.is_text_) if is_text)
+
+    @property
+    def fills_gaps(self) -> bool:
+        """Whether values may be missing."""
+        from polyopt.datasets import imputes
+
+        return self.columns is not None or imputes(self.preparation)
 
     @property
     def scaler(self) -> StandardScaler | None:

@@ -86,7 +86,7 @@ def to_onnx(model: Piped) -> ModelProto:
 def _draw_step(graph: Graph, x: str, step: Any) -> str:
     """One step of numbers to numbers."""
     kind = type(step).__name__
-    if kind == "ColumnTransformer":
+    if kind in ("ColumnTransformer", "Columns"):
         m = int(step.n_features_in_)
         columns = [graph.op("Gather", x, graph.constant(np.array([j])), axis=1) for j in range(m)]
         return _joined(graph, _draw_columns(graph, columns, step))
@@ -163,6 +163,8 @@ def _parts(step: Any) -> list[tuple[Any, list[int]]]:
 def _text_columns(model: Piped) -> set[int]:
     """Places of the columns whose categories are texts."""
     steps = model.steps
+    if steps and type(steps[0][1]).__name__ == "Columns":
+        return {k for k, is_text in enumerate(steps[0][1].is_text_) if is_text}
     if not steps or type(steps[0][1]).__name__ not in ("ColumnTransformer", "OneHotEncoder"):
         return set()
     first = steps[0][1]
@@ -191,6 +193,8 @@ def _draw_columns(graph: Graph, columns: Columns, step: Any) -> Columns:
                 is_kept = isinstance(part, str) or type(part).__name__ == "FunctionTransformer"
                 made += own if is_kept and _is_identity(part) else _draw_columns(graph, own, part)
         return made
+    if kind == "Columns":
+        return [step.draw(graph, columns)]
     if kind == "Pipeline":
         for _, each in step.steps:
             columns = _draw_columns(graph, columns, each)

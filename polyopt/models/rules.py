@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from polyopt.datasets import columns_of_features
+from polyopt.estimators.columns import Columns
 from polyopt.methods import METHODS, find_method
 from polyopt.polytope import Polytope
 from polyopt.polytope.code import (
@@ -99,7 +100,10 @@ class Rules:
         sides, pieces = getattr(machine, "sides_", (machine,)), getattr(machine, "polytopes_", None)
         polytopes = []
         for own in [side.polytope_ for side in sides] if pieces is None else pieces:
-            if model.scaler is None:
+            if model.columns is not None:
+                made = _columns_alone(model).in_units(own)
+                polytopes.append(Polytope(made.W, made.b, names, made.spread, made.centre))
+            elif model.scaler is None:
                 polytopes.append(Polytope(own.W, own.b, names, own.spread, own.centre))
             else:
                 polytopes.append(Polytope.from_scaler(own.W, own.b, model.scaler, names))
@@ -146,7 +150,10 @@ class Rules:
             Samples as the model reads them.
         """
         for _, step in self.model.steps:
-            X = X if hasattr(step, "scale_") else step.transform(X)
+            if isinstance(step, Columns):
+                X = step.readable(X)
+            elif not hasattr(step, "scale_"):
+                X = step.transform(X)
         classes = self.model.estimator.classes_
         if len(self.inside) == 1:
             [inside], within = self.inside, np.any([own.contains(X) for own in self.polytopes], axis=0)
@@ -233,6 +240,12 @@ class Rules:
     def _reading(self) -> Reading:
         """How the features are read from the columns of the data."""
         model = self.model
+        if model.columns is not None:
+            columns = _columns_alone(model)
+            try:
+                return Reading(model.feature_names or columns.column_names, *columns.columns_of_features())
+            except ValueError as error:
+                raise ValueError(f"rules as code read columns as they are or filled: {error}") from None
         names = model.feature_names or [f"x{j}" for j in range(model.n_features)]
         steps = [step for _, step in model.steps if not hasattr(step, "scale_")]
         preparation = model.preparation
@@ -287,6 +300,17 @@ class Rules:
         raise ValueError(
             f"no number of terms reaches a fidelity of {fidelity:g}: the best share is {best:.6g}"
         )
+
+
+def _columns_alone(model: Model) -> Columns:
+    """The step that reads columns; ValueError where others are between it and the machine."""
+    columns = model.columns
+    if columns is None or len(model.steps) > 1:
+        which = ", ".join(type(step).__name__ for _, step in model.steps)
+        raise ValueError(
+            f"rules are in a table's units where Columns alone is before the machine, not {which}"
+        )
+    return columns
 
 
 def _label(label: Any) -> Label:

@@ -1,0 +1,215 @@
+"""The columns of a table as they come: which are numbers and which are texts, and their cells.
+
+Frames of pandas and polars are read by their own types, and arrays by what is in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.estimators.given import SamplesLike
+
+    Array = NDArray[np.float64]
+    Texts = NDArray[np.object_]
+
+__all__ = ["ColumnTable", "is_frame", "read_columns"]
+
+
+@dataclass(frozen=True)
+class ColumnTable:
+    """Numbers and texts apart.
+
+    Attributes
+    ----------
+    names : tuple of str
+        All columns' names; ``x0``, ``x1`` and so on where the table has none.
+    is_text : tuple of bool
+        Which columns hold texts.
+    numbers : ndarray of shape (n, p)
+        The others, NaN where a value is missing.
+    texts : ndarray of object, shape (n, q)
+        The columns of texts, None where a value is missing.
+    """
+
+    names: tuple[str, ...]
+    is_text: tuple[bool, ...]
+    numbers: Array
+    texts: Texts
+
+
+def is_frame(X: object) -> bool:
+    """Whether a table is a frame, with names and a type for each column.
+
+    Parameters
+    ----------
+    X : object
+        A table.
+    """
+    return hasattr(X, "columns") and hasattr(X, "shape")
+
+
+def read_columns(
+    X: SamplesLike, text: Sequence[str | int] = (), is_text: Sequence[bool] | None = None
+) -> ColumnTable:
+    """Numbers and texts of a table.
+
+    Parameters
+    ----------
+    X : frame of pandas or polars, or array_like of shape (n, m)
+        The table. Texts, categories and truths are texts; "" is a missing one.
+    text : sequence of str or int
+        Further columns to be read as texts, by name or place.
+    is_text : sequence of bool, optional
+        Which columns hold texts, where that was settled before.
+
+    Raises
+    ------
+    ValueError
+        No column, a name or a place that is not there, dates and other types that are neither, numbers that
+        are no numbers, or a sparse matrix.
+    """
+    if sp.issparse(X):
+        raise ValueError("a sparse matrix has no columns of texts: scale it by MaxAbsScaler, without Columns")
+    names, columns = _frame(X) if is_frame(X) else _array(X)
+    if not names:
+        shape = np.shape(X)
+        raise ValueError(f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
+    if is_text is None:
+        chosen = {_place(one, names) for one in text}
+        is_text = [k in chosen or _holds_texts(column) for k, column in enumerate(columns)]
+    elif len(is_text) != len(names):
+        raise ValueError(
+            f"X has {len(names)} features, but Columns is expecting {len(is_text)} features as input"
+        )
+    n = len(columns[0])
+    found: dict[bool, list[Any]] = {False: [], True: []}
+    for name, column, as_text in zip(names, columns, is_text, strict=True):
+        found[as_text].append(_as_texts(column) if as_text else _as_numbers(column, name))
+    numbers = np.column_stack(found[False]) if found[False] else np.empty((n, 0))
+    texts = np.empty((n, len(found[True])), dtype=object)
+    for k, column in enumerate(found[True]):
+        texts[:, k] = column
+    return ColumnTable(tuple(names), tuple(is_text), numbers, texts)
+
+
+def _frame(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
+    """Names and cells of a frame's columns: of numbers as floats, of all others as objects."""
+    names = [str(name) for name in X.columns]
+    if hasattr(X, "iloc"):
+        return names, [_of_pandas(X.iloc[:, k], name) for k, name in enumerate(names)]
+    return names, [_of_polars(X[:, k], name) for k, name in enumerate(names)]
+
+
+def _of_pandas(series: Any, name: str) -> NDArray[Any]:
+    import pandas as pd
+
+    kind = series.dtype
+    if pd.api.types.is_bool_dtype(kind) or isinstance(kind, pd.CategoricalDtype):
+        return _objects(series.astype(object).to_list())
+    if pd.api.types.is_complex_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind):
+        raise _neither(name, kind)
+    if pd.api.types.is_numeric_dtype(kind):
+        return np.asarray(series.to_numpy(dtype=float, na_value=np.nan))
+    if pd.api.types.is_object_dtype(kind) or pd.api.types.is_string_dtype(kind):
+        return _objects(series.astype(object).to_list())
+    raise _neither(name, kind)
+
+
+def _of_polars(series: Any, name: str) -> NDArray[Any]:
+    kind = series.dtype
+    if kind.is_numeric():
+        return np.asarray(series.to_numpy(), dtype=float)
+    if str(kind).partition("(")[0] in ("String", "Categorical", "Enum", "Boolean", "Object", "Null"):
+        return _objects(series.to_list())
+    raise _neither(name, kind)
+
+
+def _neither(name: str, kind: object) -> ValueError:
+    return ValueError(f"column {name!r} holds {kind}, neither numbers nor texts: make one of both of it")
+
+
+def _array(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
+    table = np.asarray(X)
+    if table.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, a table with a row for each sample; got {table.ndim}D array instead. "
+            "Reshape your data"
+        )
+    if table.dtype.kind not in "biufUO":
+        raise ValueError(f"a table must hold numbers or texts, not {table.dtype}: Complex data not supported")
+    return [f"x{j}" for j in range(table.shape[1])], list(table.T)
+
+
+def _objects(cells: list[Any]) -> NDArray[np.object_]:
+    found = np.empty(len(cells), dtype=object)
+    found[:] = cells
+    return found
+
+
+def _place(one: str | int, names: list[str]) -> int:
+    """The place of a column that was named."""
+    if isinstance(one, str) and one in names:
+        return names.index(one)
+    if isinstance(one, int | np.integer) and -len(names) <= one < len(names):
+        return int(one) % len(names)
+    raise ValueError(f"text must name columns of X, by name or place, not {one!r}")
+
+
+def _is_missing(cell: object) -> bool:
+    """None, "", and what is not equal to itself: NaN, pandas' NaT; its NA has no truth at all."""
+    if cell is None or isinstance(cell, str):
+        return not cell
+    try:
+        return bool(cell != cell)
+    except TypeError:
+        return True
+
+
+def _holds_texts(column: NDArray[Any]) -> bool:
+    """Whether a column has a cell that is there and is no number; truths are texts."""
+    if column.dtype.kind in "bU":
+        return True
+    if column.dtype.kind != "O":
+        return False
+    there = [cell for cell in column if not _is_missing(cell)]
+    return not all(isinstance(cell, Real) and not isinstance(cell, bool | np.bool_) for cell in there)
+
+
+def _as_texts(column: NDArray[Any]) -> NDArray[np.object_]:
+    """Cells as texts; whole numbers without a fraction."""
+    return _objects([None if _is_missing(cell) else _text(cell) for cell in column.tolist()])
+
+
+def _text(cell: object) -> str:
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def _as_numbers(column: NDArray[Any], name: str) -> Array:
+    if column.dtype.kind in "biuf":
+        found = column.astype(float)
+    else:
+        try:
+            found = np.array([np.nan if _is_missing(cell) else float(cell) for cell in column.tolist()])
+        except (TypeError, ValueError):
+            wrong = next(cell for cell in column.tolist() if not _is_missing(cell) and not _is_number(cell))
+            raise ValueError(f"column {name!r} has numbers, and also {wrong!r}") from None
+    if np.isinf(found).any():
+        raise ValueError(f"column {name!r} contains infinity")
+    return found
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
