@@ -180,11 +180,7 @@ class Columns(TransformerMixin, BaseEstimator):
             Numbers first, then the marks of their gaps, then the texts' indicators. After ``set_output`` a
             frame.
         """
-        found = self._plain(self._table(X))
-        if self._scaler is not None:
-            p = int(self._scaler.n_features_in_)
-            found[:, :p] = self._scaler.transform(found[:, :p])
-        return found
+        return self.scaled(self._plain(self._table(X)))
 
     def readable(self, X: SamplesLike) -> Array:
         """The same in the columns' own units: numbers are not standardised.
@@ -195,6 +191,21 @@ class Columns(TransformerMixin, BaseEstimator):
             Samples, with the columns of the fit.
         """
         return self._plain(self._table(X))
+
+    def scaled(self, readable: Array) -> Array:
+        """What :meth:`transform` gives, from what :meth:`readable` does.
+
+        Parameters
+        ----------
+        readable : ndarray of shape (t, n_features_out)
+            Features in the columns' own units.
+        """
+        check_is_fitted(self, self._fitted)
+        found = np.array(readable, dtype=float)
+        if self._scaler is not None:
+            p = int(self._scaler.n_features_in_)
+            found[:, :p] = self._scaler.transform(found[:, :p])
+        return found
 
     def in_units(self, polytope: Polytope) -> Polytope:
         """A polytope of the features as one of columns in their own units, for rules that people read.

@@ -8,6 +8,7 @@ import numpy as np
 
 from formulations.matrices import is_sparse
 from polyopt.datasets import columns_of_features
+from polyopt.estimators.columns import Columns
 from polyopt.explanations.subject import Column, Subject, columns_of
 from polyopt.models.rules import Rules
 
@@ -48,7 +49,10 @@ def subject_of(model: Model) -> Subject:
     def predict(X: Array) -> NDArray[Any]:
         found: Any = X
         for _, step in model.steps:
-            found = step.transform(found) if hasattr(step, "scale_") else found
+            if isinstance(step, Columns):
+                found = step.scaled(found)
+            elif hasattr(step, "scale_"):
+                found = step.transform(found)
         answer: NDArray[Any] = model.estimator.predict(found)
         return answer
 
@@ -59,6 +63,8 @@ def subject_of(model: Model) -> Subject:
 
 def _columns(model: Model, names: tuple[str, ...]) -> tuple[Column, ...]:
     """The columns of the table, each with the features that it has become."""
+    if model.columns is not None:
+        return _columns_of_table(model.columns, names)
     if model.preparation is None:
         return columns_of(names)
     table = model.feature_names or [f"x{j}" for j in range(model.n_features)]
@@ -68,6 +74,19 @@ def _columns(model: Model, names: tuple[str, ...]) -> tuple[Column, ...]:
         own = [(j, text) for j, (other, text) in enumerate(features) if other == place]
         texts = None if own[0][1] is None else tuple(str(text) for _, text in own)
         found.append(Column(table[place], tuple(j for j, _ in own), texts))
+    return tuple(found)
+
+
+def _columns_of_table(step: Columns, names: tuple[str, ...]) -> tuple[Column, ...]:
+    """Numbers as they are, the mark of a gap as a text of its own, and all texts of a column together."""
+    found = []
+    for k, (name, is_text) in enumerate(zip(step.column_names, step.is_text_, strict=True)):
+        places = np.flatnonzero(step.groups_ == k).tolist()
+        if is_text:
+            texts = tuple(names[j].removeprefix(f"{name}=") for j in places)
+            found.append(Column(name, tuple(places), texts))
+        else:
+            found += [Column(names[j], (j,), ("yes",) if j != places[0] else None) for j in places]
     return tuple(found)
 
 
@@ -94,6 +113,8 @@ def features_of_table(model: Model, X: Matrix) -> Array:
         X = X.toarray()
     found: Any = X
     for _, step in model.steps:
-        if not hasattr(step, "scale_"):
+        if isinstance(step, Columns):
+            found = step.readable(found)
+        elif not hasattr(step, "scale_"):
             found = step.transform(found)
     return np.asarray(found, dtype=float)

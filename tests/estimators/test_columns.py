@@ -269,5 +269,10 @@ def test_the_commands_read_tables_for_such_a_model(models, tmp_path):
         worked("predict", tmp_path / "model.skops", table, "--out", tmp_path / "labels.txt")
         labels = (tmp_path / "labels.txt").read_text(encoding="utf-8").split()
         assert labels == model.predict(frame).tolist()
+    spla1 = tmp_path / "spla1.skops"
+    save_model(models[0].without_data(), spla1)
+    told = " ".join(worked("explain", spla1, table, "--row", 1).split())
+    assert "job" in told
+    assert "age" in told
     told = worked("rules", tmp_path / "model.skops", "--data", table)
     assert "100.00 % of the 40 samples" in " ".join(told.split())
