@@ -35,7 +35,7 @@ def draw(rng):
 
 def test_every_choice_tried_gives_no_nearer_point():
     rng = np.random.default_rng(0)
-    for _ in range(40):
+    for _ in range(25):
         x, pieces, given = draw(rng)
         (W1, b1), (W2, b2) = ends = pieces[0], pieces[-1]
         choices = product(*(range(len(b)) for _, b in pieces))
