@@ -132,7 +132,8 @@ class Subject:
 
     def scores(self, X: Array) -> Array:
         """The scores of samples, positive for the second label."""
-        return self.combined([own.max(axis=1) for own in self.face_scores(X)])
+        # A polytope without faces is everything: each of its scores is below any other.
+        return self.combined([own.max(axis=1, initial=-np.inf) for own in self.face_scores(X)])
 
     def answering(self, X: Array) -> list[NDArray[np.intp]]:
         """For each polytope, the face that answers for each sample, and -1 where another polytope does."""

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from polyopt import PLUME, SPLA1, ConvexPolytopeMachine
+from polyopt import PLUME, SPLA1, ConvexPolytopeMachine, PolytopeUnion
 from polyopt.certificates import Claim
 from polyopt.explanations import Column, Subject, explain_model, explain_sample
 from polyopt.plots import face_weights
@@ -37,11 +37,12 @@ def machines(data):
             "one": ConvexPolytopeMachine(3, solver="sgd", inside_label="in", random_state=0).fit(scaled, y),
             "inside out": SPLA1(2, n_init=1, random_state=0, inside_label="in").fit(scaled, y),
             "two": ConvexPolytopeMachine(2, double_sided=True, solver="sgd", random_state=0).fit(scaled, y),
+            "union": PolytopeUnion(2, 2, inside_label="out", n_init=1, random_state=0).fit(scaled, y),
             "of probabilities": PLUME(2, n_init=1, random_state=0, inside_label="in").fit(scaled, y),
         }  # fmt: skip
 
 
-EVERY = ["one", "inside out", "two", "of probabilities"]
+EVERY = ["one", "inside out", "two", "union", "of probabilities"]
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -124,6 +125,8 @@ def test_counts_are_those_of_the_model_without_the_face(machines, name):
     by_piece = [
         sum(role.answers for role in e.faces if role.name[0] == d) for d in range(len(subject.polytopes))
     ]
+    if subject.kind == "union":
+        by_piece = [sum(by_piece)]
     assert by_piece == [len(y)] * len(by_piece)
 
 
