@@ -7,6 +7,7 @@ from polyopt.certificates.cpm_hard import certify_cpm_hard
 from polyopt.certificates.cpm_union import certify_cpm_union
 from polyopt.certificates.kkt import certify_program
 from polyopt.certificates.l0 import certify_l0
+from polyopt.certificates.logistic_polytopes import certify_logistic_polytopes
 from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.certificates.plume import certify_plume
 from polyopt.certificates.polyhedral_lp import certify_pc_slp, certify_polyceptron
@@ -22,6 +23,7 @@ __all__ = [
     "certify_cpm_hard",
     "certify_cpm_union",
     "certify_l0",
+    "certify_logistic_polytopes",
     "certify_one_norm",
     "certify_pc_slp",
     "certify_plume",

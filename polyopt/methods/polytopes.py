@@ -107,5 +107,19 @@ ENTRIES = (
         "plume", "PLUME", "plume.PLUME", ("m_step", "m_step_dual"),
         ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, ("plume",),
     ),
+    Method(
+        "logistic-polytopes",
+        "Logistic polytopes",
+        families={"logistic_polytopes": "formulations.logistic_polytopes"},
+        programs=("logistic_polytopes.fixed_assignment", "logistic_polytopes.fixed_assignment_dual"),
+        home="polyopt.estimators.logistic_polytopes.LogisticPolytopes",
+        fast="newton",
+        unit="steps",
+        counts="faces",
+        settings={"n_faces": 2, "ridge": 1.0, "l1": 0.0},
+        leftovers=("u_plus", "u_minus", "held", "stopped"),
+        crosschecks=("polyopt.crosschecks.logistic_polytopes",),
+        exports={"certify_logistic_polytopes": "polyopt.certificates"},
+    ),
 )  # fmt: skip
 """Each method."""

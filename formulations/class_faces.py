@@ -1,0 +1,125 @@
+"""Faces of two classes: whose they are, what they say of samples, and what they cost.
+
+Each class has faces, or one face at rest, whose score is 0. The log-odds of class +1 at x are the best score
+of its faces less the best of the others'; :mod:`formulations.logistic_polytopes` has the programs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.arguments import whole
+from formulations.recovery import as_costs, as_data
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import Matrix, MatrixLike
+
+    Array = NDArray[np.float64]
+    Assignment = NDArray[np.int64]
+
+__all__ = ["Owners", "natural_assignment", "pulls", "scores", "shortfall", "shrunk", "value"]
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Whose the faces are: first those of class −1, then those of class +1, or of each its face at rest.
+
+    Attributes
+    ----------
+    minus, plus : int
+        Faces of the classes -1 and +1, at least one of them more than 0.
+    """
+
+    minus: int
+    plus: int
+
+    def __post_init__(self) -> None:
+        whole("minus", self.minus, 0)
+        whole("plus", self.plus, 0)
+        if not self.minus + self.plus:
+            raise ValueError("n_faces must give at least one class a face, not 0 to both")
+
+    @property
+    def count(self) -> int:
+        """K, the faces in all, those at rest among them."""
+        return len(self.classes)
+
+    @property
+    def classes(self) -> Array:
+        """The class (K,) of every face, -1 or +1."""
+        return np.repeat([-1.0, 1.0], [max(self.minus, 1), max(self.plus, 1)])
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """Which faces (K,) are not at rest."""
+        return np.asarray(np.where(self.classes < 0, self.minus > 0, self.plus > 0))
+
+    def others(self, y: Array) -> NDArray[np.bool_]:
+        """O (n, K): which faces are of the other class than a sample."""
+        return np.asarray(y[:, None] * self.classes < 0)
+
+    def answers(self, y: Array, assignment: ArrayLike) -> Array:
+        """Z (n, K): 1 where a face answers for a sample.
+
+        Raises
+        ------
+        ValueError
+            A sample's face is none, or not of its own class.
+        """
+        z = np.asarray(assignment)
+        if z.shape != y.shape or not np.issubdtype(z.dtype, np.integer):
+            raise ValueError(f"assignment must be integers of shape {y.shape}, the numbers of faces")
+        if not (len(z) == 0 or (z.min() >= 0 and z.max() < self.count)):
+            raise ValueError(f"assignment must be from 0 to {self.count - 1}, not {z.min()} to {z.max()}")
+        Z: Array = np.eye(self.count)[z]
+        if (Z * self.others(y)).any():
+            at = int(np.argmax((Z * self.others(y)).any(axis=1)))
+            raise ValueError(f"assignment gives sample {at} face {z[at]}, which is of the other class")
+        return Z
+
+
+def scores(X: Matrix, w: Array, b: Array) -> Array:
+    """w_k·x_i + b_k, an array of shape (n, K)."""
+    return np.asarray(X @ w.T) + b
+
+
+def natural_assignment(y: Array, s: Array, owners: Owners) -> Assignment:
+    """Each sample's best face of its own class, an array of int of shape (n,), for the scores s (n, K)."""
+    return np.asarray(np.where(owners.others(y), -np.inf, s).argmax(axis=1))
+
+
+def shortfall(y: Array, s: Array, owners: Owners, assignment: Assignment | None = None) -> Array:
+    """ξ (n,): the best score of the other class less that of the sample's own face, by default its best."""
+    others = owners.others(y)
+    own = np.where(others, -np.inf, s).max(axis=1)
+    if assignment is not None:
+        own = np.take_along_axis(s, assignment[:, None], axis=1)[:, 0]
+    return np.asarray(np.where(others, s, -np.inf).max(axis=1) - own)
+
+
+def value(
+    X: MatrixLike, y: ArrayLike, w: Array, b: Array, owners: Owners, C: ArrayLike = 1.0, *,
+    ridge: float = 1.0, bias_ridge: float = 0.01, l1: float = 0.0, assignment: Assignment | None = None,
+) -> float:  # fmt: skip
+    """The objective at faces w (K, m), b (K,), for the best assignment unless one is given."""
+    X, y = as_data(X, y)
+    xi = shortfall(y, scores(X, w, b), owners, assignment)
+    paid = 0.5 * ridge * (w**2).sum() + 0.5 * bias_ridge * (b**2).sum() + l1 * np.abs(w).sum()
+    return float(as_costs(C, len(y)) @ np.logaddexp(0.0, xi) + paid)
+
+
+def shrunk(q: Array, l1: float) -> Array:
+    """Every entry nearer to 0 by `l1`, and no further."""
+    return np.sign(q) * np.maximum(np.abs(q) - l1, 0.0)
+
+
+def pulls(X: Matrix, y: Array, owners: Owners, assignment: ArrayLike, alpha: Array) -> tuple[Array, Array]:
+    """The pulls q (K, m) at the weights and r (K,) at the biases, of multipliers alpha (n, K)."""
+    net = owners.answers(y, assignment) * alpha.sum(axis=1, keepdims=True) - alpha
+    net = net * owners.free
+    return np.asarray(X.T @ net).T, net.sum(axis=0)

@@ -1,0 +1,270 @@
+"""Logistic polytopes: each class has faces, and the log-odds are the best of the one's less the other's.
+
+Problem
+-------
+With scores s_k(x) = w_k·x + b_k, the log-odds of class +1 are the largest score of its faces less the largest
+of the faces of class −1: a difference of two convex piecewise linear functions. A class without faces has the
+one score 0, its face at rest. One face against none is logistic regression; K faces against none have a
+polytope, on whose outside their class is; K against L have a union of polytopes on either side.
+
+For a fixed assignment of every sample to a face of its own class the penalised log-likelihood has an upper
+bound that is convex, and that it attains where the assignment is the best one. Everything here is for a fixed
+assignment; :func:`formulations.class_faces.value` alone takes the best. Solving and assigning in turns never
+raises it.
+
+Variables and shapes
+--------------------
+K faces in all, those at rest among them. w (K, m), b (K,), 0 for a face at rest; xi (n,); t (K, m). v (n, K)
+and p (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,). Z (n, K) is 1 where a face
+answers for a sample, a face of its own class; O (n, K) is 1 at the faces of the other class. F_k is 0 for a
+face at rest, else 1.
+
+Primal
+------
+     min  Σ C_i ln(1 + exp(ξ_i)) + ρ/2 Σ ‖w_k‖² + η/2 Σ b_k² + λ Σ t_kj
+     margin:  ξ_i ≥ s_ik − Σ_l Z_il s_il    for O_ik > 0     [alpha]
+     above:   w_kj ≤ t_kj                                    [u_plus]
+     below:   −w_kj ≤ t_kj                                   [u_minus]
+     rest:    w_kj = 0              for F_k < 1              [held]
+     still:   b_k = 0               for F_k < 1              [stopped]
+
+Dual
+----
+with alpha_ik = C_i v_ik, the entropy H(p) = −p ln p − (1 − p) ln(1 − p), and the pulls
+q_k = Σ_i C_i (Z_ik p_i − v_ik) x_i, r_k the same of 1 in place of x_i
+     max  Σ C_i H(p_i) − 1/(2ρ) Σ F_k ‖q_k − u⁺_k + u⁻_k‖² − 1/(2η) Σ F_k r_k²
+     xi:      Σ_k v_ik = p_i                                 [xi]
+     margin:  v_ik ≥ 0              for O_ik > 0             [surplus]
+     off:     v_ik = 0              for O_ik < 1             [beyond]
+     t:       u⁺_kj + u⁻_kj ≤ λ                              [t]
+     above:   u⁺_kj ≥ 0                                      [above]
+     below:   u⁻_kj ≥ 0                                      [below]
+
+Recovery
+--------
+w_k = (q_k − u⁺_k + u⁻_k)/ρ and b_k = r_k/η of a face not at rest. The best u for any v shrink q_k: every
+entry comes nearer to 0 by λ, and no further. So any v ≥ 0 with Σ_k v_ik ≤ 1 gives a bound.
+
+Multipliers
+-----------
+alpha_ik is what sample i pulls at face k of the other class, and Σ_k alpha_ik what it pulls at its own: near
+its weight where it is on the wrong side, near 0 well on its own.
+
+Infeasible when
+---------------
+Never.
+
+Reference
+---------
+The hinge loss in place of the logistic one, and faces for the positives alone, give the Convex Polytope
+Machine of Kantchelian et al. (2014) with loss="max"; the likelihood is that of Manwani & Sastry's SPLA1
+(2010). Its alternation is a convex-concave procedure, Yuille & Rangarajan (2003).
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations import logistic_polytopes as lp
+>>> X, y = np.array([[-2.0], [0.0], [2.0]]), np.array([1, -1, 1])  # class -1 is the middle, without faces
+>>> program = lp.fixed_assignment(X, y, lp.Owners(0, 2), [1, 0, 2], C=10.0, ridge=0.1)
+>>> solution = program.solve()
+>>> solution["w"].ravel().round(2)
+array([ 0.  , -3.57,  3.57])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.arguments import at_least, positive
+from formulations.class_faces import Owners, pulls, scores, shortfall, shrunk
+from formulations.program import Duality, Program, Row
+from formulations.recovery import as_data
+from formulations.samples import two_blobs
+from formulations.svm import cost_parameter
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import MatrixLike
+
+    Array = NDArray[np.float64]
+    Assignment = NDArray[np.int64]
+
+__all__ = ["Owners", "fixed_assignment", "fixed_assignment_dual", "pairs", "recover"]
+
+_SOURCE = "after Kantchelian et al. (2014), eq. (6), and Manwani & Sastry (2010) (derived)"
+_LETTERS = {
+    "H(v)": "= −v ln v − (1 − v) ln(1 − v): it keeps $v$ between 0 and 1",
+    "Zᵢₖ": "1 where face $k$ answers for sample $i$, a face of its own class, else 0",
+    "Oᵢₖ": "1 where face $k$ is of the class that sample $i$ is not of, else 0",
+    "Fₖ": "0 where face $k$ is at rest, the one face of a class without faces, else 1",
+    "xᵢ": "sample $i$",
+    "ρ": "> 0: the ridge on the weights",
+    "η": "> 0: the ridge on the biases",
+    "λ": "≥ 0: the price of a unit of a weight",
+    "Cᵢ": "the weight of sample $i$",
+}
+_SCORE = "(wₗ·xᵢ + bₗ)"
+
+
+def _checked(ridge: float, bias_ridge: float, l1: float) -> tuple[float, float, float]:
+    return positive("ridge", ridge), positive("bias_ridge", bias_ridge), at_least("l1", l1, 0.0)
+
+
+def _places(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The place of each pair among those chosen, -1 where it is not."""
+    return np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
+
+
+def _chosen(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
+    return cp.vec(values, order="C")[np.flatnonzero(mask.ravel())]
+
+
+def fixed_assignment(
+    X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, C: ArrayLike = 1.0, *,
+    ridge: float = 1.0, bias_ridge: float = 0.01, l1: float = 0.0,
+) -> Program:  # fmt: skip
+    """The machine for a fixed assignment.
+
+    Parameters
+    ----------
+    X, y
+        Samples (n, m) and labels -1 and +1.
+    owners : Owners
+        How many faces each class has.
+    assignment : array_like of int, shape (n,)
+        The face of each sample, one of its own class (the numbers of :class:`Owners`).
+    C : float or array_like of shape (n,)
+        Weight of each sample.
+    ridge, bias_ridge : float
+        ρ and η, positive.
+    l1 : float
+        λ, at least 0.
+
+    Returns
+    -------
+    Program
+        With the parameter C. Its variables w and b have the faces at rest too, which rows hold at 0.
+    """
+    X, y = as_data(X, y)
+    rho, eta, price = _checked(ridge, bias_ridge, l1)
+    (n, m), K, others, free = X.shape, owners.count, owners.others(y), owners.free
+    Z, costs = owners.answers(y, assignment), cost_parameter(C, n)
+    w, b, t = cp.Variable((K, m), name="w"), cp.Variable(K, name="b"), cp.Variable((K, m), name="t")
+    xi = cp.Variable(n, name="xi")
+    s = X @ w.T + np.ones((n, 1)) @ cp.reshape(b, (1, K), order="C")
+    own = cp.sum(cp.multiply(Z, s), axis=1, keepdims=True) @ np.ones((1, K))
+    short = cp.reshape(xi, (n, 1), order="C") @ np.ones((1, K))
+    margin = Row(
+        "margin", _chosen(short, others) >= _chosen(s - own, others),
+        f"ξᵢ ≥ wₖ·xᵢ + bₖ − Σₗ Zᵢₗ {_SCORE} for Oᵢₖ > 0", "alpha",
+        "pull of sample $i$ at face $k$ of the other class, and with it at its own", _places(others),
+    )  # fmt: skip
+    by_weight = np.arange(K * m).reshape(K, m).T  # the printed rows count features first
+    rows = [
+        margin,
+        Row("above", w <= t, "wₖⱼ ≤ tₖⱼ", "u_plus", "price that keeps a weight from growing", by_weight),
+        Row("below", -w <= t, "−wₖⱼ ≤ tₖⱼ", "u_minus", "price that keeps a weight from falling", by_weight),
+    ]
+    for k in np.flatnonzero(~free):
+        here = np.where(np.arange(K) == k, np.arange(m)[:, None], -1)
+        rows += [
+            Row("rest", w[k] == 0, "wₖⱼ = 0 for Fₖ < 1", "held", "pull at the face at rest", here),
+            Row("still", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "stopped", "pull at its bias",
+                np.where(free, -1, 0)),
+        ]  # fmt: skip
+    paid = 0.5 * rho * cp.sum_squares(w) + 0.5 * eta * cp.sum_squares(b) + price * cp.sum(t)
+    return Program(
+        name="logistic_polytopes.fixed_assignment",
+        title="Logistic polytopes, fixed assignment",
+        source=_SOURCE,
+        objective=cp.Minimize(costs @ cp.logistic(xi) + paid),
+        objective_text="Σᵢ Cᵢ ln(1 + exp(ξᵢ)) + ρ/2 Σₖ ‖wₖ‖² + η/2 Σₖ bₖ² + λ Σₖⱼ tₖⱼ",
+        variables={"w": w, "b": b, "xi": xi, "t": t},
+        rows=tuple(rows),
+        parameters={"C": costs},
+        letters=_LETTERS,
+        data={"x": X, "y": y, "Z": Z, "O": others, "F": free, "ρ": rho, "η": eta, "λ": price},
+    )
+
+
+def fixed_assignment_dual(
+    X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, C: ArrayLike = 1.0, *,
+    ridge: float = 1.0, bias_ridge: float = 0.01, l1: float = 0.0,
+) -> Program:  # fmt: skip
+    """Dual of :func:`fixed_assignment`; arguments as in the primal."""
+    X, y = as_data(X, y)
+    rho, eta, price = _checked(ridge, bias_ridge, l1)
+    (n, m), K, others, free = X.shape, owners.count, owners.others(y), owners.free
+    Z, costs = owners.answers(y, assignment), cost_parameter(C, n)
+    v = cp.Variable((n, K), name="v")
+    u_plus, u_minus = cp.Variable((K, m), name="u_plus"), cp.Variable((K, m), name="u_minus")
+    p = cp.Variable(n, name="p")
+    pull = cp.multiply(Z, cp.reshape(p, (n, 1), order="C") @ np.ones((1, K))) - v
+    pull = cp.multiply(cp.reshape(costs, (n, 1), order="C") @ np.ones((1, K)), pull)
+    on = free.astype(float)
+    q = cp.multiply(np.sqrt(on)[:, None] * np.ones((1, m)), pull.T @ X - u_plus + u_minus)
+    r = cp.multiply(on, pull.T @ np.ones(n))
+    by_weight = np.arange(K * m).reshape(K, m).T
+    rows = [
+        Row("xi", cp.sum(v, axis=1) == p, "Σₖ vᵢₖ = pᵢ", "xi",
+            "by how much sample $i$ falls short: the other class's score less that of its own face"),
+        Row("margin", _chosen(v, others) >= 0, "vᵢₖ ≥ 0 for Oᵢₖ > 0", "surplus",
+            "how far face $k$ is from being the best of the other class", _places(others)),
+        Row("off", _chosen(v, ~others) == 0, "vᵢₖ = 0 for Oᵢₖ < 1", "beyond",
+            "nothing: a face of sample $i$'s own class has no row", _places(~others)),
+        Row("t", u_plus + u_minus <= price, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t", "the size of a weight", by_weight),
+        Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "how far a weight is below its size", by_weight),
+        Row("below", u_minus >= 0, "u⁻ₖⱼ ≥ 0", "below", "how far it is above minus its size", by_weight),
+    ]  # fmt: skip
+    entropy = costs @ (cp.entr(p) + cp.entr(1 - p))
+    pulled = "Σᵢ Cᵢ (Zᵢₖ pᵢ − vᵢₖ)"
+    return Program(
+        name="logistic_polytopes.fixed_assignment_dual",
+        title="Logistic polytopes, fixed assignment, dual",
+        source=_SOURCE,
+        objective=cp.Maximize(entropy - cp.sum_squares(q) / (2 * rho) - cp.sum_squares(r) / (2 * eta)),
+        objective_text=f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖ Fₖ ‖{pulled} xᵢ − u⁺ₖ + u⁻ₖ‖² − 1/(2η) Σₖ Fₖ ({pulled})²",
+        variables={"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus},
+        rows=tuple(rows),
+        parameters={"C": costs},
+        letters=_LETTERS,
+        data={"x": X, "y": y, "Z": Z, "O": others, "F": on, "ρ": rho, "η": eta, "λ": price},
+    )
+
+
+def recover(
+    X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, alpha: Array, *,
+    ridge: float = 1.0, bias_ridge: float = 0.01, l1: float = 0.0,
+) -> dict[str, Array]:  # fmt: skip
+    """Primal variables from the multipliers alpha (n, K) of the row margin, C_i v_ik."""
+    X, y = as_data(X, y)
+    q, r = pulls(X, y, owners, assignment, np.where(owners.others(y), alpha, 0.0))
+    w, b = shrunk(q, l1) / ridge, r / bias_ridge
+    xi = shortfall(y, scores(X, w, b), owners, np.asarray(assignment))
+    return {"w": w, "b": b, "xi": xi, "t": np.abs(w)}
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """The programs of this module on random data, as primal-dual pairs: with a class at rest, and without."""
+    X, y = two_blobs(seed=seed)
+    C = np.where(y > 0, 1.0, 0.7)
+
+    def of(owners: Owners) -> Duality:
+        mine = np.where(owners.others(y), -np.inf, np.arange(len(y))[:, None] * np.arange(owners.count) % 3)
+        z, settings = mine.argmax(axis=1), {"ridge": 2.0, "bias_ridge": 0.5, "l1": 0.8}
+        return Duality(
+            fixed_assignment(X, y, owners, z, C, **settings),
+            fixed_assignment_dual(X, y, owners, z, C, **settings),
+            lambda v: recover(X, y, owners, z, C[:, None] * v["v"], **settings),
+        )
+
+    return [of(Owners(2, 2)), of(Owners(0, 3))]
+
+
+if __name__ == "__main__":
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

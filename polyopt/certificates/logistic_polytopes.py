@@ -1,0 +1,172 @@
+"""Certificates of logistic polytopes.
+
+For a fixed assignment of the samples to faces of their own class the machine is a convex program, and any
+multipliers alpha ≥ 0 of a sample that add up to no more than its weight give a bound on it:
+
+    Σ C_i H(p_i) − 1/(2ρ) Σ ‖S(q_k)‖² − 1/(2η) Σ r_k²,    p_i = Σ_k alpha_ik / C_i,
+
+with q and r the pulls of alpha, and S, which brings every entry nearer to 0 by λ. A point is ``stationary``
+when it attains the bound and no sample would gain by another face of its class. With one face against one, or
+against none, there is one assignment, and the point can be ``optimal``.
+
+Values and bounds are balls (:mod:`polyopt.certificates.rounding`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import entr
+
+from formulations.arguments import at_least, positive, tolerance
+from formulations.class_faces import Owners, natural_assignment
+from formulations.recovery import as_costs, as_data
+from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
+from polyopt.certificates.feasible import within_shared_caps
+from polyopt.certificates.given import checked_faces, checked_vector
+from polyopt.certificates.rounding import UNIT, Ball, product, transposed_product
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import Matrix, MatrixLike
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["certify_logistic_polytopes"]
+
+_NAME = "logistic polytopes"
+_OTHERS = "Another assignment may have a lower optimum."
+_SOFTNESS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)  # of the maxima by which ties share a sample's pull
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def certify_logistic_polytopes(
+    X: MatrixLike, y: ArrayLike, W: ArrayLike, *, n_faces: tuple[int, int], ridge: float,
+    bias_ridge: float | None = None, l1: float = 0.0, C: ArrayLike = 1.0, alpha: ArrayLike | None = None,
+    assignment: ArrayLike | None = None, tol: float = 1e-6,
+) -> Certificate:  # fmt: skip
+    """Certify faces of logistic polytopes (:mod:`formulations.logistic_polytopes`).
+
+    Parameters
+    ----------
+    X : array_like or CSR of shape (n, m)
+        The training data.
+    y : array_like of shape (n,)
+        Labels -1 and +1.
+    W : array_like of shape (K, m+1)
+        Faces, the bias last: those of the class -1, then those of +1, and zeros for a class without faces.
+    n_faces : tuple of int
+        How many faces the classes -1 and +1 have.
+    ridge, bias_ridge, l1 : float
+        ρ, η (by default a hundredth of ρ), both positive, and λ.
+    C : float or array_like of shape (n,)
+        Weight of each sample.
+    alpha : array_like of shape (n, K), optional
+        Multipliers of the margin rows, at the faces of the other class. By default those that W suggests.
+    assignment : array_like of int, shape (n,), optional
+        The face of each sample, of its own class; by default the best for W.
+    tol : float
+        Relative tolerance for the gap and for every residual.
+
+    Returns
+    -------
+    Certificate
+        ``stationary`` if the point is optimal for its assignment and its assignment for it, within `tol`;
+        ``optimal`` where there is one assignment; else ``suboptimal_by``, within the fixed assignment.
+
+    Raises
+    ------
+    ValueError
+        Anything given that is not finite, real and of its shape, a ridge that is not positive, or a face of a
+        class without faces that is not 0.
+    """
+    X, y = as_data(X, y)
+    tol, owners = tolerance(tol), Owners(*n_faces)
+    rho, price = positive("ridge", ridge), at_least("l1", l1, 0.0)
+    eta = 0.01 * rho if bias_ridge is None else positive("bias_ridge", bias_ridge)
+    W = checked_faces("W", W, owners.count, X.shape[1] + 1)
+    if W[~owners.free].any():
+        raise ValueError("W must be 0 at the face of a class without faces")
+    costs, others = as_costs(C, len(y)), owners.others(y)
+    s = product(X, W[:, :-1].T) + W[:, -1]
+    z = natural_assignment(y, s.mid, owners) if assignment is None else np.asarray(assignment)
+    Z = owners.answers(y, z)
+    best = Ball(np.where(others, s.mid, -np.inf), np.where(others, s.rad, 0.0)).max(axis=1)
+    xi = best - s[np.arange(len(y)), z]
+    paid = 0.5 * rho * Ball(W[:, :-1]).square_sum() + 0.5 * eta * Ball(W[:, -1]).square_sum()
+    value = (xi.softplus() * costs).sum() + paid + price * Ball(np.abs(W[:, :-1])).sum()
+    stated: list[Residual] = []
+    if alpha is None:
+        given = [_suggested(s.mid, xi.mid, costs, others, t) for t in _SOFTNESS]
+    else:
+        numbers = checked_vector("alpha", alpha, others.shape)
+        assert numbers is not None
+        stated = [residual("sign", "alpha", -np.where(others, numbers, 0.0).min(axis=1), 1.0)]
+        given = [np.where(others, np.maximum(numbers, 0.0), 0.0)]
+    bounds = [_bound(X, a, Z, costs, owners, (rho, eta, price)) for a in given]
+    at = int(np.argmax([float(found.lower) for found, _, _ in bounds]))
+    bound, pulls, scale = bounds[at]
+    single = max(owners.minus, owners.plus) <= 1
+    residuals = [*stated, _stationarity(W, pulls, (rho, eta, price), scale)]
+    if not single:
+        own = np.where(others, -np.inf, s.mid).max(axis=1) - s.mid[np.arange(len(y)), z]
+        residuals.append(residual("stationarity", "assignment", own, float(np.abs(s.mid).max()) or 1.0))
+    return conclude(
+        _NAME,
+        value,
+        bound,
+        residuals,
+        tol,
+        reached=Claim.OPTIMAL if single else Claim.STATIONARY,
+        scope=_NAME if single else "the fixed-assignment program",
+        notes=[] if single else [_OTHERS],
+    )
+
+
+def _suggested(s: Vector, xi: Vector, costs: Vector, others: NDArray[np.bool_], t: float) -> Vector:
+    """Multipliers: what ξ pulls, shared between the other class's faces by how near they are to the best."""
+    far = np.where(others, s, -np.inf)
+    shares = np.exp((far - far.max(axis=1, keepdims=True)) / t)
+    shares /= shares.sum(axis=1, keepdims=True)
+    pull = costs * np.exp(-np.logaddexp(0.0, -xi))
+    return np.asarray(shares * pull[:, None])
+
+
+def _bound(
+    X: Matrix, alpha: Vector, Z: Vector, costs: Vector, owners: Owners, prices: tuple[float, float, float]
+) -> tuple[Ball, tuple[Ball, Ball], float]:
+    """The bound at multipliers, never under 0, their pulls q (m, K) and r (K,), and their size."""
+    rho, eta, price = prices
+    alpha = within_shared_caps(alpha, costs)
+    total = Ball(alpha).sum(axis=1)
+    net = Z * Ball(total.mid[:, None], total.rad[:, None]) - alpha
+    free = owners.free.astype(float)
+    q, r = transposed_product(X, net.signed(free)), net.signed(free).sum(axis=0)
+    shrunken = (Ball(q.size) - price).positive()
+    lost = shrunken.square_sum() * (1.0 / rho) + Ball(r.size).square_sum() * (1.0 / eta)
+    lost = Ball(0.5 * lost.mid, 0.5 * lost.rad + 2.0 * UNIT * lost.mid)  # of the two divisions
+    found = _entropy(total, costs) - lost
+    sizes = np.abs(net.mid) * free
+    scale = max(float(np.asarray(abs(X).T @ sizes).max(initial=0.0)), float(sizes.sum(axis=0).max()))
+    return (Ball(0.0) if not found.lower > 0.0 else found), (q, r), scale or 1.0
+
+
+def _entropy(total: Ball, costs: Vector) -> Ball:
+    """Σ C_i H(p_i), p_i = total_i / C_i, where H, concave, is least over what rounding leaves open."""
+    weight = np.where(costs > 0.0, costs, 1.0)
+    low = np.clip(np.nextafter(total.lower / weight * (1.0 - 4 * UNIT), 0.0), 0.0, 1.0)
+    high = np.clip(np.nextafter(total.upper / weight * (1.0 + 4 * UNIT), 2.0), 0.0, 1.0)
+    least = np.minimum(*(entr(p) + entr(1.0 - p) for p in (low, high)))
+    return (Ball(least, 8 * UNIT * (least + 1.0)) * costs).sum()
+
+
+def _stationarity(
+    W: Vector, pulls: tuple[Ball, Ball], prices: tuple[float, float, float], scale: float
+) -> Residual:
+    """How far the faces are from those that the multipliers imply, against the size of what pulls."""
+    (rho, eta, price), q, r = prices, pulls[0].mid.T, pulls[1].mid
+    implied = np.sign(q) * np.maximum(np.abs(q) - price, 0.0)
+    off = np.column_stack([rho * W[:, :-1] - implied, eta * W[:, -1] - r])
+    return residual("stationarity", "W", np.abs(off).max(axis=1), scale)

@@ -1,0 +1,278 @@
+"""Logistic polytopes: each class has faces, and the log-odds are the best of the one's less the other's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from formulations.arguments import at_least
+from formulations.class_faces import Owners
+from polyopt.certificates.logistic_polytopes import certify_logistic_polytopes
+from polyopt.estimators.declaration import estimator
+from polyopt.estimators.faces import FaceClassifier
+from polyopt.estimators.parameters import Ruled, shared
+from polyopt.estimators.polyhedral import Probabilities
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from formulations.solution import Solution
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.estimators.given import ClassWeight, Seed
+    from polyopt.graphs import Graph
+    from polyopt.polytope import Polytope
+
+    Array = NDArray[np.float64]
+
+__all__ = ["BIAS", "LogisticPolytopes"]
+
+BIAS = 0.01  # of the ridge: what the square of a bias costs, next to that of a weight
+
+
+def owners_of(n_faces: object) -> Owners:
+    """How many faces each class has: a number for both, or one for ``classes_[0]`` and one for the other.
+
+    Raises
+    ------
+    ValueError
+        Neither, numbers that are not whole, or no face at all.
+    """
+    if isinstance(n_faces, Integral) and not isinstance(n_faces, bool):
+        return Owners(int(n_faces), int(n_faces))
+    if isinstance(n_faces, Sequence) and not isinstance(n_faces, str) and len(n_faces) == 2:
+        return Owners(*n_faces)
+    raise ValueError(f"n_faces must be a whole number, or two of them, one for each class, not {n_faces!r}")
+
+
+@estimator
+class LogisticPolytopes(Probabilities, FaceClassifier):
+    """Each class has faces; the log-odds are the best score of the one's less the best of the other's.
+
+    ``log P(classes_[1] | x) / P(classes_[0] | x) = max_k (w_k'x + b_k) - max_l (w_l'x + b_l)``, k over the
+    faces of ``classes_[1]`` and l over those of ``classes_[0]``; a class without faces has the score 0. The
+    face with the best score of all decides. Minimises the negative log-likelihood plus ``ridge/2 Σ ||w||²``,
+    a hundredth of that for the biases, and ``l1 Σ |w|`` (:mod:`formulations.logistic_polytopes`). One face
+    against none is logistic regression; faces of one class against none, or one, of the other have a polytope
+    with the other class inside. With both, the region of either class is a union of polytopes
+    (``polytopes_``). The problem is not convex where a class has more than one face.
+
+    Parameters
+    ----------
+    n_faces : int or tuple of two int, default=4
+        The faces of each class, or those of ``classes_[0]`` and of ``classes_[1]``.
+    ridge : float, default=1.0
+        ρ, positive: what half the square of a weight costs, where a sample's loss counts its weight.
+    l1 : float, default=0.0
+        λ, what a unit of a weight costs. The larger, the more weights are 0.
+    solver : {"auto", "newton", "exact"}, default="auto"
+        How the best end of the descents is made stationary: "newton" by Newton's method at sharper and
+        sharper maxima, "exact" by the explicit program of ``formulations.logistic_polytopes``, for one
+        assignment after the other. "auto" is "newton".
+    n_init : int, default=4
+        Random starts, of which the best is kept.
+    max_iter : int, default=100
+        Iterations of L-BFGS-B of each descent, at each of its two softnesses; rounds of "exact".
+    tol : float, default=1e-4
+        Relative gap to the proven bound of the assignment at which "newton" ends.
+    time_limit : float, optional
+        Seconds at most, for all pairs of classes together; the best point is kept.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts.
+    n_jobs : int, optional
+        Starts, or with more than two classes pairs of classes, trained at once.
+    verbose : bool or int, default=False
+        Whether to print the progress of long runs, a line a second, on standard error.
+
+    Attributes
+    ----------
+    W_, b_ : ndarray of shape (K, m), (K,)
+        The faces, in the units of X: those of ``classes_[0]``, then those of ``classes_[1]`` (two classes).
+    face_classes_ : ndarray of shape (K,)
+        The class of each of them.
+    assignment_ : ndarray of int, shape (n,)
+        The face of its own class that answers for each sample, -1 where its class has none.
+    n_numbers_ : int
+        Weights and biases that are not 0.
+    duals_ : pandas.DataFrame
+        One row per sample and face of the other class: what the sample pulls at it, in input order.
+    history_ : pandas.DataFrame
+        One row per start, and one for the polish.
+    """
+
+    n_faces: int | tuple[int, int] = 4
+    _: KW_ONLY
+    ridge: float = 1.0
+    l1: float = 0.0
+    solver: str = "auto"
+    n_init: int = 4
+    max_iter: int = 100
+    tol: float = 1e-4
+    time_limit: float | None = None
+    class_weight: ClassWeight = None
+    random_state: Seed = None
+    n_jobs: int | None = None
+    verbose: bool | int = False
+
+    inside_label = None  # either class may be
+    _owners: Owners | None = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **shared(
+            "ridge", "n_init", "max_iter", "tol", "time_limit", "class_weight", "random_state", "n_jobs",
+            "verbose",
+        ),
+        "n_faces": [Ruled(owners_of)],
+        "l1": [Ruled(lambda value: at_least("l1", value, 0.0))],
+        "solver": [StrOptions({"auto", "newton", "exact"})],
+    }  # fmt: skip
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _fit_binary(self, X: Any, y: Array, weights: Array, rows: NDArray[np.int64]) -> None:
+        from polyopt.outer.logistic_polytopes import solve_logistic_polytopes
+
+        self._check_sizes(X, weights)
+        self._forget()
+        problem = self._problem(X, y, weights)
+        self.solver_ = "newton" if self.solver == "auto" else self.solver
+        self._owners = problem.owners
+        self._X, self._y, self._rows, self._costs = X, y, rows, weights
+        self._show(
+            solve_logistic_polytopes(
+                problem, method=self.solver_, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol,
+                time_limit=self.time_limit, seed=self._seed(), n_jobs=self.n_jobs,
+            )
+        )  # fmt: skip
+        places = np.where(problem.free, np.cumsum(problem.free) - 1, -1)
+        self._assignment = places[self.solution_["assignment"]]
+        self._warn_if_short(lambda: self._binary_certificate(max(self.tol, 1e-6)))
+
+    def _problem(self, X: Any, y: Array, weights: Array) -> Any:
+        from polyopt.solvers.logistic_polytopes import FaceLoss
+
+        owners = owners_of(self.n_faces)
+        return FaceLoss(X, y, weights, owners, self.ridge, BIAS * self.ridge, self.l1)
+
+    def _show(self, solution: Solution) -> None:
+        assert self._owners is not None
+        free = self._owners.free
+        self.solution_ = solution
+        self.n_iter_ = max(solution.iterations, 1)
+        W = solution["W"][free]
+        self.W_, self.b_ = W[:, :-1], W[:, -1]
+        self._is_plus = self._owners.classes[free] > 0
+        self._side = 1.0 if self._owners.minus <= 1 else -1.0
+
+    # -- answering ---------------------------------------------------------------------------
+
+    @property
+    def face_classes_(self) -> NDArray[Any]:
+        """The class (K,) of every face (binary problems)."""
+        check_is_fitted(self)
+        return self.classes_[self._is_plus.astype(int)]
+
+    @property
+    def n_numbers_(self) -> int:
+        """Weights and biases that are not 0."""
+        check_is_fitted(self)
+        if not self._is_binary:
+            return sum(pair.n_numbers_ for pair in self.estimators_)
+        return int(np.count_nonzero(self.W_) + np.count_nonzero(self.b_))
+
+    def _best_of_class(self, s: Array, plus: bool) -> Array:
+        mine = s[:, self._is_plus == plus]
+        return mine.max(axis=1) if mine.shape[1] else np.zeros(len(s))
+
+    def _binary_scores(self, X: Any) -> Array:
+        s = self._scores_of_faces(X)
+        return self._best_of_class(s, True) - self._best_of_class(s, False)
+
+    def _draw_scores(self, graph: Graph, x: str) -> str:
+        best = []
+        for plus in (True, False):
+            mine = self._is_plus == plus
+            W, b = (
+                (self.W_[mine], self.b_[mine])
+                if mine.any()
+                else (np.zeros((1, self.W_.shape[1])), np.zeros(1))
+            )
+            best.append(graph.over_columns("ReduceMax", graph.affine(x, W, b)))
+        return graph.op("Sub", *best)
+
+    # -- as sets -----------------------------------------------------------------------------
+
+    @property
+    def _is_one_polytope(self) -> bool:
+        return (
+            self._is_binary and self._owners is not None and min(self._owners.minus, self._owners.plus) <= 1
+        )
+
+    @property
+    def polytope_(self) -> Polytope:
+        """The region of the class that has one face or none, as a set, in the units of X."""
+        self._need_one_polytope("polytope_")
+        return self._polytopes_of(self._side < 0)[0]
+
+    @property
+    def polytopes_(self) -> dict[Any, list[Polytope]]:
+        """The region of each class (binary problems): a list of polytopes whose union it is."""
+        check_is_fitted(self)
+        if not self._is_binary:
+            raise AttributeError("polytopes_ is of two classes: ask the machines in estimators_")
+        return {self.classes_[int(plus)]: self._polytopes_of(plus) for plus in (False, True)}
+
+    def _polytopes_of(self, plus: bool) -> list[Polytope]:
+        """One for each face of a class: where it is better than all faces of the other."""
+        from polyopt.polytope import Polytope
+
+        at_rest = np.zeros((1, self.W_.shape[1] + 1))
+        faces = np.column_stack([self.W_, self.b_])
+        mine, others = (faces[self._is_plus == side] for side in (plus, not plus))
+        mine, others = (each if len(each) else at_rest for each in (mine, others))
+        centre, spread = self._typical_values() or (None, None)
+        names = getattr(self, "feature_names_in_", None)
+        return [Polytope((others - w)[:, :-1], (others - w)[:, -1], names, spread, centre) for w in mine]
+
+    # -- what is proven ----------------------------------------------------------------------
+
+    def _binary_certificate(self, tol: float) -> Certificate:
+        assert self._owners is not None
+        return certify_logistic_polytopes(
+            self._X, self._y, self.solution_["W"], n_faces=(self._owners.minus, self._owners.plus),
+            ridge=self._asked["ridge"], l1=self._asked["l1"], C=self._costs, tol=tol,
+            alpha=self.solution_.duals["margin"], assignment=self.solution_["assignment"],
+        )  # fmt: skip
+
+    def _binary_duals(self) -> pd.DataFrame:
+        import pandas as pd
+
+        assert self._owners is not None
+        alpha, others = self.solution_.duals["margin"], self._owners.others(self._y)
+        place, face = np.nonzero(others)
+        s = np.asarray(self._X @ self.solution_["W"][:, :-1].T) + self.solution_["W"][:, -1]
+        number = np.where(self._owners.free, np.cumsum(self._owners.free) - 1, -1)
+        pull = alpha[place, face]
+        state = np.where(
+            pull > 1e-9 * self._costs[place],
+            np.where(pull < 0.5 * self._costs[place], "pulls", "pulls hard"),
+            "off",
+        )
+        return pd.DataFrame(
+            {
+                "row": "margin",
+                "letter": "alpha",
+                "sample": self._rows[place],
+                "face": number[face],
+                "label": self.classes_[(self._y[place] > 0).astype(int)],
+                "multiplier": pull,
+                "output": s[place, face],
+                "state": state,
+            }
+        )

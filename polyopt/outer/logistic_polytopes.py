@@ -1,0 +1,172 @@
+"""Logistic polytopes from many starts: descent from each, and the best end polished.
+
+The explicit program takes the place of the polish with method="exact": solve for the assignment, assign, and
+again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+
+from formulations import class_faces as faces
+from formulations.solution import Solution, Status
+from polyopt.outer.alternating import AlternatingProblem
+from polyopt.outer.rounds import Stage, run_stages
+from polyopt.outer.starts import best_of, generators_of
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.logistic_polytopes import descend, polish
+from polyopt.watch import tell
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.solvers.logistic_polytopes import FaceLoss
+
+    Array = NDArray[np.float64]
+    Assignment = NDArray[np.int64]
+
+__all__ = ["random_start", "solve_logistic_polytopes"]
+
+_SIZE = 1.0  # of the scores' spread at random faces
+
+
+def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
+    """Faces (K, m+1) in random directions through the mean of the samples, 0 at rest.
+
+    They are drawn for scaled data with weights, so that neither the units of X, nor the order of the samples,
+    nor their repetition in place of weight makes a difference.
+    """
+    scale = StandardScaler(with_mean=False).fit(problem.X, sample_weight=problem.c).scale_
+    K, m = problem.shape[0], problem.shape[1] - 1
+    directions = rng.normal(size=(K, m)) * (_SIZE / np.sqrt(m)) / scale
+    middle = np.asarray(problem.X.T @ problem.c).ravel() / problem.c.sum()
+    W = np.column_stack([directions, -directions @ middle + rng.normal(size=K) * (_SIZE / 2)])
+    W[~problem.free] = 0.0
+    return W
+
+
+def solve_logistic_polytopes(
+    problem: FaceLoss, *, method: str = "newton", n_init: int = 4, max_iter: int = 100, tol: float = 1e-4,
+    time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None, start: Array | None = None,
+) -> Solution:  # fmt: skip
+    """Descend from every start, and make the best end stationary.
+
+    Parameters
+    ----------
+    problem : FaceLoss
+        The problem.
+    method : {"newton", "exact"}
+        How the best end is made stationary: by Newton's method, or by the explicit program.
+    n_init, seed, n_jobs
+        Random starts, their seed, and how many are run at once.
+    max_iter : int
+        Iterations of each descent, at either softness; rounds of the explicit program.
+    tol : float
+        Relative gap of the assignment's program to which the end is polished.
+    time_limit : float, optional
+        Seconds, for everything together.
+    start : ndarray of shape (K, m+1), optional
+        Faces to begin from in place of random ones.
+
+    Returns
+    -------
+    Solution
+        ``primal`` has ``W`` and ``assignment``, ``duals`` has ``margin``. CONVERGED where the end is
+        stationary; a limit, or Ctrl-C, keeps the best point.
+    """
+    clock = Clock(time_limit)
+    generators = generators_of(seed, n_init)
+
+    def run(number: int, time_left: float | None) -> Solution:
+        watch = Clock(time_left)
+        W = random_start(problem, generators[number]) if start is None else start
+        W, made = descend(problem, W, watch, max_iter=max_iter)
+        value = problem.value(W)
+        record = {"step": float(made), "seconds": watch.seconds, "objective": value}
+        tell(record)
+        status = Status.TIME_LIMIT if watch.is_over else Status.CONVERGED
+        return Solution(
+            status, {"W": W}, {}, value, None, "l-bfgs", made, solve_time=watch.seconds, history=(record,)
+        )
+
+    single = max(problem.owners.minus, problem.owners.plus) <= 1  # a convex problem has one optimum
+    best = best_of(run, 1 if single or start is not None else n_init, time_limit=time_limit, n_jobs=n_jobs)
+    if best.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
+        return _known(problem, best)
+    last = (_exact if method == "exact" else _polished)(problem, best["W"], max_iter, tol, clock.left)
+    status = Status.CONVERGED if last.status is Status.OPTIMAL else last.status
+    record = {"step": float(best.iterations + last.iterations), "seconds": clock.seconds,
+              "objective": last.objective}  # fmt: skip
+    history = (*best.history, *({**record, "start": each.get("start", 0.0)} for each in best.history[-1:]))
+    return replace(
+        best, status=status, primal=last.primal, duals=last.duals, objective=last.objective, bound=last.bound,
+        solver=f"l-bfgs, then {last.solver}", iterations=best.iterations + last.iterations,
+        solve_time=clock.seconds, history=history,
+    )  # fmt: skip
+
+
+def _known(problem: FaceLoss, best: Solution) -> Solution:
+    """A point that was not polished, with its assignment and the multipliers that it suggests."""
+    _, _, R, _ = problem.smooth(best["W"], 0.0, 1e-3)
+    primal = {"W": best["W"], "assignment": problem.natural(best["W"])}
+    return replace(best, primal=primal, duals={"margin": np.where(problem.others, R, 0.0)})
+
+
+def _polished(problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left: float | None) -> Solution:
+    try:
+        return polish(problem, W, Clock(time_left), tol=tol, max_iter=10 * max_iter)
+    except KeyboardInterrupt:
+        point = Solution(Status.INTERRUPTED, {"W": W}, {}, problem.value(W), None, "newton", 0)
+        return _known(problem, point)
+
+
+def _exact(problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left: float | None) -> Solution:
+    stage: Stage[Any] = Stage(_Explicit(problem), max_iter)
+    found = run_stages([stage], problem.natural(W), time_limit=time_left)
+    status = Status.OPTIMAL if found.status is Status.CONVERGED else found.status
+    return replace(found, status=status)
+
+
+class _Explicit(AlternatingProblem):
+    """Rounds of the explicit program."""
+
+    def __init__(self, problem: FaceLoss):
+        self.problem = problem
+
+    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
+        return self.problem.natural(random_start(self.problem, rng))
+
+    def solve(self, assignment: Assignment, time_limit: float | None) -> Solution:
+        from formulations.logistic_polytopes import fixed_assignment
+
+        on = self.problem
+        program = fixed_assignment(
+            on.X, on.y, on.owners, assignment, on.c, ridge=on.ridge, bias_ridge=on.bias_ridge, l1=on.l1
+        )
+        found = program.solve(time_limit=time_limit)
+        if not found.primal:
+            raise RuntimeError(
+                "no solver left a point for the program of an assignment: scale the features to unit "
+                "variance, raise ridge, or choose solver='newton'"
+            )
+        W = np.column_stack([found["w"], found["b"]])
+        W[~on.free] = 0.0
+        alpha = np.zeros(on.others.shape)
+        alpha[on.others] = found.duals["margin"]
+        value = faces.value(
+            on.X, on.y, W[:, :-1], W[:, -1], on.owners, on.c,
+            ridge=on.ridge, bias_ridge=on.bias_ridge, l1=on.l1, assignment=assignment,
+        )  # fmt: skip
+        return Solution(found.status, {"W": W}, {"margin": alpha}, value, None, found.solver)
+
+    def reassign(self, point: Solution, assignment: Assignment) -> Assignment:
+        """The best face of each, where it is better by more than rounding."""
+        s = self.problem.scores(point["W"])
+        best = self.problem.natural(point["W"])
+        rows = np.arange(len(s))
+        gains = s[rows, best] - s[rows, assignment] > 1e-7 * (1.0 + np.abs(s).max())
+        return np.where(gains, best, assignment)

@@ -1,0 +1,12 @@
+"""Logistic polytopes: descent on the smoothed objective, then Newton's method for the assignment.
+
+Read the files in this order: ``smooth`` (the objective with soft maxima, its slope and its curvature),
+``descend`` (from a start to a good point, by L-BFGS-B), ``polish`` (from there to a stationary point, by
+Newton's method at sharper and sharper maxima, with a bound).
+"""
+
+from polyopt.solvers.logistic_polytopes.descend import descend
+from polyopt.solvers.logistic_polytopes.polish import polish
+from polyopt.solvers.logistic_polytopes.smooth import FaceLoss, bound
+
+__all__ = ["FaceLoss", "bound", "descend", "polish"]

@@ -1,0 +1,217 @@
+"""From a good point to a stationary one: Newton's method for the assignment, at sharper and sharper maxima.
+
+For an assignment and a soft maximum of softness t the objective is convex, and smooth but for the price λ,
+whose kinks are met by steps within an orthant. Its optimum is above that of the assignment's program by no
+more than t Σ α ln L over the samples that two faces of the other class hold, and those are few: as t falls,
+so does the gap to the bound that the multipliers give. Between two steps every sample takes its best face,
+which lowers the objective, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import entr
+
+from formulations.clock import run_is_over
+from formulations.matrices import is_sparse
+from formulations.solution import Solution, Status
+from polyopt.solvers.logistic_polytopes.smooth import bound
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.solvers.clock import Clock
+    from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
+
+    Array = NDArray[np.float64]
+
+__all__ = ["MOST", "polish"]
+
+MOST = 2500  # entries of W that differ from 0 up to which the curvature is a dense matrix
+_SOFTEST, _SHARPEN, _SHARPEST = 0.1, 0.2, 1e-10
+_STEPS, _MOST_STEPS = 20, 200  # of Newton's at one softness
+_FEW = 3  # steps at one softness after which the next may be much sharper
+_SLOWEST = 0.6  # ratio of two softnesses beyond which it is not brought nearer to 1
+_SUFFICIENT = 1e-4  # share of the decrease that a slope promises which a step must bring
+_LEAST_STEP = 1e-6
+_CLOSER, _CLOSEST = 0.1, 1e-5  # shares of the tolerance to which each softness is solved, and the last one
+
+
+def polish(problem: FaceLoss, W: Array, clock: Clock, *, tol: float = 1e-6, max_iter: int = 1000) -> Solution:
+    """Solve for the assignment, and assign, until neither brings anything.
+
+    Parameters
+    ----------
+    problem : FaceLoss
+        The samples and prices.
+    W : ndarray of shape (K, m+1)
+        Where to begin.
+    clock : Clock
+        When to stop; the best point is kept.
+    tol : float
+        Relative gap to the bound of the assignment at which to stop.
+    max_iter : int
+        Newton's steps at most.
+
+    Returns
+    -------
+    Solution
+        ``primal`` has ``W`` and ``assignment``, ``duals`` has ``margin``, alpha (n, K); OPTIMAL within the
+        assignment, which is the best for W.
+    """
+    kept, status, t, ratio = _Kept(problem, W, tol), Status.STALLED, _SOFTEST, _SHARPEN
+    steps, last = _MOST_STEPS, W  # at the first softness there is no way back
+    while t >= _SHARPEST:
+        begun = kept.made
+        ended = _newton(kept, t, tol, min(max_iter, kept.made + steps), clock)
+        if max(kept.gap, kept.slack / _CLOSER) <= tol * kept.value:
+            status = Status.OPTIMAL
+            break
+        if ended is Status.ITERATION_LIMIT and kept.made < max_iter and ratio < _SLOWEST:
+            # Too sharp at once: Newton's steps are short where they do not see the next kink.
+            t, ratio = t / ratio, ratio**0.5
+            kept.at(last, t)
+        elif ended in (None, Status.ITERATION_LIMIT) and kept.made < max_iter:
+            last = kept.W
+            ratio = ratio if kept.made - begun > _FEW else max(ratio**2, _SHARPEN)
+        else:
+            status = ended or Status.STALLED
+            break
+        t *= ratio
+        steps = _STEPS if ratio < _SLOWEST else _MOST_STEPS
+    return kept.solution(status, clock)
+
+
+class _Kept:
+    """The last point, and the best bound for its assignment."""
+
+    def __init__(self, problem: FaceLoss, W: Array, tol: float):
+        self.problem, self.tol, self.made = problem, tol, 0
+        self.value, self.bound, self.z = np.inf, -np.inf, problem.natural(W)
+        self.at(W, _SOFTEST)
+
+    @property
+    def gap(self) -> float:
+        return self.value - self.bound
+
+    def at(self, W: Array, t: float) -> None:
+        """Take a point, smoothed by t."""
+        problem = self.problem
+        loss, self.slope, self.R, self.a = problem.smooth(W, 0.0, t)
+        self.W, self.smoothed = W, loss + problem.price(W)
+        self.judge(t)
+
+    def judge(self, t: float) -> None:
+        """The objective, and the bounds of the program and of the smoothed one."""
+        problem, z = self.problem, self.problem.natural(self.W)
+        if not np.array_equal(z, self.z):
+            self.z, self.bound = z, -np.inf
+        found = bound(problem, self.W, self.slope, self.a)
+        shares = np.where(problem.others, self.R, 0.0)
+        shares = np.divide(shares, self.a[:, None], out=np.zeros_like(shares), where=self.a[:, None] > 0)
+        self.slack = self.smoothed - (found + t * float(self.a @ entr(shares).sum(axis=1)))
+        self.value = problem.value(self.W)
+        # Of bounds that are good enough the last: its multipliers belong to the last point.
+        if found > self.bound or self.value - found <= self.tol * self.value:
+            self.bound, self.alpha = found, np.where(problem.others, self.R, 0.0)
+
+    def solution(self, status: Status, clock: Clock) -> Solution:
+        """What is known at the end."""
+        return Solution(
+            status, {"W": self.W, "assignment": self.z}, {"margin": self.alpha}, self.value,
+            min(self.bound, self.value), "newton", self.made, solve_time=clock.seconds,
+        )  # fmt: skip
+
+
+def _newton(kept: _Kept, t: float, tol: float, max_iter: int, clock: Clock) -> Status | None:
+    """Newton's steps at one softness, until `max_iter` have been made in all; None where they settled."""
+    problem = kept.problem
+    kept.at(kept.W, t)
+    while True:
+        near = _CLOSEST if kept.gap <= tol * kept.value else _CLOSER
+        if kept.slack <= near * tol * kept.value:
+            return None
+        if kept.made >= max_iter:
+            return Status.ITERATION_LIMIT
+        if clock.is_over or run_is_over():
+            return Status.TIME_LIMIT
+        signs, down = _orthant(problem, kept.W, kept.slope)
+        active = (kept.W != 0.0) | (down != 0.0)
+        if active.sum() > MOST:
+            return Status.STALLED
+        direction = np.zeros_like(kept.W)
+        direction[active] = _solved(_curvature(problem, kept.R, kept.a, active, t), down[active])
+        kept.made += 1
+        if not _search(kept, direction, down, signs, t):
+            return None
+
+
+def _orthant(problem: FaceLoss, W: Array, slope: Array) -> tuple[Array, Array]:
+    """The signs that a step keeps, and the way of steepest descent, 0 where a price holds a weight at 0."""
+    at_zero = -np.sign(slope) * (np.abs(slope) > problem.prices)
+    signs = np.where(W != 0.0, np.sign(W), at_zero)
+    down = np.where(signs != 0.0, -(slope + problem.prices * signs), 0.0)
+    down[~problem.free] = 0.0
+    return signs, down
+
+
+def _search(kept: _Kept, direction: Array, down: Array, signs: Array, t: float) -> bool:
+    """Go the first of shorter and shorter steps, within the orthant, that lowers enough, if there is one."""
+    W, value, size = kept.W, kept.smoothed, 1.0
+    while size >= _LEAST_STEP:
+        trial = W + size * direction
+        crossed = (np.sign(trial) != signs) & (kept.problem.prices > 0.0)
+        trial[crossed] = 0.0
+        kept.at(trial, t)
+        if kept.smoothed <= value - _SUFFICIENT * float((down * (trial - W)).sum()) and kept.smoothed < value:
+            return True
+        size *= 0.5
+    kept.at(W, t)
+    return False
+
+
+def _solved(H: Array, g: Array) -> Array:
+    """H⁻¹ g, with unknowns of like scales, and a little more on the diagonal where rounding asks for it."""
+    scale = 1.0 / np.sqrt(H.diagonal())
+    H = H * scale[:, None] * scale
+    for more in (0.0, 1e-13, 1e-10, 1e-7):
+        H.flat[:: len(H) + 1] += more
+        try:
+            return np.asarray(scale * cho_solve(cho_factor(H), scale * g))
+        except np.linalg.LinAlgError:
+            continue
+    return np.asarray(scale * scale * g)
+
+
+def _curvature(problem: FaceLoss, R: Array, a: Array, active: NDArray[np.bool_], t: float) -> Array:
+    """The second derivatives of the smooth part in the active entries of W."""
+    p = np.divide(a, problem.c, out=np.zeros_like(a), where=problem.c > 0)
+    shares = np.divide(R, a[:, None], out=np.zeros_like(R), where=a[:, None] > 0)  # d ξ/d s
+    bend, tied = a * (1.0 - p), a / t
+    columns = [_columns(problem, active[k]) for k in range(len(active))]
+    ends = np.r_[0, np.cumsum(active.sum(axis=1))]
+    H = np.zeros((ends[-1], ends[-1]))
+    for k, left in enumerate(columns):
+        for j in range(k + 1):
+            weights = bend * shares[:, k] * shares[:, j]
+            both = problem.others[:, k] & problem.others[:, j]
+            weights -= np.where(both, tied * shares[:, k] * shares[:, j], 0.0)
+            if j == k:
+                weights += np.where(both, tied * shares[:, k], 0.0)
+            used = np.flatnonzero(weights)
+            block = left[used].T @ (columns[j][used] * weights[used, None])
+            H[ends[k] : ends[k + 1], ends[j] : ends[j + 1]] = block
+            H[ends[j] : ends[j + 1], ends[k] : ends[k + 1]] = block.T
+    H.flat[:: len(H) + 1] += np.broadcast_to(problem.ridges, active.shape)[active]
+    return H
+
+
+def _columns(problem: FaceLoss, active: NDArray[np.bool_]) -> Array:
+    """The features of the active entries, dense, and ones for the bias."""
+    features = np.flatnonzero(active[:-1])
+    chosen = problem.X[:, features]
+    dense = chosen.toarray() if is_sparse(chosen) else chosen
+    return np.column_stack([dense, np.ones(len(dense))]) if active[-1] else np.asarray(dense)

@@ -1,0 +1,149 @@
+"""The objective of logistic polytopes with soft maxima, its slope, its curvature, and a bound.
+
+A maximum of scores is replaced by t ln Σ exp(s/t), which is above it by no more than t ln K. With a soft
+maximum of the other class's scores and the assignment's own score the objective is convex and smooth, and
+above that of the fixed assignment (:mod:`formulations.logistic_polytopes`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numba as nb
+import numpy as np
+from scipy.special import entr
+
+from formulations.class_faces import Owners
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
+
+    Array = NDArray[np.float64]
+    Assignment = NDArray[np.int64]
+
+__all__ = ["FaceLoss", "bound"]
+
+
+@dataclass
+class FaceLoss:
+    """Samples with weights, whose the faces are, and what faces cost.
+
+    Attributes
+    ----------
+    X, y, c
+        Samples (n, m), labels -1 and +1, and weights (n,).
+    owners : Owners
+        How many faces each class has.
+    ridge, bias_ridge, l1 : float
+        ρ, η and λ.
+    """
+
+    X: Matrix
+    y: Array
+    c: Array
+    owners: Owners
+    ridge: float
+    bias_ridge: float
+    l1: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.others = self.owners.others(self.y)
+        self.free = self.owners.free
+        m = self.X.shape[1]
+        self.ridges = np.append(np.full(m, self.ridge), self.bias_ridge)
+        self.prices = np.append(np.full(m, self.l1), 0.0)
+        self.shape = (self.owners.count, m + 1)
+
+    def scores(self, W: Array) -> Array:
+        """w_k·x_i + b_k (n, K) of faces W (K, m+1), the bias last; 0 at rest."""
+        return np.ascontiguousarray(np.asarray(self.X @ W[:, :-1].T) + W[:, -1])
+
+    def penalty(self, W: Array) -> float:
+        """What the faces cost."""
+        return float(0.5 * (W * W).sum(axis=0) @ self.ridges + np.abs(W).sum(axis=0) @ self.prices)
+
+    def price(self, W: Array) -> float:
+        """λ times the sizes of the weights."""
+        return float(np.abs(W).sum(axis=0) @ self.prices)
+
+    def value(self, W: Array) -> float:
+        """The objective itself, for the best assignment."""
+        loss, _, _ = pulled(self.scores(W), self.c, self.others, 0.0, 0.0)
+        return loss + self.penalty(W)
+
+    def smooth(self, W: Array, own: float, other: float) -> tuple[float, Array, Array, Array]:
+        """Loss and ridges with soft maxima, the slope (K, m+1), d loss/d s (n, K), and c σ(ξ) (n,).
+
+        Parameters
+        ----------
+        W : ndarray of shape (K, m+1)
+            Faces.
+        own, other : float
+            t of the maximum over a sample's own class and over the other; 0 for the maximum itself.
+        """
+        loss, R, a = pulled(self.scores(W), self.c, self.others, own, other)
+        slope = np.empty(self.shape)
+        slope[:, :-1] = np.asarray(self.X.T @ R).T
+        slope[:, -1] = R.sum(axis=0)
+        slope += self.ridges * W
+        slope[~self.free] = 0.0
+        return loss + 0.5 * float((W * W).sum(axis=0) @ self.ridges), slope, R, a
+
+    def natural(self, W: Array) -> Assignment:
+        """Each sample's best face of its own class."""
+        return np.asarray(np.where(self.others, -np.inf, self.scores(W)).argmax(axis=1))
+
+
+@nb.njit(cache=True)
+def pulled(
+    S: Array, c: Array, others: NDArray[np.bool_], own: float, other: float
+) -> tuple[float, Array, Array]:
+    """Σ c ln(1 + e^ξ), its slope in the scores (n, K), and c σ(ξ) (n,)."""
+    n, K = S.shape
+    R, pull = np.zeros((n, K)), np.zeros(n)
+    total = 0.0
+    for i in range(n):
+        best = np.array([-np.inf, -np.inf])
+        at = np.zeros(2, dtype=np.int64)
+        for k in range(K):
+            j = 1 if others[i, k] else 0
+            if S[i, k] > best[j]:
+                best[j], at[j] = S[i, k], k
+        sums = np.zeros(2)
+        for k in range(K):
+            j = 1 if others[i, k] else 0
+            t = other if j else own
+            if t > 0.0:
+                R[i, k] = np.exp((S[i, k] - best[j]) / t)
+            elif k == at[j]:
+                R[i, k] = 1.0
+            sums[j] += R[i, k]
+        xi = best[1] - best[0]
+        if other > 0.0:
+            xi += other * np.log(sums[1])
+        if own > 0.0:
+            xi -= own * np.log(sums[0])
+        small = np.exp(-abs(xi))
+        total += c[i] * (max(xi, 0.0) + np.log1p(small))
+        a = c[i] * (1.0 / (1.0 + small) if xi >= 0 else small / (1.0 + small))
+        pull[i] = a
+        for k in range(K):
+            j = 1 if others[i, k] else 0
+            R[i, k] *= a / sums[j] if j else -a / sums[j]
+    return total, R, pull
+
+
+def bound(problem: FaceLoss, W: Array, slope: Array, a: Array) -> float:
+    """A bound, but for rounding, on the optimum for the assignment, from what :meth:`FaceLoss.smooth` gives.
+
+    The slope of the smooth part is ρ w less the pulls of the multipliers alpha, which so are known from it.
+    """
+    pulls = problem.ridges * W - slope
+    pulls[~problem.free] = 0.0
+    shrunken = np.maximum(np.abs(pulls) - problem.prices, 0.0)
+    p = np.divide(a, problem.c, out=np.zeros_like(a), where=problem.c > 0)
+    entropy = float(problem.c @ (entr(p) + entr(1.0 - p)))
+    return entropy - 0.5 * float((shrunken**2 / problem.ridges).sum())
