@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -121,7 +121,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
     verbose: bool | int = False
 
     inside_label = None  # either class may be
-    _owners: Owners | None = None
+    _owners: Owners | None = field(init=False, default=None)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **shared(

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize
+from sklearn.preprocessing import StandardScaler
 
 from formulations.clock import run_is_over
+from formulations.matrices import is_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from polyopt.solvers.clock import Clock
     from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 
@@ -56,21 +59,21 @@ def descend(
     """
     allowed = np.broadcast_to(problem.free[:, None], problem.shape)
     allowed = allowed if support is None else allowed & support
-    here, made = W[allowed], 0
-    price = np.broadcast_to(problem.prices, problem.shape)[allowed]
+    units = _Units(problem.X, problem.c)
+    here, made = units.inward(W)[allowed], 0
+    price = np.broadcast_to(problem.prices / units.scale, problem.shape)[allowed]
     whole = np.zeros(problem.shape)
     split = problem.l1 > 0.0
 
     def evaluate(x: Array, t: float) -> tuple[float, Array]:
         whole[allowed] = x
-        loss, slope, _, _ = problem.smooth(whole, t, t)
-        return loss, slope[allowed]
+        loss, slope, _, _ = problem.smooth(units.outward(whole), t, t)
+        return loss, units.slope(slope)[allowed]
 
     def evaluate_parts(x: Array, t: float) -> tuple[float, Array]:
-        loss, slope = evaluate(x[: len(x) // 2] - x[len(x) // 2 :], t)
-        return loss + float(price @ x[: len(x) // 2] + price @ x[len(x) // 2 :]), np.r_[
-            slope + price, price - slope
-        ]
+        plus, minus = x[: len(x) // 2], x[len(x) // 2 :]
+        loss, slope = evaluate(plus - minus, t)
+        return loss + float(price @ (plus + minus)), np.r_[slope + price, price - slope]
 
     def stop(_: Array) -> None:
         if clock.is_over or run_is_over():
@@ -89,4 +92,28 @@ def descend(
             break
     W = np.zeros(problem.shape)
     W[allowed] = here
-    return W, made
+    return units.outward(W), made
+
+
+class _Units:
+    """Features of spread 1 around 0, in which L-BFGS sees no valleys that only units make."""
+
+    def __init__(self, X: Matrix, c: Array):
+        scaler = StandardScaler(with_mean=not is_sparse(X)).fit(X, sample_weight=c)
+        self.scale = np.append(scaler.scale_, 1.0)
+        self.middle = np.zeros(X.shape[1]) if scaler.mean_ is None or is_sparse(X) else scaler.mean_
+
+    def inward(self, W: Array) -> Array:
+        V = W * self.scale
+        V[:, -1] += W[:, :-1] @ self.middle
+        return V
+
+    def outward(self, V: Array) -> Array:
+        W = V / self.scale
+        W[:, -1] -= W[:, :-1] @ self.middle
+        return W
+
+    def slope(self, G: Array) -> Array:
+        own = G.copy()
+        own[:, :-1] -= G[:, -1:] * self.middle
+        return own / self.scale

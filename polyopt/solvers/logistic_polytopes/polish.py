@@ -37,6 +37,7 @@ _FEW = 3  # steps at one softness after which the next may be much sharper
 _SLOWEST = 0.6  # ratio of two softnesses beyond which it is not brought nearer to 1
 _SUFFICIENT = 1e-4  # share of the decrease that a slope promises which a step must bring
 _LEAST_STEP = 1e-6
+_LEGS = 60  # of a step, each up to an entry that comes to 0
 _CLOSER, _CLOSEST = 0.1, 1e-5  # shares of the tolerance to which each softness is solved, and the last one
 
 
@@ -143,9 +144,11 @@ def _newton(kept: _Kept, t: float, tol: float, max_iter: int, clock: Clock) -> S
         if active.sum() > MOST:
             return Status.STALLED
         direction = np.zeros_like(kept.W)
-        direction[active] = _solved(_curvature(problem, kept.R, kept.a, active, t), down[active])
+        H = _curvature(problem, kept.R, kept.a, active, t)
+        held = np.broadcast_to(problem.prices > 0.0, active.shape)[active]
+        direction[active] = _within(H, down[active], kept.W[active], np.where(held, signs[active], 0.0))
         kept.made += 1
-        if not _search(kept, direction, down, signs, t):
+        if not _search(kept, direction, down, t):
             return None
 
 
@@ -158,15 +161,33 @@ def _orthant(problem: FaceLoss, W: Array, slope: Array) -> tuple[Array, Array]:
     return signs, down
 
 
-def _search(kept: _Kept, direction: Array, down: Array, signs: Array, t: float) -> bool:
-    """Go the first of shorter and shorter steps, within the orthant, that lowers enough, if there is one."""
+def _within(H: Array, down: Array, at: Array, signs: Array) -> Array:
+    """A step of Newton's that leaves no orthant: an entry that comes to 0 stays there, the others go on.
+
+    Every leg lowers the quadratic model, which is convex, so the whole step is one of descent.
+    """
+    free, here, slope = np.ones(len(at), dtype=bool), at.copy(), down.copy()
+    for _ in range(_LEGS):
+        step = np.zeros_like(at)
+        step[free] = _solved(H[np.ix_(free, free)], slope[free])
+        crossing = free & (signs != 0.0) & (signs * (here + step) < 0.0)
+        if not crossing.any():
+            return here + step - at
+        shares = np.divide(-here, step, out=np.full(len(at), np.inf), where=crossing)
+        share = float(shares.min())
+        stops = shares <= share * (1.0 + 1e-9)
+        here, slope = here + share * step, slope - share * (H @ step)
+        here[stops], free = 0.0, free & ~stops
+    return here - at
+
+
+def _search(kept: _Kept, direction: Array, down: Array, t: float) -> bool:
+    """Go the first of shorter and shorter steps that lowers enough, if there is one."""
     W, value, size = kept.W, kept.smoothed, 1.0
+    slope = _SUFFICIENT * float((down * direction).sum())
     while size >= _LEAST_STEP:
-        trial = W + size * direction
-        crossed = (np.sign(trial) != signs) & (kept.problem.prices > 0.0)
-        trial[crossed] = 0.0
-        kept.at(trial, t)
-        if kept.smoothed <= value - _SUFFICIENT * float((down * (trial - W)).sum()) and kept.smoothed < value:
+        kept.at(W + size * direction, t)
+        if kept.smoothed <= value - size * slope and kept.smoothed < value:
             return True
         size *= 0.5
     kept.at(W, t)
