@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -122,6 +122,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
 
     inside_label = None  # either class may be
     _owners: Owners | None = field(init=False, default=None)
+    _begin: Any = field(init=False, default=None)  # faces that a binary fit begins from, besides its starts
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **shared(
@@ -147,12 +148,30 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
         self._show(
             solve_logistic_polytopes(
                 problem, method=self.solver_, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol,
-                time_limit=self.time_limit, seed=self._seed(), n_jobs=self.n_jobs,
+                time_limit=self.time_limit, seed=self._seed(), n_jobs=self.n_jobs, begin=self._begin,
             )
         )  # fmt: skip
         places = np.where(problem.free, np.cumsum(problem.free) - 1, -1)
         self._assignment = places[self.solution_["assignment"]]
         self._warn_if_short(lambda: self._binary_certificate(max(self.tol, 1e-6)))
+
+    def begin_at(self, W: Array) -> Self:
+        """Let the next fit, of two classes, begin from these faces as well.
+
+        Parameters
+        ----------
+        W : ndarray of shape (K, m+1)
+            Faces, the bias last: those of ``classes_[0]``, then those of ``classes_[1]``, and zeros for a class
+            without faces.
+        """
+        self._begin = W
+        return self
+
+    @property
+    def holds_one_problem(self) -> bool:
+        """Whether it was fitted to two classes."""
+        check_is_fitted(self)
+        return self._is_binary
 
     def _problem(self, X: Any, y: Array, weights: Array) -> Any:
         from polyopt.solvers.logistic_polytopes import FaceLoss

@@ -51,7 +51,7 @@ def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
 
 def solve_logistic_polytopes(
     problem: FaceLoss, *, method: str = "newton", n_init: int = 4, max_iter: int = 100, tol: float = 1e-4,
-    time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None, start: Array | None = None,
+    time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None, begin: Array | None = None,
 ) -> Solution:  # fmt: skip
     """Descend from every start, and make the best end stationary.
 
@@ -69,8 +69,8 @@ def solve_logistic_polytopes(
         Relative gap of the assignment's program to which the end is polished.
     time_limit : float, optional
         Seconds, for everything together.
-    start : ndarray of shape (K, m+1), optional
-        Faces to begin from in place of random ones.
+    begin : ndarray of shape (K, m+1), optional
+        Faces of a start more, the first.
 
     Returns
     -------
@@ -80,10 +80,11 @@ def solve_logistic_polytopes(
     """
     clock = Clock(time_limit)
     generators = generators_of(seed, n_init)
+    known = [] if begin is None else [begin]
 
     def run(number: int, time_left: float | None) -> Solution:
         watch = Clock(time_left)
-        W = random_start(problem, generators[number]) if start is None else start
+        W = known[number] if number < len(known) else random_start(problem, generators[number - len(known)])
         W, made = descend(problem, W, watch, max_iter=max_iter)
         value = problem.value(W)
         record = {"step": float(made), "seconds": watch.seconds, "objective": value}
@@ -94,7 +95,8 @@ def solve_logistic_polytopes(
         )
 
     single = max(problem.owners.minus, problem.owners.plus) <= 1  # a convex problem has one optimum
-    best = best_of(run, 1 if single or start is not None else n_init, time_limit=time_limit, n_jobs=n_jobs)
+    count = 1 if single else n_init + len(known)
+    best = best_of(run, count, time_limit=time_limit, n_jobs=n_jobs)
     if best.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
         return _known(problem, best)
     last = (_exact if method == "exact" else _polished)(problem, best["W"], max_iter, tol, clock.left)

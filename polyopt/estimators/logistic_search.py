@@ -1,0 +1,327 @@
+"""The number of faces, the side, the ridge and the sparsity of logistic polytopes, searched together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import KW_ONLY
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_X_y
+
+from formulations.arguments import whole, whole_or_none
+from formulations.clock import run_is_over
+from polyopt.estimators.declaration import estimator
+from polyopt.estimators.logistic_polytopes import BIAS, LogisticPolytopes
+from polyopt.estimators.search import Chosen, ClassifierSearch, told_of
+from polyopt.estimators.trials import fit_whole
+from polyopt.estimators.weights import checked_weights, class_weights
+from polyopt.outer.logistic_paths import Candidate, Paths, Split
+from polyopt.solvers.progress import printer
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.estimators.given import SamplesLike, Splits
+
+    Array = NDArray[np.float64]
+
+__all__ = ["LogisticSearch"]
+
+_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)  # times the weight of the samples
+_PRICES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # the same; they go on, tripled, until few enough numbers are left
+_LAST_PRICE = 1.0
+_KEPT, _PRICED = 3, 2  # structures that come to the second round and to the third
+_MANY, _SOME = 3000, 1000  # samples from which one split is enough, and from which three are
+_DEARER, _MOST_DEARER = (
+    1.15,
+    60,
+)  # by how much, and how often, the price is raised where the last fit is too large
+
+
+@estimator
+class LogisticSearch(ClassifierSearch):
+    """Choose the faces, the ridge and the price of logistic polytopes by the log loss of samples held out.
+
+    Three rounds. The first tries every structure along a path of ridges on the first split: one face (which
+    is logistic regression), two faces for either class and for both, four, and so on up to `max_faces`,
+    beyond four only while the loss falls by more than its standard error. The second tries the best three, and
+    one face, on all splits. The third raises the price of the weights from the best of them, so that weights
+    become 0. Points of a path begin where the last one ended. The best candidate with at most
+    `max_numbers` weights and biases that are not 0 is fitted to all data and made stationary.
+
+    Parameters
+    ----------
+    estimator : LogisticPolytopes, optional
+        The machine, with all other settings; by default ``LogisticPolytopes()``.
+    max_faces : int, default=4
+        Faces of either class at most.
+    max_numbers : int, optional
+        Weights and biases other than 0 at most, over all pairs of classes; by default any number.
+    n_init : int, default=1
+        Starts of each path; the last fit has those of the machine as well.
+    budget : int, optional
+        Fits at most, the points of the paths on each split; by default what the rounds take.
+    cv : int, splitter or iterable, optional
+        As in :class:`sklearn.model_selection.GridSearchCV`; by default five stratified folds, three from 1,000
+        samples on, and one split that holds out a quarter from 3,000 on.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        Its n_faces, ridge and l1.
+    results_ : pandas.DataFrame
+        One row per candidate that was tried: n_faces of each class, ridge, l1, the splits it was tried on, its
+        numbers other than 0, the mean log loss of the samples held out and its standard error.
+    n_numbers_ : int
+        Weights and biases of the chosen machine that are not 0.
+    """
+
+    estimator: LogisticPolytopes | None = None
+    _: KW_ONLY
+    max_faces: int = 4
+    max_numbers: int | None = None
+    n_init: int = 1
+    budget: int | None = None
+    cv: Splits | None = None
+
+    def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Chosen:
+        whole("max_faces", self.max_faces)
+        whole_or_none("max_numbers", self.max_numbers)
+        whole("n_init", self.n_init)
+        whole_or_none("budget", self.budget)
+        machine = LogisticPolytopes() if self.estimator is None else clone(self.estimator)
+        seed = int(check_random_state(machine.random_state).randint(2**31 - 1))
+        problem = _Problem(X, y, weights, machine, self.cv, seed)
+        rounds = _Rounds(
+            Paths(problem.splits, seed, self.n_init, BIAS), problem.unit, len(problem.splits),
+            self.max_faces, self.max_numbers, self.budget, printer(type(self).__name__) if self.verbose else None,
+        )  # fmt: skip
+        rounds.run()
+        chosen = rounds.best()
+        self.results_ = rounds.table()
+        if chosen is None:
+            chosen = Candidate((0, 1), _RIDGES[-1] * problem.unit)
+        settings = {"n_faces": chosen.n_faces, "ridge": chosen.ridge, "l1": chosen.l1}
+        machine.set_params(**settings)
+        if rounds.paths.tried(chosen, [0]) and len(problem.splits[0]) == 1:
+            machine.begin_at(rounds.paths.faces(chosen, 0)[0])
+        found = fit_whole(machine, X, y, weights, type(self).__name__, self.verbose)
+        found = None if found is None else self._small_enough(found, X, y, weights)
+        kept = machine if found is None and hasattr(machine, "solution_") else None
+        self.best_params_ = {name: getattr(found or machine, name) for name in settings}
+        return Chosen(found, kept, machine, told_of(len(self.results_), len(self.results_), settings))
+
+    def _small_enough(
+        self, machine: LogisticPolytopes, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]
+    ) -> LogisticPolytopes | None:
+        """The machine at a price at which it has no more numbers than it may; None where the run was over."""
+        for _ in range(_MOST_DEARER):
+            if self.max_numbers is None or machine.n_numbers_ <= self.max_numbers:
+                return machine
+            price = max(machine.l1, _PRICES[0] * machine.ridge) * _DEARER
+            dearer = clone(machine).set_params(l1=price)
+            if machine.holds_one_problem:
+                dearer.begin_at(machine.solution_["W"])
+            found = fit_whole(dearer, X, y, weights, type(self).__name__, self.verbose)
+            if found is None:
+                return None
+            machine = found
+        return machine
+
+    @property
+    def n_numbers_(self) -> int:
+        """Weights and biases of the chosen machine that are not 0."""
+        return int(self.best_estimator_.n_numbers_)
+
+    def predict_proba(self, X: SamplesLike) -> Array:
+        """Probabilities of the classes, by the chosen machine."""
+        return np.asarray(self.best_estimator_.predict_proba(X))
+
+
+class _Problem:
+    """The samples of each split, a binary problem for each pair of classes."""
+
+    def __init__(
+        self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any], machine: LogisticPolytopes,
+        cv: Splits | None, seed: int,
+    ):  # fmt: skip
+        samples, labels = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, estimator="LogisticSearch")
+        mass = checked_weights(weights.get("sample_weight"), samples)
+        rows = np.flatnonzero(mass > 0)
+        samples, labels, mass = samples[rows], labels[rows], mass[rows]
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"LogisticSearch needs samples of two classes; the data has {classes.tolist()}")
+        mass = mass * class_weights(machine.class_weight, classes, codes, mass)[codes]
+        pairs = list(combinations(range(len(classes)), 2))
+        masses = [mass[np.isin(codes, pair)].sum() for pair in pairs]
+        self.unit = float(np.mean(masses))
+        splitter = _splitter(codes, seed) if cv is None else check_cv(cv, codes, classifier=True)
+        self.splits = [
+            [
+                _split(samples, codes, mass, pair, train, held, total)
+                for pair, total in zip(pairs, masses, strict=True)
+            ]
+            for train, held in splitter.split(samples, codes)
+        ]
+
+
+def _splitter(codes: NDArray[np.intp], seed: int) -> Any:
+    n, fewest = len(codes), int(np.bincount(codes).min())
+    if n >= _MANY:
+        return StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
+    return StratifiedKFold(max(2, min(3 if n >= _SOME else 5, fewest)), shuffle=True, random_state=seed)
+
+
+def _split(
+    X: Any,
+    codes: NDArray[np.intp],
+    mass: Array,
+    pair: tuple[int, int],
+    train: Array,
+    held: Array,
+    total: float,
+) -> Split:
+    parts = []
+    for rows in (train, held):
+        mine = rows[np.isin(codes[rows], pair)]
+        parts.append((X[mine], np.where(codes[mine] == pair[1], 1.0, -1.0), mass[mine]))
+    (A, y, c), out = parts
+    if len(np.unique(y)) < 2:
+        raise ValueError("cv must leave samples of every class to train on")
+    return Split(A, y, c, out, float(c.sum() / total))
+
+
+class _Rounds:
+    """The three rounds."""
+
+    def __init__(
+        self, paths: Paths, unit: float, n_splits: int, max_faces: int, max_numbers: int | None,
+        budget: int | None, tell: Any,
+    ):  # fmt: skip
+        self.paths, self.unit, self.all = paths, unit, range(n_splits)
+        self.max_faces, self.max_numbers, self.budget, self.tell = max_faces, max_numbers, budget, tell
+        self.tried: list[Candidate] = []
+        self.begun = time.perf_counter()
+
+    def run(self) -> None:
+        """All rounds, as far as the run and the budget go."""
+        structures = self._first()
+        for n_faces in structures:
+            self._second(n_faces)
+        for n_faces in self._best_structures(self.all, _PRICED):
+            self._third(n_faces)
+
+    def best(self) -> Candidate | None:
+        """The best candidate that is small enough, of those tried on all splits, or else on the first one."""
+        for splits in (self.all, range(1)):
+            small = [c for c in self.tried if self.paths.tried(c, splits) and self._is_small(c, splits)]
+            if small:
+                return min(small, key=lambda c: self.paths.loss(c, splits))
+        return None
+
+    def table(self) -> pd.DataFrame:
+        """What was tried."""
+        import pandas as pd
+
+        rows = []
+        for c in self.tried:
+            splits = [s for s in self.all if self.paths.tried(c, [s])]
+            losses, weights = self.paths.losses(c, splits)
+            rows.append(
+                {
+                    "faces_of_first": c.n_faces[0], "faces_of_second": c.n_faces[1], "ridge": c.ridge,
+                    "l1": c.l1, "splits": len(splits), "numbers": self.paths.numbers(c, splits),
+                    "log_loss": self.paths.loss(c, splits), "error": _standard_error(losses, weights),
+                }
+            )  # fmt: skip
+        names = ["faces_of_first", "faces_of_second", "ridge", "l1", "splits", "numbers", "log_loss", "error"]
+        return pd.DataFrame(rows, columns=names)
+
+    def _first(self) -> list[tuple[int, int]]:
+        """Every structure on the first split; beyond four faces only while the loss falls."""
+        faces, before = 1, None
+        while faces <= self.max_faces:
+            for n_faces in [(0, 1)] if faces == 1 else [(0, faces), (faces, 0), (faces, faces)]:
+                self._follow([Candidate(n_faces, ridge * self.unit) for ridge in _RIDGES], range(1))
+            best = self._best_of(self.tried, range(1))
+            if faces > 4 and (best is None or before is None or not self._is_better(best, before)):
+                break
+            faces, before = 2 * faces, best
+        return self._best_structures(range(1), _KEPT)
+
+    def _second(self, n_faces: tuple[int, int]) -> None:
+        """Ridges around the best on all splits."""
+        own = self._best_of([c for c in self.tried if c.n_faces == n_faces], range(1))
+        if own is not None:
+            at = int(np.argmin([abs(own.ridge - ridge * self.unit) for ridge in _RIDGES]))
+            near = _RIDGES[max(at - 1, 0) : at + 2]
+            self._follow([Candidate(n_faces, ridge * self.unit) for ridge in near], self.all)
+
+    def _third(self, n_faces: tuple[int, int]) -> None:
+        """Prices from the best ridge, and from the one below it."""
+        own = self._best_of([c for c in self.tried if c.n_faces == n_faces], self.all)
+        if own is None:
+            return
+        at = int(np.argmin([abs(own.ridge - ridge * self.unit) for ridge in _RIDGES]))
+        for ridge in _RIDGES[max(at - 1, 0) : at + 1]:
+            points = [Candidate(n_faces, ridge * self.unit)]
+            price = 0.0
+            while price < _LAST_PRICE:
+                more = [p for p in _PRICES if p > price * 1.01]
+                price = more[0] if more else 3.0 * price
+                points.append(Candidate(n_faces, ridge * self.unit, price * self.unit))
+                if not self._follow(points, self.all):
+                    return
+                if price >= _PRICES[-1] and self._is_small(points[-1], self.all):
+                    break
+
+    def _follow(self, points: Sequence[Candidate], splits: Sequence[int]) -> bool:
+        if self.budget is not None and self.paths.made >= self.budget:
+            return False
+        whole = self.paths.follow(points, splits)
+        self.tried += [c for c in points if c not in self.tried and self.paths.tried(c, splits[:1])]
+        if self.tell is not None:
+            self.tell({"fit": self.paths.made, "seconds": time.perf_counter() - self.begun})
+        return whole and not run_is_over()
+
+    def _best_of(self, candidates: Sequence[Candidate], splits: Sequence[int]) -> Candidate | None:
+        known = [c for c in candidates if self.paths.tried(c, splits)]
+        return min(known, key=lambda c: self.paths.loss(c, splits), default=None)
+
+    def _best_structures(self, splits: Sequence[int], count: int) -> list[tuple[int, int]]:
+        """The best ones, and one face."""
+        known = {c.n_faces for c in self.tried if self.paths.tried(c, splits)}
+        losses = {
+            n: min(
+                self.paths.loss(c, splits)
+                for c in self.tried
+                if c.n_faces == n and self.paths.tried(c, splits)
+            )
+            for n in known
+        }
+        best = sorted(losses, key=lambda n: losses[n])[:count]
+        return best + [(0, 1)] * ((0, 1) in known and (0, 1) not in best)
+
+    def _is_better(self, one: Candidate, other: Candidate) -> bool:
+        """Whether the loss is lower by more than the standard error of the difference."""
+        (mine, weights), (theirs, _) = (self.paths.losses(c, range(1)) for c in (one, other))
+        gain = float((theirs - mine) @ weights / weights.sum())
+        return gain > _standard_error(theirs - mine, weights)
+
+    def _is_small(self, candidate: Candidate, splits: Sequence[int]) -> bool:
+        return self.max_numbers is None or self.paths.numbers(candidate, splits) <= self.max_numbers
+
+
+def _standard_error(values: Array, weights: Array) -> float:
+    """Of the weighted mean."""
+    share = weights / weights.sum()
+    mean = float(share @ values)
+    return float(np.sqrt(share**2 @ (values - mean) ** 2))

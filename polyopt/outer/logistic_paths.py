@@ -1,0 +1,165 @@
+"""Paths of logistic polytopes on the splits of a search: each point from the last, each held to its test part.
+
+A path first raises the ridge, at no price of the weights, and then, from a point of it, the price. Either way
+the faces only have to shrink, so that a few steps lead from one point to the next. Every split and every
+structure begins at random starts of its own, which see nothing of the test part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from formulations.class_faces import Owners, shortfall
+from formulations.clock import run_is_over
+from polyopt.outer.logistic_polytopes import random_start
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.logistic_polytopes import FaceLoss, descend
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Candidate", "Paths", "Split"]
+
+_SHARP = (0.3,)  # softness of the maxima along a path
+_FIRST, _NEXT = 40, 20  # iterations of a path's first point, at either softness, and of the next ones
+
+
+class Candidate(NamedTuple):
+    """Settings that are tried.
+
+    Attributes
+    ----------
+    n_faces : tuple of int
+        The faces of the classes -1 and +1.
+    ridge, l1 : float
+        ρ and λ of a fit to all samples; a split has its share of them.
+    """
+
+    n_faces: tuple[int, int]
+    ridge: float
+    l1: float = 0.0
+
+
+@dataclass(frozen=True)
+class Split:
+    """A binary problem of a split.
+
+    Attributes
+    ----------
+    X, y, c
+        Samples (n, m) to train on, labels and weights.
+    held : tuple of arrays
+        The same of the samples held out.
+    share : float
+        The weight of the samples to train on over that of all.
+    """
+
+    X: Matrix
+    y: Array
+    c: Array
+    held: tuple[Matrix, Array, Array]
+    share: float
+
+
+class Paths:
+    """What has been tried.
+
+    Parameters
+    ----------
+    splits : sequence of sequences of Split
+        For each split its binary problems: one, or with more classes one for each pair.
+    seed : int
+        Seed of the starts.
+    n_init : int
+        Starts of each path, of which the best goes on.
+    bias_ridge : float
+        η over ρ.
+    """
+
+    def __init__(self, splits: Sequence[Sequence[Split]], seed: int, n_init: int, bias_ridge: float):
+        self._splits, self._seed, self._n_init, self._bias = splits, seed, n_init, bias_ridge
+        self._found: dict[tuple[Candidate, int], tuple[list[Array], Array, Array]] = {}
+        self.made = 0
+
+    def follow(self, points: Sequence[Candidate], splits: Sequence[int]) -> bool:
+        """Try candidates of one structure in turn, each from the one before; False where the run was over."""
+        for split in splits:
+            before: list[Array] | None = None
+            for candidate in points:
+                known = self._found.get((candidate, split))
+                if known is None:
+                    faces = self._descended(candidate, split, before)
+                    if run_is_over():
+                        return False
+                    known = self._found[candidate, split] = (faces, *self._held(candidate, split, faces))
+                    self.made += 1
+                before = known[0]
+        return True
+
+    def losses(self, candidate: Candidate, splits: Sequence[int]) -> tuple[Array, Array]:
+        """The log loss of every sample held out in these splits, and its weight."""
+        found = [self._found[candidate, split] for split in splits]
+        return np.concatenate([f[1] for f in found]), np.concatenate([f[2] for f in found])
+
+    def loss(self, candidate: Candidate, splits: Sequence[int]) -> float:
+        """The mean log loss of the samples held out."""
+        losses, weights = self.losses(candidate, splits)
+        return float(losses @ weights / weights.sum())
+
+    def numbers(self, candidate: Candidate, splits: Sequence[int]) -> int:
+        """The most weights and biases other than 0, over the splits."""
+        return max(sum(int(np.count_nonzero(W)) for W in self._found[candidate, s][0]) for s in splits)
+
+    def tried(self, candidate: Candidate, splits: Sequence[int]) -> bool:
+        """Whether it was tried on all of these splits."""
+        return all((candidate, split) in self._found for split in splits)
+
+    def faces(self, candidate: Candidate, split: int) -> list[Array]:
+        """What it found: faces for each binary problem."""
+        return self._found[candidate, split][0]
+
+    def _descended(self, candidate: Candidate, split: int, before: list[Array] | None) -> list[Array]:
+        clock, found = Clock(None), []
+        for number, part in enumerate(self._splits[split]):
+            problem = self._problem(candidate, part)
+            if before is not None:
+                W, _ = descend(problem, before[number], clock, softness=_SHARP, max_iter=_NEXT)
+            else:
+                W = self._begun(problem, (split, number), clock)
+            found.append(W)
+        return found
+
+    def _begun(self, problem: FaceLoss, key: tuple[int, int], clock: Clock) -> Array:
+        """The best of some starts; a price comes in after it."""
+        free = replace(problem, l1=0.0)
+        single = max(problem.owners.minus, problem.owners.plus) <= 1
+        ends = []
+        for start in range(1 if single else self._n_init):
+            W = random_start(free, np.random.default_rng([self._seed, *key, start]))
+            ends.append(descend(free, W, clock, max_iter=_FIRST)[0])
+        W = min(ends, key=free.value)
+        return W if problem.l1 == 0.0 else descend(problem, W, clock, softness=_SHARP, max_iter=_NEXT)[0]
+
+    def _problem(self, candidate: Candidate, part: Split) -> FaceLoss:
+        ridge = candidate.ridge * part.share
+        return FaceLoss(
+            part.X, part.y, part.c, Owners(*candidate.n_faces), ridge, self._bias * ridge,
+            candidate.l1 * part.share,
+        )  # fmt: skip
+
+    def _held(self, candidate: Candidate, split: int, faces: Sequence[Array]) -> tuple[Array, Array]:
+        owners, losses, weights = Owners(*candidate.n_faces), [], []
+        for part, W in zip(self._splits[split], faces, strict=True):
+            X, y, c = part.held
+            s = np.asarray(X @ W[:, :-1].T) + W[:, -1]
+            losses.append(np.logaddexp(0.0, shortfall(y, s, owners)))
+            weights.append(c)
+        return np.concatenate(losses), np.concatenate(weights)
