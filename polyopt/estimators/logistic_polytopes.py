@@ -161,8 +161,8 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
         Parameters
         ----------
         W : ndarray of shape (K, m+1)
-            Faces, the bias last: those of ``classes_[0]``, then those of ``classes_[1]``, and zeros for a class
-            without faces.
+            Faces, the bias last: those of ``classes_[0]``, then those of ``classes_[1]``, and zeros for a
+            class without faces.
         """
         self._begin = W
         return self

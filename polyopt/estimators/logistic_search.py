@@ -5,23 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_X_y
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from formulations.arguments import whole, whole_or_none
 from formulations.clock import run_is_over
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.logistic_polytopes import BIAS, LogisticPolytopes
+from polyopt.estimators.logistic_splits import SplitSamples
 from polyopt.estimators.search import Chosen, ClassifierSearch, told_of
 from polyopt.estimators.trials import fit_whole
-from polyopt.estimators.weights import checked_weights, class_weights
-from polyopt.outer.logistic_paths import Candidate, Paths, Split
+from polyopt.outer.logistic_paths import Candidate, Paths
 from polyopt.solvers.progress import printer
 
 if TYPE_CHECKING:
@@ -36,9 +35,11 @@ __all__ = ["LogisticSearch"]
 
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)  # times the weight of the samples
 _PRICES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # the same; they go on, tripled, until few enough numbers are left
-_LAST_PRICE = 1.0
+_LAST_PRICE, _HALVINGS = (
+    1.0,
+    2,
+)  # the highest, and how often prices are halved where numbers become few enough
 _KEPT, _PRICED = 3, 2  # structures that come to the second round and to the third
-_MANY, _SOME = 3000, 1000  # samples from which one split is enough, and from which three are
 _DEARER, _MOST_DEARER = (
     1.15,
     60,
@@ -51,9 +52,9 @@ class LogisticSearch(ClassifierSearch):
 
     Three rounds. The first tries every structure along a path of ridges on the first split: one face (which
     is logistic regression), two faces for either class and for both, four, and so on up to `max_faces`,
-    beyond four only while the loss falls by more than its standard error. The second tries the best three, and
-    one face, on all splits. The third raises the price of the weights from the best of them, so that weights
-    become 0. Points of a path begin where the last one ended. The best candidate with at most
+    beyond four only while the loss falls by more than its standard error. The second tries the best three,
+    and one face, on all splits. The third raises the price of the weights from the best of them, so that
+    weights become 0. Points of a path begin where the last one ended. The best candidate with at most
     `max_numbers` weights and biases that are not 0 is fitted to all data and made stationary.
 
     Parameters
@@ -69,16 +70,16 @@ class LogisticSearch(ClassifierSearch):
     budget : int, optional
         Fits at most, the points of the paths on each split; by default what the rounds take.
     cv : int, splitter or iterable, optional
-        As in :class:`sklearn.model_selection.GridSearchCV`; by default five stratified folds, three from 1,000
-        samples on, and one split that holds out a quarter from 3,000 on.
+        As in :class:`sklearn.model_selection.GridSearchCV`; by default five stratified folds, three from
+        1,000 samples on, and one split that holds out a quarter from 3,000 on.
 
     Attributes
     ----------
     best_params_ : dict
         Its n_faces, ridge and l1.
     results_ : pandas.DataFrame
-        One row per candidate that was tried: n_faces of each class, ridge, l1, the splits it was tried on, its
-        numbers other than 0, the mean log loss of the samples held out and its standard error.
+        One row per candidate that was tried: the faces of each class, ridge, l1, the splits it was tried on,
+        its numbers other than 0, the mean log loss of the samples held out and its standard error.
     n_numbers_ : int
         Weights and biases of the chosen machine that are not 0.
     """
@@ -92,16 +93,18 @@ class LogisticSearch(ClassifierSearch):
     cv: Splits | None = None
 
     def _search(self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]) -> Chosen:
+        check_classification_targets(y)
         whole("max_faces", self.max_faces)
         whole_or_none("max_numbers", self.max_numbers)
         whole("n_init", self.n_init)
         whole_or_none("budget", self.budget)
         machine = LogisticPolytopes() if self.estimator is None else clone(self.estimator)
         seed = int(check_random_state(machine.random_state).randint(2**31 - 1))
-        problem = _Problem(X, y, weights, machine, self.cv, seed)
+        problem = SplitSamples(X, y, weights, machine, self.cv, seed)
         rounds = _Rounds(
             Paths(problem.splits, seed, self.n_init, BIAS), problem.unit, len(problem.splits),
-            self.max_faces, self.max_numbers, self.budget, printer(type(self).__name__) if self.verbose else None,
+            self.max_faces, self.max_numbers, self.budget,
+            printer(type(self).__name__) if self.verbose else None,
         )  # fmt: skip
         rounds.run()
         chosen = rounds.best()
@@ -142,61 +145,8 @@ class LogisticSearch(ClassifierSearch):
 
     def predict_proba(self, X: SamplesLike) -> Array:
         """Probabilities of the classes, by the chosen machine."""
+        check_is_fitted(self)
         return np.asarray(self.best_estimator_.predict_proba(X))
-
-
-class _Problem:
-    """The samples of each split, a binary problem for each pair of classes."""
-
-    def __init__(
-        self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any], machine: LogisticPolytopes,
-        cv: Splits | None, seed: int,
-    ):  # fmt: skip
-        samples, labels = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, estimator="LogisticSearch")
-        mass = checked_weights(weights.get("sample_weight"), samples)
-        rows = np.flatnonzero(mass > 0)
-        samples, labels, mass = samples[rows], labels[rows], mass[rows]
-        classes, codes = np.unique(labels, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(f"LogisticSearch needs samples of two classes; the data has {classes.tolist()}")
-        mass = mass * class_weights(machine.class_weight, classes, codes, mass)[codes]
-        pairs = list(combinations(range(len(classes)), 2))
-        masses = [mass[np.isin(codes, pair)].sum() for pair in pairs]
-        self.unit = float(np.mean(masses))
-        splitter = _splitter(codes, seed) if cv is None else check_cv(cv, codes, classifier=True)
-        self.splits = [
-            [
-                _split(samples, codes, mass, pair, train, held, total)
-                for pair, total in zip(pairs, masses, strict=True)
-            ]
-            for train, held in splitter.split(samples, codes)
-        ]
-
-
-def _splitter(codes: NDArray[np.intp], seed: int) -> Any:
-    n, fewest = len(codes), int(np.bincount(codes).min())
-    if n >= _MANY:
-        return StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
-    return StratifiedKFold(max(2, min(3 if n >= _SOME else 5, fewest)), shuffle=True, random_state=seed)
-
-
-def _split(
-    X: Any,
-    codes: NDArray[np.intp],
-    mass: Array,
-    pair: tuple[int, int],
-    train: Array,
-    held: Array,
-    total: float,
-) -> Split:
-    parts = []
-    for rows in (train, held):
-        mine = rows[np.isin(codes[rows], pair)]
-        parts.append((X[mine], np.where(codes[mine] == pair[1], 1.0, -1.0), mass[mine]))
-    (A, y, c), out = parts
-    if len(np.unique(y)) < 2:
-        raise ValueError("cv must leave samples of every class to train on")
-    return Split(A, y, c, out, float(c.sum() / total))
 
 
 class _Rounds:
@@ -272,16 +222,31 @@ class _Rounds:
             return
         at = int(np.argmin([abs(own.ridge - ridge * self.unit) for ridge in _RIDGES]))
         for ridge in _RIDGES[max(at - 1, 0) : at + 1]:
-            points = [Candidate(n_faces, ridge * self.unit)]
-            price = 0.0
-            while price < _LAST_PRICE:
+            points, price, is_small = [Candidate(n_faces, ridge * self.unit)], 0.0, False
+            while not is_small or len(points) <= len(_PRICES):
                 more = [p for p in _PRICES if p > price * 1.01]
                 price = more[0] if more else 3.0 * price
                 points.append(Candidate(n_faces, ridge * self.unit, price * self.unit))
-                if not self._follow(points, self.all):
+                if price > _LAST_PRICE or not self._follow(points, self.all):
                     return
-                if price >= _PRICES[-1] and self._is_small(points[-1], self.all):
-                    break
+                is_small = self._is_small(points[-1], self.all)
+            self._between(points)
+
+    def _between(self, points: list[Candidate]) -> None:
+        """Prices between the first that leaves few enough numbers, and the one before it."""
+        at = next(number for number, point in enumerate(points) if self._is_small(point, self.all))
+        if at == 0:
+            return
+        before, small = points[:at], points[at]
+        for _ in range(_HALVINGS):
+            least = before[-1].l1 or small.l1 / 10.0
+            middle = small._replace(l1=float(np.sqrt(least * small.l1)))
+            if not self._follow([*before, middle], self.all):
+                return
+            if self._is_small(middle, self.all):
+                small = middle
+            else:
+                before = [*before, middle]
 
     def _follow(self, points: Sequence[Candidate], splits: Sequence[int]) -> bool:
         if self.budget is not None and self.paths.made >= self.budget:

@@ -119,7 +119,10 @@ ENTRIES = (
         settings={"n_faces": 2, "ridge": 1.0, "l1": 0.0},
         leftovers=("u_plus", "u_minus", "held", "stopped"),
         crosschecks=("polyopt.crosschecks.logistic_polytopes",),
-        exports={"certify_logistic_polytopes": "polyopt.certificates"},
+        exports={
+            "certify_logistic_polytopes": "polyopt.certificates",
+            "LogisticSearch": "polyopt.estimators.logistic_search",
+        },
     ),
 )  # fmt: skip
 """Each method."""

@@ -1,4 +1,4 @@
-"""Paths of logistic polytopes on the splits of a search: each point from the last, each held to its test part.
+"""Paths of logistic polytopes on the splits of a search, each point from the last and held to the test part.
 
 A path first raises the ridge, at no price of the weights, and then, from a point of it, the price. Either way
 the faces only have to shrink, so that a few steps lead from one point to the next. Every split and every

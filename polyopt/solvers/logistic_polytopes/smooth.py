@@ -52,6 +52,7 @@ class FaceLoss:
     def __post_init__(self) -> None:
         self.others = self.owners.others(self.y)
         self.free = self.owners.free
+        self._plus, self._first = self.y > 0, max(self.owners.minus, 1)
         m = self.X.shape[1]
         self.ridges = np.append(np.full(m, self.ridge), self.bias_ridge)
         self.prices = np.append(np.full(m, self.l1), 0.0)
@@ -71,7 +72,7 @@ class FaceLoss:
 
     def value(self, W: Array) -> float:
         """The objective itself, for the best assignment."""
-        loss, _, _ = pulled(self.scores(W), self.c, self.others, 0.0, 0.0)
+        loss, _, _ = pulled(self.scores(W), self.c, self._plus, self._first, 0.0, 0.0)
         return loss + self.penalty(W)
 
     def smooth(self, W: Array, own: float, other: float) -> tuple[float, Array, Array, Array]:
@@ -84,7 +85,7 @@ class FaceLoss:
         own, other : float
             t of the maximum over a sample's own class and over the other; 0 for the maximum itself.
         """
-        loss, R, a = pulled(self.scores(W), self.c, self.others, own, other)
+        loss, R, a = pulled(self.scores(W), self.c, self._plus, self._first, own, other)
         slope = np.empty(self.shape)
         slope[:, :-1] = np.asarray(self.X.T @ R).T
         slope[:, -1] = R.sum(axis=0)
@@ -97,43 +98,57 @@ class FaceLoss:
         return np.asarray(np.where(self.others, -np.inf, self.scores(W)).argmax(axis=1))
 
 
-@nb.njit(cache=True)
+@nb.njit(cache=True, nogil=True)
 def pulled(
-    S: Array, c: Array, others: NDArray[np.bool_], own: float, other: float
+    S: Array, c: Array, plus: NDArray[np.bool_], first: int, own: float, other: float
 ) -> tuple[float, Array, Array]:
-    """Σ c ln(1 + e^ξ), its slope in the scores (n, K), and c σ(ξ) (n,)."""
+    """Σ c ln(1 + e^ξ), its slope in the scores (n, K), and c σ(ξ) (n,).
+
+    Parameters
+    ----------
+    S : ndarray of shape (n, K)
+        Scores, those of the `first` faces of the class -1 first.
+    c, plus : ndarray of shape (n,)
+        Weights, and whether a sample is of the class +1.
+    first : int
+        How many faces the class -1 has, a face at rest counted.
+    own, other : float
+        t of the maximum over a sample's own class and over the other; 0 for the maximum itself.
+    """
     n, K = S.shape
-    R, pull = np.zeros((n, K)), np.zeros(n)
+    R, pull = np.empty((n, K)), np.empty(n)
     total = 0.0
     for i in range(n):
-        best = np.array([-np.inf, -np.inf])
-        at = np.zeros(2, dtype=np.int64)
-        for k in range(K):
-            j = 1 if others[i, k] else 0
-            if S[i, k] > best[j]:
-                best[j], at[j] = S[i, k], k
-        sums = np.zeros(2)
-        for k in range(K):
-            j = 1 if others[i, k] else 0
-            t = other if j else own
-            if t > 0.0:
-                R[i, k] = np.exp((S[i, k] - best[j]) / t)
-            elif k == at[j]:
-                R[i, k] = 1.0
-            sums[j] += R[i, k]
-        xi = best[1] - best[0]
-        if other > 0.0:
-            xi += other * np.log(sums[1])
-        if own > 0.0:
-            xi -= own * np.log(sums[0])
+        minus = _soften(S[i, :first], R[i, :first], other if plus[i] else own)
+        difference = minus - _soften(S[i, first:], R[i, first:], own if plus[i] else other)
+        xi = difference if plus[i] else -difference
         small = np.exp(-abs(xi))
         total += c[i] * (max(xi, 0.0) + np.log1p(small))
-        a = c[i] * (1.0 / (1.0 + small) if xi >= 0 else small / (1.0 + small))
+        a = c[i] * (1.0 if xi >= 0.0 else small) / (1.0 + small)
         pull[i] = a
+        sign = a if plus[i] else -a
         for k in range(K):
-            j = 1 if others[i, k] else 0
-            R[i, k] *= a / sums[j] if j else -a / sums[j]
+            R[i, k] *= sign if k < first else -sign
     return total, R, pull
+
+
+@nb.njit(cache=True, nogil=True)
+def _soften(s: Array, shares: Array, t: float) -> float:
+    """The maximum of some scores, softened by t, and its slope."""
+    best, at = s[0], 0
+    for k in range(1, len(s)):
+        if s[k] > best:
+            best, at = s[k], k
+    if t == 0.0 or len(s) == 1:
+        shares[:] = 0.0
+        shares[at] = 1.0
+        return best
+    total = 0.0
+    for k in range(len(s)):
+        shares[k] = np.exp((s[k] - best) / t)
+        total += shares[k]
+    shares /= total
+    return best + t * np.log(total)
 
 
 def bound(problem: FaceLoss, W: Array, slope: Array, a: Array) -> float:

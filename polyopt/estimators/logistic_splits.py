@@ -1,0 +1,85 @@
+"""The samples of a search over logistic polytopes, on each split, as binary problems."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
+from sklearn.utils.validation import check_X_y
+
+from polyopt.estimators.logistic_polytopes import LogisticPolytopes
+from polyopt.estimators.weights import checked_weights, class_weights
+from polyopt.outer.logistic_paths import Split
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.estimators.given import SamplesLike, Splits
+
+    Array = NDArray[np.float64]
+
+__all__ = ["SplitSamples"]
+
+_MANY, _SOME = 3000, 1000  # samples from which one split is enough, and from which three are
+
+
+class SplitSamples:
+    """The samples of each split, a binary problem for each pair of classes."""
+
+    def __init__(
+        self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any], machine: LogisticPolytopes,
+        cv: Splits | None, seed: int,
+    ):  # fmt: skip
+        samples, labels = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, estimator="LogisticSearch")
+        mass = np.array(checked_weights(weights.get("sample_weight"), samples))
+        used = mass > 0  # a sample without weight is left out, and so is a class that has no other
+        classes, codes = np.unique(labels[used], return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                f"LogisticSearch needs samples of two classes; the data has one class: {classes.tolist()}"
+            )
+        mass[used] *= class_weights(machine.class_weight, classes, codes, mass[used])[codes]
+        numbers = np.full(len(mass), -1)
+        numbers[used] = codes
+        codes = numbers
+        pairs = list(combinations(range(len(classes)), 2))
+        masses = [mass[np.isin(codes, pair)].sum() for pair in pairs]
+        self.unit = float(np.mean(masses))
+        given = None if cv is None else check_cv(cv, labels, classifier=True).split(samples, labels)
+        places = np.flatnonzero(used)
+        own = _splitter(codes[used], seed).split(places, codes[used])
+        self.splits = [
+            [
+                _split(samples, codes, mass, pair, train, held, total)
+                for pair, total in zip(pairs, masses, strict=True)
+            ]
+            for train, held in (given or ((places[train], places[held]) for train, held in own))
+        ]
+
+
+def _splitter(codes: NDArray[np.intp], seed: int) -> Any:
+    n, fewest = len(codes), int(np.bincount(codes).min())
+    if n >= _MANY:
+        return StratifiedShuffleSplit(1, test_size=0.25, random_state=seed)
+    return StratifiedKFold(max(2, min(3 if n >= _SOME else 5, fewest)), shuffle=True, random_state=seed)
+
+
+def _split(
+    X: Any,
+    codes: NDArray[np.intp],
+    mass: Array,
+    pair: tuple[int, int],
+    train: Array,
+    held: Array,
+    total: float,
+) -> Split:
+    parts = []
+    for rows in (train, held):
+        mine = rows[np.isin(codes[rows], pair)]
+        parts.append((X[mine], np.where(codes[mine] == pair[1], 1.0, -1.0), mass[mine]))
+    (A, y, c), out = parts
+    if len(np.unique(y)) < 2:
+        raise ValueError("cv must leave samples of every class to train on")
+    return Split(A, y, c, out, float(c.sum() / total))

@@ -1,0 +1,191 @@
+"""LogisticPolytopes and its search as a user has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.conventions import broken_conventions
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from formulations.solution import Status
+from polyopt import Claim, LogisticPolytopes, LogisticSearch, datasets
+
+
+@pytest.fixture(scope="module")
+def ring():
+    """Points of the plane, those in the middle of the class "in"."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 2))
+    return X, np.where((X**2).sum(axis=1) < 1.2, "in", "out")
+
+
+@pytest.fixture(scope="module")
+def machine(ring):
+    return LogisticPolytopes((0, 4), ridge=0.1, n_init=3, random_state=0, tol=1e-7).fit(*ring)
+
+
+def test_check_estimator_has_no_failure():
+    assert broken_conventions(LogisticPolytopes(2, n_init=1, max_iter=15, tol=1e-2)) == {}
+
+
+def test_check_estimator_of_the_search_has_no_failure():
+    machine = LogisticPolytopes(n_init=1, max_iter=15, tol=1e-2, random_state=0)
+    assert broken_conventions(LogisticSearch(machine, max_faces=1, budget=4, cv=2)) == {}
+
+
+@pytest.mark.parametrize("n_faces", [(0, 1), (1, 0), 1])
+def test_one_face_is_logistic_regression(n_faces):
+    data = datasets.load("wdbc")
+    X = StandardScaler().fit_transform(data.X)
+    found = LogisticPolytopes(n_faces, ridge=1.0, tol=1e-9).fit(X, data.y)
+    assert found.certificate(1e-8).claim is Claim.OPTIMAL
+    # Two faces share what one does: each has half of the weights, at half of the price.
+    C = 1.0 if n_faces != 1 else 2.0
+    other = LogisticRegression(C=C, tol=1e-10, max_iter=10_000).fit(X, data.y)
+    # The biases have a ridge here, a hundredth of that of the weights.
+    assert found.decision_function(X) == pytest.approx(other.decision_function(X), abs=0.05)
+
+
+def test_a_polytope_is_found_and_its_answers_are_one(ring, machine):
+    X, y = ring
+    assert machine.score(X, y) > 0.95
+    assert machine.certificate(1e-5).claim is Claim.STATIONARY
+    assert machine.inside_label_ == "in"
+    inside = machine.polytope_.contains(X)
+    assert (np.where(inside, "in", "out") == machine.predict(X)).all()
+    p = machine.predict_proba(X)
+    assert (machine.classes_[p.argmax(axis=1)] == machine.predict(X)).all()
+    assert np.log(p[:, 1] / p[:, 0]) == pytest.approx(machine.decision_function(X), abs=1e-6)
+    assert set(machine.duals_["sample"]) == set(range(len(X)))
+    assert machine.n_numbers_ == 12
+
+
+def test_the_regions_of_two_sides_are_unions_of_polytopes(ring):
+    X, y = ring
+    two = LogisticPolytopes(2, ridge=0.1, n_init=2, random_state=0).fit(X, y)
+    grid = np.random.default_rng(1).uniform(-3, 3, (400, 2))
+    regions = {
+        label: np.any([each.contains(grid) for each in parts], axis=0)
+        for label, parts in two.polytopes_.items()
+    }
+    said = two.predict(grid)
+    for label in two.classes_:
+        assert (regions[label] >= (said == label)).all()
+        assert (regions[label] & (said != label)).sum() == 0
+    with pytest.raises(AttributeError, match="of one polytope"):
+        _ = two.polytope_
+    assert [str(label) for label in two.face_classes_] == ["in", "in", "out", "out"]
+
+
+def test_weights_are_copies_and_the_order_does_not_matter(ring):
+    X, y = ring
+    weights = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
+    settings = {"ridge": 0.5, "l1": 0.5, "n_init": 1, "random_state": 0, "tol": 1e-8}
+    one = LogisticPolytopes((0, 2), **settings).fit(X, y, sample_weight=weights)
+    copies = np.repeat(np.arange(len(y)), weights.astype(int))
+    other = LogisticPolytopes((0, 2), **settings).fit(X[copies], y[copies])
+    assert one.solution_.objective == pytest.approx(other.solution_.objective, rel=1e-6)
+    assert (one.W_ == 0.0).tolist() == (other.W_ == 0.0).tolist()
+
+
+def test_the_price_leaves_fewer_and_fewer_numbers():
+    data = datasets.load("wdbc")
+    X = StandardScaler().fit_transform(data.X)
+    numbers = [
+        LogisticPolytopes((2, 2), ridge=1.0, l1=l1, n_init=1, random_state=0).fit(X, data.y).n_numbers_
+        for l1 in (0.0, 2.0, 20.0, 1e4)
+    ]
+    assert numbers[0] == 4 * 31
+    assert numbers[0] > numbers[1] > numbers[2] > numbers[3]
+    assert numbers[3] <= 4
+
+
+def test_three_classes_and_copies_without_data():
+    X, y = load_iris(return_X_y=True)
+    found = LogisticPolytopes(2, random_state=0, n_init=1).fit(X, y)
+    assert found.score(X, y) > 0.95
+    light = found.without_data()
+    assert (light.predict_proba(X) == found.predict_proba(X)).all()
+    assert found.predict_proba(X).sum(axis=1) == pytest.approx(np.ones(len(X)))
+    with pytest.raises(AttributeError, match="two classes"):
+        _ = found.polytopes_
+    with pytest.raises(ValueError, match="training data"):
+        light.certificate()
+
+
+@pytest.mark.parametrize("n_faces", [0, (0, 0), -1, 2.5, True, "4", (1, 2, 3), (1, 0.5), None])
+def test_numbers_of_faces_that_are_none_are_refused(ring, n_faces):
+    with pytest.raises(ValueError, match=r"n_faces|minus|plus"):
+        LogisticPolytopes(n_faces).fit(*ring)
+
+
+def test_limits_keep_a_point_and_say_so(ring):
+    with pytest.warns(ConvergenceWarning, match="time"):
+        found = LogisticPolytopes(3, time_limit=0.0, random_state=0).fit(*ring)
+    assert found.solution_.status is Status.TIME_LIMIT
+    assert found.certificate().claim is Claim.SUBOPTIMAL_BY
+    assert np.isfinite(found.predict_proba(ring[0])).all()
+
+
+# -- the search ------------------------------------------------------------------------------
+
+
+def test_the_search_finds_the_side_and_the_faces(ring):
+    X, y = ring
+    search = LogisticSearch(LogisticPolytopes(random_state=0)).fit(X, y)
+    assert search.score(X, y) > 0.95
+    assert max(search.best_params_["n_faces"]) >= 2
+    table = search.results_
+    line = table[table.faces_of_first + table.faces_of_second == 1]
+    assert line.log_loss.min() > table.log_loss.min() + 0.1
+    assert (search.predict_proba(X).argmax(axis=1) == (search.predict(X) == "out")).all()
+    again = clone(search).fit(X, y)
+    assert (again.decision_function(X) == search.decision_function(X)).all()
+
+
+@pytest.mark.parametrize(("most", "right"), [(6, 0.9), (12, 0.93)])
+def test_the_search_keeps_to_its_numbers(most, right):
+    data = datasets.load("wdbc")
+    X = StandardScaler().fit_transform(data.X)
+    machine = LogisticPolytopes(n_init=1, random_state=0, tol=1e-3)
+    search = LogisticSearch(machine, max_faces=2, max_numbers=most).fit(X, data.y)
+    assert 0 < search.n_numbers_ <= most
+    assert search.score(X, data.y) > right
+
+
+def test_the_search_keeps_to_its_budget_and_its_time(ring):
+    X, y = ring
+    search = LogisticSearch(LogisticPolytopes(random_state=0, n_init=1), budget=4).fit(X, y)
+    assert search.best_params_["n_faces"] == (0, 1)
+    with pytest.warns(ConvergenceWarning, match="LogisticSearch"):
+        over = LogisticSearch(LogisticPolytopes(random_state=0), time_limit=0.0).fit(X, y)
+    assert over.status_ is Status.TIME_LIMIT
+    assert np.isfinite(over.predict_proba(X)).all()
+
+
+def test_the_search_weighs_samples_as_copies(ring):
+    X, y = ring
+    weights = np.where(y == "in", 3.0, 1.0)
+    plain, heavy = (
+        LogisticSearch(LogisticPolytopes(random_state=0, n_init=1), max_faces=2).fit(X, y, sample_weight=w)
+        for w in (None, weights)
+    )
+    assert heavy.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.02
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ({"max_faces": 0}, "max_faces"),
+        ({"max_numbers": 0}, "max_numbers"),
+        ({"budget": -1}, "budget"),
+        ({"n_init": 0}, "n_init"),
+    ],
+)
+def test_settings_of_the_search_that_are_none_are_refused(ring, setting, says):
+    with pytest.raises(ValueError, match=says):
+        LogisticSearch(**setting).fit(*ring)

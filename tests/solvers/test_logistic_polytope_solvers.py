@@ -1,0 +1,249 @@
+"""Logistic polytopes: the smoothed objective, the polish against the explicit program, and certificates."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.preprocessing import StandardScaler
+
+from formulations import class_faces as faces
+from formulations import logistic_polytopes as programs
+from formulations.class_faces import Owners
+from formulations.samples import two_blobs
+from formulations.solution import Status
+from polyopt import datasets
+from polyopt.certificates import Claim, certify_logistic_polytopes
+from polyopt.outer.logistic_polytopes import random_start, solve_logistic_polytopes
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.logistic_polytopes import FaceLoss, descend, polish
+from polyopt.solvers.logistic_polytopes.polish import _curvature
+
+OWNERS = [Owners(2, 2), Owners(0, 3), Owners(3, 1)]
+
+
+def drawn(owners, l1=0.0, n=30, m=3, seed=0, ridge=0.2):
+    X, y = two_blobs(n, m, seed)
+    rng = np.random.default_rng(seed)
+    c = rng.uniform(0.5, 2.0, n)
+    W = rng.normal(size=(owners.count, m + 1)) * owners.free[:, None]
+    return FaceLoss(X, y, c, owners, ridge, 0.5 * ridge, l1), W
+
+
+def numeric(function, W, h=1e-6):
+    found = np.zeros((*W.shape, *np.shape(function(W))))
+    for place in np.ndindex(W.shape):
+        step = np.zeros_like(W)
+        step[place] = h
+        found[place] = (function(W + step) - function(W - step)) / (2 * h)
+    return found
+
+
+def certified(problem, found, **more):
+    return certify_logistic_polytopes(
+        problem.X, problem.y, found["W"], n_faces=(problem.owners.minus, problem.owners.plus),
+        ridge=problem.ridge, bias_ridge=problem.bias_ridge, l1=problem.l1, C=problem.c, **more,
+    )  # fmt: skip
+
+
+# -- the smoothed objective ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("owners", OWNERS, ids=str)
+@pytest.mark.parametrize("own", [0.0, 0.7])
+def test_slope_and_curvature_are_those_of_the_objective(owners, own):
+    problem, W = drawn(owners)
+    free = problem.free
+    slope = problem.smooth(W, own, 0.4)[1]
+    assert slope[free] == pytest.approx(numeric(lambda V: problem.smooth(V, own, 0.4)[0], W)[free], abs=1e-5)
+    if own == 0.0:
+        active = np.broadcast_to(free[:, None], W.shape)
+        _, _, R, a = problem.smooth(W, 0.0, 0.4)
+        H = _curvature(problem, R, a, active, 0.4)
+        expected = numeric(lambda V: problem.smooth(V, 0.0, 0.4)[1], W)[active][:, active]
+        assert pytest.approx(expected, abs=1e-4) == H
+
+
+@pytest.mark.parametrize("owners", OWNERS, ids=str)
+def test_softness_goes_to_the_objective_itself(owners):
+    problem, W = drawn(owners, l1=0.3)
+    sharp = problem.value(W)
+    expected = faces.value(
+        problem.X, problem.y, W[:, :-1], W[:, -1], owners, problem.c,
+        ridge=problem.ridge, bias_ridge=problem.bias_ridge, l1=0.3,
+    )  # fmt: skip
+    assert sharp == pytest.approx(expected, rel=1e-12)
+    gaps = [problem.smooth(W, 0.0, t)[0] + problem.price(W) - sharp for t in (1.0, 0.1, 0.01)]
+    assert gaps[0] >= gaps[1] >= gaps[2] >= -1e-12
+    assert gaps[2] <= 0.01 * np.log(owners.count) * problem.c.sum()
+
+
+def test_sparse_samples_count_as_dense_ones():
+    problem, W = drawn(Owners(2, 2), l1=0.1)
+    other = FaceLoss(sp.csr_array(problem.X), problem.y, problem.c, problem.owners, problem.ridge,
+                     problem.bias_ridge, 0.1)  # fmt: skip
+    for one, same in zip(problem.smooth(W, 0.2, 0.2), other.smooth(W, 0.2, 0.2), strict=True):
+        assert one == pytest.approx(same)
+    found = [polish(each, W, Clock(None), tol=1e-8).objective for each in (problem, other)]
+    assert found[0] == pytest.approx(found[1], rel=1e-7)
+
+
+# -- stationary points -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("owners", OWNERS, ids=str)
+@pytest.mark.parametrize("l1", [0.0, 1.0])
+def test_the_polish_ends_at_the_optimum_of_its_assignment(owners, l1):
+    problem, _ = drawn(owners, l1)
+    found = solve_logistic_polytopes(problem, n_init=2, tol=1e-8)
+    assert found.status is Status.CONVERGED
+    program = programs.fixed_assignment(
+        problem.X, problem.y, owners, found["assignment"], problem.c,
+        ridge=problem.ridge, bias_ridge=problem.bias_ridge, l1=l1,
+    )  # fmt: skip
+    assert found.objective == pytest.approx(program.solve().objective, rel=1e-7)
+    certificate = certified(problem, found, alpha=found.duals["margin"], assignment=found["assignment"])
+    assert certificate.claim is Claim.STATIONARY, certificate
+    exact = solve_logistic_polytopes(problem, method="exact", n_init=2)
+    again = certified(problem, exact, alpha=exact.duals["margin"], assignment=exact["assignment"])
+    assert again.claim is Claim.STATIONARY, again
+
+
+@settings(max_examples=12)
+@given(
+    st.integers(0, 10_000), st.sampled_from([*OWNERS, Owners(1, 1), Owners(0, 1)]),
+    st.sampled_from([0.0, 0.3, 3.0]), st.sampled_from(["copies", "constant", "twins", "few", "far"]),
+)  # fmt: skip
+def test_degenerate_data_end_stationary_too(seed, owners, l1, kind):
+    rng = np.random.default_rng(seed)
+    X, y = two_blobs(5 if kind == "few" else 24, 4, seed)
+    if kind == "copies":
+        X, y = np.repeat(X[:8], 3, axis=0), np.repeat(y[:8], 3)
+        y[0], y[3] = -1.0, 1.0
+    elif kind == "constant":
+        X[:, 1] = 2.0
+    elif kind == "twins":
+        X[:, 2] = X[:, 1]
+    elif kind == "far":
+        X = X * np.array([1e-3, 1.0, 1e3, 1.0]) + np.array([0.0, 50.0, 0.0, 0.0])
+    problem = FaceLoss(X, y, rng.uniform(0.5, 2.0, len(y)), owners, 0.5, 0.05, l1)
+    found = solve_logistic_polytopes(problem, n_init=1, tol=1e-6, seed=seed)
+    certificate = certified(problem, found, alpha=found.duals["margin"], assignment=found["assignment"])
+    assert certificate.relative_gap <= 2e-6, certificate
+
+
+def test_zeros_keep_their_condition():
+    X, y = datasets.load("wdbc").X, datasets.load("wdbc").y
+    X, y = StandardScaler().fit_transform(X), np.where(y == y.max(), 1.0, -1.0)
+    problem = FaceLoss(X, y, np.ones(len(y)), Owners(0, 2), 1.0, 0.01, 4.0)
+    found = solve_logistic_polytopes(problem, n_init=1, tol=1e-9)
+    alpha, W = found.duals["margin"], found["W"]
+    q, _ = faces.pulls(X, y, problem.owners, found["assignment"], alpha)
+    zero = (W[:, :-1] == 0.0) & problem.free[:, None]
+    assert zero.sum() > 20
+    assert np.abs(q[zero]).max() <= 4.0 + 1e-3
+    used = W[:, :-1] != 0.0
+    assert np.abs(q - W[:, :-1] - 4.0 * np.sign(W[:, :-1]))[used].max() <= 1e-3
+
+
+def test_the_best_of_all_assignments_is_not_missed_on_tiny_data():
+    problem, _ = drawn(Owners(2, 1), n=8, m=2, ridge=0.5)
+    values = []
+    own = np.where(problem.y < 0)[0]
+    for choice in product([0, 1], repeat=len(own)):
+        z = np.full(8, 2)
+        z[own] = choice
+        program = programs.fixed_assignment(problem.X, problem.y, problem.owners, z, problem.c,
+                                            ridge=problem.ridge, bias_ridge=problem.bias_ridge)  # fmt: skip
+        values.append(program.solve().objective)
+    found = solve_logistic_polytopes(problem, n_init=8, tol=1e-8)
+    assert min(values) * (1 - 1e-7) <= found.objective <= sorted(values)[2]
+
+
+def test_a_descent_keeps_to_its_support_and_leaves_exact_zeros():
+    problem, W = drawn(Owners(2, 2), l1=4.0)
+    support = np.ones(problem.shape, dtype=bool)
+    support[:, 1] = False
+    W, _ = descend(problem, W, Clock(None), support=support)
+    assert not W[:, 1].any()
+    assert (W[:, [0, 2]] == 0.0).any()
+
+
+def test_a_clock_that_is_over_keeps_the_start():
+    problem, W = drawn(Owners(2, 2))
+    found = solve_logistic_polytopes(problem, time_limit=0.0, begin=W)
+    assert found.status is Status.TIME_LIMIT
+    assert found.objective <= problem.value(W) * (1 + 1e-12)
+
+
+# -- certificates ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def solved():
+    problem, _ = drawn(Owners(2, 2), 0.5)
+    return problem, solve_logistic_polytopes(problem, n_init=2, tol=1e-9)
+
+
+def test_a_perturbed_point_is_not_stationary(solved):
+    problem, found = solved
+    given = {"alpha": found.duals["margin"], "assignment": found["assignment"]}
+    assert certified(problem, found, **given).claim is Claim.STATIONARY
+    for place in np.ndindex(found["W"].shape):
+        W = found["W"].copy()
+        W[place] += 1e-2
+        worse = certified(problem, {"W": W}, **given)
+        assert worse.claim is Claim.SUBOPTIMAL_BY
+        assert worse.primal_value > worse.dual_value
+
+
+def test_any_multipliers_bound_the_program_of_the_assignment(solved):
+    problem, found = solved
+    rng = np.random.default_rng(0)
+    for size in (1e-3, 0.3, 1.0, 50.0):
+        alpha = rng.exponential(size, problem.others.shape)
+        certificate = certified(problem, found, alpha=alpha, assignment=found["assignment"])
+        assert certificate.dual_value <= found.objective * (1 + 1e-9)
+    negative = certified(problem, found, alpha=-np.ones(problem.others.shape))
+    assert "sign of alpha" in [r.label.partition("[")[0] for r in negative.residuals]
+    assert negative.claim is not Claim.STATIONARY
+
+
+def test_a_sample_that_another_face_suits_better_is_seen(solved):
+    problem, found = solved
+    z = found["assignment"].copy()
+    at = int(np.argmax(problem.y > 0))
+    z[at] = 2 if z[at] == 3 else 3
+    certificate = certified(problem, found, assignment=z)
+    assert certificate.claim is Claim.SUBOPTIMAL_BY
+    assert next(r for r in certificate.residuals if r.row == "assignment").worst == at
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"ridge": 0.0}, "ridge must be positive"),
+        ({"l1": -1.0}, "l1 must be"),
+        ({"W": np.full((4, 4), np.nan)}, "W must be finite"),
+        ({"n_faces": (0, 0)}, "at least one class"),
+        ({"n_faces": (3, 2)}, "W must be finite, of shape 5 x 4"),
+        ({"alpha": np.zeros((2, 2))}, "alpha"),
+        ({"assignment": np.zeros(30, dtype=int)}, "of the other class"),
+    ],
+)
+def test_what_is_given_wrongly_is_named(solved, changed, says):
+    problem, found = solved
+    given = {"W": found["W"], "n_faces": (2, 2), "ridge": 0.2, **changed}
+    with pytest.raises(ValueError, match=says):
+        certify_logistic_polytopes(problem.X, problem.y, given.pop("W"), **given)
+
+
+def test_random_starts_do_not_depend_on_units():
+    problem, _ = drawn(Owners(2, 2))
+    scaled = FaceLoss(problem.X * 1e3, problem.y, problem.c, problem.owners, 0.2, 0.1)
+    one, other = (random_start(each, np.random.default_rng(3)) for each in (problem, scaled))
+    assert problem.scores(one) == pytest.approx(scaled.scores(other))
