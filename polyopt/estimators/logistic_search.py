@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LogisticSearch"]
 
-_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)  # times the weight of the samples
+_RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # times the weight of the samples
 _PRICES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # the same; they go on, tripled, until few enough numbers are left
 _LAST_PRICE, _HALVINGS = (
     1.0,
