@@ -50,6 +50,11 @@ class Owners:
         return len(self.classes)
 
     @property
+    def first(self) -> int:
+        """The faces of class −1, or its face at rest."""
+        return max(self.minus, 1)
+
+    @property
     def classes(self) -> Array:
         """The class (K,) of every face, -1 or +1."""
         return np.repeat([-1.0, 1.0], [max(self.minus, 1), max(self.plus, 1)])
@@ -71,9 +76,11 @@ class Owners:
         ValueError
             A sample's face is none, or not of its own class.
         """
-        z = np.asarray(assignment)
-        if z.shape != y.shape or not np.issubdtype(z.dtype, np.integer):
+        given = np.asarray(assignment)
+        is_whole = np.issubdtype(given.dtype, np.number) and np.isrealobj(given) and (given % 1 == 0).all()
+        if given.shape != y.shape or not is_whole:
             raise ValueError(f"assignment must be integers of shape {y.shape}, the numbers of faces")
+        z = given.astype(np.int64)
         if not (len(z) == 0 or (z.min() >= 0 and z.max() < self.count)):
             raise ValueError(f"assignment must be from 0 to {self.count - 1}, not {z.min()} to {z.max()}")
         Z: Array = np.eye(self.count)[z]
@@ -104,7 +111,7 @@ def shortfall(y: Array, s: Array, owners: Owners, assignment: Assignment | None 
 
 def value(
     X: MatrixLike, y: ArrayLike, w: Array, b: Array, owners: Owners, C: ArrayLike = 1.0, *,
-    ridge: float = 1.0, bias_ridge: float = 0.01, l1: float = 0.0, assignment: Assignment | None = None,
+    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, assignment: Assignment | None = None,
 ) -> float:  # fmt: skip
     """The objective at faces w (K, m), b (K,), for the best assignment unless one is given."""
     X, y = as_data(X, y)

@@ -57,15 +57,15 @@ Never.
 Reference
 ---------
 The hinge loss in place of the logistic one, and faces for the positives alone, give the Convex Polytope
-Machine of Kantchelian et al. (2014) with loss="max"; the likelihood is that of Manwani & Sastry's SPLA1
-(2010). Its alternation is a convex-concave procedure, Yuille & Rangarajan (2003).
+Machine of Kantchelian et al. (2014), eq. (6), with loss="max"; the likelihood is that of SPLA1, Manwani &
+Sastry (2010). Its alternation is a convex-concave procedure, Yuille & Rangarajan (2003).
 
 Example
 -------
 >>> import numpy as np
 >>> from formulations import logistic_polytopes as lp
 >>> X, y = np.array([[-2.0], [0.0], [2.0]]), np.array([1, -1, 1])  # class -1 is the middle, without faces
->>> program = lp.fixed_assignment(X, y, lp.Owners(0, 2), [1, 0, 2], C=10.0, ridge=0.1)
+>>> program = lp.fixed_assignment(X, y, lp.Owners(0, 2), [1, 0, 2], C=10.0, ridge=0.1, bias_ridge=0.01)
 >>> solution = program.solve()
 >>> solution["w"].ravel().round(2)
 array([ 0.  , -3.57,  3.57])
@@ -125,7 +125,7 @@ def _chosen(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
 
 def fixed_assignment(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, C: ArrayLike = 1.0, *,
-    ridge: float = 1.0, bias_ridge: float = 0.01, l1: float = 0.0,
+    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0,
 ) -> Program:  # fmt: skip
     """The machine for a fixed assignment.
 
@@ -193,7 +193,7 @@ def fixed_assignment(
 
 def fixed_assignment_dual(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, C: ArrayLike = 1.0, *,
-    ridge: float = 1.0, bias_ridge: float = 0.01, l1: float = 0.0,
+    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0,
 ) -> Program:  # fmt: skip
     """Dual of :func:`fixed_assignment`; arguments as in the primal."""
     X, y = as_data(X, y)
@@ -238,7 +238,7 @@ def fixed_assignment_dual(
 
 def recover(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, alpha: Array, *,
-    ridge: float = 1.0, bias_ridge: float = 0.01, l1: float = 0.0,
+    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0,
 ) -> dict[str, Array]:  # fmt: skip
     """Primal variables from the multipliers alpha (n, K) of the row margin, C_i v_ik."""
     X, y = as_data(X, y)
@@ -255,7 +255,7 @@ def pairs(seed: int = 0) -> list[Duality]:
 
     def of(owners: Owners) -> Duality:
         mine = np.where(owners.others(y), -np.inf, np.arange(len(y))[:, None] * np.arange(owners.count) % 3)
-        z, settings = mine.argmax(axis=1), {"ridge": 2.0, "bias_ridge": 0.5, "l1": 0.8}
+        z, settings = mine.argmax(axis=1), {"ridge": 2.0, "bias_ridge": 0.7, "l1": 0.8}
         return Duality(
             fixed_assignment(X, y, owners, z, C, **settings),
             fixed_assignment_dual(X, y, owners, z, C, **settings),

@@ -21,6 +21,8 @@ L0 machine, fixed pattern     dL/dC = −Σ σ_j s_j                   C stands 
                               dS/dC = L − C Σ σ_j s_j              S = 1'σ + C L
 Polyceptron, PC-SLP           dp/dR = −Σ (s⁺ + s⁻)                 the box |W| ≤ R
 SPLA1, PLUME                  dp/dρ = ½ ‖W‖²                       the ridge
+logistic polytopes            dp/dρ = ½ ‖w‖² + ½ (η/ρ) ‖b‖²        η moves with the ridge
+                              dp/dλ = Σ |w|                        the price of the weights
 PLUME                         dp/dγ = Σ_i w_i Σ_k (r_ik − g_ik) s_ik   r responsibilities, g the gate
 
 For the polyhedral machines p is the value for the assignment (the cells, the responsibilities) that the
@@ -88,6 +90,7 @@ __all__ = [
     "ridge",
     "share",
     "switching_on",
+    "weights",
 ]
 
 
@@ -285,6 +288,21 @@ def ridge(rho: float, objective: float, W: ArrayLike) -> Sensitivity:
         Faces, the bias last.
     """
     return Sensitivity("ridge", rho, 0.5 * float(np.sum(np.square(W))), objective, "½ ‖W‖²", rho > 0.0)
+
+
+def weights(l1: float, objective: float, w: ArrayLike) -> Sensitivity:
+    """The price λ of a unit of a weight: dp/dλ = Σ |w|.
+
+    Parameters
+    ----------
+    l1 : float
+        λ.
+    objective : float
+        The optimal value.
+    w : array_like
+        Weights, without the biases.
+    """
+    return Sensitivity("l1", l1, float(np.abs(w).sum()), objective, "Σ |w|", l1 > 0.0)
 
 
 def gate(

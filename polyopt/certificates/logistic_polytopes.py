@@ -91,8 +91,8 @@ def certify_logistic_polytopes(
         raise ValueError("W must be 0 at the face of a class without faces")
     costs, others = as_costs(C, len(y)), owners.others(y)
     s = product(X, W[:, :-1].T) + W[:, -1]
-    z = natural_assignment(y, s.mid, owners) if assignment is None else np.asarray(assignment)
-    Z = owners.answers(y, z)
+    Z = owners.answers(y, natural_assignment(y, s.mid, owners) if assignment is None else assignment)
+    z = Z.argmax(axis=1)
     best = Ball(np.where(others, s.mid, -np.inf), np.where(others, s.rad, 0.0)).max(axis=1)
     xi = best - s[np.arange(len(y)), z]
     paid = 0.5 * rho * Ball(W[:, :-1]).square_sum() + 0.5 * eta * Ball(W[:, -1]).square_sum()

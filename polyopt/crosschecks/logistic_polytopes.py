@@ -38,7 +38,7 @@ def _drawn(seed: int) -> tuple[Vector, Vector, Owners, Vector, Vector]:
 def logistic_regression(seed: int) -> Pair:
     """Logistic polytopes: one face against none = the ridge logistic regression of SPLA1's cell.
 
-    Source: derived.
+    Source: formulations.logistic_polytopes; derived.
     """
     X, y, _ = blobs(seed)
     problem = FaceLoss(X, y, np.ones(len(y)), Owners(0, 1), _RIDGE, _RIDGE)
@@ -50,7 +50,7 @@ def logistic_regression(seed: int) -> Pair:
 def majorant(seed: int) -> Pair:
     """Logistic polytopes: the objective of any assignment is at least that of the best one.
 
-    Source: derived.
+    Source: formulations.logistic_polytopes; derived.
     """
     X, y, owners, w, b = _drawn(seed)
     own = np.where(owners.others(y), -1.0, generator(seed + 1).random((len(y), owners.count)))
@@ -62,7 +62,7 @@ def majorant(seed: int) -> Pair:
 def newton_and_the_program(seed: int) -> Pair:
     """Logistic polytopes: where Newton's method ends = the explicit program of its assignment.
 
-    Source: derived.
+    Source: formulations.logistic_polytopes; derived.
     """
     X, y, owners, _, _ = _drawn(seed)
     problem = FaceLoss(X, y, np.ones(len(y)), owners, 0.1, 0.1, 0.3)
@@ -77,7 +77,7 @@ def newton_and_the_program(seed: int) -> Pair:
 def common_plane(seed: int) -> Pair:
     """Logistic polytopes: the same plane added to all faces, none at rest, changes no log-odds.
 
-    Source: derived.
+    Source: formulations.logistic_polytopes; derived.
     """
     X, y, _, _, _ = _drawn(seed)
     owners, rng = Owners(2, 3), generator(seed)
@@ -90,7 +90,7 @@ def common_plane(seed: int) -> Pair:
 def softer_is_higher(seed: int) -> Pair:
     """Logistic polytopes: a soft maximum of the other class's scores alone never lowers the loss.
 
-    Source: derived.
+    Source: formulations.logistic_polytopes; derived.
     """
     X, y, owners, w, b = _drawn(seed)
     problem, W = FaceLoss(X, y, np.ones(len(y)), owners, 0.1, 0.1), np.column_stack([w, b])
@@ -102,7 +102,7 @@ def softer_is_higher(seed: int) -> Pair:
 def descent(seed: int) -> Pair:
     """Logistic polytopes: a descent does not end above its start.
 
-    Source: derived.
+    Source: formulations.logistic_polytopes; derived.
     """
     X, y, owners, _, _ = _drawn(seed)
     problem = FaceLoss(X, y, np.ones(len(y)), owners, 0.1, 0.1, 0.3)

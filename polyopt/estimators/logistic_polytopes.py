@@ -65,9 +65,9 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
 
     Parameters
     ----------
-    n_faces : int or tuple of two int, default=4
+    n_faces : int or tuple of two int, default=3
         The faces of each class, or those of ``classes_[0]`` and of ``classes_[1]``.
-    ridge : float, default=1.0
+    ridge : float, default=0.1
         ρ, positive: what half the square of a weight costs, where a sample's loss counts its weight.
     l1 : float, default=0.0
         λ, what a unit of a weight costs. The larger, the more weights are 0.
@@ -106,9 +106,9 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
         One row per start, and one for the polish.
     """
 
-    n_faces: int | tuple[int, int] = 4
+    n_faces: int | tuple[int, int] = 3
     _: KW_ONLY
-    ridge: float = 1.0
+    ridge: float = 0.1
     l1: float = 0.0
     solver: str = "auto"
     n_init: int = 4
@@ -122,7 +122,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
 
     inside_label = None  # either class may be
     _owners: Owners | None = field(init=False, default=None)
-    _begin: Any = field(init=False, default=None)  # faces that a binary fit begins from, besides its starts
+    _begin: Array | None = field(init=False, default=None)  # faces that a fit begins from as well
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **shared(

@@ -116,8 +116,9 @@ ENTRIES = (
         fast="newton",
         unit="steps",
         counts="faces",
-        settings={"n_faces": 2, "ridge": 1.0, "l1": 0.0},
+        settings={"n_faces": 2, "ridge": 0.1, "l1": 0.0, "n_init": 2},
         leftovers=("u_plus", "u_minus", "held", "stopped"),
+        slopes="polyopt.sensitivity.polyhedral.of_logistic_polytopes",
         crosschecks=("polyopt.crosschecks.logistic_polytopes",),
         exports={
             "certify_logistic_polytopes": "polyopt.certificates",

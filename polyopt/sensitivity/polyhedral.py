@@ -10,6 +10,7 @@ from formulations import sensitivity as slopes
 from formulations.matrices import dense
 from formulations.polyhedral import belonging, pull
 from formulations.polytope import lift
+from polyopt.estimators.logistic_polytopes import BIAS
 from polyopt.sensitivity.solution import AT, are_independent, need_multipliers, paid, value_of
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from formulations.sensitivity import Sensitivity
     from polyopt.estimators.cpm import ConvexPolytopeMachine
+    from polyopt.estimators.logistic_polytopes import LogisticPolytopes
     from polyopt.estimators.pc_slp import PCSLP
     from polyopt.estimators.plume import PLUME
     from polyopt.estimators.polyceptron import Polyceptron
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["of_cpm", "of_pc_slp", "of_plume", "of_polyceptron", "of_spla1"]
+__all__ = ["of_cpm", "of_logistic_polytopes", "of_pc_slp", "of_plume", "of_polyceptron", "of_spla1"]
 
 _BOX = 1e-9  # share of the radius within which an entry of W is at it
 
@@ -49,6 +51,14 @@ def of_plume(machine: PLUME, tol: float) -> list[Sensitivity]:
         slopes.ridge(machine.ridge, value, W),
         slopes.gate(machine.gamma, value, machine._X, machine._y, W, machine._costs),
     ]
+
+
+def of_logistic_polytopes(machine: LogisticPolytopes, tol: float) -> list[Sensitivity]:
+    """The ridge, and with it that of the biases, and the price of the weights, for the assignment reached."""
+    machine._need_data("sensitivities()")
+    W, value = machine.solution_["W"], value_of(machine, tol)
+    shares = np.append(np.ones(W.shape[1] - 1), np.sqrt(BIAS))
+    return [slopes.ridge(machine.ridge, value, shares * W), slopes.weights(machine.l1, value, W[:, :-1])]
 
 
 def of_polyceptron(machine: Polyceptron, tol: float) -> list[Sensitivity]:

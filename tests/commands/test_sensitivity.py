@@ -18,6 +18,7 @@ from formulations import (
     cpm,
     cpm_worst,
     l0,
+    logistic_polytopes,
     mixture,
     one_norm,
     pc_slp,
@@ -30,6 +31,7 @@ from formulations import (
 )
 from formulations import sensitivity as slopes
 from formulations import whitening as metric
+from formulations.class_faces import Owners
 from formulations.polyhedral import belonging
 from polyopt import (
     PCSLP,
@@ -39,6 +41,7 @@ from polyopt import (
     ConvexPolytopeMachine,
     CrossEntropySettings,
     CrossEntropySVM,
+    LogisticPolytopes,
     OneNormSVM,
     Polyceptron,
     PolytopeSearch,
@@ -49,6 +52,7 @@ from polyopt import (
     sensitivities,
 )
 from polyopt.datasets import load
+from polyopt.estimators.logistic_polytopes import BIAS
 
 STEP = 1e-4  # of the parameter
 AGREES = 1e-4  # relative
@@ -207,6 +211,18 @@ def of_plume(data):
     }
 
 
+def of_logistic(data):
+    def at(m, rho, price):
+        program = logistic_polytopes.fixed_assignment(
+            data.X, data.y, Owners(2, 2), m.solution_["assignment"], data.w,
+            ridge=rho, bias_ridge=BIAS * rho, l1=price,
+        )  # fmt: skip
+        return value(program)
+
+    machine = LogisticPolytopes(2, ridge=0.5, l1=0.3, n_init=1, tol=1e-9, random_state=0)
+    return machine, {"ridge": lambda m, rho: at(m, rho, m.l1), "l1": lambda m, price: at(m, m.ridge, price)}
+
+
 MACHINES = {
     "svm": of_svm,
     "svm-rbf": of_svm_rbf,
@@ -223,6 +239,7 @@ MACHINES = {
     "pc-slp": of_pc_slp,
     "spla1": of_spla1,
     "plume": of_plume,
+    "logistic-polytopes": of_logistic,
 }
 
 
@@ -326,6 +343,8 @@ def spoilt(machine, name):
         ("spla1", "ridge", "W"),
         ("plume", "ridge", "W"),
         ("plume", "gamma", "W"),
+        ("logistic-polytopes", "ridge", "W"),
+        ("logistic-polytopes", "l1", "W"),
     ],
 )
 def test_a_multiplier_that_is_off_does_not_agree(name, parameter, vector):

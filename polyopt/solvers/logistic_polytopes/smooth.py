@@ -8,6 +8,7 @@ above that of the fixed assignment (:mod:`formulations.logistic_polytopes`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numba as nb
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["FaceLoss", "bound"]
 
 
-@dataclass
+@dataclass(frozen=True)
 class FaceLoss:
     """Samples with weights, whose the faces are, and what faces cost.
 
@@ -49,14 +50,34 @@ class FaceLoss:
     bias_ridge: float
     l1: float = 0.0
 
-    def __post_init__(self) -> None:
-        self.others = self.owners.others(self.y)
-        self.free = self.owners.free
-        self._plus, self._first = self.y > 0, max(self.owners.minus, 1)
-        m = self.X.shape[1]
-        self.ridges = np.append(np.full(m, self.ridge), self.bias_ridge)
-        self.prices = np.append(np.full(m, self.l1), 0.0)
-        self.shape = (self.owners.count, m + 1)
+    @cached_property
+    def others(self) -> NDArray[np.bool_]:
+        """Which faces (n, K) are of the other class than a sample."""
+        return self.owners.others(self.y)
+
+    @cached_property
+    def free(self) -> NDArray[np.bool_]:
+        """Which faces (K,) are not at rest."""
+        return self.owners.free
+
+    @cached_property
+    def ridges(self) -> Array:
+        """What half the square of an entry of a face (m+1,) costs."""
+        return np.append(np.full(self.X.shape[1], self.ridge), self.bias_ridge)
+
+    @cached_property
+    def prices(self) -> Array:
+        """What a unit of an entry of a face (m+1,) costs."""
+        return np.append(np.full(self.X.shape[1], self.l1), 0.0)
+
+    @cached_property
+    def _plus(self) -> NDArray[np.bool_]:
+        return self.y > 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(K, m+1)."""
+        return self.owners.count, self.X.shape[1] + 1
 
     def scores(self, W: Array) -> Array:
         """w_k·x_i + b_k (n, K) of faces W (K, m+1), the bias last; 0 at rest."""
@@ -72,7 +93,7 @@ class FaceLoss:
 
     def value(self, W: Array) -> float:
         """The objective itself, for the best assignment."""
-        loss, _, _ = pulled(self.scores(W), self.c, self._plus, self._first, 0.0, 0.0)
+        loss, _, _ = pulled(self.scores(W), self.c, self._plus, self.owners.first, 0.0, 0.0)
         return loss + self.penalty(W)
 
     def smooth(self, W: Array, own: float, other: float) -> tuple[float, Array, Array, Array]:
@@ -85,7 +106,7 @@ class FaceLoss:
         own, other : float
             t of the maximum over a sample's own class and over the other; 0 for the maximum itself.
         """
-        loss, R, a = pulled(self.scores(W), self.c, self._plus, self._first, own, other)
+        loss, R, a = pulled(self.scores(W), self.c, self._plus, self.owners.first, own, other)
         slope = np.empty(self.shape)
         slope[:, :-1] = np.asarray(self.X.T @ R).T
         slope[:, -1] = R.sum(axis=0)
