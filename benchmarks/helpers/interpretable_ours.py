@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.helpers.interpretable_rivals import preparation
-from polyopt import PLUME, ConvexPolytopeMachine
+from benchmarks.helpers.interpretable_rivals import LIMIT, preparation
+from polyopt import LogisticPolytopes, LogisticSearch
 
 __all__ = ["OURS", "ours"]
 
@@ -33,12 +32,12 @@ def ours(name: str, seed: int = 0) -> Any:
         Not fitted. It takes an array of numbers, or a frame of numbers and categories with gaps, and labels
         0 and 1, and has ``predict_proba``.
     """
-    machines: dict[str, Any] = {
-        "polytope, 60 numbers": PLUME(n_faces=4, random_state=seed),
-        "polytope, any size": ConvexPolytopeMachine(n_faces=10, double_sided=True, random_state=seed),
+    machine = LogisticPolytopes(random_state=seed, tol=1e-3)
+    searches: dict[str, Any] = {
+        "polytope, 60 numbers": LogisticSearch(machine, max_faces=4, max_numbers=LIMIT),
+        "polytope, any size": LogisticSearch(machine, max_faces=16),
     }
-    calibrated = CalibratedClassifierCV(machines[name], cv=3, ensemble=False)
-    return make_pipeline(_Columns(), calibrated)
+    return make_pipeline(_Columns(), searches[name])
 
 
 class _Columns(TransformerMixin, BaseEstimator):

@@ -54,6 +54,8 @@ def numbers_of(model: Any) -> int:
         There is no rule for such a model.
     """
     model = final_model(model)
+    if hasattr(model, "n_numbers_"):
+        return int(model.n_numbers_)
     if hasattr(model, "term_scores_"):
         return _nonzero([*model.term_scores_, model.intercept_])
     for parts in _PARTS:
