@@ -32,7 +32,7 @@ def ours(name: str, seed: int = 0) -> Any:
         Not fitted. It takes an array of numbers, or a frame of numbers and categories with gaps, and labels
         0 and 1, and has ``predict_proba``.
     """
-    machine = LogisticPolytopes(random_state=seed, tol=1e-3)
+    machine = LogisticPolytopes(n_init=2, random_state=seed, tol=1e-3)
     searches: dict[str, Any] = {
         "polytope, 60 numbers": LogisticSearch(machine, max_faces=4, max_numbers=LIMIT),
         "polytope, any size": LogisticSearch(machine, max_faces=16),

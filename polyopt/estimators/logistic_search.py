@@ -102,7 +102,7 @@ class LogisticSearch(ClassifierSearch):
         seed = int(check_random_state(machine.random_state).randint(2**31 - 1))
         problem = SplitSamples(X, y, weights, machine, self.cv, seed)
         rounds = _Rounds(
-            Paths(problem.splits, seed, self.n_init, BIAS), problem.unit, len(problem.splits),
+            Paths(problem.splits, seed, self.n_init, BIAS), problem.unit, problem.count, problem.first,
             self.max_faces, self.max_numbers, self.budget,
             printer(type(self).__name__) if self.verbose else None,
         )  # fmt: skip
@@ -113,8 +113,10 @@ class LogisticSearch(ClassifierSearch):
             chosen = Candidate((0, 1), _RIDGES[-1] * problem.unit)
         settings = {"n_faces": chosen.n_faces, "ridge": chosen.ridge, "l1": chosen.l1}
         machine.set_params(**settings)
-        if rounds.paths.tried(chosen, [0]) and len(problem.splits[0]) == 1:
-            machine.begin_at(rounds.paths.faces(chosen, 0)[0])
+        for split in (0, problem.first):
+            if len(problem.splits[0]) == 1 and rounds.paths.tried(chosen, [split]):
+                machine.begin_at(rounds.paths.faces(chosen, split)[0])
+                break
         found = fit_whole(machine, X, y, weights, type(self).__name__, self.verbose)
         found = None if found is None else self._small_enough(found, X, y, weights)
         kept = machine if found is None and hasattr(machine, "solution_") else None
@@ -129,7 +131,7 @@ class LogisticSearch(ClassifierSearch):
             if self.max_numbers is None or machine.n_numbers_ <= self.max_numbers:
                 return machine
             price = max(machine.l1, _PRICES[0] * machine.ridge) * _DEARER
-            dearer = clone(machine).set_params(l1=price)
+            dearer = clone(machine).set_params(l1=price, n_init=1)
             if machine.holds_one_problem:
                 dearer.begin_at(machine.solution_["W"])
             found = fit_whole(dearer, X, y, weights, type(self).__name__, self.verbose)
@@ -153,10 +155,10 @@ class _Rounds:
     """The three rounds."""
 
     def __init__(
-        self, paths: Paths, unit: float, n_splits: int, max_faces: int, max_numbers: int | None,
+        self, paths: Paths, unit: float, n_splits: int, first: int, max_faces: int, max_numbers: int | None,
         budget: int | None, tell: Any,
     ):  # fmt: skip
-        self.paths, self.unit, self.all = paths, unit, range(n_splits)
+        self.paths, self.unit, self.all, self.first = paths, unit, range(n_splits), [first]
         self.max_faces, self.max_numbers, self.budget, self.tell = max_faces, max_numbers, budget, tell
         self.tried: list[Candidate] = []
         self.begun = time.perf_counter()
@@ -171,7 +173,7 @@ class _Rounds:
 
     def best(self) -> Candidate | None:
         """The best candidate that is small enough, of those tried on all splits, or else on the first one."""
-        for splits in (self.all, range(1)):
+        for splits in (self.all, self.first):
             small = [c for c in self.tried if self.paths.tried(c, splits) and self._is_small(c, splits)]
             if small:
                 return min(small, key=lambda c: self.paths.loss(c, splits))
@@ -183,7 +185,7 @@ class _Rounds:
 
         rows = []
         for c in self.tried:
-            splits = [s for s in self.all if self.paths.tried(c, [s])]
+            splits = [s for s in {*self.all, *self.first} if self.paths.tried(c, [s])]
             losses, weights = self.paths.losses(c, splits)
             rows.append(
                 {
@@ -200,16 +202,16 @@ class _Rounds:
         faces, before = 1, None
         while faces <= self.max_faces:
             for n_faces in [(0, 1)] if faces == 1 else [(0, faces), (faces, 0), (faces, faces)]:
-                self._follow([Candidate(n_faces, ridge * self.unit) for ridge in _RIDGES], range(1))
-            best = self._best_of(self.tried, range(1))
+                self._follow([Candidate(n_faces, ridge * self.unit) for ridge in _RIDGES], self.first)
+            best = self._best_of(self.tried, self.first)
             if faces > 4 and (best is None or before is None or not self._is_better(best, before)):
                 break
             faces, before = 2 * faces, best
-        return self._best_structures(range(1), _KEPT)
+        return self._best_structures(self.first, _KEPT)
 
     def _second(self, n_faces: tuple[int, int]) -> None:
         """Ridges around the best on all splits."""
-        own = self._best_of([c for c in self.tried if c.n_faces == n_faces], range(1))
+        own = self._best_of([c for c in self.tried if c.n_faces == n_faces], self.first)
         if own is not None:
             at = int(np.argmin([abs(own.ridge - ridge * self.unit) for ridge in _RIDGES]))
             near = _RIDGES[max(at - 1, 0) : at + 2]
@@ -277,7 +279,7 @@ class _Rounds:
 
     def _is_better(self, one: Candidate, other: Candidate) -> bool:
         """Whether the loss is lower by more than the standard error of the difference."""
-        (mine, weights), (theirs, _) = (self.paths.losses(c, range(1)) for c in (one, other))
+        (mine, weights), (theirs, _) = (self.paths.losses(c, self.first) for c in (one, other))
         gain = float((theirs - mine) @ weights / weights.sum())
         return gain > _standard_error(theirs - mine, weights)
 

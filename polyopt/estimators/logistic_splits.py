@@ -23,10 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["SplitSamples"]
 
 _MANY, _SOME = 3000, 1000  # samples from which one split is enough, and from which three are
+_FIRST = 3000  # samples that the first round trains on at most
 
 
 class SplitSamples:
-    """The samples of each split, a binary problem for each pair of classes."""
+    """The samples of each split, a binary problem for each pair of classes.
+
+    ``splits`` are `count` whole ones, and where the first of them has many samples one more with a part of
+    them; ``first`` is the number of the one for the first round. ``unit`` is the weight of the samples.
+    """
 
     def __init__(
         self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any], machine: LogisticPolytopes,
@@ -50,12 +55,19 @@ class SplitSamples:
         given = None if cv is None else check_cv(cv, labels, classifier=True).split(samples, labels)
         places = np.flatnonzero(used)
         own = _splitter(codes[used], seed).split(places, codes[used])
+        pieces = list(given or ((places[train], places[held]) for train, held in own))
+        self.count = len(pieces)
+        # The first round needs no more samples than tell structures apart.
+        train, held = pieces[0]
+        if len(train) > _FIRST:
+            pieces.append((np.random.default_rng(seed).permutation(train)[:_FIRST], held))
+        self.first = len(pieces) - 1 if len(pieces) > self.count else 0
         self.splits = [
             [
                 _split(samples, codes, mass, pair, train, held, total)
                 for pair, total in zip(pairs, masses, strict=True)
             ]
-            for train, held in (given or ((places[train], places[held]) for train, held in own))
+            for train, held in pieces
         ]
 
 

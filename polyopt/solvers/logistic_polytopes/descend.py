@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["descend"]
 
 _MEMORY = 10  # pairs of steps and slopes that are kept
+_WIDENED, _SLACK = (
+    3,
+    1e-3,
+)  # how often features come in, and by how much a slope must be above the price for it
+_NEARLY_ALL = 0.8  # share of the features in use from which all are taken
 
 
 def descend(
@@ -57,6 +63,37 @@ def descend(
     iterations : int
         In all.
     """
+    if problem.l1 > 0.0 and support is None:
+        return _by_features(problem, W, clock, softness, max_iter, tol)
+    return _descended(problem, W, clock, softness, max_iter, support, tol)
+
+
+def _by_features(
+    problem: FaceLoss, W: Array, clock: Clock, softness: Sequence[float], max_iter: int, tol: float
+) -> tuple[Array, int]:
+    """With a price on the features in use alone, and again where the slope asks for others."""
+    active, made = (W[:, :-1] != 0.0).any(axis=0), 0
+    for _ in range(_WIDENED):
+        if not active.any() or active.mean() > _NEARLY_ALL:
+            break
+        part = replace(problem, X=problem.X[:, np.flatnonzero(active)])
+        kept = np.append(active, True)
+        V, steps = _descended(part, W[:, kept], clock, softness, max_iter, None, tol)
+        W, made = np.zeros(problem.shape), made + steps
+        W[:, kept] = V
+        slope = problem.smooth(W, softness[-1], softness[-1])[1][:, :-1]
+        wanted = (np.abs(slope) > (1.0 + _SLACK) * problem.l1).any(axis=0) & ~active
+        if not wanted.any() or clock.is_over or run_is_over():
+            return W, made
+        active |= wanted
+    W, steps = _descended(problem, W, clock, softness, max_iter, None, tol)
+    return W, made + steps
+
+
+def _descended(
+    problem: FaceLoss, W: Array, clock: Clock, softness: Sequence[float], max_iter: int,
+    support: NDArray[np.bool_] | None, tol: float,
+) -> tuple[Array, int]:  # fmt: skip
     allowed = np.broadcast_to(problem.free[:, None], problem.shape)
     allowed = allowed if support is None else allowed & support
     units = _Units(problem.X, problem.c)
