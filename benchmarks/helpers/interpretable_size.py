@@ -23,7 +23,6 @@ import numpy as np
 __all__ = ["final_model", "numbers_of"]
 
 _WRAPPED = ("best_estimator_", "model_", "estimator_")
-_PARTS = ("sides_", "polytopes_")  # of a machine of several polytopes
 
 
 def final_model(model: Any) -> Any:
@@ -58,11 +57,10 @@ def numbers_of(model: Any) -> int:
         return int(model.n_numbers_)
     if hasattr(model, "term_scores_"):
         return _nonzero([*model.term_scores_, model.intercept_])
-    for parts in _PARTS:
-        if hasattr(model, parts):
-            return sum(map(numbers_of, getattr(model, parts)))
     if hasattr(model, "W_"):
         return _nonzero([model.W_, model.b_])
+    if hasattr(model, "sides_"):
+        return sum(map(numbers_of, model.sides_))
     if hasattr(model, "support_vectors_"):
         return _nonzero([model.support_vectors_, model.dual_coef_, model.intercept_])
     if hasattr(model, "coef_"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -69,6 +71,11 @@ def test_polytopes_have_all_their_faces(samples):
     both = ConvexPolytopeMachine(2, double_sided=True, n_init=1, random_state=0).fit(X, y)
     assert numbers_of(one) == np.count_nonzero(one.W_) + np.count_nonzero(one.b_) == 12
     assert numbers_of(both) == sum(numbers_of(side) for side in both.sides_) == 24
+
+
+def test_a_union_of_polytopes_has_the_faces_of_all():
+    union = SimpleNamespace(W_=np.eye(3), b_=np.array([1.0, 0.0, 2.0]), polytopes_=[object()])
+    assert numbers_of(union) == 5
 
 
 def test_the_model_is_found_within_what_is_around_it(samples):
