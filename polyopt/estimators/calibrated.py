@@ -130,6 +130,9 @@ class CalibratedClassifier(PairwiseClassifier):
         machine.set_params(**{n: None for n in ("calibration", "class_weight", "n_jobs") if n in known})
         machine.classes_, machine.n_features_in_ = self.classes_, self.n_features_in_
         machine._asked = machine.get_params(deep=False)
+        names = getattr(self, "feature_names_in_", None)  # by which parameters may name features
+        if names is not None:
+            machine.feature_names_in_ = names
         return machine
 
     def _settle(self) -> None:

@@ -6,6 +6,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from helpers.cases import in_turn
@@ -198,6 +199,14 @@ def test_the_weights_of_classes_are_weights(data):
     assert np.array_equal(machine.predict_proba(X), other.predict_proba(X))
     plain = SPLA1(1, random_state=0, calibration="sigmoid").fit(X, y)
     assert machine.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.1
+
+
+def test_features_are_named_in_the_folds_too(data):
+    X, y = pd.DataFrame(data[0], columns=list("abcd")), data[1]
+    machine = ConvexPolytopeMachine(1, solver="dual", signs={"b": 1}, calibration="sigmoid", random_state=0)
+    machine.fit(X, y)
+    assert machine.W_[0, 1] >= 0.0
+    agree(machine, X)
 
 
 def test_folds_are_of_the_samples_themselves(data):
