@@ -60,8 +60,9 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
     face with the best score of all decides. Minimises the negative log-likelihood plus ``ridge/2 Σ ||w||²``,
     a hundredth of that for the biases, and ``l1 Σ |w|`` (:mod:`formulations.logistic_polytopes`). One face
     against none is logistic regression; faces of one class against none, or one, of the other have a polytope
-    with the other class inside. With both, the region of either class is a union of polytopes
-    (``polytopes_``). The problem is not convex where a class has more than one face.
+    with the other class inside. With both, the region of the class with fewer faces, which is called the one
+    inside, is a union of polytopes (``polytopes_``). The problem is not convex where a class has more than
+    one face.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
         Random starts, of which the best is kept.
     max_iter : int, default=100
         Iterations of L-BFGS-B of each descent, at each of its two softnesses; rounds of "exact".
-    tol : float, default=1e-4
+    tol : float, default=1e-6
         Relative gap to the proven bound of the assignment at which "newton" ends.
     time_limit : float, optional
         Seconds at most, for all pairs of classes together; the best point is kept.
@@ -113,7 +114,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
     solver: str = "auto"
     n_init: int = 4
     max_iter: int = 100
-    tol: float = 1e-4
+    tol: float = 1e-6
     time_limit: float | None = None
     class_weight: ClassWeight = None
     random_state: Seed = None
@@ -187,7 +188,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
         W = solution["W"][free]
         self.W_, self.b_ = W[:, :-1], W[:, -1]
         self._is_plus = self._owners.classes[free] > 0
-        self._side = 1.0 if self._owners.minus <= 1 else -1.0
+        self._side = 1.0 if self._owners.minus <= self._owners.plus else -1.0
 
     # -- answering ---------------------------------------------------------------------------
 
@@ -225,6 +226,11 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
             best.append(graph.over_columns("ReduceMax", graph.affine(x, W, b)))
         return graph.op("Sub", *best)
 
+    def _take_from_scores(self, shift: float) -> None:
+        """Move the faces of one class by as much."""
+        moved = self._is_plus if self._is_plus.any() else ~self._is_plus
+        self.b_ = self.b_ - np.where(moved, np.where(self._is_plus, shift, -shift), 0.0)
+
     # -- as sets -----------------------------------------------------------------------------
 
     @property
@@ -233,19 +239,25 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
             self._is_binary and self._owners is not None and min(self._owners.minus, self._owners.plus) <= 1
         )
 
+    def _label(self, outside: bool) -> Any:
+        check_is_fitted(self)
+        if not self._is_binary:
+            raise AttributeError("a class inside is of two classes: ask the machines in estimators_")
+        return self.classes_[int(outside == (self._side > 0))]
+
     @property
     def polytope_(self) -> Polytope:
-        """The region of the class that has one face or none, as a set, in the units of X."""
+        """The region of the class inside, where that has one face or none, in the units of X."""
         self._need_one_polytope("polytope_")
         return self._polytopes_of(self._side < 0)[0]
 
     @property
-    def polytopes_(self) -> dict[Any, list[Polytope]]:
-        """The region of each class (binary problems): a list of polytopes whose union it is."""
+    def polytopes_(self) -> list[Polytope]:
+        """The region of the class inside, where both have several faces: polytopes whose union it is."""
         check_is_fitted(self)
-        if not self._is_binary:
-            raise AttributeError("polytopes_ is of two classes: ask the machines in estimators_")
-        return {self.classes_[int(plus)]: self._polytopes_of(plus) for plus in (False, True)}
+        if not self._is_binary or self._is_one_polytope:
+            raise AttributeError("polytopes_ is of two classes with several faces each: see polytope_")
+        return self._polytopes_of(self._side < 0)
 
     def _polytopes_of(self, plus: bool) -> list[Polytope]:
         """One for each face of a class: where it is better than all faces of the other."""

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from formulations.arguments import whole, whole_or_none
 from formulations.clock import run_is_over
@@ -145,10 +144,9 @@ class LogisticSearch(ClassifierSearch):
         """Weights and biases of the chosen machine that are not 0."""
         return int(self.best_estimator_.n_numbers_)
 
-    def predict_proba(self, X: SamplesLike) -> Array:
-        """Probabilities of the classes, by the chosen machine."""
-        check_is_fitted(self)
-        return np.asarray(self.best_estimator_.predict_proba(X))
+    @property
+    def _answering(self) -> object:
+        return getattr(self, "best_estimator_", self.estimator or LogisticPolytopes())
 
 
 class _Rounds:

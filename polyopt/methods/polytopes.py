@@ -120,6 +120,7 @@ ENTRIES = (
         leftovers=("u_plus", "u_minus", "held", "stopped"),
         slopes="polyopt.sensitivity.polyhedral.of_logistic_polytopes",
         crosschecks=("polyopt.crosschecks.logistic_polytopes",),
+        keeps=("formulations.class_faces.Owners",),
         exports={
             "certify_logistic_polytopes": "polyopt.certificates",
             "LogisticSearch": "polyopt.estimators.logistic_search",

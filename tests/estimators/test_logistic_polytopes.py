@@ -68,14 +68,12 @@ def test_the_regions_of_two_sides_are_unions_of_polytopes(ring):
     X, y = ring
     two = LogisticPolytopes(2, ridge=0.1, n_init=2, random_state=0).fit(X, y)
     grid = np.random.default_rng(1).uniform(-3, 3, (400, 2))
-    regions = {
-        label: np.any([each.contains(grid) for each in parts], axis=0)
-        for label, parts in two.polytopes_.items()
-    }
-    said = two.predict(grid)
-    for label in two.classes_:
-        assert (regions[label] >= (said == label)).all()
-        assert (regions[label] & (said != label)).sum() == 0
+    inside = np.any([each.contains(grid) for each in two.polytopes_], axis=0)
+    assert (inside == (two.predict(grid) == two.inside_label_)).all()
+    assert two.inside_label_ == "in"
+    sample = grid[np.argmax(~inside)]
+    nearest = two.explain(sample).to_dict()
+    assert nearest["label"] == "out"
     with pytest.raises(AttributeError, match="of one polytope"):
         _ = two.polytope_
     assert [str(label) for label in two.face_classes_] == ["in", "in", "out", "out"]
@@ -112,7 +110,7 @@ def test_three_classes_and_copies_without_data():
     assert (light.predict_proba(X) == found.predict_proba(X)).all()
     assert found.predict_proba(X).sum(axis=1) == pytest.approx(np.ones(len(X)))
     with pytest.raises(AttributeError, match="two classes"):
-        _ = found.polytopes_
+        _ = found.inside_label_
     with pytest.raises(ValueError, match="training data"):
         light.certificate()
 

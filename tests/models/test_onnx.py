@@ -20,7 +20,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from polyopt import PLUME, SPLA1, ConvexPolytopeMachine, OneNormSVM
+from polyopt import PLUME, SPLA1, ConvexPolytopeMachine, LogisticPolytopes, OneNormSVM
 from polyopt.datasets import load
 from polyopt.estimators.svm import SVM
 from polyopt.methods import METHODS
@@ -58,7 +58,7 @@ def made(name, X, y, **more):
 
 
 # Of the machines with one kind of graph, one; every method on wdbc.
-KINDS = ("svm", "svm-rbf", "one-norm-svm-rbf", "cpm", "spla1", "plume")
+KINDS = ("svm", "svm-rbf", "one-norm-svm-rbf", "cpm", "spla1", "plume", "logistic-polytopes")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,9 @@ def test_two_sides_and_votes_of_a_polytope(onnxruntime):
         check(onnxruntime, machine, None, X)
 
 
-@pytest.mark.parametrize("machine", [PLUME(decision="polytope"), PLUME(gamma=0.0), SPLA1()])
+@pytest.mark.parametrize(
+    "machine", [PLUME(decision="polytope"), PLUME(gamma=0.0), SPLA1(), LogisticPolytopes((0, 2))]
+)
 def test_probabilities_and_polytopes_of_three_classes(onnxruntime, machine):
     X, y = load_iris(return_X_y=True)
     machine.set_params(n_init=1, random_state=0, max_iter=20)
