@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from polyopt import Claim, ConvexPolytopeMachine, Model, PolytopeUnion, load_model, save_model
 from polyopt.datasets import make_checkerboard
 from polyopt.models.rules import Rules
+from polyopt.outer.cpm import union_search
 from polyopt.polytope.forms import as_markdown
 
 LABELS = np.array(["dark", "light"])
@@ -36,8 +37,9 @@ def model_of(machine):
     return Model.of(machine, method="cpm-union", feature_names=["row", "column"])
 
 
-def test_check_estimator_has_no_failure():
-    machine = PolytopeUnion(n_polytopes=2, n_faces=2, n_init=1, solver="dual", max_iter=30)
+def test_check_estimator_has_no_failure(monkeypatch):
+    monkeypatch.setattr(union_search, "_EXCHANGES", 0)  # what is drawn and merged comes before them
+    machine = PolytopeUnion(n_polytopes=2, n_faces=1, n_init=1, solver="dual", max_iter=10)
     assert broken_conventions(machine) == {}
 
 
@@ -142,6 +144,18 @@ def test_a_time_limit_keeps_a_point(board):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(found.predict(board[0])) == len(board[0])
+
+
+def test_the_nearest_point_of_the_other_class_is_proven_and_is_of_it(board, machine):
+    for place in (0, 1, 2):
+        x = board[0].iloc[[place]]
+        found = machine.explain(x)
+        told = found.to_dict()
+        assert told["label"] == machine.predict(x)[0] != told["other"]
+        assert found.certificate().claim is Claim.OPTIMAL
+        z = found.way.found.point
+        beyond = pd.DataFrame([z + 1e-6 * (z - x.to_numpy()[0])], columns=x.columns)
+        assert machine.predict(beyond)[0] == told["other"]
 
 
 # -- elsewhere -------------------------------------------------------------------------------

@@ -131,7 +131,8 @@ class UnionEngine:
         Parameters
         ----------
         point : UnionPoint
-            Where to begin: its assignments and its multipliers count.
+            Where to begin: its assignments and its multipliers count. Where it has an objective, the answer's
+            is no higher.
         clock : Clock
             The first round is made in any case.
         tol : float
@@ -207,13 +208,19 @@ class _Climb:
         self.inside, self.outside = point.inside, point.outside
         self._costs = engine.costs(self.pieces, self.inside, self.outside)
         self.alpha = np.asfortranarray(np.minimum(point.alpha, self._costs))
-        self.W = np.stack([engine.pull(column) for column in self.alpha.T])
-        self.outputs = np.asfortranarray(engine.scores(self.W))
         K = len(self.pieces)
         self._accuracy, self._open = np.full(K, _FIRST), np.ones(K, dtype=bool)
         self._touched = np.zeros(K, dtype=bool)
         self.best: UnionPoint | None = None
         self._last = np.inf  # the objective of the best point, at the assignments made since
+        self._has_fallen = False
+        if np.isfinite(point.objective):
+            self.best = replace(point, is_fixed=False, is_interrupted=False)
+            self.W, self.outputs = point.W.copy(), np.array(point.outputs, order="F")
+            self._hinge = engine.hinges(self.outputs)
+            self._last = self._reassign()
+        self.W = np.stack([engine.pull(column) for column in self.alpha.T])
+        self.outputs = np.asfortranarray(engine.scores(self.W))
 
     @property
     def dual(self) -> Vector:
@@ -241,8 +248,9 @@ class _Climb:
             if relative_gap(value, bound) <= tol and not self._touched.any():
                 self.best = replace(self.best, is_fixed=True)
                 return True
-            if 0.0 < fall <= settled * value:
+            if self._has_fallen and 0.0 < fall <= settled * value:
                 return True
+            self._has_fallen = True
         elif relative_gap(self._last, bound) <= tol:
             # No point of these assignments is better than the last one taken by more than the tolerance.
             assert self.best is not None
@@ -298,13 +306,5 @@ class _Climb:
         self.alpha = alpha
 
     def _point(self, value: float, bound: float) -> UnionPoint:
-        return UnionPoint(
-            self.pieces,
-            self.inside,
-            self.outside,
-            self.W.copy(),
-            self.alpha.copy(),
-            self.outputs.copy(),
-            value,
-            bound,
-        )
+        vectors = (self.W.copy(), self.alpha.copy(), self.outputs.copy())
+        return UnionPoint(self.pieces, self.inside, self.outside, *vectors, value, bound)

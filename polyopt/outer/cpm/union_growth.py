@@ -138,7 +138,8 @@ class Growth:
     def _only(self, point: UnionPoint, faces: NDArray[np.bool_]) -> UnionPoint:
         less = point.only(faces)
         inside, outside = self.engine.assigned(less.outputs, less.pieces)
-        return UnionPoint(less.pieces, inside, outside, less.W, less.alpha, less.outputs)
+        value = self._value(point, faces)
+        return UnionPoint(less.pieces, inside, outside, less.W, less.alpha, less.outputs, value)
 
     # -- parts ---------------------------------------------------------------------------------
 

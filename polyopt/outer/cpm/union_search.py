@@ -84,14 +84,14 @@ class UnionSearch:
         return found
 
     def keep(self, point: UnionPoint) -> None:
-        """Keep the point if it is the best.
+        """Keep the point if it is the best; of equal ones the later, which is refined further.
 
         Raises
         ------
         KeyboardInterrupt
             It was made when Ctrl-C came.
         """
-        if self.best is None or point.objective < self.best.objective:
+        if self.best is None or point.objective <= self.best.objective:
             self.best = point
         if point.is_interrupted:
             raise KeyboardInterrupt
@@ -154,16 +154,14 @@ class UnionSearch:
     def finish(self, tol: float, max_rounds: int) -> Status:
         """Prune the best point and refine it to the tolerance."""
         assert self.best is not None
-        point = self.best
+        point, is_fixed = self.best, False  # a coarse point may be fixed to a coarse tolerance
         while not self.clock.is_over:
             point = self.refined(self.growth.pruned(point), tol, max_rounds)
             self.keep(point)
+            is_fixed = point.is_fixed
             if self.growth.pruned(point) is point:
                 break
-        # Within the tolerance of a better point it has what that lacks: multipliers that prove it.
-        if point.is_fixed and point.objective <= (1.0 + tol) * self.best.objective:
-            self.best = point
-        if self.best.is_fixed:
+        if is_fixed:
             return Status.CONVERGED
         return Status.TIME_LIMIT if self.clock.is_over else Status.ITERATION_LIMIT
 
