@@ -87,6 +87,7 @@ __all__ = [
     "cost",
     "gate",
     "pattern_cost",
+    "price",
     "ridge",
     "share",
     "switching_on",
@@ -273,6 +274,26 @@ def box(radius: float, objective: float, s: ArrayLike, two_sided: bool = True) -
         Whether these multipliers are the only ones.
     """
     return Sensitivity("radius", radius, 0.0 - float(np.sum(s)), objective, "−Σ (s⁺ + s⁻)", two_sided)
+
+
+def price(name: str, value: float, objective: float, size: float, two_sided: bool = True) -> Sensitivity:
+    """A price on the weights of faces: dp/dλ = Σ |W_kj|, and dp/dτ = the sum of the groups' lengths.
+
+    Parameters
+    ----------
+    name : str
+        ``"l1"`` or ``"group"``.
+    value : float
+        The price.
+    objective : float
+        The optimal value.
+    size : float
+        What is priced, at the optimum.
+    two_sided : bool
+        Whether the faces are unique, as they are where each one's squared norm is paid for.
+    """
+    formula = {"l1": "Σ |Wₖⱼ|", "group": "Σₗ ‖W of group l‖"}[name]
+    return Sensitivity(name, value, size, objective, formula, two_sided and value > 0.0)
 
 
 def ridge(rho: float, objective: float, W: ArrayLike) -> Sensitivity:

@@ -45,7 +45,7 @@ _LENGTHS = 0.25 ** np.arange(6)  # of a step, tried in turn
 _ENOUGH = 1e-4  # share of the slope's promise that a step must keep
 _DIRECT = 1200  # weights in use up to which a system is factored; above, conjugate gradients
 _PRODUCTS = 60  # of conjugate gradients, at most
-_FEW, _MANY = 12, 300  # steps from multipliers that are near, and in the end
+_FEW, _SOME, _MANY = 12, 20, 300  # steps from multipliers that are near, of an interior point, and in the end
 _CLOSE = 1e-8  # relative gap at which steps of this module are better than those of an interior point
 _NEXT = 1e-3  # share of a cap within which a multiplier is next to its bound, at most
 _BLUR = 1e-13  # relative rounding of a pull
@@ -173,10 +173,10 @@ class ShrunkAscent:
         if not self._has_small_systems:
             return self._steps(tol, _MANY, is_over)
         # Good multipliers may have bad faces, where the data are out of scale: then better ones.
-        for enough in (max(0.1 * tol, _CLOSE), _CLOSEST):
+        for enough, most in ((max(0.1 * tol, _CLOSE), _SOME), (_CLOSEST, _MANY)):
             if not is_over():
                 self._begin_centrally(enough, is_over)
-            if self._steps(tol, _MANY, is_over):
+            if self._steps(tol, most, is_over):
                 return True
         return False
 

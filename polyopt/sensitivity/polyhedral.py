@@ -32,9 +32,16 @@ _BOX = 1e-9  # share of the radius within which an entry of W is at it
 
 
 def of_cpm(machine: ConvexPolytopeMachine, tol: float) -> list[Sensitivity]:
-    """The price of slack, for the assignment reached."""
-    found = paid(machine.duals_, machine._rows, machine._costs / machine.C)
-    return [slopes.cost(machine.C, value_of(machine, tol), *found)]
+    """The price of slack, and those of weights, for the assignment reached."""
+    found, value = paid(machine.duals_, machine._rows, machine._costs / machine.C), value_of(machine, tol)
+    own, W = machine._price(), machine.solution_["W"]
+    priced = []
+    if own is not None:
+        sizes = {"l1": float(np.abs(W[:, :-1]).sum()), "group": float(own.lengths(W[:, :-1]).sum())}
+        known = machine.margin == "total"  # of the worst margin a face that may be longer is not unique
+        asked = {name: getattr(own, name) for name in sizes}
+        priced = [slopes.price(name, asked[name], value, sizes[name], known) for name in sizes if asked[name]]
+    return [slopes.cost(machine.C, value, *found), *priced]
 
 
 def of_spla1(machine: SPLA1, tol: float) -> list[Sensitivity]:

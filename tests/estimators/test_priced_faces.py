@@ -13,7 +13,7 @@ from helpers.cases import in_turn
 from helpers.conventions import broken_conventions
 from sklearn.base import clone
 
-from polyopt import Claim, ConvexPolytopeMachine
+from polyopt import Claim, ConvexPolytopeMachine, sensitivities
 
 CPM = ConvexPolytopeMachine
 NAMES = ["age", "size", "noise", "red", "green", "blue"]
@@ -118,6 +118,19 @@ def test_several_faces_keep_their_roles_in_dual_averaging(frame):
     assert machine.perplexity_ > 1.5
     assert machine.n_nonzero_ < machine.W_.size
     assert machine.certificate().relative_gap < 0.01
+
+
+def test_slopes_are_those_of_the_optimum(frame):
+    X, y = frame
+
+    def fit(**given):
+        return CPM(1, **{"C": 1.0, "l1": 2.0, "group": 1.0} | given).fit(X, y)
+
+    found = sensitivities(fit()).set_index("parameter")
+    assert set(found.index) == {"C", "l1", "group"}
+    for name, one in found.iterrows():
+        ends = [fit(**{name: one.value + step}).certificate().primal_value for step in (-1e-3, 1e-3)]
+        assert (ends[1] - ends[0]) / 2e-3 == pytest.approx(one.derivative, rel=1e-4)
 
 
 def test_a_price_above_every_worth_leaves_nothing_and_says_so(frame):
