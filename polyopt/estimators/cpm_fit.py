@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from formulations.polytope import answers, natural_assignment, perplexity
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
-from polyopt.certificates.shrunk_centre import LARGEST
 from polyopt.estimators.cpm_duals import duals_frame
 from polyopt.estimators.cpm_stream import PolytopeStream
 from polyopt.estimators.cpm_subset import FEW_CELLS, FEW_STARTS, few_features_certificate
@@ -129,7 +128,7 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
             return "exact"
         n, m = X.shape
         if self._is_priced:
-            return "dual" if m <= LARGEST and n * m * self.n_faces <= _PRICED_CELLS else "sgd"
+            return "dual" if n * m * self.n_faces <= _PRICED_CELLS else "sgd"
         if self.max_features is not None:
             return "exact" if self.n_faces * n * (m + 1) <= FEW_CELLS else "dual"
         small = self.n_faces * (n * (m + 1) + _CELLS_PER_FACE) <= _EXACT_CELLS

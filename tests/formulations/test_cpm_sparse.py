@@ -14,6 +14,7 @@ from formulations.face_penalty import FacePenalty
 from formulations.polytope import answers, lift
 from polyopt.certificates import Claim, certify_cpm
 from polyopt.certificates.shrunk_ascent import ShrunkAscent
+from polyopt.certificates.shrunk_centre import LARGEST
 
 LOSSES, MARGINS = ("sum", "max"), ("total", "worst")
 K, M = 2, 4
@@ -170,6 +171,18 @@ def test_a_group_of_columns_is_in_use_together_or_not_at_all():
         seen.add(own)
     assert len(seen) >= 4
     assert frozenset() in seen
+
+
+def test_more_features_than_an_interior_point_is_asked_for():
+    """Then there are Newton steps alone, whose systems have the features in use."""
+    rng = np.random.default_rng(1)
+    X, penalty = rng.normal(size=(20, LARGEST + 1)), FacePenalty.of(LARGEST + 1, l1=2.0, group=0.5)
+    y = np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0)
+    ascent = ascent_of(X, y, np.where(y > 0, 0, -1), np.ones(20), penalty, 1)
+    assert ascent.reach(1e-9)
+    given = {"W": ascent.faces, "alpha": ascent.alpha, "penalty": penalty}
+    assert certify_cpm(X, y, **given).relative_gap < 1e-8
+    assert 0 < len(penalty.features(ascent.faces)) < 60
 
 
 def test_one_face_with_a_dear_price_is_the_one_norm_machine(samples):
