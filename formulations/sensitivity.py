@@ -277,16 +277,12 @@ def box(radius: float, objective: float, s: ArrayLike, two_sided: bool = True) -
 
 
 def price(name: str, value: float, objective: float, size: float, two_sided: bool = True) -> Sensitivity:
-    """A price on the weights of faces: dp/dλ = Σ |W_kj|, and dp/dτ = the sum of the groups' lengths.
+    """A price on the weights of faces, "l1" or "group": dp/dλ = Σ |W_kj|, dp/dτ = the sum of groups' lengths.
 
     Parameters
     ----------
-    name : str
-        ``"l1"`` or ``"group"``.
-    value : float
-        The price.
-    objective : float
-        The optimal value.
+    name, value, objective : str, float, float
+        The price, and the optimal value.
     size : float
         What is priced, at the optimum.
     two_sided : bool
