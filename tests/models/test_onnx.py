@@ -53,7 +53,8 @@ def check(onnxruntime, machine, scaler, X, method=""):
 
 def made(name, X, y, **more):
     method = METHODS[name]
-    given = {"n_init": 1, "inside_label": None} if method.has_faces else {}
+    given = {"n_init": 1} if method.has_faces else {}
+    given |= {"inside_label": None} if method.tuned == "inside_label" else {}
     return method.make("auto", method.settings_for(X, y, **(given | more))).fit(X, y)
 
 
