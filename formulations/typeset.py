@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 def _shape(variable: cp.Variable) -> str:
-    """``R`` for a scalar, ``R^3`` for a vector, ``R^(2×3)`` for a matrix; ``{0, 1}^3`` where it is binary."""
-    shape, domain = variable.shape, "{0, 1}" if variable.boolean_idx else "R"
+    """``R`` of a scalar, ``R^3`` of a vector, ``R^(2×3)`` of a matrix; ``{0, 1}^3`` or ``Z^3`` of integers."""
+    shape, domain = variable.shape, "R"
+    if variable.boolean_idx or variable.integer_idx:
+        domain = "{0, 1}" if variable.boolean_idx else "Z"
     if not shape:
         return domain
     size = "×".join(str(k) for k in shape)
@@ -25,7 +27,7 @@ def _shape(variable: cp.Variable) -> str:
 
 
 def conditions_of(program: Statement) -> list[str]:
-    """Which of a program's variables are binary, each as LaTeX.
+    """Which of a program's variables are binary or whole, each as LaTeX.
 
     Parameters
     ----------
@@ -34,9 +36,10 @@ def conditions_of(program: Statement) -> list[str]:
     """
     found = []
     for name, variable in program.variables.items():
-        if variable.boolean_idx:
+        if variable.boolean_idx or variable.integer_idx:
             size = r" \times ".join(str(k) for k in variable.shape)
-            found.append(rf"{latex_name(name)} \in \{{0, 1\}}^{{{size}}}")
+            domain = r"\{0, 1\}" if variable.boolean_idx else r"\mathrm{Z}"
+            found.append(rf"{latex_name(name)} \in {domain}^{{{size}}}")
     return found
 
 

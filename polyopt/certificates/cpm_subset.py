@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["certify_cpm_subset"]
+__all__ = ["bound_of_few", "certify_cpm_subset"]
 
 _TREES = (
     "The bound of each face is that of a search tree over its features, every node's evaluated anew from the "
@@ -114,8 +114,7 @@ def certify_cpm_subset(
     single = len(W) == 1
     if not single:
         residuals.append(assignment_residual(point))
-    proven = _checked_trees(trees, len(W), m)
-    bounds = [_bound(point, k, max_features, proven, max_iter) for k in range(len(W))]
+    bounds = bound_of_few(point, max_features, trees, max_iter)
     return conclude(
         f"the Convex Polytope Machine with at most {max_features} features a face",
         point.value("sum"),
@@ -127,8 +126,29 @@ def certify_cpm_subset(
         scope="the face with so few features"
         if single
         else "the fixed-assignment program with so few features",
-        notes=[_ROOT if proven is None else _TREES, "" if single else _ELSE],
+        notes=[_ROOT if trees is None else _TREES, "" if single else _ELSE],
     )
+
+
+def bound_of_few(
+    point: CpmPoint, s: int, trees: Sequence[ArrayLike] | None, max_iter: int = 2000
+) -> list[float]:
+    """What each face costs at least, of all with at most s features, for its assignment.
+
+    Parameters
+    ----------
+    point : CpmPoint
+        The samples and the assignment; its multipliers, if any, are those of faces with few features.
+    s : int
+        Features at most.
+    trees : sequence of array_like or None
+        A search tree for each face; without, the root alone.
+    max_iter : int
+        Ascent steps for a root.
+    """
+    K, m = len(point.W), point.geometry.X.shape[1] - 1
+    proven = _checked_trees(trees, K, m)
+    return [_bound(point, k, s, proven, max_iter) for k in range(K)]
 
 
 def _checked_trees(trees: Sequence[ArrayLike] | None, K: int, m: int) -> list[SubsetTree] | None:

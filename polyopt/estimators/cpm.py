@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 
 from formulations.arguments import at_least, positive, whole_or_none
 from polyopt.estimators.cpm_fit import STARTS, PolytopeLearner
+from polyopt.estimators.cpm_integer import check_integers
 from polyopt.estimators.cpm_margins import margins_frame
 from polyopt.estimators.cpm_subset import check_few_features
 from polyopt.estimators.declaration import estimator
@@ -58,6 +59,14 @@ class ConvexPolytopeMachine(PolytopeLearner):
         loss="sum", margin="total"). Alternating minimisation from many starts, then branch and bound over
         the features of each face: "exact" to 1e-6 with at most 1,000 nodes a face, "dual" to `tol` with 50.
         What is left open is in the certificate.
+    integers : int, optional
+        M: the coefficients of each face are whole numbers from -M to M times a scale of the face, and its
+        threshold a number of few digits, so that its rule reads ``2 age + 3 bmi - 1 chol > 41.5`` (solvers
+        "exact" and "dual", loss="sum", margin="total"; with `max_features` or without). Real faces are
+        rounded one after the other, the others refitted to what that leaves. What whole numbers have cost at
+        most is ``integer_loss_``, and in the certificate. They count in the units of X: of standardised
+        features they are multiples of a standard deviation; features over round units (age in tens of years)
+        make rules to check by hand. Features of very different spreads leave whole numbers little choice.
     perplexity : float, default=1.0
         Floor of the effective number of faces in use, from 1 (off) to K, by which Algorithm 2 keeps
         faces from falling out of use: the exponential of its entropy h. It steers the stochastic
@@ -114,6 +123,11 @@ class ConvexPolytopeMachine(PolytopeLearner):
         problems with one side).
     sides_ : tuple of ConvexPolytopeMachine
         With ``double_sided``, the machine with ``classes_[1]`` outside and the one with ``classes_[0]``.
+    integers_, scales_, thresholds_ : ndarray of shape (K, m), (K,), (K,)
+        With `integers`: a sample is outside where ``integers_[k] @ x > thresholds_[k]`` for some k, and the
+        scores are these differences times ``scales_`` (binary problems with one side).
+    integer_loss_ : float
+        With `integers`: the objective less the bound of the real program for the same assignment.
     solution_ : Solution or list of Solution
         The solver's answer, for the scaled samples (one per side or pair of classes).
     duals_ : pandas.DataFrame
@@ -133,6 +147,7 @@ class ConvexPolytopeMachine(PolytopeLearner):
     margin: Margin = "total"
     loss: Loss = "sum"
     max_features: int | None = None
+    integers: int | None = None
     perplexity: float = 1.0
     inside_label: object = None
     double_sided: bool = False
@@ -167,6 +182,7 @@ class ConvexPolytopeMachine(PolytopeLearner):
         "margin": [StrOptions({"total", "worst"})],
         "loss": [StrOptions({"sum", "max"})],
         "max_features": [Ruled(lambda value: whole_or_none("max_features", value))],
+        "integers": [Ruled(lambda value: whole_or_none("integers", value))],
         "perplexity": [Ruled(lambda value: at_least("perplexity", value, 1.0))],
         "inside_label": "no_validation",  # type: ignore[dict-item]
         "double_sided": ["boolean"],
@@ -206,6 +222,7 @@ class ConvexPolytopeMachine(PolytopeLearner):
                 "others have no such floor, so set perplexity=1 for them"
             )
         check_few_features(self)
+        check_integers(self)
         if self.ties == "random" and self.calibration is not None:
             raise ValueError(
                 "ties='random' is of votes, and with calibration probabilities decide: leave it 'scores'"
@@ -244,11 +261,11 @@ class ConvexPolytopeMachine(PolytopeLearner):
         ValueError
             One class, labels that are not among the classes, or settings that need another solver.
         """
-        plain = self.loss == "sum" and self.margin == "total" and self.max_features is None
-        if self.solver not in ("auto", "sgd") or not plain or self._is_priced:
+        plain = self.loss == "sum" and self.margin == "total" and not self._is_priced
+        if self.solver not in ("auto", "sgd") or not plain or self.max_features or self.integers:
             raise ValueError(
                 "partial_fit is Algorithm 1: it needs solver='sgd', loss='sum' and margin='total', no "
-                "max_features and no price"
+                "max_features, no integers and no price"
             )
         return self._learn_chunk(X, y, classes, sample_weight, n_total)
 

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from formulations.polytope import answers, natural_assignment, perplexity
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.estimators.cpm_duals import duals_frame
+from polyopt.estimators.cpm_integer import WholePolytope, integers_certificate, whole_scores
 from polyopt.estimators.cpm_stream import PolytopeStream
 from polyopt.estimators.cpm_subset import FEW_CELLS, FEW_STARTS, few_features_certificate
 from polyopt.estimators.priced_faces import PricedFaces
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.cpm_point import Margin
+    from polyopt.polytope import Polytope
 
 __all__ = ["STARTS", "PolytopeLearner"]
 
@@ -38,6 +40,7 @@ _EXACT_CELLS = 30_000
 _CELLS_PER_FACE = 1_500
 _PRICED_CELLS = 10_000_000  # entries of all faces' programs up to which Newton steps are worth their time
 _PRICED_STARTS = 5  # of "dual" with a price, each of which begins with a run without
+_WHOLE = ("integers_", "scales_", "thresholds_", "integer_loss_")
 STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
 
 
@@ -49,6 +52,7 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
     margin: Margin
     loss: Loss
     max_features: int | None
+    integers: int | None
     perplexity: float
     solver: str
     n_init: int | str
@@ -58,6 +62,10 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
     max_iter: int
     time_limit: float | None
     random_state: Any
+    integers_: NDArray[np.int64]
+    scales_: NDArray[np.float64]
+    thresholds_: NDArray[np.float64]
+    integer_loss_: float
     _perplexity: float | None = None
 
     # -- fitting -----------------------------------------------------------------------------
@@ -77,7 +85,8 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
             self._assignment = natural_assignment(self._scaled(X), self._y, W)
         outside = self._y > 0
         self._perplexity = perplexity(self.assignment_[outside], weights[outside])
-        self._warn_if_short(lambda: self._binary_certificate(tol=1e-6))
+        # Of whole numbers there is no tolerance to be short of.
+        self._warn_if_short(None if self.integers else lambda: self._binary_certificate(tol=1e-6))
         self._tell_if_empty(W)
         if self.perplexity_ < (1.0 - 1e-9) * self.perplexity:
             warnings.warn(
@@ -104,6 +113,7 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
             n_jobs=self.n_jobs,
             max_features=self.max_features,
             penalty=self._price(),
+            integers=self.integers,
         )
 
     def _starts(self) -> int:
@@ -120,6 +130,12 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
         """Take the faces of a solution, and bring them to the units of X."""
         self.solution_ = solution
         self.W_, self.b_ = self.feature_scale * solution["W"][:, :-1], solution["W"][:, -1]
+        for name in _WHOLE:
+            self.__dict__.pop(name, None)
+        if "integers" in solution.primal:
+            self.integers_, self.scales_ = solution["integers"], solution["scales"]
+            self.thresholds_ = solution["thresholds"]
+            self.integer_loss_ = solution.objective - float(solution.bound or 0.0)
 
     def _pick_solver(self, X: Any) -> str:
         if self.solver != "auto":
@@ -129,7 +145,7 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
         n, m = X.shape
         if self._is_priced:
             return "dual" if n * m * self.n_faces <= _PRICED_CELLS else "sgd"
-        if self.max_features is not None:
+        if self.max_features is not None or self.integers is not None:
             return "exact" if self.n_faces * n * (m + 1) <= FEW_CELLS else "dual"
         small = self.n_faces * (n * (m + 1) + _CELLS_PER_FACE) <= _EXACT_CELLS
         return "exact" if small and self.perplexity == 1 else "sgd"
@@ -137,7 +153,8 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
     def _at_once(self) -> str:
         if self.loss == "max" or self.margin == "worst":
             return self.solver
-        return "sgd" if self.max_features is None and not self._is_priced else "dual"
+        plain = self.max_features is None and self.integers is None and not self._is_priced
+        return "sgd" if plain else "dual"
 
     def _scaled(self, X: Any) -> Any:
         return as_floats(X, self._asked["feature_scale"])
@@ -171,6 +188,21 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
     def _side_scores(self, X: Any) -> NDArray[Any]:
         return self._side * self._scores_of_faces(X).max(axis=1)
 
+    def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
+        if hasattr(self, "integers_"):
+            return whole_scores(X, self.integers_, self.scales_, self.thresholds_)
+        return super()._scores_of_faces(X)
+
+    @property
+    def polytope_(self) -> Polytope:
+        """The inside as a set, in the units of X; of whole numbers, with these for its coefficients."""
+        found = super().polytope_
+        if not hasattr(self, "integers_"):
+            return found
+        return WholePolytope(
+            self.integers_.astype(float), -self.thresholds_, found.names, found.spread, found.centre
+        )
+
     @property
     def perplexity_(self) -> float:
         """Effective number of faces in use: the exponential of the entropy of the assignment."""
@@ -188,6 +220,8 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
                 self._scaled(self._X), self._y, self._costs, self.solution_, tol,
                 loss=self._asked["loss"], margin=self._asked["margin"],
             )  # fmt: skip
+        if self._asked["integers"] is not None:
+            return integers_certificate(self, tol)
         if self._asked["max_features"] is not None:
             return few_features_certificate(self, tol)
         return certify_cpm(

@@ -51,6 +51,7 @@ ENTRIES = (
                 "cpm_margin",
                 "cpm_hard",
                 "cpm_subset",
+                "cpm_integer",
                 "projection",
             )
         },

@@ -79,7 +79,7 @@ def test_names_are_unique_and_partners_are_there():
             assert {partner.program.sense, entry.program.sense} == {"minimise", "maximise"}
     alone = {entry.name for entry in ENTRIES if not entry.partner}
     integer = {f"cpm.mixed_integer{form}" for form in ("", "_max_worst")}
-    integer |= {"cpm_subset.mixed_integer", "l0.mixed_integer"}
+    integer |= {"cpm_subset.mixed_integer", "cpm_integer.mixed_integer", "l0.mixed_integer"}
     assert alone == {"rmm.subproblem", *integer}
 
 
@@ -111,7 +111,8 @@ def test_the_latex_is_what_any_latex_sets(program):
     assert latex.isascii()
     assert set(re.findall(r"\\([a-zA-Z]+)", latex)) <= {
         "begin", "end", "text", "mathrm", "quad", "min", "max", "sum", "ln", "tfrac", "sqrt", "tilde", "top",
-        "le", "ge", "in", "pm", "times", "circ", "succeq", "big", "Big", "alpha", "beta", "gamma", "zeta",
+        "le", "ge", "in", "pm", "times", "circ", "succeq", "big", "Big", "alpha", "beta", "gamma", "delta",
+        "zeta",
         "eta", "theta", "lambda", "mu", "nu", "xi", "pi", "rho", "sigma", "Sigma", "tau", "phi",
         "psi",
     }  # fmt: skip
@@ -146,8 +147,12 @@ def test_integer_programs_say_which_variables_are_binary():
         assert latex in program._repr_latex_()
         assert "∈{0,1}" in "".join(ElementTree.fromstring(program_section(program)).itertext())
         assert "–" not in program._repr_latex_()
+    whole = by_name["cpm_integer.mixed_integer"]
+    assert "p ∈ Z^4" in str(whole)
+    assert r"p \in \mathrm{Z}^{4}" in whole._repr_latex_()
     for program in by_name.values():
-        assert ("{0, 1}" in str(program)) == program.problem.is_mixed_integer()
+        told = "{0, 1}" in str(program) or "∈ Z" in str(program)
+        assert told == program.problem.is_mixed_integer()
 
 
 # -- mathematics on a page ------------------------------------------------------------------------

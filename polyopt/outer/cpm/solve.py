@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Settings", "as_floats", "solve_cpm"]
 
 _CLOSER = 0.1  # share of the tolerance to which gaps are closed, as single conditions hold less well
+_REAL = 0.6  # of the time, for the real faces of which whole numbers are made
 _FEW_NODES = 50  # of the search for features, with solver="dual"
 
 
@@ -49,6 +50,7 @@ class Settings:
     n_jobs: int | None = None
     max_features: int | None = None
     penalty: FacePenalty | None = None  # the price of the weights, for the scaled samples
+    integers: int | None = None
 
 
 def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
@@ -72,6 +74,8 @@ def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) ->
     Solution
         ``primal`` has ``W`` (K, m+1), bias last, for the scaled samples.
     """
+    if settings.integers is not None:
+        return _whole(X, y, C, settings, settings.integers, seed)
     if settings.max_features is not None:
         return _subset(X, y, C, settings, settings.max_features, seed)
     return {"sgd": _sgd, "global": _global}.get(settings.solver, _alternate)(X, y, C, settings, seed)
@@ -105,6 +109,19 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
     return solve_cpm_global(
         as_floats(X, settings.feature_scale), y, C, settings.n_faces,
         time_limit=settings.time_limit, seed=seed, loss=settings.loss, margin=settings.margin,
+    )  # fmt: skip
+
+
+def _whole(X: Matrix, y: Vector, C: Vector, settings: Settings, M: int, seed: int) -> Solution:
+    from polyopt.outer.cpm.integer import round_faces
+
+    clock, limit = Clock(settings.time_limit), settings.time_limit
+    first = None if limit is None else _REAL * limit
+    real = solve_cpm(X, y, C, replace(settings, integers=None, time_limit=first), seed)
+    how: dict[str, Any] = {"max_nodes": _FEW_NODES, "tol": settings.tol} if settings.solver == "dual" else {}
+    return round_faces(
+        as_floats(X, settings.feature_scale), y, C, real, M, max_features=settings.max_features,
+        time_limit=clock.left, seed=seed, **how,
     )  # fmt: skip
 
 

@@ -1,0 +1,204 @@
+"""A face of the Convex Polytope Machine with small whole numbers for coefficients.
+
+Problem
+-------
+A face reads best as `2 age + 3 bmi − chol > 41.5`: whole numbers p_j from −M to M, a scale δ > 0 that all of
+them share, and a threshold. As a face of the machine (:mod:`formulations.cpm_face`) it has the weights w = δ
+p; its bias b is a real number, and −b/δ the threshold. For a fixed scale
+
+     min  δ² ‖p‖² + b² + Σ C_i [1 − y_i (δ p·x_i + b)]_+     over whole p from −M to M and b
+
+is a mixed-integer quadratic program. Over the scale there is one more number to search.
+
+Variables and shapes
+--------------------
+p (m,), b scalar, xi (n,); alpha (n,), mu (m,), nu (m,) in the dual. X is (n, m), y is (n,) of -1 and +1, C a
+scalar or (n,), δ a positive number, M a whole one.
+
+Primal
+------
+     min  δ² ‖p‖² + b² + Σ C_i ξ_i
+     margin:  y_i (δ p·x_i + b) ≥ 1 − ξ_i          [alpha]
+     slack:   ξ_i ≥ 0                              [beta]
+     most:    p_j ≤ M                              [mu]
+     least:   −M ≤ p_j                             [nu]
+
+exactly with p whole, and relaxed with p real.
+
+Dual
+----
+of the relaxation, with v_j = Σ_i α_i y_i x_ij
+     max  Σ_i α_i − ¼ (Σ_i α_i y_i)² − M Σ_j (μ_j + ν_j) − (1/(4δ²)) Σ_j (δ v_j − μ_j + ν_j)²
+     margin:  α_i ≥ 0                              [surplus]
+     xi:      α_i ≤ C_i                            [xi]
+     most:    μ_j ≥ 0                              [M − p_j]
+     least:   ν_j ≥ 0                              [M + p_j]
+
+Without the limits M, for whatever scale, it is the dual of the face itself, Σ α − ¼ ‖Σ α_i y_i x̃_i‖²: what a
+face of whole numbers costs beyond the value of that at some α is at least what whole numbers can have lost.
+
+Recovery
+--------
+p_j = (δ v_j − μ_j + ν_j)/(2δ²), b = ½ Σ α_i y_i, ξ_i = [1 − y_i (δ p·x_i + b)]_+.
+
+Multipliers
+-----------
+alpha as of the face; mu_j and nu_j are what a larger M would save at feature j.
+
+Infeasible when
+---------------
+Never: p = 0, b = 0, ξ = 1 is feasible.
+
+Reference
+---------
+Kantchelian et al., Large-Margin Convex Polytope Machine (2014), unconstrained form of eq. (6), for the face;
+Ustun & Rudin, Supersparse linear integer models for optimized medical scoring systems (2016), for whole
+coefficients. The programs are derived here.
+
+Example
+-------
+>>> import numpy as np
+>>> from formulations import cpm_integer
+>>> X, y = np.array([[2.0, 1.1], [-2.0, -0.9]]), np.array([1, -1])
+>>> cpm_integer.relaxation(X, y, 0.2, 1, C=10.0).solve()["p"].round(3)
+array([1.   , 0.992])
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.arguments import positive, whole
+from formulations.cpm_face import PAPER, SOURCE
+from formulations.program import Duality, Program, Row
+from formulations.recovery import as_data, slacks
+from formulations.samples import two_blobs
+from formulations.svm import alpha_rows, cost_parameter, margin_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from formulations.matrices import MatrixLike
+
+__all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
+
+_LETTERS = {
+    "xᵢ": "sample $i$",
+    "yᵢ": "+1 outside the polytope, −1 inside",
+    "Cᵢ": "the price of sample $i$'s slack, 0 where it is not on this face",
+    "δ": "> 0: the scale of the whole numbers",
+    "M": "the largest of the whole numbers",
+    "p, b": "the face of the primal",
+}
+_SOURCE = f"{PAPER}, {SOURCE}, with whole coefficients"
+
+
+def mixed_integer(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
+    """The face of whole coefficients at a fixed scale; SCIP solves it.
+
+    Parameters
+    ----------
+    X, y, C
+        As in :func:`formulations.cpm_face.face`.
+    scale : float
+        δ, positive.
+    M : int
+        The largest coefficient, at least 1.
+    """
+    return _primal(X, y, scale, M, C, exact=True)
+
+
+def relaxation(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
+    """The same with real coefficients from −M to M; arguments as of :func:`mixed_integer`."""
+    return _primal(X, y, scale, M, C, exact=False)
+
+
+def _primal(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike, exact: bool) -> Program:
+    X, y = as_data(X, y)
+    scale, M = positive("scale", scale), whole("M", M)
+    n, m = X.shape
+    p, b, xi = cp.Variable(m, name="p", integer=exact), cp.Variable(name="b"), cp.Variable(n, name="xi")
+    costs, none = cost_parameter(C, n), "none: an integer program has no multipliers"
+    rows: tuple[Row, ...] = (
+        *margin_rows(y, scale * (X @ p) + b, xi, "δ p·xᵢ + b"),
+        Row("most", p <= float(M), "pⱼ ≤ M", "mu", "what a larger M would save at feature j"),
+        Row("least", -float(M) <= p, "−M ≤ pⱼ", "nu", "what a larger M would save at feature j"),
+    )
+    if exact:
+        rows = tuple(replace(row, multiplier="–", says=none) for row in rows)
+    return Program(
+        name="cpm_integer.mixed_integer" if exact else "cpm_integer.relaxation",
+        title="Convex polytope machine, one face of whole coefficients" + ("" if exact else ", relaxed"),
+        source=_SOURCE if exact else f"{_SOURCE} (derived)",
+        objective=cp.Minimize(scale**2 * cp.sum_squares(p) + cp.square(b) + costs @ xi),
+        objective_text="δ² ‖p‖² + b² + Σᵢ Cᵢ ξᵢ",
+        variables={"p": p, "b": b, "xi": xi},
+        rows=rows,
+        parameters={"C": costs},
+        letters=_LETTERS,
+        data={"x": X, "y": y, "δ": scale, "M": float(M)},
+    )
+
+
+def relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
+    """Dual of :func:`relaxation`; arguments as in the primal."""
+    X, y = as_data(X, y)
+    scale, M = positive("scale", scale), whole("M", M)
+    n, m = X.shape
+    alpha, mu, nu = cp.Variable(n, name="alpha"), cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
+    costs = cost_parameter(C, n)
+    pulled = scale * (X.T @ cp.multiply(y, alpha)) - mu + nu
+    paid = float(M) * cp.sum(mu + nu) + cp.sum_squares(pulled) / (4.0 * scale**2)
+    return Program(
+        name="cpm_integer.relaxation_dual",
+        title="Convex polytope machine, one face of whole coefficients, relaxed, dual",
+        source=f"{_SOURCE} (derived)",
+        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - paid),
+        objective_text="Σᵢ αᵢ − ¼ (Σᵢ αᵢ yᵢ)² − M Σⱼ (μⱼ + νⱼ) − 1/(4 δ²) Σⱼ (δ Σᵢ αᵢ yᵢ xᵢⱼ − μⱼ + νⱼ)²",
+        variables={"alpha": alpha, "mu": mu, "nu": nu},
+        rows=(
+            *alpha_rows(alpha, costs),
+            Row("most", mu >= 0, "μⱼ ≥ 0", "above", "$M − pⱼ$"),
+            Row("least", nu >= 0, "νⱼ ≥ 0", "below", "$M + pⱼ$"),
+        ),
+        parameters={"C": costs},
+        letters=_LETTERS,
+        data={"x": X, "y": y, "δ": scale, "M": float(M)},
+    )
+
+
+def recover(
+    X: MatrixLike, y: ArrayLike, scale: float, alpha: NDArray[Any], mu: NDArray[Any], nu: NDArray[Any]
+) -> dict[str, NDArray[Any]]:
+    """Primal variables p, b and xi of the relaxation from the dual's alpha (n,), mu and nu (m,)."""
+    X, y = as_data(X, y)
+    p, b = (scale * (X.T @ (alpha * y)) - mu + nu) / (2.0 * scale**2), 0.5 * float(alpha @ y)
+    return {"p": p, "b": np.array(b), "xi": slacks(scale * (X @ p) + b, y)}
+
+
+def pairs(seed: int = 0) -> list[Duality]:
+    """The relaxation on random data, with its dual."""
+    X, y = two_blobs(m=4, seed=seed)
+    C, scale, M = np.where(y > 0, 1.0, 0.7), 0.3, 2
+    return [
+        Duality(
+            relaxation(X, y, scale, M, C),
+            relaxation_dual(X, y, scale, M, C),
+            lambda v: recover(X, y, scale, v["alpha"], v["mu"], v["nu"]),
+        )
+    ]
+
+
+def singles(seed: int = 0) -> list[Program]:
+    """The exact program, which has no dual, on random data."""
+    X, y = two_blobs(n=20, m=4, seed=seed)
+    return [mixed_integer(X, y, 0.3, 3, np.where(y > 0, 1.0, 0.7))]
+
+
+if __name__ == "__main__":
+    for pair in pairs():
+        print(pair.primal, pair.dual, pair.demonstrate(), sep="\n\n", end="\n\n")

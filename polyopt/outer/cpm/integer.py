@@ -1,0 +1,219 @@
+"""Faces of small whole numbers: real faces rounded one after the other, and what that may have cost at most.
+
+The face that loses least is rounded first (:mod:`polyopt.solvers.cpm.integer`). Then the positives choose
+their faces anew, and those that are still real are fitted to them: so they can make good what rounding lost.
+Once all are whole, assigning and searching the numbers alternate, from which no round comes back worse.
+
+What is proven is for the assignment at the end: the real program's dual bound. The objective less that is no
+less than what whole numbers cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations import cpm
+from formulations.arguments import as_costs, whole
+from formulations.polytope import natural_assignment
+from formulations.recovery import slacks
+from formulations.solution import Solution, Status
+from polyopt.outer.cpm.subset import search_subset
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.dual import solve_cpm_dual
+from polyopt.solvers.cpm.integer import IntegerFace, Whole
+from polyopt.solvers.cpm.subset import SubsetFace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
+
+    Vector = NDArray[np.float64]
+    Assignment = NDArray[np.int64]
+
+__all__ = ["round_faces"]
+
+_ROUNDS = 20  # of assigning and searching at most, once all faces are whole
+_REFITS = 3  # rounds of assigning and refitting the real faces, after each that is rounded
+_GAIN = 1e-7  # a hinge must fall by more than this for a positive to change its face
+_WIDE = 500  # features beyond which real faces are not fitted anew, as a step solves so many equations
+_TOL = 1e-4  # relative gap of the real program's bound where there are more features
+
+
+def round_faces(
+    X: Matrix, y: Vector, C: Vector, real: Solution, M: int, *, max_features: int | None = None,
+    max_nodes: int = 1000, tol: float = 1e-6, time_limit: float | None = None, seed: int = 0,
+) -> Solution:  # fmt: skip
+    """Round the faces of a solution to whole numbers from −M to M, times a scale for each face.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y : ndarray of shape (n,)
+        Labels: -1 inside, +1 outside.
+    C : ndarray of shape (n,)
+        Cost of slack per sample.
+    real : Solution
+        Faces ``W`` (K, m+1) and, where it has one, their ``assignment``.
+    M : int
+        The largest number.
+    max_features : int, optional
+        Numbers other than 0 at most, for each face; the bound is then among faces of so few features.
+    max_nodes, tol
+        Of the search for that bound, as of :func:`polyopt.outer.cpm.subset.search_subset`.
+    time_limit : float, optional
+        Seconds. Every face is rounded once whatever the time.
+    seed : int
+        Of that search.
+
+    Returns
+    -------
+    Solution
+        Primal ``integers`` (K, m), ``scales`` (K,), ``thresholds`` (K,), the faces ``W`` (K, m+1) that they
+        make, and ``assignment`` (n,); duals ``margin`` (n, K) of the real program for that assignment, with
+        trees where `max_features` is given; ``bound``, that program's.
+    """
+    clock = Clock(time_limit)
+    rounding = _Rounding(X, y, as_costs(C, len(y)), whole("M", M), max_features, np.array(real["W"]), clock)
+    status = real.status
+    try:
+        rounding.round_all()
+        rounding.alternate()
+    except KeyboardInterrupt:
+        rounding.finish()
+        status = Status.INTERRUPTED
+    if clock.is_over and status is Status.CONVERGED:
+        status = Status.TIME_LIMIT
+    W, z, wholes = rounding.W, rounding.z, [each for each in rounding.wholes if each is not None]
+    alpha, bound, trees = rounding.bound(max_nodes, tol, seed)
+    hinge = slacks(np.asarray(cpm.lift(X) @ W.T), y[:, None])
+    return replace(
+        real,
+        status=status,
+        primal={
+            "W": W,
+            "assignment": z,
+            "integers": np.array([each.numbers for each in wholes]),
+            "scales": np.array([each.scale for each in wholes]),
+            "thresholds": np.array([each.threshold for each in wholes]),
+        },
+        duals={"margin": alpha, **trees},
+        objective=float((W**2).sum() + rounding.C @ (hinge * cpm.answers(y, len(W), z)).sum(axis=1)),
+        bound=bound,
+        solver=f"{real.solver}; rounded to whole numbers",
+        solve_time=real.solve_time + clock.seconds,
+    )
+
+
+@dataclass
+class _Rounding:
+    """The faces on the way: real ones, and those that are whole already."""
+
+    X: Matrix
+    y: Vector
+    C: Vector
+    M: int
+    s: int | None
+    W: Vector
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self.lifted = cpm.lift(self.X)
+        self.wholes: list[Whole | None] = [None for _ in self.W]
+        self.z = natural_assignment(self.X, self.y, self.W)
+
+    def round_all(self) -> None:
+        """Round one face after the other, and refit those that are left to the assignment that follows."""
+        losses = [self._rounded(k).objective - self._cost(self.W[k], k) for k in range(len(self.W))]
+        for k in np.argsort(losses, kind="stable"):
+            self._take(int(k), self._rounded(int(k)))
+            for _ in range(_REFITS):
+                if self.clock.is_over or not self._assign():
+                    break
+                for other, each in enumerate(self.wholes):
+                    if each is None:
+                        self.W[other] = self._real(other)
+
+    def alternate(self) -> None:
+        """Search the numbers of every face and assign anew, until the assignment stays."""
+        for _ in range(_ROUNDS):
+            for k, each in enumerate(self.wholes):
+                assert each is not None
+                if self.clock.is_over:
+                    return
+                found = self._rounded(k, self._real(k), each)
+                if self._cost(found.w, k) < self._cost(each.w, k):
+                    self._take(k, found)
+            if not self._assign():
+                return
+
+    def finish(self) -> None:
+        """After an interruption: round what is still real."""
+        for k, each in enumerate(self.wholes):
+            if each is None:
+                self._take(k, self._rounded(k))
+
+    def bound(self, max_nodes: int, tol: float, seed: int) -> tuple[Vector, float, dict[str, Vector]]:
+        """Multipliers (n, K) of the real program, its bound, and the search trees."""
+        n, K = len(self.y), len(self.W)
+        alpha, total = np.zeros((n, K)), 0.0
+        trees: dict[str, Vector] = {}
+        if self.s is None and self.X.shape[1] > _WIDE:
+            found = solve_cpm_dual(self.X, self.y, self.C, K, self.z, tol=_TOL, time_limit=self.clock.left)
+            return found.duals["margin"], float(found.bound or 0.0), trees
+        for k in range(K):
+            face = self._face(k)
+            if self.s is None:
+                fitted = face.fit(np.arange(face.m))
+                alpha[face.rows, k], total = fitted.alpha, total + max(fitted.bound, 0.0)
+                continue
+            left = None if self.clock.left is None else self.clock.left / (K - k)
+            search, _ = search_subset(
+                face, tol=tol, max_nodes=max_nodes, time_limit=left, features=np.flatnonzero(self.W[k, :-1]),
+                seed=seed,
+            )  # fmt: skip
+            assert search.best is not None
+            alpha[face.rows, k], total = search.best.alpha, total + search.bound
+            trees[f"tree_{k}"] = search.tree.table()
+        return alpha, total, trees
+
+    # -- one face ------------------------------------------------------------------------------
+
+    def _costs(self, k: int) -> Vector:
+        return np.where((self.y < 0) | (self.z == k), self.C, 0.0)
+
+    def _face(self, k: int) -> SubsetFace:
+        return SubsetFace(self.X, self.y, self._costs(k), self.X.shape[1] if self.s is None else self.s)
+
+    def _real(self, k: int) -> Vector:
+        """The real face of its samples, of the features that it has where they are to be few."""
+        if self.X.shape[1] > _WIDE:
+            return self.W[k]
+        face = self._face(k)
+        used = np.arange(face.m) if self.s is None else np.flatnonzero(self.W[k, :-1])
+        return face.fit(used, tol=_TOL, w=self.W[k]).w
+
+    def _rounded(self, k: int, w: Vector | None = None, now: Whole | None = None) -> Whole:
+        face = IntegerFace(self.X, self.y, self._costs(k), self.M, self.s)
+        return face.round(self.W[k] if w is None else w, *([] if now is None else [now.numbers]))
+
+    def _cost(self, w: Vector, k: int) -> float:
+        """What a face costs with the samples of face k."""
+        hinge = np.maximum(0.0, 1.0 - self.y * np.asarray(self.lifted @ w))
+        return float(w @ w + self._costs(k) @ hinge)
+
+    def _take(self, k: int, found: Whole) -> None:
+        self.wholes[k], self.W[k] = found, found.w
+
+    def _assign(self) -> bool:
+        """Move each positive to its best face where that lowers its hinge; whether any moves."""
+        scores = np.asarray(self.lifted @ self.W.T)
+        hinge = slacks(scores, self.y[:, None])
+        own = np.take_along_axis(hinge, np.maximum(self.z, 0)[:, None], axis=1)[:, 0]
+        gains = (self.y > 0) & (own > hinge.min(axis=1) + _GAIN)
+        self.z = np.where(gains, scores.argmax(axis=1), self.z)
+        return bool(gains.any())
