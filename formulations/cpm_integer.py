@@ -60,8 +60,8 @@ Example
 >>> import numpy as np
 >>> from formulations import cpm_integer
 >>> X, y = np.array([[2.0, 1.1], [-2.0, -0.9]]), np.array([1, -1])
->>> cpm_integer.relaxation(X, y, 0.2, 1, C=10.0).solve()["p"].round(3)
-array([1.   , 0.992])
+>>> cpm_integer.relaxation(X, y, 0.2, 1, C=10.0).solve()["p"].round(3)  # both numbers at their limit
+array([1., 1.])
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def mixed_integer(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLik
 
 
 def relaxation(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
-    """The same with real coefficients from −M to M; arguments as of :func:`mixed_integer`."""
+    """The same with real coefficients from −M to M; arguments as in :func:`mixed_integer`."""
     return _primal(X, y, scale, M, C, exact=False)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _shape(variable: cp.Variable) -> str:
-    """``R`` of a scalar, ``R^3`` of a vector, ``R^(2×3)`` of a matrix; ``{0, 1}^3`` or ``Z^3`` of integers."""
+    """``R`` of a scalar, ``R^3`` of a vector, ``R^(2×3)`` of a matrix; ``{0, 1}^3``, ``Z^3`` of integers."""
     shape, domain = variable.shape, "R"
     if variable.boolean_idx or variable.integer_idx:
         domain = "{0, 1}" if variable.boolean_idx else "Z"

@@ -16,6 +16,7 @@ from polyopt.polytope import Polytope
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from formulations.polytope import Loss
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
@@ -31,7 +32,7 @@ class WholePolytope(Polytope):
         self, digits: int = 15, threshold: float = 0.0, max_terms: int | None = None, *,
         inside: str | None = None, outside: str | None = None,
     ) -> str:  # fmt: skip
-        """The faces as text; arguments as of :meth:`polyopt.polytope.Polytope.rules`."""
+        """The faces as text; arguments as in :meth:`polyopt.polytope.Polytope.rules`."""
         return super().rules(digits, threshold, max_terms, inside=inside, outside=outside)
 
 
@@ -103,7 +104,7 @@ def check_integers(machine: _Asked) -> None:
 
 
 def whole_scores(
-    X: Any, integers: NDArray[np.int64], scales: NDArray[np.float64], thresholds: NDArray[np.float64]
+    X: Matrix, integers: NDArray[np.int64], scales: NDArray[np.float64], thresholds: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """δ_k (p_k·x − θ_k), shape (t, K): above 0 where the rule p_k·x > θ_k holds, to the last digit.
 
