@@ -10,7 +10,7 @@ less than what whole numbers cost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -109,19 +109,11 @@ def round_faces(
     )
 
 
-@dataclass
 class _Rounding:
     """The faces on the way: real ones, and those that are whole already."""
 
-    X: Matrix
-    y: Vector
-    C: Vector
-    M: int
-    s: int | None
-    W: Vector
-    clock: Clock
-
-    def __post_init__(self) -> None:
+    def __init__(self, X: Matrix, y: Vector, C: Vector, M: int, s: int | None, W: Vector, clock: Clock):
+        self.X, self.y, self.C, self.M, self.s, self.W, self.clock = X, y, C, M, s, W, clock
         self.lifted = cpm.lift(self.X)
         self.wholes: list[Whole | None] = [None for _ in self.W]
         self.z = natural_assignment(self.X, self.y, self.W)

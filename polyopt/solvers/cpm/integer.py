@@ -61,7 +61,7 @@ class Whole(NamedTuple):
         return self.scale * np.append(self.numbers, -self.threshold)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Line:
     """What is known of some numbers: their scale and bias, the multipliers, and the cost."""
 
