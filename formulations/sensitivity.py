@@ -91,7 +91,6 @@ __all__ = [
     "ridge",
     "share",
     "switching_on",
-    "weights",
 ]
 
 
@@ -305,21 +304,6 @@ def ridge(rho: float, objective: float, W: ArrayLike) -> Sensitivity:
         Faces, the bias last.
     """
     return Sensitivity("ridge", rho, 0.5 * float(np.sum(np.square(W))), objective, "½ ‖W‖²", rho > 0.0)
-
-
-def weights(l1: float, objective: float, w: ArrayLike) -> Sensitivity:
-    """The price λ of a unit of a weight: dp/dλ = Σ |w|.
-
-    Parameters
-    ----------
-    l1 : float
-        λ.
-    objective : float
-        The optimal value.
-    w : array_like
-        Weights, without the biases.
-    """
-    return Sensitivity("l1", l1, float(np.abs(w).sum()), objective, "Σ |w|", l1 > 0.0)
 
 
 def gate(

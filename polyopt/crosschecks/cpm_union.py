@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS"]
 
-CHECKS = Registry("cpm-union")
+CHECKS = Registry("cpm_union")
 
 _PIECES = np.array([0, 0, 1, 1, 1])
 
@@ -49,7 +49,7 @@ def one_piece_is_a_polytope(seed: int) -> Pair:
 def pieces_are_independent(seed: int) -> Pair:
     """Union of polytopes: its value = Σ_d of the values of Convex Polytope Machines on their own samples.
 
-    Source: derived; a machine's own samples are the positives and the negatives of its piece.
+    Source: formulations.cpm_union, derived; of the positives, and the negatives of a piece.
     """
     X, y, C = blobs(seed)
     inside, outside = _drawn(seed, X, _PIECES)
@@ -66,7 +66,7 @@ def pieces_are_independent(seed: int) -> Pair:
 def alternation_of_pieces_descends(seed: int) -> Pair:
     """Union of polytopes: no round of alternating minimisation raises its objective.
 
-    Source: derived; both assignments are made where a sample pays less.
+    Source: formulations.cpm_union, derived; both assignments are made where a sample pays less.
     """
     X, y = clusters(seed, spread=0.8)
     engine = UnionEngine(X, -y, np.ones(len(y)))  # inside are three clusters
@@ -80,7 +80,7 @@ def alternation_of_pieces_descends(seed: int) -> Pair:
 def least_of_all_assignments(seed: int) -> Pair:
     """Union of polytopes, one face a piece: alternation's value ≥ the least over all assignments.
 
-    Source: derived; with one face a piece, the positives have one assignment.
+    Source: formulations.cpm_union, derived; with one face a piece, the positives have one assignment.
     """
     drawn = generator(seed)
     y = np.r_[-np.ones(6), np.ones(5)]

@@ -91,7 +91,7 @@ ENTRIES = (
         rule="the class inside of the pieces is the one whose samples spread less widely",
         tuning="polyopt.methods.tuning.narrower_class",
         leftovers=("beta",),
-        slopes="polyopt.sensitivity.polyhedral.of_cpm",
+        slopes="polyopt.sensitivity.polyhedral.of_cpm_union",
         crosschecks=("polyopt.crosschecks.cpm_union",),
         exports={"certify_cpm_union": "polyopt.certificates"},
     ),
@@ -109,7 +109,7 @@ ENTRIES = (
         ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, ("plume",),
     ),
     Method(
-        "logistic-polytopes",
+        "logistic",
         "Logistic polytopes",
         families={"logistic_polytopes": "formulations.logistic_polytopes"},
         programs=("logistic_polytopes.fixed_assignment", "logistic_polytopes.fixed_assignment_dual"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from formulations.sensitivity import Sensitivity
     from polyopt.estimators.cpm import ConvexPolytopeMachine
+    from polyopt.estimators.cpm_union import PolytopeUnion
     from polyopt.estimators.logistic_polytopes import LogisticPolytopes
     from polyopt.estimators.pc_slp import PCSLP
     from polyopt.estimators.plume import PLUME
@@ -26,7 +27,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["of_cpm", "of_logistic_polytopes", "of_pc_slp", "of_plume", "of_polyceptron", "of_spla1"]
+__all__ = [
+    "of_cpm",
+    "of_cpm_union",
+    "of_logistic_polytopes",
+    "of_pc_slp",
+    "of_plume",
+    "of_polyceptron",
+    "of_spla1",
+]
 
 _BOX = 1e-9  # share of the radius within which an entry of W is at it
 
@@ -42,6 +51,12 @@ def of_cpm(machine: ConvexPolytopeMachine, tol: float) -> list[Sensitivity]:
         asked = {name: getattr(own, name) for name in sizes}
         priced = [slopes.price(name, asked[name], value, sizes[name], known) for name in sizes if asked[name]]
     return [slopes.cost(machine.C, value, *found), *priced]
+
+
+def of_cpm_union(machine: PolytopeUnion, tol: float) -> list[Sensitivity]:
+    """The price of slack, for both assignments reached."""
+    found = paid(machine.duals_, machine._rows, machine._costs / machine.C)
+    return [slopes.cost(machine.C, value_of(machine, tol), *found)]
 
 
 def of_spla1(machine: SPLA1, tol: float) -> list[Sensitivity]:
@@ -64,8 +79,9 @@ def of_logistic_polytopes(machine: LogisticPolytopes, tol: float) -> list[Sensit
     """The ridge, and with it that of the biases, and the price of the weights, for the assignment reached."""
     machine._need_data("sensitivities()")
     W, value = machine.solution_["W"], value_of(machine, tol)
+    size = float(np.abs(W[:, :-1]).sum())
     shares = np.append(np.ones(W.shape[1] - 1), np.sqrt(BIAS))
-    return [slopes.ridge(machine.ridge, value, shares * W), slopes.weights(machine.l1, value, W[:, :-1])]
+    return [slopes.ridge(machine.ridge, value, shares * W), slopes.price("l1", machine.l1, value, size)]
 
 
 def of_polyceptron(machine: Polyceptron, tol: float) -> list[Sensitivity]:

@@ -16,6 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import (
     cpm,
+    cpm_union,
     cpm_worst,
     l0,
     logistic_polytopes,
@@ -45,6 +46,7 @@ from polyopt import (
     OneNormSVM,
     Polyceptron,
     PolytopeSearch,
+    PolytopeUnion,
     RelativeMarginMachine,
     SigmaSVM,
     binding,
@@ -211,6 +213,18 @@ def of_plume(data):
     }
 
 
+def of_union(data):
+    def at(m, C):
+        found = m.solution_
+        program = cpm_union.fixed_assignment(
+            data.X, m._y, m.pieces_, found["inside"], found["outside"], C * data.w
+        )
+        return value(program)
+
+    C = 0.01 if data.X.shape[1] > 10 else 0.5  # someone has to pay
+    return PolytopeUnion(2, 2, C=C, solver="exact", n_init=1, random_state=0), {"C": at}
+
+
 def of_logistic(data):
     def at(m, rho, price):
         program = logistic_polytopes.fixed_assignment(
@@ -239,7 +253,8 @@ MACHINES = {
     "pc-slp": of_pc_slp,
     "spla1": of_spla1,
     "plume": of_plume,
-    "logistic-polytopes": of_logistic,
+    "logistic": of_logistic,
+    "cpm-union": of_union,
 }
 
 
@@ -343,8 +358,8 @@ def spoilt(machine, name):
         ("spla1", "ridge", "W"),
         ("plume", "ridge", "W"),
         ("plume", "gamma", "W"),
-        ("logistic-polytopes", "ridge", "W"),
-        ("logistic-polytopes", "l1", "W"),
+        ("logistic", "ridge", "W"),
+        ("logistic", "l1", "W"),
     ],
 )
 def test_a_multiplier_that_is_off_does_not_agree(name, parameter, vector):

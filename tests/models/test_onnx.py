@@ -59,7 +59,7 @@ def made(name, X, y, **more):
 
 
 # Of the machines with one kind of graph, one; every method on wdbc.
-KINDS = ("svm", "svm-rbf", "one-norm-svm-rbf", "cpm", "spla1", "plume", "logistic-polytopes")
+KINDS = ("svm", "svm-rbf", "one-norm-svm-rbf", "cpm", "spla1", "plume", "logistic")
 
 
 @pytest.mark.parametrize(
