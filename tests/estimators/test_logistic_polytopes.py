@@ -134,7 +134,7 @@ def test_limits_keep_a_point_and_say_so(ring):
 
 def test_the_search_finds_the_side_and_the_faces(ring):
     X, y = ring
-    search = LogisticSearch(LogisticPolytopes(random_state=0)).fit(X, y)
+    search = LogisticSearch(LogisticPolytopes(random_state=0, n_init=1), cv=3).fit(X, y)
     assert search.score(X, y) > 0.95
     assert max(search.best_params_["n_faces"]) >= 2
     table = search.results_
@@ -145,14 +145,13 @@ def test_the_search_finds_the_side_and_the_faces(ring):
     assert (again.decision_function(X) == search.decision_function(X)).all()
 
 
-@pytest.mark.parametrize(("most", "right"), [(6, 0.9), (12, 0.93)])
-def test_the_search_keeps_to_its_numbers(most, right):
+def test_the_search_keeps_to_its_numbers():
     data = datasets.load("wdbc")
-    X = StandardScaler().fit_transform(data.X)
+    X, y = StandardScaler().fit_transform(data.X)[::3], data.y[::3]
     machine = LogisticPolytopes(n_init=1, random_state=0, tol=1e-3)
-    search = LogisticSearch(machine, max_faces=2, max_numbers=most).fit(X, data.y)
-    assert 0 < search.n_numbers_ <= most
-    assert search.score(X, data.y) > right
+    search = LogisticSearch(machine, max_faces=2, max_numbers=8, cv=3).fit(X, y)
+    assert 0 < search.n_numbers_ <= 8
+    assert search.score(X, y) > 0.9
 
 
 def test_the_search_keeps_to_its_budget_and_its_time(ring):
@@ -169,7 +168,9 @@ def test_the_search_weighs_samples_as_copies(ring):
     X, y = ring
     weights = np.where(y == "in", 3.0, 1.0)
     plain, heavy = (
-        LogisticSearch(LogisticPolytopes(random_state=0, n_init=1), max_faces=2).fit(X, y, sample_weight=w)
+        LogisticSearch(LogisticPolytopes(random_state=0, n_init=1), max_faces=1, cv=2).fit(
+            X, y, sample_weight=w
+        )
         for w in (None, weights)
     )
     assert heavy.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.02
