@@ -101,8 +101,8 @@ class LogisticSearch(ClassifierSearch):
         seed = int(check_random_state(machine.random_state).randint(2**31 - 1))
         problem = SplitSamples(X, y, weights, machine, self.cv, seed)
         rounds = _Rounds(
-            Paths(problem.splits, seed, self.n_init, BIAS), problem.unit, problem.count, problem.first,
-            self.max_faces, self.max_numbers, self.budget,
+            Paths(problem.splits, seed, self.n_init, BIAS, self.budget), problem.unit, problem.count,
+            problem.first, self.max_faces, self.max_numbers,
             printer(type(self).__name__) if self.verbose else None,
         )  # fmt: skip
         rounds.run()
@@ -120,7 +120,7 @@ class LogisticSearch(ClassifierSearch):
         found = None if found is None else self._small_enough(found, X, y, weights)
         kept = machine if found is None and hasattr(machine, "solution_") else None
         self.best_params_ = {name: getattr(found or machine, name) for name in settings}
-        return Chosen(found, kept, machine, told_of(len(self.results_), len(self.results_), settings))
+        return Chosen(found, kept, machine, _told(len(self.results_), settings))
 
     def _small_enough(
         self, machine: LogisticPolytopes, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]
@@ -149,15 +149,23 @@ class LogisticSearch(ClassifierSearch):
         return getattr(self, "best_estimator_", self.estimator or LogisticPolytopes())
 
 
+def _told(tried: int, settings: dict[str, Any]) -> str:
+    """What a search that did not come to its end has, as a sentence."""
+    if not tried:
+        return told_of(0, 0, settings)
+    whose = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+    return f"{tried} candidates were tried; the machine is the best one's, {whose}, as far as it came."
+
+
 class _Rounds:
     """The three rounds."""
 
     def __init__(
         self, paths: Paths, unit: float, n_splits: int, first: int, max_faces: int, max_numbers: int | None,
-        budget: int | None, tell: Any,
+        tell: Any,
     ):  # fmt: skip
         self.paths, self.unit, self.all, self.first = paths, unit, range(n_splits), [first]
-        self.max_faces, self.max_numbers, self.budget, self.tell = max_faces, max_numbers, budget, tell
+        self.max_faces, self.max_numbers, self.tell = max_faces, max_numbers, tell
         self.tried: list[Candidate] = []
         self.begun = time.perf_counter()
 
@@ -183,7 +191,8 @@ class _Rounds:
 
         rows = []
         for c in self.tried:
-            splits = [s for s in {*self.all, *self.first} if self.paths.tried(c, [s])]
+            # The part of a split that the first round has is told of where nothing else was tried.
+            splits = [s for s in self.all if self.paths.tried(c, [s])] or self.first
             losses, weights = self.paths.losses(c, splits)
             rows.append(
                 {
@@ -249,8 +258,6 @@ class _Rounds:
                 before = [*before, middle]
 
     def _follow(self, points: Sequence[Candidate], splits: Sequence[int]) -> bool:
-        if self.budget is not None and self.paths.made >= self.budget:
-            return False
         whole = self.paths.follow(points, splits)
         self.tried += [c for c in points if c not in self.tried and self.paths.tried(c, splits[:1])]
         if self.tell is not None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from formulations.class_faces import Owners, shortfall
 from formulations.clock import run_is_over
+from formulations.polyhedral import scores
 from polyopt.outer.logistic_polytopes import random_start
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic_polytopes import FaceLoss, descend
@@ -82,20 +83,31 @@ class Paths:
         Starts of each path, of which the best goes on.
     bias_ridge : float
         η over ρ.
+    budget : int, optional
+        Points of paths at most, counted on each split.
     """
 
-    def __init__(self, splits: Sequence[Sequence[Split]], seed: int, n_init: int, bias_ridge: float):
+    def __init__(
+        self, splits: Sequence[Sequence[Split]], seed: int, n_init: int, bias_ridge: float,
+        budget: int | None = None,
+    ):  # fmt: skip
         self._splits, self._seed, self._n_init, self._bias = splits, seed, n_init, bias_ridge
+        self._budget = budget
         self._found: dict[tuple[Candidate, int], tuple[list[Array], Array, Array]] = {}
         self.made = 0
 
     def follow(self, points: Sequence[Candidate], splits: Sequence[int]) -> bool:
-        """Try candidates of one structure in turn, each from the one before; False where the run was over."""
+        """Try candidates of one structure in turn, each from the one before.
+
+        False where the run was over before that was done, or the budget spent.
+        """
         for split in splits:
             before: list[Array] | None = None
             for candidate in points:
                 known = self._found.get((candidate, split))
                 if known is None:
+                    if self._budget is not None and self.made >= self._budget:
+                        return False
                     faces = self._descended(candidate, split, before)
                     if run_is_over():
                         return False
@@ -159,7 +171,6 @@ class Paths:
         owners, losses, weights = Owners(*candidate.n_faces), [], []
         for part, W in zip(self._splits[split], faces, strict=True):
             X, y, c = part.held
-            s = np.asarray(X @ W[:, :-1].T) + W[:, -1]
-            losses.append(np.logaddexp(0.0, shortfall(y, s, owners)))
+            losses.append(np.logaddexp(0.0, shortfall(y, scores(X, W), owners)))
             weights.append(c)
         return np.concatenate(losses), np.concatenate(weights)

@@ -158,7 +158,8 @@ def test_the_search_keeps_to_its_budget_and_its_time(ring):
     X, y = ring
     search = LogisticSearch(LogisticPolytopes(random_state=0, n_init=1), budget=4).fit(X, y)
     assert search.best_params_["n_faces"] == (0, 1)
-    with pytest.warns(ConvergenceWarning, match="LogisticSearch"):
+    assert len(search.results_) == 4
+    with pytest.warns(ConvergenceWarning, match="LogisticSearch.*No candidate was tried"):
         over = LogisticSearch(LogisticPolytopes(random_state=0), time_limit=0.0).fit(X, y)
     assert over.status_ is Status.TIME_LIMIT
     assert np.isfinite(over.predict_proba(X)).all()
@@ -188,3 +189,11 @@ def test_the_search_weighs_samples_as_copies(ring):
 def test_settings_of_the_search_that_are_none_are_refused(ring, setting, says):
     with pytest.raises(ValueError, match=says):
         LogisticSearch(**setting).fit(*ring)
+
+
+def test_a_part_of_a_split_is_not_counted_with_the_whole_of_it():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4100, 2))
+    y = (X[:, 0] + 0.3 * rng.normal(size=4100) > 0).astype(int)
+    search = LogisticSearch(LogisticPolytopes(n_init=1, random_state=0), max_faces=1).fit(X, y)
+    assert set(search.results_.splits) == {1}
