@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import whole
+from formulations.polyhedral import pull
 from formulations.recovery import as_costs, as_data
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Assignment = NDArray[np.int64]
 
-__all__ = ["Owners", "natural_assignment", "pulls", "scores", "shortfall", "shrunk", "value"]
+__all__ = ["BIAS", "Owners", "natural_assignment", "pulls", "scores", "shortfall", "shrunk", "value"]
+
+BIAS = 0.01
+"""η over ρ where nothing else is said: what the square of a bias costs, next to that of a weight."""
 
 
 @dataclass(frozen=True)
@@ -128,5 +132,5 @@ def shrunk(q: Array, l1: float) -> Array:
 def pulls(X: Matrix, y: Array, owners: Owners, assignment: ArrayLike, alpha: Array) -> tuple[Array, Array]:
     """The pulls q (K, m) at the weights and r (K,) at the biases, of multipliers alpha (n, K)."""
     net = owners.answers(y, assignment) * alpha.sum(axis=1, keepdims=True) - alpha
-    net = net * owners.free
-    return np.asarray(X.T @ net).T, net.sum(axis=0)
+    pulled = pull(X, net * owners.free)
+    return pulled[:, :-1], pulled[:, -1]

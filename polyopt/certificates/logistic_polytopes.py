@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import entr
 
 from formulations.arguments import at_least, positive, tolerance
-from formulations.class_faces import Owners, natural_assignment
+from formulations.class_faces import BIAS, Owners, natural_assignment
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.feasible import within_shared_caps
@@ -85,7 +85,7 @@ def certify_logistic_polytopes(
     X, y = as_data(X, y)
     tol, owners = tolerance(tol), Owners(*n_faces)
     rho, price = positive("ridge", ridge), at_least("l1", l1, 0.0)
-    eta = 0.01 * rho if bias_ridge is None else positive("bias_ridge", bias_ridge)
+    eta = BIAS * rho if bias_ridge is None else positive("bias_ridge", bias_ridge)
     W = checked_faces("W", W, owners.count, X.shape[1] + 1)
     if W[~owners.free].any():
         raise ValueError("W must be 0 at the face of a class without faces")

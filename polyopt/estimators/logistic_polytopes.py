@@ -12,7 +12,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from formulations.arguments import at_least
-from formulations.class_faces import Owners
+from formulations.class_faces import BIAS, Owners
+from formulations.polyhedral import scores
 from polyopt.certificates.logistic_polytopes import certify_logistic_polytopes
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.faces import FaceClassifier
@@ -31,9 +32,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["BIAS", "LogisticPolytopes"]
-
-BIAS = 0.01  # of the ridge: what the square of a bias costs, next to that of a weight
+__all__ = ["LogisticPolytopes"]
 
 
 def owners_of(n_faces: object) -> Owners:
@@ -287,7 +286,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
         assert self._owners is not None
         alpha, others = self.solution_.duals["margin"], self._owners.others(self._y)
         place, face = np.nonzero(others)
-        s = np.asarray(self._X @ self.solution_["W"][:, :-1].T) + self.solution_["W"][:, -1]
+        s = scores(self._X, self.solution_["W"])
         number = np.where(self._owners.free, np.cumsum(self._owners.free) - 1, -1)
         pull = alpha[place, face]
         state = np.where(

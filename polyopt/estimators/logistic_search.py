@@ -13,9 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from formulations.arguments import whole, whole_or_none
+from formulations.class_faces import BIAS
 from formulations.clock import run_is_over
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.logistic_polytopes import BIAS, LogisticPolytopes
+from polyopt.estimators.logistic_polytopes import LogisticPolytopes
 from polyopt.estimators.logistic_splits import SplitSamples
 from polyopt.estimators.search import Chosen, ClassifierSearch, told_of
 from polyopt.estimators.trials import fit_whole

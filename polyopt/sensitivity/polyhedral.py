@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations import sensitivity as slopes
+from formulations.class_faces import BIAS
 from formulations.matrices import dense
 from formulations.polyhedral import belonging, pull
 from formulations.polytope import lift
-from polyopt.estimators.logistic_polytopes import BIAS
 from polyopt.sensitivity.solution import AT, are_independent, need_multipliers, paid, value_of
 
 if TYPE_CHECKING:

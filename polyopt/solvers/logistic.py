@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Method = Literal["newton", "bfgs"]
 
-__all__ = ["METHODS", "solve_logistic"]
+__all__ = ["METHODS", "solve_logistic", "solve_scaled"]
 
 METHODS = ("newton", "bfgs")
 _SUFFICIENT = 1e-4  # share of the decrease that a slope promises which a step must bring
@@ -105,7 +105,7 @@ def _newton(
     for steps in range(max_iter):
         if gradient @ gradient <= 2 * ridge * tol * value or clock.is_over:
             return w, value, gradient, steps
-        direction = -_solve_scaled(_hessian(X, c * away * (1.0 - away), ridge), gradient)
+        direction = -solve_scaled(_hessian(X, c * away * (1.0 - away), ridge), gradient)
         slope, size = float(gradient @ direction), 1.0
         while True:
             trial = w + size * direction
@@ -122,8 +122,16 @@ def _newton(
     return w, value, gradient, max_iter
 
 
-def _solve_scaled(H: Vector, b: Vector) -> Vector:
-    """H⁻¹ b, with unknowns of like scales, and a little more on the diagonal where rounding asks for it."""
+def solve_scaled(H: Vector, b: Vector) -> Vector:
+    """H⁻¹ b, with unknowns of like scales, and a little more on the diagonal where rounding asks for it.
+
+    Parameters
+    ----------
+    H : ndarray of shape (k, k)
+        Symmetric, with a positive diagonal.
+    b : ndarray of shape (k,)
+        The right-hand side.
+    """
     scale = 1.0 / np.sqrt(H.diagonal())
     H = H * scale[:, None] * scale
     for more in (0.0, 1e-14, 1e-11, 1e-8):

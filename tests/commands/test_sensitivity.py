@@ -32,7 +32,7 @@ from formulations import (
 )
 from formulations import sensitivity as slopes
 from formulations import whitening as metric
-from formulations.class_faces import Owners
+from formulations.class_faces import BIAS, Owners
 from formulations.polyhedral import belonging
 from polyopt import (
     PCSLP,
@@ -54,7 +54,6 @@ from polyopt import (
     sensitivities,
 )
 from polyopt.datasets import load
-from polyopt.estimators.logistic_polytopes import BIAS
 
 STEP = 1e-4  # of the parameter
 AGREES = 1e-4  # relative

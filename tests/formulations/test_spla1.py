@@ -165,10 +165,10 @@ def test_bfgs_begins_again_where_it_has_given_up_until_the_gap_is_closed(monkeyp
 def test_newton_s_step_solves_its_system_or_follows_the_diagonal(rng):
     A = rng.normal(size=(4, 6)) * [[1e-4], [1.0], [30.0], [1e5]]
     H, b = A @ A.T + np.diag([1e-9, 1.0, 1.0, 1.0]), rng.normal(size=4)
-    assert H @ logistic._solve_scaled(H.copy(), b) == pytest.approx(b, rel=1e-6)
+    assert H @ logistic.solve_scaled(H.copy(), b) == pytest.approx(b, rel=1e-6)
     # Not positive definite, whatever is added: the gradient in units of each unknown's own curvature.
     bad = np.array([[4.0, 10.0], [10.0, 1.0]])
-    assert logistic._solve_scaled(bad, np.array([8.0, 3.0])) == pytest.approx([2.0, 3.0])
+    assert logistic.solve_scaled(bad, np.array([8.0, 3.0])) == pytest.approx([2.0, 3.0])
 
 
 def test_the_best_scale_is_the_best():

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["descend"]
 
 _MEMORY = 10  # pairs of steps and slopes that are kept
-_WIDENED, _SLACK = (
-    3,
-    1e-3,
-)  # how often features come in, and by how much a slope must be above the price for it
+_WIDENED = 3  # times that features come in
+_SLACK = 1e-3  # by how much a slope must be above the price for it, relative
 _NEARLY_ALL = 0.8  # share of the features in use from which all are taken
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from scipy.special import entr
 
 from formulations.clock import run_is_over
 from formulations.matrices import is_sparse
 from formulations.solution import Solution, Status
+from polyopt.solvers.logistic import solve_scaled
 from polyopt.solvers.logistic_polytopes.smooth import bound
 
 if TYPE_CHECKING:
@@ -100,21 +100,21 @@ class _Kept:
 
     def at(self, W: Array, t: float) -> None:
         """Take a point, smoothed by t."""
-        problem = self.problem
-        loss, self.slope, self.R, self.a = problem.smooth(W, 0.0, t)
+        problem, s = self.problem, self.problem.scores(W)
+        loss, self.slope, self.R, self.a = problem.smooth(W, 0.0, t, s)
         self.W, self.smoothed = W, loss + problem.price(W)
-        self.judge(t)
+        self.judge(t, s)
 
-    def judge(self, t: float) -> None:
-        """The objective, and the bounds of the program and of the smoothed one."""
-        problem, z = self.problem, self.problem.natural(self.W)
+    def judge(self, t: float, s: Array) -> None:
+        """The objective, and the bounds of the program and of the smoothed one, at the scores s."""
+        problem, z = self.problem, self.problem.natural(self.W, s)
         if not np.array_equal(z, self.z):
             self.z, self.bound = z, -np.inf
         found = bound(problem, self.W, self.slope, self.a)
         shares = np.where(problem.others, self.R, 0.0)
         shares = np.divide(shares, self.a[:, None], out=np.zeros_like(shares), where=self.a[:, None] > 0)
         self.slack = self.smoothed - (found + t * float(self.a @ entr(shares).sum(axis=1)))
-        self.value = problem.value(self.W)
+        self.value = problem.value(self.W, s)
         # Of bounds that are good enough the last: its multipliers belong to the last point.
         if found > self.bound or self.value - found <= self.tol * self.value:
             self.bound, self.alpha = found, np.where(problem.others, self.R, 0.0)
@@ -169,7 +169,7 @@ def _within(H: Array, down: Array, at: Array, signs: Array) -> Array:
     free, here, slope = np.ones(len(at), dtype=bool), at.copy(), down.copy()
     for _ in range(_LEGS):
         step = np.zeros_like(at)
-        step[free] = _solved(H[np.ix_(free, free)], slope[free])
+        step[free] = solve_scaled(H[np.ix_(free, free)], slope[free])
         crossing = free & (signs != 0.0) & (signs * (here + step) < 0.0)
         if not crossing.any():
             return here + step - at
@@ -192,19 +192,6 @@ def _search(kept: _Kept, direction: Array, down: Array, t: float) -> bool:
         size *= 0.5
     kept.at(W, t)
     return False
-
-
-def _solved(H: Array, g: Array) -> Array:
-    """H⁻¹ g, with unknowns of like scales, and a little more on the diagonal where rounding asks for it."""
-    scale = 1.0 / np.sqrt(H.diagonal())
-    H = H * scale[:, None] * scale
-    for more in (0.0, 1e-13, 1e-10, 1e-7):
-        H.flat[:: len(H) + 1] += more
-        try:
-            return np.asarray(scale * cho_solve(cho_factor(H), scale * g))
-        except np.linalg.LinAlgError:
-            continue
-    return np.asarray(scale * scale * g)
 
 
 def _curvature(problem: FaceLoss, R: Array, a: Array, active: NDArray[np.bool_], t: float) -> Array:

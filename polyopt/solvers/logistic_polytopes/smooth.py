@@ -15,7 +15,8 @@ import numba as nb
 import numpy as np
 from scipy.special import entr
 
-from formulations.class_faces import Owners
+from formulations.class_faces import Owners, natural_assignment
+from formulations.polyhedral import pull, scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +82,7 @@ class FaceLoss:
 
     def scores(self, W: Array) -> Array:
         """w_k·x_i + b_k (n, K) of faces W (K, m+1), the bias last; 0 at rest."""
-        return np.ascontiguousarray(np.asarray(self.X @ W[:, :-1].T) + W[:, -1])
+        return np.ascontiguousarray(scores(self.X, W))
 
     def penalty(self, W: Array) -> float:
         """What the faces cost."""
@@ -91,12 +92,16 @@ class FaceLoss:
         """λ times the sizes of the weights."""
         return float(np.abs(W).sum(axis=0) @ self.prices)
 
-    def value(self, W: Array) -> float:
-        """The objective itself, for the best assignment."""
-        loss, _, _ = pulled(self.scores(W), self.c, self._plus, self.owners.first, 0.0, 0.0)
+    def value(self, W: Array, s: Array | None = None) -> float:
+        """The objective itself, for the best assignment; `s` are the scores, where they are known."""
+        loss, _, _ = pulled(
+            self.scores(W) if s is None else s, self.c, self._plus, self.owners.first, 0.0, 0.0
+        )
         return loss + self.penalty(W)
 
-    def smooth(self, W: Array, own: float, other: float) -> tuple[float, Array, Array, Array]:
+    def smooth(
+        self, W: Array, own: float, other: float, s: Array | None = None
+    ) -> tuple[float, Array, Array, Array]:
         """Loss and ridges with soft maxima, the slope (K, m+1), d loss/d s (n, K), and c σ(ξ) (n,).
 
         Parameters
@@ -105,18 +110,19 @@ class FaceLoss:
             Faces.
         own, other : float
             t of the maximum over a sample's own class and over the other; 0 for the maximum itself.
+        s : ndarray of shape (n, K), optional
+            The scores, where they are known.
         """
-        loss, R, a = pulled(self.scores(W), self.c, self._plus, self.owners.first, own, other)
-        slope = np.empty(self.shape)
-        slope[:, :-1] = np.asarray(self.X.T @ R).T
-        slope[:, -1] = R.sum(axis=0)
-        slope += self.ridges * W
+        loss, R, a = pulled(
+            self.scores(W) if s is None else s, self.c, self._plus, self.owners.first, own, other
+        )
+        slope = pull(self.X, R) + self.ridges * W
         slope[~self.free] = 0.0
         return loss + 0.5 * float((W * W).sum(axis=0) @ self.ridges), slope, R, a
 
-    def natural(self, W: Array) -> Assignment:
-        """Each sample's best face of its own class."""
-        return np.asarray(np.where(self.others, -np.inf, self.scores(W)).argmax(axis=1))
+    def natural(self, W: Array, s: Array | None = None) -> Assignment:
+        """Each sample's best face of its own class; `s` are the scores, where they are known."""
+        return natural_assignment(self.y, self.scores(W) if s is None else s, self.owners)
 
 
 @nb.njit(cache=True, nogil=True)
