@@ -6,21 +6,19 @@ The rounding is in :mod:`polyopt.outer.cpm.integer`, the certificate in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from polyopt.certificates.cpm_integer import certify_cpm_integer
+from polyopt.estimators.cpm_independent import FittedFaces, IndependentFaces, check_independent, trees_of
 from polyopt.polytope import Polytope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.matrices import Matrix
-    from formulations.polytope import Loss
-    from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
-    from polyopt.certificates.cpm_point import Margin
 
 __all__ = ["WholePolytope", "check_integers", "integers_certificate", "whole_scores"]
 
@@ -36,35 +34,15 @@ class WholePolytope(Polytope):
         return super().rules(digits, threshold, max_terms, inside=inside, outside=outside)
 
 
-class _Asked(Protocol):
+class _Asked(IndependentFaces, Protocol):
     """The parameters that whole numbers have to do with."""
 
     integers: int | None
-    solver: str
-    loss: Loss
-    margin: Margin
-    perplexity: float
     feature_scale: float
 
     @property
     def _is_priced(self) -> bool:
         """Whether weights have a price or a sign."""
-
-
-class _Fitted(Protocol):
-    """A machine that is fitted to data which it holds."""
-
-    solution_: Solution
-    _X: Any
-    _y: Any
-    _costs: Any
-    _asked: dict[str, Any]
-
-    @property
-    def assignment_(self) -> NDArray[Any]:
-        """The face of each sample."""
-
-    def _scaled(self, X: Any) -> Any: ...
 
 
 def check_integers(machine: _Asked) -> None:
@@ -83,19 +61,9 @@ def check_integers(machine: _Asked) -> None:
     if machine.integers is None:
         return
     asked = f"integers={machine.integers!r}"
-    if machine.solver not in ("auto", "exact", "dual"):
-        raise ValueError(f"{asked} needs solver='exact' or 'dual', not {machine.solver!r}")
-    if machine.loss != "sum" or machine.margin != "total":
-        raise ValueError(
-            f"{asked} needs loss='sum' and margin='total', with which the faces are independent; not "
-            f"loss={machine.loss!r} with margin={machine.margin!r}"
-        )
+    check_independent(machine, asked)
     if machine._is_priced:
         raise ValueError(f"{asked} has no prices or signs of weights: leave out l1, group and signs")
-    if machine.perplexity > 1:
-        raise ValueError(
-            f"{asked} has no floor of the perplexity: set perplexity=1, not {machine.perplexity!r}"
-        )
     if machine.feature_scale != 1.0:
         raise ValueError(
             f"{asked} counts in the units of X: set feature_scale=1, not {machine.feature_scale!r}, and "
@@ -121,7 +89,7 @@ def whole_scores(
     return np.asarray(scales * (sums + -thresholds))
 
 
-def integers_certificate(machine: _Fitted, tol: float) -> Certificate:
+def integers_certificate(machine: FittedFaces, tol: float) -> Certificate:
     """The certificate of a fitted machine: what whole numbers have cost at most, for its assignment.
 
     Parameters
@@ -132,10 +100,9 @@ def integers_certificate(machine: _Fitted, tol: float) -> Certificate:
         Relative tolerance.
     """
     found, asked = machine.solution_, machine._asked
-    trees = [found.duals[name] for k in range(len(found["W"])) if (name := f"tree_{k}") in found.duals]
     return certify_cpm_integer(
         machine._scaled(machine._X), machine._y, machine._costs, integers=found["integers"],
         scales=found["scales"], thresholds=found["thresholds"], largest=asked["integers"],
         alpha=found.duals["margin"], assignment=machine.assignment_, max_features=asked["max_features"],
-        trees=trees or None, tol=tol,
+        trees=trees_of(found), tol=tol,
     )  # fmt: skip
