@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from formulations.notation.latex import GREEK
@@ -135,6 +136,7 @@ def _used(program: Statement) -> Iterable[str]:
     return set().union(*(letters_in(tree) for tree in trees)) - _named(program)
 
 
+@lru_cache(2048)  # every program of a family has its family's letters
 def _symbol(key: str, said: str, functions: frozenset[str]) -> Symbol:
     if not said.startswith(_SIGNS):
         heads = [read_formula(part, functions) for part in key.split(", ")]

@@ -45,8 +45,11 @@ def pytest_configure(config):
 
 # The order of the tests: two workers have a half each, and what one of them compiles serves both. The second
 # begins with certificates and formulations, which compile little; what both want, the first has by then.
+# The two files of formulas that fit hinge machines come late, with the polyhedral ones.
 FOLDERS = "models", "ground", "solvers", "outer", "estimators", "commands", "certificates", "formulations"
-POLYHEDRAL = re.compile("cpm|poly|l0|plume|pc_slp|coordinate|sparse_claims|cross_entropy|face|lanes|votes")
+LATE = re.compile(
+    "cpm|poly|l0|plume|pc_slp|coordinate|sparse_claims|cross_entropy|face|lanes|votes|families|margin_bounds"
+)
 
 
 class FromTheEnd(pytest.Dir):
@@ -67,7 +70,7 @@ def pytest_collection_modifyitems(items):
         folder, file = item.path.parts[-2:]
         whole = folder == "whole"
         number = FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
-        return whole or POLYHEDRAL.search(file) is not None, number, file
+        return whole or LATE.search(file) is not None, number, file
 
     items.sort(key=place)
     # Of two workers only the first starts processes, which import all that they need; when it comes to them,

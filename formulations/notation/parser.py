@@ -14,6 +14,7 @@ The grammar, from the outside in::
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from functools import lru_cache
 from typing import TypeVar
 
 from formulations.notation.cursor import Cursor
@@ -44,6 +45,7 @@ __all__ = ["functions_of", "read_definition", "read_expression", "read_formula",
 
 RELATIONS = ("=", "≤", "≥", "<", ">", "⪰")
 _ENDS = (*RELATIONS, "+", "−", ")", "]", "}", ",", ";", "end")
+_KEPT = 2048  # trees, of each kind of formula
 _NAMED = ("ln", "exp", "tr", "max", "min", "sqrt", "Ent", "ent")
 
 
@@ -69,32 +71,55 @@ def read_expression(formula: str, functions: Collection[str] = (), *, latex: boo
     >>> read_expression("½‖w‖²") == read_expression(r"\tfrac12\|w\|^2", latex=True)
     True
     """
-    parser = _Parser(formula, functions, latex)
-    return parser.whole(parser.sum)
+    return _expression(formula, frozenset(functions), latex)
 
 
 def read_row(formula: str, functions: Collection[str] = (), *, latex: bool = False) -> tuple[Claim, ...]:
     """The relations of a row, each with its conditions; arguments as in :func:`read_expression`."""
-    parser = _Parser(formula, functions, latex)
-    return parser.whole(parser.claims)
+    return _row(formula, frozenset(functions), latex)
 
 
 def read_definition(formula: str, functions: Collection[str] = ()) -> Definition:
     """The tree of a definition, such as ``H(v) = −v ln v``; arguments as in :func:`read_expression`."""
-    parser = _Parser(formula, functions, latex=False)
-    return parser.whole(parser.definition)
+    return _definition(formula, frozenset(functions))
 
 
 def read_formula(formula: str, functions: Collection[str] = ()) -> Expression | tuple[Claim, ...]:
     """An expression or the relations of a row, whichever it is; arguments as in :func:`read_expression`."""
-    parser = _Parser(formula, functions, latex=False)
-    signs = {token.kind for token in parser.tokens}
-    return parser.whole(parser.claims if signs.intersection(RELATIONS) else parser.sum)
+    return _formula(formula, frozenset(functions))
 
 
 def functions_of(letters: Iterable[str]) -> frozenset[str]:
     """Those of some letters, as they are printed, that are functions, such as H of ``"H(v)"``."""
     return frozenset(letter.partition("(")[0] for letter in letters if "(" in letter)
+
+
+# A page asks for the same formulas again and again, each time in another form; a tree never changes.
+
+
+@lru_cache(_KEPT)
+def _expression(formula: str, functions: frozenset[str], latex: bool) -> Expression:
+    parser = _Parser(formula, functions, latex)
+    return parser.whole(parser.sum)
+
+
+@lru_cache(_KEPT)
+def _row(formula: str, functions: frozenset[str], latex: bool) -> tuple[Claim, ...]:
+    parser = _Parser(formula, functions, latex)
+    return parser.whole(parser.claims)
+
+
+@lru_cache(_KEPT)
+def _definition(formula: str, functions: frozenset[str]) -> Definition:
+    parser = _Parser(formula, functions, latex=False)
+    return parser.whole(parser.definition)
+
+
+@lru_cache(_KEPT)
+def _formula(formula: str, functions: frozenset[str]) -> Expression | tuple[Claim, ...]:
+    parser = _Parser(formula, functions, latex=False)
+    signs = {token.kind for token in parser.tokens}
+    return parser.whole(parser.claims if signs.intersection(RELATIONS) else parser.sum)
 
 
 class _Parser(Cursor):

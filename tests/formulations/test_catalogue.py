@@ -127,12 +127,13 @@ def test_the_latex_is_what_any_latex_sets(program):
         assert line.count("&") in (1, 3)
 
 
-@pytest.mark.parametrize("program", [pytest.param(e.program, id=e.name) for e in ENTRIES])
+@in_turn("program", [e.program for e in ENTRIES])
 def test_what_the_letters_stand_for_is_printed_everywhere(program):
+    text, latex, markdown = str(program), program._repr_latex_(), program._repr_markdown_()
     for symbol in symbols_of(program):
-        assert symbol.text in str(program)
-        assert symbol.latex in program._repr_latex_()
-        assert symbol.latex in program._repr_markdown_()
+        assert symbol.text in text
+        assert symbol.latex in latex
+        assert symbol.latex in markdown
 
 
 def test_integer_programs_say_which_variables_are_binary():

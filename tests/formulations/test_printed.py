@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from itertools import permutations
 
 import cvxpy as cp
@@ -29,6 +30,7 @@ X, Y = two_blobs(m=2)
 WEIGHTS = 1.0 + np.arange(len(Y)) % 3
 
 
+@cache
 def variants():
     """Programs with arguments that print other formulas, or the same of other numbers."""
     faces = (X, Y, 2, np.arange(len(Y)) % 2)
