@@ -8,18 +8,23 @@ objective at a point that has first been made exactly dual feasible.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polyopt.certificates.residual import Residual, residual
 from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
-    from numpy.typing import NDArray
     from rich.table import Table
+    from sklearn.preprocessing import StandardScaler
+
+    from polyopt.certificates.claims.statement import Evidence
 
 __all__ = [
     "Certificate", "Claim", "Residual", "conclude", "conclude_conditions", "conclude_infeasible",
@@ -47,38 +52,6 @@ class Claim(Enum):
 
     def __str__(self) -> str:
         return self.value
-
-
-@dataclass(frozen=True)
-class Residual:
-    """The largest violation of one optimality condition.
-
-    Attributes
-    ----------
-    condition : str
-        ``"primal"``, ``"sign"``, ``"stationarity"`` or ``"complementarity"``.
-    row : str
-        The row or variable the condition belongs to.
-    value : float
-        The violation in its own units.
-    relative : float
-        The violation over the scale of the quantities compared; this is what a tolerance is held to.
-    worst : int or None
-        The index of the sample (or coordinate) where it is worst; None for a single condition, and
-        where there is no violation at all.
-    """
-
-    condition: str
-    row: str
-    value: float
-    relative: float
-    worst: int | None = None
-
-    @property
-    def label(self) -> str:
-        """Condition, row and worst index in one word, such as ``"sign of alpha[17]"``."""
-        where = "" if self.worst is None else f"[{self.worst}]"
-        return f"{self.condition} of {self.row}{where}"
 
 
 @dataclass(frozen=True)
@@ -112,6 +85,8 @@ class Certificate:
         By how much the two values were moved apart, in all, to be true of real numbers.
     stated : float or None
         A bound that only a solver states. It is shown, and nothing is proven by it.
+    evidence : tuple of Evidence
+        What a file of the claim is made of, one for each program; empty where there is no form for it.
     """
 
     program: str
@@ -125,6 +100,7 @@ class Certificate:
     sense: str = "minimise"
     rounding: float = 0.0
     stated: float | None = None
+    evidence: tuple[Evidence, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def gap(self) -> float:
@@ -183,6 +159,39 @@ class Certificate:
             "residuals": [vars(residual) for residual in self.residuals],
         }
 
+    def save(
+        self, path: str | Path, *, scaler: StandardScaler | None = None, target: str | int | None = None,
+        data: str | Path | None = None,
+    ) -> list[dict[str, Any]]:  # fmt: skip
+        """Write the claim as a file that ``polyopt/check/check.py``, copied anywhere, proves or refuses.
+
+        Point and multipliers are made feasible in rational numbers first, which costs some of the gap.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; ``polyopt/check/FORMAT.md`` says what is in it.
+        scaler : StandardScaler, optional
+            What made the samples of the data that are going to be checked; the checker does the same.
+        target : str or int, optional
+            The label column of these data: its name, or its place; the last by default.
+        data : str or Path, optional
+            Where to write the samples as the machine sees them, in svmlight form, for the checker to read.
+
+        Returns
+        -------
+        list of dict
+            The claims, one for each pair of classes.
+
+        Raises
+        ------
+        ValueError
+            A program that the format has no form for.
+        """
+        from polyopt.certificates.claims.file import save_claims
+
+        return save_claims(path, self.evidence, scaler=scaler, target=target, data=data)
+
     def to_frame(self) -> pd.DataFrame:
         """The residuals as a frame: condition, row, value, relative, worst."""
         import pandas as pd
@@ -224,25 +233,6 @@ class Certificate:
         with console.capture() as capture:
             console.print(self.table())
         return capture.get().rstrip()
-
-
-def residual(condition: str, row: str, violation: NDArray[Any], scale: float) -> Residual:
-    """The worst entry of a vector of violations (positive parts count), relative to `scale`.
-
-    Parameters
-    ----------
-    condition, row : str
-        As in :class:`Residual`.
-    violation : ndarray
-        Violations, one per sample or coordinate; those below zero are none.
-    scale : float
-        Size of the quantities compared; 0 where there is nothing to compare with.
-    """
-    flat = np.atleast_1d(violation).ravel()
-    at = int(np.argmax(flat))  # the first NaN, where there is one
-    value = flat[at] if np.isnan(flat[at]) else max(float(flat[at]), 0.0) + 0.0  # never -0.0
-    worst = at if not value <= 0 and flat.size > 1 else None
-    return Residual(condition, row, float(value), float(value / scale if scale > 0 else value), worst)
 
 
 def conclude(

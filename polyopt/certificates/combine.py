@@ -30,6 +30,7 @@ def combine(
             key = (residual.condition, residual.row)
             if key not in worst or residual.relative > worst[key].relative:
                 worst[key] = replace(residual, row=f"{residual.row} ({name})")
+    evidence = tuple(part for certificate in certificates for part in certificate.evidence)
     return Certificate(
         program=f"{certificates[0].program}, {len(certificates)} {parts}",
         claim=weakest([c.claim for c in certificates]),
@@ -38,5 +39,6 @@ def combine(
         residuals=tuple(worst.values()),
         tol=certificates[0].tol,
         scope=f"{certificates[0].scope}, summed over {len(certificates)} {parts}",
+        evidence=evidence if all(c.evidence for c in certificates) else (),
         note=" ".join(dict.fromkeys(c.note for c in certificates if c.note)),
     )

@@ -18,6 +18,7 @@ branch and bound (:mod:`polyopt.outer.cpm.optimum`) is a proof, each of its boun
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +29,8 @@ from formulations.polytope import answers, check_loss, lift, natural_assignment
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.ascent import ascend
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
+from polyopt.certificates.claims.faces import state_cpm
+from polyopt.certificates.claims.statement import Evidence
 from polyopt.certificates.cpm_point import (
     CpmPoint,
     assignment_residual,
@@ -215,16 +218,17 @@ def _certified(
             assignment = np.where(given.max(axis=1) > tol * costs, given.argmax(axis=1), assignment)
     point = CpmPoint(geometry, y, costs, answers(y, len(W), assignment), W, given, implied, penalty)
     residuals: list[Residual] = []
-    primal_value = point.value(loss, margin)
-    if given is None:
+    primal_value, used = point.value(loss, margin), given
+    if used is None:
         if margin == "worst" or (loss == "max" and penalty is not None):
-            dual_value = _bound_by_program(point, loss, margin)
+            used = _multipliers_by_program(point, loss, margin)
         else:
-            dual_value = _bound_without_multipliers(point, loss, tol, max_iter)
+            used = _multipliers_by_ascent(point, loss, tol, max_iter)
+        dual_value = bound_of(point, used, loss, margin)
     elif loss == "sum" and margin == "total" and penalty is None:
-        dual_value, residuals = check_faces(point, given, tol)
+        dual_value, residuals = check_faces(point, used, tol)
     else:
-        dual_value, residuals = check_coupled(point, given, loss, margin)
+        dual_value, residuals = check_coupled(point, used, loss, margin)
     if penalty is not None and penalty.signs.any():
         residuals.append(residual("primal", "sign", np.abs(asked - W), float(np.abs(asked).max())))
     single = len(W) == 1
@@ -242,6 +246,9 @@ def _certified(
         scope=_NAME if single else "the fixed-assignment program",
         notes=[] if single else ["Another assignment may have a lower optimum."],
     )
+    if penalty is None:
+        stated = partial(state_cpm, point, used, loss, margin)
+        certificate = replace(certificate, evidence=(Evidence(stated),))
     return point, certificate
 
 
@@ -256,8 +263,8 @@ def check_faces(point: CpmPoint, alpha: Vector, tol: float) -> tuple[Ball, list[
     return bound_of(point, alpha, "sum", "total"), residuals
 
 
-def _bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter: int) -> Ball:
-    """The bound at multipliers that ascent on the dual of each face finds.
+def _multipliers_by_ascent(point: CpmPoint, loss: Loss, tol: float, max_iter: int) -> Vector:
+    """The multipliers that ascent on the dual of each face finds.
 
     With loss="max" the faces are made independent: the largest hinge of a negative is at least any
     weighted mean of its hinges, so its cost may be split between the faces, here between those that
@@ -274,11 +281,11 @@ def _bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter
         ascent = ShrunkAscent(X[:, :-1], point.y, costs, point.penalty)
         ascent.begin_at(point.W)
         ascent.reach(tol if X.shape[0] * X.shape[1] <= _LARGE else max(tol, _COARSE))
-        return bound_of(point, ascent.alpha, loss, "total")
+        return ascent.alpha
     if X.shape[0] * X.shape[1] > _LARGE:
         from polyopt.certificates.coordinate_climb import climb
 
-        alpha = climb(
+        return climb(
             X[:, :-1],
             point.y,
             costs if loss == "max" else point.C,
@@ -287,8 +294,7 @@ def _bound_without_multipliers(point: CpmPoint, loss: Loss, tol: float, max_iter
             float(point.value(loss).mid),
             tol,
         )
-        return bound_of(point, alpha, loss, "total")
-    return bound_of(point, climbed_faces(point, costs, tol, max_iter), loss, "total")
+    return climbed_faces(point, costs, tol, max_iter)
 
 
 def climbed_faces(point: CpmPoint, costs: Vector, tol: float, max_iter: int) -> Vector:
@@ -302,8 +308,8 @@ def climbed_faces(point: CpmPoint, costs: Vector, tol: float, max_iter: int) -> 
     return alpha
 
 
-def _bound_by_program(point: CpmPoint, loss: Loss, margin: Margin) -> Ball:
-    """The dual program's value, at its solution made feasible; the coupled faces leave no simpler way."""
+def _multipliers_by_program(point: CpmPoint, loss: Loss, margin: Margin) -> Vector:
+    """The dual program's solution; the coupled faces leave no simpler way."""
     from formulations import cpm_sparse, cpm_worst
 
     X, y, Z = point.geometry.X[:, :-1], point.y, point.Z
@@ -312,8 +318,7 @@ def _bound_by_program(point: CpmPoint, loss: Loss, margin: Margin) -> Ball:
         found = cpm_worst.fixed_assignment_dual(*arguments).solve()
     else:
         found = cpm_sparse.fixed_assignment_dual(*arguments, margin, penalty=point.penalty).solve()
-    alpha = found["alpha"] if found.primal else np.zeros_like(Z)
-    return bound_of(point, alpha, loss, margin)
+    return found["alpha"] if found.primal else np.zeros_like(Z)
 
 
 def checked_penalty(penalty: FacePenalty | None, n_features: int) -> FacePenalty | None:

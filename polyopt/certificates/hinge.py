@@ -17,7 +17,9 @@ exactly feasible, or a residual of the optimality conditions between them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +28,8 @@ import scipy.sparse as sp
 from formulations.arguments import real_array, real_number, tolerance, whole
 from polyopt.certificates.ascent import ascend
 from polyopt.certificates.certificate import Certificate, Residual, conclude, conclude_infeasible, residual
+from polyopt.certificates.claims.hinge import state_hinge
+from polyopt.certificates.claims.statement import Evidence
 from polyopt.certificates.ray import to_feasible, value_between
 from polyopt.certificates.rounding import ABOVE, Ball
 
@@ -107,8 +111,10 @@ def certify_hinge(
     feasible = all(r.relative <= tol for r in residuals)
 
     if given is None:
-        dual = program.bound(ascend(program, v, f.mid, float(primal.upper), tol, max_iter))
+        found = ascend(program, v, f.mid, float(primal.upper), tol, max_iter)
+        dual = program.bound(found)
     else:
+        found = given
         repaired = program.repair(given)
         dual = program.bound(repaired)
         residuals += _dual_residuals(program, given)
@@ -117,7 +123,7 @@ def certify_hinge(
         residuals += _complementarity(program, f.mid, given)
         if is_ray(program, given):
             return conclude_infeasible(program.name, float(primal.upper), residuals, tol)
-    return conclude(
+    certificate = conclude(
         program.name,
         primal,
         dual,
@@ -126,6 +132,7 @@ def certify_hinge(
         feasible=feasible,
         notes=["" if feasible else _BROKEN, _NO_RAY if np.isinf(scale) else "", geometry.note],
     )
+    return replace(certificate, evidence=(Evidence(partial(state_hinge, program, v, float(b.mid), found)),))
 
 
 def _primal_residuals(program: HingeProgram, f: Ball) -> list[Residual]:

@@ -18,7 +18,10 @@ caps as real numbers: what they lack in balance is paid for in full, with what r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +32,8 @@ from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.careful import careful_transposed_product
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
+from polyopt.certificates.claims.faces import state_faces
+from polyopt.certificates.claims.statement import Evidence, Statement, numeral
 from polyopt.certificates.face_box import FaceBox
 from polyopt.certificates.feasible import within_shared_caps
 from polyopt.certificates.given import checked_faces, checked_vector
@@ -126,7 +131,8 @@ def certify_polyceptron(
         scale = max(float(value.mid), float(bound.mid)) or float(caps.sum())
         residuals += _conditions(X, y, M, caps - M, hinge, box, scale)
     notes = [_TRIVIAL] if large else []
-    return _certificate("the exact Polyceptron", value, bound, residuals, box, tol, notes)
+    made = partial(state_faces, "the exact Polyceptron", X, y, box.W, _size(box), costs.tolist(), caps, M)
+    return _certificate("the exact Polyceptron", value, bound, residuals, box, tol, notes, made)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -204,7 +210,21 @@ def certify_pc_slp(
         unused = (weights.mid - M.sum(axis=1))[:, None]
         scale = max(float(value.mid), float(bound.mid)) or 2.0
         residuals += _conditions(X, y, M, unused, paid[:, None], box, scale)
-    return _certificate("PC-SLP", value, bound, residuals, box, tol, [_TRIVIAL] if large else [])
+    made = partial(_state_pc_slp, X, y, costs, box, own, M)
+    return _certificate("PC-SLP", value, bound, residuals, box, tol, [_TRIVIAL] if large else [], made)
+
+
+def _size(box: FaceBox) -> dict[str, Any]:
+    """The box as in a file."""
+    return {"kind": "box", "low": numeral(-box.radius), "high": numeral(box.radius), "cost": 0}
+
+
+def _state_pc_slp(X: Matrix, y: Vector, costs: Vector, box: FaceBox, own: Vector, M: Vector) -> Statement:
+    """The statement: a positive pays its worst face, at the exact share of its cost in its class."""
+    exact = [Fraction(cost) for cost in costs.tolist()]
+    total = {s: sum(c for c, label in zip(exact, y.tolist(), strict=True) if label == s) for s in (-1.0, 1.0)}
+    shares = [c / total[label] for c, label in zip(exact, y.tolist(), strict=True)]
+    return state_faces("PC-SLP", X, y, box.W, _size(box), shares, own, M, pays="worst")
 
 
 def _hinges(X: Matrix, y: Vector, W: Vector) -> Ball:
@@ -308,10 +328,11 @@ def _certificate(
     box: FaceBox,
     tol: float,
     notes: list[str],
+    made: Callable[[], Statement],
 ) -> Certificate:
     """The certificate of these values; a value of 0 is optimal, whatever the multipliers are."""
     single, zero = len(box.W) == 1, not _any(value) and not box.broken
-    return conclude(
+    certificate = conclude(
         name,
         value,
         Ball(0.0) if zero else bound,
@@ -322,3 +343,4 @@ def _certificate(
         scope=name if single or zero else "the fixed-assignment program",
         notes=[_ZERO] if zero else ["" if single else _OTHERS, *box.notes, *notes],
     )
+    return replace(certificate, evidence=(Evidence(made),))

@@ -13,6 +13,8 @@ is a minimum and the loss of a positive in its cell is no upper bound.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +24,8 @@ from formulations.polyhedral import belonging, check_positives, pull, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
+from polyopt.certificates.claims.faces import state_faces
+from polyopt.certificates.claims.statement import Evidence, numeral
 from polyopt.certificates.given import checked_faces
 from polyopt.certificates.rounding import Ball, product, strongly_convex_bound, transposed_product
 
@@ -97,7 +101,20 @@ def certify_spla1(
         residual("stationarity", "cells", moves, size),
     )
     single = least == 1
-    return conclude(
+    penalty = {"kind": "square", "factor": numeral(0.5 * rho)}
+    made = partial(
+        state_faces,
+        "SPLA1 for its cells",
+        X,
+        y,
+        W,
+        penalty,
+        costs.tolist(),
+        members,
+        pulls.mid,
+        loss="logistic",
+    )
+    certificate = conclude(
         f"SPLA1, positives={positives!r}",
         value,
         strongly_convex_bound(value, gradient, rho),
@@ -107,3 +124,4 @@ def certify_spla1(
         scope="SPLA1" if single else "the program for fixed cells",
         notes=["" if single else _OTHERS, "" if members.any(axis=0).all() else _EMPTY],
     )
+    return replace(certificate, evidence=(Evidence(made),))

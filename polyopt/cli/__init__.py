@@ -23,6 +23,7 @@ from typer.core import TyperGroup
 
 from formulations.termination import Terminated, came, forget, raise_interrupted, raise_terminated
 from polyopt.cli.catalogue import catalogue
+from polyopt.cli.certify import certify
 from polyopt.cli.compare import compare
 from polyopt.cli.console import say, sentences_at_once
 from polyopt.cli.doctor import doctor
@@ -113,7 +114,9 @@ def _options(
     """Large-margin and polyhedral classifiers as mathematical programs, solved and certified."""
 
 
-for command in (compare, catalogue, show, verify, duals, fit, predict, rules, explain, info, export, doctor):
+for command in (
+    compare, catalogue, show, verify, duals, fit, certify, predict, rules, explain, info, export, doctor
+):  # fmt: skip
     app.command()(command)
 
 

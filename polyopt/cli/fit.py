@@ -27,20 +27,29 @@ _KeepData = Annotated[
         "--keep-data", help="Keep the training data in the file, which certificates and duals are made of."
     ),
 ]
+_Data = Annotated[
+    str,
+    typer.Argument(
+        help="Name of a data set, or path of a CSV or svmlight file.", autocompletion=complete_data
+    ),
+]
+_Scale = Annotated[
+    bool, typer.Option(help="Scale the features to unit variance; the model keeps the scaling.")
+]
+_Claim = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate", help="File to write the certificate in, such as claim.json, for anyone to check."
+    ),
+]
 
 
 def fit(
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="Name of a data set, or path of a CSV or svmlight file.", autocompletion=complete_data
-        ),
-    ],
+    data: _Data,
     method: options.MethodName = DEFAULT_METHOD,
     out: Annotated[Path | None, typer.Option(help="File to save the model in, such as model.skops.")] = None,
-    scale: Annotated[
-        bool, typer.Option(help="Scale the features to unit variance; the model keeps the scaling.")
-    ] = True,
+    claim: _Claim = None,
+    scale: _Scale = True,
     solver: Annotated[options.Solver, typer.Option(help="Which solver.")] = options.Solver.AUTO,
     C: options.C = None, B: options.B = None, D: options.D = None, faces: options.Faces = None,
     perplexity: options.Perplexity = None, double_sided: options.DoubleSided = None,
@@ -72,7 +81,8 @@ def fit(
     )  # fmt: skip
     entry = for_kernel(find_method(method), given.get("kernel"))
     given = options.check_settings([entry], given, others)
-    check_target(out, "--out", inputs=(data,), replace_input=overwrite_input, is_alone=False)
+    for path, option in ((out, "--out"), (claim, "--certificate")):
+        check_target(path, option, inputs=(data,), replace_input=overwrite_input, is_alone=False)
     table = load_data(data, target, Form(separator, decimal, categorical, impute, large))
     check_dataset(table)
     check_faces(table, given, large)
@@ -94,7 +104,16 @@ def fit(
                 say(_saved(model, out, keep_data, "what was done by then" if is_cut else "the whole fit"))
     if not is_cut:
         _print(f"{entry.title_for(settings)} ({settings_text(settings)})", model, table, certificate)
+        _write(certificate, model, data, claim)
     end_if_stopped(whole)
+
+
+def _write(certificate: Certificate | None, model: Model, data: str, out: Path | None) -> None:
+    """Write the claim, where it is asked for and there is one."""
+    from polyopt.cli.certify import write_claim
+
+    if certificate is not None and out is not None:
+        write_claim(certificate, model, data, out)
 
 
 def _make_ready(out: Path | None) -> None:

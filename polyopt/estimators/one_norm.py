@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.families import best_intercept
+from polyopt.certificates.claims.hinge import state_one_norm
+from polyopt.certificates.claims.statement import Evidence
 from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
@@ -82,13 +85,10 @@ class OneNormSVM(ExpansionClassifier):
 
     def _binary_certificate(self, tol: float) -> Certificate:
         K, error = self._training_kernel()
-        return certify_one_norm(
-            K,
-            self._y,
-            self._price_of_loss * self._weights,
-            alpha=self._coefficients(),
-            b=float(self.intercept_[0]),
-            u=self.solution_["margin"],
-            tol=tol,
-            entry_error=error,
-        )
+        y, costs, alpha = self._y, self._price_of_loss * self._weights, self._coefficients()
+        b, u = float(self.intercept_[0]), self.solution_["margin"]
+        found = certify_one_norm(K, y, costs, alpha=alpha, b=b, u=u, tol=tol, entry_error=error)
+        if self._fitted_kernel == "precomputed":
+            return found
+        made = partial(state_one_norm, self._X, y, costs, self._kernel, alpha, b, u)
+        return replace(found, evidence=(Evidence(made),))

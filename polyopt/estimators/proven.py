@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -91,9 +92,31 @@ class Proven(BaseEstimator):
         """
         self._need_data("certificate()")
         if self._is_binary:
-            return self._as_fitted()._binary_certificate(tol)
+            return self._with_names(self._as_fitted()._binary_certificate(tol))
         names = [visible(f"{first} vs {second}") for first, second in self.pairs_]
-        return combine([e.certificate(tol) for e in self.estimators_], names)
+        found = [e.certificate(tol) for e in self.estimators_]
+        whole = [self._of_pair(each, places) for each, places in zip(found, self._pair_places, strict=True)]
+        return combine(whole, names)
+
+    def _with_names(self, certificate: Certificate) -> Certificate:
+        """The certificate, whose claims know labels and numbers of the samples as ``fit`` had them."""
+        side, rows = getattr(self, "_side", 1.0), getattr(self, "_rows", None)
+        low, high = (str(label) for label in (self.classes_ if side > 0 else self.classes_[::-1]))
+        scale = float(self._asked.get("feature_scale", 1.0)) if hasattr(self, "_asked") else 1.0
+        parts = certificate.evidence
+        if rows is None:
+            return replace(certificate, evidence=())
+        named = tuple(p if p.rows is not None else p.of((low, high), rows, scale) for p in parts)
+        return replace(certificate, evidence=named)
+
+    def _of_pair(self, certificate: Certificate, places: NDArray[Any]) -> Certificate:
+        """The certificate of a pair of classes, which knows these by number and has samples of its own."""
+        named = []
+        for part in certificate.evidence:
+            assert part.rows is not None
+            low, high = (str(self.classes_[int(name)]) for name in part.names)
+            named.append(part.of((low, high), self._rows[places[part.rows]], part.factor))
+        return replace(certificate, evidence=tuple(named))
 
     @property
     def duals_(self) -> pd.DataFrame:

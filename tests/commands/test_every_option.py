@@ -54,11 +54,12 @@ TRIALS = {
         ("DATA --method cpm --faces 2 --perplexity 1.2 --set max_iter=50 --keep-data --out OUT",
          r"perplexity=1\.2"),
         ("DATA --method cpm --faces 1 --double-sided --set n_init=1", r"double_sided=True"),
-        ("DATA --method spla1 --ridge 0.2 --faces 1 --set n_init=1", r"ridge=0\.2"),
+        ("DATA --method spla1 --ridge 0.2 --faces 1 --set n_init=1 --certificate CLAIM", r"ridge=0\.2"),
         ("DATA --method pc-slp --faces 1 --calibration sigmoid", r"calibrated, sigmoid, 5 folds"),
         ("DATA --method svm --set class_weight={'a':2.0,'b':1.0}", r"class_weight=\{'a': 2\.0, 'b': 1\.0\}"),
         ("DATA --method ce-svm --set search.n_samples=20 --set search.n_init=2", r"n_samples=20.*n_init=2"),
     ],
+    "certify": [("MODEL DATA --overwrite-input --out CLAIM", r"^Certificate: ")],
     "predict": [
         ("MODEL DATA --out OUT", r"error \d"),
         ("MODEL DATA --probabilities", r"^label,p\(a\),p\(b\)$"),
@@ -102,9 +103,20 @@ def files(tmp_path_factory):
     cells[3][1] = ""  # missing
     rows = [";".join([*pair, "xy"[i % 2], "ab"[i // 16]]) for i, pair in enumerate(cells)]
     text.write_text("\n".join(["u;v;kind;answer", *rows]) + "\n", encoding="utf-8")
-    options = ("--method", "cpm", "--faces", 1, "--set", "n_init=1", "--calibration", "sigmoid")
+    options = (
+        "--method",
+        "cpm",
+        "--faces",
+        1,
+        "--set",
+        "n_init=1",
+        "--calibration",
+        "sigmoid",
+        "--keep-data",
+    )
     assert run("fit", data, *options, "--out", model).exit_code == 0
-    return {"DATA": data, "TEXT": text, "MODEL": model, "OUT": folder / "out", "PICTURE": folder / "it.png"}
+    return {"DATA": data, "TEXT": text, "MODEL": model, "OUT": folder / "out", "CLAIM": folder / "claim.json",
+            "PICTURE": folder / "it.png"}  # fmt: skip
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ FLOORS = [
         "samples, kernels, polytopes as sets, data",
         (
             "polyopt.bounded",
+            "polyopt.check",
             "polyopt.datasets",
             "polyopt.files",
             "polyopt.graphs",

@@ -1,0 +1,11 @@
+"""Certificates as files that a stranger can check: ``polyopt/check/FORMAT.md`` says what is in them.
+
+In the order to read: ``statement`` (a program, a point and multipliers, as numbers), ``repair`` (both made
+feasible in rational arithmetic), ``hinge`` and ``faces`` (the statements of the families), ``file`` (what is
+written).
+"""
+
+from polyopt.certificates.claims.file import save_claims
+from polyopt.certificates.claims.statement import Evidence, Statement
+
+__all__ = ["Evidence", "Statement", "save_claims"]

@@ -1,0 +1,158 @@
+"""What is written: digests of the data, the program, both points repaired, and the claim in numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from polyopt.certificates.claims.repair import feasible_multipliers, feasible_point, shares_of
+from polyopt.certificates.claims.statement import Evidence, numeral, numerals
+from polyopt.check.check import Program, digest
+from polyopt.files import write_text
+
+if TYPE_CHECKING:
+    from sklearn.preprocessing import StandardScaler
+
+    from formulations.matrices import Matrix
+    from polyopt.certificates.claims.statement import Statement
+
+__all__ = ["claim_of", "save_claims"]
+
+
+def save_claims(
+    path: str | Path,
+    evidence: Sequence[Evidence],
+    *,
+    scaler: StandardScaler | None = None,
+    target: str | int | None = None,
+    data: str | Path | None = None,
+) -> list[dict[str, Any]]:
+    """Write claims, one for each pair of classes; see :meth:`polyopt.certificates.Certificate.save`.
+
+    Returns
+    -------
+    list of dict
+        The claims as they are in the file.
+    """
+    if not evidence:
+        raise ValueError(
+            "this certificate has no statement that can be saved: its program is of no known form"
+        )
+    if data is not None and (len(evidence) > 1 or scaler is not None):
+        raise ValueError("data are written for two classes, as the machine saw them")
+    claims = []
+    for part in evidence:
+        statement = part.state()
+        told = (
+            _data(statement, part, scaler, target) if data is None else _data(statement, Evidence(part.state))
+        )
+        claims.append({"title": statement.title, "data": told, **claim_of(statement)})
+        if data is not None:
+            write_text(data, _svmlight(statement))
+    whole = {"format": "polyopt claim", "version": 1, "claims": claims}
+    write_text(path, json.dumps(whole, ensure_ascii=True, separators=(",", ":")) + "\n")
+    return claims
+
+
+def claim_of(statement: Statement) -> dict[str, Any]:
+    """Program, point, multipliers and claim of a statement, both points made feasible.
+
+    Parameters
+    ----------
+    statement : Statement
+        What is to be claimed.
+    """
+    y = [int(s) for s in statement.y]
+    program = Program(statement.program, _cells(statement.X), statement.X.shape[1], y)
+    faces, b = feasible_point(program, statement)
+    made = feasible_multipliers(program, statement.multipliers)
+    multipliers: dict[str, Any] = {
+        "rows": {name: [numerals(part) for part in parts] for name, parts in made.items()}
+    }
+    if program.shape == "worst":
+        betas = [[s * v for s, v in zip(y, part, strict=True)] for part in made["margin"]]
+        squares = [sum(v * v for v in program.samples.pull(beta)) for beta in betas]
+        shares = shares_of([math.sqrt(float(square)) for square in squares])
+        multipliers["shares"] = [numeral(share) for share in shares]
+    point = {"w": [numerals(w) for w in faces], "b": [numeral(v) for v in b]}
+    value, exact = program.value(point)
+    gain, price = program.bound(multipliers, exact)
+    if gain < price:  # no multipliers at all prove more
+        multipliers |= {"rows": {name: [0] * program.faces for name in made}}
+        gain, price = program.bound(multipliers, exact)
+    bound = gain - price
+    high, low = _rounded(value, math.inf), _rounded(bound, -math.inf)
+    claim = {
+        "value": numeral(high),
+        "bound": numeral(low),
+        "gap": numeral(_rounded(Fraction(high) - Fraction(low), math.inf)),
+    }
+    return {
+        "kind": "bounds",
+        "program": statement.program,
+        "point": point,
+        "multipliers": multipliers,
+        "claim": claim,
+    }
+
+
+def _rounded(value: Fraction, towards: float) -> float:
+    """The next double on that side."""
+    found = float(value)
+    exact = math.isfinite(found) and Fraction(found) == value
+    beyond = math.isfinite(found) and (Fraction(found) < value) == (towards < 0)
+    return found if exact or beyond else math.nextafter(found, towards)
+
+
+def _data(
+    statement: Statement,
+    part: Evidence,
+    scaler: StandardScaler | None = None,
+    target: str | int | None = None,
+) -> dict[str, Any]:
+    cells = _cells(statement.X)
+    rows = np.arange(len(statement.y)) if part.rows is None else np.asarray(part.rows)
+    breaks = np.flatnonzero(np.diff(rows) != 1) + 1
+    told: dict[str, Any] = {
+        "features": statement.X.shape[1],
+        "labels": {"-1": part.names[0], "+1": part.names[1]},
+        "rows": [[int(run[0]), int(run[-1]) + 1] for run in np.split(rows, breaks)],
+        "sha256": digest(cells, statement.X.shape[1], [int(s) for s in statement.y]),
+    }
+    if target is not None:
+        told["target"] = target
+    if scaler is not None:
+        if scaler.with_mean:
+            told |= {"shift": numerals(scaler.mean_), "divide": numerals(scaler.scale_)}
+        else:
+            told["factor"] = numerals(1.0 / scaler.scale_)
+    if part.factor != 1.0:
+        told["times"] = numeral(part.factor)
+    return told
+
+
+def _cells(X: Matrix) -> list[dict[int, float]]:
+    """The samples as the checker has them: doubles by column, those that are 0 left out."""
+    if sp.issparse(X):
+        rows = sp.csr_array(X, dtype=float)
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+        parts = zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
+        at, values = rows.indices.tolist(), rows.data.tolist()
+        return [dict(zip(at[a:z], values[a:z], strict=True)) for a, z in parts]
+    return [{j: x for j, x in enumerate(row) if x} for row in np.asarray(X, dtype=float).tolist()]
+
+
+def _svmlight(statement: Statement) -> str:
+    lines = (
+        " ".join([f"{int(s):+d}", *(f"{j + 1}:{x!r}" for j, x in row.items())])
+        for s, row in zip(statement.y, _cells(statement.X), strict=True)
+    )
+    return "\n".join(lines) + "\n"

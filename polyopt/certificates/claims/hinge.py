@@ -1,0 +1,127 @@
+"""Statements of machines of families of rows, linear or with a kernel, and of the one-norm machine."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyopt.certificates.claims.statement import Statement, numeral, numerals
+from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
+from polyopt.certificates.sigma_geometry import SigmaLinearGeometry
+from polyopt.kernels import SampleGram
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.families import Family
+    from formulations.matrices import Matrix
+    from polyopt.certificates.hinge_program import HingeProgram
+    from polyopt.kernels import Kernel
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["state_hinge", "state_one_norm"]
+
+_KERNELS = ("linear", "poly", "rbf")
+
+
+def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statement:
+    """The statement of a hinge program's point.
+
+    Parameters
+    ----------
+    program : HingeProgram
+        The program.
+    v : ndarray
+        w (m,), or expansion coefficients (n,).
+    b : float
+        Intercept, for samples as the geometry scores them.
+    Z : ndarray of shape (q, n)
+        Multipliers, by family.
+
+    Raises
+    ------
+    ValueError
+        A Gram matrix without samples, or a kernel whose values no whole numbers enclose.
+    """
+    geometry, rows = program.geometry, program.rows
+    y = next(iter(rows)).side
+    told: dict[str, Any] = {"features": {"kind": "plain"}, "size": {"kind": "square", "factor": "1/2"}}
+    moved = Fraction(b)
+    if isinstance(geometry, SigmaLinearGeometry):
+        if geometry.D >= 1.0:
+            raise ValueError("a claim of the Sigma-SVM needs D below 1: its bound divides by 1 - D")
+        weights = numerals(geometry.weights)
+        told["size"] = {"kind": "variance", "share": numeral(geometry.D), "weights": weights}
+        moved -= _inner(v, geometry.centre)
+        X: Matrix = geometry.X
+    elif isinstance(geometry, LinearGeometry):
+        moved -= _inner(v, geometry.centre)
+        X = geometry.X
+    elif isinstance(geometry, KernelGeometry) and isinstance(geometry.gram, SampleGram):
+        X, told["features"] = geometry.gram.X, _kernel(geometry.gram.kernel, "kernel")
+    else:
+        raise ValueError("a claim is checked from the samples, so it needs them and not a Gram matrix")
+    told |= {"faces": 1, "intercept": program.intercept, "rows": [_row(family, y) for family in rows]}
+    multipliers = {family.name: mu[None, :] for family, mu in zip(rows, Z, strict=True)}
+    return Statement(program.name, X, y, told, [v], [moved] if program.intercept else [], multipliers)
+
+
+def _inner(v: Vector, centre: Vector) -> Fraction:
+    return sum(
+        (Fraction(a) * Fraction(c) for a, c in zip(v.tolist(), centre.tolist(), strict=True)), Fraction(0)
+    )
+
+
+def _row(family: Family, y: Vector) -> dict[str, Any]:
+    """A family's rows, as in the file."""
+    side = "label" if np.array_equal(family.side, y) else int(family.side[0])
+    if side != "label" and not (family.side == side).all():
+        raise ValueError(f"the rows {family.name} are on sides that are neither the labels nor all the same")
+    caps = ["inf" if np.isinf(cap) else numeral(float(cap)) for cap in family.cap]
+    cap = caps[0] if len(set(caps)) == 1 else caps
+    return {"name": family.name, "side": side, "kink": numeral(float(family.kink)), "cap": cap}
+
+
+def _kernel(kernel: Kernel, kind: str) -> dict[str, Any]:
+    if kernel.name not in _KERNELS:
+        raise ValueError(f"a claim needs a kernel of {', '.join(_KERNELS)}, not {kernel.name!r}")
+    found: dict[str, Any] = {"kind": kind, "kernel": kernel.name}
+    if kernel.name != "linear":
+        found["gamma"] = numeral(float(kernel.gamma))
+    if kernel.name == "poly":
+        if kernel.coef0 < 0.0 and kind == "kernel":
+            raise ValueError("a claim needs a kernel that is certainly semidefinite: coef0 of at least 0")
+        found |= {"coef0": numeral(float(kernel.coef0)), "degree": int(kernel.degree)}
+    return found
+
+
+def state_one_norm(
+    X: Matrix, y: Vector, costs: Vector, kernel: Kernel, alpha: Vector, b: float, u: Vector
+) -> Statement:
+    """The statement of a point of the one-norm machine.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y, costs, alpha, u : ndarray of shape (n,)
+        Labels, costs of slack, which cap the coefficients too, coefficients and multipliers.
+    kernel : Kernel
+        The kernel.
+    b : float
+        Intercept.
+    """
+    cap = [numeral(cost) for cost in costs.tolist()]
+    told = {
+        "features": _kernel(kernel, "expansion"),
+        "size": {"kind": "box", "low": 0, "high": numerals(costs), "cost": 1},
+        "faces": 1,
+        "intercept": True,
+        "rows": [
+            {"name": "margin", "side": "label", "kink": 1, "cap": cap[0] if len(set(cap)) == 1 else cap}
+        ],
+    }
+    return Statement("the one-norm SVM", X, y, told, [alpha], [b], {"margin": u[None, :]})

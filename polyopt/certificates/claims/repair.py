@@ -1,0 +1,160 @@
+"""Points and multipliers made feasible in rational arithmetic, so that a claim is a theorem.
+
+Multipliers are taken down to a grid of 62 bits under the largest, clipped to their caps, and what is left of
+the balance Σ β_i = 0 is taken from the heavier side: from multipliers between their ends first, where it
+costs least. A point is clipped to its box, or scaled until the rows without slack hold.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from polyopt.certificates.claims.statement import Statement
+    from polyopt.check.check import Program, Rows
+
+__all__ = ["feasible_multipliers", "feasible_point", "shares_of"]
+
+_GRID = 62  # bits of the largest multiplier
+_SHRINK = Fraction(1, 1 << 50)
+
+
+def feasible_multipliers(program: Program, given: dict[str, Any]) -> dict[str, list[list[Fraction]]]:
+    """Multipliers that keep signs, caps and balance as rational numbers, by family and face.
+
+    Parameters
+    ----------
+    program : Program
+        The program, as the checker has it.
+    given : dict
+        By the names of the rows, arrays of shape (K, n) of floats, or lists of fractions.
+    """
+    n, faces = program.samples.n, program.faces
+    rows = [(row, given[row.name]) for row in program.rows if row.name in given]
+    largest = max((float(np.max(np.abs(np.asarray(m, dtype=float)))) for _, m in rows), default=0.0)
+    if not largest > 0.0:
+        return {row.name: [[Fraction(0)] * n for _ in range(faces)] for row, _ in rows}
+    bits = _GRID - int(np.frexp(largest)[1])
+    unit = Fraction(2) ** bits
+    whole = [(row, _clipped(row, [[_floor(v, unit) for v in part] for part in m], unit)) for row, m in rows]
+    if program.intercept:
+        for k in range(faces):
+            _balance([(row, m[k]) for row, m in whole], unit)
+    return {row.name: [[v / unit for v in map(Fraction, part)] for part in m] for row, m in whole}
+
+
+def _floor(value: float | Fraction, unit: Fraction) -> int:
+    exact = Fraction(value) * unit
+    return exact.numerator // exact.denominator
+
+
+def _clipped(row: Rows, m: list[list[int]], unit: Fraction) -> list[list[int]]:
+    """Multipliers (by face) within 0 and their caps, and none where there is no row."""
+    found = [[0] * len(part) for part in m]
+    for i, (cap, at) in enumerate(zip(row.cap, row.at, strict=True)):
+        most = None if cap is None else _floor(cap, unit)
+        for k in at:
+            found[k][i] = max(0, m[k][i] if most is None else min(m[k][i], most))
+        over = 0 if most is None or not row.worst else sum(found[k][i] for k in at) - most
+        for _, k in sorted((-found[k][i], k) for k in at):
+            cut = min(max(over, 0), found[k][i])
+            found[k][i] -= cut
+            over -= cut
+    return found
+
+
+def _balance(parts: list[tuple[Rows, list[int]]], unit: Fraction) -> None:
+    """Take from the heavier side, in place, what Σ β has beyond 0."""
+    off = sum(sum(s * v for s, v in zip(row.side, m, strict=True) if v) for row, m in parts)
+    side, off = (1 if off > 0 else -1), abs(off)
+    for only_free in (True, False):
+        places = [
+            (m, i)
+            for row, m in parts
+            for i, (v, cap) in enumerate(zip(m, row.cap, strict=True))
+            if v and row.side[i] == side
+            if not only_free or cap is None or v < _floor(cap, unit)
+        ]
+        total = sum(m[i] for m, i in places)
+        if not off or not total:
+            continue
+        share = min(off, total)
+        cuts = [m[i] * share // total for m, i in places]
+        rest = share - sum(cuts)
+        for (m, i), cut in zip(places, cuts, strict=True):
+            more = min(rest, m[i] - cut)
+            m[i] -= cut + more
+            rest -= more
+        off -= share
+
+
+def feasible_point(program: Program, statement: Statement) -> tuple[list[list[Fraction]], list[Fraction]]:
+    """The point within its box, scaled to keep every row without slack.
+
+    Parameters
+    ----------
+    program : Program
+        The program, as the checker has it.
+    statement : Statement
+        Its point.
+
+    Raises
+    ------
+    ValueError
+        No multiple of the point keeps the rows without slack.
+    """
+    faces = [[Fraction(float(v) if isinstance(v, np.floating) else v) for v in w] for w in statement.W]
+    b = [Fraction(v) for v in statement.b]
+    if program.shape == "box":
+        low, high, _ = program.ends
+        faces = [[min(max(v, a), c) for a, v, c in zip(low, w, high, strict=True)] for w in faces]
+    hard = [row for row in program.rows if None in row.cap]
+    if not hard:
+        return faces, b
+    scale = _scale(program, hard, faces, b)
+    return [[scale * v for v in w] for w in faces], [scale * v for v in b]
+
+
+def _scale(program: Program, hard: list[Rows], faces: list[list[Fraction]], b: list[Fraction]) -> Fraction:
+    """What the point is to be multiplied by, on a grid of 50 bits; 1 where it keeps the rows."""
+    f, off = program.through(faces[0], True)
+    most, least = None, Fraction(0)
+    for row in hard:
+        for s, cap, v in zip(row.side, row.cap, f, strict=True):
+            if cap is not None:
+                continue
+            reach = s * (v + b[0]) - off
+            if reach < 0 and row.kink < 0:
+                bound = row.kink / reach
+                most = bound if most is None else min(most, bound)
+            elif row.kink > 0 and reach > 0:
+                least = max(least, row.kink / reach)
+            elif reach < row.kink:
+                raise ValueError("no multiple of the point keeps the rows without slack")
+    if least > 1:
+        scale = -((-least * (1 << 50)) // 1) * _SHRINK
+    else:
+        scale = Fraction(1) if most is None or most >= 1 else ((most * (1 << 50)) // 1) * _SHRINK
+    if scale < least or (most is not None and scale > most):
+        raise ValueError("no multiple of the point keeps the rows without slack")
+    return scale
+
+
+def shares_of(lengths: list[float]) -> list[Fraction]:
+    """Lengths as shares of 1, on a grid of 50 bits.
+
+    Parameters
+    ----------
+    lengths : list of float
+        Not negative.
+    """
+    total = sum(lengths)
+    if not total > 0.0:
+        return [Fraction(1, 1), *[Fraction(0)] * (len(lengths) - 1)]
+    found = [Fraction(round(v / total * (1 << 50)), 1 << 50) for v in lengths]
+    k = max(range(len(found)), key=found.__getitem__)
+    found[k] += 1 - sum(found)
+    return found

@@ -1,0 +1,112 @@
+"""A claim's program, point and multipliers, as numbers that are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.matrices import Matrix
+
+__all__ = ["Evidence", "Number", "Statement", "numeral", "numerals"]
+
+Number: TypeAlias = "float | Fraction"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is claimed of which program; the numbers are exact, the multipliers not yet feasible.
+
+    Attributes
+    ----------
+    title : str
+        What the machine is called.
+    X : ndarray or CSR of shape (n, m)
+        Samples, as the machine sees them.
+    y : ndarray of shape (n,)
+        Labels -1 and +1 of the program.
+    program : dict
+        As in the file, with numerals.
+    W : sequence of K sequences
+        The point.
+    b : sequence of K numbers
+        Intercepts; empty where the program has none.
+    multipliers : dict
+        By the names of the rows, arrays of shape (K, n).
+    """
+
+    title: str
+    X: Matrix
+    y: NDArray[Any]
+    program: dict[str, Any]
+    W: Sequence[Sequence[Number] | NDArray[Any]] | NDArray[Any]
+    b: Sequence[Number]
+    multipliers: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How a certificate's claim is stated, where somebody asks for it.
+
+    Attributes
+    ----------
+    state : callable
+        Gives the statement.
+    names : tuple of str
+        The labels, as the data have them, of -1 and of +1.
+    rows : ndarray of int, optional
+        Which samples of the data the statement is of; all by default.
+    factor : float
+        What their features were multiplied by.
+    """
+
+    state: Callable[[], Statement]
+    names: tuple[str, str] = ("-1", "1")
+    rows: NDArray[Any] | None = None
+    factor: float = 1.0
+
+    def of(self, names: tuple[str, str], rows: NDArray[Any], factor: float) -> Evidence:
+        """The same of these samples of data whose labels have these names, times a factor."""
+        return replace(self, names=names, rows=rows, factor=factor)
+
+
+def numeral(value: Number) -> int | str:
+    """A number as the file has it: whole, a hexadecimal float of any length, or a fraction.
+
+    Parameters
+    ----------
+    value : float or Fraction
+        The number.
+    """
+    exact = Fraction(value)
+    top, den = exact.numerator, exact.denominator
+    if den == 1 and abs(top) < 1 << 53:
+        return top
+    if den & (den - 1):
+        return f"{top}/{den}"
+    zeros = (top & -top).bit_length() - 1
+    return f"{'-' if top < 0 else ''}0x{abs(top) >> zeros:x}p{zeros - den.bit_length() + 1}"
+
+
+def numerals(values: Sequence[Number] | NDArray[Any]) -> Any:
+    """Numbers as the file has them: one for all where they are the same, only those that are not 0 if few.
+
+    Parameters
+    ----------
+    values : sequence of numbers
+        The numbers.
+    """
+    plain: Sequence[Number] = values.tolist() if isinstance(values, np.ndarray) else values
+    exact = [Fraction(value) for value in plain]
+    if len(exact) > 1 and all(value == exact[0] for value in exact):
+        return numeral(exact[0])
+    at = [k for k, value in enumerate(exact) if value]
+    if 2 * len(at) < len(exact):
+        return {"at": at, "is": [numeral(exact[k]) for k in at]}
+    return [numeral(value) for value in exact]
