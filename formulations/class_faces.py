@@ -68,6 +68,25 @@ class Owners:
         """Which faces (K,) are not at rest."""
         return np.asarray(np.where(self.classes < 0, self.minus > 0, self.plus > 0))
 
+    def support(self, m: int, chosen: ArrayLike | None = None) -> NDArray[np.bool_]:
+        """S (K, m): which weights may differ from 0, those chosen (K, m) of faces that are not at rest.
+
+        Raises
+        ------
+        ValueError
+            `chosen` is not an array of bool of that shape.
+        """
+        free = np.broadcast_to(self.free[:, None], (self.count, m))
+        if chosen is None:
+            return free
+        given = np.asarray(chosen)
+        if given.shape != free.shape or given.dtype != bool:
+            raise ValueError(
+                f"support must be of bool and of shape {free.shape}, a number for every weight, "
+                f"not {given.dtype} of shape {given.shape}"
+            )
+        return np.asarray(free & given)
+
     def others(self, y: Array) -> NDArray[np.bool_]:
         """O (n, K): which faces are of the other class than a sample."""
         return np.asarray(y[:, None] * self.classes < 0)

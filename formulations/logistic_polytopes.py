@@ -17,7 +17,8 @@ Variables and shapes
 K faces in all, those at rest among them. w (K, m), b (K,), 0 for a face at rest; xi (n,); t (K, m). v (n, K)
 and p (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,). Z (n, K) is 1 where a face
 answers for a sample, a face of its own class; O (n, K) is 1 at the faces of the other class. F_k is 0 for a
-face at rest, else 1.
+face at rest, else 1. S_kj is 1 where a weight may differ from 0: at every one of a face not at rest, or at
+the few that were chosen.
 
 Primal
 ------
@@ -25,14 +26,14 @@ Primal
      margin:  ξ_i ≥ s_ik − Σ_l Z_il s_il    for O_ik > 0     [alpha]
      above:   w_kj ≤ t_kj                                    [u_plus]
      below:   −w_kj ≤ t_kj                                   [u_minus]
-     rest:    w_kj = 0              for F_k < 1              [held]
+     rest:    w_kj = 0              for S_kj < 1             [held]
      still:   b_k = 0               for F_k < 1              [stopped]
 
 Dual
 ----
 with alpha_ik = C_i v_ik, the entropy H(p) = −p ln p − (1 − p) ln(1 − p), and the pulls
 q_k = Σ_i C_i (Z_ik p_i − v_ik) x_i, r_k the same of 1 in place of x_i
-     max  Σ C_i H(p_i) − 1/(2ρ) Σ F_k ‖q_k − u⁺_k + u⁻_k‖² − 1/(2η) Σ F_k r_k²
+     max  Σ C_i H(p_i) − 1/(2ρ) Σ S_kj (q_kj − u⁺_kj + u⁻_kj)² − 1/(2η) Σ F_k r_k²
      xi:      Σ_k v_ik = p_i                                 [xi]
      margin:  v_ik ≥ 0              for O_ik > 0             [surplus]
      off:     v_ik = 0              for O_ik < 1             [beyond]
@@ -42,8 +43,8 @@ q_k = Σ_i C_i (Z_ik p_i − v_ik) x_i, r_k the same of 1 in place of x_i
 
 Recovery
 --------
-w_k = (q_k − u⁺_k + u⁻_k)/ρ and b_k = r_k/η of a face not at rest. The best u for any v shrink q_k: every
-entry comes nearer to 0 by λ, and no further. So any v ≥ 0 with Σ_k v_ik ≤ 1 gives a bound.
+w_kj = (q_kj − u⁺_kj + u⁻_kj)/ρ where S_kj = 1, and b_k = r_k/η of a face not at rest. The best u for any v
+shrink q_k: every entry comes nearer to 0 by λ, and no further. So any v ≥ 0 with Σ_k v_ik ≤ 1 gives a bound.
 
 Multipliers
 -----------
@@ -73,7 +74,7 @@ array([ 0.  , -3.57,  3.57])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
@@ -100,6 +101,7 @@ _LETTERS = {
     "H(v)": "= −v ln v − (1 − v) ln(1 − v): it keeps $v$ between 0 and 1",
     "Zᵢₖ": "1 where face $k$ answers for sample $i$, a face of its own class, else 0",
     "Oᵢₖ": "1 where face $k$ is of the class that sample $i$ is not of, else 0",
+    "Sₖⱼ": "1 where the weight $j$ of face $k$ may differ from 0, else 0: at a face at rest, or not chosen",
     "Fₖ": "0 where face $k$ is at rest, the one face of a class without faces, else 1",
     "xᵢ": "sample $i$",
     "ρ": "> 0: the ridge on the weights",
@@ -125,7 +127,7 @@ def _chosen(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
 
 def fixed_assignment(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, C: ArrayLike = 1.0, *,
-    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0,
+    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
     """The machine for a fixed assignment.
 
@@ -143,6 +145,8 @@ def fixed_assignment(
         ρ and η, positive.
     l1 : float
         λ, at least 0.
+    support : array_like of bool, shape (K, m), optional
+        Which weights may differ from 0; by default all.
 
     Returns
     -------
@@ -164,18 +168,22 @@ def fixed_assignment(
         "pull of sample $i$ at face $k$ of the other class, and with it at its own", _places(others),
     )  # fmt: skip
     by_weight = np.arange(K * m).reshape(K, m).T  # the printed rows count features first
+    S = owners.support(m, support)
     rows = [
         margin,
         Row("above", w <= t, "wₖⱼ ≤ tₖⱼ", "u_plus", "price that keeps a weight from growing", by_weight),
         Row("below", -w <= t, "−wₖⱼ ≤ tₖⱼ", "u_minus", "price that keeps a weight from falling", by_weight),
     ]
+    if not S.all():
+        rows.append(
+            Row("rest", _chosen(w, ~S) == 0, "wₖⱼ = 0 for Sₖⱼ < 1", "held",
+                "pull at a weight that stays 0", _places(~S).T)
+        )  # fmt: skip
     for k in np.flatnonzero(~free):
-        here = np.where(np.arange(K) == k, np.arange(m)[:, None], -1)
-        rows += [
-            Row("rest", w[k] == 0, "wₖⱼ = 0 for Fₖ < 1", "held", "pull at the face at rest", here),
+        rows.append(
             Row("still", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "stopped", "pull at its bias",
-                np.where(free, -1, 0)),
-        ]  # fmt: skip
+                np.where(free, -1, 0))
+        )  # fmt: skip
     paid = 0.5 * rho * cp.sum_squares(w) + 0.5 * eta * cp.sum_squares(b) + price * cp.sum(t)
     return Program(
         name="logistic_polytopes.fixed_assignment",
@@ -187,13 +195,13 @@ def fixed_assignment(
         rows=tuple(rows),
         parameters={"C": costs},
         letters=_LETTERS,
-        data={"x": X, "y": y, "Z": Z, "O": others, "F": free, "ρ": rho, "η": eta, "λ": price},
+        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": free, "ρ": rho, "η": eta, "λ": price},
     )
 
 
 def fixed_assignment_dual(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, C: ArrayLike = 1.0, *,
-    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0,
+    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
     """Dual of :func:`fixed_assignment`; arguments as in the primal."""
     X, y = as_data(X, y)
@@ -206,7 +214,8 @@ def fixed_assignment_dual(
     pull = cp.multiply(Z, cp.reshape(p, (n, 1), order="C") @ np.ones((1, K))) - v
     pull = cp.multiply(cp.reshape(costs, (n, 1), order="C") @ np.ones((1, K)), pull)
     on = free.astype(float)
-    q = cp.multiply(np.sqrt(on)[:, None] * np.ones((1, m)), pull.T @ X - u_plus + u_minus)
+    S = owners.support(m, support).astype(float)
+    q = cp.multiply(S, pull.T @ X - u_plus + u_minus)
     r = cp.multiply(on, pull.T @ np.ones(n))
     by_weight = np.arange(K * m).reshape(K, m).T
     rows = [
@@ -227,42 +236,49 @@ def fixed_assignment_dual(
         title="Logistic polytopes, fixed assignment, dual",
         source=_SOURCE,
         objective=cp.Maximize(entropy - cp.sum_squares(q) / (2 * rho) - cp.sum_squares(r) / (2 * eta)),
-        objective_text=f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖ Fₖ ‖{pulled} xᵢ − u⁺ₖ + u⁻ₖ‖² − 1/(2η) Σₖ Fₖ ({pulled})²",
+        objective_text=(
+            f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖⱼ Sₖⱼ ({pulled} xᵢⱼ − u⁺ₖⱼ + u⁻ₖⱼ)² − 1/(2η) Σₖ Fₖ ({pulled})²"
+        ),
         variables={"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus},
         rows=tuple(rows),
         parameters={"C": costs},
         letters=_LETTERS,
-        data={"x": X, "y": y, "Z": Z, "O": others, "F": on, "ρ": rho, "η": eta, "λ": price},
+        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": on, "ρ": rho, "η": eta, "λ": price},
     )
 
 
 def recover(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, alpha: Array, *,
-    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0,
+    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
 ) -> dict[str, Array]:  # fmt: skip
     """Primal variables from the multipliers alpha (n, K) of the row margin, C_i v_ik."""
     X, y = as_data(X, y)
     q, r = pulls(X, y, owners, assignment, np.where(owners.others(y), alpha, 0.0))
-    w, b = shrunk(q, l1) / ridge, r / bias_ridge
+    w, b = shrunk(q * owners.support(X.shape[1], support), l1) / ridge, r / bias_ridge
     xi = shortfall(y, scores(X, w, b), owners, np.asarray(assignment))
     return {"w": w, "b": b, "xi": xi, "t": np.abs(w)}
 
 
 def pairs(seed: int = 0) -> list[Duality]:
-    """The programs of this module on random data, as primal-dual pairs: with a class at rest, and without."""
+    """The programs of this module on random data, as primal-dual pairs.
+
+    With faces for both classes, of which some weights are held at 0, and with a class at rest.
+    """
     X, y = two_blobs(seed=seed)
     C = np.where(y > 0, 1.0, 0.7)
 
-    def of(owners: Owners) -> Duality:
+    def of(owners: Owners, support: NDArray[np.bool_] | None = None) -> Duality:
         mine = np.where(owners.others(y), -np.inf, np.arange(len(y))[:, None] * np.arange(owners.count) % 3)
-        z, settings = mine.argmax(axis=1), {"ridge": 2.0, "bias_ridge": 0.7, "l1": 0.8}
+        z = mine.argmax(axis=1)
+        settings: dict[str, Any] = {"ridge": 2.0, "bias_ridge": 0.7, "l1": 0.8, "support": support}
         return Duality(
             fixed_assignment(X, y, owners, z, C, **settings),
             fixed_assignment_dual(X, y, owners, z, C, **settings),
             lambda v: recover(X, y, owners, z, C[:, None] * v["v"], **settings),
         )
 
-    return [of(Owners(2, 2)), of(Owners(0, 3))]
+    some = np.arange(4 * X.shape[1]).reshape(4, -1) % 3 > 0
+    return [of(Owners(2, 2), some), of(Owners(0, 3))]
 
 
 if __name__ == "__main__":

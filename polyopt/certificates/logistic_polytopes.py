@@ -3,9 +3,10 @@
 For a fixed assignment of the samples to faces of their own class the machine is a convex program, and any
 multipliers alpha ≥ 0 of a sample that add up to no more than its weight give a bound on it:
 
-    Σ C_i H(p_i) − 1/(2ρ) Σ ‖S(q_k)‖² − 1/(2η) Σ r_k²,    p_i = Σ_k alpha_ik / C_i,
+    Σ C_i H(p_i) − 1/(2ρ) Σ s(q_kj)² − 1/(2η) Σ r_k²,    p_i = Σ_k alpha_ik / C_i,
 
-with q and r the pulls of alpha, and S, which brings every entry nearer to 0 by λ. A point is ``stationary``
+with q and r the pulls of alpha, and s, which brings a number nearer to 0 by λ. The first sum is over the
+weights that may differ from 0. A point is ``stationary``
 when it attains the bound and no sample would gain by another face of its class. With one face against one, or
 against none, there is one assignment, and the point can be ``optimal``.
 
@@ -38,6 +39,7 @@ __all__ = ["certify_logistic_polytopes"]
 
 _NAME = "logistic polytopes"
 _OTHERS = "Another assignment may have a lower optimum."
+_FEW = "Other weights held at 0 may have a lower optimum."
 _SOFTNESS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)  # of the maxima by which ties share a sample's pull
 
 
@@ -45,7 +47,7 @@ _SOFTNESS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)  # of the maxima by which ties share 
 def certify_logistic_polytopes(
     X: MatrixLike, y: ArrayLike, W: ArrayLike, *, n_faces: tuple[int, int], ridge: float,
     bias_ridge: float | None = None, l1: float = 0.0, C: ArrayLike = 1.0, alpha: ArrayLike | None = None,
-    assignment: ArrayLike | None = None, tol: float = 1e-6,
+    assignment: ArrayLike | None = None, support: ArrayLike | None = None, tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
     """Certify faces of logistic polytopes (:mod:`formulations.logistic_polytopes`).
 
@@ -67,6 +69,8 @@ def certify_logistic_polytopes(
         Multipliers of the margin rows, at the faces of the other class. By default those that W suggests.
     assignment : array_like of int, shape (n,), optional
         The face of each sample, of its own class; by default the best for W.
+    support : array_like of bool, shape (K, m), optional
+        Which weights may differ from 0; by default all.
     tol : float
         Relative tolerance for the gap and for every residual.
 
@@ -74,13 +78,14 @@ def certify_logistic_polytopes(
     -------
     Certificate
         ``stationary`` if the point is optimal for its assignment and its assignment for it, within `tol`;
-        ``optimal`` where there is one assignment; else ``suboptimal_by``, within the fixed assignment.
+        ``optimal`` where there is one assignment and no `support`; else ``suboptimal_by``, within the fixed
+        assignment and the weights that may differ from 0.
 
     Raises
     ------
     ValueError
-        Anything given that is not finite, real and of its shape, a ridge that is not positive, or a face of a
-        class without faces that is not 0.
+        Anything given that is not finite, real and of its shape, a ridge that is not positive, a face of a
+        class without faces that is not 0, or a weight that is not 0 and may not differ from it.
     """
     X, y = as_data(X, y)
     tol, owners = tolerance(tol), Owners(*n_faces)
@@ -89,6 +94,9 @@ def certify_logistic_polytopes(
     W = checked_faces("W", W, owners.count, X.shape[1] + 1)
     if W[~owners.free].any():
         raise ValueError("W must be 0 at the face of a class without faces")
+    free = np.column_stack([owners.support(X.shape[1], support), owners.free])
+    if W[~free].any():
+        raise ValueError("W must be 0 where support says that a weight is held there")
     costs, others = as_costs(C, len(y)), owners.others(y)
     s = product(X, W[:, :-1].T) + W[:, -1]
     Z = owners.answers(y, natural_assignment(y, s.mid, owners) if assignment is None else assignment)
@@ -105,11 +113,11 @@ def certify_logistic_polytopes(
         assert numbers is not None
         stated = [residual("sign", "alpha", -np.where(others, numbers, 0.0).min(axis=1), 1.0)]
         given = [np.where(others, np.maximum(numbers, 0.0), 0.0)]
-    bounds = [_bound(X, a, Z, costs, owners, (rho, eta, price)) for a in given]
+    bounds = [_bound(X, a, Z, costs, free, (rho, eta, price)) for a in given]
     at = int(np.argmax([float(found.lower) for found, _, _ in bounds]))
     bound, pulls, scale = bounds[at]
     single = max(owners.minus, owners.plus) <= 1
-    residuals = [*stated, _stationarity(W, pulls, (rho, eta, price), scale)]
+    residuals = [*stated, _stationarity(W, pulls, free, (rho, eta, price), scale)]
     if not single:
         own = np.where(others, -np.inf, s.mid).max(axis=1) - s.mid[np.arange(len(y)), z]
         residuals.append(residual("stationarity", "assignment", own, float(np.abs(s.mid).max()) or 1.0))
@@ -119,9 +127,9 @@ def certify_logistic_polytopes(
         bound,
         residuals,
         tol,
-        reached=Claim.OPTIMAL if single else Claim.STATIONARY,
+        reached=Claim.OPTIMAL if single and support is None else Claim.STATIONARY,
         scope=_NAME if single else "the fixed-assignment program",
-        notes=[] if single else [_OTHERS],
+        notes=[] if single and support is None else [_OTHERS] * (not single) + [_FEW] * (support is not None),
     )
 
 
@@ -135,16 +143,17 @@ def _suggested(s: Vector, xi: Vector, costs: Vector, others: NDArray[np.bool_], 
 
 
 def _bound(
-    X: Matrix, alpha: Vector, Z: Vector, costs: Vector, owners: Owners, prices: tuple[float, float, float]
-) -> tuple[Ball, tuple[Ball, Ball], float]:
+    X: Matrix, alpha: Vector, Z: Vector, costs: Vector, entries: NDArray[np.bool_],
+    prices: tuple[float, float, float],
+) -> tuple[Ball, tuple[Ball, Ball], float]:  # fmt: skip
     """The bound at multipliers, never under 0, their pulls q (m, K) and r (K,), and their size."""
     rho, eta, price = prices
     alpha = within_shared_caps(alpha, costs)
     total = Ball(alpha).sum(axis=1)
     net = Z * Ball(total.mid[:, None], total.rad[:, None]) - alpha
-    free = owners.free.astype(float)
+    free = entries[:, -1].astype(float)
     q, r = transposed_product(X, net.signed(free)), net.signed(free).sum(axis=0)
-    shrunken = (Ball(q.size) - price).positive()
+    shrunken = (Ball(q.size * entries[:, :-1].T) - price).positive()
     lost = shrunken.square_sum() * (1.0 / rho) + Ball(r.size).square_sum() * (1.0 / eta)
     lost = Ball(0.5 * lost.mid, 0.5 * lost.rad + 2.0 * UNIT * lost.mid)  # of the two divisions
     found = _entropy(total, costs) - lost
@@ -163,10 +172,11 @@ def _entropy(total: Ball, costs: Vector) -> Ball:
 
 
 def _stationarity(
-    W: Vector, pulls: tuple[Ball, Ball], prices: tuple[float, float, float], scale: float
-) -> Residual:
+    W: Vector, pulls: tuple[Ball, Ball], entries: NDArray[np.bool_], prices: tuple[float, float, float],
+    scale: float,
+) -> Residual:  # fmt: skip
     """How far the faces are from those that the multipliers imply, against the size of what pulls."""
     (rho, eta, price), q, r = prices, pulls[0].mid.T, pulls[1].mid
     implied = np.sign(q) * np.maximum(np.abs(q) - price, 0.0)
-    off = np.column_stack([rho * W[:, :-1] - implied, eta * W[:, -1] - r])
+    off = np.column_stack([rho * W[:, :-1] - implied, eta * W[:, -1] - r]) * entries
     return residual("stationarity", "W", np.abs(off).max(axis=1), scale)

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.arguments import at_least
+from formulations.arguments import at_least, whole_or_none
 from formulations.class_faces import BIAS, Owners
 from formulations.polyhedral import scores
 from polyopt.certificates.logistic_polytopes import certify_logistic_polytopes
@@ -71,6 +71,10 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
         ρ, positive: what half the square of a weight costs, where a sample's loss counts its weight.
     l1 : float, default=0.0
         λ, what a unit of a weight costs. The larger, the more weights are 0.
+    max_numbers : int, optional
+        Weights and biases other than 0 at most, at least one for every face; by default any number. Weights
+        that cost the least to lose are held at 0 until no more are left, without a price that makes the
+        others smaller. With more than two classes each pair has its share.
     solver : {"auto", "newton", "exact"}, default="auto"
         How the best end of the descents is made stationary: "newton" by Newton's method at sharper and
         sharper maxima, "exact" by the explicit program of ``formulations.logistic_polytopes``, for one
@@ -110,6 +114,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
     _: KW_ONLY
     ridge: float = 0.1
     l1: float = 0.0
+    max_numbers: int | None = None
     solver: str = "auto"
     n_init: int = 4
     max_iter: int = 100
@@ -123,6 +128,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
     inside_label = None  # either class may be
     _owners: Owners | None = field(init=False, default=None)
     _begin: Array | None = field(init=False, default=None)  # faces that a fit begins from as well
+    _knots: Array | None = field(init=False, default=None)  # numbers that a feature itself takes
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **shared(
@@ -131,6 +137,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
         ),
         "n_faces": [Ruled(owners_of)],
         "l1": [Ruled(lambda value: at_least("l1", value, 0.0))],
+        "max_numbers": [Ruled(lambda value: whole_or_none("max_numbers", value))],
         "solver": [StrOptions({"auto", "newton", "exact"})],
     }  # fmt: skip
 
@@ -144,16 +151,45 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
         problem = self._problem(X, y, weights)
         self.solver_ = "newton" if self.solver == "auto" else self.solver
         self._owners = problem.owners
+        self._check_numbers(problem.owners)
         self._X, self._y, self._rows, self._costs = X, y, rows, weights
         self._show(
             solve_logistic_polytopes(
                 problem, method=self.solver_, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol,
                 time_limit=self.time_limit, seed=self._seed(), n_jobs=self.n_jobs, begin=self._begin,
+                max_numbers=self.max_numbers, knots=self._knots,
             )
         )  # fmt: skip
         places = np.where(problem.free, np.cumsum(problem.free) - 1, -1)
         self._assignment = places[self.solution_["assignment"]]
         self._warn_if_short(lambda: self._binary_certificate(max(self.tol, 1e-6)))
+
+    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
+        machine = super()._for_pairs(X, weights)
+        machine._knots = self._knots
+        if self.max_numbers is not None:
+            pairs = len(self.classes_) * (len(self.classes_) - 1) // 2
+            machine.set_params(max_numbers=max(self.max_numbers // pairs, 1))
+        return machine
+
+    def _check_numbers(self, owners: Owners) -> None:
+        faces = int(owners.free.sum())
+        if self.max_numbers is not None and self.max_numbers < faces:
+            raise ValueError(
+                f"max_numbers must leave a number for each of the {faces} faces of a pair of classes, "
+                f"not {self.max_numbers}"
+            )
+
+    def count_knots(self, knots: Array) -> Self:
+        """Let the next fit count numbers that a feature itself takes, once for all faces.
+
+        Parameters
+        ----------
+        knots : ndarray of int, shape (m,)
+            How many: 1 for ``max(0, age - 40)``, 0 for ``age``.
+        """
+        self._knots = knots
+        return self
 
     def begin_at(self, W: Array) -> Self:
         """Let the next fit, of two classes, begin from these faces as well.
@@ -199,11 +235,13 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
 
     @property
     def n_numbers_(self) -> int:
-        """Weights and biases that are not 0."""
+        """Weights and biases that are not 0, and knots that were counted."""
+        from polyopt.solvers.logistic_polytopes import numbers_of
+
         check_is_fitted(self)
         if not self._is_binary:
             return sum(pair.n_numbers_ for pair in self.estimators_)
-        return int(np.count_nonzero(self.W_) + np.count_nonzero(self.b_))
+        return numbers_of(np.column_stack([self.W_, self.b_]), self._knots)
 
     def _best_of_class(self, s: Array, plus: bool) -> Array:
         mine = s[:, self._is_plus == plus]
@@ -278,6 +316,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
             self._X, self._y, self.solution_["W"], n_faces=(self._owners.minus, self._owners.plus),
             ridge=self._asked["ridge"], l1=self._asked["l1"], C=self._costs, tol=tol,
             alpha=self.solution_.duals["margin"], assignment=self.solution_["assignment"],
+            support=self.solution_.primal.get("support"),
         )  # fmt: skip
 
     def _binary_duals(self) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from polyopt.outer.alternating import AlternatingProblem
 from polyopt.outer.rounds import Stage, run_stages
 from polyopt.outer.starts import best_of, generators_of
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.logistic_polytopes import descend, polish
+from polyopt.solvers.logistic_polytopes import descend, eliminate, numbers_of, polish
 from polyopt.watch import tell
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
 def solve_logistic_polytopes(
     problem: FaceLoss, *, method: str = "newton", n_init: int = 4, max_iter: int = 100, tol: float = 1e-4,
     time_limit: float | None = None, seed: int = 0, n_jobs: int | None = None, begin: Array | None = None,
+    max_numbers: int | None = None, knots: Array | None = None,
 ) -> Solution:  # fmt: skip
     """Descend from every start, and make the best end stationary.
 
@@ -71,11 +72,17 @@ def solve_logistic_polytopes(
         Seconds, for everything together.
     begin : ndarray of shape (K, m+1), optional
         Faces of a start more, the first.
+    max_numbers : int, optional
+        Weights and biases other than 0 at most: the best end loses weights until no more are left
+        (:mod:`polyopt.solvers.logistic_polytopes.eliminate`).
+    knots : ndarray of shape (m,), optional
+        Numbers that a feature itself takes, once for all faces.
 
     Returns
     -------
     Solution
-        ``primal`` has ``W`` and ``assignment``, ``duals`` has ``margin``. CONVERGED where the end is
+        ``primal`` has ``W`` and ``assignment`` and, where weights were held at 0 for their number alone,
+        ``support``, which may differ from it; ``duals`` has ``margin``. CONVERGED where the end is
         stationary; a limit, or Ctrl-C, keeps the best point.
     """
     clock = Clock(time_limit)
@@ -97,6 +104,8 @@ def solve_logistic_polytopes(
     single = max(problem.owners.minus, problem.owners.plus) <= 1  # a convex problem has one optimum
     count = 1 if single else n_init + len(known)
     best = best_of(run, count, time_limit=time_limit, n_jobs=n_jobs)
+    if max_numbers is not None and numbers_of(best["W"], knots) > max_numbers:
+        problem, best = _fewer(problem, best, max_numbers, clock, knots)
     if best.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
         return _known(problem, best)
     last = (_exact if method == "exact" else _polished)(problem, best["W"], max_iter, tol, clock.left)
@@ -105,17 +114,32 @@ def solve_logistic_polytopes(
               "objective": last.objective}  # fmt: skip
     history = (*best.history, *({**record, "start": each.get("start", 0.0)} for each in best.history[-1:]))
     return replace(
-        best, status=status, primal=last.primal, duals=last.duals, objective=last.objective, bound=last.bound,
-        solver=f"l-bfgs, then {last.solver}", iterations=best.iterations + last.iterations,
-        solve_time=clock.seconds, history=history,
+        best, status=status, primal={**last.primal, **_supported(problem)}, duals=last.duals,
+        objective=last.objective, bound=last.bound, solver=f"l-bfgs, then {last.solver}",
+        iterations=best.iterations + last.iterations, solve_time=clock.seconds, history=history,
     )  # fmt: skip
+
+
+def _fewer(
+    problem: FaceLoss, best: Solution, most: int, clock: Clock, knots: Array | None
+) -> tuple[FaceLoss, Solution]:
+    """The problem of the weights that are left, and a good point of it."""
+    for W, support in eliminate(problem, best["W"], [most], clock, knots):
+        few = replace(problem, support=support)
+        best = replace(best, primal={"W": W}, objective=few.value(W))
+    return few, best
 
 
 def _known(problem: FaceLoss, best: Solution) -> Solution:
     """A point that was not polished, with its assignment and the multipliers that it suggests."""
     _, _, R, _ = problem.smooth(best["W"], 0.0, 1e-3)
-    primal = {"W": best["W"], "assignment": problem.natural(best["W"])}
+    primal = {"W": best["W"], "assignment": problem.natural(best["W"]), **_supported(problem)}
     return replace(best, primal=primal, duals={"margin": np.where(problem.others, R, 0.0)})
+
+
+def _supported(problem: FaceLoss) -> dict[str, NDArray[np.bool_]]:
+    """Which weights may differ from 0, where some may not."""
+    return {} if problem.support is None else {"support": problem.support}
 
 
 def _polished(problem: FaceLoss, W: Array, max_iter: int, tol: float, time_left: float | None) -> Solution:
@@ -147,8 +171,9 @@ class _Explicit(AlternatingProblem):
 
         on = self.problem
         program = fixed_assignment(
-            on.X, on.y, on.owners, assignment, on.c, ridge=on.ridge, bias_ridge=on.bias_ridge, l1=on.l1
-        )
+            on.X, on.y, on.owners, assignment, on.c, ridge=on.ridge, bias_ridge=on.bias_ridge, l1=on.l1,
+            support=on.support,
+        )  # fmt: skip
         found = program.solve(time_limit=time_limit)
         if not found.primal:
             raise RuntimeError(
@@ -156,7 +181,7 @@ class _Explicit(AlternatingProblem):
                 "variance, raise ridge, or choose solver='newton'"
             )
         W = np.column_stack([found["w"], found["b"]])
-        W[~on.free] = 0.0
+        W[~on.entries] = 0.0
         alpha = np.zeros(on.others.shape)
         alpha[on.others] = found.duals["margin"]
         value = faces.value(

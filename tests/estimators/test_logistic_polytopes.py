@@ -102,6 +102,17 @@ def test_the_price_leaves_fewer_and_fewer_numbers():
     assert numbers[3] <= 4
 
 
+def test_a_machine_keeps_to_its_numbers(ring):
+    found = LogisticPolytopes((0, 4), max_numbers=9, random_state=0, n_init=1).fit(*ring)
+    assert found.n_numbers_ == 9
+    assert found.certificate().claim is Claim.STATIONARY
+    X, y = load_iris(return_X_y=True)
+    assert LogisticPolytopes((0, 1), max_numbers=9, random_state=0).fit(X, y).n_numbers_ <= 9
+    for few in (3, 0, -1, 2.5, True):
+        with pytest.raises(ValueError, match="max_numbers"):
+            LogisticPolytopes((0, 4), max_numbers=few).fit(*ring)
+
+
 def test_three_classes_and_copies_without_data():
     X, y = load_iris(return_X_y=True)
     found = LogisticPolytopes(2, random_state=0, n_init=1).fit(X, y)

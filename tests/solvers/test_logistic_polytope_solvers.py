@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -20,7 +21,15 @@ from polyopt import datasets
 from polyopt.certificates import Claim, certify_logistic_polytopes
 from polyopt.outer.logistic_polytopes import random_start, solve_logistic_polytopes
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.logistic_polytopes import FaceLoss, descend, polish
+from polyopt.solvers.logistic_polytopes import (
+    FaceLoss,
+    descend,
+    eliminate,
+    numbers_of,
+    polish,
+    sizes_down_to,
+)
+from polyopt.solvers.logistic_polytopes.eliminate import _Squares
 from polyopt.solvers.logistic_polytopes.polish import _curvature
 
 OWNERS = [Owners(2, 2), Owners(0, 3), Owners(3, 1)]
@@ -166,11 +175,73 @@ def test_the_best_of_all_assignments_is_not_missed_on_tiny_data():
 
 def test_a_descent_keeps_to_its_support_and_leaves_exact_zeros():
     problem, W = drawn(Owners(2, 2), l1=4.0)
-    support = np.ones(problem.shape, dtype=bool)
+    support = np.ones((problem.shape[0], problem.shape[1] - 1), dtype=bool)
     support[:, 1] = False
-    W, _ = descend(problem, W, Clock(None), support=support)
+    W, _ = descend(replace(problem, support=support), W, Clock(None))
     assert not W[:, 1].any()
     assert (W[:, [0, 2]] == 0.0).any()
+
+
+def test_elimination_drops_what_is_cheapest_to_lose_and_counts_knots():
+    problem, W = drawn(Owners(0, 1), n=60, m=5, ridge=1e-3)
+    W, _ = descend(problem, W, Clock(None))
+    losses = []
+    for j in range(5):
+        support = np.arange(5)[None] != np.array([[j]]).repeat(2, axis=0)
+        losses.append(problem.value(descend(replace(problem, support=support), W, Clock(None))[0]))
+    ((V, support),) = eliminate(problem, W, [5], Clock(None))
+    assert list(np.flatnonzero(~support[1])) == [int(np.argmin(losses))]
+    assert problem.value(V) == pytest.approx(min(losses), rel=1e-6)
+    knots = np.array([0, 0, 1, 1, 1])
+    assert numbers_of(W, knots) == 9
+    sizes = sizes_down_to(2, 9)
+    assert sizes[0] == 9
+    assert sizes[-1] == 2
+    assert (np.diff(sizes) < 0).all()
+    for size, (V, support) in zip(sizes, eliminate(problem, W, sizes, Clock(None), knots), strict=True):
+        assert numbers_of(V, knots) <= size
+        assert not V[:, :-1][~support].any()
+
+
+def test_the_saliency_of_a_weight_is_what_its_loss_costs_to_second_order():
+    """Where all scores are near 0 the curvature is a quarter of the weights; the bias takes the mean over."""
+    problem, _ = drawn(Owners(0, 1), n=60, m=3)
+    shifted = replace(problem, X=problem.X + 1e3)
+    mean = problem.c @ shifted.X[:, 0] / problem.c.sum()
+    W = np.array([[0.0, 0.0, 0.0, 0.0], [1e-3, 0.0, 0.0, -1e-3 * mean]])
+    found = _Squares(shifted).saliency(W)[1, 0]
+    centred = shifted.X[:, 0] - mean
+    assert found == pytest.approx(0.5e-6 * (0.25 * problem.c @ centred**2 + problem.ridge), rel=1e-4)
+
+
+@pytest.mark.parametrize("owners", OWNERS, ids=str)
+def test_few_numbers_are_kept_to_and_proven(owners):
+    problem, _ = drawn(owners, n=60, m=6)
+    found = solve_logistic_polytopes(problem, n_init=2, tol=1e-8, max_numbers=9)
+    support = found["support"]
+    assert np.count_nonzero(found["W"]) <= 9
+    program = programs.fixed_assignment(
+        problem.X, problem.y, owners, found["assignment"], problem.c, ridge=problem.ridge,
+        bias_ridge=problem.bias_ridge, support=support,
+    )  # fmt: skip
+    assert found.objective == pytest.approx(program.solve().objective, rel=1e-7)
+
+    def certified(W, support=None, alpha=None):
+        return certify_logistic_polytopes(
+            problem.X, problem.y, W, n_faces=(owners.minus, owners.plus), ridge=problem.ridge, C=problem.c,
+            bias_ridge=problem.bias_ridge, assignment=found["assignment"], support=support, alpha=alpha,
+        )  # fmt: skip
+
+    proven = certified(found["W"], support, found.duals["margin"])
+    assert proven.claim is Claim.STATIONARY
+    assert "Other weights" in proven.sentence
+    assert certified(found["W"]).claim is Claim.SUBOPTIMAL_BY  # the weights that are held pull
+    moved = found["W"] * (1 + 1e-2)
+    assert certified(moved, support).claim is Claim.SUBOPTIMAL_BY
+    with pytest.raises(ValueError, match="held"):
+        certified(found["W"] + 1.0 * owners.free[:, None], support)
+    with pytest.raises(ValueError, match="support"):
+        certified(found["W"], support[:, :2])
 
 
 def test_a_clock_that_is_over_keeps_the_start():

@@ -1,12 +1,13 @@
 """Logistic polytopes: descent on the smoothed objective, then Newton's method for the assignment.
 
 Read the files in this order: ``smooth`` (the objective with soft maxima, its slope and its curvature),
-``descend`` (from a start to a good point, by L-BFGS-B), ``polish`` (from there to a stationary point, by
-Newton's method at sharper and sharper maxima, with a bound).
+``descend`` (from a start to a good point, by L-BFGS-B), ``eliminate`` (from there to fewer weights),
+``polish`` (to a stationary point, by Newton's method at sharper and sharper maxima, with a bound).
 """
 
 from polyopt.solvers.logistic_polytopes.descend import descend
+from polyopt.solvers.logistic_polytopes.eliminate import eliminate, numbers_of, sizes_down_to
 from polyopt.solvers.logistic_polytopes.polish import polish
 from polyopt.solvers.logistic_polytopes.smooth import FaceLoss, bound
 
-__all__ = ["FaceLoss", "bound", "descend", "polish"]
+__all__ = ["FaceLoss", "bound", "descend", "eliminate", "numbers_of", "polish", "sizes_down_to"]

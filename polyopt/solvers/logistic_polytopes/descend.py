@@ -33,7 +33,7 @@ _NEARLY_ALL = 0.8  # share of the features in use from which all are taken
 
 def descend(
     problem: FaceLoss, W: Array, clock: Clock, *, softness: Sequence[float] = (1.0, 0.3), max_iter: int = 100,
-    support: NDArray[np.bool_] | None = None, tol: float = 1e-9,
+    tol: float = 1e-9,
 ) -> tuple[Array, int]:  # fmt: skip
     """Lower the smoothed objective.
 
@@ -42,15 +42,13 @@ def descend(
     problem : FaceLoss
         The samples and prices.
     W : ndarray of shape (K, m+1)
-        Faces to begin from, not all alike.
+        Faces to begin from, not all alike; weights that are held at 0 may be anything.
     clock : Clock
         When to stop; the best point so far is kept then.
     softness : sequence of float
         t of the maxima, one after the other.
     max_iter : int
         Iterations for each of them.
-    support : ndarray of bool, shape (K, m+1), optional
-        Entries that may differ from 0; all by default.
     tol : float
         Relative decrease of a step at which to stop.
 
@@ -61,9 +59,9 @@ def descend(
     iterations : int
         In all.
     """
-    if problem.l1 > 0.0 and support is None:
+    if problem.l1 > 0.0 and problem.support is None:
         return _by_features(problem, W, clock, softness, max_iter, tol)
-    return _descended(problem, W, clock, softness, max_iter, support, tol)
+    return _descended(problem, W, clock, softness, max_iter, tol)
 
 
 def _by_features(
@@ -76,7 +74,7 @@ def _by_features(
             break
         part = replace(problem, X=problem.X[:, np.flatnonzero(active)])
         kept = np.append(active, True)
-        V, steps = _descended(part, W[:, kept], clock, softness, max_iter, None, tol)
+        V, steps = _descended(part, W[:, kept], clock, softness, max_iter, tol)
         W, made = np.zeros(problem.shape), made + steps
         W[:, kept] = V
         slope = problem.smooth(W, softness[-1], softness[-1])[1][:, :-1]
@@ -84,16 +82,14 @@ def _by_features(
         if not wanted.any() or clock.is_over or run_is_over():
             return W, made
         active |= wanted
-    W, steps = _descended(problem, W, clock, softness, max_iter, None, tol)
+    W, steps = _descended(problem, W, clock, softness, max_iter, tol)
     return W, made + steps
 
 
 def _descended(
-    problem: FaceLoss, W: Array, clock: Clock, softness: Sequence[float], max_iter: int,
-    support: NDArray[np.bool_] | None, tol: float,
-) -> tuple[Array, int]:  # fmt: skip
-    allowed = np.broadcast_to(problem.free[:, None], problem.shape)
-    allowed = allowed if support is None else allowed & support
+    problem: FaceLoss, W: Array, clock: Clock, softness: Sequence[float], max_iter: int, tol: float
+) -> tuple[Array, int]:
+    allowed = problem.entries
     units = _Units(problem.X, problem.c)
     here, made = units.inward(W)[allowed], 0
     price = np.broadcast_to(problem.prices / units.scale, problem.shape)[allowed]

@@ -157,7 +157,7 @@ def _orthant(problem: FaceLoss, W: Array, slope: Array) -> tuple[Array, Array]:
     at_zero = -np.sign(slope) * (np.abs(slope) > problem.prices)
     signs = np.where(W != 0.0, np.sign(W), at_zero)
     down = np.where(signs != 0.0, -(slope + problem.prices * signs), 0.0)
-    down[~problem.free] = 0.0
+    down[~problem.entries] = 0.0
     return signs, down
 
 

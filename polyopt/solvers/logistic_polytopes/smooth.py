@@ -41,6 +41,8 @@ class FaceLoss:
         How many faces each class has.
     ridge, bias_ridge, l1 : float
         ρ, η and λ.
+    support : ndarray of bool, shape (K, m), optional
+        Which weights may differ from 0; by default all.
     """
 
     X: Matrix
@@ -50,6 +52,7 @@ class FaceLoss:
     ridge: float
     bias_ridge: float
     l1: float = 0.0
+    support: NDArray[np.bool_] | None = None
 
     @cached_property
     def others(self) -> NDArray[np.bool_]:
@@ -60,6 +63,11 @@ class FaceLoss:
     def free(self) -> NDArray[np.bool_]:
         """Which faces (K,) are not at rest."""
         return self.owners.free
+
+    @cached_property
+    def entries(self) -> NDArray[np.bool_]:
+        """Which entries of the faces (K, m+1) may differ from 0."""
+        return np.column_stack([self.owners.support(self.X.shape[1], self.support), self.free])
 
     @cached_property
     def ridges(self) -> Array:
@@ -117,7 +125,7 @@ class FaceLoss:
             self.scores(W) if s is None else s, self.c, self._plus, self.owners.first, own, other
         )
         slope = pull(self.X, R) + self.ridges * W
-        slope[~self.free] = 0.0
+        slope[~self.entries] = 0.0
         return loss + 0.5 * float((W * W).sum(axis=0) @ self.ridges), slope, R, a
 
     def natural(self, W: Array, s: Array | None = None) -> Assignment:
@@ -184,7 +192,7 @@ def bound(problem: FaceLoss, W: Array, slope: Array, a: Array) -> float:
     The slope of the smooth part is ρ w less the pulls of the multipliers alpha, which so are known from it.
     """
     pulls = problem.ridges * W - slope
-    pulls[~problem.free] = 0.0
+    pulls[~problem.entries] = 0.0
     shrunken = np.maximum(np.abs(pulls) - problem.prices, 0.0)
     p = np.divide(a, problem.c, out=np.zeros_like(a), where=problem.c > 0)
     entropy = float(problem.c @ (entr(p) + entr(1.0 - p)))

@@ -1,0 +1,149 @@
+"""Fewer and fewer weights: those go that cost the least to lose, and the others are fitted again.
+
+To hold the weight w_kj at 0 raises the loss by about h w_kj²/2, where h is what is left of its curvature once
+the bias of its face has taken the feature's mean over: the saliency of LeCun, Denker & Solla (1989), "Optimal
+brain damage". The weights of least saliency are held at 0, some at a time, and all others descend again. This
+is backward elimination: no proof that other weights would not have been better. What is proven afterwards is
+the program of the weights that are left (:mod:`formulations.logistic_polytopes`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.clock import run_is_over
+from formulations.matrices import is_sparse
+from polyopt.solvers.logistic_polytopes.descend import descend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from polyopt.solvers.clock import Clock
+    from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
+
+    Array = NDArray[np.float64]
+    Chosen = NDArray[np.bool_]
+
+__all__ = ["eliminate", "numbers_of", "sizes_down_to"]
+
+_SOFTNESS = 0.3
+_KEPT = 0.85  # share of the numbers that a step keeps
+_ITERATIONS, _LAST = 15, 60  # of the descent after a step, and after the last one
+
+
+def numbers_of(W: Array, knots: Array | None = None) -> int:
+    """Weights and biases that are not 0, and the knots of the features that are used.
+
+    Parameters
+    ----------
+    W : ndarray of shape (K, m+1)
+        Faces.
+    knots : ndarray of shape (m,), optional
+        Numbers that a feature itself takes, once for all faces; by default none.
+    """
+    found = int(np.count_nonzero(W))
+    return found if knots is None else found + int(knots[(W[:, :-1] != 0.0).any(axis=0)].sum())
+
+
+def sizes_down_to(least: int, most: int) -> list[int]:
+    """Numbers from `most` down to `least`, each about 0.85 of the one before."""
+    sizes = [most]
+    while sizes[-1] > least:
+        sizes.append(max(least, min(int(_KEPT * sizes[-1]), sizes[-1] - 1)))
+    return sizes
+
+
+def eliminate(
+    problem: FaceLoss, W: Array, sizes: Sequence[int], clock: Clock, knots: Array | None = None
+) -> Iterator[tuple[Array, Chosen]]:
+    """Faces with fewer and fewer numbers.
+
+    Parameters
+    ----------
+    problem : FaceLoss
+        The samples and prices.
+    W : ndarray of shape (K, m+1)
+        A good point.
+    sizes : sequence of int
+        How many numbers are left at most, from large to small (:func:`numbers_of`). No face loses its bias.
+    clock : Clock
+        When to stop. The weights of a run that is over are not fitted again.
+    knots : ndarray of shape (m,), optional
+        Numbers that a feature itself takes, once for all faces.
+
+    Yields
+    ------
+    W : ndarray of shape (K, m+1)
+        Faces of each size.
+    support : ndarray of bool, shape (K, m)
+        Their weights that may differ from 0.
+    """
+    squares = _Squares(problem)
+    for number, size in enumerate(sizes):
+        support = W[:, :-1] != 0.0
+        while numbers_of(W, knots) > size and support.any():
+            loss = np.where(support, squares.saliency(W), np.inf)
+            most = max(size, int(_KEPT * numbers_of(W, knots)))
+            support = _without(W, loss, most, knots)
+            W = np.column_stack([np.where(support, W[:, :-1], 0.0), W[:, -1]])
+            if not (clock.is_over or run_is_over()):
+                last = number == len(sizes) - 1 and numbers_of(W, knots) <= size
+                W = _descended(problem, W, support, clock, _LAST if last else _ITERATIONS)
+        yield W, support
+
+
+def _without(W: Array, loss: Array, most: int, knots: Array | None) -> Chosen:
+    """The weights that stay, at most so many numbers: those of least loss for each number go."""
+    support = W[:, :-1] != 0.0
+    users = support.sum(axis=0)
+    own = np.zeros(support.shape[1]) if knots is None else np.asarray(knots, dtype=float)
+    left = numbers_of(W, knots)
+    freed = 1.0 + np.where(users == 1, own, 0.0)
+    order = np.argsort(loss / freed, axis=None)[: int(support.sum())]
+    for k, j in zip(*np.unravel_index(order, support.shape), strict=True):
+        if left <= most:
+            break
+        support[k, j] = False
+        users[j] -= 1
+        left -= 1 + (int(own[j]) if users[j] == 0 else 0)
+    return support
+
+
+def _descended(problem: FaceLoss, W: Array, support: Chosen, clock: Clock, max_iter: int) -> Array:
+    """The weights that stay, fitted again, with the features that they are of."""
+    used = np.flatnonzero(support.any(axis=0))
+    used = used if len(used) else np.zeros(1, dtype=int)  # biases alone are left
+    kept = np.append(used, W.shape[1] - 1)
+    part = replace(problem, X=problem.X[:, used], support=support[:, used])
+    V, _ = descend(part, W[:, kept], clock, softness=(_SOFTNESS,), max_iter=max_iter)
+    found = np.zeros_like(W)
+    found[:, kept] = V
+    return found
+
+
+class _Squares:
+    """The squares of the features around their means, from which saliencies come."""
+
+    def __init__(self, problem: FaceLoss):
+        self.problem, X = problem, problem.X
+        mean = np.asarray(X.T @ problem.c).ravel() / problem.c.sum()
+        self.centred = X if is_sparse(X) else X - mean
+        self.squared = X.multiply(X).tocsr() if is_sparse(X) else self.centred**2
+
+    def saliency(self, W: Array) -> Array:
+        """By about how much the objective rises where each weight (K, m) alone is held at 0."""
+        problem = self.problem
+        _, _, R, a = problem.smooth(W, _SOFTNESS, _SOFTNESS)
+        p = np.divide(a, problem.c, out=np.zeros_like(a), where=problem.c > 0)
+        shares = np.divide(R, a[:, None], out=np.zeros_like(R), where=a[:, None] > 0)
+        bend = (a * (1.0 - p))[:, None] * shares**2
+        total = bend.sum(axis=0)
+        first, second = (np.asarray(M.T @ bend).T for M in (self.centred, self.squared))
+        spread = second - first**2 / np.where(total > 0.0, total, 1.0)[:, None]
+        curvature = np.maximum(spread, 0.0) + problem.ridge
+        return 0.5 * curvature * W[:, :-1] ** 2 + problem.l1 * np.abs(W[:, :-1])
