@@ -11,7 +11,7 @@ Variables and shapes
 --------------------
 As in :mod:`formulations.cpm` and, with margin="worst", :mod:`formulations.cpm_worst`; besides T (K, m), the
 sizes of the weights, and s (L,), the lengths of L groups of features over all faces. In the dual alpha
-(n, K), r and q (K, m), gamma with a column for each feature that has a sign. σ (m,) of -1, 0, +1.
+(n, K), r and q (K, m), delta with a column for each feature that has a sign. σ (m,) of -1, 0, +1.
 
 Primal
 ------
@@ -23,11 +23,11 @@ Primal
      upper:   W_kj ≤ T_kj                          [r⁺]
      lower:   −W_kj ≤ T_kj                         [r⁻]
      group:   ‖(W_kj : j in group l)‖ ≤ s_l        [q]
-     sign:    σ_j W_kj ≥ 0  where σ_j is not 0     [gamma]
+     sign:    σ_j W_kj ≥ 0  where σ_j is not 0     [delta]
 
 Dual
 ----
-With N_kj = Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j γ_kj, what is left of a pull,
+With N_kj = Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj, what is left of a pull,
      max  Σ_ik α_ik − ¼ ‖N‖²                                                  margin="total"
      max  Σ_ik α_ik − ¼ (Σ_k s_k)²                                            margin="worst"
      margin:  α_ik ≥ 0                             [surplus of the primal row margin]
@@ -36,9 +36,9 @@ With N_kj = Σ_i α_ik y_i x̃_ij − r_kj − q_kj + σ_j γ_kj, what is left o
      upper:   r_kj ≤ λ                             [W⁺]
      lower:   −r_kj ≤ λ                            [W⁻]
      group:   ‖(q_kj : j in group l)‖ ≤ τ          [s_l, and −W]
-     sign:    γ_kj ≥ 0                             [σW]
+     sign:    δ_kj ≥ 0                             [σW]
 
-For margin="total" the best r, q and γ are known: N is the pull V, shrunk. So any α within its caps bounds the
+For margin="total" the best r, q and δ are known: N is the pull V, shrunk. So any α within its caps bounds the
 optimum by Σ α − ¼ ‖shrunk V‖².
 
 Recovery
@@ -50,7 +50,7 @@ Multipliers
 -----------
 alpha, beta, theta as without the price. r_kj is λ or −λ where W_kj is positive or negative; where it is 0,
 |r_kj| < λ says by how much the feature falls short of being worth its price. q says the same for whole
-groups. γ_kj is what a weight of the forbidden sign would gain. The optimum rises with λ at the rate Σ |W_kj|,
+groups. δ_kj is what a weight of the forbidden sign would gain. The optimum rises with λ at the rate Σ |W_kj|,
 and with τ at the rate of the groups' lengths, Σ_l s_l.
 
 Infeasible when
@@ -116,10 +116,7 @@ def _of(margin: Margin) -> Any:
 
 
 def _checked(penalty: FacePenalty, X: MatrixLike) -> FacePenalty:
-    width = np.shape(X)[1] if not hasattr(X, "shape") else X.shape[1]
-    if penalty.n_features != width:
-        raise ValueError(f"penalty must be for {width} features, not {penalty.n_features}")
-    return penalty
+    return penalty.checked(np.shape(X)[1] if not hasattr(X, "shape") else X.shape[1])
 
 
 def fixed_assignment(

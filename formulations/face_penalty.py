@@ -107,6 +107,12 @@ class FacePenalty:
         """How many features there are, m."""
         return len(self.signs)
 
+    def checked(self, n_features: int) -> FacePenalty:
+        """The same, refused where the features are not as many."""
+        if self.n_features != n_features:
+            raise ValueError(f"penalty must be for {n_features} features, not {self.n_features}")
+        return self
+
     @property
     def is_absent(self) -> bool:
         """Whether nothing is priced and no sign is asked."""
@@ -152,6 +158,15 @@ class FacePenalty:
         cut = self.cut(V)
         cut[:, :-1] *= self.shares(cut)
         return cut
+
+    def held(self, V: Vector) -> tuple[Vector, Vector, Vector]:
+        """What prices and signs hold against pulls (K, m+1): r, q and δ, (K, m) each, of the dual's rows.
+
+        What is left of a pull is V − r − q + σδ, which is :meth:`shrunk`.
+        """
+        cut, left = self.cut(V)[:, :-1], self.shrunk(V)[:, :-1]
+        r = np.clip(V[:, :-1], -self.l1, self.l1)
+        return r, cut - left, np.where(self.signs == 0, 0.0, np.abs(V[:, :-1] - r - cut))
 
     def allowed(self, W: Vector) -> Vector:
         """The faces (K, m+1) with 0 where the sign is not allowed."""

@@ -8,19 +8,20 @@ Primal
      upper:   W_kj ≤ T_kj                          [r⁺]
      lower:   −W_kj ≤ T_kj                         [r⁻]
      group:   ‖(W_kj : j in group l)‖ ≤ s_l        [q]
-     sign:    σ_j W_kj ≥ 0  where σ_j is not 0     [gamma]
+     sign:    σ_j W_kj ≥ 0  where σ_j is not 0     [delta]
 
 Dual
 ----
-What a face is pulled by is V_k = Σ_i α_ik y_i x̃_i, less what the rows hold against it:
-     N_kj = V_kj − r_kj − q_kj + σ_j γ_kj          and N stands where V stood
+What a face is pulled by is V_k (Σ_i α_ik y_i x̃_i of a machine with hinges), less what the rows hold against
+it:
+     N_kj = V_kj − r_kj − q_kj + σ_j δ_kj          and N stands where V stood
      upper:   r_kj ≤ λ                             [W⁺]
      lower:   −r_kj ≤ λ                            [W⁻]
      group:   ‖(q_kj : j in group l)‖ ≤ τ          [s_l, and −W]
-     sign:    γ_kj ≥ 0                             [σW]
+     sign:    δ_kj ≥ 0                             [σW]
 
 r = r⁺ − r⁻ is λ times the sign of W_kj where that is not 0, and what keeps it at 0 elsewhere; so is q, τ
-times the direction of the group's weights. γ is what a feature would gain by the sign that it may not have.
+times the direction of the group's weights. δ is what a feature would gain by the sign that it may not have.
 """
 
 from __future__ import annotations
@@ -39,15 +40,17 @@ if TYPE_CHECKING:
 
     from formulations.face_penalty import FacePenalty
 
-__all__ = ["FaceTerms", "dual_terms", "primal_terms", "sizes"]
+__all__ = ["HINGES", "FaceTerms", "dual_terms", "primal_terms", "sizes"]
+
+HINGES = "Σᵢ αᵢₖ yᵢ x̃ᵢⱼ"
+"""What pulls at a weight, as the formulas print it, where samples pull by their hinges."""
 
 _LETTERS = {
-    "Nₖⱼ": "= Σᵢ αᵢₖ yᵢ x̃ᵢⱼ − rₖⱼ − qₖⱼ + σⱼ γₖⱼ: what is left of the pull at a weight",
     "Gₗⱼ": "1 where feature $j$ is in group $l$, else 0, and 0 at the bias",
     "Fⱼ": "1 at a feature, 0 at the bias",
     "rₖⱼ": "what the price $λ$ holds against a pull, 0 at a bias",
     "qₖⱼ": "what the price $τ$ holds against a pull, 0 at a bias",
-    "γₖⱼ": "what a sign holds against a pull, 0 where there is none",
+    "δₖⱼ": "what a sign holds against a pull, 0 where there is none",
     "λ": "≥ 0: the price of a unit of a weight's size",
     "τ": "≥ 0: the price of a unit of a group's length over all faces",
     "σⱼ": "+1 where no face may fall with feature $j$, −1 where none may rise, 0 where it is free",
@@ -117,14 +120,14 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
         signed = np.flatnonzero(penalty.signs)
         kept = cp.multiply(np.tile(penalty.signs[signed].astype(float), (K, 1)), W[:, signed])
         terms.rows += (
-            Row("sign", kept >= 0, "σⱼ Wₖⱼ ≥ 0 for σⱼ² > 0", "gamma",
+            Row("sign", kept >= 0, "σⱼ Wₖⱼ ≥ 0 for σⱼ² > 0", "delta",
                 "what a weight of the sign that is not allowed would gain", _signed_places(penalty, K)),
         )  # fmt: skip
         terms.data["σ"] = np.append(penalty.signs.astype(float), 0.0)
     return terms
 
 
-def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
+def dual_terms(penalty: FacePenalty, K: int, pulled: str = HINGES) -> FaceTerms:
     """What is taken off the pulls (K, m+1) in the dual, and its rows.
 
     Parameters
@@ -133,10 +136,14 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
         The price.
     K : int
         Faces.
+    pulled : str
+        What pulls at a weight, as the formulas print it.
     """
     m, terms = penalty.n_features, FaceTerms()
+    left = "what is left of the pull at a weight"
+    terms.letters["Nₖⱼ"] = f"= {pulled} − rₖⱼ − qₖⱼ + σⱼ δₖⱼ: {left}"
     zero, signs = np.zeros((K, m + 1)), np.append(penalty.signs.astype(float), 0.0)
-    terms.data.update({"rₖⱼ": zero, "qₖⱼ": zero, "γₖⱼ": zero, "σ": signs})
+    terms.data.update({"rₖⱼ": zero, "qₖⱼ": zero, "δₖⱼ": zero, "σ": signs})
     if penalty.l1 > 0:
         lam, r = cp.Parameter(nonneg=True, name="lam", value=penalty.l1), cp.Variable((K, m), name="r")
         terms.rows += (
@@ -145,6 +152,8 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
             Row("lower", -r <= lam, "−rₖⱼ ≤ λ for Fⱼ > 0", "W_minus",
                 "the negative part of the weight $Wₖⱼ$", _inner(K, m)),
         )  # fmt: skip
+        if penalty.group == 0.0:  # whose row names the faces
+            terms.letters["Wₖ"] = "face $k$ of the primal"
         terms.variables["r"], terms.parameters["lam"] = r, lam
         terms.data |= {"rₖⱼ": _padded(r, K), "F": _features(m)}
         terms.taken = terms.taken + _padded(r, K)
@@ -160,13 +169,13 @@ def dual_terms(penalty: FacePenalty, K: int) -> FaceTerms:
         terms.taken = terms.taken + _padded(q, K)
     if penalty.signs.any():
         signed = np.flatnonzero(penalty.signs)
-        gamma = cp.Variable((K, len(signed)), name="gamma")
+        delta = cp.Variable((K, len(signed)), name="delta")
         terms.rows += (
-            Row("sign", gamma >= 0, "γₖⱼ ≥ 0 for σⱼ² > 0", "sigma W",
+            Row("sign", delta >= 0, "δₖⱼ ≥ 0 for σⱼ² > 0", "sigma W",
                 "the size of the weight, where it has a sign to keep", _signed_places(penalty, K)),
         )  # fmt: skip
-        spread = gamma @ np.eye(m + 1)[signed]
-        terms.variables["gamma"], terms.data["γₖⱼ"] = gamma, spread
+        spread = delta @ np.eye(m + 1)[signed]
+        terms.variables["delta"], terms.data["δₖⱼ"] = delta, spread
         terms.taken = terms.taken - cp.multiply(np.tile(signs, (K, 1)), spread)
     return terms
 

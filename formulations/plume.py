@@ -86,11 +86,13 @@ from formulations.samples import two_blobs
 from formulations.svm import cost_parameter
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import MatrixLike
 
-__all__ = ["m_step", "m_step_dual", "pairs", "recover"]
+__all__ = ["entropies_and_pulls", "m_step", "m_step_dual", "pairs", "recover"]
 
 _PAPER = "Shah, Sastry & Manwani (2019)"
 
@@ -115,9 +117,14 @@ def _parameters(
     positive("ridge", ridge)  # without it the optimum need not be attained
     R = check_responsibilities(R, (len(y), None))
     per_sample = cost_parameter(C, len(y))
-    own = cp.Parameter(R.shape, nonneg=True, name="R", value=R)
-    weights = cp.CallbackParam(lambda: per_sample.value[:, None] * own.value, shape=R.shape, nonneg=True)
-    return {"C": per_sample, "R": own}, weights
+    parameters = {"C": per_sample, "R": cp.Parameter(R.shape, nonneg=True, name="R", value=R)}
+    return parameters, _weights(parameters)
+
+
+def _weights(parameters: Mapping[str, cp.Parameter]) -> cp.Parameter:
+    """C_i R_ik."""
+    C, R = parameters["C"], parameters["R"]
+    return cp.CallbackParam(lambda: C.value[:, None] * R.value, shape=R.shape, nonneg=True)
 
 
 def m_step(
@@ -172,16 +179,37 @@ def m_step(
     )
 
 
+def entropies_and_pulls(
+    p: cp.Variable, u: cp.Variable, parameters: Mapping[str, cp.Parameter], y: NDArray[Any], gamma: float
+) -> tuple[cp.Expression, cp.Expression]:
+    """The entropies in the dual's objective, and alpha (n, K), what samples pull at faces.
+
+    Parameters
+    ----------
+    p, u : cvxpy.Variable of shape (n, K)
+        The dual's variables.
+    parameters : mapping of str to cvxpy.Parameter
+        C and R.
+    y : ndarray of shape (n,)
+        Labels.
+    gamma : float
+        Sharpness of the gate.
+    """
+    weights, costs = _weights(parameters), parameters["C"]
+    signed = cp.multiply(weights, cp.multiply(y[:, None], u))
+    alpha = gamma * (cp.multiply(costs[:, None], p) - weights) + signed
+    own = cp.sum(cp.multiply(weights, cp.entr(u) + cp.entr(1 - u)))
+    return costs @ cp.sum(cp.entr(p), axis=1) + own, alpha
+
+
 def m_step_dual(
     X: MatrixLike, y: ArrayLike, R: ArrayLike, gamma: float, C: ArrayLike = 1.0, ridge: float = 1e-3
 ) -> Program:
     """Dual of :func:`m_step`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
     parameters, weights = _parameters(y, R, gamma, C, ridge)
-    costs = parameters["C"]
     p, u = cp.Variable(weights.shape, name="p"), cp.Variable(weights.shape, name="u")
-    signed = cp.multiply(weights, cp.multiply(y[:, None], u))
-    alpha = gamma * (cp.multiply(costs[:, None], p) - weights) + signed
+    entropy, alpha = entropies_and_pulls(p, u, parameters, y, gamma)
     rows = (
         Row(
             "gate",
@@ -198,11 +226,7 @@ def m_step_dual(
         name="plume.m_step_dual",
         title="PLUME, M-step, dual",
         source=f"{_PAPER}, eq. (7), with a ridge (derived)",
-        objective=cp.Maximize(
-            costs @ cp.sum(cp.entr(p), axis=1)
-            + cp.sum(cp.multiply(weights, cp.entr(u) + cp.entr(1 - u)))
-            - 0.5 / ridge * cp.sum_squares(lift(X).T @ alpha)
-        ),
+        objective=cp.Maximize(entropy - 0.5 / ridge * cp.sum_squares(lift(X).T @ alpha)),
         objective_text="Σᵢ Cᵢ [Ent(pᵢ) + Σₖ Rᵢₖ ent(uᵢₖ)] − 1/(2ρ) Σₖ ‖Σᵢ αᵢₖ x̃ᵢ‖²",
         variables={"p": p, "u": u},
         rows=rows,

@@ -28,7 +28,7 @@ from formulations.families import Families, margin_family
 from formulations.polytope import answers, check_loss, lift, natural_assignment
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.ascent import ascend
-from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
+from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
 from polyopt.certificates.claims.faces import state_cpm
 from polyopt.certificates.claims.statement import Evidence
 from polyopt.certificates.cpm_point import (
@@ -40,6 +40,7 @@ from polyopt.certificates.cpm_point import (
     implied_faces,
     pulls,
 )
+from polyopt.certificates.face_price import checked_penalty, sign_residuals
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.given import checked_faces
 from polyopt.certificates.hinge import certify_hinge
@@ -229,8 +230,8 @@ def _certified(
         dual_value, residuals = check_faces(point, used, tol)
     else:
         dual_value, residuals = check_coupled(point, used, loss, margin)
-    if penalty is not None and penalty.signs.any():
-        residuals.append(residual("primal", "sign", np.abs(asked - W), float(np.abs(asked).max())))
+    if penalty is not None:
+        residuals += sign_residuals(penalty, asked, W)
     single = len(W) == 1
     if not single:
         residuals.append(assignment_residual(point))
@@ -319,15 +320,6 @@ def _multipliers_by_program(point: CpmPoint, loss: Loss, margin: Margin) -> Vect
     else:
         found = cpm_sparse.fixed_assignment_dual(*arguments, margin, penalty=point.penalty).solve()
     return found["alpha"] if found.primal else np.zeros_like(Z)
-
-
-def checked_penalty(penalty: FacePenalty | None, n_features: int) -> FacePenalty | None:
-    """The price, None where nothing is priced; one for other features is refused."""
-    if penalty is None or penalty.is_absent:
-        return None
-    if penalty.n_features != n_features:
-        raise ValueError(f"penalty must be for {n_features} features, not {penalty.n_features}")
-    return penalty
 
 
 def _face(point: CpmPoint, costs: Vector) -> HingeProgram:

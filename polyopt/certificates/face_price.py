@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.certificates.rounding import Ball
+from polyopt.certificates.certificate import Residual, residual
+from polyopt.certificates.rounding import UNIT, Ball
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,9 +21,57 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["held_by_groups", "left_squares", "price_of", "root"]
+__all__ = [
+    "checked_penalty",
+    "held_by_groups",
+    "left_squares",
+    "price_of",
+    "priced_bound",
+    "root",
+    "sign_residuals",
+]
 
 _WITHIN = 1.0 - 1e-12  # times a vector of length τ: no longer than τ, whatever its rounding
+
+
+def checked_penalty(penalty: FacePenalty | None, n_features: int) -> FacePenalty | None:
+    """The price, None where nothing is priced; one for other features is refused."""
+    if penalty is None or penalty.is_absent:
+        return None
+    return penalty.checked(n_features)
+
+
+def sign_residuals(penalty: FacePenalty, asked: Vector, W: Vector) -> list[Residual]:
+    """How far the faces given are from those that keep their signs; none where no sign is asked."""
+    if not penalty.signs.any():
+        return []
+    return [residual("primal", "sign", np.abs(asked - W), float(np.abs(asked).max()))]
+
+
+def priced_bound(penalty: FacePenalty, loss: Ball, pulls: Ball, W: Vector, ridge: float) -> Ball:
+    """A bound on the least of a convex loss with a ridge and a price, or 0 if that is less.
+
+    The loss is at least loss(W) − P·(U − W) at any faces U, for its pulls P at W, and so the whole is at
+    least
+
+        loss(W) + P·W − ‖shrunk P‖² / (2ρ).
+
+    Parameters
+    ----------
+    penalty : FacePenalty
+        The price.
+    loss : Ball
+        A convex function of faces at W, never below 0.
+    pulls : Ball of shape (m+1, K)
+        The negative of its slope there, a column for each face.
+    W : ndarray of shape (K, m+1)
+        The faces.
+    ridge : float
+        ρ, positive, on the biases as well.
+    """
+    lost = float(left_squares(penalty, pulls).upper / ridge)
+    found = loss + (pulls * W.T).sum() - Ball(0.5 * lost, 2.0 * UNIT * lost)
+    return Ball(0.0) if not found.lower > 0.0 else found
 
 
 def price_of(penalty: FacePenalty, W: Vector) -> Ball:

@@ -27,6 +27,7 @@ from formulations.arguments import tolerance
 from formulations.polytope import lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
+from polyopt.certificates.face_price import checked_penalty, price_of, priced_bound, sign_residuals
 from polyopt.certificates.given import checked_faces
 from polyopt.certificates.rounding import (
     UNIT,
@@ -39,6 +40,7 @@ from polyopt.certificates.rounding import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix, MatrixLike
 
     Vector = NDArray[np.float64]
@@ -53,7 +55,7 @@ _NO_RIDGE = "A bound needs a ridge: without one the optimum need not be attained
 @np.errstate(over="ignore", invalid="ignore")
 def certify_plume(
     X: MatrixLike, y: ArrayLike, W: ArrayLike, *, gamma: float, ridge: float, C: ArrayLike = 1.0,
-    responsibilities: ArrayLike | None = None, tol: float = 1e-6,
+    responsibilities: ArrayLike | None = None, penalty: FacePenalty | None = None, tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
     """Certify faces of PLUME's mixture of experts (Shah, Sastry & Manwani 2019).
 
@@ -70,6 +72,9 @@ def certify_plume(
     responsibilities : array_like of shape (n, K), optional
         Those of the M-step whose optimum W is held to; rows add up to 1. By default those of W, at which the
         value is L(W).
+    penalty : FacePenalty, optional
+        The price of the weights, and their signs (:mod:`formulations.plume_sparse`). Faces with a weight of
+        the wrong sign are valued without it.
 
     Returns
     -------
@@ -85,24 +90,26 @@ def certify_plume(
     """
     X, y = as_data(X, y)
     mixture.check_model(gamma, ridge)
-    tol, W = tolerance(tol), checked_faces("W", W, None, X.shape[1] + 1)
+    tol, penalty = tolerance(tol), checked_penalty(penalty, X.shape[1])
+    asked = W = checked_faces("W", W, None, X.shape[1] + 1)
+    W = W if penalty is None else penalty.allowed(W)
     costs = as_costs(C, len(y))
     R = own = mixture.responsibilities(X, y, W, gamma)
     if responsibilities is not None:
         given = checked_faces("responsibilities", responsibilities, len(y), len(W))
         R = mixture.check_responsibilities(given, own.shape)
         R = R / R.sum(axis=1, keepdims=True)
-    value, gradient = _value_and_gradient(X, y, W, R, float(gamma), costs, float(ridge))
-    bound = strongly_convex_bound(value, gradient, float(ridge)) if ridge > 0 else Ball(0.0)
+    loss, slope = _loss_and_slope(X, y, W, R, float(gamma), costs)
+    value, bound, off = _held_to(loss, slope, W, float(ridge), penalty)
     scale = mixture.turnover(X, y, W, R, gamma, costs, ridge)
-    residuals = [
-        residual("stationarity", f"w(face {k})", np.abs(slope), scale) for k, slope in enumerate(gradient.mid)
-    ]
+    residuals = [residual("stationarity", f"w(face {k})", np.abs(each), scale) for k, each in enumerate(off)]
+    if penalty is not None:
+        residuals += sign_residuals(penalty, asked, W)
     if responsibilities is not None:
         residuals.append(residual("stationarity", "responsibilities", np.abs(R - own).max(axis=1), 1.0))
     single = len(W) == 1
     return conclude(
-        _NAME,
+        _NAME + ("" if penalty is None else ", with a price on the weights"),
         value,
         bound,
         residuals,
@@ -114,10 +121,24 @@ def certify_plume(
     )
 
 
-def _value_and_gradient(
-    X: Matrix, y: Vector, W: Vector, R: Vector, sharpness: float, costs: Vector, ridge: float
+def _held_to(
+    loss: Ball, slope: Ball, W: Vector, ridge: float, penalty: FacePenalty | None
+) -> tuple[Ball, Ball, Vector]:
+    """Value and bound from G without its ridge and its slope, and how far the faces are off (K, m+1)."""
+    value = loss + (0.5 * ridge) * Ball(W).square_sum()
+    if penalty is None:
+        gradient = ridge * Ball(W) + slope
+        return value, strongly_convex_bound(value, gradient, ridge) if ridge > 0 else Ball(0.0), gradient.mid
+    value = value + price_of(penalty, W)
+    off = ridge * W - penalty.shrunk(-slope.mid)
+    pulls = -slope.transposed()
+    return value, priced_bound(penalty, loss, pulls, W, ridge) if ridge > 0 else Ball(0.0), off
+
+
+def _loss_and_slope(
+    X: Matrix, y: Vector, W: Vector, R: Vector, sharpness: float, costs: Vector
 ) -> tuple[Ball, Ball]:
-    """G(W; R) and its gradient (K, m+1) at R over the sums of its rows."""
+    """G(W; R) without its ridge, and its slope (K, m+1), at R over the sums of its rows."""
     lifted = lift(X)
     s = product(lifted, W.T)
     # The gate and, as R adds up to 1, G too stay the same when all scores of a row move alike.
@@ -135,5 +156,4 @@ def _value_and_gradient(
         - Ball(entropies, blurred).sum(axis=1)
     )
     pulls = sharpness * (shares - exponents.softmax()) - (shares * against.logistic()).signed(y[:, None])
-    value = terms.dot(costs) + (0.5 * ridge) * Ball(W).square_sum()
-    return value, ridge * Ball(W) + transposed_product(lifted, pulls * costs[:, None]).transposed()
+    return terms.dot(costs), transposed_product(lifted, pulls * costs[:, None]).transposed()

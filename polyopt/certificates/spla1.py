@@ -5,6 +5,9 @@ for every w: u_i = c_i σ(−z_i), by which the optimum is at least the value le
 strongly convex with modulus ρ. Value and gradient are balls (:mod:`polyopt.certificates.rounding`): the
 bound takes the least value and the longest gradient that rounding leaves room for.
 
+With a price on the weights (:mod:`formulations.spla1_sparse`) the bound is that of
+:func:`polyopt.certificates.face_price.priced_bound`, from the same pulls.
+
 Every face pays its ridge. A face whose cell is empty has its optimum at 0; without it the same machine has a
 lower value. The problem is not convex over the cells, and there is no bound on it here: the certificate is
 of the program for the cells that the faces have. That program's value need not be above the problem's, as h
@@ -18,22 +21,27 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import expit
 
 from formulations.arguments import positive, tolerance, whole
 from formulations.polyhedral import belonging, check_positives, pull, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
-from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
+from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.faces import state_faces
-from polyopt.certificates.claims.statement import Evidence, numeral
+from polyopt.certificates.claims.statement import Evidence, Statement, numeral
+from polyopt.certificates.face_price import checked_penalty, price_of, priced_bound, sign_residuals
 from polyopt.certificates.given import checked_faces
 from polyopt.certificates.rounding import Ball, product, strongly_convex_bound, transposed_product
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.face_penalty import FacePenalty
+    from formulations.matrices import Matrix, MatrixLike
     from formulations.polyhedral import Positives
+
+    Vector = NDArray[np.float64]
 
 __all__ = ["certify_spla1"]
 
@@ -45,7 +53,7 @@ _OTHERS = "Other cells may have a lower optimum."
 def certify_spla1(
     X: MatrixLike, y: ArrayLike, W: ArrayLike, *, ridge: float, C: ArrayLike = 1.0,
     positives: Positives = "cell", assignment: ArrayLike | None = None, n_faces: int | None = None,
-    tol: float = 1e-6,
+    penalty: FacePenalty | None = None, tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
     """Certify faces of SPLA1 (:mod:`formulations.spla1`).
 
@@ -62,6 +70,9 @@ def certify_spla1(
     n_faces : int, optional
         How many faces there might be, at least those of W: a machine that uses one of three is no optimum
         among those with three. By default as many as W has.
+    penalty : FacePenalty, optional
+        The price of the weights, and their signs. Faces with a weight of the wrong sign are valued without
+        it.
 
     Returns
     -------
@@ -78,50 +89,64 @@ def certify_spla1(
     X, y = as_data(X, y)
     check_positives(positives)
     tol, rho = tolerance(tol), positive("ridge", ridge)  # without a ridge there is no bound
-    W = checked_faces("W", W, None, X.shape[1] + 1)
+    asked = W = checked_faces("W", W, None, X.shape[1] + 1)
+    penalty = checked_penalty(penalty, X.shape[1])
+    W = W if penalty is None else penalty.allowed(W)
     least = len(W) if n_faces is None else whole("n_faces", n_faces, len(W))
     costs, s = as_costs(C, len(y)), scores(X, W)
     chosen: NDArray[np.int64] = np.argmin(s, axis=1)
     if assignment is not None:
         chosen = check_assignment(np.ones(len(y)), len(W), assignment, "sample")
     members = belonging(y, chosen, len(W), positives)
-    lifted, weights = lift(X), costs[:, None] * members
-    against = product(lifted, W.T).signed(-y[:, None])
-    value = (against.softplus() * weights).sum() + (0.5 * rho) * Ball(W).square_sum()
-    pulls = against.logistic() * weights  # c σ(−z)
-    gradient = rho * Ball(W) - transposed_product(lifted, pulls.signed(y[:, None])).transposed()
-    # The terms that cancel at the optimum, not what is left of them.
-    scale = float(pull(abs(X), pulls.mid).max()) or 1.0
+    value, bound, residuals = _of_cells(X, y, W, costs[:, None] * members, rho, penalty)
+    if penalty is not None:
+        residuals += sign_residuals(penalty, asked, W)
     # A positive in every program has no cell; the others pay less at the face with the least score.
     cell = np.take_along_axis(s, chosen[:, None], axis=1)[:, 0]
     moves = np.where(members.sum(axis=1) > 1, 0.0, cell - s.min(axis=1))
     size = float(np.abs(s).max()) or 1.0
-    residuals = (
-        residual("stationarity", "W", np.abs(gradient.mid).max(axis=1), scale),
-        residual("stationarity", "cells", moves, size),
-    )
     single = least == 1
-    penalty = {"kind": "square", "factor": numeral(0.5 * rho)}
-    made = partial(
-        state_faces,
-        "SPLA1 for its cells",
-        X,
-        y,
-        W,
-        penalty,
-        costs.tolist(),
-        members,
-        pulls.mid,
-        loss="logistic",
-    )
+    if not single:
+        residuals.append(residual("stationarity", "cells", moves, size))
     certificate = conclude(
-        f"SPLA1, positives={positives!r}",
+        f"SPLA1, positives={positives!r}" + ("" if penalty is None else ", with a price on the weights"),
         value,
-        strongly_convex_bound(value, gradient, rho),
-        residuals if not single else residuals[:1],
+        bound,
+        residuals,
         tol,
         reached=Claim.OPTIMAL if single else Claim.STATIONARY,
         scope="SPLA1" if single else "the program for fixed cells",
         notes=["" if single else _OTHERS, "" if members.any(axis=0).all() else _EMPTY],
     )
-    return replace(certificate, evidence=(Evidence(made),))
+    if penalty is not None:
+        return certificate
+    return replace(certificate, evidence=(Evidence(partial(_statement, X, y, W, costs, members, rho)),))
+
+
+def _statement(X: Matrix, y: Vector, W: Vector, costs: Vector, members: Vector, rho: float) -> Statement:
+    """What is claimed of the faces, for whoever checks it."""
+    pulls = costs[:, None] * members * expit(-y[:, None] * scores(X, W))
+    size = {"kind": "square", "factor": numeral(0.5 * rho)}
+    title = "SPLA1 for its cells"
+    return state_faces(title, X, y, W, size, costs.tolist(), members, pulls, loss="logistic")
+
+
+def _of_cells(
+    X: Matrix, y: Vector, W: Vector, weights: Vector, rho: float, penalty: FacePenalty | None
+) -> tuple[Ball, Ball, list[Residual]]:
+    """Value and bound of the program for fixed cells, and how far the faces are from those they imply."""
+    lifted = lift(X)
+    against = product(lifted, W.T).signed(-y[:, None])
+    loss, ridge = (against.softplus() * weights).sum(), (0.5 * rho) * Ball(W).square_sum()
+    own = against.logistic() * weights  # c σ(−z)
+    pulls = transposed_product(lifted, own.signed(y[:, None]))
+    # The terms that cancel at the optimum, not what is left of them.
+    scale = float(pull(abs(X), own.mid).max()) or 1.0
+    value, gradient = loss + ridge, rho * Ball(W) - pulls.transposed()
+    if penalty is None:
+        bound, off = strongly_convex_bound(value, gradient, rho), gradient.mid
+    else:
+        value = value + price_of(penalty, W)
+        bound = priced_bound(penalty, loss, pulls, W, rho)
+        off = rho * W - penalty.shrunk(pulls.mid.T)
+    return value, bound, [residual("stationarity", "W", np.abs(off).max(axis=1), scale)]

@@ -17,9 +17,10 @@ from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import Ruled
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["PRICED", "PricedFaces"]
+__all__ = ["PRICED", "PricedFaces", "price_rows"]
 
 PRICED: dict[str, list[Any]] = {
     "l1": [Ruled(lambda value: at_least("l1", value, 0.0))],
@@ -69,9 +70,14 @@ class PricedFaces(FaceClassifier):
     @property
     def _is_priced(self) -> bool:
         """Whether there is a price or a sign, as far as that can be told without data."""
+        return bool(self.l1 or self.group or self._has_signs)
+
+    @property
+    def _has_signs(self) -> bool:
+        """Whether some sign is asked."""
         signs = self.signs
         given = list(signs.values()) if isinstance(signs, Mapping) else signs
-        return bool(self.l1 or self.group or (given is not None and np.asarray(given, dtype=object).any()))
+        return bool(given is not None and np.asarray(given, dtype=object).any())
 
     def _price(self) -> FacePenalty | None:
         """The price for the polytope at hand, in the signs of its faces; None where there is none."""
@@ -82,6 +88,16 @@ class PricedFaces(FaceClassifier):
         if self._side < 0:
             found = FacePenalty(found.l1, found.group, -found.signs, found.groups)
         return None if found.is_absent else found
+
+    def _with_prices(self, frame: pd.DataFrame, V: NDArray[Any]) -> pd.DataFrame:
+        """Rows of ``duals_``, and those of prices and signs for what pulls at the faces, V (K, m+1)."""
+        penalty = self._price()
+        if penalty is None:
+            return frame
+        import pandas as pd
+
+        rows = price_rows(penalty, V, self.solution_["W"], getattr(self, "feature_names_in_", None))
+        return pd.concat([frame, rows], ignore_index=True)
 
     def _by_number(self, signs: Any) -> Any:
         if not isinstance(signs, Mapping):
@@ -139,6 +155,56 @@ class PricedFaces(FaceClassifier):
         if not self._is_binary:
             return [each for part in self.estimators_ for each in part._polytopes()]
         return list(getattr(self, "_sides", None) or [self])
+
+
+def price_rows(
+    penalty: FacePenalty, V: NDArray[Any], W: NDArray[Any], names: ArrayLike | None = None
+) -> pd.DataFrame:
+    """The multipliers of prices and signs as a table, a row for each face and feature.
+
+    Parameters
+    ----------
+    penalty : FacePenalty
+        The price.
+    V, W : ndarray of shape (K, m+1)
+        What pulls at the faces, and the faces.
+    names : array_like of str, optional
+        What the features are called; by default their numbers.
+    """
+    import pandas as pd
+
+    r, q, delta = penalty.held(V)
+    face, feature = (each.ravel() for each in np.indices(r.shape))
+    known = np.arange(penalty.n_features) if names is None else np.asarray(names)
+    weight = W[:, :-1].ravel()
+    signed = penalty.signs[feature] != 0
+    parts: list[tuple[str, str, Any, Any]] = []
+    if penalty.l1 > 0.0:
+        here = np.ones(len(face), dtype=bool)
+        parts += [
+            ("upper", "r_plus", np.maximum(r, 0.0), here),
+            ("lower", "r_minus", np.maximum(-r, 0.0), here),
+        ]
+    if penalty.group > 0.0:
+        parts.append(("group", "q", q, np.ones(len(face), dtype=bool)))
+    if signed.any():
+        parts.append(("sign", "delta", delta, signed))
+    frames = [
+        pd.DataFrame(
+            {
+                "row": row,
+                "letter": letter,
+                "sample": -1,
+                "face": face[here],
+                "feature": known[feature[here]],
+                "multiplier": values.ravel()[here],
+                "output": weight[here],
+                "state": np.where(weight[here] != 0.0, "in use", "held at zero"),
+            }
+        )
+        for row, letter, values, here in parts
+    ]
+    return pd.concat(frames, ignore_index=True)
 
 
 def _is_list(part: object) -> bool:

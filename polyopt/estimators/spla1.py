@@ -9,13 +9,15 @@ import numpy as np
 from scipy.special import expit
 from sklearn.utils._param_validation import StrOptions
 
-from formulations.polyhedral import belonging, scores
+from formulations.polyhedral import belonging, pull, scores
 from polyopt.certificates.spla1 import certify_spla1
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
+from polyopt.estimators.priced_faces import PRICED, PricedFaces
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
     from formulations.polyhedral import Positives
@@ -33,13 +35,17 @@ _ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "pro
 
 
 @estimator
-class SPLA1(Probabilities, PolyhedralClassifier):
+class SPLA1(Probabilities, PricedFaces, PolyhedralClassifier):
     """Polyhedral classifier of Manwani & Sastry [1]_: alternate between cells and logistic regressions.
 
     With scores ``W_k'x + b_k`` and h(x) their least, ``P(inside | x) = 1 / (1 + exp(-h(x)))``. The samples
     are divided between the faces, each in the cell of its least score; each face is then the logistic
     regression of its cell; and again. Penalised by ``ridge/2 (||W||² + ||b||²)``, since a cell whose
     classes a face separates has no maximum otherwise. The problem is not convex for more than one face.
+
+    With ``l1``, ``group`` or ``signs`` the faces of given cells are solved together, by proximal Newton
+    steps with exact zeros (:mod:`formulations.spla1_sparse`); signs make the decision and the probability
+    monotone.
 
     Parameters
     ----------
@@ -54,7 +60,8 @@ class SPLA1(Probabilities, PolyhedralClassifier):
         descends, and ends at a fixed point that ``certificate()`` calls stationary.
     solver : {"auto", "newton", "bfgs", "exact"}, default="auto"
         How a cell's regression is solved: Newton's method, BFGS as in the paper, or the explicit program
-        of ``formulations.spla1``. "auto" is Newton's up to 1,000 features, then BFGS.
+        of ``formulations.spla1``. "auto" is Newton's up to 1,000 features, then BFGS. With a price or signs
+        it is Newton's or exact, for up to 3,000 weights.
     inner : int, default=100
         Iterations at most of the solver for each cell, before the cells are found anew.
     max_iter : int, default=100
@@ -69,7 +76,8 @@ class SPLA1(Probabilities, PolyhedralClassifier):
     W_, b_ : ndarray of shape (K, m), (K,)
         The faces that have samples in their cells, `n_faces` or fewer (binary problems).
     duals_ : pandas.DataFrame
-        One row per sample and face that fits it: its pull u, in input order.
+        One row per sample and face that fits it: its pull u, in input order; and with a price or signs rows
+        for each face and feature: what ``upper``, ``lower``, ``group`` and ``sign`` hold against its weight.
     history_ : pandas.DataFrame
         One row per alternation of every start.
 
@@ -88,14 +96,22 @@ class SPLA1(Probabilities, PolyhedralClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
+        **PRICED,
         **shared("ridge", "inner", "patience", "tol"),
         "positives": [StrOptions({"cell", "all"})],
         "solver": [StrOptions({"auto", *_ENGINES})],
     }
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self._is_priced and self.solver == "bfgs":
+            raise ValueError(
+                "l1, group and signs need solver='newton' or 'exact': BFGS is for smooth functions"
+            )
+
     def _pick_solver(self, X: Any) -> str:
-        if self.solver != "auto":
-            return self.solver
+        if self.solver != "auto" or self._is_priced:
+            return "newton" if self.solver == "auto" else self.solver
         return "newton" if X.shape[1] < _NEWTON else "bfgs"
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
@@ -105,16 +121,26 @@ class SPLA1(Probabilities, PolyhedralClassifier):
         problem = LogisticCells(
             X, y, c, self.n_faces,
             ridge=self.ridge, positives=self.positives, engine=_ENGINES[self.solver_], inner=self.inner,
+            penalty=self._price(),
         )  # fmt: skip
         found = self._run(Stage(problem, self.max_iter, self.tol, self.patience), seed)
-        return replace(found, primal={**found.primal, "W": problem.without_empty(found["W"])})
+        W = problem.without_empty(found["W"])
+        self._tell_if_empty(W)
+        return replace(found, primal={**found.primal, "W": W})
 
     def _certify(self, W: Array, tol: float) -> Certificate:
         return certify_spla1(
             self._X, self._y, W,
             ridge=self._asked["ridge"], C=self._costs, positives=self._asked["positives"],
-            n_faces=self._asked["n_faces"], tol=tol,
+            n_faces=self._asked["n_faces"], penalty=self._price(), tol=tol,
         )  # fmt: skip
+
+    def _binary_duals(self) -> pd.DataFrame:
+        W = self.solution_["W"]
+        members = belonging(self._y, self.assignment_, len(W), self._asked["positives"])
+        away = expit(-self._y[:, None] * scores(self._X, W))
+        pulls = self._costs[:, None] * members * away * self._y[:, None]
+        return self._with_prices(super()._binary_duals(), pull(self._X, pulls))
 
     def _multipliers(self) -> dict[str, Any]:
         members = belonging(self._y, self.assignment_, len(self.W_), self._asked["positives"])

@@ -12,17 +12,18 @@ __all__ = ["ENTRIES"]
 
 def _polyhedral(
     name: str, title: str, home: str, programs: tuple[str, str], fast: tuple[str, str],
-    settings: Mapping[str, Any], crosschecks: tuple[str, ...] = (),
+    settings: Mapping[str, Any], crosschecks: tuple[str, ...] = (), more: tuple[str, ...] = (),
 ) -> Method:  # fmt: skip
     """A machine that has its positives inside: `home` is the module on every floor, and the class.
 
-    `programs` and `crosschecks` are without their module; `fast` is the fast solver, and its unit.
+    `programs` and `crosschecks` are without their module; `fast` is the fast solver, and its unit; `more` are
+    further modules of programs.
     """
     family = home.partition(".")[0]
     return Method(
         name,
         title,
-        families={family: f"formulations.{family}"},
+        families={name: f"formulations.{name}" for name in (family, *more)},
         programs=(f"{family}.{programs[0]}", f"{family}.{programs[1]}"),
         home=f"polyopt.estimators.{home}",
         fast=fast[0],
@@ -101,12 +102,14 @@ ENTRIES = (
     ),
     _polyhedral(
         "spla1", "SPLA1", "spla1.SPLA1", ("cell", "cell_dual"),
-        ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2},
+        ("newton", "alternations"), {"ridge": 0.1, "positives": "all", "n_init": 2}, ("priced_faces",),
+        ("spla1_sparse",),
     ),
     _polyhedral("pc-slp", "PC-SLP", "pc_slp.PCSLP", ("step", "step_dual"), ("highs", "programs"), {}),
     _polyhedral(
         "plume", "PLUME", "plume.PLUME", ("m_step", "m_step_dual"),
-        ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, ("plume",),
+        ("newton", "EM steps"), {"gamma": 1.0, "ridge": 0.1, "n_init": 2}, ("plume", "priced_faces"),
+        ("plume_sparse",),
     ),
     Method(
         "logistic",

@@ -22,7 +22,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from formulations import mixture
-from formulations.arguments import as_costs, one_of, tolerance, whole, whole_or_none
+from formulations.arguments import as_costs, one_of, positive, tolerance, whole, whole_or_none
+from formulations.polyhedral import pull
 from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
 from polyopt.outer.descent import DescentProblem
@@ -35,6 +36,7 @@ from polyopt.threads import blas_held
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix
     from formulations.program import Program
 
@@ -78,6 +80,9 @@ class PlumeProblem(DescentProblem):
     init : {"random", "kmeans"}
         Starts: random faces, or faces halfway between the mean of the positives and the centres of clusters
         of the negatives.
+    penalty : FacePenalty, optional
+        The price of the weights, and their signs (:mod:`formulations.plume_sparse`); ρ is then positive, and
+        the method "newton" (or "auto") or "exact".
 
     Raises
     ------
@@ -99,6 +104,7 @@ class PlumeProblem(DescentProblem):
         method: Method = "auto",
         inner: int | None = None,
         init: Init = "random",
+        penalty: FacePenalty | None = None,
     ):
         mixture.check_model(gamma, ridge)
         whole("n_faces", n_faces)
@@ -108,10 +114,13 @@ class PlumeProblem(DescentProblem):
         if method == "exact" and ridge == 0.0:
             raise ValueError("ridge must be positive with method='exact': its program needs an optimum")
         self.X, self.y, self.c, self.n_faces = X, y, as_costs(c, len(y)), n_faces
-        self.gamma, self.ridge, self.init = gamma, ridge, init
+        self.gamma, self.ridge, self.init, self.penalty = gamma, ridge, init, penalty
+        if penalty is not None:
+            one_of("method", method, ("auto", "newton", "exact"))
+            positive("ridge", ridge)
         entries = n_faces * (X.shape[1] + 1)
         self.is_small = entries * X.shape[0] <= _SMALL
-        few = entries <= _NEWTON_BELOW
+        few = entries <= _NEWTON_BELOW or penalty is not None
         self.polisher: Polisher = "bfgs-newton" if few else "bfgs"
         quick: Climber = "newton" if few else "bfgs"
         self.climber: Climber = quick if method == "auto" or method == "exact" else method
@@ -132,7 +141,8 @@ class PlumeProblem(DescentProblem):
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Array:
         """Faces to begin from, no two alike."""
         W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
-        return self._around_clusters(W, rng) if self.init == "kmeans" and (self.y < 0).any() else W
+        W = self._around_clusters(W, rng) if self.init == "kmeans" and (self.y < 0).any() else W
+        return W if self.penalty is None else self.penalty.allowed(W)
 
     def _around_clusters(self, W: Array, rng: np.random.Generator) -> Array:
         """Faces that score 1 at the mean of the positives and -1 at a centre of negatives, and some of W."""
@@ -153,10 +163,11 @@ class PlumeProblem(DescentProblem):
         return W
 
     def value(self, W: Array) -> float:
-        """The penalised negative log-likelihood L(W)."""
+        """The penalised negative log-likelihood L(W), with the price of the weights."""
         # A step, its record and the next step ask for the same one.
         if self._known is None or self._known[0] is not W:
-            self._known = W, mixture.loss(self.X, self.y, W, self.gamma, self.c, self.ridge)
+            price = 0.0 if self.penalty is None else self.penalty.value(W)
+            self._known = W, mixture.loss(self.X, self.y, W, self.gamma, self.c, self.ridge) + price
         return self._known[1]
 
     def step(self, W: Array, time_limit: float | None = None) -> Solution:
@@ -179,9 +190,10 @@ class PlumeProblem(DescentProblem):
     def record(self, W: Array) -> dict[str, float]:
         """Gate, log-likelihood without the ridge, and the faces that have the least score somewhere."""
         used = np.argmin(mixture.scores_in_blocks(self.X, W), axis=1)
+        price = 0.0 if self.penalty is None else self.penalty.value(W)
         return {
             "gamma": self.gamma,
-            "log_likelihood": 0.5 * self.ridge * float(np.sum(W**2)) - self.value(W),
+            "log_likelihood": 0.5 * self.ridge * float(np.sum(W**2)) + price - self.value(W),
             "occupied": float(len(np.unique(used))),
             "perplexity": perplexity(used, self.c),
         }
@@ -192,21 +204,31 @@ class PlumeProblem(DescentProblem):
             self.X, self.y, self.c, W,
             gamma=self.gamma, ridge=self.ridge, method=self.polisher,
             max_iter=max_iter * (_CHEAPER if self.polisher == "bfgs" else 1), tol=tol, time_limit=time_limit,
+            penalty=self.penalty,
         )  # fmt: skip
 
     def _climb(self, R: Array, W: Array, time_limit: float | None) -> Solution:
         return solver.maximise(
             self.X, self.y, self.c, R, W,
             gamma=self.gamma, ridge=self.ridge, method=self.climber, max_iter=self.inner,
-            time_limit=time_limit,
+            time_limit=time_limit, penalty=self.penalty,
         )  # fmt: skip
 
     def _explicit(self, R: Array, time_limit: float | None) -> Solution:
         if self._program is None:
-            from formulations import plume
+            from formulations import plume, plume_sparse
 
-            self._program = plume.m_step(self.X, self.y, R, self.gamma, self.c, self.ridge)
-        return self._program.set(R=R).solve(time_limit=time_limit)
+            given = (self.X, self.y, R, self.gamma, self.c, self.ridge)
+            if self.penalty is None:
+                self._program = plume.m_step(*given)
+            else:
+                self._program = plume_sparse.m_step(*given, penalty=self.penalty)
+        found = self._program.set(R=R).solve(time_limit=time_limit)
+        if self.penalty is None or not found.primal:
+            return found
+        # An interior point comes near to zeros; the multipliers say which weights they are.
+        W = self.penalty.shrunk(pull(self.X, found.duals["score"])) / self.ridge
+        return replace(found, primal={"W": W})
 
 
 def solve_plume(

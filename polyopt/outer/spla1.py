@@ -3,6 +3,9 @@
 A face whose cell is empty is in nobody's program, and has the least score of no sample: the loss is the same
 without it, and lower by its ridge. So it does not count. It waits, as it may have samples again when the
 others have moved; at the end of a run such faces are left out (:meth:`LogisticCells.without_empty`).
+
+With a price on the weights (:mod:`formulations.spla1_sparse`) a step solves all faces together, as groups of
+features couple them.
 """
 
 from __future__ import annotations
@@ -13,16 +16,18 @@ import numpy as np
 
 from formulations.arguments import as_costs, one_of, positive, tolerance, whole
 from formulations.matrices import dense
-from formulations.polyhedral import belonging, cells, check_positives, hard_loss
+from formulations.polyhedral import belonging, cells, check_positives, hard_loss, pull
 from formulations.solution import Solution, Status
 from polyopt.outer.descent import DescentProblem
 from polyopt.outer.random_faces import random_faces
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.logistic import METHODS, solve_logistic
+from polyopt.solvers.logistic import METHODS, Regressions, solve_logistic
+from polyopt.solvers.priced_newton import minimise_priced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix
     from formulations.polyhedral import Positives
     from formulations.program import Program
@@ -54,6 +59,8 @@ class LogisticCells(DescentProblem):
         Iterations of the engine in one step, at most.
     tol : float
         Relative gap to which a cell's program is solved.
+    penalty : FacePenalty, optional
+        The price of the weights, and their signs; the engine is then "newton" or "program".
     """
 
     _program: Program | None = None
@@ -70,6 +77,7 @@ class LogisticCells(DescentProblem):
         engine: Engine = "newton",
         inner: int = 100,
         tol: float = 1e-12,
+        penalty: FacePenalty | None = None,
     ):
         check_positives(positives)
         one_of("engine", engine, (*METHODS, "program"))
@@ -80,14 +88,20 @@ class LogisticCells(DescentProblem):
         self.X, self.y, self.n_faces = dense(X) if small else X, y, n_faces
         self.c, self.ridge, self.tol = as_costs(c, len(y)), positive("ridge", ridge), tolerance(tol)
         self.positives, self.engine, self.inner = positives, engine, inner
+        self.penalty = penalty
+        if penalty is not None:
+            one_of("engine", engine, ("newton", "program"))
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
         """Random faces around the mean of the positives."""
-        return random_faces(self.X, self.y, self.c, self.n_faces, rng)
+        W = random_faces(self.X, self.y, self.c, self.n_faces, rng)
+        return W if self.penalty is None else self.penalty.allowed(W)
 
     def value(self, W: Vector) -> float:
         """SPLA1's penalised loss, of the faces that have samples in their programs."""
-        return hard_loss(self.X, self.y, self.without_empty(W), self.c, self.ridge, self.positives)
+        W = self.without_empty(W)
+        price = 0.0 if self.penalty is None else self.penalty.value(W)
+        return hard_loss(self.X, self.y, W, self.c, self.ridge, self.positives) + price
 
     def without_empty(self, W: Vector) -> Vector:
         """The faces that have samples in their programs; the others change no sample's cell."""
@@ -104,12 +118,45 @@ class LogisticCells(DescentProblem):
         """Each face's logistic regression in its cell; a face whose cell is empty stays as it is."""
         clock = Clock(time_limit)
         members = self._members(W)
+        if self.penalty is not None:
+            return self._solve_together(self.penalty, W, members, clock)
         W, status = W.copy(), Status.OPTIMAL
         for k in np.flatnonzero(members.any(axis=0)):
             W[k], ended = self._solve_cell(members[:, k], W[k], clock)
             # The iterations within a step are part of the method, and no limit of the run.
             status = ended if ended is Status.TIME_LIMIT else status
         return Solution(status, {"W": W}, {}, self.value(W), None, f"spla1, {self.engine}")
+
+    def _solve_together(
+        self, penalty: FacePenalty, W: Vector, members: NDArray[np.bool_], clock: Clock
+    ) -> Solution:
+        """All faces with samples in their programs, at their price; the others stay as they are."""
+        used, W = np.flatnonzero(members.any(axis=0)), W.copy()
+        weights = self.c[:, None] * members[:, used]
+        if self.engine == "program":
+            W[used], ended = self._solve_priced_program(penalty, members[:, used], clock)
+        else:
+            found = minimise_priced(
+                Regressions(self.X, self.y, weights, self.ridge), penalty, W[used],
+                ridge=self.ridge, max_iter=self.inner, tol=self.tol, time_limit=clock.left,
+            )  # fmt: skip
+            if found.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            W[used], ended = found["W"], found.status
+        status = ended if ended is Status.TIME_LIMIT else Status.OPTIMAL
+        return Solution(status, {"W": W}, {}, self.value(W), None, f"spla1, {self.engine}, with a price")
+
+    def _solve_priced_program(
+        self, penalty: FacePenalty, members: NDArray[np.bool_], clock: Clock
+    ) -> tuple[Vector, Status]:
+        from formulations.spla1_sparse import fixed_cells
+
+        n, K = members.shape
+        program = fixed_cells(self.X, self.y, K, np.zeros(n, dtype=int), self.c, self.ridge, penalty=penalty)
+        found = self._answered(program.set(Z=members.astype(float)), clock)
+        # An interior point comes near to zeros; the multipliers say which weights they are.
+        pulls = pull(self.X, found.duals["margin"] * self.y[:, None])
+        return penalty.shrunk(pulls) / self.ridge, found.status
 
     def _solve_cell(self, mine: NDArray[np.bool_], w: Vector, clock: Clock) -> tuple[Vector, Status]:
         if self.engine == "program":
@@ -125,10 +172,15 @@ class LogisticCells(DescentProblem):
 
         if self._program is None:
             self._program = cell(self.X, self.y, self.c, self.ridge)
-        found = self._program.set(C=self.c * mine).solve(time_limit=clock.left)
+        found = self._answered(self._program.set(C=self.c * mine), clock)
+        return found["w"], found.status
+
+    @staticmethod
+    def _answered(program: Program, clock: Clock) -> Solution:
+        found = program.solve(time_limit=clock.left)
         if not found.primal:
             raise RuntimeError(
                 "no solver left a point for a cell of SPLA1: scale the features to unit variance, raise "
                 "ridge, or choose solver='newton'"
             )
-        return found["w"], found.status
+        return found

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.pc_slp import PCSLP
     from polyopt.estimators.plume import PLUME
     from polyopt.estimators.polyceptron import Polyceptron
+    from polyopt.estimators.priced_faces import PricedFaces
     from polyopt.estimators.spla1 import SPLA1
 
     Array = NDArray[np.float64]
@@ -43,14 +44,18 @@ _BOX = 1e-9  # share of the radius within which an entry of W is at it
 def of_cpm(machine: ConvexPolytopeMachine, tol: float) -> list[Sensitivity]:
     """The price of slack, and those of weights, for the assignment reached."""
     found, value = paid(machine.duals_, machine._rows, machine._costs / machine.C), value_of(machine, tol)
+    known = machine.margin == "total"  # of the worst margin a face that may be longer is not unique
+    return [slopes.cost(machine.C, value, *found), *_prices(machine, value, known)]
+
+
+def _prices(machine: PricedFaces, value: float, known: bool = True) -> list[Sensitivity]:
+    """The prices of weights and of groups, where there are any."""
     own, W = machine._price(), machine.solution_["W"]
-    priced = []
-    if own is not None:
-        sizes = {"l1": float(np.abs(W[:, :-1]).sum()), "group": float(own.lengths(W[:, :-1]).sum())}
-        known = machine.margin == "total"  # of the worst margin a face that may be longer is not unique
-        asked = {name: getattr(own, name) for name in sizes}
-        priced = [slopes.price(name, asked[name], value, sizes[name], known) for name in sizes if asked[name]]
-    return [slopes.cost(machine.C, value, *found), *priced]
+    if own is None:
+        return []
+    sizes = {"l1": float(np.abs(W[:, :-1]).sum()), "group": float(own.lengths(W[:, :-1]).sum())}
+    asked = {name: getattr(own, name) for name in sizes}
+    return [slopes.price(name, asked[name], value, sizes[name], known) for name in sizes if asked[name]]
 
 
 def of_cpm_union(machine: PolytopeUnion, tol: float) -> list[Sensitivity]:
@@ -60,18 +65,20 @@ def of_cpm_union(machine: PolytopeUnion, tol: float) -> list[Sensitivity]:
 
 
 def of_spla1(machine: SPLA1, tol: float) -> list[Sensitivity]:
-    """The ridge, for the cells reached."""
+    """The ridge, and the prices of weights, for the cells reached."""
     machine._need_data("sensitivities()")
-    return [slopes.ridge(machine.ridge, value_of(machine, tol), machine.solution_["W"])]
+    value = value_of(machine, tol)
+    return [slopes.ridge(machine.ridge, value, machine.solution_["W"]), *_prices(machine, value)]
 
 
 def of_plume(machine: PLUME, tol: float) -> list[Sensitivity]:
-    """The ridge and the sharpness of the gate, for the responsibilities reached."""
+    """The ridge, the sharpness of the gate, and the prices of weights, for the responsibilities reached."""
     machine._need_data("sensitivities()")
     W, value = machine.solution_["W"], value_of(machine, tol)
     return [
         slopes.ridge(machine.ridge, value, W),
         slopes.gate(machine.gamma, value, machine._X, machine._y, W, machine._costs),
+        *_prices(machine, value),
     ]
 
 

@@ -8,23 +8,26 @@ diagonal is lifted until it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 from scipy.optimize import minimize
 
 from formulations import mixture
-from formulations.arguments import one_of, tolerance, whole
+from formulations.arguments import one_of, positive, tolerance, whole
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.logistic import positive_factor
+from polyopt.solvers.priced_newton import minimise_priced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix
 
     Array = NDArray[np.float64]
@@ -47,6 +50,7 @@ class Given(TypedDict, total=False):
     max_iter: int
     tol: float
     time_limit: float | None
+    penalty: FacePenalty | None
 
 
 def maximise(
@@ -62,6 +66,7 @@ def maximise(
     max_iter: int = 200,
     tol: float = 1e-9,
     time_limit: float | None = None,
+    penalty: FacePenalty | None = None,
 ) -> Solution:
     """The M-step: the faces that maximise the expected log-likelihood, less the ridge.
 
@@ -86,6 +91,9 @@ def maximise(
         what it adds up before anything cancels (:func:`formulations.mixture.turnover`).
     time_limit : float, optional
         Seconds.
+    penalty : FacePenalty, optional
+        The price of the weights, and their signs: then the method is proximal Newton's whatever is asked
+        (:mod:`polyopt.solvers.priced_newton`), ρ is positive, and the price is in the objective.
 
     Returns
     -------
@@ -98,7 +106,19 @@ def maximise(
     ValueError
         The method does not exist, or is Newton's and the faces are too many for it.
     """
-    return _minimise(_Objective(X, y, c, R, gamma, ridge), W, method, max_iter, tol, time_limit)
+    objective = _Objective(X, y, c, R, gamma, ridge)
+    if penalty is None:
+        return _minimise(objective, W, method, max_iter, tol, time_limit)
+    found = minimise_priced(
+        objective,
+        penalty,
+        W,
+        ridge=positive("ridge", ridge),
+        max_iter=max_iter,
+        tol=tol,
+        time_limit=time_limit,
+    )
+    return found if R is not None else replace(found, bound=None)
 
 
 def polish(
@@ -233,23 +253,10 @@ def _minimise(
 
 def _newton(run: _Run) -> None:
     while not run.is_over():
-        factor = _positive_factor(run.objective.hessian(run.W))
+        factor = positive_factor(run.objective.hessian(run.W))
         direction = cho_solve(factor, -run.gradient.ravel()).reshape(run.W.shape)
         if not run.descend(direction):
             return
-
-
-def _positive_factor(H: Array) -> tuple[Array, bool]:
-    """The Cholesky factor of H, its diagonal lifted as far as it has to be."""
-    size = float(np.abs(H).max()) or 1.0
-    lift = 0.0
-    while True:
-        try:
-            return cho_factor(H, lower=True)
-        except LinAlgError:
-            more = max(10.0 * lift, 1e-10 * size)
-            H.flat[:: len(H) + 1] += more - lift
-            lift = more
 
 
 def _gradient(run: _Run) -> None:
@@ -274,7 +281,7 @@ def _bfgs_then_newton(run: _Run) -> None:
     """
     most = run.max_iter
     run.max_iter = _CHEAPER * most
-    _bfgs(run, _positive_factor(run.objective.metric())[0], _SLOW)
+    _bfgs(run, positive_factor(run.objective.metric())[0], _SLOW)
     if run.status is Status.STALLED or run.status is Status.ITERATION_LIMIT:
         run.status, run.max_iter = Status.STALLED, run.iterations + most
         _newton(run)

@@ -24,6 +24,7 @@ from polyopt.certificates import Claim, certify_plume, certify_program
 from polyopt.outer.plume import PlumeProblem, solve_plume
 from polyopt.outer.rounds import run_rounds
 from polyopt.solvers import plume as solver
+from polyopt.solvers.logistic import positive_factor
 from polyopt.solvers.plume import MOST_FOR_NEWTON, maximise, polish
 
 GAMMAS = [0.5, 2.0, 5.0]
@@ -822,8 +823,8 @@ def test_where_the_gradient_does_not_turn_steps_double():
 def test_a_diagonal_is_lifted_as_little_as_makes_it_definite():
     """From 1e-10 of the largest entry in tens; what needs nothing is left as it is."""
     H = np.diag([2.0, 5.0])
-    factor = solver._positive_factor(H.copy())[0]
+    factor = positive_factor(H.copy())[0]
     assert np.tril(factor) @ np.tril(factor).T == pytest.approx(H, abs=1e-14)
-    factor = np.tril(solver._positive_factor(np.diag([4.0, -1e-3]))[0])
+    factor = np.tril(positive_factor(np.diag([4.0, -1e-3]))[0])
     lift = (factor @ factor.T - np.diag([4.0, -1e-3])).diagonal()
     assert lift == pytest.approx(np.full(2, 4e-3), rel=1e-9)

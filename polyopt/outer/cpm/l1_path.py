@@ -20,7 +20,8 @@ from formulations.polytope import answers, check_assignment
 from formulations.recovery import as_costs, as_data
 from formulations.runs import one_run
 from formulations.solution import Status
-from polyopt.certificates.cpm import certify_cpm, checked_penalty
+from polyopt.certificates.cpm import certify_cpm
+from polyopt.certificates.face_price import checked_penalty
 from polyopt.certificates.shrunk_ascent import ShrunkAscent
 from polyopt.outer.cpm.priced import PricedProblem
 from polyopt.outer.cpm.problem import PolytopeProblem

@@ -17,8 +17,8 @@ from scipy.special import entr
 from formulations.clock import run_is_over
 from formulations.matrices import is_sparse
 from formulations.solution import Solution, Status
-from polyopt.solvers.logistic import solve_scaled
 from polyopt.solvers.logistic_polytopes.smooth import bound
+from polyopt.solvers.orthant import step_within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,6 @@ _FEW = 3  # steps at one softness after which the next may be much sharper
 _SLOWEST = 0.6  # ratio of two softnesses beyond which it is not brought nearer to 1
 _SUFFICIENT = 1e-4  # share of the decrease that a slope promises which a step must bring
 _LEAST_STEP = 1e-6
-_LEGS = 60  # of a step, each up to an entry that comes to 0
 _CLOSER, _CLOSEST = 0.1, 1e-5  # shares of the tolerance to which each softness is solved, and the last one
 
 
@@ -146,7 +145,7 @@ def _newton(kept: _Kept, t: float, tol: float, max_iter: int, clock: Clock) -> S
         direction = np.zeros_like(kept.W)
         H = _curvature(problem, kept.R, kept.a, active, t)
         held = np.broadcast_to(problem.prices > 0.0, active.shape)[active]
-        direction[active] = _within(H, down[active], kept.W[active], np.where(held, signs[active], 0.0))
+        direction[active] = step_within(H, down[active], kept.W[active], np.where(held, signs[active], 0.0))
         kept.made += 1
         if not _search(kept, direction, down, t):
             return None
@@ -159,26 +158,6 @@ def _orthant(problem: FaceLoss, W: Array, slope: Array) -> tuple[Array, Array]:
     down = np.where(signs != 0.0, -(slope + problem.prices * signs), 0.0)
     down[~problem.entries] = 0.0
     return signs, down
-
-
-def _within(H: Array, down: Array, at: Array, signs: Array) -> Array:
-    """A step of Newton's that leaves no orthant: an entry that comes to 0 stays there, the others go on.
-
-    Every leg lowers the quadratic model, which is convex, so the whole step is one of descent.
-    """
-    free, here, slope = np.ones(len(at), dtype=bool), at.copy(), down.copy()
-    for _ in range(_LEGS):
-        step = np.zeros_like(at)
-        step[free] = solve_scaled(H[np.ix_(free, free)], slope[free])
-        crossing = free & (signs != 0.0) & (signs * (here + step) < 0.0)
-        if not crossing.any():
-            return here + step - at
-        shares = np.divide(-here, step, out=np.full(len(at), np.inf), where=crossing)
-        share = float(shares.min())
-        stops = shares <= share * (1.0 + 1e-9)
-        here, slope = here + share * step, slope - share * (H @ step)
-        here[stops], free = 0.0, free & ~stops
-    return here - at
 
 
 def _search(kept: _Kept, direction: Array, down: Array, t: float) -> bool:

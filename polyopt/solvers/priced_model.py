@@ -1,0 +1,232 @@
+"""The least of a quadratic model of faces with a price: sweeps over groups of weights, Newton's between.
+
+    min  g·(V − W) + ½ (V − W)'H(V − W) + λ Σ |V_kj| + τ Σ_l ‖V of group l‖,      signs kept,
+
+for faces V (K, m+1) taken as one vector, H positive definite. A sweep lowers it one weight, or one group,
+after the other, and finds which are 0. With these held at 0, and no sign changed, the rest is smooth, and a
+step of Newton's is nearly its optimum. A gap says when it is enough: for pulls P = ρV − slope, with ρ below
+every eigenvalue of H,
+
+    ρ/2 ‖V‖² + price(V) + ‖shrunk P‖²/(2ρ) − P·V  ≥  what V is above the optimum.
+
+The same gap holds of any convex function with a ridge ρ in it, and its own slope (:func:`gap_of`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from polyopt.solvers.orthant import step_within
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.face_penalty import FacePenalty
+
+    Vector = NDArray[np.float64]
+    Numbers = NDArray[np.int64]
+
+__all__ = ["Places", "gap_of", "least_of_model"]
+
+_SWEEPS, _ROUNDS = 3, 60  # sweeps between two steps of Newton's, and such rounds at most
+_SHORTER = 6  # halvings of a step of Newton's
+_STILL = 1e-15  # of the value, a decrease that is none
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the groups of weights are in faces (K, m+1) taken row by row, a bias being a group of its own.
+
+    Attributes
+    ----------
+    starts, members : ndarray of int
+        The entries of group g are ``members[starts[g]:starts[g + 1]]``.
+    up, down : ndarray of shape (K(m+1),)
+        What a positive and a negative pull lose at an entry; infinite where the sign forbids it.
+    prices : ndarray of shape (groups,)
+        τ, and 0 for a bias.
+    smooth : ndarray of bool, shape (K(m+1),)
+        Where nothing is priced, and no sign is asked.
+    """
+
+    starts: Numbers
+    members: Numbers
+    up: Vector
+    down: Vector
+    prices: Vector
+    smooth: NDArray[np.bool_]
+
+    @staticmethod
+    def of(penalty: FacePenalty, n_faces: int) -> Places:
+        """The places of a price's groups in so many faces."""
+        labels = np.tile(np.append(penalty.groups, -1), n_faces)
+        biases = labels < 0
+        labels[biases] = penalty.n_groups + np.arange(n_faces)
+        counts = np.bincount(labels, minlength=penalty.n_groups + n_faces)
+        up, down = (np.tile(np.append(each, 0.0), n_faces) for each in penalty.thresholds)
+        prices = np.append(np.full(penalty.n_groups, penalty.group), np.zeros(n_faces))
+        smooth = (up == 0.0) & (down == 0.0) & (biases | (penalty.group == 0.0))
+        starts = np.append(0, np.cumsum(counts))
+        return Places(starts, np.argsort(labels, kind="stable"), up, down, prices, smooth)
+
+
+def gap_of(penalty: FacePenalty, W: Vector, slope: Vector, ridges: Vector | float) -> float:
+    """What some faces are above the optimum at most, but for rounding; 0 or more.
+
+    Parameters
+    ----------
+    penalty : FacePenalty
+        The price; W keeps its signs.
+    W, slope : ndarray of shape (K, m+1)
+        Faces, and the slope there of the convex function without the price.
+    ridges : float or ndarray of shape (m+1,)
+        ρ: the function less ρ/2 times the squares is convex. Alike within a group of features.
+    """
+    pulls = ridges * W - slope
+    left = penalty.shrunk(pulls)
+    own = 0.5 * (ridges * W * W + left * left / ridges) - pulls * W
+    return max(float(own.sum()) + penalty.value(W), 0.0)
+
+
+def least_of_model(
+    penalty: FacePenalty, places: Places, W: Vector, slope: Vector, H: Vector, ridges: Vector | float,
+    active: NDArray[np.bool_], enough: float,
+) -> Vector:  # fmt: skip
+    """Faces (K, m+1) near the least of the model, and never above W in it.
+
+    Parameters
+    ----------
+    penalty, places
+        The price, and :meth:`Places.of` it.
+    W, slope : ndarray of shape (K, m+1)
+        Where to begin, with signs kept, and g.
+    H : ndarray of shape (K(m+1), K(m+1))
+        Positive definite in the active entries.
+    ridges : float or ndarray of shape (m+1,)
+        As in :func:`gap_of`, below H.
+    active : ndarray of bool, shape (K, m+1)
+        The entries that may change; the others are 0.
+    enough : float
+        The gap at which to stop.
+    """
+    v, r, at, moves = W.ravel().copy(), slope.ravel().copy(), W.ravel(), active.ravel()
+    steep = _steepness(places, H)
+    up, down = (np.where(moves, each, np.inf) for each in (places.up, places.down))
+
+    def is_enough() -> bool:
+        left = np.where(moves, r, 0.0).reshape(W.shape)
+        return gap_of(penalty, v.reshape(W.shape), left, ridges) <= enough
+
+    value = penalty.value(W)
+    for _ in range(_ROUNDS):
+        before = value
+        for _ in range(_SWEEPS):
+            _sweep(H, r, v, places.starts, places.members, up, down, places.prices, steep)
+        r = slope.ravel() + H @ (v - at)
+        value = _value(penalty, v, at, slope, r)
+        if is_enough():
+            break
+        v, r, value = _newton(penalty, places, v, r, H, (at, slope, value), moves)
+        if is_enough():
+            break
+        if before - value <= _STILL * abs(value):
+            break
+    return v.reshape(W.shape)
+
+
+def _value(penalty: FacePenalty, v: Vector, at: Vector, slope: Vector, r: Vector) -> float:
+    moved = v - at
+    return 0.5 * float(moved @ (r + slope.ravel())) + penalty.value(v.reshape(slope.shape))
+
+
+def _newton(
+    penalty: FacePenalty, places: Places, v: Vector, r: Vector, H: Vector,
+    known: tuple[Vector, Vector, float], moves: NDArray[np.bool_],
+) -> tuple[Vector, Vector, float]:  # fmt: skip
+    """A step with the zeros held, shortened until the model falls; no step where it does not."""
+    at, slope, value = known
+    used = np.flatnonzero(moves & ((v != 0.0) | places.smooth))
+    push = r + np.where(v > 0.0, places.up, np.where(v < 0.0, -places.down, 0.0))
+    M = H[np.ix_(used, used)]
+    if penalty.group > 0.0:
+        M, push = _with_lengths(penalty, v, used, M, push)
+    step = np.zeros_like(v)
+    bounded = (places.up > 0.0) | (places.down > 0.0)
+    step[used] = step_within(M, -push[used], v[used], np.where(bounded, np.sign(v), 0.0)[used])
+    size = 1.0
+    for _ in range(_SHORTER):
+        trial = v + size * step
+        left = slope.ravel() + H @ (trial - at)
+        found = _value(penalty, trial, at, slope, left)
+        if found < value:
+            return trial, left, found
+        size *= 0.5
+    return v, r, value
+
+
+def _with_lengths(
+    penalty: FacePenalty, v: Vector, used: Numbers, M: Vector, push: Vector
+) -> tuple[Vector, Vector]:
+    """Curvature and slope of the groups' lengths, τ (I/‖v‖ − v v'/‖v‖³) and τ v/‖v‖, where not 0."""
+    faces = v.reshape(-1, penalty.n_features + 1)
+    lengths = penalty.lengths(faces[:, :-1])
+    own = np.tile(np.append(penalty.groups, -1), len(faces))
+    length = np.where(own >= 0, lengths[own], 0.0)
+    share = np.divide(penalty.group, length, out=np.zeros_like(v), where=length > 0.0)
+    along = np.divide(v, length, out=np.zeros_like(v), where=length > 0.0)
+    same = own[used][:, None] == own[used][None, :]
+    M = M - np.where(same, (share * along)[used][:, None] * along[used][None, :], 0.0)
+    M.flat[:: len(M) + 1] += share[used]
+    return M, push + share * v
+
+
+def _steepness(places: Places, H: Vector) -> Vector:
+    """For each group with a price the largest eigenvalue of its own part of H; 0 for the others."""
+    steep = np.zeros(len(places.prices))
+    for g in np.flatnonzero(places.prices > 0.0):
+        mine = places.members[places.starts[g] : places.starts[g + 1]]
+        steep[g] = np.linalg.eigvalsh(H[np.ix_(mine, mine)])[-1]
+    return steep
+
+
+@njit(cache=True, nogil=True)
+def _cut(z: float, up: float, down: float) -> float:
+    """A pull nearer to 0 by its threshold."""
+    if z > up:
+        return z - up
+    return z + down if z < -down else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _sweep(
+    H: Vector, r: Vector, v: Vector, starts: Numbers, members: Numbers, up: Vector, down: Vector,
+    prices: Vector, steep: Vector,
+) -> None:  # fmt: skip
+    """Lower the model in each group, one after the other; r is the slope of its smooth part at v."""
+    for g in range(len(starts) - 1):
+        mine = members[starts[g] : starts[g + 1]]
+        if prices[g] == 0.0:
+            for i in mine:
+                new = _cut(H[i, i] * v[i] - r[i], up[i], down[i]) / H[i, i]
+                if new != v[i]:
+                    r += (new - v[i]) * H[i]
+                    v[i] = new
+            continue
+        L, square = steep[g], 0.0
+        cut = np.empty(len(mine))
+        for a in range(len(mine)):
+            i = mine[a]
+            cut[a] = _cut(L * v[i] - r[i], up[i], down[i])
+            square += cut[a] * cut[a]
+        length = np.sqrt(square)
+        factor = max(length - prices[g], 0.0) / (length * L) if length > 0.0 else 0.0
+        for a in range(len(mine)):
+            i = mine[a]
+            new = factor * cut[a]
+            if new != v[i]:
+                r += (new - v[i]) * H[i]
+                v[i] = new
