@@ -131,7 +131,9 @@ class ConvexPolytopeMachine(PolytopeLearner):
     solution_ : Solution or list of Solution
         The solver's answer, for the scaled samples (one per side or pair of classes).
     duals_ : pandas.DataFrame
-        One row per constraint, with its multiplier (nan from "sgd", which has none), in input order.
+        One row per constraint, with its multiplier (nan from "sgd", which has none), in input order; and
+        with a price or signs rows for each face and feature: what ``upper``, ``lower``, ``group`` and
+        ``sign`` hold against its weight (none from "sgd").
     history_ : pandas.DataFrame
         One row per round or epoch of every start.
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from formulations.polyhedral import pull
 from formulations.polytope import answers, natural_assignment, perplexity
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
+from polyopt.certificates.face_price import held_by_groups
 from polyopt.estimators.cpm_duals import duals_frame
 from polyopt.estimators.cpm_integer import WholePolytope, integers_certificate, whole_scores
 from polyopt.estimators.cpm_stream import PolytopeStream
@@ -240,6 +242,12 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
     def _side_duals(self) -> pd.DataFrame:
         X, labels = self._scaled(self._X), self.classes_[::-1] if self._side > 0 else self.classes_
         Z = answers(self._y, len(self.W_), self.assignment_)
-        return duals_frame(
+        frame = duals_frame(
             X, self._y, self._costs, self.solution_, Z, self._asked["loss"], self._rows, labels
         )
+        alpha, penalty = self.solution_.duals.get("margin"), self._price()
+        if alpha is None or penalty is None:
+            return frame
+        V = pull(X, alpha * self._y[:, None])
+        worst = self._asked["margin"] == "worst"
+        return self._with_prices(frame, V, held_by_groups(penalty, V, self.solution_["W"]) if worst else None)

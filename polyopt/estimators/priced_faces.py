@@ -89,14 +89,20 @@ class PricedFaces(FaceClassifier):
             found = FacePenalty(found.l1, found.group, -found.signs, found.groups)
         return None if found.is_absent else found
 
-    def _with_prices(self, frame: pd.DataFrame, V: NDArray[Any]) -> pd.DataFrame:
-        """Rows of ``duals_``, and those of prices and signs for what pulls at the faces, V (K, m+1)."""
+    def _with_prices(
+        self, frame: pd.DataFrame, V: NDArray[Any], q: NDArray[Any] | None = None
+    ) -> pd.DataFrame:
+        """Rows of ``duals_``, and those of prices and signs for what pulls at the faces, V (K, m+1).
+
+        What the price of groups holds, q (K, m), is the best for the sum of all squares unless it is given.
+        """
         penalty = self._price()
         if penalty is None:
             return frame
         import pandas as pd
 
-        rows = price_rows(penalty, V, self.solution_["W"], getattr(self, "feature_names_in_", None))
+        names = getattr(self, "feature_names_in_", None)
+        rows = price_rows(penalty, V, self.solution_["W"], names, q)
         return pd.concat([frame, rows], ignore_index=True)
 
     def _by_number(self, signs: Any) -> Any:
@@ -158,8 +164,9 @@ class PricedFaces(FaceClassifier):
 
 
 def price_rows(
-    penalty: FacePenalty, V: NDArray[Any], W: NDArray[Any], names: ArrayLike | None = None
-) -> pd.DataFrame:
+    penalty: FacePenalty, V: NDArray[Any], W: NDArray[Any], names: ArrayLike | None = None,
+    q: NDArray[Any] | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """The multipliers of prices and signs as a table, a row for each face and feature.
 
     Parameters
@@ -170,10 +177,13 @@ def price_rows(
         What pulls at the faces, and the faces.
     names : array_like of str, optional
         What the features are called; by default their numbers.
+    q : ndarray of shape (K, m), optional
+        What the price of groups holds; by default what is best for the sum of all squares.
     """
     import pandas as pd
 
-    r, q, delta = penalty.held(V)
+    r, best, delta = penalty.held(V if q is None else V - np.column_stack([q, np.zeros(len(q))]))
+    q = best if q is None else q
     face, feature = (each.ravel() for each in np.indices(r.shape))
     known = np.arange(penalty.n_features) if names is None else np.asarray(names)
     weight = W[:, :-1].ravel()

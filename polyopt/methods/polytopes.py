@@ -68,7 +68,9 @@ ENTRIES = (
         proving="global",
         leftovers=("beta",),
         slopes="polyopt.sensitivity.polyhedral.of_cpm",
-        crosschecks=tuple(f"polyopt.crosschecks.{name}" for name in ("cpm", "cpm_assignment", "cpm_hard")),
+        crosschecks=tuple(
+            f"polyopt.crosschecks.{name}" for name in ("cpm", "cpm_assignment", "cpm_hard", "cpm_mixed")
+        ),
         exports={
             "certify_cpm": "polyopt.certificates",
             "certify_cpm_hard": "polyopt.certificates",

@@ -50,6 +50,26 @@ def test_a_sparse_fit_is_proven_and_says_what_it_uses(machine, frame):
     assert (multipliers[multipliers.row == "margin"].multiplier >= 0).all()
 
 
+@pytest.mark.parametrize("margin", ["total", "worst"])
+def test_duals_have_rows_for_prices_and_signs(machine, frame, margin):
+    if margin == "worst":
+        asked = {name: getattr(machine, name) for name in ("l1", "group", "feature_groups", "signs")}
+        machine = CPM(2, margin="worst", n_init=1, random_state=0, **asked).fit(*frame)
+    duals = machine.duals_
+    rows = {name: part.set_index(["face", "feature"]) for name, part in duals.groupby("row")}
+    held = rows["upper"].multiplier - rows["lower"].multiplier
+    assert held.abs().max() <= 1.5
+    for place, weight in pd.DataFrame(machine.W_, columns=NAMES).stack().items():
+        assert rows["upper"].output[place] == weight
+        if weight:
+            assert held[place] == pytest.approx(1.5 * np.sign(weight), rel=1e-4)
+    lengths = rows["group"].multiplier.unstack()
+    assert np.sqrt((lengths[["red", "green", "blue"]] ** 2).sum().sum()) <= 1.0 + 1e-9
+    assert set(rows["sign"].index.get_level_values("feature")) == {"age", "size"}
+    assert (rows["sign"].multiplier >= 0).all()
+    assert (duals[duals["sample"] >= 0].row.isin(["margin", "slack"])).all()
+
+
 def test_a_decision_never_falls_with_a_feature_that_may_not(machine):
     rng = np.random.default_rng(0)
     X = 3 * rng.normal(size=(500, 6))

@@ -1,0 +1,79 @@
+"""Mixed-integer programs with squares by HiGHS, which takes linear ones: outer approximation.
+
+A square price·v² is at least its tangent price·(2 t v − t²) at any t, and equal to it at v = t. So the
+program with a number η ≥ its tangents in the place of each square is a linear one whose optimum is a bound,
+and the point at which that is attained is feasible for the program itself: what it costs there is a value. A
+tangent more at that point, and again, until bound and value meet (Duran & Grossmann, An outer-approximation
+algorithm for a class of mixed-integer nonlinear programs, 1986). It has nothing in common with the branch
+and bound of :mod:`polyopt.outer.cpm.subset`, nor with SCIP.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from formulations.highs import quiet_highs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from formulations.program import Program
+
+__all__ = ["least_by_tangents"]
+
+_FIRST = 17  # tangents of each square before the first program
+_ROUNDS = 100
+_OPTIONS = {
+    "mip_rel_gap": 1e-10,
+    "mip_abs_gap": 0.0,
+    "mip_feasibility_tolerance": 1e-9,
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+    "parallel": "off",
+}
+
+
+def least_by_tangents(
+    program: Program, prices: Mapping[str, float], tol: float = 1e-7
+) -> tuple[float, float]:
+    """The least of a program whose objective is squares of some variables and Σ C_i ξ_i.
+
+    Parameters
+    ----------
+    program : Program
+        With the variable xi and the parameter C, and linear rows.
+    prices : mapping of str to float
+        The price of the squares of each variable that has them, positive.
+    tol : float
+        Relative gap between bound and value at which to end.
+
+    Returns
+    -------
+    bound, value : float
+        What HiGHS proves, and what its best point costs in the program itself.
+    """
+    quiet_highs()
+    squared = cp.hstack([cp.vec(program.variables[name], order="C") for name in prices])
+    sizes = [program.variables[name].size for name in prices]
+    price = np.repeat(list(prices.values()), sizes)
+    eta, C = cp.Variable(len(price), nonneg=True), program.parameters["C"]
+    most = np.sqrt(float(np.sum(C.value)) / price)  # a longer one costs more than 0 does
+    cuts = [
+        eta >= cp.multiply(price, 2.0 * cp.multiply(share * most, squared) - (share * most) ** 2)
+        for share in np.linspace(-1.0, 1.0, _FIRST)
+    ]
+    rows, paid = [row.constraint for row in program.rows], C @ program.variables["xi"]
+    value, bound = np.inf, -np.inf
+    for _ in range(_ROUNDS):
+        problem = cp.Problem(cp.Minimize(cp.sum(eta) + paid), [*rows, *cuts])
+        problem.solve(solver="HIGHS", **_OPTIONS)
+        bound = max(bound, float(problem.solver_stats.extra_stats.mip_dual_bound))
+        at = np.asarray(squared.value)
+        value = min(value, float(price @ at**2) + float(paid.value))
+        if value - bound <= tol * value:
+            break
+        cuts.append(eta >= cp.multiply(price, 2.0 * cp.multiply(at, squared) - at**2))
+    return bound, value
