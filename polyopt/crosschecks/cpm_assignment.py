@@ -50,7 +50,7 @@ def coupled_branch_and_bound(seed: int) -> Pair:
 
     Source: Kantchelian et al. (2014), eq. (6) and the worst-case margin beside it; the programs are derived.
     """
-    X, y = clusters(seed, n=12, spread=0.8)
+    X, y = clusters(seed, n=10, spread=0.8)
     by_search, by_program = [], []
     both: tuple[tuple[Loss, Margin], ...] = (("max", "total"), ("sum", "worst"), ("max", "worst"))
     for loss, margin in both:

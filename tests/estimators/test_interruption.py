@@ -38,9 +38,14 @@ MACHINES = [
     SVM(), SVM(solver="exact"), SVM(kernel="rbf", gamma=1.0), SigmaSVM(kernel="rbf"), OneNormSVM(),
     CrossEntropySVM(), CrossEntropySVM(search=CrossEntropySettings(svm_screen=True)),
     RelativeMarginMachine(kernel="poly"), SoftRelativeMarginMachine(kernel="rbf"),
-    ConvexPolytopeMachine(), ConvexPolytopeMachine(solver="sgd"),
-    ConvexPolytopeMachine(margin="worst", solver="exact"), ConvexPolytopeMachine(double_sided=True),
-    Polyceptron(), SPLA1(), PCSLP(), PLUME(),
+    *(
+        machine.set_params(n_init=2)  # a start to be stopped in, and one to be left out
+        for machine in (
+            ConvexPolytopeMachine(), ConvexPolytopeMachine(solver="sgd"),
+            ConvexPolytopeMachine(margin="worst", solver="exact"), ConvexPolytopeMachine(double_sided=True),
+            Polyceptron(), SPLA1(), PCSLP(), PLUME(),
+        )
+    ),
 ]  # fmt: skip
 
 

@@ -74,8 +74,13 @@ def whole(blobs):
     return found
 
 
-@pytest.mark.parametrize("how", ["stopped", "raised", "late"])
-@pytest.mark.parametrize(("fits", "rows"), [(2, 1), (5, 2), (6, 3), (9, 4), (10, 5)])
+@pytest.mark.parametrize(
+    ("how", "fits", "rows"),
+    [
+        *(("stopped", *at) for at in [(2, 1), (5, 2), (6, 3), (9, 4), (10, 5)]),
+        *((how, *at) for how in ("raised", "late") for at in [(5, 2), (10, 5)]),  # in either stage
+    ],
+)
 def test_the_best_of_the_costs_and_floors_that_were_tried_is_kept(blobs, whole, ends_in_fit, how, fits, rows):
     X, y = blobs
     begun = ends_in_fit(fits, how)

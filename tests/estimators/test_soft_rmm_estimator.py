@@ -13,9 +13,8 @@ from polyopt.certificates import certify_soft_rmm
 from polyopt.plots import multipliers, whitening
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_check_estimator_has_no_failure(kernel):
-    assert broken_conventions(SoftRMM(kernel=kernel)) == {}
+def test_check_estimator_has_no_failure():
+    assert broken_conventions(SoftRMM(kernel="rbf")) == {}
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])

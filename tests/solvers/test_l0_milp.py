@@ -169,12 +169,16 @@ def test_a_time_limit_leaves_a_feasible_point_and_a_valid_bound(solve, limit):
         assert found.status is Status.TIME_LIMIT
 
 
+@cache
+def tree_of_twenty():
+    return solve_l0_tree(problem("rbf", 20, seed=3))
+
+
 @pytest.mark.parametrize("limit", [1e-3, None])
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_a_start_is_never_worsened(solve, limit):
     data, rng = problem("rbf", 20, seed=3), np.random.default_rng(0)
-    lp = PatternLP(data)
-    best = solve_l0_tree(data)
+    lp, best = PatternLP(data), tree_of_twenty()
     for sigma in (best["sigma"], rng.random(20) < 0.2):
         first = lp.solve(sigma)
         found = solve(data, start=(first.alpha, first.b), time_limit=limit)
