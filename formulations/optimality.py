@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -167,16 +167,35 @@ def _row_conditions(
     ]
 
 
-def _jacobians(program: Statement, expression: cp.Expression) -> dict[cp.Variable, Any]:
+class _Entries(NamedTuple):
+    """The entries of a derivative that are not zero: of which entry of the variable, of the expression."""
+
+    at: NDArray[np.intp]
+    of: NDArray[np.intp]
+    values: NDArray[Any]
+
+
+def _jacobians(program: Statement, expression: cp.Expression) -> Mapping[cp.Variable, _Entries | None]:
     """The derivatives of an expression; those of affine ones are taken once for the same parameters."""
     if not expression.is_affine():
-        found: dict[cp.Variable, Any] = expression.grad
-        return found
+        return _derivatives(expression)
     given = [parameter.value for parameter in expression.parameters()]
     known = program.jacobians.get(id(expression))
     if known is None or not all(map(_is_same, known[0], given)):
-        known = program.jacobians[id(expression)] = copy.deepcopy(given), expression.grad
+        known = program.jacobians[id(expression)] = copy.deepcopy(given), _derivatives(expression)
     return known[1]
+
+
+def _derivatives(expression: cp.Expression) -> dict[cp.Variable, _Entries | None]:
+    """The derivative in each variable; None where the point is outside of the expression's domain."""
+    found: dict[cp.Variable, _Entries | None] = {}
+    for variable, jacobian in expression.grad.items():
+        if jacobian is None:
+            found[variable] = None
+            continue
+        entries = sp.coo_array(np.atleast_2d(jacobian) if np.isscalar(jacobian) else jacobian)
+        found[variable] = _Entries(entries.row, entries.col, entries.data)
+    return found
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -196,15 +215,14 @@ class _Gradient:
     def add(self, expression: cp.Expression, multiplier: NDArray[Any]) -> None:
         """Add the gradient of ``sum(multiplier * expression)``."""
         flat = multiplier.ravel(order="F")
-        for variable, jacobian in _jacobians(self.program, expression).items():
+        for variable, entries in _jacobians(self.program, expression).items():
             name = self.names[variable.id]
-            if jacobian is None:  # the point is outside of the expression's domain
+            if entries is None:
                 self.total[name][:] = np.inf
                 continue
-            terms = sp.csr_array(np.atleast_2d(jacobian)) if np.isscalar(jacobian) else sp.csr_array(jacobian)
-            terms = terms.multiply(flat[None, :])
-            self.total[name] += np.asarray(terms.sum(axis=1)).ravel()
-            self.extent[name] = max(self.extent[name], float(abs(terms).max()))
+            terms = entries.values * flat[entries.of]
+            self.total[name] += np.bincount(entries.at, terms, minlength=variable.size)
+            self.extent[name] = max(self.extent[name], float(np.max(np.abs(terms), initial=0.0)))
 
     def conditions(self) -> list[Condition]:
         return [

@@ -491,7 +491,7 @@ def nasty(path, labels, header=("[b]x[/b]", "<i>y</i>")):
 )
 def test_labels_are_shown_and_never_interpreted(tmp_path, labels, shown):
     path, model, page = nasty(tmp_path / "t.csv", labels), tmp_path / "m.skops", tmp_path / "p.html"
-    worked("fit", path, "--method", "cpm", "--out", model)
+    worked("fit", path, "--method", "cpm", "--set", "n_init=1", "--out", model)
     rules = worked("rules", model)
     assert "[b]x[/b]" in rules
     assert all(label in rules for label in shown)

@@ -28,12 +28,12 @@ CPM = ConvexPolytopeMachine
 
 
 def test_check_estimator_has_no_failure():
-    assert broken_conventions(CPM(n_init=1)) == {}
+    assert broken_conventions(CPM(n_init=1, max_iter=5)) == {}
 
 
 def test_check_estimator_has_no_failure_for_sgd():
     # Its samples come in random order: a weight is a repetition only up to the tolerance.
-    assert set(broken_conventions(CPM(solver="sgd", max_iter=60))) <= EQUIVALENCE
+    assert set(broken_conventions(CPM(solver="sgd", n_init=1, max_iter=60))) <= EQUIVALENCE
 
 
 # -- the two solvers -----------------------------------------------------------------------

@@ -252,7 +252,8 @@ def test_model_files_come_back_exactly(kind, tmp_path):
     X, y = load_iris(return_X_y=True)
     X, y = (X[::3], y[::3]) if kind == "three classes" else (X[y > 0], y[y > 0])
     # More faces than are of use: an unused one must come back as well.
-    machine = CPM(5, solver="sgd", double_sided=kind == "two sides", random_state=0, max_iter=20).fit(X, y)
+    machine = CPM(5, solver="sgd", double_sided=kind == "two sides", n_init=2, random_state=0, max_iter=20)
+    machine.fit(X, y)
     scores = machine.decision_function(X)
     joblib.dump(machine, tmp_path / "model.joblib")
     save_model(Model.of(machine, method="cpm"), tmp_path / "model.skops")

@@ -29,12 +29,12 @@ def machine(ring):
 
 
 def test_check_estimator_has_no_failure():
-    assert broken_conventions(LogisticPolytopes(2, n_init=1, max_iter=15, tol=1e-2)) == {}
+    assert broken_conventions(LogisticPolytopes(2, n_init=1, max_iter=5, tol=1e-2)) == {}
 
 
 def test_check_estimator_of_the_search_has_no_failure():
-    machine = LogisticPolytopes(n_init=1, max_iter=15, tol=1e-2, random_state=0)
-    assert broken_conventions(LogisticSearch(machine, max_faces=1, budget=4, cv=2)) == {}
+    machine = LogisticPolytopes(n_init=1, max_iter=5, tol=1e-2, random_state=0)
+    assert broken_conventions(LogisticSearch(machine, max_faces=1, budget=2, cv=2)) == {}
 
 
 @pytest.mark.parametrize("n_faces", [(0, 1), (1, 0), 1])

@@ -49,7 +49,7 @@ def square():
 
 @pytest.mark.parametrize("name", ["batch", "highs", "spla1", "pc-slp", "plume"])
 def test_check_estimator_has_no_failure(name):
-    rounds = {"max_iter": 5} if name in ("plume", "spla1") else {}
+    rounds = {"plume": {"max_iter": 2}, "spla1": {"max_iter": 5}}.get(name, {})
     machine = clone(MACHINES[name]).set_params(n_init=1, **rounds)
     assert broken_conventions(machine, all_forms=name == "batch") == {}
 

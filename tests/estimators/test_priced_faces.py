@@ -218,6 +218,6 @@ def test_a_limit_of_time_keeps_a_point(frame):
 
 
 def test_check_estimator_has_no_failure_with_a_price():
-    found = broken_conventions(CPM(1, l1=0.01, solver="dual", max_iter=50))
+    found = broken_conventions(CPM(1, l1=0.01, solver="dual", max_iter=10))
     # What streams is the solver without a price alone.
     assert {name for name, error in found.items() if "partial_fit is Algorithm 1" not in str(error)} == set()
