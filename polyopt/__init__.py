@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
     from polyopt.estimators.cpm_union import PolytopeUnion as PolytopeUnion
     from polyopt.estimators.face_search import FaceSearch as FaceSearch
+    from polyopt.estimators.hinges import Hinges as Hinges
     from polyopt.estimators.l0 import CrossEntropySVM as CrossEntropySVM
     from polyopt.estimators.one_norm import OneNormSVM as OneNormSVM
     from polyopt.estimators.pc_slp import PCSLP as PCSLP
@@ -65,6 +66,7 @@ _SHARED = {
     "Certificate": "polyopt.certificates",
     "Claim": "polyopt.certificates",
     "Columns": "polyopt.estimators.columns",
+    "Hinges": "polyopt.estimators.hinges",
     "Kernel": "polyopt.kernels",
     "Method": "polyopt.methods",
     "Model": "polyopt.models",

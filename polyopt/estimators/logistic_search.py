@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -16,11 +19,13 @@ from formulations.arguments import whole, whole_or_none
 from formulations.class_faces import BIAS
 from formulations.clock import run_is_over
 from polyopt.estimators.declaration import estimator
+from polyopt.estimators.hinges import Hinges
 from polyopt.estimators.logistic_polytopes import LogisticPolytopes
 from polyopt.estimators.logistic_splits import SplitSamples
-from polyopt.estimators.search import Chosen, ClassifierSearch, told_of
+from polyopt.estimators.search import Chosen, ClassifierSearch, machine_of, told_of
 from polyopt.estimators.trials import fit_whole
 from polyopt.outer.logistic_paths import Candidate, Paths
+from polyopt.solvers.logistic_polytopes import sizes_down_to
 from polyopt.solvers.progress import printer
 
 if TYPE_CHECKING:
@@ -34,28 +39,23 @@ if TYPE_CHECKING:
 __all__ = ["LogisticSearch"]
 
 _RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # times the weight of the samples
-_PRICES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # the same; they go on, tripled, until few enough numbers are left
-_LAST_PRICE, _HALVINGS = (
-    1.0,
-    2,
-)  # the highest, and how often prices are halved where numbers become few enough
-_KEPT, _PRICED = 3, 2  # structures that come to the second round and to the third
-_DEARER, _MOST_DEARER = (
-    1.15,
-    60,
-)  # by how much, and how often, the price is raised where the last fit is too large
+_KEPT, _THINNED = 3, 2  # structures that come to the second round and to the third
+_LEAST = 4  # numbers for each face down to which weights go, where no number is given
+_WORSE = 2.0  # standard errors by which the loss may be above the best before no more weights go
+
+Structure = tuple[int, tuple[int, int]]  # knots, faces of each class
 
 
 @estimator
 class LogisticSearch(ClassifierSearch):
-    """Choose the faces, the ridge and the price of logistic polytopes by the log loss of samples held out.
+    """Choose the faces, the ridge, the knots and the number of weights by the log loss of samples held out.
 
     Three rounds. The first tries every structure along a path of ridges on the first split: one face (which
     is logistic regression), two faces for either class and for both, four, and so on up to `max_faces`,
-    beyond four only while the loss falls by more than its standard error. The second tries the best three,
-    and one face, on all splits. The third raises the price of the weights from the best of them, so that
-    weights become 0. Points of a path begin where the last one ended. The best candidate with at most
-    `max_numbers` weights and biases that are not 0 is fitted to all data and made stationary.
+    beyond four only while the loss falls by more than its standard error; with every number of knots in
+    `n_knots`. The second tries the best three, and one face, on all splits. The third takes weights away from
+    the best of them, those first that cost the least to lose. Points of a path begin where the last one
+    ended. The best candidate with at most `max_numbers` numbers is fitted to all data and made stationary.
 
     Parameters
     ----------
@@ -64,7 +64,11 @@ class LogisticSearch(ClassifierSearch):
     max_faces : int, default=4
         Faces of either class at most.
     max_numbers : int, optional
-        Weights and biases other than 0 at most, over all pairs of classes; by default any number.
+        Weights and biases other than 0, and knots in use, at most, over all pairs of classes; by default any
+        number.
+    n_knots : int or sequence of int, default=0
+        Knots of each feature that are tried (:class:`Hinges`). With more than 0 the faces may bend with every
+        feature, and ``best_estimator_`` is a pipeline of ``Hinges`` and the machine.
     n_init : int, default=1
         Starts of each path; the last fit has those of the machine as well.
     budget : int, optional
@@ -76,18 +80,20 @@ class LogisticSearch(ClassifierSearch):
     Attributes
     ----------
     best_params_ : dict
-        Its n_faces, ridge and l1.
+        Its n_faces, ridge, max_numbers and n_knots.
     results_ : pandas.DataFrame
-        One row per candidate that was tried: the faces of each class, ridge, l1, the splits it was tried on,
-        its numbers other than 0, the mean log loss of the samples held out and its standard error.
+        One row per candidate that was tried: the faces of each class, ridge, knots of a feature, the splits
+        it was tried on, its numbers other than 0, the mean log loss of the samples held out and its standard
+        error.
     n_numbers_ : int
-        Weights and biases of the chosen machine that are not 0.
+        Weights and biases of the chosen machine that are not 0, and knots in use.
     """
 
     estimator: LogisticPolytopes | None = None
     _: KW_ONLY
     max_faces: int = 4
     max_numbers: int | None = None
+    n_knots: int | Sequence[int] = 0
     n_init: int = 1
     budget: int | None = None
     cv: Splits | None = None
@@ -100,50 +106,44 @@ class LogisticSearch(ClassifierSearch):
         whole_or_none("budget", self.budget)
         machine = LogisticPolytopes() if self.estimator is None else clone(self.estimator)
         seed = int(check_random_state(machine.random_state).randint(2**31 - 1))
-        problem = SplitSamples(X, y, weights, machine, self.cv, seed)
+        bent = {count: _Bent(count) for count in _counts(self.n_knots)}
+        cv = None if self.cv is None else check_cv(self.cv, y, classifier=True)
+        problems = {
+            count: SplitSamples(each.of(X), y, weights, machine, cv, seed) for count, each in bent.items()
+        }
+        problem = next(iter(problems.values()))
+        paths = Paths(
+            {count: each.splits for count, each in problems.items()},
+            {count: each.numbers for count, each in bent.items()},
+            seed, self.n_init, BIAS, machine.l1 / problem.unit, self.budget,
+        )  # fmt: skip
         rounds = _Rounds(
-            Paths(problem.splits, seed, self.n_init, BIAS, self.budget), problem.unit, problem.count,
-            problem.first, self.max_faces, self.max_numbers,
+            paths, problem.unit, problem.count, problem.first, self.max_faces, self.max_numbers, list(bent),
             printer(type(self).__name__) if self.verbose else None,
         )  # fmt: skip
         rounds.run()
         chosen = rounds.best()
         self.results_ = rounds.table()
         if chosen is None:
-            chosen = Candidate((0, 1), _RIDGES[-1] * problem.unit)
-        settings = {"n_faces": chosen.n_faces, "ridge": chosen.ridge, "l1": chosen.l1}
+            chosen = Candidate((0, 1), _RIDGES[-1] * problem.unit, min(bent))
+        most = self.max_numbers if chosen.max_numbers is None else chosen.max_numbers
+        settings = {"n_faces": chosen.n_faces, "ridge": chosen.ridge, "max_numbers": most}
+        self.best_params_ = {**settings, "n_knots": chosen.n_knots}
         machine.set_params(**settings)
+        begin = chosen._replace(max_numbers=None)
         for split in (0, problem.first):
-            if len(problem.splits[0]) == 1 and rounds.paths.tried(chosen, [split]):
-                machine.begin_at(rounds.paths.faces(chosen, split)[0])
+            if len(problem.splits[0]) == 1 and paths.tried(begin, [split]):
+                machine.begin_at(paths.faces(begin, split)[0])
                 break
-        found = fit_whole(machine, X, y, weights, type(self).__name__, self.verbose)
-        found = None if found is None else self._small_enough(found, X, y, weights)
-        kept = machine if found is None and hasattr(machine, "solution_") else None
-        self.best_params_ = {name: getattr(found or machine, name) for name in settings}
-        return Chosen(found, kept, machine, _told(len(self.results_), settings))
-
-    def _small_enough(
-        self, machine: LogisticPolytopes, X: SamplesLike, y: ArrayLike, weights: dict[str, Any]
-    ) -> LogisticPolytopes | None:
-        """The machine at a price at which it has no more numbers than it may; None where the run was over."""
-        for _ in range(_MOST_DEARER):
-            if self.max_numbers is None or machine.n_numbers_ <= self.max_numbers:
-                return machine
-            price = max(machine.l1, _PRICES[0] * machine.ridge) * _DEARER
-            dearer = clone(machine).set_params(l1=price, n_init=1)
-            if machine.holds_one_problem:
-                dearer.begin_at(machine.solution_["W"])
-            found = fit_whole(dearer, X, y, weights, type(self).__name__, self.verbose)
-            if found is None:
-                return None
-            machine = found
-        return machine
+        whole_machine, named = bent[chosen.n_knots].before(machine, weights)
+        found = fit_whole(whole_machine, X, y, named, type(self).__name__, self.verbose)
+        kept = whole_machine if found is None and hasattr(machine, "solution_") else None
+        return Chosen(found, kept, whole_machine, _told(len(self.results_), self.best_params_))
 
     @property
     def n_numbers_(self) -> int:
-        """Weights and biases of the chosen machine that are not 0."""
-        return int(self.best_estimator_.n_numbers_)
+        """Weights and biases of the chosen machine that are not 0, and knots in use."""
+        return int(machine_of(self.best_estimator_).n_numbers_)
 
     @property
     def _answering(self) -> object:
@@ -158,25 +158,57 @@ def _told(tried: int, settings: dict[str, Any]) -> str:
     return f"{tried} candidates were tried; the machine is the best one's, {whose}, as far as it came."
 
 
+class _Bent:
+    """The samples with the hinges of so many knots of each feature."""
+
+    def __init__(self, count: int):
+        self.hinges = Hinges(count) if count else None
+        self.numbers: Array | None = None
+
+    def of(self, X: SamplesLike) -> Any:
+        """Samples for the machine."""
+        if self.hinges is None:
+            return X
+        made = self.hinges.fit_transform(X)
+        self.numbers = self.hinges.numbers_
+        return made
+
+    def before(self, machine: LogisticPolytopes, weights: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """What is fitted to all samples, and what the weights are called in its fit."""
+        if self.hinges is None:
+            return machine, weights
+        machine.count_knots(self.hinges.numbers_)
+        named = {f"machine__{name}": values for name, values in weights.items()}
+        return Pipeline([("hinges", self.hinges), ("machine", machine)]), named
+
+
+def _counts(n_knots: int | Sequence[int]) -> list[int]:
+    """The numbers of knots that are tried, each once."""
+    given = [n_knots] if isinstance(n_knots, Integral) else n_knots
+    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) or not len(given):
+        raise ValueError(f"n_knots must be an integer of at least 0, or several, not {n_knots!r}")
+    return sorted({whole("n_knots", count, 0) for count in given})
+
+
 class _Rounds:
     """The three rounds."""
 
     def __init__(
         self, paths: Paths, unit: float, n_splits: int, first: int, max_faces: int, max_numbers: int | None,
-        tell: Any,
+        n_knots: Sequence[int], tell: Any,
     ):  # fmt: skip
         self.paths, self.unit, self.all, self.first = paths, unit, range(n_splits), [first]
         self.max_faces, self.max_numbers, self.tell = max_faces, max_numbers, tell
+        self.n_knots = n_knots
         self.tried: list[Candidate] = []
         self.begun = time.perf_counter()
 
     def run(self) -> None:
         """All rounds, as far as the run and the budget go."""
-        structures = self._first()
-        for n_faces in structures:
-            self._second(n_faces)
-        for n_faces in self._best_structures(self.all, _PRICED):
-            self._third(n_faces)
+        for structure in self._first():
+            self._second(structure)
+        for structure in self._best_structures(self.all, _THINNED):
+            self._third(structure)
 
     def best(self) -> Candidate | None:
         """The best candidate that is small enough, of those tried on all splits, or else on the first one."""
@@ -198,65 +230,69 @@ class _Rounds:
             rows.append(
                 {
                     "faces_of_first": c.n_faces[0], "faces_of_second": c.n_faces[1], "ridge": c.ridge,
-                    "l1": c.l1, "splits": len(splits), "numbers": self.paths.numbers(c, splits),
+                    "knots": c.n_knots, "splits": len(splits), "numbers": self.paths.numbers(c, splits),
                     "log_loss": self.paths.loss(c, splits), "error": _standard_error(losses, weights),
                 }
             )  # fmt: skip
-        names = ["faces_of_first", "faces_of_second", "ridge", "l1", "splits", "numbers", "log_loss", "error"]
+        names = [
+            "faces_of_first",
+            "faces_of_second",
+            "ridge",
+            "knots",
+            "splits",
+            "numbers",
+            "log_loss",
+            "error",
+        ]
         return pd.DataFrame(rows, columns=names)
 
-    def _first(self) -> list[tuple[int, int]]:
+    def _first(self) -> list[Structure]:
         """Every structure on the first split; beyond four faces only while the loss falls."""
-        faces, before = 1, None
-        while faces <= self.max_faces:
-            for n_faces in [(0, 1)] if faces == 1 else [(0, faces), (faces, 0), (faces, faces)]:
-                self._follow([Candidate(n_faces, ridge * self.unit) for ridge in _RIDGES], self.first)
-            best = self._best_of(self.tried, self.first)
-            if faces > 4 and (best is None or before is None or not self._is_better(best, before)):
-                break
-            faces, before = 2 * faces, best
+        for n_knots in self.n_knots:
+            faces, before = 1, None
+            while faces <= self.max_faces:
+                for n_faces in [(0, 1)] if faces == 1 else [(0, faces), (faces, 0), (faces, faces)]:
+                    points = [Candidate(n_faces, ridge * self.unit, n_knots) for ridge in _RIDGES]
+                    self._follow(points, self.first)
+                best = self._best_of([c for c in self.tried if c.n_knots == n_knots], self.first)
+                if faces > 4 and (best is None or before is None or not self._is_better(best, before)):
+                    break
+                faces, before = 2 * faces, best
         return self._best_structures(self.first, _KEPT)
 
-    def _second(self, n_faces: tuple[int, int]) -> None:
+    def _second(self, structure: Structure) -> None:
         """Ridges around the best on all splits."""
-        own = self._best_of([c for c in self.tried if c.n_faces == n_faces], self.first)
+        own = self._best_of(self._of(structure), self.first)
         if own is not None:
-            at = int(np.argmin([abs(own.ridge - ridge * self.unit) for ridge in _RIDGES]))
+            at = self._place(own)
             near = _RIDGES[max(at - 1, 0) : at + 2]
-            self._follow([Candidate(n_faces, ridge * self.unit) for ridge in near], self.all)
+            self._follow([own._replace(ridge=ridge * self.unit) for ridge in near], self.all)
 
-    def _third(self, n_faces: tuple[int, int]) -> None:
-        """Prices from the best ridge, and from the one below it."""
-        own = self._best_of([c for c in self.tried if c.n_faces == n_faces], self.all)
+    def _third(self, structure: Structure) -> None:
+        """Fewer and fewer weights, at the best ridge and at the one below it."""
+        own = self._best_of(self._of(structure), self.all)
         if own is None:
             return
-        at = int(np.argmin([abs(own.ridge - ridge * self.unit) for ridge in _RIDGES]))
-        for ridge in _RIDGES[max(at - 1, 0) : at + 1]:
-            points, price, is_small = [Candidate(n_faces, ridge * self.unit)], 0.0, False
-            while not is_small or len(points) <= len(_PRICES):
-                more = [p for p in _PRICES if p > price * 1.01]
-                price = more[0] if more else 3.0 * price
-                points.append(Candidate(n_faces, ridge * self.unit, price * self.unit))
-                if price > _LAST_PRICE or not self._follow(points, self.all):
-                    return
-                is_small = self._is_small(points[-1], self.all)
-            self._between(points)
-
-    def _between(self, points: list[Candidate]) -> None:
-        """Prices between the first that leaves few enough numbers, and the one before it."""
-        at = next(number for number, point in enumerate(points) if self._is_small(point, self.all))
-        if at == 0:
-            return
-        before, small = points[:at], points[at]
-        for _ in range(_HALVINGS):
-            least = before[-1].l1 or small.l1 / 10.0
-            middle = small._replace(l1=float(np.sqrt(least * small.l1)))
-            if not self._follow([*before, middle], self.all):
+        for ridge in _RIDGES[max(self._place(own) - 1, 0) : self._place(own) + 1]:
+            dense = own._replace(ridge=ridge * self.unit)
+            if not self._follow([dense], self.all):
                 return
-            if self._is_small(middle, self.all):
-                small = middle
-            else:
-                before = [*before, middle]
+            least = _LEAST * sum(own.n_faces) if self.max_numbers is None else self.max_numbers
+            sizes = sizes_down_to(max(least // 2, 1), self.paths.numbers(dense, self.all))
+            points, best = [dense], dense
+            for size in sorted({*sizes[1:], least}, reverse=True):
+                points.append(dense._replace(max_numbers=size))
+                if not self._follow(points, self.all):
+                    return
+                best = min(best, points[-1], key=lambda c: self.paths.loss(c, self.all))
+                if size < least and self._is_better(best, points[-1], _WORSE):
+                    break
+
+    def _of(self, structure: Structure) -> list[Candidate]:
+        return [c for c in self.tried if (c.n_knots, c.n_faces) == structure and c.max_numbers is None]
+
+    def _place(self, candidate: Candidate) -> int:
+        return int(np.argmin([abs(candidate.ridge - ridge * self.unit) for ridge in _RIDGES]))
 
     def _follow(self, points: Sequence[Candidate], splits: Sequence[int]) -> bool:
         whole = self.paths.follow(points, splits)
@@ -269,25 +305,25 @@ class _Rounds:
         known = [c for c in candidates if self.paths.tried(c, splits)]
         return min(known, key=lambda c: self.paths.loss(c, splits), default=None)
 
-    def _best_structures(self, splits: Sequence[int], count: int) -> list[tuple[int, int]]:
-        """The best ones, and one face."""
-        known = {c.n_faces for c in self.tried if self.paths.tried(c, splits)}
-        losses = {
-            n: min(
-                self.paths.loss(c, splits)
-                for c in self.tried
-                if c.n_faces == n and self.paths.tried(c, splits)
-            )
-            for n in known
-        }
-        best = sorted(losses, key=lambda n: losses[n])[:count]
-        return best + [(0, 1)] * ((0, 1) in known and (0, 1) not in best)
+    def _best_structures(self, splits: Sequence[int], count: int) -> list[Structure]:
+        """The best ones, and the best of one face."""
+        losses: dict[Structure, float] = {}
+        for c in self.tried:
+            if c.max_numbers is None and self.paths.tried(c, splits):
+                key, loss = (c.n_knots, c.n_faces), self.paths.loss(c, splits)
+                losses[key] = min(loss, losses.get(key, loss))
+        ranked = sorted(losses, key=lambda each: losses[each])
+        single = [each for each in ranked if each[1] == (0, 1)]
+        return ranked[:count] + [each for each in single[:1] if each not in ranked[:count]]
 
-    def _is_better(self, one: Candidate, other: Candidate) -> bool:
-        """Whether the loss is lower by more than the standard error of the difference."""
-        (mine, weights), (theirs, _) = (self.paths.losses(c, self.first) for c in (one, other))
+    def _is_better(self, one: Candidate, other: Candidate, errors: float = 1.0) -> bool:
+        """Whether the loss is lower by more than so many standard errors of the difference."""
+        splits = (
+            self.all if self.paths.tried(one, self.all) and self.paths.tried(other, self.all) else self.first
+        )
+        (mine, weights), (theirs, _) = (self.paths.losses(c, splits) for c in (one, other))
         gain = float((theirs - mine) @ weights / weights.sum())
-        return gain > _standard_error(theirs - mine, weights)
+        return gain > errors * _standard_error(theirs - mine, weights)
 
     def _is_small(self, candidate: Candidate, splits: Sequence[int]) -> bool:
         return self.max_numbers is None or self.paths.numbers(candidate, splits) <= self.max_numbers

@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
+from sklearn.model_selection import BaseCrossValidator, StratifiedKFold, StratifiedShuffleSplit
 from sklearn.utils.validation import check_X_y
 
 from polyopt.estimators.logistic_polytopes import LogisticPolytopes
@@ -16,7 +16,7 @@ from polyopt.outer.logistic_paths import Split
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from polyopt.estimators.given import SamplesLike, Splits
+    from polyopt.estimators.given import SamplesLike
 
     Array = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ class SplitSamples:
 
     def __init__(
         self, X: SamplesLike, y: ArrayLike, weights: dict[str, Any], machine: LogisticPolytopes,
-        cv: Splits | None, seed: int,
+        cv: BaseCrossValidator | None, seed: int,
     ):  # fmt: skip
         samples, labels = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, estimator="LogisticSearch")
         mass = np.array(checked_weights(weights.get("sample_weight"), samples))
@@ -52,7 +52,7 @@ class SplitSamples:
         pairs = list(combinations(range(len(classes)), 2))
         masses = [mass[np.isin(codes, pair)].sum() for pair in pairs]
         self.unit = float(np.mean(masses))
-        given = None if cv is None else check_cv(cv, labels, classifier=True).split(samples, labels)
+        given = None if cv is None else cv.split(samples, labels)
         places = np.flatnonzero(used)
         own = _splitter(codes[used], seed).split(places, codes[used])
         pieces = list(given or ((places[train], places[held]) for train, held in own))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from formulations.clock import Run
     from polyopt.estimators.given import SamplesLike
 
-__all__ = ["Chosen", "ClassifierSearch", "told_of"]
+__all__ = ["Chosen", "ClassifierSearch", "machine_of", "told_of"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ class Chosen:
     kept: Any
     start: Any
     told: str
+
+
+def machine_of(found: Any) -> Any:
+    """The machine itself: the last step of a pipeline, or the estimator as it is."""
+    return found[-1] if isinstance(found, Pipeline) else found
 
 
 def told_of(tried: int, candidates: int, settings: Mapping[str, object]) -> str:
@@ -140,12 +146,14 @@ class ClassifierSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             chosen = self._search(X, y, weights)
             if chosen.whole is None:
                 self.status_ = Status.INTERRUPTED if run.is_stopped else Status.TIME_LIMIT
-                self.best_estimator_ = marked(_kept(run, chosen, X, y, weights), self.status_)
+                self.best_estimator_ = _kept(run, chosen, X, y, weights)
+                marked(machine_of(self.best_estimator_), self.status_)
                 text = f"{type(self).__name__}: {self.status_} {chosen.told}"
                 warnings.warn(text, ConvergenceWarning, stacklevel=2)
             else:
                 self.best_estimator_ = found = chosen.whole
-                self.status_ = status_of(found) if hasattr(found, "solution_") else Status.CONVERGED
+                machine = machine_of(found)
+                self.status_ = status_of(machine) if hasattr(machine, "solution_") else Status.CONVERGED
         self.classes_ = self.best_estimator_.classes_
         self.n_features_in_ = self.best_estimator_.n_features_in_
         return self

@@ -1,13 +1,13 @@
 """Paths of logistic polytopes on the splits of a search, each point from the last and held to the test part.
 
-A path first raises the ridge, at no price of the weights, and then, from a point of it, the price. Either way
-the faces only have to shrink, so that a few steps lead from one point to the next. Every split and every
-structure begins at random starts of its own, which see nothing of the test part.
+A path first raises the ridge, and then, from a point of it, weights go, those first that cost the least to
+lose. Either way a few steps lead from one point to the next. Every split and every structure begins at random
+starts of its own, which see nothing of the test part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +18,7 @@ from formulations.clock import run_is_over
 from formulations.polyhedral import scores
 from polyopt.outer.logistic_polytopes import random_start
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.logistic_polytopes import FaceLoss, descend
+from polyopt.solvers.logistic_polytopes import FaceLoss, descend, eliminate, numbers_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,13 +40,18 @@ class Candidate(NamedTuple):
     ----------
     n_faces : tuple of int
         The faces of the classes -1 and +1.
-    ridge, l1 : float
-        ρ and λ of a fit to all samples; a split has its share of them.
+    ridge : float
+        ρ of a fit to all samples; a split has its share of it.
+    n_knots : int
+        The knots of every feature (:class:`~polyopt.estimators.hinges.Hinges`).
+    max_numbers : int, optional
+        Weights, biases and knots at most; by default any number.
     """
 
     n_faces: tuple[int, int]
     ridge: float
-    l1: float = 0.0
+    n_knots: int = 0
+    max_numbers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -75,8 +80,13 @@ class Paths:
 
     Parameters
     ----------
-    splits : sequence of sequences of Split
-        For each split its binary problems: one, or with more classes one for each pair.
+    splits : mapping of int to sequences of sequences of Split
+        For each number of knots, and each split, its binary problems: one, or with more classes one for each
+        pair.
+    knots : mapping of int to ndarray or None
+        For each number of knots, the numbers that each feature itself takes; None where none takes any.
+    l1 : float
+        λ of a fit to all samples.
     seed : int
         Seed of the starts.
     n_init : int
@@ -88,11 +98,11 @@ class Paths:
     """
 
     def __init__(
-        self, splits: Sequence[Sequence[Split]], seed: int, n_init: int, bias_ridge: float,
-        budget: int | None = None,
+        self, splits: Mapping[int, Sequence[Sequence[Split]]], knots: Mapping[int, Array | None], seed: int,
+        n_init: int, bias_ridge: float, l1: float = 0.0, budget: int | None = None,
     ):  # fmt: skip
-        self._splits, self._seed, self._n_init, self._bias = splits, seed, n_init, bias_ridge
-        self._budget = budget
+        self._splits, self._knots, self._seed, self._n_init = splits, knots, seed, n_init
+        self._bias, self._l1, self._budget = bias_ridge, l1, budget
         self._found: dict[tuple[Candidate, int], tuple[list[Array], Array, Array]] = {}
         self.made = 0
 
@@ -127,8 +137,9 @@ class Paths:
         return float(losses @ weights / weights.sum())
 
     def numbers(self, candidate: Candidate, splits: Sequence[int]) -> int:
-        """The most weights and biases other than 0, over the splits."""
-        return max(sum(int(np.count_nonzero(W)) for W in self._found[candidate, s][0]) for s in splits)
+        """The most weights and biases other than 0, and knots in use, over the splits."""
+        knots = self._knots[candidate.n_knots]
+        return max(sum(numbers_of(W, knots) for W in self._found[candidate, s][0]) for s in splits)
 
     def tried(self, candidate: Candidate, splits: Sequence[int]) -> bool:
         """Whether it was tried on all of these splits."""
@@ -140,12 +151,16 @@ class Paths:
 
     def _descended(self, candidate: Candidate, split: int, before: list[Array] | None) -> list[Array]:
         clock, found = Clock(None), []
-        for number, part in enumerate(self._splits[split]):
+        parts = self._splits[candidate.n_knots][split]
+        for number, part in enumerate(parts):
             problem = self._problem(candidate, part)
-            if before is not None:
+            if before is None:
+                W = self._begun(problem, (split, number), clock)
+            elif candidate.max_numbers is None:
                 W, _ = descend(problem, before[number], clock, softness=_SHARP, max_iter=_NEXT)
             else:
-                W = self._begun(problem, (split, number), clock)
+                most, knots = candidate.max_numbers // len(parts), self._knots[candidate.n_knots]
+                ((W, _),) = eliminate(problem, before[number], [most], clock, knots)
             found.append(W)
         return found
 
@@ -164,12 +179,12 @@ class Paths:
         ridge = candidate.ridge * part.share
         return FaceLoss(
             part.X, part.y, part.c, Owners(*candidate.n_faces), ridge, self._bias * ridge,
-            candidate.l1 * part.share,
+            self._l1 * part.share,
         )  # fmt: skip
 
     def _held(self, candidate: Candidate, split: int, faces: Sequence[Array]) -> tuple[Array, Array]:
         owners, losses, weights = Owners(*candidate.n_faces), [], []
-        for part, W in zip(self._splits[split], faces, strict=True):
+        for part, W in zip(self._splits[candidate.n_knots][split], faces, strict=True):
             X, y, c = part.held
             losses.append(np.logaddexp(0.0, shortfall(y, scores(X, W), owners)))
             weights.append(c)

@@ -3,6 +3,7 @@
 from unittest import SkipTest
 from unittest.mock import patch
 
+from sklearn.base import is_classifier
 from sklearn.utils import estimator_checks
 
 # What the same fit does to weights counted as copies: kept by programs, and not by random walks over samples.
@@ -43,5 +44,5 @@ def _broken(machine, left_out=()):
             failed[name] = error
         else:
             passed += 1
-    assert passed >= 50
+    assert passed >= (50 if is_classifier(machine) else 30)
     return failed

@@ -33,7 +33,7 @@ __all__ = ["eliminate", "numbers_of", "sizes_down_to"]
 
 _SOFTNESS = 0.3
 _KEPT = 0.85  # share of the numbers that a step keeps
-_ITERATIONS, _LAST = 15, 60  # of the descent after a step, and after the last one
+_ITERATIONS = 20  # of the descent after a step
 
 
 def numbers_of(W: Array, knots: Array | None = None) -> int:
@@ -84,7 +84,7 @@ def eliminate(
         Their weights that may differ from 0.
     """
     squares = _Squares(problem)
-    for number, size in enumerate(sizes):
+    for size in sizes:
         support = W[:, :-1] != 0.0
         while numbers_of(W, knots) > size and support.any():
             loss = np.where(support, squares.saliency(W), np.inf)
@@ -92,8 +92,7 @@ def eliminate(
             support = _without(W, loss, most, knots)
             W = np.column_stack([np.where(support, W[:, :-1], 0.0), W[:, -1]])
             if not (clock.is_over or run_is_over()):
-                last = number == len(sizes) - 1 and numbers_of(W, knots) <= size
-                W = _descended(problem, W, support, clock, _LAST if last else _ITERATIONS)
+                W = _descended(problem, W, support, clock)
         yield W, support
 
 
@@ -114,13 +113,13 @@ def _without(W: Array, loss: Array, most: int, knots: Array | None) -> Chosen:
     return support
 
 
-def _descended(problem: FaceLoss, W: Array, support: Chosen, clock: Clock, max_iter: int) -> Array:
+def _descended(problem: FaceLoss, W: Array, support: Chosen, clock: Clock) -> Array:
     """The weights that stay, fitted again, with the features that they are of."""
     used = np.flatnonzero(support.any(axis=0))
     used = used if len(used) else np.zeros(1, dtype=int)  # biases alone are left
     kept = np.append(used, W.shape[1] - 1)
     part = replace(problem, X=problem.X[:, used], support=support[:, used])
-    V, _ = descend(part, W[:, kept], clock, softness=(_SOFTNESS,), max_iter=max_iter)
+    V, _ = descend(part, W[:, kept], clock, softness=(_SOFTNESS,), max_iter=_ITERATIONS)
     found = np.zeros_like(W)
     found[:, kept] = V
     return found
