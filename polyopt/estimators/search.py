@@ -52,7 +52,7 @@ class Chosen:
     told: str
 
 
-def machine_of(found: Any) -> Any:
+def machine_of(found: object) -> Any:
     """The machine itself: the last step of a pipeline, or the estimator as it is."""
     return found[-1] if isinstance(found, Pipeline) else found
 
