@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
     from polyopt.estimators.cpm_union import PolytopeUnion as PolytopeUnion
     from polyopt.estimators.face_search import FaceSearch as FaceSearch
+    from polyopt.estimators.folded import fold as fold
     from polyopt.estimators.hinges import Hinges as Hinges
     from polyopt.estimators.l0 import CrossEntropySVM as CrossEntropySVM
     from polyopt.estimators.one_norm import OneNormSVM as OneNormSVM
@@ -72,6 +73,7 @@ _SHARED = {
     "Model": "polyopt.models",
     "binding": "polyopt.sensitivity",
     "certify_program": "polyopt.certificates",
+    "fold": "polyopt.estimators.folded",
     "load_model": "polyopt.models",
     "register": "polyopt.methods",
     "save_model": "polyopt.models",

@@ -205,10 +205,17 @@ class CalibratedClassifier(PairwiseClassifier):
             Weng, 2004).
         """
         model, samples = self._prepared(X)
-        if model._is_binary:
-            second = model._second(samples)
-            return np.column_stack([1.0 - second, second])
-        return model._coupled(samples)
+        return model._probabilities(samples)
+
+    def _probabilities(self, X: Any) -> Array:
+        """Probabilities of the classes of samples that were checked."""
+        if not self._is_binary:
+            return self._coupled(X)
+        second = self._second(X)
+        found = np.empty((len(second), 2))
+        found[:, 1] = second
+        np.subtract(1.0, second, out=found[:, 0])
+        return found
 
     def _second(self, X: Any) -> Array:
         """Probabilities of ``classes_[1]``, of two classes."""

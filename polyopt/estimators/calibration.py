@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["METHODS", "Calibration", "CalibrationMethod", "agreeing", "calibrate", "draw_agreeing"]
+__all__ = [
+    "METHODS",
+    "Calibration",
+    "CalibrationMethod",
+    "agreeing",
+    "calibrate",
+    "draw_agreeing",
+    "logistic",
+]
 
 CalibrationMethod: TypeAlias = Literal["sigmoid", "isotonic"]
 METHODS = ("sigmoid", "isotonic")
@@ -28,6 +36,7 @@ METHODS = ("sigmoid", "isotonic")
 _SPREAD = 1e-12  # of the scores' size: less between them is rounding
 _SLOPE = 1e-6  # of the log-odds, for one standard deviation of the scores: less says nothing
 _BEYOND = 1e-6  # standard deviations of the scores
+_MANY = 1 << 14  # numbers from which on it is worth it to start a compiled loop
 _ABOVE = float(np.nextafter(0.5, 1.0))  # the least probability of a class that is the more probable
 
 
@@ -71,7 +80,7 @@ class Calibration:
             Scores less the shift, as a calibrated machine's are.
         """
         if self.slope:
-            return np.asarray(expit(self.slope * scores))
+            return logistic(self.slope * scores)
         return np.interp(scores, *self.nodes)
 
     def draw(self, graph: Graph, scores: str) -> str:
@@ -93,6 +102,15 @@ class Calibration:
         past = graph.op("Div", graph.op("Sub", within, low), graph.constant(rises[0]))
         risen = graph.op("MatMul", past, graph.constant(rises[1][:, None]))
         return graph.op("Add", risen, graph.constant(float(p[0])))
+
+
+def logistic(z: Array) -> Array:
+    """``1 / (1 + e^-z)``; of many finite numbers by compiled loops, whose last digit may differ."""
+    if len(z) < _MANY:
+        return np.asarray(expit(z))
+    from polyopt.answers.sigmoid import sigmoid
+
+    return sigmoid(z)
 
 
 def agreeing(second: Array, is_second: NDArray[np.bool_]) -> Array:

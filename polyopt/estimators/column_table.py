@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Texts = NDArray[np.object_]
 
-__all__ = ["ColumnTable", "is_frame", "read_columns"]
+__all__ = [
+    "ColumnTable", "cells_of_column", "column_as_numbers", "column_as_texts", "is_frame", "read_columns",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def read_columns(
     n = len(columns[0])
     found: dict[bool, list[Any]] = {False: [], True: []}
     for name, column, as_text in zip(names, columns, is_text, strict=True):
-        found[as_text].append(_as_texts(column) if as_text else _as_numbers(column, name))
+        found[as_text].append(column_as_texts(column) if as_text else column_as_numbers(column, name))
     numbers = np.column_stack(found[False]) if found[False] else np.empty((n, 0))
     texts = np.empty((n, len(found[True])), dtype=object)
     for k, column in enumerate(found[True]):
@@ -104,9 +106,21 @@ def read_columns(
 def _frame(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
     """Names and cells of a frame's columns: of numbers as floats, of all others as objects."""
     names = [str(name) for name in X.columns]
-    if hasattr(X, "iloc"):
-        return names, [_of_pandas(X.iloc[:, k], name) for k, name in enumerate(names)]
-    return names, [_of_polars(X[:, k], name) for k, name in enumerate(names)]
+    columns = [X.iloc[:, k] if hasattr(X, "iloc") else X[:, k] for k in range(len(names))]
+    return names, [cells_of_column(column, name) for column, name in zip(columns, names, strict=True)]
+
+
+def cells_of_column(column: Any, name: str) -> NDArray[Any]:
+    """Cells of a frame's column, or of an array's: of numbers as floats, of all others as objects.
+
+    Raises
+    ------
+    ValueError
+        Dates and other types that are neither.
+    """
+    if isinstance(column, np.ndarray):
+        return column
+    return _of_pandas(column, name) if hasattr(column, "iloc") else _of_polars(column, name)
 
 
 def _of_pandas(series: Any, name: str) -> NDArray[Any]:
@@ -184,8 +198,8 @@ def _holds_texts(column: NDArray[Any]) -> bool:
     return not all(isinstance(cell, Real) and not isinstance(cell, bool | np.bool_) for cell in there)
 
 
-def _as_texts(column: NDArray[Any]) -> NDArray[np.object_]:
-    """Cells as texts; whole numbers without a fraction."""
+def column_as_texts(column: NDArray[Any]) -> NDArray[np.object_]:
+    """Cells as texts, None where one is missing; whole numbers without a fraction."""
     return _objects([None if _is_missing(cell) else _text(cell) for cell in column.tolist()])
 
 
@@ -193,7 +207,14 @@ def _text(cell: object) -> str:
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
-def _as_numbers(column: NDArray[Any], name: str) -> Array:
+def column_as_numbers(column: NDArray[Any], name: str) -> Array:
+    """Cells as numbers, NaN where one is missing.
+
+    Raises
+    ------
+    ValueError
+        One that is no number, or infinity.
+    """
     if column.dtype.kind in "biuf":
         found = column.astype(float)
     else:

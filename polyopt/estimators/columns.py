@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from formulations.arguments import within
 from polyopt.estimators.column_table import is_frame, read_columns
+from polyopt.estimators.column_weights import ColumnWeights
 from polyopt.estimators.declaration import estimator
 from polyopt.polytope import Polytope
 
@@ -222,6 +223,43 @@ class Columns(TransformerMixin, BaseEstimator):
             mean[:p], scale[:p] = self._scaler.mean_, self._scaler.scale_
         own = Polytope.from_scaled(polytope.W, polytope.b, mean, scale)
         return Polytope(own.W, own.b, tuple(self._out), self._spread, self._centre)
+
+    def weights_of_columns(self, W: Array, centres: Array, b: Array) -> ColumnWeights:
+        """What the cells of a table add to outputs ``W (f - centres) + b`` of the features f.
+
+        Parameters
+        ----------
+        W : ndarray of shape (K, n_features_out)
+            Weights of the features.
+        centres : ndarray of shape (n_features_out,)
+            What is taken from them first.
+        b : ndarray of shape (K,)
+            Offsets.
+        """
+        check_is_fitted(self, self._fitted)
+        (of_numbers, of_texts), p, K = self._places, len(self._places[0]), len(b)
+        mean, scale = np.zeros(p), np.ones(p)
+        if self._scaler is not None:
+            mean, scale = self._scaler.mean_, self._scaler.scale_
+        weights, middles = np.zeros((len(self.is_text_), K)), np.zeros(len(self.is_text_))
+        weights[of_numbers] = (W[:, :p] / scale).T
+        middles[of_numbers] = mean + scale * centres[:p]
+        b = b - W[:, p:] @ centres[p:]  # what marks and indicators of 0 add
+        gaps = {
+            k: weights[k] * (median - middles[k]) for k, median in zip(of_numbers, self._medians, strict=True)
+        }
+        feature = p
+        for j in self._gaps:
+            gaps[of_numbers[j]] = gaps[of_numbers[j]] + W[:, feature]
+            feature += 1
+        levels, tables = {}, {}
+        for k, (texts, has_rare) in zip(of_texts, self._levels, strict=True):
+            last = feature + len(texts)
+            others = W[:, last] if has_rare else np.zeros(K)
+            levels[k] = {text: level for level, text in enumerate(texts, 1)}
+            tables[k] = np.vstack([others, W[:, feature:last].T])
+            feature = last + has_rare
+        return ColumnWeights(weights, middles, b, gaps, levels, tables)
 
     def columns_of_features(self) -> tuple[list[tuple[int, str | None]], list[float | str | None]]:
         """How features are made of columns, where each is a column or tells whether it has one text.

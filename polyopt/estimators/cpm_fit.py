@@ -187,8 +187,9 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
 
     # -- what is known -----------------------------------------------------------------------
 
-    def _side_scores(self, X: Any) -> NDArray[Any]:
-        return self._side * self._scores_of_faces(X).max(axis=1)
+    @property
+    def _is_whole(self) -> bool:
+        return hasattr(self, "integers_") or super()._is_whole
 
     def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
         if hasattr(self, "integers_"):

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.arguments import whole
-from formulations.union import union_scores
+from formulations.union import first_faces
+from polyopt.answers.form import Form
 from polyopt.certificates.cpm_union import certify_cpm_union
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.declaration import estimator
@@ -180,8 +181,9 @@ class PolytopeUnion(FaceClassifier):
 
     # -- answering ---------------------------------------------------------------------------
 
-    def _binary_scores(self, X: Any) -> NDArray[Any]:
-        return self._side * union_scores(self._scores_of_faces(X), self.pieces_)
+    def _decision(self) -> tuple[NDArray[Any], NDArray[Any], Form]:
+        starts = tuple(first_faces(self.pieces_).tolist())
+        return self.W_, self.b_, Form(1.0, starts, (self._side,) * len(starts), is_least=True)
 
     def active_face(self, X: SamplesLike) -> NDArray[np.int64]:
         """The face that decides about each sample: the highest of the piece that it is least outside of.

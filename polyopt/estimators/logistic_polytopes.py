@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from formulations.arguments import at_least, whole_or_none
 from formulations.class_faces import BIAS, Owners
 from formulations.polyhedral import scores
+from polyopt.answers.form import Form
 from polyopt.certificates.logistic_polytopes import certify_logistic_polytopes
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.faces import FaceClassifier
@@ -243,13 +244,10 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
             return sum(pair.n_numbers_ for pair in self.estimators_)
         return numbers_of(np.column_stack([self.W_, self.b_]), self._knots)
 
-    def _best_of_class(self, s: Array, plus: bool) -> Array:
-        mine = s[:, self._is_plus == plus]
-        return mine.max(axis=1) if mine.shape[1] else np.zeros(len(s))
-
-    def _binary_scores(self, X: Any) -> Array:
-        s = self._scores_of_faces(X)
-        return self._best_of_class(s, True) - self._best_of_class(s, False)
+    def _decision(self) -> tuple[Array, Array, Form]:
+        own = [(int(np.argmax(self._is_plus == plus)), 1.0 if plus else -1.0) for plus in (False, True)
+               if (self._is_plus == plus).any()]  # fmt: skip
+        return self.W_, self.b_, Form(1.0, tuple(k for k, _ in own), tuple(sign for _, sign in own))
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
         best = []

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from formulations import mixture
 from formulations.arguments import at_least
 from formulations.polyhedral import pull
+from polyopt.answers.placed import Placed
 from polyopt.certificates.plume import certify_plume
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import Ruled, shared
@@ -181,7 +182,10 @@ class PLUME(Probabilities, PricedFaces, PolyhedralClassifier):
             super()._take_from_scores(shift)
 
     def _log_odds(self, X: Any) -> Array:
-        return self._side * mixture.log_odds(X, self._faces, self._asked["gamma"])
+        gamma = self._asked["gamma"]
+        if isinstance(X, Placed):
+            return self._side * mixture.log_odds_of(X.outputs(self), gamma)
+        return self._side * mixture.log_odds(X, self._faces, gamma)
 
     def _draw_scores(self, graph: Graph, x: str) -> str:
         if self._asked["decision"] == "polytope":

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations.polyhedral import scores
 from polyopt.estimators.calibrated import CalibratedClassifier
-from polyopt.estimators.calibration import agreeing, draw_agreeing
+from polyopt.estimators.calibration import agreeing, draw_agreeing, logistic
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import shared
@@ -136,9 +135,6 @@ class PolyhedralClassifier(FaceClassifier):
         """The faces (K, m+1), bias last, which a copy without data has as well."""
         return np.column_stack([self.W_, self.b_])
 
-    def _binary_scores(self, X: Any) -> Array:
-        return self._side * self._scores_of_faces(X).min(axis=1)
-
     def _binary_certificate(self, tol: float) -> Any:
         return self._certify(self.solution_["W"], tol)
 
@@ -200,7 +196,7 @@ class Probabilities(CalibratedClassifier):
         if self._is_calibrated:
             return super()._second(X)
         log_odds = self._log_odds(X)
-        return agreeing(expit(log_odds), self._is_second(log_odds))
+        return agreeing(logistic(log_odds), self._is_second(log_odds))
 
     def _draw_two(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
         scores, is_second, second = super()._draw_two(graph, x)

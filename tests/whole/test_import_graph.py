@@ -23,6 +23,7 @@ FLOORS = [
     (
         "samples, kernels, polytopes as sets, data",
         (
+            "polyopt.answers",
             "polyopt.bounded",
             "polyopt.check",
             "polyopt.datasets",

@@ -1,0 +1,160 @@
+"""The pass over the rows: a few of them at a time, one column after the other.
+
+A tile of one column is read into one buffer of doubles, from whatever type and order it has, checked there,
+and added to the outputs of the faces that have a weight for it, all in the processor's first cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import carray, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+__all__ = ["TILE", "score_rows"]
+
+TILE = 128  # rows at a time
+_ROUNDING = {"contract", "reassoc"}  # of a sum that is looked at for being a number alone
+
+
+@intrinsic
+def _pointer(_typing: Any, address: Any) -> Any:
+    """An address as a pointer."""
+
+    def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(address), build
+
+
+@njit(cache=True, nogil=True)
+def _take(cells, step, n, centre, x):  # type: ignore[no-untyped-def]
+    """``x[i] = cells[i * step] - centre``."""
+    if step == 1:
+        for i in range(n):
+            x[i] = cells[i] - centre
+    else:
+        place = 0
+        for i in range(n):
+            x[i] = cells[place] - centre
+            place += step
+
+
+@njit(cache=True, nogil=True)
+def _read(address, begin, step, kind, n, centre, x):  # type: ignore[no-untyped-def]
+    """The rows from `begin` on of a column; the kinds are those of KINDS."""
+    size, p = (n - 1) * step + 1, address
+    if kind == 0:
+        _take(carray(_pointer(p + 8 * begin * step), size, np.float64), step, n, centre, x)
+    elif kind == 1:
+        _take(carray(_pointer(p + 4 * begin * step), size, np.float32), step, n, centre, x)
+    elif kind == 2:
+        _take(carray(_pointer(p + 8 * begin * step), size, np.int64), step, n, centre, x)
+    elif kind == 3:
+        _take(carray(_pointer(p + 4 * begin * step), size, np.int32), step, n, centre, x)
+    elif kind == 4:
+        _take(carray(_pointer(p + 2 * begin * step), size, np.int16), step, n, centre, x)
+    elif kind == 5:
+        _take(carray(_pointer(p + begin * step), size, np.int8), step, n, centre, x)
+    else:
+        _take(carray(_pointer(p + begin * step), size, np.uint8), step, n, centre, x)
+
+
+@njit(cache=True, nogil=True, fastmath=_ROUNDING)
+def _is_spoiled(x, n):  # type: ignore[no-untyped-def]
+    """Whether one of the numbers is none, or infinity."""
+    total = 0.0
+    for i in range(n):
+        total += x[i] * 0.0
+    return total != 0.0
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _add(out, weight, x, n):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        out[i] += weight * x[i]
+
+
+@njit(cache=True, nogil=True)
+def _raise_to(best, other, n):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        best[i] = other[i] if other[i] > best[i] else best[i]
+
+
+@njit(cache=True, nogil=True)
+def _fill_gaps(x, n, faces, weights, outputs):  # type: ignore[no-untyped-def]
+    """Put 0 for what is missing, and add what the faces have for a gap."""
+    for i in range(n):
+        if np.isnan(x[i]):
+            x[i] = 0.0
+            for q in range(len(faces)):
+                outputs[faces[q], i] += weights[q]
+
+
+@njit(cache=True, nogil=True)
+def _look_up(x, n, levels, table, faces, outputs):  # type: ignore[no-untyped-def]
+    """Add what the faces have for the levels; `levels` has those of the codes, from -1 on."""
+    for q in range(len(faces)):
+        out = outputs[faces[q]]
+        for i in range(n):
+            out[i] += table[levels[np.int64(x[i])], q]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _join(outputs, starts, signs, is_least, best, score, n):  # type: ignore[no-untyped-def]
+    """The score of the groups, as in :class:`polyopt.answers.form.Form`; the outputs are flipped."""
+    for g in range(len(signs)):
+        best[:n] = outputs[starts[g], :n]
+        for k in range(starts[g] + 1, starts[g + 1]):
+            _raise_to(best, outputs[k], n)
+        if not is_least:
+            _add(score, signs[g], best, n)
+        elif g == 0:
+            for i in range(n):
+                score[i] = -best[i]
+        else:
+            for i in range(n):
+                score[i] = -best[i] if -best[i] > score[i] else score[i]
+    if is_least:
+        for i in range(n):
+            score[i] *= -signs[0]
+
+
+@njit(cache=True, nogil=True)
+def score_rows(cells, plan, levels, level_starts, rows, score, every):  # type: ignore[no-untyped-def]
+    """Scores of the rows from ``rows[0]`` to ``rows[1]``; arguments as :func:`polyopt.answers.plan.run` has.
+
+    The outputs of all faces are put into `every`, if it has columns. Gives the column, by its place in the
+    plan, in which there is what is no number, or -1.
+    """
+    addresses, steps, kinds = cells
+    (centres, has_gaps, starts, faces, weights, gap_starts, gap_faces, gap_weights, table_starts, table,
+     text_starts, text_faces, b, group_starts, signs, is_least) = plan  # fmt: skip
+    outputs = np.empty((len(b), TILE))
+    x, best = np.empty(TILE), np.empty(TILE)
+    for begin in range(rows[0], rows[1], TILE):
+        n = min(TILE, rows[1] - begin)
+        for k in range(len(b)):
+            outputs[k, :n] = b[k]
+        for p in range(len(addresses)):
+            _read(addresses[p], begin, steps[p], kinds[p], n, centres[p], x)
+            if level_starts[p + 1] > level_starts[p]:
+                own = text_faces[text_starts[p] : text_starts[p + 1]]
+                wide = table[table_starts[p] : table_starts[p + 1]].reshape((-1, max(len(own), 1)))
+                _look_up(x, n, levels[level_starts[p] : level_starts[p + 1]], wide, own, outputs)
+                continue
+            if _is_spoiled(x, n):
+                if has_gaps[p]:
+                    first, last = gap_starts[p], gap_starts[p + 1]
+                    _fill_gaps(x, n, gap_faces[first:last], gap_weights[first:last], outputs)
+                if _is_spoiled(x, n):
+                    return p
+            for q in range(starts[p], starts[p + 1]):
+                _add(outputs[faces[q]], weights[q], x, n)
+        score[begin : begin + n] = 0.0
+        _join(outputs, group_starts, signs, is_least, best, score[begin:], n)
+        for k in range(every.shape[1]):
+            every[begin : begin + n, k] = outputs[k, :n]
+    return -1

@@ -1,0 +1,173 @@
+"""What is done with each column of a table: the weights of its numbers, of its gaps, or of its texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyopt.answers.form import Form
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from polyopt.answers.cells import Cells
+
+    Array = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+__all__ = ["NotANumberError", "Plan", "plan_of_faces"]
+
+_PART = 1 << 15  # rows of a part of the work that a thread does
+
+
+class NotANumberError(ValueError):
+    """A column has what is no number, or infinity.
+
+    Attributes
+    ----------
+    column : int
+        The column's place in the table.
+    """
+
+    def __init__(self, column: int):
+        super().__init__(f"column {column} has what is no number")
+        self.column = column
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Faces as weights of a table's columns, and how their outputs become one score.
+
+    The output of face k is ``b[k]`` and, added over the columns, ``weights (x - centre)`` for a number, what
+    a gap counts for a missing one, and what the level counts for a text.
+
+    Attributes
+    ----------
+    places : ndarray of int64, shape (c,)
+        The columns that are read. One without weights is only checked.
+    centres : ndarray of shape (c,)
+        What is taken from a number before it is multiplied, so that nothing is lost where all are far from 0.
+    weights : ndarray of shape (c, K)
+        Of the numbers.
+    gaps : mapping of int to ndarray of shape (K,)
+        What a missing number counts, by place in `places`; in others a missing one is refused.
+    tables : mapping of int to ndarray of shape (levels, K)
+        What the levels of a text count, by place in `places`.
+    b : ndarray of shape (K,)
+        Offsets.
+    form : Form
+        How the outputs become one.
+    """
+
+    places: Integers
+    centres: Array
+    weights: Array
+    gaps: Mapping[int, Array]
+    tables: Mapping[int, Array]
+    b: Array
+    form: Form
+
+    @property
+    def n_terms(self) -> int:
+        """Products for each row."""
+        return int(np.count_nonzero(self.weights)) + len(self.places) + len(self.tables) * len(self.b)
+
+    @cached_property
+    def _packed(self) -> tuple[Any, ...]:
+        """What the loops take; the outputs are flipped so that the highest of each group counts."""
+        c, K, flip = len(self.places), len(self.b), self.form.flip
+        gaps = np.zeros((c, K))
+        for p, own in self.gaps.items():
+            gaps[p] = own
+        number, gap = _listed(flip * self.weights), _listed(flip * gaps)
+        centres, has_gaps = self.centres.copy(), np.zeros(c, dtype=np.bool_)
+        has_gaps[list(self.gaps)] = True
+        centres[list(self.tables)] = -1.0  # codes from -1 on are places in the levels
+        faces: list[Integers] = [np.empty(0, dtype=np.int64)] * c
+        tables: list[Array] = [np.empty(0)] * c
+        for p, table in self.tables.items():
+            faces[p] = np.flatnonzero(table.any(axis=0))
+            tables[p] = flip * table[:, faces[p]].ravel()
+        return (
+            centres, has_gaps, *number, *gap,
+            np.cumsum([0, *map(len, tables)]), np.concatenate([np.empty(0), *tables]),
+            np.cumsum([0, *map(len, faces)]), np.concatenate([np.empty(0, dtype=np.int64), *faces]),
+            flip * self.b, np.array([*self.form.starts, K]), np.array(self.form.signs, dtype=float),
+            self.form.is_least,
+        )  # fmt: skip
+
+    @cached_property
+    def _no_levels(self) -> tuple[Integers, Integers]:
+        return np.empty(0, dtype=np.int64), np.zeros(len(self.places) + 1, dtype=np.int64)
+
+    def scores(self, cells: Cells, levels: tuple[Integers, Integers] | None = None) -> Array:
+        """Scores (n,) of a table's rows.
+
+        Parameters
+        ----------
+        cells : Cells
+            The columns `places`; of texts their codes, whole numbers from -1 on.
+        levels : tuple of ndarray, optional
+            The levels of the codes, -1 first, of all columns of texts one after the other, and where those of
+            each column begin (c + 1,), which for numbers is where they end.
+
+        Raises
+        ------
+        NotANumberError
+            NaN, where no gap is counted, or infinity.
+        """
+        return self._run(cells, levels, np.empty((cells.rows, 0)))
+
+    def outputs(self, cells: Cells, levels: tuple[Integers, Integers] | None = None) -> Array:
+        """Outputs (n, K) of all faces; arguments and errors as in :meth:`scores`."""
+        every = np.empty((cells.rows, len(self.b)))
+        self._run(cells, levels, every)
+        return self.form.flip * every
+
+    def _run(self, cells: Cells, levels: tuple[Integers, Integers] | None, every: Array) -> Array:
+        from polyopt.answers.loops import score_rows
+
+        score = np.empty(cells.rows)
+        places, starts = self._no_levels if levels is None else levels
+
+        def work(rows: tuple[int, int]) -> int:
+            return int(score_rows(cells[:3], self._packed, places, starts, rows, score, every))
+
+        if cells.rows <= _PART:
+            wrong = [work((0, cells.rows))]
+        else:
+            from polyopt.threads import run_blocks
+
+            parts = [(i, min(i + _PART, cells.rows)) for i in range(0, cells.rows, _PART)]
+            wrong = run_blocks(work, parts, float(cells.rows * (self.n_terms + 1)))
+        bad = next((p for p in wrong if p >= 0), -1)
+        if bad >= 0:
+            raise NotANumberError(int(self.places[bad]))
+        return score
+
+
+def _listed(weights: Array) -> tuple[Integers, Integers, Array]:
+    """Where each row's entries other than 0 begin, their places, and themselves."""
+    rows, places = np.nonzero(weights)
+    starts = np.zeros(len(weights) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=len(weights)), out=starts[1:])
+    return starts, np.ascontiguousarray(places), weights[rows, places]
+
+
+def plan_of_faces(W: Array, b: Array, form: Form) -> Plan:
+    """Faces of numbers as they are; all columns are read, so that all are checked.
+
+    Parameters
+    ----------
+    W, b : ndarray of shape (K, m), (K,)
+        Faces.
+    form : Form
+        How their outputs become one.
+    """
+    m = W.shape[1]
+    return Plan(np.arange(m), np.zeros(m), np.asarray(W.T, dtype=float), {}, {}, np.asarray(b, float), form)

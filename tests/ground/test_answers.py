@@ -1,0 +1,131 @@
+"""The pass over the columns gives what a product gives, whatever a matrix's type, order and place."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from polyopt.answers.cells import KINDS, cells_of_columns, cells_of_matrix, is_readable
+from polyopt.answers.form import Form
+from polyopt.answers.plan import NotANumberError, Plan, plan_of_faces
+from polyopt.answers.sigmoid import sigmoid
+
+FORMS = (
+    Form(1.0, (0,), (1.0,)),
+    Form(-1.0, (0,), (-1.0,)),
+    Form(1.0, (0, 2), (-1.0, 1.0)),
+    Form(1.0, (0, 1, 3), (-1.0, -1.0, -1.0), is_least=True),
+    Form(1.0, (), ()),
+)
+
+
+def faces(m, K=5, share=0.6):
+    rng = np.random.default_rng(m)
+    return rng.normal(size=(K, m)) * (rng.random((K, m)) < share), rng.normal(size=K)
+
+
+def by_hand(S, form):
+    """The score of one sample after the other, as the form's words have it."""
+    ends = [*form.starts[1:], S.shape[1]]
+    best = [(form.flip * S[:, a:b]).max(axis=1) for a, b in zip(form.starts, ends, strict=False)]
+    if form.is_least:
+        return form.signs[0] * np.min(best, axis=0)
+    return sum((sign * own for sign, own in zip(form.signs, best, strict=True)), np.zeros(len(S)))
+
+
+def test_scores_are_those_of_a_product():
+    for (n, m), form in product([(1, 1), (127, 3), (128, 7), (300, 20)], FORMS):
+        X = np.random.default_rng(n).normal(size=(n, m))
+        W, b = faces(m)
+        plan = plan_of_faces(W, b, form)
+        cells = cells_of_matrix(X, plan.places)
+        assert np.allclose(plan.scores(cells), by_hand(X @ W.T + b, form), rtol=1e-13, atol=1e-13)
+        assert np.allclose(form.score(X @ W.T + b), by_hand(X @ W.T + b, form), rtol=1e-13, atol=1e-13)
+        assert np.allclose(plan.outputs(cells), X @ W.T + b, rtol=1e-13, atol=1e-13)
+
+
+def test_every_type_and_order_is_read_where_it_lies():
+    whole = np.random.default_rng(0).integers(0, 100, (260, 12))
+    W, b = faces(6)
+    plan = plan_of_faces(W, b, FORMS[2])
+    for kind in (*KINDS, bool):
+        base = whole.astype(kind)
+        for X in (base[:, :6], np.asfortranarray(base)[:, 6:], base[::2, ::2], base.T[:6, :].T):
+            assert is_readable(X)
+            cells = cells_of_matrix(X, plan.places)
+            assert cells.held is X
+            assert np.allclose(plan.scores(cells), by_hand(X @ W.T + b, FORMS[2]), rtol=1e-13)
+            columns = cells_of_columns([X[:, j] for j in range(6)], len(X))
+            assert np.array_equal(plan.scores(columns), plan.scores(cells))
+
+
+def test_other_matrices_are_copied_and_right():
+    X = np.random.default_rng(1).normal(size=(200, 6))
+    packed = np.zeros(200, dtype=[("byte", "i1"), ("x", "f8", 6)])
+    packed["x"] = X
+    W, b = faces(6)
+    plan = plan_of_faces(W, b, FORMS[2])
+    expected = by_hand(X @ W.T + b, FORMS[2])
+    for same in (X.astype(">f8"), X[::-1][::-1], packed["x"], X.astype(np.longdouble)):
+        assert np.allclose(plan.scores(cells_of_matrix(same, plan.places)), expected, rtol=1e-13)
+    backwards = cells_of_matrix(X[::-1], plan.places)
+    assert np.allclose(plan.scores(backwards), expected[::-1], rtol=1e-13)
+    one = np.broadcast_to(X[0], (50, 6))
+    assert np.allclose(plan.scores(cells_of_matrix(one, plan.places)), expected[0], rtol=1e-13)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_found_in_any_column(wrong):
+    W, b = faces(4)
+    W[:, 2] = 0.0
+    plan = plan_of_faces(W, b, FORMS[0])
+    for row, column in ((0, 0), (129, 2), (299, 3)):
+        X = np.ones((300, 4))
+        X[row, column] = wrong
+        with pytest.raises(NotANumberError) as caught:
+            plan.scores(cells_of_matrix(X, plan.places))
+        assert caught.value.column == column
+
+
+def test_large_finite_numbers_are_numbers():
+    plan = plan_of_faces(np.array([[1e-300, 0.0]]), np.zeros(1), FORMS[0])
+    X = np.array([[1e300, -1.7e308], [-1e300, 1.7e308]])
+    assert np.allclose(plan.scores(cells_of_matrix(X, plan.places)), [1.0, -1.0])
+
+
+def test_gaps_and_texts_add_what_they_count():
+    rng = np.random.default_rng(2)
+    n, K = 500, 3
+    x, codes = rng.normal(1e9, 1.0, n), rng.integers(-1, 4, n).astype(np.int8)
+    x[rng.random(n) < 0.3] = np.nan
+    w, gap, table, b = rng.normal(size=K), rng.normal(size=K), rng.normal(size=(3, K)), rng.normal(size=K)
+    table[:, 1] = 0.0
+    level_of_code = np.array([0, 2, 1, 1, 0])  # of the codes -1 to 3
+    places = np.array([5, 9])
+    plan = Plan(places, np.array([1e9, 0.0]), np.array([w, 0 * w]), {0: gap}, {1: table}, b, FORMS[0])
+    found = plan.outputs(cells_of_columns([x, codes], n), (level_of_code, np.array([0, 0, 5])))
+    number = np.where(np.isnan(x)[:, None], gap, np.outer(np.nan_to_num(x, nan=1e9) - 1e9, w))
+    assert np.allclose(found, number + table[level_of_code[codes + 1]] + b, rtol=1e-14, atol=1e-14)
+    x[7] = np.inf
+    with pytest.raises(NotANumberError) as caught:
+        plan.scores(cells_of_columns([x, codes], n), (level_of_code, np.array([0, 0, 5])))
+    assert caught.value.column == 5
+
+
+def test_parts_of_the_rows_are_put_together():
+    X = np.random.default_rng(3).normal(size=(70_000, 2))
+    W, b = faces(2)
+    plan = plan_of_faces(W, b, FORMS[2])
+    assert np.allclose(
+        plan.scores(cells_of_matrix(X, plan.places)), by_hand(X @ W.T + b, FORMS[2]), atol=1e-13
+    )
+
+
+def test_the_logistic_function_is_scipys():
+    z = np.concatenate([np.linspace(-699, 699, 5001), np.linspace(-1, 1, 1001), [0.0, 1e-300]])
+    assert np.allclose(sigmoid(z), expit(z), rtol=1e-15, atol=0.0)
+    assert sigmoid(np.zeros(1))[0] == 0.5
+    assert np.allclose(sigmoid(np.array([-1e308, 1e308])), [0.0, 1.0], atol=1e-300)
