@@ -19,6 +19,7 @@ KINDS = (np.float64, np.float32, np.int64, np.int32, np.int16, np.int8, np.uint8
 """Types that the loops read, by their numbers."""
 
 _KIND = {np.dtype(kind).str: number for number, kind in enumerate(KINDS)} | {"|b1": 6}
+_OF_TYPE = {np.dtype(name): number for name, number in _KIND.items()}
 
 
 class Cells(NamedTuple):
@@ -86,14 +87,13 @@ def cells_of_columns(columns: Sequence[NDArray[Any]], rows: int) -> Cells:
     rows : int
         Rows.
     """
-    held = [
-        own if is_readable(own) else np.array(own, own.dtype if own.dtype.str in _KIND else np.float64)
-        for own in columns
-    ]
-    return Cells(
-        np.array([own.__array_interface__["data"][0] for own in held], dtype=np.int64),
-        np.array([own.strides[0] // own.itemsize for own in held], dtype=np.int64),
-        np.array([_KIND[own.dtype.str] for own in held], dtype=np.int64),
-        rows,
-        held,
-    )
+    held, places = [], np.empty((3, len(columns)), dtype=np.int64)
+    for p, own in enumerate(columns):
+        kind = _OF_TYPE.get(own.dtype, -1)
+        flags = own.flags
+        if not (kind >= 0 and flags.c_contiguous and flags.aligned) and not is_readable(own):
+            own = np.array(own, own.dtype if kind >= 0 else np.float64)
+            kind = _OF_TYPE[own.dtype]
+        held.append(own)
+        places[:, p] = own.__array_interface__["data"][0], own.strides[0] // own.itemsize, kind
+    return Cells(places[0], places[1], places[2], rows, held)

@@ -110,7 +110,7 @@ def _frame(X: Any) -> tuple[list[str], list[NDArray[Any]]]:
     return names, [cells_of_column(column, name) for column, name in zip(columns, names, strict=True)]
 
 
-def cells_of_column(column: Any, name: str) -> NDArray[Any]:
+def cells_of_column(column: object, name: str) -> NDArray[Any]:
     """Cells of a frame's column, or of an array's: of numbers as floats, of all others as objects.
 
     Raises

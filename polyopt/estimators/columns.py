@@ -225,22 +225,17 @@ class Columns(TransformerMixin, BaseEstimator):
         return Polytope(own.W, own.b, tuple(self._out), self._spread, self._centre)
 
     def weights_of_columns(self, W: Array, centres: Array, b: Array) -> ColumnWeights:
-        """What the cells of a table add to outputs ``W (f - centres) + b`` of the features f.
+        """What the cells of a table add to outputs ``W (f - centres) + b`` (K,) of the features f.
 
         Parameters
         ----------
-        W : ndarray of shape (K, n_features_out)
-            Weights of the features.
-        centres : ndarray of shape (n_features_out,)
-            What is taken from them first.
-        b : ndarray of shape (K,)
-            Offsets.
+        W, centres, b : ndarray of shape (K, n_features_out), (n_features_out,), (K,)
+            Weights, what is taken from the features first, and offsets.
         """
         check_is_fitted(self, self._fitted)
         (of_numbers, of_texts), p, K = self._places, len(self._places[0]), len(b)
-        mean, scale = np.zeros(p), np.ones(p)
-        if self._scaler is not None:
-            mean, scale = self._scaler.mean_, self._scaler.scale_
+        own = self._scaler
+        mean, scale = (np.zeros(p), np.ones(p)) if own is None else (own.mean_, own.scale_)
         weights, middles = np.zeros((len(self.is_text_), K)), np.zeros(len(self.is_text_))
         weights[of_numbers] = (W[:, :p] / scale).T
         middles[of_numbers] = mean + scale * centres[:p]

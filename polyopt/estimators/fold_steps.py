@@ -17,6 +17,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sklearn.base import BaseEstimator
 
     Array = NDArray[np.float64]
 
@@ -47,7 +48,7 @@ class Affine:
     gaps: Array | None = None
 
 
-def pulled(faces: Affine, step: Any) -> Affine:
+def pulled(faces: Affine, step: BaseEstimator) -> Affine:
     """Faces of what a step gives as faces of what it takes.
 
     Parameters
@@ -85,7 +86,7 @@ def pulled(faces: Affine, step: Any) -> Affine:
     )
 
 
-def scaling_of(scaler: Any) -> tuple[Array, Array]:
+def scaling_of(scaler: BaseEstimator) -> tuple[Array, Array]:
     """What a scaler takes from its features, and what it divides them by then.
 
     Parameters
@@ -100,11 +101,12 @@ def scaling_of(scaler: Any) -> tuple[Array, Array]:
     """
     if getattr(scaler, "clip", False):
         raise ValueError(f"{scaler!r} clips, so that faces are not flat before it: set clip=False")
-    m = int(scaler.n_features_in_)
+    known: Any = scaler
+    m = int(known.n_features_in_)
     found = getattr(scaler, "scale_", None)
     scale = np.ones(m) if found is None else np.asarray(found, dtype=float)
     if isinstance(scaler, MinMaxScaler):  # x · scale_ + min_
-        return -scaler.min_ / scale, 1.0 / scale
+        return -known.min_ / scale, 1.0 / scale
     with_mean = getattr(scaler, "with_mean", getattr(scaler, "with_centering", True))
     mean = getattr(scaler, "mean_", getattr(scaler, "center_", None)) if with_mean else None
     return (np.zeros(m) if mean is None else np.asarray(mean, dtype=float)), scale

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["FoldedClassifier", "fold"]
 
 
-def fold(pipeline: Any) -> FoldedClassifier:
+def fold(pipeline: BaseEstimator) -> FoldedClassifier:
     """A fitted pipeline of steps and a machine with faces as one machine of the table's own columns.
 
     Its answers are the pipeline's up to rounding: nothing is approximated. It is quick: it reads each column
@@ -60,7 +60,7 @@ def fold(pipeline: Any) -> FoldedClassifier:
     """
     steps = [step for _, step in pipeline.steps] if isinstance(pipeline, Pipeline) else [pipeline]
     check_is_fitted(steps[-1])
-    machine = steps[-1]
+    machine: Any = steps[-1]
     while hasattr(machine, "best_estimator_"):
         machine = machine.best_estimator_
         if isinstance(machine, Pipeline):
@@ -92,9 +92,9 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):
         Columns.
     """
 
-    def __init__(self, machine: Any, steps: list[Any]):
+    def __init__(self, machine: FaceClassifier, steps: list[BaseEstimator]):
         self.machine, self.steps = machine, steps
-        first = steps[0] if steps else machine
+        first: Any = steps[0] if steps else machine
         self.classes_, self.n_features_in_ = machine.classes_, int(first.n_features_in_)
         names = getattr(first, "feature_names_in_", None)
         if names is not None:
@@ -261,7 +261,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):
 class PlacedTable(Placed):
     """A table whose cells have not been looked at."""
 
-    def __init__(self, folded: FoldedClassifier, X: Any):
+    def __init__(self, folded: FoldedClassifier, X: SamplesLike):
         self._folded, self._X = folded, X
 
     def scores(self, machine: Decides) -> Array:

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyopt.answers.cells import Cells, cells_of_columns, cells_of_matrix
-from polyopt.estimators.column_table import cells_of_column, column_as_numbers, column_as_texts, is_frame
+from polyopt.estimators.column_table import cells_of_column, column_as_numbers, column_as_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from polyopt.estimators.given import SamplesLike
+
     Integers = NDArray[np.int64]
     Levels = Mapping[str | None, int]
 
 __all__ = ["TableReader"]
 
+_NONE = np.empty(0, dtype=np.int64)
 _FEW = 64  # cells of texts up to which a look at each is quicker than a table of them
 
 
@@ -39,7 +42,7 @@ class TableReader:
         self.places, self.levels, self._names = places, {k: levels[k] for k in places if k in levels}, names
         self._known: dict[int, tuple[Any, Integers]] = {}  # the categories met last, and their levels
 
-    def read(self, X: Any) -> tuple[Cells, tuple[Integers, Integers] | None]:
+    def read(self, X: SamplesLike) -> tuple[Cells, tuple[Integers, Integers] | None]:
         """Where the columns are, and the levels of the codes of texts, as a plan takes them.
 
         Parameters
@@ -47,7 +50,7 @@ class TableReader:
         X : frame, or ndarray of shape (n, m)
             A table.
         """
-        if not is_frame(X) and X.dtype != object and not self.levels:
+        if isinstance(X, np.ndarray) and X.dtype != object and not self.levels:
             return cells_of_matrix(X, self.places), None
         columns, levels = [], []
         for k in self.places.tolist():
@@ -55,43 +58,51 @@ class TableReader:
             known = self.levels.get(k)
             if known is None:
                 columns.append(self._numbers(column, k))
-                levels.append(np.empty(0, dtype=np.int64))
+                levels.append(_NONE)
             else:
                 codes, own = self._codes(column, k, known)
                 columns.append(codes)
                 levels.append(own)
         starts = np.zeros(len(levels) + 1, dtype=np.int64)
         np.cumsum([len(own) for own in levels], out=starts[1:])
-        return cells_of_columns(columns, len(X)), (np.concatenate([starts[:0], *levels]), starts)
+        return cells_of_columns(columns, np.shape(X)[0]), (np.concatenate([_NONE, *levels]), starts)
 
-    def numbers(self, X: Any, k: int) -> NDArray[Any]:
+    def numbers(self, X: SamplesLike, k: int) -> NDArray[Any]:
         """The numbers (n,) of a column."""
         return self._numbers(self._column(X, k), k)
 
     def _column(self, X: Any, k: int) -> Any:
-        """A column as it is: a series, or an array."""
-        if not is_frame(X):
+        """A column as it is: a series, an array, or what a frame of pandas has for categories."""
+        if not hasattr(X, "iloc"):
             return X[:, k]
-        if hasattr(X, "iloc"):
-            return X.iloc[:, k]
-        return X[:, k]
+        # A series takes 20 microseconds to make, and this one.
+        quick = getattr(getattr(X, "_mgr", None), "iget_values", None)
+        if quick is not None:
+            values = quick(k)
+            if (type(values) is np.ndarray and values.dtype.kind in "iuf") or hasattr(values, "codes"):
+                return values
+        return X.iloc[:, k]
 
     def _numbers(self, column: Any, k: int) -> NDArray[Any]:
+        if type(column) is np.ndarray and column.dtype.kind in "iuf":
+            return column
         kind = getattr(column, "dtype", None)
         if isinstance(kind, np.dtype) and kind.kind in "iuf":
             return np.asarray(column)
+        if hasattr(column, "codes"):
+            column = np.asarray(column, dtype=object)
         return column_as_numbers(cells_of_column(column, self._names[k]), self._names[k])
 
     def _codes(self, column: Any, k: int, known: Levels) -> tuple[NDArray[Any], Integers]:
         """Codes of the cells, -1 for a missing one, and the levels of the codes, from -1 on."""
-        categories = getattr(column.dtype, "categories", None) if hasattr(column, "cat") else None
-        if categories is not None and hasattr(column, "iloc"):
+        if hasattr(column, "codes"):
+            categories = column.categories
             before = self._known.get(k)
             if before is None or before[0] is not categories:
                 texts = column_as_texts(np.array([None, *categories], dtype=object))
                 before = (categories, np.array([known.get(text, 0) for text in texts], dtype=np.int64))
                 self._known[k] = before
-            return np.asarray(column.array.codes), before[1]
+            return np.asarray(column.codes), before[1]
         if len(column) > _FEW:
             found = _counted(column)
             if found is not None:
