@@ -33,14 +33,13 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from formulations.face_penalty import FacePenalty
 from formulations.program import Row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.face_penalty import FacePenalty
-
-__all__ = ["HINGES", "FaceTerms", "dual_terms", "primal_terms", "sizes"]
+__all__ = ["HINGES", "FaceTerms", "dual_terms", "primal_terms", "rows_of_prices", "sizes"]
 
 HINGES = "Σᵢ αᵢₖ yᵢ x̃ᵢⱼ"
 """What pulls at a weight, as the formulas print it, where samples pull by their hinges."""
@@ -178,6 +177,12 @@ def dual_terms(penalty: FacePenalty, K: int, pulled: str = HINGES) -> FaceTerms:
         terms.variables["delta"], terms.data["δₖⱼ"] = delta, spread
         terms.taken = terms.taken - cp.multiply(np.tile(signs, (K, 1)), spread)
     return terms
+
+
+def rows_of_prices() -> tuple[Row, ...]:
+    """The rows that prices and signs have in any program, on one face of one feature."""
+    penalty = FacePenalty.of(1, l1=1.0, group=1.0, signs=[1])
+    return primal_terms(penalty, cp.Variable((1, 2))).rows
 
 
 def sizes(penalty: FacePenalty, W: NDArray[Any]) -> dict[str, NDArray[Any]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from formulations.program import Row
     from polyopt.methods import Method
 
-_COLUMNS = ("pair", "row", "letter", "sample", "face", "label", "multiplier", "state")
+_COLUMNS = ("pair", "row", "letter", "sample", "face", "feature", "label", "multiplier", "state")
 
 
 def duals(
@@ -89,12 +89,16 @@ def duals(
 
 def _rows_of(method: Method, frame: pd.DataFrame, solver: str) -> dict[str, Row]:
     """The row of each letter, in the order of the program whose multipliers these are."""
+    from formulations.face_rows import rows_of_prices
     from polyopt.compare.programs import find_programs
 
     if frame["multiplier"].isna().any():
         raise ValueError(f"the solver {solver!r} of {method.name} has no multipliers; take --solver exact")
     program = find_programs(method.duals_of or method.programs[0])[0]
     rows = {row.multiplier: row for row in program.rows}
+    if "feature" in frame:  # prices and signs of weights, which a machine has where they are asked
+        present = set(frame["letter"])
+        rows |= {row.multiplier: row for row in rows_of_prices() if row.multiplier in present}
     if foreign := sorted(set(frame["letter"]) - set(rows)):
         raise ValueError(f"{program.name} has no row whose multiplier is {', '.join(map(repr, foreign))}")
     return rows
@@ -129,7 +133,10 @@ def _print_letter(console: Console, frame: pd.DataFrame, row: Row, top: int, sma
         where = "not zero" if signed else "above zero"
         console.print(f"{len(held)} of {len(frame)} are {where}; they add up to {total:.6g}.")
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-        shown = [name for name in _COLUMNS if name in frame]
+        # A price has features and no samples, the other rows the other way round.
+        priced = "feature" in frame and (frame["sample"] == -1).all()
+        absent = ("sample", "label") if priced else ("feature",)
+        shown = [name for name in _COLUMNS if name in frame and name not in absent]
         for name in shown:
             justify: Any = "right" if name in ("sample", "face", "multiplier") else "left"
             table.add_column(name, justify=justify, no_wrap=True)

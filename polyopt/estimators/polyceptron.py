@@ -44,6 +44,9 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     by a linear program for each face in turn. All faces are brought to the scale at which this margin error
     is least, which changes no prediction, and are compared and certified by it.
 
+    Its weights have no price: E_P is positively homogeneous, so that with a price W = 0 would be its least.
+    The machines for sparse faces of the same kind are SPLA1 and the Convex Polytope Machine.
+
     ``partial_fit`` is Algorithm 2, where weights multiply the step. The scale of the faces that it
     leaves means nothing.
 

@@ -103,7 +103,7 @@ class PricedFaces(FaceClassifier):
 
         names = getattr(self, "feature_names_in_", None)
         rows = price_rows(penalty, V, self.solution_["W"], names, q)
-        return pd.concat([frame, rows], ignore_index=True)
+        return pd.concat([frame.astype({"label": object}), rows], ignore_index=True)
 
     def _by_number(self, signs: Any) -> Any:
         if not isinstance(signs, Mapping):
@@ -169,6 +169,9 @@ def price_rows(
 ) -> pd.DataFrame:  # fmt: skip
     """The multipliers of prices and signs as a table, a row for each face and feature.
 
+    The columns are those of ``duals_``, with -1 for the sample and the weight for the output, and
+    ``feature``.
+
     Parameters
     ----------
     penalty : FacePenalty
@@ -185,7 +188,7 @@ def price_rows(
     r, best, delta = penalty.held(V if q is None else V - np.column_stack([q, np.zeros(len(q))]))
     q = best if q is None else q
     face, feature = (each.ravel() for each in np.indices(r.shape))
-    known = np.arange(penalty.n_features) if names is None else np.asarray(names)
+    known = np.array(range(penalty.n_features) if names is None else names, dtype=object)
     weight = W[:, :-1].ravel()
     signed = penalty.signs[feature] != 0
     parts: list[tuple[str, str, Any, Any]] = []
@@ -205,6 +208,7 @@ def price_rows(
                 "row": row,
                 "letter": letter,
                 "sample": -1,
+                "label": np.full(int(here.sum()), None, dtype=object),
                 "face": face[here],
                 "feature": known[feature[here]],
                 "multiplier": values.ravel()[here],

@@ -129,7 +129,8 @@ class Proven(BaseEstimator):
         frames = []
         for estimator, pair, places in zip(self.estimators_, self.pairs_, self._pair_places, strict=True):
             frame = estimator.duals_
-            frame["sample"] = self._rows[places[frame["sample"].to_numpy()]]
+            own = frame["sample"].to_numpy()  # -1 in rows of no sample
+            frame["sample"] = np.where(own >= 0, self._rows[places[own]], -1)
             frame["label"] = _named(frame["label"].to_numpy(), self.classes_)
             frame.insert(0, "pair", f"{pair[0]} vs {pair[1]}")
             frames.append(frame)

@@ -73,6 +73,7 @@ def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> F
     ValueError
         Multipliers that the solver does not have, or several pairs of classes at once.
     """
+    duals = duals[duals["sample"] >= 0]  # the others are of prices of weights
     if duals["multiplier"].isna().any():
         raise ValueError("these duals_ have no multipliers (nan): fit with solver='exact'")
     if "pair" in duals and duals["pair"].nunique() > 1:

@@ -115,7 +115,7 @@ def binding(estimator: Solved) -> pd.DataFrame:
                 "binding": int((mine["multiplier"] > 0).sum()),
                 "total": float(mine["multiplier"].sum()),
                 "largest": float(mine["multiplier"].max()),
-                "samples": tuple(each[each > 0].index[:_FEW].tolist()),
+                "samples": tuple([at for at in each[each > 0].index if at != -1][:_FEW]),
             }
         )
     return pd.DataFrame(found)

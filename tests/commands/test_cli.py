@@ -387,6 +387,20 @@ def test_duals_of_a_polytope_name_the_face(table):
     assert faces == {"0", "1"}
 
 
+@pytest.mark.parametrize("name", ["cpm", "spla1"])
+def test_duals_of_prices_name_the_feature(name, table):
+    given = ("duals", "--method", name, "--data", table, "--faces", 2, "--set", "l1=0.5")
+    done = run(*given, "--csv")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    priced = [row for row in rows if row["letter"] in ("r_plus", "r_minus")]
+    assert {row["sample"] for row in priced} == {"-1"}
+    assert "" not in {row["feature"] for row in priced}
+    assert all(row["meaning"] for row in rows)
+    shown = run(*given, "--top", 2)
+    assert shown.exit_code == 0, shown.output
+    assert "what the price λ holds against the weight" in " ".join(shown.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("name", "solver"),
     [("ce-svm-rbf", "fast"), ("one-norm-svm", "fast"), ("rmm", "exact"), ("plume", "fast"), ("cpm", "exact")],

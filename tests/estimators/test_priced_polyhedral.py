@@ -113,6 +113,10 @@ def test_pairs_of_classes_take_names_and_models_keep_their_answers(machine, fram
         assert again.features_.tolist() == machine.features_.tolist()
     three = np.where(X["noise"] > 0.8, "other", y)
     several = clone(machine).set_params(n_init=1).fit(X, three)
+    duals = several.duals_
+    assert set(duals[duals["sample"] == -1].row) == {"upper", "lower", "group", "sign"}
+    assert duals[duals["sample"] == -1].label.isna().all()
+    assert duals[duals["sample"] >= 0].label.notna().all()
     assert several.n_nonzero_ == sum(np.count_nonzero(part.W_) for part in several.estimators_)
 
 
