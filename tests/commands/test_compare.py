@@ -161,7 +161,7 @@ def test_the_narrower_class_is_inside():
 
 def test_the_same_seed_gives_the_same_rows():
     def numbers(seed):
-        frame = compare(blobs(40), ["svm", "cpm"], seed=seed).to_frame()
+        frame = compare(blobs(40), ["svm", "cpm"], settings={"n_init": 2}, seed=seed).to_frame()
         return frame.drop(columns="seconds")
 
     found = numbers(3)

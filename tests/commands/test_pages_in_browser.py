@@ -39,9 +39,13 @@ def check(seed):
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("pages")
     X, y = two_blobs(m=4)
-    for page, name, methods in (("compare", "blobs", ["rmm", "cpm"]), ("hostile", HOSTILE, ["rmm"])):
+    few = {"n_init": 1}
+    for page, name, methods, settings in (
+        ("compare", "blobs", ["rmm", "cpm"], few),
+        ("hostile", HOSTILE, ["rmm"], None),
+    ):
         data = Dataset(name, X, y, target_names=(f"_{name} no", f"{name} yes"))
-        write_report(compare(data, methods), place / f"{page}.html")
+        write_report(compare(data, methods, settings=settings), place / f"{page}.html")
     entries = catalogue(("rmm", "plume", "cpm"))
     pages = {
         "show": programs_page([entry.program for entry in entries]),
