@@ -77,6 +77,7 @@ RULES = {
     "from-0": ("be at least 0", number(0, np.inf, closed=(True, True))),
     "from-1": ("be at least 1", number(1, np.inf, closed=(True, True))),
     "share": ("lie in [0, 1]", number(0, 1, closed=(True, True))),
+    "share-or-none": ("lie in [0, 1]", number(0, 1, closed=(True, True), none=True)),
     "tolerance": ("be between 0 and 1", number(0, 1)),
     "seconds": ("be seconds, at least 0, or None", number(0, np.inf, closed=(True, False), none=True)),
     "count": ("be an integer of at least 1", integer(1)),
@@ -117,7 +118,7 @@ VISITS = "time_limit=seconds max_iter=count-from-0 patience=count-or-none step=p
 SOLVERS = [
     (hinge_families, (y,), "C=positive B=from-0"),
     (solve_decomposition, (K, hinge_families(y, ones)), f"{LIMITS} max_iter=count-or-none"),
-    (solve_interior_point, (X, hinge_families(y, ones)), f"{LIMITS} max_iter=count-or-none D=share"),
+    (solve_interior_point, (X, hinge_families(y, ones)), f"{LIMITS} max_iter=count-or-none D=share-or-none"),
     (solve_osqp_dual, (K, y), f"{LIMITS} max_iter=count-or-none C=positive B=from-0"),
     (solve_cpm_sgd, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
     (solve_cpm_dual, (X, y), f"{LIMITS} max_iter=count C=positive n_faces=count"),
