@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from polyopt.certificates import certify_sigma_svm as certify_sigma_svm
     from polyopt.certificates import certify_spla1 as certify_spla1
     from polyopt.certificates import certify_svm as certify_svm
+    from polyopt.certificates.claims.refine import exact_solution as exact_solution
     from polyopt.estimators.columns import Columns as Columns
     from polyopt.estimators.cpm import ConvexPolytopeMachine as ConvexPolytopeMachine
     from polyopt.estimators.cpm_search import PolytopeSearch as PolytopeSearch
@@ -73,6 +74,7 @@ _SHARED = {
     "Model": "polyopt.models",
     "binding": "polyopt.sensitivity",
     "certify_program": "polyopt.certificates",
+    "exact_solution": "polyopt.certificates.claims.refine",
     "fold": "polyopt.estimators.folded",
     "load_model": "polyopt.models",
     "register": "polyopt.methods",

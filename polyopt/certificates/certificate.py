@@ -8,7 +8,7 @@ objective at a point that has first been made exactly dual feasible.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -191,6 +191,16 @@ class Certificate:
         from polyopt.certificates.claims.file import save_claims
 
         return save_claims(path, self.evidence, scaler=scaler, target=target, data=data)
+
+    def refine(self, digits: int = 30) -> Certificate:
+        """The certificate of the optimum next to the point; the gap that it saves is below ``10**-digits``.
+
+        See :func:`polyopt.certificates.claims.refine.refined`. The two values here are doubles.
+        """
+        from polyopt.certificates.claims.refine import refined
+
+        evidence, value, bound = refined(self.evidence, digits)
+        return replace(self, evidence=evidence, primal_value=value, dual_value=bound, residuals=())
 
     def to_frame(self) -> pd.DataFrame:
         """The residuals as a frame: condition, row, value, relative, worst."""

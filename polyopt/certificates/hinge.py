@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from formulations.arguments import real_array, real_number, tolerance, whole
 from polyopt.certificates.ascent import ascend
 from polyopt.certificates.certificate import Certificate, Residual, conclude, conclude_infeasible, residual
-from polyopt.certificates.claims.hinge import state_hinge
+from polyopt.certificates.claims.hinge import state_hinge, state_ray
 from polyopt.certificates.claims.statement import Evidence
 from polyopt.certificates.ray import to_feasible, value_between
 from polyopt.certificates.rounding import ABOVE, Ball
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["certify_hinge", "is_ray"]
+__all__ = ["certify_hinge", "find_ray", "is_ray"]
 
 _BROKEN = "The point breaks its bounds; the value is of the point scaled back to them."
 _NO_RAY = "No multiple of the point keeps every hard row for certain."
@@ -121,8 +121,10 @@ def certify_hinge(
         if not implied:
             residuals += _stationarity(program, v, given, float(primal.mid))
         residuals += _complementarity(program, f.mid, given)
-        if is_ray(program, given):
-            return conclude_infeasible(program.name, float(primal.upper), residuals, tol)
+        if (ray := find_ray(program, given)) is not None:
+            proven = conclude_infeasible(program.name, float(primal.upper), residuals, tol)
+            hard = np.isinf(program.rows.caps).all()
+            return replace(proven, evidence=(Evidence(partial(state_ray, program, ray)),) if hard else ())
     certificate = conclude(
         program.name,
         primal,
@@ -207,7 +209,18 @@ def _complementarity(program: HingeProgram, f: Vector, Z: Vector) -> list[Residu
 
 
 def is_ray(program: HingeProgram, Z: Vector) -> bool:
-    """Whether the multipliers are a ray of the dual: w = 0, a positive gain, and no cap that ends it.
+    """Whether the multipliers are a ray of the dual, see :func:`find_ray`.
+
+    Parameters
+    ----------
+    program, Z
+        As there.
+    """
+    return find_ray(program, Z) is not None
+
+
+def find_ray(program: HingeProgram, Z: Vector) -> list[list[Fraction]] | None:
+    """The ray of the dual that multipliers are: w = 0, a positive gain, and no cap that ends it; or None.
 
     Proven in rational arithmetic, for linear features: a vector that is only nearly zero proves
     that a feasible w is long, and no more. The multipliers are taken as multiples of the least of them, as a
@@ -219,14 +232,19 @@ def is_ray(program: HingeProgram, Z: Vector) -> bool:
         The program.
     Z : ndarray of shape (q, n)
         The multipliers, by family.
+
+    Returns
+    -------
+    list of lists of Fraction, or None
+        Multipliers (q, n) next to these that are one exactly.
     """
     X, rows = getattr(program.geometry, "X", None), program.rows
     weight = Z.sum(axis=0)
     used = np.flatnonzero(weight > 1e-9 * weight.max(initial=0.0))
     if X is None or not len(used) or np.isfinite(rows.caps[Z > 0]).any():
-        return False
+        return None
     if len(used) * X.shape[1] > _EXACT_TERMS or (weight < 0).any():
-        return False
+        return None
     exact = [[Fraction(float(x)) for x in mu[used]] for mu in Z]
     least = float(weight[used].min())
     rounded = [[Fraction(float(x / least)).limit_denominator(_DENOMINATOR) for x in mu[used]] for mu in Z]
@@ -240,5 +258,9 @@ def is_ray(program: HingeProgram, Z: Vector) -> bool:
         columns = (X[used].toarray() if sp.issparse(X) else X[used]).T
         sums = (sum(b * Fraction(float(x)) for b, x in zip(beta, column, strict=True)) for column in columns)
         if all(total == 0 for total in sums):
-            return True
-    return False
+            found = [[Fraction(0)] * rows.n for _ in rows]
+            for row, multiplier in zip(found, multipliers, strict=True):
+                for i, value in zip(used.tolist(), multiplier, strict=True):
+                    row[i] = value
+            return found
+    return None

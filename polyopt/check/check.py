@@ -229,7 +229,7 @@ class Samples:
 
     def __init__(self, rows: list[Cells], m: int, lifted: bool):
         ratios = [[x.as_integer_ratio() for x in row.values()] for row in rows]
-        self.den = den = max((q for row in ratios for _, q in row), default=1)
+        self.den = den = lcm(*{q for row in ratios for _, q in row})
         self.n, self.m, (place, one) = len(rows), m + lifted, ([m], [den]) if lifted else ([], [])
         tops = [[p * (den // q) for p, q in row] for row in ratios]
         self.rows = [([*row, *place], top + one) for row, top in zip(rows, tops)]
@@ -340,7 +340,7 @@ class Program:
         demand(sizes[0] <= 30_000_000 and sizes[1] <= 20, "the program is too large")
         self.rows = [Rows(row, y, self.faces) for row in told["rows"]]
         demand(len({row.name for row in self.rows}) == len(self.rows), "two families have one name")
-        self.factor = number(self.size.get("factor", 1))
+        self.factor = number(self.size.get("factor")) if self.shape in ("square", "worst") else Fraction(1)
         demand(self.factor > 0, "the factor is not positive")
         if self.shape == "box":
             self.ends = [vector(self.size.get(name), self.width, name) for name in ("low", "high", "cost")]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from polyopt.cli import settings as options
 from polyopt.cli.completion import complete_program
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ def show(
         ),
     ] = None,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TEXT,
+    solve: Annotated[
+        str | None, typer.Option(help="A small table of two classes: print its optimum, solved exactly.")
+    ] = None,
+    fractions: Annotated[bool, typer.Option("--fractions", help="Print the optimum in fractions.")] = False,
+    others: options.Set = None,
 ) -> None:
     """Print a program's mathematics.
 
@@ -44,6 +50,15 @@ def show(
     from polyopt.methods import METHODS
     from polyopt.methods.registry import family_module, is_family
 
+    if solve is None and (fractions or others):
+        raise ValueError("--fractions and --set are of an optimum: name a table with --solve")
+    if solve is not None:
+        from polyopt.cli.worked import worked_example
+
+        if name is None:
+            raise ValueError("--solve needs the name of a method, such as rmm")
+        typer.echo(worked_example(name, solve, fractions, options.read_settings(others)))
+        return
     if name is None:
         for one, own in groupby(entries(), key=lambda entry: entry.family):
             typer.echo(f"{one.replace('_', '-')}: {', '.join(entry.name for entry in own)}")

@@ -31,7 +31,10 @@ TRIALS = {
         ("--data DATA --methods cpm --faces 2 --global --set n_init=1 --time-limit 60", r"^ +global"),
     ],
     "catalogue": [("svm --format csv", r"^svm\.primal,")],
-    "show": [("svm.primal --format latex", r"begin{aligned}")],
+    "show": [
+        ("svm.primal --format latex", r"begin{aligned}"),
+        ("svm --solve DATA --fractions --set C=0.5", r"^alpha_\d+ = 1/2 = 0\.5"),
+    ],
     "verify": [("--all --html OUT --seed 3 --quiet", r"1 checks pass"), ("-q", r"1 checks pass")],
     "duals": [
         ("--data TEXT --separator ; --decimal , --categorical kind --impute median --large --method svm",

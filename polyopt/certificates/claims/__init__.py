@@ -2,7 +2,7 @@
 
 In the order to read: ``statement`` (a program, a point and multipliers, as numbers), ``repair`` (both made
 feasible in rational arithmetic), ``hinge`` and ``faces`` (the statements of the families), ``file`` (what is
-written).
+written), ``exact`` (the optimum from its active set) and ``refine`` (claims of the optimum itself).
 """
 
 from polyopt.certificates.claims.file import save_claims

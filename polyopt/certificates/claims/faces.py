@@ -84,7 +84,7 @@ def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Sta
         As in :func:`polyopt.certificates.certify_cpm`.
     """
     X: Any = point.geometry.X
-    size = {"kind": "worst"} if margin == "worst" else {"kind": "square", "factor": 1}
+    size = {"kind": "worst" if margin == "worst" else "square", "factor": 1}
     pays = "worst" if loss == "max" else "sum"
     title = "the Convex Polytope Machine for its assignment"
     return state_faces(title, X[:, :-1], point.y, point.W, size, point.C.tolist(), point.Z, alpha, pays=pays)

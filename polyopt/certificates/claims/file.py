@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix
     from polyopt.certificates.claims.statement import Statement
 
-__all__ = ["claim_of", "save_claims"]
+__all__ = ["cells_of", "claim_of", "save_claims"]
 
 
 def save_claims(
@@ -70,9 +70,13 @@ def claim_of(statement: Statement) -> dict[str, Any]:
         What is to be claimed.
     """
     y = [int(s) for s in statement.y]
-    program = Program(statement.program, _cells(statement.X), statement.X.shape[1], y)
+    program = Program(statement.program, cells_of(statement.X), statement.X.shape[1], y)
+    if statement.kind == "infeasible":
+        ray = {name: [numerals(part) for part in parts] for name, parts in statement.multipliers.items()}
+        parts = {"point": {}, "multipliers": {"rows": ray}, "claim": {}}
+        return {"kind": "infeasible", "program": statement.program, **parts}
     faces, b = feasible_point(program, statement)
-    made = feasible_multipliers(program, statement.multipliers)
+    made = feasible_multipliers(program, statement.multipliers, statement.bits)
     multipliers: dict[str, Any] = {
         "rows": {name: [numerals(part) for part in parts] for name, parts in made.items()}
     }
@@ -88,12 +92,8 @@ def claim_of(statement: Statement) -> dict[str, Any]:
         multipliers |= {"rows": {name: [0] * program.faces for name in made}}
         gain, price = program.bound(multipliers, exact)
     bound = gain - price
-    high, low = _rounded(value, math.inf), _rounded(bound, -math.inf)
-    claim = {
-        "value": numeral(high),
-        "bound": numeral(low),
-        "gap": numeral(_rounded(Fraction(high) - Fraction(low), math.inf)),
-    }
+    high, low = _rounded(value, 1, statement.bits), _rounded(bound, -1, statement.bits)
+    claim = {"value": numeral(high), "bound": numeral(low), "gap": numeral(_rounded(high - low, 1, 53))}
     return {
         "kind": "bounds",
         "program": statement.program,
@@ -103,12 +103,11 @@ def claim_of(statement: Statement) -> dict[str, Any]:
     }
 
 
-def _rounded(value: Fraction, towards: float) -> float:
-    """The next double on that side."""
-    found = float(value)
-    exact = math.isfinite(found) and Fraction(found) == value
-    beyond = math.isfinite(found) and (Fraction(found) < value) == (towards < 0)
-    return found if exact or beyond else math.nextafter(found, towards)
+def _rounded(value: Fraction, way: int, bits: int) -> Fraction:
+    """A number of so many bits at least that large (way 1) or at most (-1)."""
+    size = value.numerator.bit_length() - value.denominator.bit_length()
+    unit = Fraction(2) ** max(size - bits + 1, -1074)
+    return -way * ((-way * value) // unit) * unit
 
 
 def _data(
@@ -117,7 +116,7 @@ def _data(
     scaler: StandardScaler | None = None,
     target: str | int | None = None,
 ) -> dict[str, Any]:
-    cells = _cells(statement.X)
+    cells = cells_of(statement.X)
     rows = np.arange(len(statement.y)) if part.rows is None else np.asarray(part.rows)
     breaks = np.flatnonzero(np.diff(rows) != 1) + 1
     told: dict[str, Any] = {
@@ -138,7 +137,7 @@ def _data(
     return told
 
 
-def _cells(X: Matrix) -> list[dict[int, float]]:
+def cells_of(X: Matrix) -> list[dict[int, float]]:
     """The samples as the checker has them: doubles by column, those that are 0 left out."""
     if sp.issparse(X):
         rows = sp.csr_array(X, dtype=float)
@@ -153,6 +152,6 @@ def _cells(X: Matrix) -> list[dict[int, float]]:
 def _svmlight(statement: Statement) -> str:
     lines = (
         " ".join([f"{int(s):+d}", *(f"{j + 1}:{x!r}" for j, x in row.items())])
-        for s, row in zip(statement.y, _cells(statement.X), strict=True)
+        for s, row in zip(statement.y, cells_of(statement.X), strict=True)
     )
     return "\n".join(lines) + "\n"

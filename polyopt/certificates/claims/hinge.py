@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["state_hinge", "state_one_norm"]
+__all__ = ["state_hinge", "state_one_norm", "state_ray"]
 
 _KERNELS = ("linear", "poly", "rbf")
 
@@ -67,6 +68,22 @@ def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statem
     told |= {"faces": 1, "intercept": program.intercept, "rows": [_row(family, y) for family in rows]}
     multipliers = {family.name: mu[None, :] for family, mu in zip(rows, Z, strict=True)}
     return Statement(program.name, X, y, told, [v], [moved] if program.intercept else [], multipliers)
+
+
+def state_ray(program: HingeProgram, ray: list[list[Fraction]]) -> Statement:
+    """The statement that no point keeps a program's rows.
+
+    Parameters
+    ----------
+    program : HingeProgram
+        The program.
+    ray : list of lists of Fraction
+        Multipliers (q, n), by family, that are a ray exactly.
+    """
+    nothing = np.zeros((len(ray), program.rows.n))
+    found = state_hinge(program, program.geometry.represent(nothing[0]), 0.0, nothing)
+    multipliers = {family.name: [part] for family, part in zip(program.rows, ray, strict=True)}
+    return replace(found, multipliers=multipliers, kind="infeasible")
 
 
 def _inner(v: Vector, centre: Vector) -> Fraction:

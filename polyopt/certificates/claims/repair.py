@@ -1,8 +1,9 @@
 """Points and multipliers made feasible in rational arithmetic, so that a claim is a theorem.
 
-Multipliers are taken down to a grid of 62 bits under the largest, clipped to their caps, and what is left of
-the balance Σ β_i = 0 is taken from the heavier side: from multipliers between their ends first, where it
-costs least. A point is clipped to its box, or scaled until the rows without slack hold.
+Multipliers are taken down to a grid, of 62 bits of the largest for a claim in double precision, and clipped
+to their caps. What is left of the balance Σ β_i = 0 is taken from the heavier side: from multipliers that
+are between their ends first, where it costs least. A point is clipped to its box, or scaled until the rows
+without slack hold.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["feasible_multipliers", "feasible_point", "shares_of"]
 
-_GRID = 62  # bits of the largest multiplier
-_SHRINK = Fraction(1, 1 << 50)
+_SPARE = 9  # bits under the digits that count
 
 
-def feasible_multipliers(program: Program, given: dict[str, Any]) -> dict[str, list[list[Fraction]]]:
+def feasible_multipliers(
+    program: Program, given: dict[str, Any], digits: int = 53
+) -> dict[str, list[list[Fraction]]]:
     """Multipliers that keep signs, caps and balance as rational numbers, by family and face.
 
     Parameters
@@ -31,13 +33,15 @@ def feasible_multipliers(program: Program, given: dict[str, Any]) -> dict[str, l
         The program, as the checker has it.
     given : dict
         By the names of the rows, arrays of shape (K, n) of floats, or lists of fractions.
+    digits : int
+        Bits that count; some more are kept.
     """
     n, faces = program.samples.n, program.faces
     rows = [(row, given[row.name]) for row in program.rows if row.name in given]
     largest = max((float(np.max(np.abs(np.asarray(m, dtype=float)))) for _, m in rows), default=0.0)
     if not largest > 0.0:
         return {row.name: [[Fraction(0)] * n for _ in range(faces)] for row, _ in rows}
-    bits = _GRID - int(np.frexp(largest)[1])
+    bits = digits + _SPARE - int(np.frexp(largest)[1])
     unit = Fraction(2) ** bits
     whole = [(row, _clipped(row, [[_floor(v, unit) for v in part] for part in m], unit)) for row, m in rows]
     if program.intercept:
@@ -114,12 +118,14 @@ def feasible_point(program: Program, statement: Statement) -> tuple[list[list[Fr
     hard = [row for row in program.rows if None in row.cap]
     if not hard:
         return faces, b
-    scale = _scale(program, hard, faces, b)
+    scale = _scale(program, hard, faces, b, 1 << statement.bits - 3)
     return [[scale * v for v in w] for w in faces], [scale * v for v in b]
 
 
-def _scale(program: Program, hard: list[Rows], faces: list[list[Fraction]], b: list[Fraction]) -> Fraction:
-    """What the point is to be multiplied by, on a grid of 50 bits; 1 where it keeps the rows."""
+def _scale(
+    program: Program, hard: list[Rows], faces: list[list[Fraction]], b: list[Fraction], grid: int
+) -> Fraction:
+    """What the point is to be multiplied by, in parts of the grid; 1 where it keeps the rows."""
     f, off = program.through(faces[0], True)
     most, least = None, Fraction(0)
     for row in hard:
@@ -135,9 +141,9 @@ def _scale(program: Program, hard: list[Rows], faces: list[list[Fraction]], b: l
             elif reach < row.kink:
                 raise ValueError("no multiple of the point keeps the rows without slack")
     if least > 1:
-        scale = -((-least * (1 << 50)) // 1) * _SHRINK
+        scale = Fraction(-((-least * grid) // 1), grid)
     else:
-        scale = Fraction(1) if most is None or most >= 1 else ((most * (1 << 50)) // 1) * _SHRINK
+        scale = Fraction(1) if most is None or most >= 1 else Fraction((most * grid) // 1, grid)
     if scale < least or (most is not None and scale > most):
         raise ValueError("no multiple of the point keeps the rows without slack")
     return scale

@@ -39,6 +39,10 @@ class Statement:
         Intercepts; empty where the program has none.
     multipliers : dict
         By the names of the rows, arrays of shape (K, n).
+    kind : str
+        ``"bounds"``; or ``"infeasible"``, of multipliers that are a ray.
+    bits : int
+        Digits, in bits, of what is made feasible and of the claim.
     """
 
     title: str
@@ -48,6 +52,8 @@ class Statement:
     W: Sequence[Sequence[Number] | NDArray[Any]] | NDArray[Any]
     b: Sequence[Number]
     multipliers: dict[str, Any]
+    kind: str = "bounds"
+    bits: int = 53
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,189 @@
+"""Claims of the optimum itself: to thirty digits, or in fractions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from polyopt.certificates.claims.exact import check_form, exactly, optimum, to_digits
+from polyopt.certificates.claims.file import cells_of, claim_of
+from polyopt.certificates.claims.repair import feasible_multipliers, feasible_point
+from polyopt.certificates.claims.statement import Evidence, Statement
+from polyopt.check.check import Program, number
+
+if TYPE_CHECKING:
+    from polyopt.check.check import Cells
+
+    Vector = list[Fraction]
+
+__all__ = ["ExactSolution", "exact_solution", "refined"]
+
+_SPARE = 24  # bits beyond the digits wanted, for what repairs cost
+_MOST = 100  # digits
+_SURE = 40  # digits that a point has before its states are taken for those of the optimum
+_CLOSE, _ALMOST = 1e-6, 1e-24  # how near an end is, to a point of a solver and to one of so many digits
+
+
+@dataclass(frozen=True)
+class ExactSolution:
+    """The optimum of a program, in fractions.
+
+    Attributes
+    ----------
+    title : str
+        What the machine is called.
+    W : list of K lists of Fraction
+        Faces; with a kernel, the expansion coefficients.
+    b : list of Fraction
+        Intercepts; empty where the program has none.
+    multipliers : dict
+        By the names of the rows, for each face n fractions.
+    value : Fraction
+        The optimum: the value of the point and the bound of the multipliers, which are equal.
+    """
+
+    title: str
+    W: list[Vector]
+    b: Vector
+    multipliers: dict[str, list[Vector]]
+    value: Fraction
+
+
+class Evident(Protocol):
+    """What has evidence: a certificate."""
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """One for each program."""
+
+
+def exact_solution(certificate: Evident | Statement, rows: list[Cells] | None = None) -> ExactSolution:
+    """The rational optimum of a small program, from the states of its rows at a point close to it.
+
+    Parameters
+    ----------
+    certificate : Certificate or Statement
+        Of a point close to the optimum: of an SVM or a Relative Margin Machine, linear or polynomial, or of
+        the assignment of a Convex Polytope Machine with loss="sum" and margin="total".
+    rows : list of dict, optional
+        Other numbers in the place of the samples', such as the decimals that a table has instead of doubles:
+        by column, those that are 0 left out.
+
+    Raises
+    ------
+    ValueError
+        Another program, several (of more than two classes), or rows whose states do not settle.
+    """
+    if isinstance(certificate, Statement):
+        statement = certificate
+    elif len(certificate.evidence) == 1:
+        statement = certificate.evidence[0].state()
+    else:
+        raise ValueError("an exact solution is of one program of a known form, and this certificate has none")
+    if statement.program["features"].get("kernel") != "rbf":
+        statement = _refined(statement, _SURE, rows)
+    program, near, scores = _start(statement, rows)
+    if program.features.get("kernel") == "rbf":
+        raise ValueError(
+            "the kernel 'rbf' is not rational: certificate.refine() gives as many digits as wanted"
+        )
+    b, multipliers = optimum(program, near, scores, exactly, close=_ALMOST)
+    W = _faces_of(program, multipliers)
+    told = {"w": [list(map(str, w)) for w in W], "b": [str(v[0]) for v in b if v]}
+    value = program.value(told)[0]
+    gain, price = program.bound(
+        {"rows": {n: [list(map(str, p)) for p in m] for n, m in multipliers.items()}}, W
+    )
+    if value != gain - price:
+        raise ValueError("the point and the multipliers of these rows do not meet: solve more closely first")
+    return ExactSolution(statement.title, W, [v[0] for v in b if v], multipliers, value)
+
+
+def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evidence, ...], float, float]:
+    """The optima next to some points, so close that a claim's gap is below ``10**-digits`` of its value.
+
+    The states of the rows (idle, on the kink, full) are those of the point. The equations that hold the
+    optimum are solved in double precision, and what is left of them, taken exactly, is solved for again.
+
+    Parameters
+    ----------
+    evidence : sequence of Evidence
+        Those of a certificate: of SVMs and Relative Margin Machines, linear, polynomial or RBF, and of the
+        assignments of Convex Polytope Machines with loss="sum" and margin="total".
+    digits : int
+        From 1 to 100; with the kernel "rbf" at most 30, as its values are enclosed to 38.
+
+    Returns
+    -------
+    evidence : tuple of Evidence
+        Of the refined points.
+    value, bound : float
+        Their values and bounds, added up.
+
+    Raises
+    ------
+    ValueError
+        Another program, rows whose states do not settle, or fewer digits than were wanted.
+    """
+    if not 1 <= digits <= _MOST:
+        raise ValueError(f"digits must be from 1 to {_MOST}, not {digits!r}")
+    if not evidence:
+        raise ValueError("this certificate has no statement that can be refined")
+    made, values = [], []
+    for part in evidence:
+        statement = _refined(part.state(), digits)
+        claim = claim_of(statement)["claim"]
+        value, bound = number(claim["value"]), number(claim["bound"])
+        if (value - bound) * 10**digits > abs(value):
+            reached = int(-math.log10(float((value - bound) / abs(value)))) if value else 0
+            raise ValueError(f"{digits} digits are not reached, only {reached}: the optimum is degenerate")
+        made.append(replace(part, state=partial(_same, statement)))
+        values.append((value, bound))
+    high, low = (float(sum(pair[k] for pair in values)) for k in (0, 1))
+    return tuple(made), math.nextafter(high, math.inf), math.nextafter(low, -math.inf)
+
+
+def _same(statement: Statement) -> Statement:
+    return statement
+
+
+def _refined(statement: Statement, digits: int, rows: list[Cells] | None = None) -> Statement:
+    bits = math.ceil(digits / math.log10(2)) + _SPARE
+    program, near, scores = _start(statement, rows)
+    b, multipliers = optimum(
+        program, near, scores, to_digits(bits + 40), close=_CLOSE, slack=Fraction(1, 1 << bits)
+    )
+    feasible = feasible_multipliers(program, multipliers, bits)
+    W, intercepts = _faces_of(program, feasible), [v[0] for v in b if v]
+    return replace(statement, W=W, b=intercepts, multipliers=feasible, bits=bits)
+
+
+def _start(
+    statement: Statement, rows: list[Cells] | None
+) -> tuple[Program, dict[str, list[Vector]], list[Vector]]:
+    """The program, and multipliers and scores of the statement's point."""
+    cells = cells_of(statement.X) if rows is None else rows
+    program = Program(statement.program, cells, statement.X.shape[1], [int(s) for s in statement.y])
+    check_form(program)
+    faces, b = feasible_point(program, statement)
+    near = feasible_multipliers(program, statement.multipliers, statement.bits)
+    shifts = b or [Fraction(0)] * len(faces)
+    scores = [[v + c for v in program.through(w, True)[0]] for w, c in zip(faces, shifts, strict=True)]
+    return program, near, scores
+
+
+def _faces_of(program: Program, multipliers: dict[str, list[Vector]]) -> list[Vector]:
+    """The faces that multipliers imply, v / 2h."""
+    found = []
+    for k in range(program.faces):
+        beta = [Fraction(0)] * program.samples.n
+        for row in program.rows:
+            parts = zip(beta, row.side, multipliers[row.name][k], strict=True)
+            beta = [v + s * m for v, s, m in parts]
+        v = beta if program.kind == "kernel" else program.through(beta, False)[0]
+        found.append([value / (2 * program.factor) for value in v])
+    return found
