@@ -56,7 +56,7 @@ def show(
         from polyopt.cli.worked import worked_example
 
         if name is None:
-            raise ValueError("--solve needs the name of a method, such as rmm")
+            raise ValueError("--solve needs the name of a method")
         typer.echo(worked_example(name, solve, fractions, options.read_settings(others)))
         return
     if name is None:
