@@ -3,7 +3,8 @@
 Columns of many different numbers, no one of which fills half of the rows, are first bent by scikit-learn's
 PowerTransformer (Yeo-Johnson), which takes heavy tails away. A bent column that the faces use has its power
 as one number more, so a machine of at most 60 numbers has bent columns only where there are at most 20 of
-them, and so many numbers fewer for its faces.
+them, and so many numbers fewer for its faces. The search tries faces on the columns, and faces that may bend
+at three knots of each: a knot that is used is a number, too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import PowerTransformer
 
 from benchmarks.helpers.interpretable_rivals import LIMIT, preparation
@@ -25,6 +27,7 @@ OURS = ("polytope, 60 numbers", "polytope, any size")
 
 _MOST_BENT = 20
 _FEW, _HALF = 10, 0.5  # different numbers of a column, and the share of its most frequent one
+_KNOTS = (0, 3)
 _FAR = 6.0  # deviations beyond which a bent value is taken to be there
 
 
@@ -55,7 +58,7 @@ class Polytopes(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     n_numbers_ : int
-        Weights and biases that are not 0, and the powers of the columns that the faces use.
+        Weights and biases that are not 0, the knots in use, and the powers of the columns that the faces use.
     """
 
     def __init__(self, max_faces: int = 4, max_numbers: int | None = None, seed: int = 0):
@@ -72,12 +75,22 @@ class Polytopes(ClassifierMixin, BaseEstimator):
             most = most - int(self.bent_.sum())
         self.power_ = PowerTransformer().fit(Z[:, self.bent_]) if self.bent_.any() else None
         machine = LogisticPolytopes(n_init=2, random_state=self.seed, tol=1e-3)
-        search = LogisticSearch(machine, max_faces=self.max_faces, max_numbers=most)
+        search = LogisticSearch(machine, max_faces=self.max_faces, max_numbers=most, n_knots=_KNOTS)
         self.search_ = search.fit(self._columns(Z), y)
         self.classes_ = search.classes_
-        used = (search.best_estimator_.W_ != 0.0).any(axis=0) & self.bent_
-        self.n_numbers_ = search.n_numbers_ + int(used.sum())
+        self.n_numbers_ = search.n_numbers_ + int((self._used() & self.bent_).sum())
         return self
+
+    def _used(self) -> NDArray[np.bool_]:
+        """The columns that the faces use, themselves or one of their hinges."""
+        best = self.search_.best_estimator_
+        machine = best[-1] if isinstance(best, Pipeline) else best
+        used = (machine.W_ != 0.0).any(axis=0)
+        m = len(self.bent_)
+        if machine is not best:
+            counts = [len(knots) for knots in best[0].knots_]
+            np.logical_or.at(used, np.repeat(np.arange(m), counts), used[m:].copy())
+        return used[:m]
 
     def _columns(self, Z: NDArray[Any]) -> NDArray[Any]:
         if self.power_ is None:
