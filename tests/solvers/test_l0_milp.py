@@ -6,6 +6,7 @@ import itertools
 import signal
 from functools import cache
 from threading import Thread
+from types import SimpleNamespace
 
 import highspy
 import numpy as np
@@ -285,6 +286,17 @@ def test_a_claim_that_the_score_belies_is_not_optimal(monkeypatch):
     assert found.status is Status.INACCURATE
     too_much = l0_milp.finished(data, nothing, 1e9, Status.OPTIMAL, tol=1e-6, solver="x", solve_time=0.0)
     assert too_much.bound == too_much.objective
+
+
+def test_a_point_that_is_worse_than_none_is_left_for_none(monkeypatch):
+    data = problem("rbf", 20)
+    failed = SimpleNamespace(status=Status.FAILED, u=np.zeros(20))
+    monkeypatch.setattr(PatternLP, "prepare", lambda self, *_, **__: failed)
+    worse, none = (np.full(20, data.C), 1e3), (np.zeros(20), l0_milp.idle(data))
+    found = l0_milp.finished(data, worse, 0.0, Status.OPTIMAL, tol=1e-6, solver="x", solve_time=0.0)
+    check(data, found)
+    assert not found["sigma"].any()
+    assert found.objective == data.score(*none) < data.score(*worse)
 
 
 @pytest.mark.parametrize(
