@@ -94,12 +94,15 @@ def _fill_gaps(x, n, faces, weights, outputs):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _look_up(x, n, levels, table, faces, outputs):  # type: ignore[no-untyped-def]
+def _look_up(x, n, levels, table, faces, place, outputs):  # type: ignore[no-untyped-def]
     """Add what the faces have for the levels; `levels` has those of the codes, from -1 on."""
+    rows = len(table) // max(len(faces), 1)
+    for i in range(n):
+        place[i] = levels[np.uint64(x[i])]
     for q in range(len(faces)):
-        out = outputs[faces[q]]
+        out, own = outputs[faces[q]], table[q * rows : (q + 1) * rows]
         for i in range(n):
-            out[i] += table[levels[np.int64(x[i])], q]
+            out[i] += own[place[i]]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -133,7 +136,7 @@ def score_rows(cells, plan, levels, level_starts, rows, score, every):  # type: 
     (centres, has_gaps, starts, faces, weights, gap_starts, gap_faces, gap_weights, table_starts, table,
      text_starts, text_faces, b, group_starts, signs, is_least) = plan  # fmt: skip
     outputs = np.empty((len(b), TILE))
-    x, best = np.empty(TILE), np.empty(TILE)
+    x, best, place = np.empty(TILE), np.empty(TILE), np.empty(TILE, dtype=np.uint64)
     for begin in range(rows[0], rows[1], TILE):
         n = min(TILE, rows[1] - begin)
         for k in range(len(b)):
@@ -142,8 +145,8 @@ def score_rows(cells, plan, levels, level_starts, rows, score, every):  # type: 
             _read(addresses[p], begin, steps[p], kinds[p], n, centres[p], x)
             if level_starts[p + 1] > level_starts[p]:
                 own = text_faces[text_starts[p] : text_starts[p + 1]]
-                wide = table[table_starts[p] : table_starts[p + 1]].reshape((-1, max(len(own), 1)))
-                _look_up(x, n, levels[level_starts[p] : level_starts[p + 1]], wide, own, outputs)
+                mine, rows_of = levels[level_starts[p] : level_starts[p + 1]], table_starts[p]
+                _look_up(x, n, mine, table[rows_of : table_starts[p + 1]], own, place, outputs)
                 continue
             if _is_spoiled(x, n):
                 if has_gaps[p]:

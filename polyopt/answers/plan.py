@@ -92,7 +92,7 @@ class Plan:
         tables: list[Array] = [np.empty(0)] * c
         for p, table in self.tables.items():
             faces[p] = np.flatnonzero(table.any(axis=0))
-            tables[p] = flip * table[:, faces[p]].ravel()
+            tables[p] = flip * table[:, faces[p]].T.ravel()
         return (
             centres, has_gaps, *number, *gap,
             np.cumsum([0, *map(len, tables)]), np.concatenate([np.empty(0), *tables]),

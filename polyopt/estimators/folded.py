@@ -45,8 +45,8 @@ def fold(pipeline: BaseEstimator) -> FoldedClassifier:
     Parameters
     ----------
     pipeline : Pipeline or classifier
-        Fitted: a machine with faces, or a search for one, after any of :class:`Columns` (first),
-        scikit-learn's scalers, ``SimpleImputer``, selections of features and PCA.
+        Fitted: a machine with faces, or a search for one or over pipelines, after any of :class:`Columns`
+        (first), scikit-learn's scalers, ``SimpleImputer``, selections of features and PCA.
 
     Returns
     -------
@@ -58,17 +58,19 @@ def fold(pipeline: BaseEstimator) -> FoldedClassifier:
     ValueError
         A step that is not affine, or a machine without faces.
     """
-    steps = [step for _, step in pipeline.steps] if isinstance(pipeline, Pipeline) else [pipeline]
-    check_is_fitted(steps[-1])
-    machine: Any = steps[-1]
-    while hasattr(machine, "best_estimator_"):
-        machine = machine.best_estimator_
+    check_is_fitted(pipeline)
+    steps: list[Any] = []
+    machine: Any = pipeline
+    while isinstance(machine, Pipeline) or hasattr(machine, "best_estimator_"):
         if isinstance(machine, Pipeline):
-            raise ValueError("fold takes a pipeline with a search in it, not a search over pipelines")
+            steps += [step for _, step in machine.steps[:-1]]
+            machine = machine.steps[-1][1]
+        else:
+            machine = machine.best_estimator_
     if not isinstance(machine, FaceClassifier):
         raise ValueError(f"fold takes a machine with faces, not {type(machine).__name__}")
     return FoldedClassifier(
-        machine.without_data(), [step for step in steps[:-1] if step not in (None, "passthrough")]
+        machine.without_data(), [step for step in steps if step not in (None, "passthrough")]
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
@@ -25,6 +26,7 @@ from polyopt import (
     SVM,
     Columns,
     ConvexPolytopeMachine,
+    Hinges,
     LogisticPolytopes,
     Polyceptron,
     PolytopeUnion,
@@ -243,6 +245,19 @@ def test_what_is_wrong_is_named(people):
         fold(make_pipeline(MinMaxScaler(clip=True), machine).fit(X, y))
     with pytest.raises(ValueError, match="SVM"):
         fold(SVM().fit(X, y))
+
+
+def test_searches_within_and_over_pipelines():
+    X, y = PEOPLE[["income", "far"]].to_numpy(dtype=float), PEOPLE["income"] > 500
+    machine = ConvexPolytopeMachine(1, solver="sgd", random_state=0, max_iter=5)
+    costs = {"convexpolytopemachine__C": [0.1, 1.0]}
+    over = GridSearchCV(make_pipeline(StandardScaler(), machine), costs, cv=2)
+    within = make_pipeline(StandardScaler(), GridSearchCV(machine, {"C": [0.1, 1.0]}, cv=2))
+    for search in (over, within):
+        agree(search.fit(X, y), fold(search), X)
+    bent = GridSearchCV(make_pipeline(Hinges(1), machine), costs, cv=2).fit(X, y)
+    with pytest.raises(ValueError, match="Hinges"):
+        fold(bent)
 
 
 def test_it_is_pickled_and_holds_no_data(people):
