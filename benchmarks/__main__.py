@@ -38,6 +38,9 @@ def main() -> None:
     run.add_argument(
         "--quick", action="store_true", help="a part that takes minutes, not kept, of those with one"
     )
+    run.add_argument(
+        "--kept", action="store_true", help="a table from the cells that are kept, of those that keep cells"
+    )
     commands.add_parser(
         "report",
         help="write what is kept as an HTML page and as RESULTS.md, and the README's table of speed",
@@ -67,6 +70,11 @@ def main() -> None:
         if not set(arguments.names) <= set(quick):
             parser.error(f"--quick is for {', '.join(quick)}; the others have --smoke")
         few, names = {"quick": True}, arguments.names or quick
+    if arguments.kept:
+        cells = [name for name in NAMES if "kept" in signature(modules[name].run).parameters]
+        if not set(arguments.names) <= set(cells):
+            parser.error(f"--kept is for {', '.join(cells)}")
+        few, names = {"kept": True}, arguments.names or cells
     print(f"{machine_facts()}, one thread\n")
     for name in names:
         started = time.perf_counter()
@@ -77,7 +85,7 @@ def main() -> None:
                 run.exit(1, f"{name}: {missing}\n")
             print(f"{name}: left out. {missing}\n")
             continue
-        if not few:
+        if not few or arguments.kept:
             keep(name, table, time.perf_counter() - started)
         print(f"{name}: {modules[name].__doc__.splitlines()[0]}")
         print(table.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
