@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import PowerTransformer
+from sklearn.preprocessing import FunctionTransformer, PowerTransformer
 
 from benchmarks.helpers.interpretable_rivals import LIMIT, preparation
 from polyopt import LogisticPolytopes, LogisticSearch
@@ -31,7 +31,7 @@ _KNOTS = (0, 3)
 _FAR = 6.0  # deviations beyond which a bent value is taken to be there
 
 
-def ours(name: str, seed: int = 0) -> Any:
+def ours(name: str, seed: int = 0, kind: str = "") -> Any:
     """An estimator that tunes itself on what it is fitted on.
 
     Parameters
@@ -40,6 +40,8 @@ def ours(name: str, seed: int = 0) -> Any:
         One of OURS.
     seed : int, optional
         Of all that is drawn.
+    kind : str, optional
+        Of the set. Words of a ``"text"`` are taken as they are, rows of length 1; all else is standardised.
 
     Returns
     -------
@@ -48,8 +50,8 @@ def ours(name: str, seed: int = 0) -> Any:
         0 and 1, and has ``predict_proba``.
     """
     if name == "polytope, 60 numbers":
-        return Polytopes(max_faces=4, max_numbers=LIMIT, seed=seed)
-    return Polytopes(max_faces=16, seed=seed)
+        return Polytopes(max_faces=4, max_numbers=LIMIT, seed=seed, standardise=kind != "text")
+    return Polytopes(max_faces=16, seed=seed, standardise=kind != "text")
 
 
 class Polytopes(ClassifierMixin, BaseEstimator):
@@ -61,12 +63,16 @@ class Polytopes(ClassifierMixin, BaseEstimator):
         Weights and biases that are not 0, the knots in use, and the powers of the columns that the faces use.
     """
 
-    def __init__(self, max_faces: int = 4, max_numbers: int | None = None, seed: int = 0):
+    def __init__(
+        self, max_faces: int = 4, max_numbers: int | None = None, seed: int = 0, standardise: bool = True
+    ):
         self.max_faces, self.max_numbers, self.seed = max_faces, max_numbers, seed
+        self.standardise = standardise
 
     def fit(self, X: Any, y: NDArray[Any]) -> Self:
         """Prepare the columns, and search."""
-        self.preparation_ = preparation("mixed" if hasattr(X, "iloc") else "numbers").fit(X)
+        kind = "mixed" if hasattr(X, "iloc") else "numbers"
+        self.preparation_ = (preparation(kind) if self.standardise else FunctionTransformer()).fit(X)
         Z = np.asarray(self.preparation_.transform(X))
         self.bent_ = np.array([_can_be_bent(column) for column in Z.T])
         most = self.max_numbers

@@ -75,8 +75,21 @@ class SearchRounds:
         for splits in (self.all, self.first):
             small = [c for c in self.tried if self.paths.tried(c, splits) and self._is_small(c, splits)]
             if small:
-                return self._fullest(min(small, key=lambda c: self.paths.loss(c, splits)), small, splits)
+                return self._fullest(self._plainest(small, splits), small, splits)
         return None
+
+    def _plainest(self, small: list[Candidate], splits: Sequence[int]) -> Candidate:
+        """The best one, or the best without knots if that is not clearly worse."""
+        least = min(small, key=lambda c: self.paths.loss(c, splits))
+        for count in self.n_knots:
+            own = min(
+                (c for c in small if c.n_knots == count),
+                key=lambda c: self.paths.loss(c, splits),
+                default=None,
+            )
+            if own is not None and not self._is_better(least, own):
+                return own
+        return least
 
     def _fullest(self, least: Candidate, small: list[Candidate], splits: Sequence[int]) -> Candidate:
         """Of those on the same path with more weights the fullest that is not clearly worse.

@@ -46,8 +46,8 @@ class LogisticSearch(ClassifierSearch):
     `n_knots`. The second tries the best three, and the best of one face and of every number of knots, on all
     splits. The third takes weights away from the best of them, those first that cost the least to lose.
     Points of a path begin where the last one ended. Of the candidates with at most `max_numbers` numbers the
-    best one, or the one before it on its path that is not worse by more than a standard error, is fitted to
-    all data and made stationary.
+    best one is fitted to all data and made stationary: the best without knots where it is not worse by more
+    than a standard error, and of its path the one with the most weights of which that is true.
 
     Parameters
     ----------
