@@ -65,16 +65,12 @@ def main() -> None:
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     few: dict[str, bool] = {"smoke": True} if arguments.smoke else {}
     names = arguments.names or list(NAMES)
-    if arguments.quick:
-        quick = [name for name in NAMES if "quick" in signature(modules[name].run).parameters]
-        if not set(arguments.names) <= set(quick):
-            parser.error(f"--quick is for {', '.join(quick)}; the others have --smoke")
-        few, names = {"quick": True}, arguments.names or quick
-    if arguments.kept:
-        cells = [name for name in NAMES if "kept" in signature(modules[name].run).parameters]
-        if not set(arguments.names) <= set(cells):
-            parser.error(f"--kept is for {', '.join(cells)}")
-        few, names = {"kept": True}, arguments.names or cells
+    for part in ("quick", "kept"):
+        if getattr(arguments, part):
+            having = [name for name in NAMES if part in signature(modules[name].run).parameters]
+            if not set(arguments.names) <= set(having):
+                parser.error(f"--{part} is for {', '.join(having)}")
+            few, names = {part: True}, arguments.names or having
     print(f"{machine_facts()}, one thread\n")
     for name in names:
         started = time.perf_counter()

@@ -223,8 +223,10 @@ def pairs(seed: int = 0) -> list[Duality]:
     X[:, 0] = np.where(y > 0, 2.0 * side, 0.0) + 0.7 * (X[:, 0] - X[:, 0].mean())
     C, K, assignment = np.where(y > 0, 1.0, 0.7), 2, (side > 0).astype(int)
     # Features 1 to 3 are one group; in the first price 1 and 2 may not raise a score, 3 may not lower it.
-    full = FacePenalty.of(5, l1=0.3, group=0.5, signs={1: -1, 2: -1, 3: +1}, groups=[[1, 2, 3]])
-    plain = FacePenalty.of(5, l1=0.4, signs={4: -1})
+    # That holds feature 1 at 0, and not the others: a group that is 0 has no slope.
+    X = X * np.where((y @ X < 0) == np.isin(np.arange(5), (2, 4)), 1.0, -1.0)
+    full = FacePenalty.of(5, l1=0.1, group=0.2, signs={1: -1, 2: -1, 3: +1}, groups=[[1, 2, 3]])
+    plain = FacePenalty.of(5, l1=0.2, signs={4: -1})
 
     def of(loss: Loss, margin: Margin, penalty: FacePenalty) -> Duality:
         arguments = (X, y, K, assignment, C, loss, margin)

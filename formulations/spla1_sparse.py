@@ -218,7 +218,9 @@ def pairs(seed: int = 0) -> list[Duality]:
     """Every program of this module on random data, as primal-dual pairs."""
     X, y = two_blobs(m=4, seed=seed)
     weights, K, cells = np.where(y > 0, 1.0, 0.7), 2, np.arange(len(y)) % 2
-    full = FacePenalty.of(4, l1=0.3, group=0.5, signs={0: -1, 2: +1}, groups=[[1, 2]])
+    # The sign of feature 0 holds it at 0, that of feature 2 does not: a group that is 0 has no slope.
+    X = X * np.where(y @ X < 0, -1.0, 1.0)
+    full = FacePenalty.of(4, l1=0.1, group=0.2, signs={0: -1, 2: +1}, groups=[[1, 2]])
 
     def of(positives: Positives, penalty: FacePenalty) -> Duality:
         given = (X, y, K, cells, weights, 2.0, positives)

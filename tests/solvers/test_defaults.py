@@ -17,7 +17,7 @@ DEFAULTS = {
     interior_point.solve_interior_point: {"tol": 1e-8, "max_iter": None, "D": None, "weights": None},
     osqp_dual.solve_osqp_dual: {"tol": 1e-12, "B": np.inf},
     logistic.solve_logistic: {"tol": 1e-8, "max_iter": 100, "method": "newton"},
-    plume.maximise: {"tol": 1e-9, "max_iter": 200, "method": "newton"},
+    plume.maximise: {"tol": 1e-9, "max_iter": 200, "method": "newton", "penalty": None},
     dual.solve_cpm_dual: {"tol": 1e-3, "max_iter": 1000, "scale": 1.0, "start": None, "shrink": True},
     dual.dual_machine: {"tol": 1e-3, "scale": 1.0, "shrink": True},
     sgd.solve_cpm_sgd: {"tol": 1e-4, "max_iter": 100, "scale": 1.0, "perplexity": 1.0, "average": True},
