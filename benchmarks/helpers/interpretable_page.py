@@ -18,6 +18,7 @@ __all__ = ["by_model", "by_set", "common", "compared", "draw"]
 
 _RATIO = TEST_SHARE / (1.0 - TEST_SHARE)  # test samples for each training sample
 _CELL = ["set", "split"]
+_LINE, _NEAR = 0.035, 1.3  # of names in the picture: a line over the spread, decades at which they could meet
 _BEST, _SMALL = "EBM", OURS[0]
 
 
@@ -197,21 +198,16 @@ def draw(rows: pd.DataFrame, file: Path) -> None:
 
 
 def _name_points(axes: Any, points: Sequence[tuple[str, float, float]]) -> None:
-    """The name of each point, on the side where it has no neighbour at its height."""
-    spread = max(height for *_, height in points) - min(height for *_, height in points)
-    ordered = sorted(points, key=lambda point: point[2])
-    last = -np.inf
-    for name, across, height in ordered:
-        is_close = height - last < 0.04 * spread
-        offset = (-7, 0) if is_close else (7, 0)
-        side = "right" if is_close else "left"
-        last = height
+    """The name of each point at its right, higher where another name is near."""
+    heights = [height for *_, height in points]
+    line = _LINE * (max(heights) - min(heights))
+    placed: list[tuple[float, float]] = []
+    for name, across, height in sorted(points, key=lambda point: point[2]):
+        shown = height
+        for other, below in placed:
+            if abs(np.log10(across / other)) < _NEAR and abs(shown - below) < line:
+                shown = below + line
+        placed.append((across, shown))
         axes.annotate(
-            name,
-            (across, height),
-            xytext=offset,
-            textcoords="offset points",
-            ha=side,
-            va="center",
-            fontsize=7,
+            name, (across, shown), xytext=(7, 0), textcoords="offset points", va="center", fontsize=7
         )
