@@ -107,7 +107,7 @@ class LogisticSearch(ClassifierSearch):
         paths = Paths(
             {count: each.splits for count, each in problems.items()},
             {count: each.numbers for count, each in bent.items()},
-            seed, self.n_init, BIAS, machine.l1 / problem.unit, self.budget,
+            seed, self.n_init, BIAS, machine.l1, self.budget,
         )  # fmt: skip
         rounds = SearchRounds(
             paths, problem.unit, problem.count, problem.first, self.max_faces, self.max_numbers, list(bent),
