@@ -79,7 +79,7 @@ class SearchRounds:
         return None
 
     def _plainest(self, small: list[Candidate], splits: Sequence[int]) -> Candidate:
-        """The best one, or the best without knots if that is not clearly worse."""
+        """The best one, or the best with fewer knots, the fewest first, if that is not clearly worse."""
         least = min(small, key=lambda c: self.paths.loss(c, splits))
         for count in self.n_knots:
             own = min(
@@ -105,29 +105,19 @@ class SearchRounds:
         """What was tried."""
         import pandas as pd
 
+        columns = (
+            "faces_of_first", "faces_of_second", "ridge", "knots", "splits", "numbers", "log_loss", "error"
+        )  # fmt: skip
         rows = []
         for c in self.tried:
             # The part of a split that the first round has is told of where nothing else was tried.
             splits = [s for s in self.all if self.paths.tried(c, [s])] or self.first
             losses, weights = self.paths.losses(c, splits)
             rows.append(
-                {
-                    "faces_of_first": c.n_faces[0], "faces_of_second": c.n_faces[1], "ridge": c.ridge,
-                    "knots": c.n_knots, "splits": len(splits), "numbers": self.paths.numbers(c, splits),
-                    "log_loss": self.paths.loss(c, splits), "error": _standard_error(losses, weights),
-                }
+                (*c.n_faces, c.ridge, c.n_knots, len(splits), self.paths.numbers(c, splits),
+                 self.paths.loss(c, splits), _standard_error(losses, weights))
             )  # fmt: skip
-        names = [
-            "faces_of_first",
-            "faces_of_second",
-            "ridge",
-            "knots",
-            "splits",
-            "numbers",
-            "log_loss",
-            "error",
-        ]
-        return pd.DataFrame(rows, columns=names)
+        return pd.DataFrame(rows, columns=columns)
 
     def _first(self) -> list[Structure]:
         """Every structure on the first split; beyond four faces only while the loss falls."""

@@ -160,7 +160,7 @@ class Paths:
                 W, _ = descend(problem, before[number], clock, softness=_SHARP, max_iter=_NEXT)
             else:
                 most, knots = candidate.max_numbers // len(parts), self._knots[candidate.n_knots]
-                ((W, _),) = eliminate(problem, before[number], [most], clock, knots)
+                W, _ = eliminate(problem, before[number], most, clock, knots)
             found.append(W)
         return found
 

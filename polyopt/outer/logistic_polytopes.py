@@ -124,10 +124,9 @@ def _fewer(
     problem: FaceLoss, best: Solution, most: int, clock: Clock, knots: Array | None
 ) -> tuple[FaceLoss, Solution]:
     """The problem of the weights that are left, and a good point of it."""
-    for W, support in eliminate(problem, best["W"], [most], clock, knots):
-        few = replace(problem, support=support)
-        best = replace(best, primal={"W": W}, objective=few.value(W))
-    return few, best
+    W, support = eliminate(problem, best["W"], most, clock, knots)
+    few = replace(problem, support=support)
+    return few, replace(best, primal={"W": W}, objective=few.value(W))
 
 
 def _known(problem: FaceLoss, best: Solution) -> Solution:

@@ -17,10 +17,9 @@ import numpy as np
 from formulations.clock import run_is_over
 from formulations.matrices import is_sparse
 from polyopt.solvers.logistic_polytopes.descend import descend
+from polyopt.solvers.logistic_polytopes.smooth import shares_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from numpy.typing import NDArray
 
     from polyopt.solvers.clock import Clock
@@ -59,9 +58,9 @@ def sizes_down_to(least: int, most: int) -> list[int]:
 
 
 def eliminate(
-    problem: FaceLoss, W: Array, sizes: Sequence[int], clock: Clock, knots: Array | None = None
-) -> Iterator[tuple[Array, Chosen]]:
-    """Faces with fewer and fewer numbers.
+    problem: FaceLoss, W: Array, most: int, clock: Clock, knots: Array | None = None
+) -> tuple[Array, Chosen]:
+    """Faces with no more than so many numbers.
 
     Parameters
     ----------
@@ -69,47 +68,45 @@ def eliminate(
         The samples and prices.
     W : ndarray of shape (K, m+1)
         A good point.
-    sizes : sequence of int
-        How many numbers are left at most, from large to small (:func:`numbers_of`). No face loses its bias.
+    most : int
+        How many numbers are left at most (:func:`numbers_of`). No face loses its bias.
     clock : Clock
         When to stop. The weights of a run that is over are not fitted again.
     knots : ndarray of shape (m,), optional
         Numbers that a feature itself takes, once for all faces.
 
-    Yields
-    ------
+    Returns
+    -------
     W : ndarray of shape (K, m+1)
-        Faces of each size.
+        Faces.
     support : ndarray of bool, shape (K, m)
         Their weights that may differ from 0.
     """
     squares = _Squares(problem)
-    for size in sizes:
-        support = W[:, :-1] != 0.0
-        while numbers_of(W, knots) > size and support.any():
-            loss = np.where(support, squares.saliency(W), np.inf)
-            most = max(size, int(_KEPT * numbers_of(W, knots)))
-            support = _without(W, loss, most, knots)
-            W = np.column_stack([np.where(support, W[:, :-1], 0.0), W[:, -1]])
-            if not (clock.is_over or run_is_over()):
-                W = _descended(problem, W, support, clock)
-        yield W, support
+    support = W[:, :-1] != 0.0
+    while numbers_of(W, knots) > most and support.any():
+        loss = np.where(support, squares.saliency(W), np.inf)
+        support = _without(W, loss, max(most, int(_KEPT * numbers_of(W, knots))), knots)
+        W = np.column_stack([np.where(support, W[:, :-1], 0.0), W[:, -1]])
+        if not (clock.is_over or run_is_over()):
+            W = _descended(problem, W, support, clock)
+    return W, support
 
 
 def _without(W: Array, loss: Array, most: int, knots: Array | None) -> Chosen:
     """The weights that stay, at most so many numbers: those of least loss for each number go."""
     support = W[:, :-1] != 0.0
     users = support.sum(axis=0)
-    own = np.zeros(support.shape[1]) if knots is None else np.asarray(knots, dtype=float)
+    own = np.zeros(support.shape[1], dtype=int) if knots is None else np.asarray(knots, dtype=int)
     left = numbers_of(W, knots)
-    freed = 1.0 + np.where(users == 1, own, 0.0)
+    freed = 1 + np.where(users == 1, own, 0)
     order = np.argsort(loss / freed, axis=None)[: int(support.sum())]
     for k, j in zip(*np.unravel_index(order, support.shape), strict=True):
         if left <= most:
             break
         support[k, j] = False
         users[j] -= 1
-        left -= 1 + (int(own[j]) if users[j] == 0 else 0)
+        left -= 1 + (own[j] if users[j] == 0 else 0)
     return support
 
 
@@ -138,9 +135,7 @@ class _Squares:
         """By about how much the objective rises where each weight (K, m) alone is held at 0."""
         problem = self.problem
         _, _, R, a = problem.smooth(W, _SOFTNESS, _SOFTNESS)
-        p = np.divide(a, problem.c, out=np.zeros_like(a), where=problem.c > 0)
-        shares = np.divide(R, a[:, None], out=np.zeros_like(R), where=a[:, None] > 0)
-        bend = (a * (1.0 - p))[:, None] * shares**2
+        bend = (a * (1.0 - problem.probabilities(a)))[:, None] * shares_of(R, a) ** 2
         total = bend.sum(axis=0)
         first, second = (np.asarray(M.T @ bend).T for M in (self.centred, self.squared))
         spread = second - first**2 / np.where(total > 0.0, total, 1.0)[:, None]

@@ -17,7 +17,7 @@ from scipy.special import entr
 from formulations.clock import run_is_over
 from formulations.matrices import is_sparse
 from formulations.solution import Solution, Status
-from polyopt.solvers.logistic_polytopes.smooth import bound
+from polyopt.solvers.logistic_polytopes.smooth import bound, shares_of
 from polyopt.solvers.orthant import step_within
 
 if TYPE_CHECKING:
@@ -110,8 +110,7 @@ class _Kept:
         if not np.array_equal(z, self.z):
             self.z, self.bound = z, -np.inf
         found = bound(problem, self.W, self.slope, self.a)
-        shares = np.where(problem.others, self.R, 0.0)
-        shares = np.divide(shares, self.a[:, None], out=np.zeros_like(shares), where=self.a[:, None] > 0)
+        shares = shares_of(np.where(problem.others, self.R, 0.0), self.a)
         self.slack = self.smoothed - (found + t * float(self.a @ entr(shares).sum(axis=1)))
         self.value = problem.value(self.W, s)
         # Of bounds that are good enough the last: its multipliers belong to the last point.
@@ -175,8 +174,7 @@ def _search(kept: _Kept, direction: Array, down: Array, t: float) -> bool:
 
 def _curvature(problem: FaceLoss, R: Array, a: Array, active: NDArray[np.bool_], t: float) -> Array:
     """The second derivatives of the smooth part in the active entries of W."""
-    p = np.divide(a, problem.c, out=np.zeros_like(a), where=problem.c > 0)
-    shares = np.divide(R, a[:, None], out=np.zeros_like(R), where=a[:, None] > 0)  # d ξ/d s
+    p, shares = problem.probabilities(a), shares_of(R, a)
     bend, tied = a * (1.0 - p), a / t
     columns = [_columns(problem, active[k]) for k in range(len(active))]
     ends = np.r_[0, np.cumsum(active.sum(axis=1))]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Assignment = NDArray[np.int64]
 
-__all__ = ["FaceLoss", "bound"]
+__all__ = ["FaceLoss", "bound", "shares_of"]
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,10 @@ class FaceLoss:
         slope[~self.entries] = 0.0
         return loss + 0.5 * float((W * W).sum(axis=0) @ self.ridges), slope, R, a
 
+    def probabilities(self, a: Array) -> Array:
+        """σ(ξ) (n,) of c σ(ξ): of the other class; 0 for a sample without weight."""
+        return np.divide(a, self.c, out=np.zeros_like(a), where=self.c > 0)
+
     def natural(self, W: Array, s: Array | None = None) -> Assignment:
         """Each sample's best face of its own class; `s` are the scores, where they are known."""
         return natural_assignment(self.y, self.scores(W) if s is None else s, self.owners)
@@ -186,6 +190,11 @@ def _soften(s: Array, shares: Array, t: float) -> float:
     return best + t * np.log(total)
 
 
+def shares_of(R: Array, a: Array) -> Array:
+    """D ξ/d s (n, K) of d loss/d s and c σ(ξ) (n,); 0 for a sample that no longer pays."""
+    return np.divide(R, a[:, None], out=np.zeros_like(R), where=a[:, None] > 0)
+
+
 def bound(problem: FaceLoss, W: Array, slope: Array, a: Array) -> float:
     """A bound, but for rounding, on the optimum for the assignment, from what :meth:`FaceLoss.smooth` gives.
 
@@ -194,6 +203,6 @@ def bound(problem: FaceLoss, W: Array, slope: Array, a: Array) -> float:
     pulls = problem.ridges * W - slope
     pulls[~problem.entries] = 0.0
     shrunken = np.maximum(np.abs(pulls) - problem.prices, 0.0)
-    p = np.divide(a, problem.c, out=np.zeros_like(a), where=problem.c > 0)
+    p = problem.probabilities(a)
     entropy = float(problem.c @ (entr(p) + entr(1.0 - p)))
     return entropy - 0.5 * float((shrunken**2 / problem.ridges).sum())
