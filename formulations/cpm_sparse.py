@@ -143,18 +143,10 @@ def fixed_assignment(
     terms = primal_terms(_checked(penalty, X), plain.variables["W"])
     length, paid = plain.objective.args[0].args
     first, rest = plain.objective_text.split(" + ", 1)
-    return Program(
-        name=f"cpm_sparse.{loss}_{margin}",
-        title=f"{plain.title}, with a price on the weights",
-        source=_SOURCE,
-        objective=cp.Minimize(length + terms.cost + paid),
-        objective_text=f"{first}{terms.text} + {rest}",
-        variables={**plain.variables, **terms.variables},
-        rows=(*plain.rows, *terms.rows),
-        parameters={**plain.parameters, **terms.parameters},
-        letters={**plain.letters, **terms.letters},
-        data={**plain.data, **terms.data},
-    )
+    return terms.added_to(
+        plain, name=f"cpm_sparse.{loss}_{margin}", source=_SOURCE,
+        objective=cp.Minimize(length + terms.cost + paid), text=f"{first}{terms.text} + {rest}",
+    )  # fmt: skip
 
 
 def fixed_assignment_dual(
@@ -168,27 +160,19 @@ def fixed_assignment_dual(
     X, y = as_data(X, y)
     alpha = plain.variables["alpha"]
     left = (lift(X).T @ cp.multiply(y[:, None], alpha)).T - terms.taken
-    rows, variables = (*plain.rows, *terms.rows), {**plain.variables, **terms.variables}
     if margin == "total":
         objective, text = cp.sum(alpha) - 0.25 * cp.sum_squares(left), "Σᵢₖ αᵢₖ − ¼ ‖N‖²"
     else:
         s = cp.Variable(n_faces, name="s")
         objective, text = cp.sum(alpha) - 0.25 * cp.square(cp.sum(s)), "Σᵢₖ αᵢₖ − ¼ (Σₖ sₖ)²"
         says = "the norm of the longest face; and under it, for every k, a face $−Wₖ$ itself"
-        rows += (Row("norm", cp.SOC(s, left.T, axis=0), "‖Nₖ‖ ≤ sₖ", "radius", says),)
-        variables["s"] = s
-    return Program(
-        name=f"cpm_sparse.{loss}_{margin}_dual",
-        title=f"{plain.title}, with a price on the weights",
-        source=f"{_SOURCE} (derived)",
-        objective=cp.Maximize(objective),
-        objective_text=text,
-        variables=variables,
-        rows=rows,
-        parameters={**plain.parameters, **terms.parameters},
-        letters={**plain.letters, **terms.letters, "Wₖ": "face $k$ of the primal"},
-        data={**plain.data, **terms.data},
-    )
+        terms.rows += (Row("norm", cp.SOC(s, left.T, axis=0), "‖Nₖ‖ ≤ sₖ", "radius", says),)
+        terms.variables["s"] = s
+    terms.letters["Wₖ"] = "face $k$ of the primal"
+    return terms.added_to(
+        plain, name=f"cpm_sparse.{loss}_{margin}_dual", source=f"{_SOURCE} (derived)",
+        objective=cp.Maximize(objective), text=text,
+    )  # fmt: skip
 
 
 def recover(

@@ -34,7 +34,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.face_penalty import FacePenalty
-from formulations.program import Row
+from formulations.program import Program, Row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,6 +80,35 @@ class FaceTerms:
     parameters: dict[str, cp.Parameter] = field(default_factory=dict)
     letters: dict[str, str] = field(default_factory=lambda: dict(_LETTERS))
     data: dict[str, Any] = field(default_factory=dict)
+
+    def added_to(
+        self, plain: Program, *, name: str, source: str, objective: cp.Minimize | cp.Maximize, text: str
+    ) -> Program:
+        """The plain program with the rows, the variables and the parameters of the price besides.
+
+        Parameters
+        ----------
+        plain : Program
+            Without a price.
+        name, source
+            As of :class:`formulations.program.Program`.
+        objective : cvxpy.Minimize or cvxpy.Maximize
+            The objective with the price.
+        text : str
+            The same, as it is printed.
+        """
+        return Program(
+            name=name,
+            title=f"{plain.title}, with a price on the weights",
+            source=source,
+            objective=objective,
+            objective_text=text,
+            variables={**plain.variables, **self.variables},
+            rows=(*plain.rows, *self.rows),
+            parameters={**plain.parameters, **self.parameters},
+            letters={**plain.letters, **self.letters},
+            data={**plain.data, **self.data},
+        )
 
 
 def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:

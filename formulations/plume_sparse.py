@@ -124,18 +124,11 @@ def m_step(
     plain = plume.m_step(X, y, R, gamma, C, ridge)
     W = plain.variables["W"]
     terms = primal_terms(penalty.checked(W.shape[1] - 1), W)
-    return Program(
-        name="plume_sparse.m_step",
-        title=f"{plain.title}, with a price on the weights",
-        source=_SOURCE,
+    return terms.added_to(
+        plain, name="plume_sparse.m_step", source=_SOURCE,
         objective=cp.Minimize(plain.objective.args[0] + terms.cost),
-        objective_text=f"{plain.objective_text}{terms.text}",
-        variables={**plain.variables, **terms.variables},
-        rows=(*plain.rows, *terms.rows),
-        parameters={**plain.parameters, **terms.parameters},
-        letters={**plain.letters, **terms.letters},
-        data={**plain.data, **terms.data},
-    )
+        text=f"{plain.objective_text}{terms.text}",
+    )  # fmt: skip
 
 
 def m_step_dual(
@@ -149,18 +142,11 @@ def m_step_dual(
     terms = dual_terms(penalty.checked(X.shape[1]), p.shape[1], "Σᵢ αᵢₖ x̃ᵢⱼ")
     entropy, pulled = plume.entropies_and_pulls(p, u, plain.parameters, y, gamma)
     left = (lift(X).T @ pulled).T - terms.taken
-    return Program(
-        name="plume_sparse.m_step_dual",
-        title=f"{plain.title}, with a price on the weights",
-        source=f"{_SOURCE} (derived)",
+    return terms.added_to(
+        plain, name="plume_sparse.m_step_dual", source=f"{_SOURCE} (derived)",
         objective=cp.Maximize(entropy - 0.5 / ridge * cp.sum_squares(left)),
-        objective_text="Σᵢ Cᵢ [Ent(pᵢ) + Σₖ Rᵢₖ ent(uᵢₖ)] − 1/(2ρ) ‖N‖²",
-        variables={**plain.variables, **terms.variables},
-        rows=(*plain.rows, *terms.rows),
-        parameters={**plain.parameters, **terms.parameters},
-        letters={**plain.letters, **terms.letters},
-        data={**plain.data, **terms.data},
-    )
+        text="Σᵢ Cᵢ [Ent(pᵢ) + Σₖ Rᵢₖ ent(uᵢₖ)] − 1/(2ρ) ‖N‖²",
+    )  # fmt: skip
 
 
 def recover(

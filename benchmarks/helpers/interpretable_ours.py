@@ -14,11 +14,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, PowerTransformer
 
 from benchmarks.helpers.interpretable_rivals import LIMIT, preparation
 from polyopt import LogisticPolytopes, LogisticSearch
+from polyopt.estimators.search import machine_of
 
 __all__ = ["OURS", "Polytopes", "ours"]
 
@@ -90,7 +90,7 @@ class Polytopes(ClassifierMixin, BaseEstimator):
     def _used(self) -> NDArray[np.bool_]:
         """The columns that the faces use, themselves or one of their hinges."""
         best = self.search_.best_estimator_
-        machine = best[-1] if isinstance(best, Pipeline) else best
+        machine = machine_of(best)
         used = (machine.W_ != 0.0).any(axis=0)
         m = len(self.bent_)
         if machine is not best:
