@@ -78,6 +78,12 @@ def _add(out, weight, x, n):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _beyond(x, knot, n, y):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        y[i] = max(x[i] - knot, 0.0)
+
+
+@njit(cache=True, nogil=True)
 def _raise_to(best, other, n):  # type: ignore[no-untyped-def]
     for i in range(n):
         best[i] = other[i] if other[i] > best[i] else best[i]
@@ -134,7 +140,8 @@ def score_rows(cells, plan, levels, level_starts, rows, score, every):  # type: 
     """
     addresses, steps, kinds = cells
     (centres, has_gaps, starts, faces, weights, gap_starts, gap_faces, gap_weights, table_starts, table,
-     text_starts, text_faces, b, group_starts, signs, is_least) = plan  # fmt: skip
+     text_starts, text_faces, knot_starts, knots, bend_starts, bend_faces, changes, b, group_starts, signs,
+     is_least) = plan  # fmt: skip
     outputs = np.empty((len(b), TILE))
     x, best, place = np.empty(TILE), np.empty(TILE), np.empty(TILE, dtype=np.uint64)
     for begin in range(rows[0], rows[1], TILE):
@@ -156,6 +163,10 @@ def score_rows(cells, plan, levels, level_starts, rows, score, every):  # type: 
                     return p
             for q in range(starts[p], starts[p + 1]):
                 _add(outputs[faces[q]], weights[q], x, n)
+            for h in range(knot_starts[p], knot_starts[p + 1]):
+                _beyond(x, knots[h], n, best)
+                for q in range(bend_starts[h], bend_starts[h + 1]):
+                    _add(outputs[bend_faces[q]], changes[q], best, n)
         score[begin : begin + n] = 0.0
         _join(outputs, group_starts, signs, is_least, best, score[begin:], n)
         for k in range(every.shape[1]):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-__all__ = ["NotANumberError", "Plan", "plan_of_faces"]
+__all__ = ["Bend", "NotANumberError", "Plan", "plan_of_faces"]
 
 _PART = 1 << 15  # rows of a part of the work that a thread does
 
@@ -39,12 +39,31 @@ class NotANumberError(ValueError):
         self.column = column
 
 
+class Bend(NamedTuple):
+    """What a column adds beyond a multiple of itself: ``changes max(0, u - knot)``, added over the knots.
+
+    Attributes
+    ----------
+    knots : ndarray of shape (q,)
+        Where it bends; u is the number less its column's centre.
+    changes : ndarray of shape (q, K)
+        By how much the weights of the column change there.
+    """
+
+    knots: NDArray[np.float64]
+    changes: NDArray[np.float64]
+
+    def at(self, u: float) -> NDArray[np.float64]:
+        """What it adds (K,) at one place."""
+        return np.asarray(np.maximum(u - self.knots, 0.0) @ self.changes)
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """Faces as weights of a table's columns, and how their outputs become one score.
 
-    The output of face k is ``b[k]`` and, added over the columns, ``weights (x - centre)`` for a number, what
-    a gap counts for a missing one, and what the level counts for a text.
+    The output of face k is ``b[k]`` and, added over the columns, ``weights (x - centre)`` and what a bend
+    adds for a number, what a gap counts for a missing one, and what the level counts for a text.
 
     Attributes
     ----------
@@ -62,6 +81,8 @@ class Plan:
         Offsets.
     form : Form
         How the outputs become one.
+    bends : mapping of int to Bend
+        What numbers add beyond that, by place in `places`.
     """
 
     places: Integers
@@ -71,11 +92,14 @@ class Plan:
     tables: Mapping[int, Array]
     b: Array
     form: Form
+    bends: Mapping[int, Bend] = field(default_factory=dict)
 
     @property
     def n_terms(self) -> int:
         """Products for each row."""
-        return int(np.count_nonzero(self.weights)) + len(self.places) + len(self.tables) * len(self.b)
+        bends = sum(len(own.knots) + np.count_nonzero(own.changes) for own in self.bends.values())
+        texts = len(self.tables) * len(self.b)
+        return int(np.count_nonzero(self.weights)) + len(self.places) + texts + int(bends)
 
     @cached_property
     def _packed(self) -> tuple[Any, ...]:
@@ -83,7 +107,9 @@ class Plan:
         c, K, flip = len(self.places), len(self.b), self.form.flip
         gaps = np.zeros((c, K))
         for p, own in self.gaps.items():
-            gaps[p] = own
+            gaps[p] = own - self.bends[p].at(0.0) if p in self.bends else own  # a gap is read as the centre
+        bends = [self.bends.get(p, Bend(np.empty(0), np.empty((0, K)))) for p in range(c)]
+        changes = np.concatenate([np.empty((0, K)), *(own.changes for own in bends)])
         number, gap = _listed(flip * self.weights), _listed(flip * gaps)
         centres, has_gaps = self.centres.copy(), np.zeros(c, dtype=np.bool_)
         has_gaps[list(self.gaps)] = True
@@ -97,6 +123,8 @@ class Plan:
             centres, has_gaps, *number, *gap,
             np.cumsum([0, *map(len, tables)]), np.concatenate([np.empty(0), *tables]),
             np.cumsum([0, *map(len, faces)]), np.concatenate([np.empty(0, dtype=np.int64), *faces]),
+            np.cumsum([0, *(len(own.knots) for own in bends)]),
+            np.concatenate([np.empty(0), *(own.knots for own in bends)]), *_listed(flip * changes),
             flip * self.b, np.array([*self.form.starts, K]), np.array(self.form.signs, dtype=float),
             self.form.is_least,
         )  # fmt: skip

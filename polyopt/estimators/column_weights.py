@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.answers.plan import Plan
+from polyopt.answers.plan import Bend, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +39,8 @@ class ColumnWeights:
         Of a column of texts the row of each in its table, None for a missing one; others have row 0.
     tables : mapping of int to ndarray of shape (r, K)
         What the texts add.
+    bends : mapping of int to Bend
+        What numbers add besides, by column.
     """
 
     weights: Array
@@ -47,6 +49,7 @@ class ColumnWeights:
     gaps: Mapping[int, Array] = field(default_factory=dict)
     levels: Mapping[int, Mapping[str | None, int]] = field(default_factory=dict)
     tables: Mapping[int, Array] = field(default_factory=dict)
+    bends: Mapping[int, Bend] = field(default_factory=dict)
 
     def plan(self, form: Form) -> Plan:
         """The pass over the columns that add something.
@@ -58,6 +61,7 @@ class ColumnWeights:
         """
         used = {k for k, own in enumerate(self.weights) if own.any()}
         used |= {k for k, own in self.gaps.items() if own.any()}
+        used |= {k for k, bend in self.bends.items() if bend.changes.any()}
         used |= {k for k, table in self.tables.items() if table.any()}
         places = np.array(sorted(used), dtype=np.int64)
         at = {int(k): p for p, k in enumerate(places)}
@@ -65,4 +69,5 @@ class ColumnWeights:
             places, self.centres[places], self.weights[places],
             {at[k]: own for k, own in self.gaps.items() if k in at},
             {at[k]: table for k, table in self.tables.items() if k in at}, self.b, form,
+            {at[k]: bend for k, bend in self.bends.items() if k in at},
         )  # fmt: skip

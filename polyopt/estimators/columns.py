@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from polyopt.estimators.column_table import ColumnTable
+    from polyopt.estimators.fold_steps import PulledFaces
     from polyopt.estimators.given import SamplesLike
     from polyopt.graphs import Graph
 
@@ -224,37 +225,35 @@ class Columns(TransformerMixin, BaseEstimator):
         own = Polytope.from_scaled(polytope.W, polytope.b, mean, scale)
         return Polytope(own.W, own.b, tuple(self._out), self._spread, self._centre)
 
-    def weights_of_columns(self, W: Array, centres: Array, b: Array) -> ColumnWeights:
-        """What the cells of a table add to outputs ``W (f - centres) + b`` (K,) of the features f.
+    def weights_of_columns(self, faces: PulledFaces) -> ColumnWeights:
+        """What the cells of a table add to the outputs of faces.
 
         Parameters
         ----------
-        W, centres, b : ndarray of shape (K, n_features_out), (n_features_out,), (K,)
-            Weights, what is taken from the features first, and offsets.
+        faces : PulledFaces
+            Faces of the features.
         """
         check_is_fitted(self, self._fitted)
-        (of_numbers, of_texts), p, K = self._places, len(self._places[0]), len(b)
+        (of_numbers, of_texts), p, b = self._places, len(self._places[0]), faces.b
         own = self._scaler
-        mean, scale = (np.zeros(p), np.ones(p)) if own is None else (own.mean_, own.scale_)
-        weights, middles = np.zeros((len(self.is_text_), K)), np.zeros(len(self.is_text_))
-        weights[of_numbers] = (W[:, :p] / scale).T
-        middles[of_numbers] = mean + scale * centres[:p]
-        b = b - W[:, p:] @ centres[p:]  # what marks and indicators of 0 add
-        gaps = {
-            k: weights[k] * (median - middles[k]) for k, median in zip(of_numbers, self._medians, strict=True)
-        }
-        feature = p
+        scaling = (np.zeros(p), np.ones(p)) if own is None else (own.mean_, own.scale_)
+        numbers = faces.before_scaling(*scaling)
+        weights, middles = np.zeros((len(self.is_text_), len(b))), np.zeros(len(self.is_text_))
+        weights[of_numbers], middles[of_numbers] = numbers.W.T, numbers.centres
+        gaps = {k: numbers.at(j, self._medians[j]) for j, k in enumerate(of_numbers)}
+        marks = []  # what features of gaps and of texts add where they are 1
+        for feature in range(p, len(faces.centres)):
+            marks.append(faces.at(feature, 1.0) - faces.at(feature, 0.0))
+            b = b + faces.at(feature, 0.0)
         for j in self._gaps:
-            gaps[of_numbers[j]] = gaps[of_numbers[j]] + W[:, feature]
-            feature += 1
+            gaps[of_numbers[j]] = gaps[of_numbers[j]] + marks.pop(0)
         levels, tables = {}, {}
         for k, (texts, has_rare) in zip(of_texts, self._levels, strict=True):
-            last = feature + len(texts)
-            others = W[:, last] if has_rare else np.zeros(K)
             levels[k] = {text: level for level, text in enumerate(texts, 1)}
-            tables[k] = np.vstack([others, W[:, feature:last].T])
-            feature = last + has_rare
-        return ColumnWeights(weights, middles, b, gaps, levels, tables)
+            rows = [marks.pop(0) for _ in texts]
+            tables[k] = np.array([marks.pop(0) if has_rare else np.zeros(len(b)), *rows])
+        bends = {int(of_numbers[j]): bend for j, bend in numbers.bends.items()}
+        return ColumnWeights(weights, middles, b, gaps, levels, tables, bends)
 
     def columns_of_features(self) -> tuple[list[tuple[int, str | None]], list[float | str | None]]:
         """How features are made of columns, where each is a column or tells whether it has one text.

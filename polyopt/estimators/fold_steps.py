@@ -1,12 +1,13 @@
 """Faces taken back through the steps before a machine: from its features to the columns of the table.
 
-An output is ``Σ_j W_kj (x_j - centre_j) + b_k`` at every step. Taking the centres off first keeps all digits
-where a column is far from 0 compared with its spread, as a scaler does.
+An output is ``Σ_j [W_kj u_j + what bends add at u_j] + b_k`` at every step, with ``u_j = x_j - centre_j``.
+Taking the centres off first keeps all digits where a column is far from 0 compared with its spread, as a
+scaler does. Hinges are bends of the columns that they are of.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,19 +16,24 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
+from polyopt.answers.plan import Bend
+from polyopt.estimators.hinges import Hinges
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
     from sklearn.base import BaseEstimator
 
     Array = NDArray[np.float64]
 
-__all__ = ["Affine", "pulled", "scaling_of"]
+__all__ = ["PulledFaces", "pulled", "scaling_of"]
 
 _SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
 
 @dataclass(frozen=True)
-class Affine:
+class PulledFaces:
     """Faces in the units of what a step takes.
 
     Attributes
@@ -40,49 +46,76 @@ class Affine:
         Outputs at the centres.
     gaps : ndarray of shape (m, K), optional
         What a missing value adds to the outputs; None where none may be missing.
+    bends : mapping of int to Bend
+        What features add besides.
     """
 
     W: Array
     centres: Array
     b: Array
     gaps: Array | None = None
+    bends: Mapping[int, Bend] = field(default_factory=dict)
+
+    def at(self, j: int, x: float) -> Array:
+        """What feature j adds (K,) to the outputs at x."""
+        u = x - self.centres[j]
+        straight = self.W[:, j] * u
+        return straight + self.bends[j].at(u) if j in self.bends else straight
+
+    def before_scaling(self, mean: Array, scale: Array) -> PulledFaces:
+        """Faces of x, where these are of (x - mean) / scale, for the first features, one for each mean.
+
+        Raises
+        ------
+        ValueError
+            Weights or centres that leave double precision.
+        """
+        m = len(mean)
+        with np.errstate(over="ignore", invalid="ignore"):
+            W, centres = self.W[:, :m] / scale, mean + scale * self.centres[:m]
+            bends = {
+                j: Bend(bend.knots * scale[j], bend.changes / scale[j])
+                for j, bend in self.bends.items()
+                if j < m
+            }
+        parts = (W, centres, *(part for bend in bends.values() for part in bend))
+        if not all(np.isfinite(part).all() for part in parts):
+            raise ValueError("the faces leave double precision in the units of the columns")
+        return replace(self, W=W, centres=centres, bends=bends)
 
 
-def pulled(faces: Affine, step: BaseEstimator) -> Affine:
+def pulled(faces: PulledFaces, step: BaseEstimator) -> PulledFaces:
     """Faces of what a step gives as faces of what it takes.
 
     Parameters
     ----------
-    faces : Affine
+    faces : PulledFaces
         The faces.
     step : transformer
-        Fitted: one of scikit-learn's scalers, a SimpleImputer, a selection of features or PCA.
+        Fitted: one of scikit-learn's scalers, Hinges, a SimpleImputer, a selection of features or PCA.
 
     Raises
     ------
     ValueError
-        A step that is not affine, or another one.
+        Another step, or PCA before Hinges.
     """
     if isinstance(step, _SCALERS):
-        mean, scale = scaling_of(step)
-        with np.errstate(over="ignore"):
-            W, centres = faces.W / scale, mean + scale * faces.centres
-        if not (np.isfinite(W).all() and np.isfinite(centres).all()):
-            raise ValueError(f"the faces leave double precision in the units before {step!r}")
-        return replace(faces, W=W, centres=centres)
+        return faces.before_scaling(*scaling_of(step))
+    if isinstance(step, Hinges):
+        return _before_hinges(faces, step)
     if isinstance(step, SimpleImputer):
         return _before_gaps(faces, step)
     if isinstance(step, SelectorMixin):
         return _spread_out(faces, np.asarray(step.get_support()))
-    if isinstance(step, PCA):
+    if isinstance(step, PCA) and not faces.bends:
         components = step.components_
         if step.whiten:
             least = np.finfo(components.dtype).eps
             components = components / np.sqrt(np.maximum(step.explained_variance_, least))[:, None]
-        return Affine(faces.W @ components, step.mean_, faces.b - faces.W @ faces.centres)
+        return PulledFaces(faces.W @ components, step.mean_, faces.b - faces.W @ faces.centres)
     raise ValueError(
-        f"fold takes Columns, scikit-learn's scalers, SimpleImputer, selections of features and PCA before a "
-        f"machine, not {type(step).__name__}"
+        f"fold takes Columns, scikit-learn's scalers, Hinges, SimpleImputer, selections of features and PCA "
+        f"before a machine, and no PCA before Hinges: not {type(step).__name__}"
     )
 
 
@@ -112,7 +145,7 @@ def scaling_of(scaler: BaseEstimator) -> tuple[Array, Array]:
     return (np.zeros(m) if mean is None else np.asarray(mean, dtype=float)), scale
 
 
-def _before_gaps(faces: Affine, imputer: Any) -> Affine:
+def _before_gaps(faces: PulledFaces, imputer: Any) -> PulledFaces:
     """Before an imputer: what it fills in, and its marks, are what a missing value adds."""
     try:
         fills = np.asarray(imputer.statistics_, dtype=float)
@@ -123,22 +156,46 @@ def _before_gaps(faces: Affine, imputer: Any) -> Affine:
     if not (isinstance(imputer.missing_values, float) and np.isnan(imputer.missing_values)):
         raise ValueError(f"fold takes imputers whose missing values are NaN, not {imputer!r}")
     m = len(fills)
-    W, centres = faces.W[:, :m], faces.centres[:m]
-    gaps = (W * (fills - centres)).T
-    b = faces.b
+    gaps, b = np.array([faces.at(j, x) for j, x in enumerate(fills)]), faces.b
     if imputer.indicator_ is not None:
-        marks = np.asarray(imputer.indicator_.features_)
-        b = b - faces.W[:, m:] @ faces.centres[m:]
-        np.add.at(gaps, marks, faces.W[:, m:].T)
-    return Affine(W, centres, b, gaps)
+        for mark, j in enumerate(imputer.indicator_.features_, m):
+            gaps[j] += faces.at(mark, 1.0) - faces.at(mark, 0.0)
+            b = b + faces.at(mark, 0.0)
+    bends = {j: bend for j, bend in faces.bends.items() if j < m}
+    return PulledFaces(faces.W[:, :m], faces.centres[:m], b, gaps, bends)
 
 
-def _spread_out(faces: Affine, kept: NDArray[np.bool_]) -> Affine:
+def _before_hinges(faces: PulledFaces, step: Hinges) -> PulledFaces:
+    """Before hinges: what those of a feature add is a bend of it.
+
+    A hinge h = max(0, x - t) with bends of its own at s > 0 adds what it does at 0, its slope from t on, and
+    its bends at t + s.
+    """
+    m, b, hinge = step.n_features_in_, faces.b, step.n_features_in_
+    bends = {j: [bend] for j, bend in faces.bends.items() if j < m}
+    for j, knots in enumerate(step.knots_):
+        for t in knots - faces.centres[j]:
+            b = b + faces.at(hinge, 0.0)
+            own = faces.bends.get(hinge, Bend(np.empty(0), np.empty((0, len(b)))))
+            places = own.knots + faces.centres[hinge]
+            slope = faces.W[:, hinge] + own.changes[places <= 0.0].sum(axis=0)
+            later = places > 0.0
+            made = Bend(np.append(t, t + places[later]), np.vstack([slope, own.changes[later]]))
+            bends.setdefault(j, []).append(made)
+            hinge += 1
+    joined = {
+        j: Bend(np.concatenate([bend.knots for bend in own]), np.vstack([bend.changes for bend in own]))
+        for j, own in bends.items()
+    }
+    return PulledFaces(faces.W[:, :m], faces.centres[:m], b, bends=joined)
+
+
+def _spread_out(faces: PulledFaces, kept: NDArray[np.bool_]) -> PulledFaces:
     """Before a selection: the other features have no weight."""
-    W, centres = np.zeros((len(faces.W), len(kept))), np.zeros(len(kept))
+    W, centres, places = np.zeros((len(faces.W), len(kept))), np.zeros(len(kept)), np.flatnonzero(kept)
     W[:, kept], centres[kept] = faces.W, faces.centres
-    if faces.gaps is None:
-        return Affine(W, centres, faces.b)
-    gaps = np.zeros((len(kept), len(W)))
-    gaps[kept] = faces.gaps
-    return Affine(W, centres, faces.b, gaps)
+    gaps = None if faces.gaps is None else np.zeros((len(kept), len(W)))
+    if gaps is not None:
+        gaps[kept] = faces.gaps
+    bends = {int(places[j]): bend for j, bend in faces.bends.items()}
+    return PulledFaces(W, centres, faces.b, gaps, bends)

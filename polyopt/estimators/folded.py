@@ -16,7 +16,7 @@ from polyopt.estimators.column_table import is_frame
 from polyopt.estimators.column_weights import ColumnWeights
 from polyopt.estimators.columns import Columns
 from polyopt.estimators.faces import FaceClassifier
-from polyopt.estimators.fold_steps import Affine, pulled
+from polyopt.estimators.fold_steps import PulledFaces, pulled
 from polyopt.estimators.table_cells import TableReader
 from polyopt.polytope import Polytope
 
@@ -46,7 +46,7 @@ def fold(pipeline: BaseEstimator) -> FoldedClassifier:
     ----------
     pipeline : Pipeline or classifier
         Fitted: a machine with faces, or a search for one or over pipelines, after any of :class:`Columns`
-        (first), scikit-learn's scalers, ``SimpleImputer``, selections of features and PCA.
+        (first), scikit-learn's scalers, :class:`Hinges`, ``SimpleImputer``, selections of features and PCA.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def fold(pipeline: BaseEstimator) -> FoldedClassifier:
     Raises
     ------
     ValueError
-        A step that is not affine, or a machine without faces.
+        Another step, or a machine without faces.
     """
     check_is_fitted(pipeline)
     steps: list[Any] = []
@@ -209,6 +209,11 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):
 
     def _in_units(self, own: Polytope) -> Polytope:
         faces = self._pulled(own.W, own.b)
+        if faces.bends:
+            raise ValueError(
+                "the faces bend with the columns, so they are no polytope of them; those of the machine are "
+                "polytopes of its hinges"
+            )
         W, b = faces.W, faces.b - faces.W @ faces.centres
         if self._takes_texts:
             return self.steps[0].in_units(Polytope(W, b))
@@ -216,9 +221,9 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):
 
     # -- the pass ----------------------------------------------------------------------------
 
-    def _pulled(self, W: Array, b: Array) -> Affine:
+    def _pulled(self, W: Array, b: Array) -> PulledFaces:
         """Faces of the machine as those of the table, or of what Columns makes of it."""
-        faces = Affine(np.asarray(W, dtype=float), np.zeros(W.shape[1]), np.asarray(b, dtype=float))
+        faces = PulledFaces(np.asarray(W, dtype=float), np.zeros(W.shape[1]), np.asarray(b, dtype=float))
         for step in self.steps[:0:-1] if self._takes_texts else self.steps[::-1]:
             faces = pulled(faces, step)
         return faces
@@ -229,10 +234,10 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):
             W, b, form = machine._decision()
             faces = self._pulled(W, b)
             if self._takes_texts:
-                weights = self.steps[0].weights_of_columns(faces.W, faces.centres, faces.b)
+                weights = self.steps[0].weights_of_columns(faces)
             else:
                 gaps = {} if faces.gaps is None else dict(enumerate(faces.gaps))
-                weights = ColumnWeights(faces.W.T, faces.centres, faces.b, gaps)
+                weights = ColumnWeights(faces.W.T, faces.centres, faces.b, gaps, bends=faces.bends)
             plan = weights.plan(form)
             kept = (machine, TableReader(plan.places, weights.levels, self._names), plan)
             self._passes[id(machine)] = kept

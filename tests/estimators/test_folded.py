@@ -28,6 +28,7 @@ from polyopt import (
     ConvexPolytopeMachine,
     Hinges,
     LogisticPolytopes,
+    LogisticSearch,
     Polyceptron,
     PolytopeUnion,
     fold,
@@ -256,7 +257,56 @@ def test_searches_within_and_over_pipelines():
     for search in (over, within):
         agree(search.fit(X, y), fold(search), X)
     bent = GridSearchCV(make_pipeline(Hinges(1), machine), costs, cv=2).fit(X, y)
-    with pytest.raises(ValueError, match="Hinges"):
+    agree(bent, fold(bent), X)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [Columns(), Hinges(3)],
+        [Columns(), StandardScaler(), Hinges(2), MinMaxScaler()],
+        [Columns(), Hinges(2), Hinges(2), StandardScaler(with_mean=False)],
+        [Columns(), StandardScaler(), Hinges(4), SelectKBest(k=9), Hinges(1)],
+        [Columns(), SelectKBest(k=8), Hinges(1), SimpleImputer(add_indicator=True)],
+    ],
+    ids=lambda steps: "-".join(type(step).__name__ for step in steps),
+)
+def test_hinges_are_bends_of_the_columns(steps):
+    y = (PEOPLE["income"] > 300) & (PEOPLE["income"] < 700) | (PEOPLE["job"] == "smith")
+    pipeline = make_pipeline(*steps, LogisticPolytopes((0, 2), random_state=0, n_init=1, tol=1e-3))
+    folded = fold(pipeline.fit(PEOPLE, y))
+    agree(pipeline, folded, PEOPLE)
+    # The numbers far outside, at both ends, and the gaps.
+    wide = PEOPLE.assign(age=np.linspace(-1e4, 1e4, N), income=np.arange(N) * 1000 - 70_000)
+    assert np.allclose(folded.decision_function(wide), pipeline.decision_function(wide), rtol=1e-9, atol=1e-7)
+    with pytest.raises(ValueError, match="bend"):
+        folded.rules()
+
+
+def test_hinges_of_gaps_and_far_columns_keep_all_digits():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([1e8 + rng.normal(size=200), rng.normal(size=200), rng.integers(0, 2, 200)])
+    y = np.abs(X[:, 0] - 1e8) > 0.7
+    machine = LogisticPolytopes((0, 1), random_state=0, n_init=1, tol=1e-3)
+    pipeline = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler(), Hinges(3), machine)
+    X[::9, 1] = np.nan
+    folded = fold(pipeline.fit(X, y))
+    assert folded.score(X, y) > 0.9
+    centred = X - np.array([1e8, 0.0, 0.0])  # exact: the offset is a whole number of the column's units
+    again = fold(make_pipeline(SimpleImputer(add_indicator=True), StandardScaler(), Hinges(3), machine)
+                 .fit(centred, y))  # fmt: skip
+    assert np.allclose(folded.decision_function(X), pipeline.decision_function(X), atol=1e-7)
+    assert np.allclose(again.decision_function(centred), folded.decision_function(X), atol=1e-4)
+
+
+def test_a_search_that_takes_knots_is_folded():
+    X = np.random.default_rng(2).normal(size=(300, 2))
+    y = np.abs(X[:, 0]) > 0.7
+    machine = LogisticPolytopes(random_state=0, n_init=1, tol=1e-3)
+    search = LogisticSearch(machine, max_faces=1, n_knots=3, cv=2).fit(X, y)
+    agree(search, fold(search), X)
+    bent = make_pipeline(PCA(2), Hinges(2), machine).fit(X, y)
+    with pytest.raises(ValueError, match="PCA"):
         fold(bent)
 
 

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from polyopt.answers.cells import KINDS, cells_of_columns, cells_of_matrix, is_readable
 from polyopt.answers.form import Form
-from polyopt.answers.plan import NotANumberError, Plan, plan_of_faces
+from polyopt.answers.plan import Bend, NotANumberError, Plan, plan_of_faces
 from polyopt.answers.sigmoid import sigmoid
 
 FORMS = (
@@ -113,6 +113,23 @@ def test_gaps_and_texts_add_what_they_count():
     with pytest.raises(NotANumberError) as caught:
         plan.scores(cells_of_columns([x, codes], n), (level_of_code, np.array([0, 0, 5])))
     assert caught.value.column == 5
+
+
+def test_bends_add_what_they_do_by_hand_and_gaps_are_none_of_theirs():
+    rng = np.random.default_rng(4)
+    n, K = 300, 3
+    x, z = rng.normal(5.0, 1.0, n), rng.normal(size=n)
+    x[::5] = np.nan
+    w, gap, b = rng.normal(size=(2, K)), rng.normal(size=K), rng.normal(size=K)
+    knots, changes = np.array([-1.0, 0.3]), rng.normal(size=(2, K))
+    changes[0, 1] = 0.0
+    bends = {0: Bend(knots, changes), 1: Bend(knots[:1], changes[:1])}
+    plan = Plan(np.arange(2), np.array([5.0, 0.0]), w, {0: gap}, {}, b, FORMS[0], bends)
+    found = plan.outputs(cells_of_columns([x, z], n))
+    u = x - 5.0
+    first = np.outer(u, w[0]) + np.maximum(u[:, None] - knots, 0.0) @ changes
+    second = np.outer(z, w[1]) + np.outer(np.maximum(z + 1.0, 0.0), changes[0])
+    assert np.allclose(found, np.where(np.isnan(x)[:, None], gap, first) + second + b, rtol=1e-13, atol=1e-13)
 
 
 def test_parts_of_the_rows_are_put_together():
