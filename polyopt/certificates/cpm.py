@@ -247,10 +247,8 @@ def _certified(
         scope=_NAME if single else "the fixed-assignment program",
         notes=[] if single else ["Another assignment may have a lower optimum."],
     )
-    if penalty is None:
-        stated = partial(state_cpm, point, used, loss, margin)
-        certificate = replace(certificate, evidence=(Evidence(stated),))
-    return point, certificate
+    stated = partial(state_cpm, point, used, loss, margin)
+    return point, replace(certificate, evidence=(Evidence(stated),))
 
 
 def check_faces(point: CpmPoint, alpha: Vector, tol: float) -> tuple[Ball, list[Residual]]:

@@ -7,6 +7,8 @@ at least what the real faces would save.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +17,8 @@ from formulations.arguments import real_array, tolerance, whole, whole_or_none
 from formulations.polytope import answers, lift, natural_assignment
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
+from polyopt.certificates.claims.faces import state_integers
+from polyopt.certificates.claims.statement import Evidence
 from polyopt.certificates.cpm_point import CpmPoint, assignment_residual, bound_of
 from polyopt.certificates.cpm_subset import bound_of_few
 from polyopt.certificates.geometry import LinearGeometry
@@ -117,7 +121,7 @@ def certify_cpm_integer(
         residuals.append(assignment_residual(point))
     # W is what the numbers make but for one rounding of each entry.
     moved = 2.0 * UNIT * float(np.abs(W).sum() * (2.0 * np.abs(W).max(initial=0.0)) + _reach(point, W))
-    return conclude(
+    certificate = conclude(
         f"the Convex Polytope Machine with whole numbers from -{M} to {M}"
         + ("" if s is None else f", at most {s} features a face"),
         point.value("sum") + Ball(0.0, moved),
@@ -129,6 +133,10 @@ def certify_cpm_integer(
         scope="the real program" if single else "the real program for this assignment",
         notes=[_LOSS, "" if single else _ELSE],
     )
+    if s is not None or certificate.claim is Claim.NONE:
+        return certificate
+    stated = partial(state_integers, point, given, p, scale, theta, M)
+    return replace(certificate, evidence=(Evidence(stated),))
 
 
 def _reach(point: CpmPoint, W: Vector) -> float:

@@ -9,6 +9,8 @@ face of a piece. One piece of one face has one assignment, so it can be ``optima
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +20,8 @@ from formulations.polytope import lift
 from formulations.recovery import as_costs, as_data
 from formulations.union import best_faces, best_pieces, check_pieces, per_piece, union_answers
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
+from polyopt.certificates.claims.faces import state_cpm
+from polyopt.certificates.claims.statement import Evidence
 from polyopt.certificates.coordinate_climb import climb
 from polyopt.certificates.cpm import check_faces, climbed_faces
 from polyopt.certificates.cpm_point import CpmPoint, bound_of, pulls
@@ -28,7 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import MatrixLike
-    from polyopt.certificates.rounding import Ball
 
     Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
@@ -111,18 +114,21 @@ def certify_cpm_union(
     point = CpmPoint(geometry, y, as_costs(C, n), Z, W, given, implied)
     residuals: list[Residual] = []
     if given is None:
-        dual_value = _bound_without_multipliers(point, kinds, tol, max_iter)
+        used = _multipliers_by_ascent(point, kinds, tol, max_iter)
+        dual_value = bound_of(point, used, "sum", "total")
     else:
+        used = given
         dual_value, residuals = check_faces(point, given, tol)
     single = len(kinds) == 1
     if not single:
         residuals += _assignment_residuals(point, kinds)
-    return conclude(
+    certificate = conclude(
         _NAME, point.value("sum"), dual_value, residuals, tol,
         reached=Claim.OPTIMAL if single else Claim.STATIONARY,
         scope=_NAME if single else "the program for these assignments",
         notes=[] if single else [_OTHERS],
     )  # fmt: skip
+    return replace(certificate, evidence=(Evidence(partial(state_cpm, point, used)),))
 
 
 def _assignment_residuals(point: CpmPoint, pieces: Integers) -> list[Residual]:
@@ -137,11 +143,11 @@ def _assignment_residuals(point: CpmPoint, pieces: Integers) -> list[Residual]:
     ]
 
 
-def _bound_without_multipliers(point: CpmPoint, pieces: Integers, tol: float, max_iter: int) -> Ball:
-    """The bound at multipliers that ascent on the dual of each face finds."""
+def _multipliers_by_ascent(point: CpmPoint, pieces: Integers, tol: float, max_iter: int) -> Vector:
+    """Multipliers that ascent on the dual of each face finds."""
     X, costs = point.geometry.X, point.costs
     if X.shape[0] * X.shape[1] <= _LARGE:
-        return bound_of(point, climbed_faces(point, costs, tol, max_iter), "sum", "total")
+        return climbed_faces(point, costs, tol, max_iter)
     # The faces of a piece see its own samples inside, and all of those outside, each on one of them.
     alpha = np.zeros_like(costs)
     for d in range(int(pieces[-1]) + 1):
@@ -152,4 +158,4 @@ def _bound_without_multipliers(point: CpmPoint, pieces: Integers, tol: float, ma
         alpha[np.ix_(rows, faces)] = climb(
             X[rows][:, :-1], point.y[rows], point.C[rows], len(faces), own.argmax(axis=1), value, tol
         )
-    return bound_of(point, alpha, "sum", "total")
+    return alpha

@@ -15,6 +15,8 @@ Values and bounds are balls (:mod:`polyopt.certificates.rounding`).
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +26,8 @@ from formulations.arguments import at_least, positive, tolerance
 from formulations.class_faces import BIAS, Owners, natural_assignment
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
+from polyopt.certificates.claims.logistic import state_logistic_polytopes
+from polyopt.certificates.claims.statement import Evidence
 from polyopt.certificates.feasible import within_shared_caps
 from polyopt.certificates.given import checked_faces, checked_vector
 from polyopt.certificates.rounding import UNIT, Ball, product, transposed_product
@@ -121,7 +125,7 @@ def certify_logistic_polytopes(
     if not single:
         own = np.where(others, -np.inf, s.mid).max(axis=1) - s.mid[np.arange(len(y)), z]
         residuals.append(residual("stationarity", "assignment", own, float(np.abs(s.mid).max()) or 1.0))
-    return conclude(
+    certificate = conclude(
         _NAME,
         value,
         bound,
@@ -131,6 +135,9 @@ def certify_logistic_polytopes(
         scope=_NAME if single else "the fixed-assignment program",
         notes=[] if single and support is None else [_OTHERS] * (not single) + [_FEW] * (support is not None),
     )
+    prices = (rho, eta, price)
+    made = partial(state_logistic_polytopes, X, y, W, owners, free, prices, costs, z, given[at])
+    return replace(certificate, evidence=(Evidence(made),))
 
 
 def _suggested(s: Vector, xi: Vector, costs: Vector, others: NDArray[np.bool_], t: float) -> Vector:

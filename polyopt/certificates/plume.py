@@ -17,6 +17,8 @@ those computed at W, over their sum in each row: real numbers that add up to 1, 
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +29,8 @@ from formulations.arguments import tolerance
 from formulations.polytope import lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
+from polyopt.certificates.claims.logistic import state_plume
+from polyopt.certificates.claims.statement import Evidence
 from polyopt.certificates.face_price import checked_penalty, price_of, priced_bound, sign_residuals
 from polyopt.certificates.given import checked_faces
 from polyopt.certificates.rounding import (
@@ -108,7 +112,7 @@ def certify_plume(
     if responsibilities is not None:
         residuals.append(residual("stationarity", "responsibilities", np.abs(R - own).max(axis=1), 1.0))
     single = len(W) == 1
-    return conclude(
+    certificate = conclude(
         _NAME + ("" if penalty is None else ", with a price on the weights"),
         value,
         bound,
@@ -119,6 +123,8 @@ def certify_plume(
         scope=_NAME if single else "the M-step at these responsibilities",
         notes=[_NO_RIDGE if ridge == 0 else "" if single else _OTHERS],
     )
+    stated = partial(state_plume, X, y, W, R, float(gamma), float(ridge), costs, penalty)
+    return replace(certificate, evidence=(Evidence(stated),)) if ridge > 0 else certificate
 
 
 def _held_to(

@@ -216,7 +216,7 @@ def certify_pc_slp(
 
 def _size(box: FaceBox) -> dict[str, Any]:
     """The box as in a file."""
-    return {"kind": "box", "low": numeral(-box.radius), "high": numeral(box.radius), "cost": 0}
+    return {"kind": "square", "factor": 0, "low": numeral(-box.radius), "high": numeral(box.radius)}
 
 
 def _state_pc_slp(X: Matrix, y: Vector, costs: Vector, box: FaceBox, own: Vector, M: Vector) -> Statement:

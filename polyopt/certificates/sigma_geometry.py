@@ -210,7 +210,7 @@ class SigmaKernelGeometry:
     def __init__(
         self, gram: Gram, D: float, weights: Vector, factors: tuple[Vector, Vector], short: float = 0.0
     ):
-        self._kernel = KernelGeometry(gram, short)
+        self.gram, self._kernel = gram, KernelGeometry(gram, short)
         self.n, self.D, self.weights = gram.n, D, weights
         self.note = f"{self._kernel.note} {_HIDDEN if D == 1.0 else ''}".strip()
         # Outputs are less their mean: I − 1s'/N is of a norm of at most 1 + √n ‖s‖ / N.

@@ -28,7 +28,7 @@ from formulations.polyhedral import belonging, check_positives, pull, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
-from polyopt.certificates.claims.faces import state_faces
+from polyopt.certificates.claims.faces import priced, state_faces
 from polyopt.certificates.claims.statement import Evidence, Statement, numeral
 from polyopt.certificates.face_price import checked_penalty, price_of, priced_bound, sign_residuals
 from polyopt.certificates.given import checked_faces
@@ -118,15 +118,16 @@ def certify_spla1(
         scope="SPLA1" if single else "the program for fixed cells",
         notes=["" if single else _OTHERS, "" if members.any(axis=0).all() else _EMPTY],
     )
-    if penalty is not None:
-        return certificate
-    return replace(certificate, evidence=(Evidence(partial(_statement, X, y, W, costs, members, rho)),))
+    stated = partial(_statement, X, y, W, costs, members, rho, penalty)
+    return replace(certificate, evidence=(Evidence(stated),))
 
 
-def _statement(X: Matrix, y: Vector, W: Vector, costs: Vector, members: Vector, rho: float) -> Statement:
+def _statement(
+    X: Matrix, y: Vector, W: Vector, costs: Vector, members: Vector, rho: float, penalty: FacePenalty | None
+) -> Statement:
     """What is claimed of the faces, for whoever checks it."""
     pulls = costs[:, None] * members * expit(-y[:, None] * scores(X, W))
-    size = {"kind": "square", "factor": numeral(0.5 * rho)}
+    size = priced({"kind": "square", "factor": numeral(0.5 * rho)}, penalty)
     title = "SPLA1 for its cells"
     return state_faces(title, X, y, W, size, costs.tolist(), members, pulls, loss="logistic")
 

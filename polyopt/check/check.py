@@ -8,27 +8,34 @@ THE PROGRAM. Samples x_i with labels y_i = -1 or +1; K faces w_k; scores f_ik = 
 is free (intercept) or 0, as where x_i ends with a 1 (lifted). Families of rows have a side s (-1, +1 or the
 label), a kink c, a cap C for each sample, and say at which faces a sample answers:
 
-    minimise  size(W) + losses, of a row at a face  C max(0, c - s f)  or, logistic,  C ln(1 + exp(-s f))
+    minimise  size(W) + losses C phi(t),  t_k = c - s f_ik, or c - s (f_ik - f_il) where l is the face less
 
-A sample at several faces pays the sum, or the worst. An infinite cap is a row to keep: s f >= c.
+phi(t) is max(0, t), or, logistic, ln(1 + e^t), or, linear, t. A sample at several faces pays the sum, or for
+the worst t_k, or softly for (1/g) ln sum_k exp(g t_k). An infinite cap is a row to keep: t_k <= 0.
 
-A BOUND BY MULTIPLIERS. For 0 <= m <= C (for "worst": the sum over the faces is at most C), any W and any b,
+A BOUND BY MULTIPLIERS m_k >= 0. Let m be m_k where the sum is paid, else sum_k m_k; H(u) = -sum_k u_k ln
+u_k.
 
-    C max(0, c - s f) >= m (c - s f)        C ln(1 + exp(-s f)) >= C H(m/C) - m s f
+    C max(0, t) >= m t, if m <= C      C ln(1 + e^t) >= m t + C H(m/C, 1 - m/C)      C t = m t, if m = C
+    m max_k t_k >= sum_k m_k t_k       (m/g) ln sum_k exp(g t_k) >= sum_k m_k t_k + (m/g) H(m_1/m, m_2/m, ...)
 
-with H(u) = -u ln u - (1-u) ln(1-u): a tangent of a convex function. Let beta_ik be the sum of s m over the
-rows of sample i at face k, v_k = sum_i beta_ik phi(x_i); where b_k is free, sum_i beta_ik = 0. Adding up, the
-objective is at least sum of c m or C H(m/C), less a price >= sum_k v_k'w_k - size(W), whatever W is.
+are tangents of convex functions. Let beta_ik be the sum of s m_k over the rows of sample i at face k, less
+that of all s m where k is the face less; v_k = sum_i beta_ik phi(x_i); where b_k is free, sum_i beta_ik = 0.
+Adding up, the objective is at least the sum of c m and of H, less a price >= sum_k v_k'w_k - size(W),
+whatever W is.
 
-    SIZE                                                  PRICE
-    square    h sum |w_k|^2                               sum |v_k|^2 / (4h)
-    worst     h max_k |w_k|^2                             sum |v_k|^2 / (4h t_k), shares t_k >= 0 of sum 1
-    variance  w'Aw/2 = (1-D)/2 |w|^2 + D/2 Var(w'x)       (u'Au + 2u'r + |r|^2/(1-D)) / 2,  any u,  r = v - Au
-    box       cost'w, where low <= w <= high              sum_j max over both ends of (v_j - cost_j) end_j
+THE SIZE is a sum over faces and weights of h w^2 + l |w| + (n if w is not 0), where low <= w <= high. Its
+price is the largest v w less that. For size "worst" h max_k |w_k|^2 >= sum_k t_k h |w_k|^2, with shares t_k
+>= 0 of sum 1. With a kernel w = sum_j a_j phi(x_j), so f = K a + b, |w|^2 = a'Ka and |v|^2 = beta'K beta,
+for K semidefinite, and the price of h |w|^2 is |v|^2 / (4h). In an expansion phi_j(x_i) = K_ij y_j. A group
+of features may pay for its length, r |W_l| >= q'W_l for any q of |q| <= r, which v then loses; and a share D
+of the variance of scores,
 
-(A >= (1-D) I, and v'A^-1 v = u'Au + 2u'r + r'A^-1 r.) With a kernel w = sum_j a_j phi(x_j), so f = K a + b,
-|w|^2 = a'Ka and |v|^2 = beta'K beta, for K semidefinite. In an expansion phi_j(x_i) = K_ij y_j. A ray has
-v = 0, sum c m > 0 and no caps: adding up s f >= c says 0 > 0, so no point keeps these rows.
+    D/2 sum_i p_i (f_i - mean f)^2 / P >= D sum_i z_i f_i - D/2 sum_i P z_i^2 / p_i,   where sum_i z_i = 0,
+
+which takes D z from beta, at z_i = p_i (f_i - mean f) / P of the point, with P = sum p.
+
+A ray has v = 0, sum c m > 0 and no caps: adding up s f >= c says 0 > 0, so no point keeps these rows.
 
 ARITHMETIC. A double is a whole number times a power of two, so sums and products are exact. exp and ln alone
 are computed, with 192 bits, and taken to be within UNIT = 2^-128.
@@ -42,7 +49,7 @@ import struct
 import sys
 from collections.abc import Callable
 from fractions import Fraction
-from math import isfinite, lcm
+from math import gcd, inf, isfinite, isqrt, lcm
 from operator import mul
 from typing import Any
 
@@ -53,6 +60,7 @@ Cells = dict[int, float]  # a sample: what is not 0, by column
 BITS, WORK, MOST_BITS = 128, 192, 20_000  # of results, on the way, and of numbers and denominators in a claim
 UNIT, ZERO = Fraction(1, 1 << BITS), Fraction(0)
 HEX = re.compile(r"(-?)0x([0-9a-f]{1,4000})p([+-]?\d{1,5})")
+PRICES = {"l1", "count", "low", "high", "groups", "group", "whole"}  # of single weights
 RATIO = re.compile(r"-?\d{1,4000}(/0*[1-9]\d{0,3999})?")
 
 
@@ -90,16 +98,21 @@ def number(given: Json) -> Fraction:
     return Fraction(top << max(power, 0), 1 << max(-power, 0))
 
 
-def vector(given: Json, size: int, what: str) -> Vector:
+def end(given: Json) -> Any:
+    """A number, or one of the infinities."""
+    return float(given) if given in ("inf", "-inf") else number(given)
+
+
+def vector(given: Json, size: int, what: str, read: Callable[[Json], Any] = number) -> Any:
     """A list; or {"at": places, "is": numbers}, with zeros elsewhere; or one number for all."""
     if not isinstance(given, dict):
         demand(type(given) is not list or len(given) == size, f"{what} has not {size} numbers")
-        return [number(v) for v in given] if type(given) is list else [number(given)] * size
+        return [read(v) for v in given] if type(given) is list else [read(given)] * size
     at, values, found = need(given, "at", list), need(given, "is", list), [ZERO] * size
     demand(all(type(k) is int and 0 <= k < size for k in at), f"{what}: a place is out of range")
     demand(len(set(at)) == len(at) == len(values), f"{what}: places and numbers do not match")
     for k, value in zip(at, values):
-        found[k] = number(value)
+        found[k] = read(value)
     return found
 
 
@@ -161,9 +174,20 @@ def softplus(t: Fraction) -> Fraction:
     return max(t, ZERO) + log(1 + z) + 2 * UNIT
 
 
-def entropy(u: Fraction) -> Fraction:
-    """A number from H(u) to 2 UNIT below it."""
-    return -sum((p * (log(p) + UNIT) for p in (u, 1 - u) if p > 0), ZERO)
+def soft_max(t: Vector, sharp: Fraction) -> Fraction:
+    """A number from (1/g) ln sum exp(g t) to a few UNIT above it."""
+    far = [sharp * (max(t) - v) for v in t]
+    return max(t) + (log(UNIT * sum(exp_minus(v.numerator, v.denominator) + 1 for v in far)) + UNIT) / sharp
+
+
+def entropy(shares: Vector) -> Fraction:
+    """A number from H to 2 UNIT below it, of shares that add up to 1."""
+    return -sum((p * (log(p) + UNIT) for p in shares if p > 0), ZERO)
+
+
+def root(x: Fraction) -> Fraction:
+    """A number from the square root to UNIT above it."""
+    return UNIT * (isqrt((x.numerator << 2 * BITS) // x.denominator) + 1) if x else x
 
 
 def load_claims(path: str) -> list[Any]:
@@ -276,50 +300,94 @@ class Samples:
         return [Fraction(v, under * den) for v in found], off
 
 
+def each(given: Json, n: int, read: Callable[[Json], Any]) -> list[Any]:
+    """What is told of each sample: a list, or one for all."""
+    told = given if type(given) is list else [given] * n
+    demand(len(told) == n, "a family's caps and faces must be told for every sample")
+    kinds = {repr(v): v for v in told}
+    known = {shown: read(v) for shown, v in kinds.items()}
+    return [known[repr(v)] for v in told]
+
+
 class Rows:
     """A family of rows: side, kink, caps (None for infinite), and the faces at which a sample answers."""
 
     def __init__(self, told: Json, y: list[int], faces: int):
-        n, side, cap, at = len(y), told.get("side"), told.get("cap"), told.get("at", "all")
+        def places(a: Json) -> list[int]:
+            found = {"all": list(range(faces)), "none": []}.get(a, [a]) if type(a) is not list else a
+            there = all(type(k) is int and 0 <= k < faces for k in found) and len(set(found)) == len(found)
+            demand(there, f"{self.name}: there is no such face")
+            return found
+
+        n, side = len(y), told.get("side")
+        self.loss, self.pays = told.get("loss", "hinge"), told.get("pays", "sum")
+        self.name, self.kink, self.sharp = need(told, "name", str), number(told.get("kink")), ZERO
         demand(side in ("label", 1, -1), "a side is 1, -1 or 'label'")
-        self.name, self.kink = need(told, "name", str), number(told.get("kink"))
         self.side = y if side == "label" else [side] * n
-        self.logistic, self.worst = told.get("loss") == "logistic", told.get("pays") == "worst"
-        cap, at = (given if type(given) is list else [given] * n for given in (cap, at))
-        demand(len(cap) == len(at) == n, f"{self.name}: caps and faces must be told for every sample")
-        known = {c: None if c == "inf" else number(c) for c in set(cap)}
-        self.cap = [known[c] for c in cap]
-        demand(min((c for c in known.values() if c is not None), default=0) >= 0, "a cap is negative")
-        simple = "inf" not in known and self.kink == 0 and not self.worst
-        demand(simple or not self.logistic, "a logistic loss has caps, no kink, and is paid at every face")
-        every = {"all": range(faces), "none": range(0)} | {k: range(k, k + 1) for k in range(faces)}
-        demand(all(type(a) in (int, str) and a in every for a in at), f"{self.name}: there is no such face")
-        self.at = [every[a] for a in at]
+        self.cap = each(told.get("cap"), n, lambda c: None if c == "inf" else number(c))
+        self.at = each(told.get("at", "all"), n, places)
+        self.less = each(told.get("less", "none"), n, lambda a: places(a)[:1])
+        demand(min((c for c in self.cap if c is not None), default=0) >= 0, "a cap is negative")
+        known = self.loss in ("hinge", "logistic", "linear") and self.pays in ("sum", "worst", "soft")
+        demand(known, f"{self.name}: there is no such loss")
+        simple = self.loss == "hinge" and self.pays != "soft"
+        demand(simple or None not in self.cap, "an infinite cap is of a hinge that is not soft")
+        if self.pays == "soft":
+            self.sharp = number(told.get("sharp"))
+            demand(self.sharp > 0, "the sharpness is not positive")
 
     def value(self, f: list[Vector], off: Fraction) -> Fraction:
         """The losses at scores that are each within off: their sum, or more."""
-        total = ZERO
-        for i, (s, cap, at) in enumerate(zip(self.side, self.cap, self.at)):
-            short = [self.kink - s * f[k][i] + off for k in at]
+        total, phi = ZERO, {"hinge": lambda t: max(ZERO, t), "logistic": softplus}.get(self.loss, lambda t: t)
+        for i, (s, cap, at, less) in enumerate(zip(self.side, self.cap, self.at, self.less)):
+            start = self.kink + off + sum(s * f[k][i] + off for k in less)
+            t = [start - s * f[k][i] for k in at]
             if cap is None:
-                demand(max(short, default=0) <= 0, f"the point breaks the row {self.name} of sample {i}")
+                demand(max(t, default=0) <= 0, f"the point breaks the row {self.name} of sample {i}")
             elif cap and at:
-                paid = [softplus(t) if self.logistic else max(ZERO, t) for t in short]
-                total += cap * (max(paid) if self.worst else sum(paid))
+                if self.pays != "sum":
+                    t = [max(t) if self.pays == "worst" else soft_max(t, self.sharp)]
+                total += cap * sum(map(phi, t))
         return total
 
     def gain(self, m: list[Vector]) -> Fraction:
         """What multipliers (by face) earn, if they keep their signs and caps."""
-        total = ZERO
+        total, linear, logistic = ZERO, self.loss == "linear", self.loss == "logistic"
         for i, (cap, at, own) in enumerate(zip(self.cap, self.at, zip(*m))):
-            if any(own):
+            if any(own) or (linear and at):
                 demand(min(own) >= 0, f"{self.name}: a multiplier of sample {i} is negative")
                 there = all(k in at for k, v in enumerate(own) if v)
                 demand(there, f"{self.name}: sample {i} has no row where it has a multiplier")
-                most = sum(own) if self.worst else max(own)
-                demand(cap is None or most <= cap, f"{self.name}: sample {i} is above its cap")
-                total += sum(cap * entropy(v / cap) if self.logistic and cap else self.kink * v for v in own)
+                every = sum(own)
+                parts = [own[k] for k in at] if self.pays == "sum" else [every]
+                kept = cap is None or (max(parts) <= cap and (min(parts) == cap or not linear))
+                demand(kept, f"{self.name}: sample {i} is above its cap, or below it where it may not be")
+                total += self.kink * every
+                if logistic and cap:
+                    total += sum(cap * entropy([p / cap, 1 - p / cap]) for p in parts)
+                if self.pays == "soft" and every:
+                    total += every / self.sharp * entropy([v / every for v in own])
         return total
+
+    def pull(self, m: list[Vector], betas: list[Vector]) -> None:
+        """Add to the betas what multipliers (by face) are, with their sides."""
+        for beta, part in zip(betas, m):
+            beta[:] = [b + s * v if v else b for b, s, v in zip(beta, self.side, part)]
+        for i, less in enumerate(self.less):
+            for k in less:
+                betas[k][i] -= self.side[i] * sum(part[i] for part in m)
+
+
+def conjugate(v: Fraction, price: Any, share: Fraction, off: Fraction) -> Fraction:
+    """The largest v w - share h w^2 - l |w| - (n if w is not 0) in the box, where v is within off."""
+    h, least, count, low, high = price
+    over = max(abs(v) - least, ZERO)
+    best = over / (2 * h * share) if h and share else inf if over else ZERO
+    w = min(max(best if v > 0 else -best, low), high)
+    demand(abs(w) < inf, "a weight that has no price is pulled")
+    found = v * w - share * h * w * w - least * abs(w) - count
+    found += off * max(abs(low), abs(high)) if off else 0
+    return max(found, ZERO) if count and low <= 0 <= high else found
 
 
 class Program:
@@ -329,27 +397,47 @@ class Program:
         self.features, self.size, self.y = need(told, "features", dict), need(told, "size", dict), y
         self.kind, self.shape = need(self.features, "kind", str), need(self.size, "kind", str)
         self.faces, self.intercept = need(told, "faces", int), need(told, "intercept", bool)
-        by_kernel = {"kernel": ["square"], "expansion": ["box"]}.get(self.kind)
-        demand(by_kernel or self.kind in ("plain", "lifted"), "there are no such features")
-        demand(self.shape in (by_kernel or ["square", "worst", "variance", "box"]), "there is no such size")
-        most = 1 if by_kernel or self.shape == "variance" else 10_000
-        demand(1 <= self.faces <= most, "the number of faces is out of range")
+        by_sample, weighed = self.kind in ("kernel", "expansion"), self.kind != "kernel"
+        demand(by_sample or self.kind in ("plain", "lifted"), "there are no such features")
+        fields = {"kind", "factor", "variance"} | (PRICES if weighed else set())
+        known = self.shape in ("square", "worst") and set(self.size) <= fields
+        demand(known, "there is no such size")
+        demand(1 <= self.faces <= (1 if by_sample else 10_000), "the number of faces is out of range")
         self.samples = Samples(rows, m, self.kind == "lifted")
-        self.width = self.samples.n if by_kernel else self.samples.m
+        self.width = self.samples.n if by_sample else self.samples.m
         sizes = self.faces * max(self.width, self.samples.n), len(need(told, "rows", list))
-        demand(sizes[0] <= 30_000_000 and sizes[1] <= 20, "the program is too large")
+        demand(sizes[0] <= 30_000_000 and sizes[1] <= 100, "the program is too large")
+        self.constant = number(told.get("constant", 0))
         self.rows = [Rows(row, y, self.faces) for row in told["rows"]]
         demand(len({row.name for row in self.rows}) == len(self.rows), "two families have one name")
-        self.factor = number(self.size.get("factor")) if self.shape in ("square", "worst") else Fraction(1)
-        demand(self.factor > 0, "the factor is not positive")
-        if self.shape == "box":
-            self.ends = [vector(self.size.get(name), self.width, name) for name in ("low", "high", "cost")]
-        if self.shape == "variance":
-            self.weights = vector(self.size.get("weights"), self.samples.n, "weights")
-            self.share = number(self.size.get("share"))
-            demand(0 <= self.share < 1 and min(self.weights) > 0, "the variance has a wrong share or weight")
-        psd = self.kind != "kernel" or self.features.get("kernel") != "poly"
-        demand(psd or number(self.features.get("coef0")) >= 0, "the kernel may not be semidefinite")
+        self.is_square = set(self.size) <= {"kind", "factor"} and self.shape == "square"
+        if weighed:
+            columns = [self.by_face(name) for name in ("factor", "l1", "count", "low", "high")]
+            self.prices = [list(zip(*face)) for face in zip(*columns)]
+            kept = all(min(h, l1, n) >= 0 and a <= z for face in self.prices for h, l1, n, a, z in face)
+            demand(kept, "a price is negative, or a weight has no room")
+            self.group, self.most = number(self.size.get("group", 0)), self.size.get("whole")
+            demand(self.group >= 0, "a price is negative")
+            self.groups = vector(self.size.get("groups", 0), self.width, "groups")
+        else:
+            self.factor, self.groups, self.most = number(self.size.get("factor")), [], None
+            psd = self.features.get("kernel") != "poly" or number(self.features.get("coef0")) >= 0
+            demand(self.factor > 0 and psd, "the factor is not positive, or the kernel not semidefinite")
+        self.grouped, self.share = any(self.groups), ZERO
+        if "variance" in self.size:
+            told = need(self.size, "variance", dict)
+            self.share, n = number(told.get("share")), self.samples.n
+            self.weights = vector(told.get("weights"), n, "weights")
+            demand(self.share > 0 and min(self.weights) > 0, "the variance has a wrong share or weight")
+
+    def by_face(self, name: str) -> list[Vector]:
+        """A vector of the size for each face; they may be one."""
+        told = self.size.get(name, {"low": "-inf", "high": "inf"}.get(name, 0))
+        read = end if name in ("low", "high") else number
+        if type(told) is dict and "faces" in told:
+            demand(len(need(told, "faces", list)) == self.faces, f"{name} is not told for each face")
+            return [vector(part, self.width, name, read) for part in told["faces"]]
+        return [vector(told, self.width, name, read)] * self.faces
 
     def through(self, c: Vector, out: bool) -> tuple[Vector, Fraction]:
         """The scores of coefficients, without b (out), or the pull of betas; and how far they may be off."""
@@ -359,66 +447,86 @@ class Program:
         found, off = self.samples.gram(list(map(mul, c, signs)) if out else c, self.features)
         return found if out else list(map(mul, found, signs)), off
 
-    def metric(self, u: Vector) -> Vector:
-        """A u, of the variance."""
-        f, total = self.samples.times(u), sum(self.weights)
+    def spread(self, f: Vector, off: Fraction) -> tuple[Vector, Fraction]:
+        """The slopes z of half the variance of scores that are each within off, and the variance, or more."""
+        total = sum(self.weights)
         mean = dot(self.weights, f) / total
-        v = self.samples.pull([p * (g - mean) / total for p, g in zip(self.weights, f)])
-        return [(1 - self.share) * a + self.share * b for a, b in zip(u, v)]
+        z = [p * (v - mean) / total for p, v in zip(self.weights, f)]
+        return z, dot(z, f) + off * (2 * sum(map(abs, z)) + off)
 
-    def measure(self, w: Vector, f: Vector, off: Fraction) -> Fraction:
-        """The size of a face, or more."""
-        if self.shape == "box":
-            low, high, cost = self.ends
-            demand(all(a <= v <= b for a, v, b in zip(low, w, high)), "the point is outside its box")
-            return dot(cost, w)
+    def lengths(self, vectors: list[Vector]) -> dict[Fraction, Fraction]:
+        """The squared length of each group of weights of all faces; of those without a group at 0."""
+        found = dict.fromkeys(self.groups, ZERO)
+        for vector in vectors if self.grouped else []:
+            for group, v in zip(self.groups, vector):
+                found[group] += v * v
+        return found
+
+    def measure(self, k: int, w: Vector, f: Vector, off: Fraction) -> tuple[Fraction, Fraction]:
+        """The squares and the other prices of a face, or more."""
         if self.kind == "kernel":
-            return self.factor * (dot(w, f) + off * sum(map(abs, w)))
-        return dot(w, self.metric(w)) / 2 if self.shape == "variance" else self.factor * dot(w, w)
+            return self.factor * (dot(w, f) + off * sum(map(abs, w))), ZERO
+        inside = all(low <= v <= high for v, (*_, low, high) in zip(w, self.prices[k]))
+        demand(inside, "the point is outside its box")
+        if self.most is not None:
+            tops = whole(w[: self.width - (self.kind == "lifted")])[0]
+            kept = max(map(abs, tops), default=0) <= need(self.size, "whole", int) * gcd(*tops)
+            demand(kept, "the weights are no such whole numbers times a scale")
+        squares = sum((h * v * v for v, (h, *_) in zip(w, self.prices[k]) if v), ZERO)
+        return squares, sum((l1 * abs(v) + n for v, (_, l1, n, _, _) in zip(w, self.prices[k]) if v), ZERO)
 
     def value(self, point: Json) -> tuple[Fraction, list[Vector]]:
-        """The objective at the point, or more, if it keeps its constraints; and its faces."""
+        """The objective at the point, or more, if it keeps its constraints; and the slopes of variances."""
         faces = [vector(w, self.width, "w") for w in need(point, "w", list)]
         demand(len(faces) == self.faces, "the point has another number of faces")
         b = vector(need(point, "b", list), self.faces, "b") if self.intercept else [ZERO] * self.faces
         outputs = [self.through(w, True) for w in faces]
-        sizes = [self.measure(w, *output) for w, output in zip(faces, outputs)]
+        sizes = [self.measure(k, w, *output) for k, (w, output) in enumerate(zip(faces, outputs))]
+        squares, total = [square for square, _ in sizes], self.constant + sum(other for _, other in sizes)
+        total += max(squares) if self.shape == "worst" else sum(squares)
+        total += sum(self.group * root(square) for group, square in self.lengths(faces).items() if group)
+        spreads = [self.spread(*output) for output in outputs] if self.share else []
+        total += self.share / 2 * sum(variance for _, variance in spreads)
         f = [[v + c for v in scores] if c else scores for (scores, _), c in zip(outputs, b)]
-        lost = [rows.value(f, max(off for _, off in outputs)) for rows in self.rows]
-        return sum(lost, max(sizes) if self.shape == "worst" else sum(sizes, ZERO)), faces
+        total += sum(rows.value(f, max(off for _, off in outputs)) for rows in self.rows)
+        return total, [z for z, _ in spreads]
 
-    def price(self, beta: Vector, share: Fraction, guess: list[Vector]) -> Fraction:
+    def price(self, k: int, beta: Vector, share: Fraction, held: Vector) -> Fraction:
         """The price of a face's multipliers, or more."""
         v, off = self.through(beta, False)
-        if self.shape == "box":
-            rates = [(a - c, low, high) for a, low, high, c in zip(v, *self.ends)]
-            return sum((max(r * a, r * b) + off * max(abs(a), abs(b)) for r, a, b in rates), ZERO)
-        if self.shape == "variance" and guess:
-            image = self.metric(guess[0])
-            r = [a - b for a, b in zip(v, image)]
-            return (dot(guess[0], image) + 2 * dot(guess[0], r) + dot(r, r) / (1 - self.share)) / 2
-        demand(share or not any(v), "a face without a share is pulled")
-        square = dot(beta, v) + off * sum(map(abs, beta)) if self.kind == "kernel" else dot(v, v)
-        return square / (4 * share) if share else ZERO
+        if self.kind == "kernel":
+            return (dot(beta, v) + off * sum(map(abs, beta))) / (4 * self.factor)
+        v = [a - q for a, q in zip(v, held)] if held else v
+        return sum((conjugate(a, price, share, off) for a, price in zip(v, self.prices[k])), ZERO)
 
-    def bound(self, told: Json, guess: list[Vector]) -> tuple[Fraction, Fraction]:
-        """What multipliers earn and pay, if they keep signs, caps and balance."""
-        given, n, gain = need(told, "rows", dict), self.samples.n, ZERO
+    def bound(self, told: Json, slopes: list[Vector]) -> tuple[Fraction, Fraction]:
+        """What multipliers earn and pay, if they keep signs, caps and balance; slopes are of the variance."""
+        given, n, gain, paid = need(told, "rows", dict), self.samples.n, self.constant, ZERO
         demand(set(given) == {rows.name for rows in self.rows}, "there must be multipliers of every family")
         betas = [[ZERO] * n for _ in range(self.faces)]
         for rows in self.rows:
             m = [vector(part, n, rows.name) for part in need(given, rows.name, list)]
             demand(len(m) == self.faces, f"{rows.name}: there must be multipliers for each face")
             gain += rows.gain(m)
-            for beta, part in zip(betas, m):
-                beta[:] = [b + s * v if v else b for b, s, v in zip(beta, rows.side, part)]
+            rows.pull(m, betas)
         balanced = not self.intercept or not any(sum(whole(beta)[0]) for beta in betas)
         demand(balanced, "the multipliers are not in balance")
-        shares = [self.factor] * self.faces
+        for beta, z in zip(betas, slopes):
+            beta[:] = [b - self.share * v for b, v in zip(beta, z)]
+            squares = sum(v * v / p for v, p in zip(z, self.weights))
+            paid += self.share / 2 * sum(self.weights) * squares
+        shares = [Fraction(1)] * self.faces
         if self.shape == "worst":
-            shares = [self.factor * t for t in vector(told.get("shares"), self.faces, "shares")]
-            demand(sum(shares) == self.factor and min(shares) >= 0, "the shares do not divide 1")
-        return gain, sum((self.price(beta, t, guess) for beta, t in zip(betas, shares)), ZERO)
+            shares = vector(told.get("shares"), self.faces, "shares")
+            demand(sum(shares) == 1 and min(shares) >= 0, "the shares do not divide 1")
+        held: list[Vector] = [[]] * self.faces
+        if self.grouped:
+            held = [vector(q, self.width, "held") for q in need(told, "held", list)]
+            lengths = self.lengths(held)
+            kept = len(held) == self.faces and all(s <= (g and self.group) ** 2 for g, s in lengths.items())
+            demand(kept, "a group holds more than its price")
+        each_face = enumerate(zip(betas, shares, held))
+        return gain, paid + sum((self.price(k, *parts) for k, parts in each_face), ZERO)
 
 
 def load_samples(told: Json, path: str) -> tuple[list[Cells], int, list[int]]:
@@ -448,15 +556,16 @@ def check(claim: Json, path: str, say: Callable[[str], None]) -> None:
     if kind == "infeasible":
         gain, price = program.bound(multipliers, [])
         hard = all(cap is None for rows in program.rows for cap in rows.cap)
-        demand(hard and program.shape == "square" and gain > 0 and not price, "the multipliers are no ray")
+        proven = gain > program.constant and not price
+        demand(hard and program.is_square and proven, "the multipliers are no ray")
         say("the multipliers are a ray: no point keeps the rows without slack")
         return
     demand(kind == "bounds", "a claim is of bounds or infeasible")
     high, low, gap = (number(stated.get(name)) for name in ("value", "bound", "gap"))
-    value, faces = program.value(need(claim, "point", dict))
+    value, slopes = program.value(need(claim, "point", dict))
     demand(value <= high, f"the value is {float(value)!r}, above the {float(high)!r} that is claimed")
     say(f"the point keeps its constraints, and its value is at most {float(high)!r}, as claimed")
-    gain, price = program.bound(multipliers, faces)
+    gain, price = program.bound(multipliers, slopes)
     demand(gain - price >= low, f"the bound is {float(gain - price)!r}, not {float(low)!r} as claimed")
     say(f"the multipliers keep signs, caps and balance, and prove {float(low)!r}, as claimed")
     demand(high - low <= gap, "the gap is larger than claimed")

@@ -104,8 +104,9 @@ class Proven(BaseEstimator):
         low, high = (str(label) for label in (self.classes_ if side > 0 else self.classes_[::-1]))
         scale = float(self._asked.get("feature_scale", 1.0)) if hasattr(self, "_asked") else 1.0
         parts = certificate.evidence
-        if rows is None:
-            return replace(certificate, evidence=())
+        if rows is None:  # the sides of a machine of two know their own
+            known = all(p.rows is not None for p in parts)
+            return replace(certificate, evidence=parts if known else ())
         named = tuple(p if p.rows is not None else p.of((low, high), rows, scale) for p in parts)
         return replace(certificate, evidence=named)
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -19,6 +20,7 @@ from helpers.reader_of_claims import believes, number
 from sklearn.preprocessing import StandardScaler
 
 import polyopt
+from formulations import svm
 from formulations.families import hinge_families
 from polyopt.certificates.claims.hinge import state_hinge
 from polyopt.certificates.claims.statement import numeral, numerals
@@ -26,6 +28,7 @@ from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.check import check as checker
 
 CHECKER = Path(checker.__file__)
+FEW: dict[str, Any] = {"n_faces": 2, "solver": "exact", "n_init": 1, "random_state": 0}
 MACHINES = {
     "svm": polyopt.SVM(C=0.7, kernel="linear", class_weight={"in": 1.3, "out": 1.0}),
     "rmm": polyopt.RelativeMarginMachine(C=2.0, B=1.6, kernel="linear"),
@@ -43,6 +46,18 @@ MACHINES = {
     "polyceptron": polyopt.Polyceptron(n_faces=2, solver="highs", n_init=1, random_state=0),
     "pc-slp": polyopt.PCSLP(n_faces=2, n_init=1, random_state=0),
     "spla1": polyopt.SPLA1(n_faces=2, n_init=1, random_state=0),
+    "sigma-rbf": polyopt.SigmaSVM(C=1.0, D=0.4, kernel="rbf"),
+    "signs": polyopt.ConvexPolytopeMachine(l1=0.3, signs=[1, 0, 0], loss="max", **FEW),
+    "groups": polyopt.ConvexPolytopeMachine(group=0.5, feature_groups=[0, 0, 1], margin="worst", **FEW),
+    "integers": polyopt.ConvexPolytopeMachine(integers=4, n_faces=2, n_init=1, random_state=0),
+    "union": polyopt.PolytopeUnion(n_init=1, random_state=0),
+    "spla1-l1": polyopt.SPLA1(n_faces=2, l1=0.3, positives="all", n_init=1, random_state=0),
+    "plume": polyopt.PLUME(n_faces=2, gamma=0.7, n_init=1, random_state=0),
+    "plume-group": polyopt.PLUME(n_faces=2, group=0.3, n_init=1, random_state=0),
+    "logistic": polyopt.LogisticPolytopes(n_faces=(1, 2), n_init=1, random_state=0),
+    "logistic-few": polyopt.LogisticPolytopes(
+        n_faces=(0, 2), l1=0.1, max_numbers=4, n_init=1, random_state=0
+    ),
 }
 LINEAR = ("svm", "rmm", "soft", "cpm", "max")  # what the second checker knows
 
@@ -237,13 +252,41 @@ def test_every_pair_of_classes_is_a_claim(tmp_path, capsys):
     assert (status, text.count("is read")) == (0, 3)
 
 
+def test_each_side_of_two_is_a_claim(data, tmp_path, capsys):
+    X, y = data
+    machine = polyopt.ConvexPolytopeMachine(double_sided=True, l1=0.1, **FEW).fit(X, y)
+    machine.certificate().save(tmp_path / "c.json")
+    np.save(tmp_path / "d.npy", np.column_stack([X, y == "in"]))
+    text = (tmp_path / "c.json").read_text()
+    (tmp_path / "c.json").write_text(text.replace('"in"', '"1.0"').replace('"out"', '"0.0"'))
+    status, said = verdict(tmp_path / "c.json", tmp_path / "d.npy", capsys)
+    assert (status, said.count("is read")) == (0, 2)
+
+
+def test_a_constant_is_no_ray_and_a_price_none_either(tmp_path, capsys):
+    line, y = np.array([[0.0], [1.0], [0.25], [2.0]]), np.array([1, -1, -1, 1])
+    ray = polyopt.certify_svm(line, y, np.inf, alpha=[0.875, 0.0, 1.0, 0.125])
+    ray.save(tmp_path / "c.json", data=tmp_path / "c.svm")
+    text = (tmp_path / "c.json").read_text()
+    for change in ({"l1": 10**6}, {"low": 0, "high": 0}, {"factor": 0, "high": 0, "low": 0}, {}):
+        found = json.loads(text)
+        found["claims"][0]["program"]["size"] |= change
+        if not change:
+            found["claims"][0]["program"]["constant"] = 1
+            found["claims"][0]["multipliers"]["rows"] = {"margin": [0]}
+        (tmp_path / "c.json").write_text(json.dumps(found))
+        assert verdict(tmp_path / "c.json", tmp_path / "c.svm") == 1
+
+
 def test_what_has_no_form_is_refused_in_a_sentence(data, tmp_path):
     X, y = data
     gram = polyopt.SVM(kernel="precomputed").fit(X @ X.T, y).certificate()
     with pytest.raises(ValueError, match="not a Gram matrix"):
         gram.save(tmp_path / "c.json")
+    program = svm.primal(X, np.where(y == "in", 1.0, -1.0), 1.0)
+    found = program.solve()
     with pytest.raises(ValueError, match="no statement"):
-        polyopt.PLUME(n_faces=1, n_init=1).fit(X, y).certificate().save(tmp_path / "c.json")
+        polyopt.certify_program(program, found.primal, found.duals).save(tmp_path / "c.json")
     with pytest.raises(ValueError, match="D below 1"):
         polyopt.SigmaSVM(D=1.0, kernel="linear").fit(X, y).certificate().save(tmp_path / "c.json")
 

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polyopt.check.check import number
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -46,8 +48,9 @@ def check_form(program: Program) -> None:
     ValueError
         A sentence that says what it needs.
     """
-    together = any(row.worst and any(len(at) > 1 for at in row.at) for row in program.rows)
-    if program.shape != "square" or together or any(row.logistic for row in program.rows):
+    alone = all(row.pays == "sum" or max(map(len, row.at)) <= 1 for row in program.rows)
+    hinges = all(row.loss == "hinge" and not any(row.less) for row in program.rows)
+    if not (program.is_square and alone and hinges) or isinstance(program.size["factor"], dict | list):
         raise ValueError(
             "exact and refined solutions are of programs of |w|² and the sum of hinge losses: an SVM, a "
             "Relative Margin Machine, or the assignment of a Convex Polytope Machine with loss='sum' and "
@@ -106,7 +109,7 @@ class _Face:
         self, program: Program, k: int, near: dict[str, Vector], scores: Vector, close: float, slack: Fraction
     ):
         self.program, self.near, self.slack = program, near, slack
-        self.half = 2 * program.factor
+        self.half = 2 * number(program.size["factor"])
         self.places = [(row, i) for row in program.rows for i, at in enumerate(row.at) if k in at]
         self.places = [(row, i) for row, i in self.places if row.cap[i] != 0]
         self.columns: dict[int, Vector] = {}

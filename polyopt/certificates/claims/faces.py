@@ -1,26 +1,27 @@
-"""Statements of machines of several faces: convex polytopes, the polyhedral linear programs, SPLA1."""
+"""Statements of machines whose faces answer for samples: polytopes, their unions, linear programs, SPLA1."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from polyopt.certificates.claims.statement import Statement, numeral
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from fractions import Fraction
 
+    import numpy as np
     from numpy.typing import NDArray
 
+    from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix
     from formulations.polytope import Loss
     from polyopt.certificates.cpm_point import CpmPoint, Margin
 
     Vector = NDArray[np.float64]
 
-__all__ = ["state_cpm", "state_faces"]
+__all__ = ["priced", "state_cpm", "state_faces", "state_integers"]
 
 
 def state_faces(
@@ -44,7 +45,7 @@ def state_faces(
     caps : sequence of n numbers
         Costs of the samples.
     answers : ndarray of shape (n, K)
-        Not 0 where a sample answers: at one face, at all or at none.
+        Not 0 where a sample answers.
     M : ndarray of shape (n, K)
         Multipliers.
     loss : {"hinge", "logistic"}
@@ -52,27 +53,54 @@ def state_faces(
     pays : {"sum", "worst"}
         What a sample with several faces pays.
     """
-    count, K = (answers != 0).sum(axis=1), len(W)
-    own = (answers != 0).argmax(axis=1)
-    at = ["all" if c == K else "none" if c == 0 else int(k) for c, k in zip(count, own, strict=True)]
-    if ((count > 1) & (count < K)).any():
-        raise ValueError("a claim needs samples that answer at one face or at all")
+    at = [_told(own) for own in (answers != 0).tolist()]
     cap = [numeral(cost) for cost in caps]
     row = {
         "name": "margin",
         "side": "label",
         "kink": 1 if loss == "hinge" else 0,
         "cap": cap[0] if len(set(cap)) == 1 else cap,
-        "at": "all" if set(at) == {"all"} else at,
+        "at": "all" if all(own == "all" for own in at) else at,
         "loss": loss,
         "pays": pays,
     }
-    told = {"features": {"kind": "lifted"}, "size": size, "faces": K, "intercept": False, "rows": [row]}
+    told = {"features": {"kind": "lifted"}, "size": size, "faces": len(W), "intercept": False, "rows": [row]}
     return Statement(title, X, y, told, W, [], {"margin": M.T})
 
 
-def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Statement:
-    """The statement of a Convex Polytope Machine's point, for its assignment.
+def _told(own: list[bool]) -> Any:
+    """Where a sample answers, as in the file."""
+    faces = [k for k, answers in enumerate(own) if answers]
+    return (
+        "all" if len(faces) == len(own) else "none" if not faces else faces[0] if len(faces) == 1 else faces
+    )
+
+
+def priced(size: dict[str, Any], penalty: FacePenalty | None) -> dict[str, Any]:
+    """The size of faces with the bias last, and what a price on their weights adds to it.
+
+    Parameters
+    ----------
+    size : dict
+        What W costs without it, as in the file.
+    penalty : FacePenalty or None
+        The price.
+    """
+    if penalty is None:
+        return size
+    found, signs = dict(size), [*penalty.signs.tolist(), 0]
+    if penalty.l1:
+        found["l1"] = [*[numeral(penalty.l1)] * penalty.n_features, 0]
+    if penalty.signs.any():
+        found["low"] = [0 if sign > 0 else "-inf" for sign in signs]
+        found["high"] = [0 if sign < 0 else "inf" for sign in signs]
+    if penalty.group:
+        found |= {"groups": [*(penalty.groups + 1).tolist(), 0], "group": numeral(penalty.group)}
+    return found
+
+
+def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin = "total") -> Statement:
+    """The statement of the point of a Convex Polytope Machine, or of a union, for its assignment.
 
     Parameters
     ----------
@@ -84,7 +112,31 @@ def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss, margin: Margin) -> Sta
         As in :func:`polyopt.certificates.certify_cpm`.
     """
     X: Any = point.geometry.X
-    size = {"kind": "worst" if margin == "worst" else "square", "factor": 1}
+    size = priced({"kind": "worst" if margin == "worst" else "square", "factor": 1}, point.penalty)
     pays = "worst" if loss == "max" else "sum"
     title = "the Convex Polytope Machine for its assignment"
     return state_faces(title, X[:, :-1], point.y, point.W, size, point.C.tolist(), point.Z, alpha, pays=pays)
+
+
+def state_integers(
+    point: CpmPoint, alpha: Vector, p: Vector, scale: Vector, theta: Vector, M: int
+) -> Statement:
+    """The statement of faces of whole numbers against the real ones of their assignment.
+
+    Parameters
+    ----------
+    point, alpha
+        As in :func:`state_cpm`.
+    p : ndarray of shape (K, m)
+        The numbers.
+    scale, theta : ndarray of shape (K,)
+        The scale and the threshold of each face: its score is ``scale (p x - theta)``.
+    M : int
+        The largest number.
+    """
+    found = state_cpm(point, alpha)
+    rows = zip(p.tolist(), scale.tolist(), theta.tolist(), strict=True)
+    W = [[*(Fraction(d) * int(v) for v in numbers), -Fraction(d) * Fraction(t)] for numbers, d, t in rows]
+    size = {**found.program["size"], "whole": M}
+    title = "the Convex Polytope Machine with whole numbers, next to the real one"
+    return replace(found, W=W, title=title, program={**found.program, "size": size})

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from polyopt.certificates.claims.repair import feasible_multipliers, feasible_point, shares_of
+from polyopt.certificates.claims.repair import (
+    feasible_multipliers,
+    feasible_point,
+    held_by_groups,
+    shares_of,
+)
 from polyopt.certificates.claims.statement import Evidence, numeral, numerals
 from polyopt.check.check import Program, digest
 from polyopt.files import write_text
@@ -76,21 +81,15 @@ def claim_of(statement: Statement) -> dict[str, Any]:
         parts = {"point": {}, "multipliers": {"rows": ray}, "claim": {}}
         return {"kind": "infeasible", "program": statement.program, **parts}
     faces, b = feasible_point(program, statement)
-    made = feasible_multipliers(program, statement.multipliers, statement.bits)
-    multipliers: dict[str, Any] = {
-        "rows": {name: [numerals(part) for part in parts] for name, parts in made.items()}
-    }
-    if program.shape == "worst":
-        betas = [[s * v for s, v in zip(y, part, strict=True)] for part in made["margin"]]
-        squares = [sum(v * v for v in program.samples.pull(beta)) for beta in betas]
-        shares = shares_of([math.sqrt(float(square)) for square in squares])
-        multipliers["shares"] = [numeral(share) for share in shares]
     point = {"w": [numerals(w) for w in faces], "b": [numeral(v) for v in b]}
-    value, exact = program.value(point)
-    gain, price = program.bound(multipliers, exact)
+    made = feasible_multipliers(program, statement.multipliers, statement.bits)
+    value, slopes = program.value(point)
+    multipliers = _told(program, made, faces)
+    gain, price = program.bound(multipliers, slopes)
     if gain < price:  # no multipliers at all prove more
-        multipliers |= {"rows": {name: [0] * program.faces for name in made}}
-        gain, price = program.bound(multipliers, exact)
+        nothing = {name: [[Fraction(0)] * program.samples.n] * program.faces for name in made}
+        multipliers = _told(program, feasible_multipliers(program, nothing), faces)
+        gain, price = program.bound(multipliers, slopes)
     bound = gain - price
     high, low = _rounded(value, 1, statement.bits), _rounded(bound, -1, statement.bits)
     claim = {"value": numeral(high), "bound": numeral(low), "gap": numeral(_rounded(high - low, 1, 53))}
@@ -101,6 +100,29 @@ def claim_of(statement: Statement) -> dict[str, Any]:
         "multipliers": multipliers,
         "claim": claim,
     }
+
+
+def _told(
+    program: Program, made: dict[str, list[list[Fraction]]], faces: list[list[Fraction]]
+) -> dict[str, Any]:
+    """Multipliers as in the file, with what groups hold and the faces' shares, where there are such."""
+    told: dict[str, Any] = {
+        "rows": {name: [numerals(part) for part in parts] for name, parts in made.items()}
+    }
+    if not program.grouped and program.shape == "square":
+        return told
+    betas = [[Fraction(0)] * program.samples.n for _ in range(program.faces)]
+    for rows in program.rows:
+        rows.pull(made[rows.name], betas)
+    held: list[list[Fraction]] = [[]] * program.faces
+    if program.grouped:
+        held = held_by_groups(program, [program.through(beta, False)[0] for beta in betas], faces)
+        told["held"] = [numerals(q) for q in held]
+    if program.shape == "worst":
+        parts = enumerate(zip(betas, held, strict=True))
+        prices = [program.price(k, beta, Fraction(1), q) for k, (beta, q) in parts]
+        told["shares"] = [numeral(share) for share in shares_of([math.sqrt(float(v)) for v in prices])]
+    return told
 
 
 def _rounded(value: Fraction, way: int, bits: int) -> Fraction:

@@ -10,7 +10,7 @@ import numpy as np
 
 from polyopt.certificates.claims.statement import Statement, numeral, numerals
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
-from polyopt.certificates.sigma_geometry import SigmaLinearGeometry
+from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
 from polyopt.kernels import SampleGram
 
 if TYPE_CHECKING:
@@ -52,10 +52,7 @@ def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statem
     told: dict[str, Any] = {"features": {"kind": "plain"}, "size": {"kind": "square", "factor": "1/2"}}
     moved = Fraction(b)
     if isinstance(geometry, SigmaLinearGeometry):
-        if geometry.D >= 1.0:
-            raise ValueError("a claim of the Sigma-SVM needs D below 1: its bound divides by 1 - D")
-        weights = numerals(geometry.weights)
-        told["size"] = {"kind": "variance", "share": numeral(geometry.D), "weights": weights}
+        told["size"] = _sigma(geometry.D, geometry.weights)
         moved -= _inner(v, geometry.centre)
         X: Matrix = geometry.X
     elif isinstance(geometry, LinearGeometry):
@@ -63,6 +60,10 @@ def state_hinge(program: HingeProgram, v: Vector, b: float, Z: Vector) -> Statem
         X = geometry.X
     elif isinstance(geometry, KernelGeometry) and isinstance(geometry.gram, SampleGram):
         X, told["features"] = geometry.gram.X, _kernel(geometry.gram.kernel, "kernel")
+    elif isinstance(geometry, SigmaKernelGeometry) and isinstance(geometry.gram, SampleGram):
+        X, told["features"] = geometry.gram.X, _kernel(geometry.gram.kernel, "kernel")
+        told["size"] = _sigma(geometry.D, geometry.weights)
+        moved -= Fraction(float(geometry.moved(v, 0.0).mid))
     else:
         raise ValueError("a claim is checked from the samples, so it needs them and not a Gram matrix")
     told |= {"faces": 1, "intercept": program.intercept, "rows": [_row(family, y) for family in rows]}
@@ -84,6 +85,15 @@ def state_ray(program: HingeProgram, ray: list[list[Fraction]]) -> Statement:
     found = state_hinge(program, program.geometry.represent(nothing[0]), 0.0, nothing)
     multipliers = {family.name: [part] for family, part in zip(program.rows, ray, strict=True)}
     return replace(found, multipliers=multipliers, kind="infeasible")
+
+
+def _sigma(D: float, weights: Vector) -> dict[str, Any]:
+    """What w costs the Sigma-SVM."""
+    if D >= 1.0:
+        raise ValueError("a claim of the Sigma-SVM needs D below 1: its bound divides by 1 - D")
+    plain = {"kind": "square", "factor": numeral((1 - Fraction(D)) / 2)}
+    variance = {"share": numeral(D), "weights": numerals(weights)}
+    return {**plain, "variance": variance} if D else plain
 
 
 def _inner(v: Vector, centre: Vector) -> Fraction:
@@ -134,7 +144,7 @@ def state_one_norm(
     cap = [numeral(cost) for cost in costs.tolist()]
     told = {
         "features": _kernel(kernel, "expansion"),
-        "size": {"kind": "box", "low": 0, "high": numerals(costs), "cost": 1},
+        "size": {"kind": "square", "factor": 0, "low": 0, "high": numerals(costs), "l1": 1},
         "faces": 1,
         "intercept": True,
         "rows": [

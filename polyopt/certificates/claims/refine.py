@@ -96,7 +96,7 @@ def exact_solution(certificate: Evident | Statement, rows: list[Cells] | None = 
     told = {"w": [list(map(str, w)) for w in W], "b": [str(v[0]) for v in b if v]}
     value = program.value(told)[0]
     gain, price = program.bound(
-        {"rows": {n: [list(map(str, p)) for p in m] for n, m in multipliers.items()}}, W
+        {"rows": {n: [list(map(str, p)) for p in m] for n, m in multipliers.items()}}, []
     )
     if value != gain - price:
         raise ValueError("the point and the multipliers of these rows do not meet: solve more closely first")
@@ -185,5 +185,5 @@ def _faces_of(program: Program, multipliers: dict[str, list[Vector]]) -> list[Ve
             parts = zip(beta, row.side, multipliers[row.name][k], strict=True)
             beta = [v + s * m for v, s, m in parts]
         v = beta if program.kind == "kernel" else program.through(beta, False)[0]
-        found.append([value / (2 * program.factor) for value in v])
+        found.append([value / (2 * number(program.size["factor"])) for value in v])
     return found

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from polyopt.certificates.claims.statement import Statement
     from polyopt.check.check import Program, Rows
 
-__all__ = ["feasible_multipliers", "feasible_point", "shares_of"]
+__all__ = ["feasible_multipliers", "feasible_point", "held_by_groups", "shares_of"]
 
 _SPARE = 9  # bits under the digits that count
+_WITHIN = 1.0 - 1e-13  # of the length that a group may hold, for what rounding hides of it
 
 
 def feasible_multipliers(
@@ -36,18 +37,20 @@ def feasible_multipliers(
     digits : int
         Bits that count; some more are kept.
     """
-    n, faces = program.samples.n, program.faces
+    faces = program.faces
     rows = [(row, given[row.name]) for row in program.rows if row.name in given]
     largest = max((float(np.max(np.abs(np.asarray(m, dtype=float)))) for _, m in rows), default=0.0)
-    if not largest > 0.0:
-        return {row.name: [[Fraction(0)] * n for _ in range(faces)] for row, _ in rows}
-    bits = digits + _SPARE - int(np.frexp(largest)[1])
+    bits = digits + _SPARE - int(np.frexp(largest or 1.0)[1])
     unit = Fraction(2) ** bits
     whole = [(row, _clipped(row, [[_floor(v, unit) for v in part] for part in m], unit)) for row, m in rows]
     if program.intercept:
         for k in range(faces):
             _balance([(row, m[k]) for row, m in whole], unit)
-    return {row.name: [[v / unit for v in map(Fraction, part)] for part in m] for row, m in whole}
+    found = {row.name: [[v / unit for v in map(Fraction, part)] for part in m] for row, m in whole}
+    for row, _ in rows:
+        if row.loss == "linear":
+            _fill(row, found[row.name])
+    return found
 
 
 def _floor(value: float | Fraction, unit: Fraction) -> int:
@@ -62,12 +65,24 @@ def _clipped(row: Rows, m: list[list[int]], unit: Fraction) -> list[list[int]]:
         most = None if cap is None else _floor(cap, unit)
         for k in at:
             found[k][i] = max(0, m[k][i] if most is None else min(m[k][i], most))
-        over = 0 if most is None or not row.worst else sum(found[k][i] for k in at) - most
+        over = 0 if most is None or row.pays == "sum" else sum(found[k][i] for k in at) - most
         for _, k in sorted((-found[k][i], k) for k in at):
             cut = min(max(over, 0), found[k][i])
             found[k][i] -= cut
             over -= cut
     return found
+
+
+def _fill(row: Rows, m: list[list[Fraction]]) -> None:
+    """Raise multipliers (by face) of a linear loss to their caps, in place; the largest where they share."""
+    for i, (cap, at) in enumerate(zip(row.cap, row.at, strict=True)):
+        assert cap is not None
+        if row.pays == "sum":
+            for k in at:
+                m[k][i] = cap
+        elif at:
+            k = max(at, key=lambda k: m[k][i])
+            m[k][i] += cap - sum(m[k][i] for k in at)
 
 
 def _balance(parts: list[tuple[Rows, list[int]]], unit: Fraction) -> None:
@@ -112,9 +127,11 @@ def feasible_point(program: Program, statement: Statement) -> tuple[list[list[Fr
     """
     faces = [[Fraction(float(v) if isinstance(v, np.floating) else v) for v in w] for w in statement.W]
     b = [Fraction(v) for v in statement.b]
-    if program.shape == "box":
-        low, high, _ = program.ends
-        faces = [[min(max(v, a), c) for a, v, c in zip(low, w, high, strict=True)] for w in faces]
+    if program.kind != "kernel":
+        faces = [
+            [min(max(v, low), high) for v, (*_, low, high) in zip(w, prices, strict=True)]
+            for w, prices in zip(faces, program.prices, strict=True)
+        ]
     hard = [row for row in program.rows if None in row.cap]
     if not hard:
         return faces, b
@@ -149,8 +166,38 @@ def _scale(
     return scale
 
 
+def held_by_groups(program: Program, pulls: list[list[Fraction]], faces: list[list[Fraction]]) -> Any:
+    """What groups hold of some pulls (K, m), never more than their price.
+
+    It is along the pulls; where the longest face alone is paid for, along the faces that use the group.
+
+    Parameters
+    ----------
+    program : Program
+        The program, whose weights are grouped.
+    pulls, faces : list of K lists
+        Pulls of the multipliers, and the point.
+    """
+    groups, price = np.array([int(g) for g in program.groups]), float(program.group)
+    V, W = (np.array([[float(v) for v in part] for part in parts]) for parts in (pulls, faces))
+    edges = [[[float(v) for v in column] for column in zip(*face, strict=True)] for face in program.prices]
+    _, l1, _, low, high = (np.array(column) for column in zip(*edges, strict=True))
+    cut = np.maximum(V - l1, 0.0) * (high > 0) - np.maximum(-V - l1, 0.0) * (low < 0)
+    held = np.zeros_like(V)
+    for group in set(groups.tolist()) - {0}:
+        own = groups == group
+        used = program.shape == "worst" and bool(W[:, own].any())
+        along = W[:, own] if used else cut[:, own]
+        length = float(np.linalg.norm(along))
+        if length > 0.0:
+            most = _WITHIN * price / length
+            held[:, own] = (most if used else min(most, 1.0)) * along
+    unit = 2.0 ** (int(np.frexp(price)[1]) - 60)
+    return [[Fraction(v) for v in np.trunc(part / unit) * unit] for part in held]
+
+
 def shares_of(lengths: list[float]) -> list[Fraction]:
-    """Lengths as shares of 1, on a grid of 50 bits.
+    """Lengths as shares of 1, on a grid of 50 bits; none that is not 0 is lost.
 
     Parameters
     ----------
@@ -160,7 +207,7 @@ def shares_of(lengths: list[float]) -> list[Fraction]:
     total = sum(lengths)
     if not total > 0.0:
         return [Fraction(1, 1), *[Fraction(0)] * (len(lengths) - 1)]
-    found = [Fraction(round(v / total * (1 << 50)), 1 << 50) for v in lengths]
+    found = [Fraction(max(round(v / total * (1 << 50)), v > 0.0), 1 << 50) for v in lengths]
     k = max(range(len(found)), key=found.__getitem__)
     found[k] += 1 - sum(found)
     return found

@@ -1,0 +1,122 @@
+"""Statements of machines with logistic losses of their own: PLUME's M-step, and logistic polytopes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import entr, expit, softmax
+
+from formulations.polyhedral import scores
+from polyopt.certificates.claims.faces import priced
+from polyopt.certificates.claims.statement import Statement, numeral, numerals
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.class_faces import Owners
+    from formulations.face_penalty import FacePenalty
+    from formulations.matrices import Matrix
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["state_logistic_polytopes", "state_plume"]
+
+
+def state_plume(
+    X: Matrix, y: Vector, W: Vector, R: Vector, gamma: float, ridge: float, costs: Vector,
+    penalty: FacePenalty | None,
+) -> Statement:  # fmt: skip
+    """The statement of PLUME's M-step at responsibilities R, less the weighted entropy of these.
+
+    The gate pays C γ times (1/γ) ln Σ exp(−γ s_k), a face C γ R s_k, and an expert C R ln(1 + exp(−y s_k)).
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y, costs : ndarray of shape (n,)
+        Labels -1 and +1, and weights.
+    W : ndarray of shape (K, m+1)
+        Faces.
+    R : ndarray of shape (n, K)
+        Responsibilities.
+    gamma, ridge : float
+        Sharpness of the gate, and ρ.
+    penalty : FacePenalty or None
+        The price of the weights.
+    """
+    s, n, K = scores(X, W), len(y), len(W)
+    weights = [Fraction(c) for c in costs.tolist()]
+    steep = [c * Fraction(gamma) for c in weights]
+    shares = [[Fraction(r) for r in column] for column in R.T.tolist()]
+    constant = -float(costs @ entr(R).sum(axis=1))
+    rows: list[dict[str, Any]] = []
+    multipliers: dict[str, Any] = {}
+    for k in range(K):
+        answers = {"kink": 0, "at": k}
+        wrong = [c * r for c, r in zip(weights, shares[k], strict=True)]
+        rows.append(_row(f"expert {k}", "label", "logistic", wrong) | answers)
+        pulls = np.zeros((K, n))
+        pulls[k] = costs * R[:, k] * expit(-y * s[:, k])
+        multipliers[f"expert {k}"] = pulls
+        if gamma:
+            own = [c * r for c, r in zip(steep, shares[k], strict=True)]
+            rows.append(_row(f"face {k}", -1, "linear", own) | answers)
+            multipliers[f"face {k}"] = np.zeros((K, n))
+    if gamma:
+        rows.append(_row("gate", 1, "linear", steep) | {"kink": 0, "pays": "soft", "sharp": numeral(gamma)})
+        multipliers["gate"] = (gamma * costs[:, None] * softmax(-gamma * s, axis=1)).T
+    else:
+        constant += float(costs.sum() * np.log(K))
+    told = {
+        "features": {"kind": "lifted"},
+        "size": priced({"kind": "square", "factor": numeral(0.5 * ridge)}, penalty),
+        "faces": K,
+        "intercept": False,
+        "rows": rows,
+        "constant": numeral(constant),
+    }
+    return Statement("PLUME's M-step at its responsibilities", X, y, told, W, [], multipliers)
+
+
+def _row(name: str, side: int | str, loss: str, caps: list[Fraction]) -> dict[str, Any]:
+    cap = [numeral(c) for c in caps]
+    return {"name": name, "side": side, "loss": loss, "cap": cap[0] if len(set(cap)) == 1 else cap}
+
+
+def state_logistic_polytopes(
+    X: Matrix, y: Vector, W: Vector, owners: Owners, free: NDArray[np.bool_],
+    prices: tuple[float, float, float], costs: Vector, own: NDArray[np.int64], alpha: Vector,
+) -> Statement:  # fmt: skip
+    """The statement of logistic polytopes for an assignment.
+
+    Parameters
+    ----------
+    X, y, W, costs
+        As in :func:`state_plume`.
+    owners : Owners
+        Whose the faces are.
+    free : ndarray of bool, shape (K, m+1)
+        Which weights may differ from 0.
+    prices : tuple of float
+        ρ, η and λ.
+    own : ndarray of int, shape (n,)
+        The face of each sample.
+    alpha : ndarray of shape (n, K)
+        Multipliers.
+    """
+    rho, eta, price = (Fraction(v) for v in prices)
+    m, others = X.shape[1], {s: np.flatnonzero(owners.classes == -s).tolist() for s in (-1.0, 1.0)}
+    size: dict[str, Any] = {"kind": "square", "factor": numerals([rho / 2] * m + [eta / 2])}
+    if price:
+        size["l1"] = numerals([price] * m + [Fraction(0)])
+    if not free.all():
+        size["low"] = {"faces": [["-inf" if may else 0 for may in face] for face in free.tolist()]}
+        size["high"] = {"faces": [["inf" if may else 0 for may in face] for face in free.tolist()]}
+    row = _row("margin", -1, "logistic", [Fraction(c) for c in costs.tolist()])
+    row |= {"kink": 0, "pays": "worst", "at": [others[s] for s in y.tolist()], "less": own.tolist()}
+    told = {"features": {"kind": "lifted"}, "size": size, "faces": len(W), "intercept": False, "rows": [row]}
+    title = "logistic polytopes for their assignment"
+    return Statement(title, X, y, told, W, [], {"margin": alpha.T})
