@@ -1,8 +1,9 @@
 """Certificates as files that a stranger can check: ``polyopt/check/FORMAT.md`` says what is in them.
 
 In the order to read: ``statement`` (a program, a point and multipliers, as numbers), ``repair`` (both made
-feasible in rational arithmetic), ``hinge``, ``faces`` and ``logistic`` (the statements of the families), ``file`` (what is
-written), ``exact`` (the optimum from its active set) and ``refine`` (claims of the optimum itself).
+feasible in rational arithmetic), ``hinge``, ``faces`` and ``logistic`` (the statements of the families),
+``file`` (what is written), ``exact`` (the optimum from its active set) and ``refine`` (claims of the optimum
+itself).
 """
 
 from polyopt.certificates.claims.file import save_claims
