@@ -378,7 +378,7 @@ class Rows:
                 betas[k][i] -= self.side[i] * sum(part[i] for part in m)
 
 
-def conjugate(v: Fraction, price: Any, share: Fraction, off: Fraction) -> Fraction:
+def conjugate(v: Fraction, price: tuple[Fraction, ...], share: Fraction, off: Fraction) -> Fraction:
     """The largest v w - share h w^2 - l |w| - (n if w is not 0) in the box, where v is within off."""
     h, least, count, low, high = price
     over = max(abs(v) - least, ZERO)
