@@ -382,7 +382,7 @@ def conjugate(v: Fraction, price: tuple[Fraction, ...], share: Fraction, off: Fr
     """The largest v w - share h w^2 - l |w| - (n if w is not 0) in the box, where v is within off."""
     h, least, count, low, high = price
     over = max(abs(v) - least, ZERO)
-    best = over / (2 * h * share) if h and share else inf if over else ZERO
+    best: Any = over / (2 * h * share) if h and share else inf if over else ZERO
     w = min(max(best if v > 0 else -best, low), high)
     demand(abs(w) < inf, "a weight that has no price is pulled")
     found = v * w - share * h * w * w - least * abs(w) - count
