@@ -45,6 +45,39 @@ def test_the_rational_optimum_keeps_every_condition_exactly(seed):
         assert all(isinstance(v, Fraction) for part in found.multipliers.values() for m in part for v in m)
 
 
+FEW = {"n_faces": 2, "n_init": 1, "random_state": 0, "solver": "exact"}
+WITH_CORNERS = {
+    "one-norm": lambda C: polyopt.OneNormSVM(C, kernel="linear"),
+    "one-norm-poly": lambda C: polyopt.OneNormSVM(C, **KERNELS[1]),
+    "worst": lambda C: polyopt.ConvexPolytopeMachine(C=C, loss="max", **FEW),
+    "prices": lambda C: polyopt.ConvexPolytopeMachine(C=C, l1=0.3, signs=[1, 0], **FEW),
+    "sigma": lambda C: polyopt.SigmaSVM(C, 0.4, kernel="linear"),
+    "sigma-poly": lambda C: polyopt.SigmaSVM(C, 0.4, **KERNELS[1]),
+    "polyceptron": lambda C: polyopt.Polyceptron(n_faces=2, n_init=1, random_state=0, solver="highs"),
+    "pc-slp": lambda C: polyopt.PCSLP(n_faces=2, n_init=1, random_state=0),
+    "union": lambda C: polyopt.PolytopeUnion(C=C, n_init=1, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", WITH_CORNERS)
+def test_weights_at_corners_and_shared_slacks_are_found_too(name):
+    for seed in (0, 1, 10):  # seeds that are even are coarse; 10 is degenerate for the one-norm machine
+        X, y = drawn(seed, coarse=seed % 2 == 0)
+        certificate = WITH_CORNERS[name]([0.125, 1.0, 8.0][seed % 3]).fit(X, y).certificate()
+        found = exact_solution(certificate)
+        slack = 1e-12 * max(1.0, certificate.primal_value)
+        assert certificate.dual_value - slack <= found.value <= certificate.primal_value + slack
+
+
+def test_a_price_by_hand():
+    """Points 0 and 2: w = 1 and b = -1 keep both margins, and that is worth a price of 1/2."""
+    machine = polyopt.OneNormSVM(3.0, kernel="linear").fit([[0.0], [2.0]], [-1, 1])
+    found = exact_solution(machine.certificate())
+    # w = a_2 y_2 k(x, 2) = 2 a_2 x: half of it is enough for a w of 1.
+    assert (found.W, found.b, found.value) == ([[0, Fraction(1, 2)]], [-1], Fraction(1, 2))
+    assert found.multipliers["margin"] == [[Fraction(1, 4), Fraction(1, 4)]]
+
+
 def test_two_points_by_hand():
     """Points 0 and 2: w = 1, b = -1, and multipliers of 1/2, as 1/2 w² = 1/2 = 2 alpha - 2 alpha²."""
     found = exact_solution(polyopt.SVM(kernel="linear").fit([[0.0], [2.0]], [-1, 1]).certificate())
@@ -84,6 +117,9 @@ def test_what_cannot_be_refined_says_so():
     for machine in (polyopt.OneNormSVM(kernel="linear"), polyopt.SigmaSVM(kernel="linear")):
         with pytest.raises(ValueError, match="programs of"):
             machine.fit(X, y).certificate().refine()
+    for machine in (polyopt.SPLA1(n_faces=1, n_init=1), polyopt.ConvexPolytopeMachine(margin="worst", **FEW)):
+        with pytest.raises(ValueError, match="rational"):
+            exact_solution(machine.fit(X, y).certificate())
 
 
 def test_linear_equations_in_fractions():

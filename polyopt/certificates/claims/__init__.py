@@ -2,8 +2,8 @@
 
 In the order to read: ``statement`` (a program, a point and multipliers, as numbers), ``repair`` (both made
 feasible in rational arithmetic), ``hinge``, ``faces`` and ``logistic`` (the statements of the families),
-``file`` (what is written), ``exact`` (the optimum from its active set) and ``refine`` (claims of the optimum
-itself).
+``file`` (what is written), ``exact`` and ``vertex`` (the optimum from its active set) and ``refine`` (claims
+of the optimum itself).
 """
 
 from polyopt.certificates.claims.file import save_claims

@@ -28,34 +28,24 @@ if TYPE_CHECKING:
     Vector = list[Fraction]
     Solve = Callable[[list[Vector], Vector, Vector], Vector]
 
-__all__ = ["check_form", "exactly", "optimum", "to_digits"]
+__all__ = ["exactly", "has_form", "optimum", "to_digits"]
 
 _ROUNDS = 50
 _MOST = 400  # equations: beyond, fractions of thousands of digits take minutes
 _TURNS = 40  # corrections of a refinement
 
 
-def check_form(program: Program) -> None:
-    """Refuse a program whose optimum this module does not find.
+def has_form(program: Program) -> bool:
+    """Whether this module finds a program's optimum: |w|² and the sum of hinge losses.
 
     Parameters
     ----------
     program : Program
         The program, as the checker has it.
-
-    Raises
-    ------
-    ValueError
-        A sentence that says what it needs.
     """
     alone = all(row.pays == "sum" or max(map(len, row.at)) <= 1 for row in program.rows)
     hinges = all(row.loss == "hinge" and not any(row.less) for row in program.rows)
-    if not (program.is_square and alone and hinges) or isinstance(program.size["factor"], dict | list):
-        raise ValueError(
-            "exact and refined solutions are of programs of |w|² and the sum of hinge losses: an SVM, a "
-            "Relative Margin Machine, or the assignment of a Convex Polytope Machine with loss='sum' and "
-            "margin='total'"
-        )
+    return program.is_square and alone and hinges and not isinstance(program.size["factor"], dict | list)
 
 
 def optimum(
@@ -67,7 +57,7 @@ def optimum(
     Parameters
     ----------
     program : Program
-        The program; see :func:`check_form`.
+        The program; see :func:`has_form`.
     near : dict
         Multipliers of a point close to the optimum: by the names of the rows, for each face n of them.
     scores : list of K lists

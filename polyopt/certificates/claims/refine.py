@@ -9,10 +9,11 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from polyopt.certificates.claims.exact import check_form, exactly, optimum, to_digits
+from polyopt.certificates.claims.exact import exactly, has_form, optimum, to_digits
 from polyopt.certificates.claims.file import cells_of, claim_of
 from polyopt.certificates.claims.repair import feasible_multipliers, feasible_point
 from polyopt.certificates.claims.statement import Evidence, Statement
+from polyopt.certificates.claims.vertex import check_vertex_form, optimal_vertex
 from polyopt.check.check import Program, number
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ _SPARE = 24  # bits beyond the digits wanted, for what repairs cost
 _MOST = 100  # digits
 _SURE = 40  # digits that a point has before its states are taken for those of the optimum
 _CLOSE, _ALMOST = 1e-6, 1e-24  # how near an end is, to a point of a solver and to one of so many digits
+
+_FORM = (
+    "refined solutions are of programs of |w|² and the sum of hinge losses: an SVM, a Relative Margin "
+    "Machine, or the assignment of a Convex Polytope Machine with loss='sum' and margin='total'"
+)
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,8 @@ def exact_solution(certificate: Evident | Statement, rows: list[Cells] | None = 
     Parameters
     ----------
     certificate : Certificate or Statement
-        Of a point close to the optimum: of an SVM or a Relative Margin Machine, linear or polynomial, or of
-        the assignment of a Convex Polytope Machine with loss="sum" and margin="total".
+        Of a point close to the optimum of a program whose optimum is rational: hinge losses, and of the
+        weights squares, absolute values and ends.
     rows : list of dict, optional
         Other numbers in the place of the samples', such as the decimals that a table has instead of doubles:
         by column, those that are 0 left out.
@@ -84,23 +90,28 @@ def exact_solution(certificate: Evident | Statement, rows: list[Cells] | None = 
         statement = certificate.evidence[0].state()
     else:
         raise ValueError("an exact solution is of one program of a known form, and this certificate has none")
-    if statement.program["features"].get("kernel") != "rbf":
-        statement = _refined(statement, _SURE, rows)
-    program, near, scores = _start(statement, rows)
-    if program.features.get("kernel") == "rbf":
+    if statement.program["features"].get("kernel") == "rbf":
         raise ValueError(
             "the kernel 'rbf' is not rational: certificate.refine() gives as many digits as wanted"
         )
-    b, multipliers = optimum(program, near, scores, exactly, close=_ALMOST)
-    W = _faces_of(program, multipliers)
-    told = {"w": [list(map(str, w)) for w in W], "b": [str(v[0]) for v in b if v]}
-    value = program.value(told)[0]
+    program = _program(statement, rows)
+    if has_form(program):
+        statement = _refined(statement, _SURE, rows)
+        program, near, scores = _start(statement, rows)
+        intercepts, multipliers = optimum(program, near, scores, exactly, close=_ALMOST)
+        W, b = _faces_of(program, multipliers), [v[0] for v in intercepts if v]
+    else:
+        check_vertex_form(program)
+        faces, b = feasible_point(program, statement)
+        near = feasible_multipliers(program, statement.multipliers)
+        W, b, multipliers = optimal_vertex(program, faces, b, near, _CLOSE)
+    value, slopes = program.value({"w": [list(map(str, w)) for w in W], "b": list(map(str, b))})
     gain, price = program.bound(
-        {"rows": {n: [list(map(str, p)) for p in m] for n, m in multipliers.items()}}, []
+        {"rows": {n: [list(map(str, p)) for p in m] for n, m in multipliers.items()}}, slopes
     )
     if value != gain - price:
         raise ValueError("the point and the multipliers of these rows do not meet: solve more closely first")
-    return ExactSolution(statement.title, W, [v[0] for v in b if v], multipliers, value)
+    return ExactSolution(statement.title, W, b, multipliers, value)
 
 
 def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evidence, ...], float, float]:
@@ -162,13 +173,18 @@ def _refined(statement: Statement, digits: int, rows: list[Cells] | None = None)
     return replace(statement, W=W, b=intercepts, multipliers=feasible, bits=bits)
 
 
+def _program(statement: Statement, rows: list[Cells] | None) -> Program:
+    cells = cells_of(statement.X) if rows is None else rows
+    return Program(statement.program, cells, statement.X.shape[1], [int(s) for s in statement.y])
+
+
 def _start(
     statement: Statement, rows: list[Cells] | None
 ) -> tuple[Program, dict[str, list[Vector]], list[Vector]]:
     """The program, and multipliers and scores of the statement's point."""
-    cells = cells_of(statement.X) if rows is None else rows
-    program = Program(statement.program, cells, statement.X.shape[1], [int(s) for s in statement.y])
-    check_form(program)
+    program = _program(statement, rows)
+    if not has_form(program):
+        raise ValueError(_FORM)
     faces, b = feasible_point(program, statement)
     near = feasible_multipliers(program, statement.multipliers, statement.bits)
     shifts = b or [Fraction(0)] * len(faces)
