@@ -45,10 +45,10 @@ def pytest_configure(config):
 
 # The order of the tests: two workers have a half each, and what one of them compiles serves both. The second
 # begins with certificates and formulations, which compile little; what both want, the first has by then.
-# The two files of formulas that fit hinge machines come late, with the polyhedral ones.
+# The files of formulas and claims that fit hinge machines come late, with the polyhedral ones.
 FOLDERS = "models", "ground", "solvers", "outer", "estimators", "commands", "certificates", "formulations"
 LATE = re.compile(
-    "cpm|poly|l0|plume|pc_slp|coordinate|sparse_claims|cross_entropy|face|lanes|votes|families|margin_bounds"
+    "cpm|poly|l0|plume|pc_slp|coordinate|sparse_claims|hinge_|cross_entropy|face|lanes|votes|families|margin_bounds"
 )
 
 

@@ -77,6 +77,22 @@ def _add(out, weight, x, n):  # type: ignore[no-untyped-def]
         out[i] += weight * x[i]
 
 
+# Assignments to slices would do for the next two, but numba takes seconds to compile how it words a
+# mismatch of their sizes.
+
+
+@njit(cache=True, nogil=True)
+def _level(value, n, out):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        out[i] = value
+
+
+@njit(cache=True, nogil=True)
+def _put(values, n, out):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        out[i] = values[i]
+
+
 @njit(cache=True, nogil=True)
 def _beyond(x, knot, n, y):  # type: ignore[no-untyped-def]
     for i in range(n):
@@ -115,7 +131,7 @@ def _look_up(x, n, levels, table, faces, place, outputs):  # type: ignore[no-unt
 def _join(outputs, starts, signs, is_least, best, score, n):  # type: ignore[no-untyped-def]
     """The score of the groups, as in :class:`polyopt.answers.form.Form`; the outputs are flipped."""
     for g in range(len(signs)):
-        best[:n] = outputs[starts[g], :n]
+        _put(outputs[starts[g]], n, best)
         for k in range(starts[g] + 1, starts[g + 1]):
             _raise_to(best, outputs[k], n)
         if not is_least:
@@ -147,7 +163,7 @@ def score_rows(cells, plan, levels, level_starts, rows, score, every):  # type: 
     for begin in range(rows[0], rows[1], TILE):
         n = min(TILE, rows[1] - begin)
         for k in range(len(b)):
-            outputs[k, :n] = b[k]
+            _level(b[k], n, outputs[k])
         for p in range(len(addresses)):
             _read(addresses[p], begin, steps[p], kinds[p], n, centres[p], x)
             if level_starts[p + 1] > level_starts[p]:
@@ -167,8 +183,9 @@ def score_rows(cells, plan, levels, level_starts, rows, score, every):  # type: 
                 _beyond(x, knots[h], n, best)
                 for q in range(bend_starts[h], bend_starts[h + 1]):
                     _add(outputs[bend_faces[q]], changes[q], best, n)
-        score[begin : begin + n] = 0.0
-        _join(outputs, group_starts, signs, is_least, best, score[begin:], n)
+        own_scores = score[begin:]
+        _level(0.0, n, own_scores)
+        _join(outputs, group_starts, signs, is_least, best, own_scores, n)
         for k in range(every.shape[1]):
-            every[begin : begin + n, k] = outputs[k, :n]
+            _put(outputs[k], n, every[begin:, k])
     return -1

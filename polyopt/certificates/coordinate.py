@@ -87,6 +87,8 @@ class FaceAscent:
         self._samples = (rows.values, rows.columns, rows.starts, rows.shared)
         self._scale, self.single, self._shrink = scale, single, shrink
         self._y, self._caps, self._alike = y, caps, caps.strides[1] == 0
+        # One face's caps lie like those of several, for which the kernels are then compiled once.
+        self._lent = np.broadcast_to(caps, (n, 2)) if K == 1 else caps
         self._squares = loops.square_lengths(rows.values, rows.starts, scale)
         self._marks = np.zeros(n, dtype=bool)
         self._rng = np.random.default_rng(seed)
@@ -141,14 +143,14 @@ class FaceAscent:
         rows = np.arange(len(self._y)) if rows is None else rows
         lanes = padded(len(self.W))
         U = self._lanes(np.arange(len(self.W)), lanes)
-        tail = (self._y, self._caps, self._squares)
+        tail = (self._y, self._lent, self._squares)
         for _ in range(times):
             loops.sweep_kernel(lanes)(
                 *self._samples, U.dtype.type(self._scale), *tail, self._rng.permutation(rows),
                 self.assignment, U, self.alpha,
             )  # fmt: skip
         self.passes += times * len(rows) / len(self._y)
-        self.W = U[:, : len(self.W)].T.astype(float)
+        self.W = U[:, : len(self.W)].T.astype(float, order="C")  # faces that lie apart are compiled anew
         self._earned = self.alpha.sum(axis=0)
         self._refill()
         self._scanned[:] = self._settled[:] = False
@@ -288,7 +290,7 @@ class FaceAscent:
         scale, reach = U.dtype.type(self._scale), U.dtype.type(-1.0 - _NEAR)
         for first in range(0, n, _STRETCH):
             used = loops.scan_kernel(lanes)(
-                *self._samples, scale, U, faces, first, min(first + _STRETCH, n), self._y, self._caps,
+                *self._samples, scale, U, faces, first, min(first + _STRETCH, n), self._y, self._lent,
                 self._slots, reach, self.scores, self._inside, rows, owners,
             )  # fmt: skip
             found.append((rows[:used].copy(), owners[:used].copy()))

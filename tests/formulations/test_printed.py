@@ -134,6 +134,7 @@ def planted(program, trial):
     letters = letters_of([program.objective_text, *(row.text for row in program.rows)])
     for text, latex, read, compare, given in formulas(program, trial):
         spaced = " ".join(piece for piece, _ in latex_pieces(latex))
+        known = {}  # by what is read: most misprints of the text say the same as one of the LaTeX
         for formula, wrong, is_latex in (
             (text, text_misprints(text, letters), False),
             (spaced, latex_misprints(latex, letters), True),
@@ -141,7 +142,10 @@ def planted(program, trial):
             assert compare(formula, latex=is_latex, **given) <= TOLERANCE
             for one in wrong:
                 try:
-                    yield formula, one, read, is_latex, compare(one, latex=is_latex, **given)
+                    tree = read(one, trial.functions, latex=is_latex)
+                    if tree not in known:
+                        known[tree] = compare(one, latex=is_latex, **given)
+                    yield formula, one, read, is_latex, known[tree]
                 except UnreadableError:
                     yield formula, one, read, is_latex, np.inf
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,12 @@ def sources() -> Iterator[tuple[str, str]]:
             yield path.relative_to(package.parent).as_posix(), path.read_text(encoding="utf-8")
 
 
+parsed = cache(ast.parse)
+
+
 def large_functions(source: str, most: int = FUNCTION) -> list[str]:
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = node.end_lineno - node.lineno + 1
             if ast.get_docstring(node) is not None:
@@ -68,7 +72,7 @@ def untyped_arguments(source: str) -> list[str]:
             elif isinstance(child, ast.If | ast.Try):
                 look(child, path)
 
-    look(ast.parse(source), ())
+    look(parsed(source), ())
     return found
 
 
