@@ -3,48 +3,123 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polyopt.cli import settings as options
-from polyopt.cli.completion import complete_data
+from polyopt.cli.completion import among, complete_data
 
 if TYPE_CHECKING:
+    from sklearn.preprocessing import StandardScaler
+
     from polyopt.certificates import Certificate
+    from polyopt.cli.data import Form
     from polyopt.models import Model
 
 __all__ = ["certify", "write_claim"]
 
+_PROGRAMS = ("svm", "rmm", "soft-rmm", "sigma-svm", "cpm")
+
 
 def certify(
-    model: Annotated[Path, typer.Argument(help="Model saved by polyopt fit --keep-data.")],
+    model: Annotated[Path | None, typer.Argument(help="Model saved by polyopt fit --keep-data.")] = None,
     data: Annotated[
-        str,
+        str | None,
         typer.Argument(help="The data it was fitted to: a name or a file.", autocompletion=complete_data),
-    ],
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="File to write the claim in, such as claim.json.")] = None,
-    overwrite_input: options.OverwriteInput = False,
-) -> None:
-    """Certify a saved model, and write the claim as a file that a stranger can check.
+    coefficients: Annotated[
+        Path | None,
+        typer.Option(
+            help="Another package's solution in the place of a model: JSON, CSV, .npy or .npz with w and b, "
+            "or a model file of LIBSVM, LIBLINEAR or alkant/cpm."
+        ),
+    ] = None,
+    of: Annotated[
+        str | None,
+        typer.Option("--data", help="The data that it is of, as that package saw them: a name or a file.",
+                     autocompletion=complete_data),
+    ] = None,
+    program: Annotated[
+        str, typer.Option(help=f"Its program: {', '.join(_PROGRAMS)}.", autocompletion=among(*_PROGRAMS))
+    ] = "svm",
+    positive: Annotated[
+        str | None, typer.Option(help="Label where w'x + b is positive; by default the second in order.")
+    ] = None,
+    C: options.C = None, B: options.B = None, D: options.D = None, kernel: options.Kernel = None,
+    gamma: options.Gamma = None, others: options.Set = None, target: options.Target = None,
+    time_limit: options.TimeLimit = None, separator: options.Separator = None,
+    decimal: options.Decimal = ".", categorical: options.Categorical = None, impute: options.Impute = None,
+    large: options.Large = False, overwrite_input: options.OverwriteInput = False,
+) -> None:  # fmt: skip
+    """Certify a saved model, or another package's solution, and write the claim for a stranger to check.
 
     polyopt/check/check.py, which needs Python and nothing else, proves the claim from the data in exact
-    arithmetic, or refuses it.
+    arithmetic, or refuses it. With --coefficients FILE --data DATA the claim says how far another package's
+    solution is from the optimum of --program, and whose multipliers prove that; --set takes degree, coef0,
+    intercept (free, penalised, none), loss and margin.
     """
     from polyopt.cli.console import output
+    from polyopt.cli.data import Form
     from polyopt.files import check_target
     from polyopt.models import load_model
 
-    check_target(out, "--out", inputs=(str(model), data), replace_input=overwrite_input)
-    found = load_model(model)
-    certificate = found.estimator.certificate()
-    output().print(certificate.table())
-    if out is not None:
-        write_claim(certificate, found, data, out)
+    form = Form(separator, decimal, categorical, impute, large)
+    inputs = [str(path) for path in (model, data, coefficients, of) if path is not None]
+    check_target(out, "--out", inputs=inputs, replace_input=overwrite_input, is_alone=False)
+    given = options.read_settings(others, C=C, B=B, D=D, kernel=kernel, gamma=gamma)
+    if model is not None and data is not None and len(inputs) == 2:
+        if given or (positive, target, time_limit, form) != (None, None, None, Form()):
+            raise ValueError("a model has settings of its own; options for them are for --coefficients")
+        found = load_model(model)
+        certificate = found.estimator.certificate()
+        output().print(certificate.table())
+        if out is not None:
+            write_claim(certificate, found, data, out, replace_input=overwrite_input)
+    elif coefficients is not None and of is not None and len(inputs) == 2:
+        given |= {"positive": positive, "time_limit": time_limit}
+        certificate, column = _of_solution(coefficients, of, program, given, target, form)
+        output().print(certificate.table())
+        if out is not None:
+            _write(certificate, of, out, target=column, inputs=() if overwrite_input else inputs)
+    else:
+        raise ValueError("certify takes MODEL and DATA, or --coefficients FILE and --data DATA")
 
 
-def write_claim(certificate: Certificate, model: Model, data: str, out: Path) -> None:
-    """Write a claim, have it checked, and say how to do so.
+def _of_solution(
+    coefficients: Path, data: str, program: str, given: dict[str, Any], target: str | None, form: Form
+) -> tuple[Certificate, str | int]:
+    """The certificate of another package's solution, and the label column of the data."""
+    import pandas as pd
+
+    from formulations.matrices import is_sparse
+    from polyopt.cli.console import warnings_as_sentences
+    from polyopt.cli.data import load_data
+    from polyopt.compare.data import check_dataset
+    from polyopt.datasets import fit_preparation
+    from polyopt.foreign import PROGRAMS, certify_solution
+
+    if program not in PROGRAMS:
+        raise ValueError(f"--program must be one of {', '.join(PROGRAMS)}, not {program!r}")
+    known = (*PROGRAMS[program], "positive", "time_limit")
+    if unknown := [name for name in given if name not in known]:
+        raise ValueError(f"{unknown[0]} is no setting of {program}, which has {', '.join(PROGRAMS[program])}")
+    table = load_data(data, target, form)
+    check_dataset(table)
+    found, _ = fit_preparation(table)
+    X: Any = found.X
+    if found.feature_names is not None and not is_sparse(X):
+        X = pd.DataFrame(X, columns=list(found.feature_names))
+    with warnings_as_sentences():
+        certificate = certify_solution(coefficients, X, found.y, program, **given)
+    return certificate, -1 if table.target is None else table.target
+
+
+def write_claim(
+    certificate: Certificate, model: Model, data: str, out: Path, *, replace_input: bool = False
+) -> None:
+    """Write a model's claim, have it checked, and say how to do so.
 
     Where the checker cannot read the data as they are (names of data sets, texts, gaps, compressed files),
     the samples that the machine saw are written beside the claim.
@@ -59,26 +134,46 @@ def write_claim(certificate: Certificate, model: Model, data: str, out: Path) ->
         What the user named.
     out : Path
         The file.
+    replace_input : bool
+        Whether the samples may be written over the data.
 
     Raises
     ------
     ValueError
-        A program that the format has no form for, or a claim that the checker refuses.
+        A program that the format has no form for, a claim that the checker refuses, or samples that would be
+        written over the data.
     """
+    plain = all(step is model.scaler for _, step in model.steps)
+    _write(
+        certificate, data, out, scaler=model.scaler, target=model.target, plain=plain,
+        inputs=() if replace_input else (data,),
+    )  # fmt: skip
+
+
+def _write(
+    certificate: Certificate, data: str, out: Path, *, scaler: StandardScaler | None = None,
+    target: str | int | None = None, plain: bool = True, inputs: tuple[str, ...] | list[str] = (),
+) -> None:  # fmt: skip
     from polyopt.check.check import Refused, check
     from polyopt.cli.console import say
+    from polyopt.files import check_target
 
-    file, plain = Path(data), all(step is model.scaler for _, step in model.steps)
+    file, plain = Path(data), plain and Path(data).is_file()
     steps: list[str] = []
-    if plain and file.is_file():
-        claims = certificate.save(out, scaler=model.scaler, target=model.target)
+    if plain:
+        claims = certificate.save(out, scaler=scaler, target=target)
         try:
             for claim in claims:
                 check(claim, data, steps.append)
         except (Refused, ValueError, LookupError, TypeError):
             plain = False
-    if not (plain and file.is_file()):
+    if not plain:
         file = out.with_suffix(".svm")
+        if file == out:
+            raise ValueError(
+                f"--out: {out} is where the samples go; name the claim otherwise, such as claim.json"
+            )
+        check_target(file, f"the samples beside {out}", inputs=inputs)
         steps = []
         for claim in certificate.save(out, data=file):
             try:

@@ -104,16 +104,18 @@ def fit(
                 say(_saved(model, out, keep_data, "what was done by then" if is_cut else "the whole fit"))
     if not is_cut:
         _print(f"{entry.title_for(settings)} ({settings_text(settings)})", model, table, certificate)
-        _write(certificate, model, data, claim)
+        _write(certificate, model, data, claim, overwrite_input)
     end_if_stopped(whole)
 
 
-def _write(certificate: Certificate | None, model: Model, data: str, out: Path | None) -> None:
+def _write(
+    certificate: Certificate | None, model: Model, data: str, out: Path | None, replace_input: bool
+) -> None:
     """Write the claim, where it is asked for and there is one."""
     from polyopt.cli.certify import write_claim
 
     if certificate is not None and out is not None:
-        write_claim(certificate, model, data, out)
+        write_claim(certificate, model, data, out, replace_input=replace_input)
 
 
 def _make_ready(out: Path | None) -> None:

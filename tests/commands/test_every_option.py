@@ -62,7 +62,15 @@ TRIALS = {
         ("DATA --method svm --set class_weight={'a':2.0,'b':1.0}", r"class_weight=\{'a': 2\.0, 'b': 1\.0\}"),
         ("DATA --method ce-svm --set search.n_samples=20 --set search.n_init=2", r"n_samples=20.*n_init=2"),
     ],
-    "certify": [("MODEL DATA --overwrite-input --out CLAIM", r"^Certificate: ")],
+    "certify": [
+        ("MODEL DATA --overwrite-input --out CLAIM", r"^Certificate: "),
+        ("--coefficients FIVE --data TEXT --separator ; --decimal , --categorical kind --impute median "
+         "--large --C 2 --time-limit 60", r"none came with the solution"),
+        ("--coefficients THREE --data DATA --target answer --program soft-rmm --C 0.5 --B 1.5 --D 2 "
+         "--positive a", r"with slack on its bounds"),
+        ("--coefficients MANY --data DATA --kernel poly --gamma 0.5 --set degree=2 --set coef0=1 "
+         "--out CLAIM", r"none came with the solution"),
+    ],
     "predict": [
         ("MODEL DATA --out OUT", r"error \d"),
         ("MODEL DATA --probabilities", r"^label,p\(a\),p\(b\)$"),
@@ -118,8 +126,11 @@ def files(tmp_path_factory):
         "--keep-data",
     )
     assert run("fit", data, *options, "--out", model).exit_code == 0
-    return {"DATA": data, "TEXT": text, "MODEL": model, "OUT": folder / "out", "CLAIM": folder / "claim.json",
-            "PICTURE": folder / "it.png"}  # fmt: skip
+    for name, count in (("three", 3), ("five", 5), ("many", 33)):
+        np.save(folder / f"{name}.npy", np.linspace(-0.5, 1.0, count))
+    numbers = {name.upper(): folder / f"{name}.npy" for name in ("three", "five", "many")}
+    return {**numbers, "DATA": data, "TEXT": text, "MODEL": model, "OUT": folder / "out",
+            "CLAIM": folder / "claim.json", "PICTURE": folder / "it.png"}  # fmt: skip
 
 
 @pytest.fixture
