@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.soft_rmm import SoftRelativeMarginMachine as SoftRelativeMarginMachine
     from polyopt.estimators.spla1 import SPLA1 as SPLA1
     from polyopt.estimators.svm import SVM as SVM
-    from polyopt.foreign import certify_solution as certify_solution
+    from polyopt.foreign.certify import certify_solution as certify_solution
     from polyopt.kernels import Kernel as Kernel
     from polyopt.methods import Method as Method
     from polyopt.methods import register as register
@@ -75,7 +75,7 @@ _SHARED = {
     "Model": "polyopt.models",
     "binding": "polyopt.sensitivity",
     "certify_program": "polyopt.certificates",
-    "certify_solution": "polyopt.foreign",
+    "certify_solution": "polyopt.foreign.certify",
     "exact_solution": "polyopt.certificates.claims.refine",
     "fold": "polyopt.estimators.folded",
     "load_model": "polyopt.models",

@@ -9,6 +9,7 @@ import typer
 
 from polyopt.cli import settings as options
 from polyopt.cli.completion import among, complete_data
+from polyopt.foreign.programs import PROGRAMS
 
 if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from polyopt.models import Model
 
 __all__ = ["certify", "write_claim"]
-
-_PROGRAMS = ("svm", "rmm", "soft-rmm", "sigma-svm", "cpm")
 
 
 def certify(
@@ -33,7 +32,7 @@ def certify(
         Path | None,
         typer.Option(
             help="Another package's solution in the place of a model: JSON, CSV, .npy or .npz with w and b, "
-            "or a model file of LIBSVM, LIBLINEAR or alkant/cpm."
+            "or a model file of LIBSVM, LIBLINEAR or the polytope machine's authors."
         ),
     ] = None,
     of: Annotated[
@@ -42,8 +41,8 @@ def certify(
                      autocompletion=complete_data),
     ] = None,
     program: Annotated[
-        str, typer.Option(help=f"Its program: {', '.join(_PROGRAMS)}.", autocompletion=among(*_PROGRAMS))
-    ] = "svm",
+        str, typer.Option(help=f"Its program: {', '.join(PROGRAMS)}.", autocompletion=among(*PROGRAMS))
+    ] = next(iter(PROGRAMS)),
     positive: Annotated[
         str | None, typer.Option(help="Label where w'x + b is positive; by default the second in order.")
     ] = None,
@@ -98,7 +97,7 @@ def _of_solution(
     from polyopt.cli.data import load_data
     from polyopt.compare.data import check_dataset
     from polyopt.datasets import fit_preparation
-    from polyopt.foreign import PROGRAMS, certify_solution
+    from polyopt.foreign.certify import certify_solution
 
     if program not in PROGRAMS:
         raise ValueError(f"--program must be one of {', '.join(PROGRAMS)}, not {program!r}")

@@ -24,7 +24,7 @@ from polyopt.certificates.sigma_geometry import SigmaLinearGeometry
 from polyopt.foreign.answer import Answer, Samples, label_among
 from polyopt.foreign.multipliers import our_multipliers
 from polyopt.foreign.reading import answers_of
-from polyopt.foreign.settings import PROGRAMS, Pair, Settings, settings_of
+from polyopt.foreign.settings import Pair, Settings, settings_of
 from polyopt.text import visible
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["PROGRAMS", "certify_solution"]
+__all__ = ["certify_solution"]
 
 _TITLES = {
     "svm": "the SVM",

@@ -10,6 +10,7 @@ import numpy as np
 from formulations.arguments import at_least as least
 from formulations.arguments import one_of, positive, real_number, whole, within
 from polyopt.foreign.answer import gamma_by
+from polyopt.foreign.programs import PROGRAMS
 from polyopt.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -22,17 +23,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["PROGRAMS", "Pair", "Settings", "settings_of"]
-
-_KERNEL = ("kernel", "gamma", "degree", "coef0")
-PROGRAMS = {
-    "svm": ("C", *_KERNEL, "intercept"),
-    "rmm": ("C", "B", *_KERNEL),
-    "soft-rmm": ("C", "B", "D", *_KERNEL),
-    "sigma-svm": ("C", "D"),
-    "cpm": ("C", "loss", "margin"),
-}
-"""The programs, and the settings of each."""
+__all__ = ["Pair", "Settings", "settings_of"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +70,7 @@ def settings_of(program: str, given: Mapping[str, Any], answer: Answer, samples:
     Parameters
     ----------
     program : str
-        One of :data:`PROGRAMS`.
+        One of :data:`polyopt.foreign.programs.PROGRAMS`.
     given : mapping of str to object
         Settings; those that are None are not given.
     answer : Answer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from typer.testing import CliRunner
 
 from polyopt.check import check as checker
 from polyopt.cli import app
-from polyopt.foreign import PROGRAMS
 
 
 def run(*arguments):
@@ -116,7 +114,3 @@ def test_the_samples_are_not_written_over_the_data(table, weights, tmp_path):
     done = run("certify", model, data, "--out", tmp_path / "claim.json", "--overwrite-input")
     assert done.exit_code == 0, done.output
     assert checker.main([str(tmp_path / "claim.json"), str(data)]) == 0
-
-
-def test_the_command_knows_the_programs():
-    assert sys.modules["polyopt.cli.certify"]._PROGRAMS == tuple(PROGRAMS)
