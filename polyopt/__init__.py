@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.l0 import CrossEntropySVM as CrossEntropySVM
     from polyopt.estimators.one_norm import OneNormSVM as OneNormSVM
     from polyopt.estimators.pc_slp import PCSLP as PCSLP
+    from polyopt.estimators.piecewise_power import PiecewisePower as PiecewisePower
     from polyopt.estimators.plume import PLUME as PLUME
     from polyopt.estimators.polyceptron import Polyceptron as Polyceptron
     from polyopt.estimators.rmm import RelativeMarginMachine as RelativeMarginMachine
@@ -73,6 +74,7 @@ _SHARED = {
     "Kernel": "polyopt.kernels",
     "Method": "polyopt.methods",
     "Model": "polyopt.models",
+    "PiecewisePower": "polyopt.estimators.piecewise_power",
     "binding": "polyopt.sensitivity",
     "certify_program": "polyopt.certificates",
     "certify_solution": "polyopt.foreign.certify",

@@ -1,10 +1,10 @@
 """Our side of the comparison with interpretable models: this one function says what is compared.
 
-Columns of many different numbers, no one of which fills half of the rows, are first bent by scikit-learn's
-PowerTransformer (Yeo-Johnson), which takes heavy tails away. A bent column that the faces use has its power
-as one number more, so a machine of at most 60 numbers has bent columns only where there are at most 20 of
-them, and so many numbers fewer for its faces. The search tries faces on the columns, and faces that may bend
-at three knots of each: a knot that is used is a number, too.
+Columns of many different numbers, no one of which fills half of the rows, are first bent by PiecewisePower,
+which takes heavy tails away. A bent column that the faces use has its power as one number more, so a machine
+of at most 60 numbers has bent columns only where there are at most 20 of them, and so many numbers fewer for
+its faces. The search tries faces on the columns, and faces that may bend at three knots of each: a knot that
+is used is a number, too. All of it is folded, and the folded machine answers.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.preprocessing import FunctionTransformer, PowerTransformer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from benchmarks.helpers.interpretable_rivals import LIMIT, preparation
-from polyopt import LogisticPolytopes, LogisticSearch
+from benchmarks.helpers.interpretable_rivals import LIMIT
+from polyopt import Columns, LogisticPolytopes, LogisticSearch, PiecewisePower, fold
 from polyopt.estimators.search import machine_of
 
 __all__ = ["OURS", "Polytopes", "ours"]
@@ -26,9 +27,7 @@ OURS = ("polytope, 60 numbers", "polytope, any size")
 """The names that are compared, from small to large."""
 
 _MOST_BENT = 20
-_FEW, _HALF = 10, 0.5  # different numbers of a column, and the share of its most frequent one
 _KNOTS = (0, 3)
-_FAR = 6.0  # deviations beyond which a bent value is taken to be there
 
 
 def ours(name: str, seed: int = 0, kind: str = "") -> Any:
@@ -70,50 +69,40 @@ class Polytopes(ClassifierMixin, BaseEstimator):
         self.standardise = standardise
 
     def fit(self, X: Any, y: NDArray[Any]) -> Self:
-        """Prepare the columns, and search."""
-        kind = "mixed" if hasattr(X, "iloc") else "numbers"
-        self.preparation_ = (preparation(kind) if self.standardise else FunctionTransformer()).fit(X)
-        Z = np.asarray(self.preparation_.transform(X))
-        self.bent_ = np.array([_can_be_bent(column) for column in Z.T])
-        most = self.max_numbers
+        """Prepare the columns, search, and fold."""
+        columns = Columns() if self.standardise else FunctionTransformer()
+        Z = np.asarray(columns.fit_transform(X))
+        steps, most = [("columns", columns)] if self.standardise else [], self.max_numbers
+        power = PiecewisePower().fit(Z)
+        bent = ~np.isnan(power.powers_)
         if most is not None:
-            self.bent_ &= self.bent_.sum() <= _MOST_BENT
-            most = most - int(self.bent_.sum())
-        self.power_ = PowerTransformer().fit(Z[:, self.bent_]) if self.bent_.any() else None
+            bent &= bent.sum() <= _MOST_BENT
+            most = most - int(bent.sum())
+        if bent.any():
+            Z = power.transform(Z)
+            steps.append(("power", power))
         machine = LogisticPolytopes(n_init=2, random_state=self.seed, tol=1e-3)
         search = LogisticSearch(machine, max_faces=self.max_faces, max_numbers=most, n_knots=_KNOTS)
-        self.search_ = search.fit(self._columns(Z), y)
+        self.search_ = search.fit(Z, y)
         self.classes_ = search.classes_
-        self.n_numbers_ = search.n_numbers_ + int((self._used() & self.bent_).sum())
+        self.n_numbers_ = search.n_numbers_ + int((_used(search.best_estimator_, len(bent)) & bent).sum())
+        self.folded_ = fold(Pipeline([*steps, ("search", search)]))
         return self
-
-    def _used(self) -> NDArray[np.bool_]:
-        """The columns that the faces use, themselves or one of their hinges."""
-        best = self.search_.best_estimator_
-        machine = machine_of(best)
-        used = (machine.W_ != 0.0).any(axis=0)
-        m = len(self.bent_)
-        if machine is not best:
-            counts = [len(knots) for knots in best[0].knots_]
-            np.logical_or.at(used, np.repeat(np.arange(m), counts), used[m:].copy())
-        return used[:m]
-
-    def _columns(self, Z: NDArray[Any]) -> NDArray[Any]:
-        if self.power_ is None:
-            return Z
-        made = Z.copy()
-        made[:, self.bent_] = np.clip(self.power_.transform(Z[:, self.bent_]), -_FAR, _FAR)
-        return made
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probabilities of the classes."""
-        return self.search_.predict_proba(self._columns(np.asarray(self.preparation_.transform(X))))
+        return self.folded_.predict_proba(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The more probable class."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return self.folded_.predict(X)
 
 
-def _can_be_bent(column: NDArray[Any]) -> bool:
-    values, counts = np.unique(column, return_counts=True)
-    return len(values) > _FEW and counts.max() < _HALF * len(column)
+def _used(best: Any, m: int) -> NDArray[np.bool_]:
+    """Which of m columns the faces use, themselves or one of their hinges."""
+    machine = machine_of(best)
+    used = (machine.W_ != 0.0).any(axis=0)
+    if machine is not best:
+        counts = [len(knots) for knots in best[0].knots_]
+        np.logical_or.at(used, np.repeat(np.arange(m), counts), used[m:].copy())
+    return used[:m]

@@ -99,6 +99,19 @@ def _beyond(x, knot, n, y):  # type: ignore[no-untyped-def]
         y[i] = max(x[i] - knot, 0.0)
 
 
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _follow(x, knots, rises, n, u):  # type: ignore[no-untyped-def]
+    """Put a curve of the numbers in their place; `u` is room."""
+    low, high = knots[0], knots[-1]
+    for i in range(n):
+        u[i] = min(max(x[i], low), high)
+        x[i] = rises[0]
+    for h in range(1, len(rises)):
+        knot, rise = knots[h - 1], rises[h]
+        for i in range(n):
+            x[i] += rise * max(u[i] - knot, 0.0)
+
+
 @njit(cache=True, nogil=True)
 def _raise_to(best, other, n):  # type: ignore[no-untyped-def]
     for i in range(n):
@@ -156,8 +169,8 @@ def score_rows(cells, plan, levels, level_starts, rows, score, every):  # type: 
     """
     addresses, steps, kinds = cells
     (centres, has_gaps, starts, faces, weights, gap_starts, gap_faces, gap_weights, table_starts, table,
-     text_starts, text_faces, knot_starts, knots, bend_starts, bend_faces, changes, b, group_starts, signs,
-     is_least) = plan  # fmt: skip
+     text_starts, text_faces, knot_starts, knots, bend_starts, bend_faces, changes, curve_starts,
+     curve_knots, rises, b, group_starts, signs, is_least) = plan  # fmt: skip
     outputs = np.empty((len(b), TILE))
     x, best, place = np.empty(TILE), np.empty(TILE), np.empty(TILE, dtype=np.uint64)
     for begin in range(rows[0], rows[1], TILE):
@@ -177,6 +190,9 @@ def score_rows(cells, plan, levels, level_starts, rows, score, every):  # type: 
                     _fill_gaps(x, n, gap_faces[first:last], gap_weights[first:last], outputs)
                 if _is_spoiled(x, n):
                     return p
+            if curve_starts[p + 1] > curve_starts[p]:
+                own = slice(curve_starts[p], curve_starts[p + 1])
+                _follow(x, curve_knots[own], rises[own], n, best)
             for q in range(starts[p], starts[p + 1]):
                 _add(outputs[faces[q]], weights[q], x, n)
             for h in range(knot_starts[p], knot_starts[p + 1]):

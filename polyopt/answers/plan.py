@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-__all__ = ["Bend", "NotANumberError", "Plan", "plan_of_faces"]
+__all__ = ["Bend", "Curve", "NotANumberError", "Plan", "plan_of_faces"]
 
 _PART = 1 << 15  # rows of a part of the work that a thread does
 
@@ -58,12 +58,32 @@ class Bend(NamedTuple):
         return np.asarray(np.maximum(u - self.knots, 0.0) @ self.changes)
 
 
+class Curve(NamedTuple):
+    """A function of straight pieces that stands in place of a number, constant beyond its ends.
+
+    Attributes
+    ----------
+    knots : ndarray of shape (q,)
+        The ends of the pieces, ascending; of the number less its column's centre.
+    levels : ndarray of shape (q,)
+        The function there.
+    """
+
+    knots: NDArray[np.float64]
+    levels: NDArray[np.float64]
+
+    def at(self, u: float) -> float:
+        """The function at one place."""
+        return float(np.interp(u, self.knots, self.levels))
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """Faces as weights of a table's columns, and how their outputs become one score.
 
-    The output of face k is ``b[k]`` and, added over the columns, ``weights (x - centre)`` and what a bend
-    adds for a number, what a gap counts for a missing one, and what the level counts for a text.
+    The output of face k is ``b[k]`` and, added over the columns, ``weights u`` and what a bend adds for a
+    number, where u is ``x - centre`` or a curve of that; what a gap counts for a missing number; and what the
+    level counts for a text.
 
     Attributes
     ----------
@@ -83,6 +103,8 @@ class Plan:
         How the outputs become one.
     bends : mapping of int to Bend
         What numbers add beyond that, by place in `places`.
+    curves : mapping of int to Curve
+        What stands in place of numbers, by place in `places`.
     """
 
     places: Integers
@@ -93,13 +115,15 @@ class Plan:
     b: Array
     form: Form
     bends: Mapping[int, Bend] = field(default_factory=dict)
+    curves: Mapping[int, Curve] = field(default_factory=dict)
 
     @property
     def n_terms(self) -> int:
         """Products for each row."""
-        bends = sum(len(own.knots) + np.count_nonzero(own.changes) for own in self.bends.values())
+        bends = sum(len(own.knots) + int(np.count_nonzero(own.changes)) for own in self.bends.values())
+        curves = sum(len(own.knots) for own in self.curves.values())
         texts = len(self.tables) * len(self.b)
-        return int(np.count_nonzero(self.weights)) + len(self.places) + texts + int(bends)
+        return int(np.count_nonzero(self.weights)) + len(self.places) + texts + bends + curves
 
     @cached_property
     def _packed(self) -> tuple[Any, ...]:
@@ -107,9 +131,10 @@ class Plan:
         c, K, flip = len(self.places), len(self.b), self.form.flip
         gaps = np.zeros((c, K))
         for p, own in self.gaps.items():
-            gaps[p] = own - self.bends[p].at(0.0) if p in self.bends else own  # a gap is read as the centre
+            gaps[p] = own - self._at_centre(p)  # as which a gap is read
         bends = [self.bends.get(p, Bend(np.empty(0), np.empty((0, K)))) for p in range(c)]
         changes = np.concatenate([np.empty((0, K)), *(own.changes for own in bends)])
+        curves = [self.curves.get(p, Curve(np.empty(0), np.empty(0))) for p in range(c)]
         number, gap = _listed(flip * self.weights), _listed(flip * gaps)
         centres, has_gaps = self.centres.copy(), np.zeros(c, dtype=np.bool_)
         has_gaps[list(self.gaps)] = True
@@ -125,9 +150,18 @@ class Plan:
             np.cumsum([0, *map(len, faces)]), np.concatenate([np.empty(0, dtype=np.int64), *faces]),
             np.cumsum([0, *(len(own.knots) for own in bends)]),
             np.concatenate([np.empty(0), *(own.knots for own in bends)]), *_listed(flip * changes),
+            np.cumsum([0, *(len(own.knots) for own in curves)]),
+            np.concatenate([np.empty(0), *(own.knots for own in curves)]),
+            np.concatenate([np.empty(0), *(_rises(own) for own in curves)]),
             flip * self.b, np.array([*self.form.starts, K]), np.array(self.form.signs, dtype=float),
             self.form.is_least,
         )  # fmt: skip
+
+    def _at_centre(self, p: int) -> Array:
+        """What a column's numbers add (K,) where they are its centre."""
+        u = self.curves[p].at(0.0) if p in self.curves else 0.0
+        straight = u * self.weights[p]
+        return straight + self.bends[p].at(u) if p in self.bends else straight
 
     @cached_property
     def _no_levels(self) -> tuple[Integers, Integers]:
@@ -177,6 +211,12 @@ class Plan:
         if bad >= 0:
             raise NotANumberError(int(self.places[bad]))
         return score
+
+
+def _rises(curve: Curve) -> Array:
+    """A curve as its first level, and by how much it is steeper from each knot but the last one on."""
+    slopes = np.diff(curve.levels) / np.diff(curve.knots)
+    return np.append(curve.levels[:1], np.diff(slopes, prepend=0.0))
 
 
 def _listed(weights: Array) -> tuple[Integers, Integers, Array]:

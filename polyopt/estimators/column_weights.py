@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.answers.plan import Bend, Plan
+from polyopt.answers.plan import Bend, Curve, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +41,8 @@ class ColumnWeights:
         What the texts add.
     bends : mapping of int to Bend
         What numbers add besides, by column.
+    curves : mapping of int to Curve
+        What stands in place of numbers, by column.
     """
 
     weights: Array
@@ -50,6 +52,7 @@ class ColumnWeights:
     levels: Mapping[int, Mapping[str | None, int]] = field(default_factory=dict)
     tables: Mapping[int, Array] = field(default_factory=dict)
     bends: Mapping[int, Bend] = field(default_factory=dict)
+    curves: Mapping[int, Curve] = field(default_factory=dict)
 
     def plan(self, form: Form) -> Plan:
         """The pass over the columns that add something.
@@ -70,4 +73,5 @@ class ColumnWeights:
             {at[k]: own for k, own in self.gaps.items() if k in at},
             {at[k]: table for k, table in self.tables.items() if k in at}, self.b, form,
             {at[k]: bend for k, bend in self.bends.items() if k in at},
+            {at[k]: curve for k, curve in self.curves.items() if k in at},
         )  # fmt: skip

@@ -252,8 +252,9 @@ class Columns(TransformerMixin, BaseEstimator):
             levels[k] = {text: level for level, text in enumerate(texts, 1)}
             rows = [marks.pop(0) for _ in texts]
             tables[k] = np.array([marks.pop(0) if has_rare else np.zeros(len(b)), *rows])
-        bends = {int(of_numbers[j]): bend for j, bend in numbers.bends.items()}
-        return ColumnWeights(weights, middles, b, gaps, levels, tables, bends)
+        bends = {of_numbers[j]: own for j, own in numbers.bends.items()}
+        curves = {of_numbers[j]: own for j, own in numbers.curves.items()}
+        return ColumnWeights(weights, middles, b, gaps, levels, tables, bends, curves)
 
     def columns_of_features(self) -> tuple[list[tuple[int, str | None]], list[float | str | None]]:
         """How features are made of columns, where each is a column or tells whether it has one text.

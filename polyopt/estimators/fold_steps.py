@@ -2,7 +2,8 @@
 
 An output is ``Σ_j [W_kj u_j + what bends add at u_j] + b_k`` at every step, with ``u_j = x_j - centre_j``.
 Taking the centres off first keeps all digits where a column is far from 0 compared with its spread, as a
-scaler does. Hinges are bends of the columns that they are of.
+scaler does. Hinges are bends of the columns that they are of, and a function of straight pieces is a curve
+that stands in place of ``u_j``.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
-from polyopt.answers.plan import Bend
+from polyopt.answers.plan import Bend, Curve
 from polyopt.estimators.hinges import Hinges
+from polyopt.estimators.piecewise_power import PiecewisePower
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +50,8 @@ class PulledFaces:
         What a missing value adds to the outputs; None where none may be missing.
     bends : mapping of int to Bend
         What features add besides.
+    curves : mapping of int to Curve
+        What stands in place of ``x_j - centre_j``.
     """
 
     W: Array
@@ -55,11 +59,13 @@ class PulledFaces:
     b: Array
     gaps: Array | None = None
     bends: Mapping[int, Bend] = field(default_factory=dict)
+    curves: Mapping[int, Curve] = field(default_factory=dict)
 
     def at(self, j: int, x: float) -> Array:
         """What feature j adds (K,) to the outputs at x."""
         u = x - self.centres[j]
-        straight = self.W[:, j] * u
+        u = self.curves[j].at(u) if j in self.curves else u
+        straight = np.asarray(self.W[:, j] * u)
         return straight + self.bends[j].at(u) if j in self.bends else straight
 
     def before_scaling(self, mean: Array, scale: Array) -> PulledFaces:
@@ -71,17 +77,21 @@ class PulledFaces:
             Weights or centres that leave double precision.
         """
         m = len(mean)
+        factors = np.array([1.0 if j in self.curves else scale[j] for j in range(m)])  # of u
         with np.errstate(over="ignore", invalid="ignore"):
-            W, centres = self.W[:, :m] / scale, mean + scale * self.centres[:m]
+            W, centres = self.W[:, :m] / factors, mean + scale * self.centres[:m]
             bends = {
-                j: Bend(bend.knots * scale[j], bend.changes / scale[j])
+                j: Bend(bend.knots * factors[j], bend.changes / factors[j])
                 for j, bend in self.bends.items()
                 if j < m
             }
-        parts = (W, centres, *(part for bend in bends.values() for part in bend))
+            curves = {
+                j: Curve(curve.knots * scale[j], curve.levels) for j, curve in self.curves.items() if j < m
+            }
+        parts = (W, centres, *(part for each in (*bends.values(), *curves.values()) for part in each))
         if not all(np.isfinite(part).all() for part in parts):
             raise ValueError("the faces leave double precision in the units of the columns")
-        return replace(self, W=W, centres=centres, bends=bends)
+        return replace(self, W=W, centres=centres, bends=bends, curves=curves)
 
 
 def pulled(faces: PulledFaces, step: BaseEstimator) -> PulledFaces:
@@ -92,30 +102,34 @@ def pulled(faces: PulledFaces, step: BaseEstimator) -> PulledFaces:
     faces : PulledFaces
         The faces.
     step : transformer
-        Fitted: one of scikit-learn's scalers, Hinges, a SimpleImputer, a selection of features or PCA.
+        Fitted: one of scikit-learn's scalers, Hinges, PiecewisePower, a SimpleImputer, a selection of
+        features or PCA.
 
     Raises
     ------
     ValueError
-        Another step, or PCA before Hinges.
+        Another step, PCA before one that bends, or Hinges before PiecewisePower.
     """
     if isinstance(step, _SCALERS):
         return faces.before_scaling(*scaling_of(step))
-    if isinstance(step, Hinges):
+    if isinstance(step, Hinges) and not faces.curves:
         return _before_hinges(faces, step)
+    if isinstance(step, PiecewisePower):
+        return _before_pieces(faces, step)
     if isinstance(step, SimpleImputer):
         return _before_gaps(faces, step)
     if isinstance(step, SelectorMixin):
         return _spread_out(faces, np.asarray(step.get_support()))
-    if isinstance(step, PCA) and not faces.bends:
+    if isinstance(step, PCA) and not faces.bends and not faces.curves:
         components = step.components_
         if step.whiten:
             least = np.finfo(components.dtype).eps
             components = components / np.sqrt(np.maximum(step.explained_variance_, least))[:, None]
         return PulledFaces(faces.W @ components, step.mean_, faces.b - faces.W @ faces.centres)
     raise ValueError(
-        f"fold takes Columns, scikit-learn's scalers, Hinges, SimpleImputer, selections of features and PCA "
-        f"before a machine, and no PCA before Hinges: not {type(step).__name__}"
+        f"fold takes Columns, scikit-learn's scalers, PiecewisePower, Hinges, SimpleImputer, selections of "
+        f"features and PCA before a machine, no PCA before those that bend, and no Hinges before "
+        f"PiecewisePower: not {type(step).__name__}"
     )
 
 
@@ -162,7 +176,8 @@ def _before_gaps(faces: PulledFaces, imputer: Any) -> PulledFaces:
             gaps[j] += faces.at(mark, 1.0) - faces.at(mark, 0.0)
             b = b + faces.at(mark, 0.0)
     bends = {j: bend for j, bend in faces.bends.items() if j < m}
-    return PulledFaces(faces.W[:, :m], faces.centres[:m], b, gaps, bends)
+    curves = {j: curve for j, curve in faces.curves.items() if j < m}
+    return PulledFaces(faces.W[:, :m], faces.centres[:m], b, gaps, bends, curves)
 
 
 def _before_hinges(faces: PulledFaces, step: Hinges) -> PulledFaces:
@@ -190,6 +205,21 @@ def _before_hinges(faces: PulledFaces, step: Hinges) -> PulledFaces:
     return PulledFaces(faces.W[:, :m], faces.centres[:m], b, bends=joined)
 
 
+def _before_pieces(faces: PulledFaces, step: PiecewisePower) -> PulledFaces:
+    """Before a function of straight pieces: it is a curve, or the first part of one."""
+    centres, curves = faces.centres.copy(), dict(faces.curves)
+    for j, (knots, levels) in enumerate(zip(step.knots_, step.levels_, strict=True)):
+        if len(knots):
+            values, places = levels - centres[j], knots
+            if j in curves:
+                inner = curves[j].knots[(curves[j].knots > values[0]) & (curves[j].knots < values[-1])]
+                places = np.unique(np.append(knots, np.interp(inner, values, knots)))
+                values = np.array([curves[j].at(np.interp(x, knots, values)) for x in places])
+            centres[j] = places[len(places) // 2]
+            curves[j] = Curve(places - centres[j], values)
+    return replace(faces, centres=centres, curves=curves)
+
+
 def _spread_out(faces: PulledFaces, kept: NDArray[np.bool_]) -> PulledFaces:
     """Before a selection: the other features have no weight."""
     W, centres, places = np.zeros((len(faces.W), len(kept))), np.zeros(len(kept)), np.flatnonzero(kept)
@@ -198,4 +228,5 @@ def _spread_out(faces: PulledFaces, kept: NDArray[np.bool_]) -> PulledFaces:
     if gaps is not None:
         gaps[kept] = faces.gaps
     bends = {int(places[j]): bend for j, bend in faces.bends.items()}
-    return PulledFaces(W, centres, faces.b, gaps, bends)
+    curves = {int(places[j]): curve for j, curve in faces.curves.items()}
+    return PulledFaces(W, centres, faces.b, gaps, bends, curves)

@@ -46,7 +46,8 @@ def fold(pipeline: BaseEstimator) -> FoldedClassifier:
     ----------
     pipeline : Pipeline or classifier
         Fitted: a machine with faces, or a search for one or over pipelines, after any of :class:`Columns`
-        (first), scikit-learn's scalers, :class:`Hinges`, ``SimpleImputer``, selections of features and PCA.
+        (first), scikit-learn's scalers, :class:`PiecewisePower`, :class:`Hinges`, ``SimpleImputer``,
+        selections of features and PCA.
 
     Returns
     -------
@@ -209,7 +210,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):
 
     def _in_units(self, own: Polytope) -> Polytope:
         faces = self._pulled(own.W, own.b)
-        if faces.bends:
+        if faces.bends or faces.curves:
             raise ValueError(
                 "the faces bend with the columns, so they are no polytope of them; those of the machine are "
                 "polytopes of its hinges"
@@ -237,7 +238,9 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):
                 weights = self.steps[0].weights_of_columns(faces)
             else:
                 gaps = {} if faces.gaps is None else dict(enumerate(faces.gaps))
-                weights = ColumnWeights(faces.W.T, faces.centres, faces.b, gaps, bends=faces.bends)
+                weights = ColumnWeights(
+                    faces.W.T, faces.centres, faces.b, gaps, bends=faces.bends, curves=faces.curves
+                )
             plan = weights.plan(form)
             kept = (machine, TableReader(plan.places, weights.levels, self._names), plan)
             self._passes[id(machine)] = kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import expit
 
 from polyopt.answers.cells import KINDS, cells_of_columns, cells_of_matrix, is_readable
 from polyopt.answers.form import Form
-from polyopt.answers.plan import Bend, NotANumberError, Plan, plan_of_faces
+from polyopt.answers.plan import Bend, Curve, NotANumberError, Plan, plan_of_faces
 from polyopt.answers.sigmoid import sigmoid
 
 FORMS = (
@@ -130,6 +131,12 @@ def test_bends_add_what_they_do_by_hand_and_gaps_are_none_of_theirs():
     first = np.outer(u, w[0]) + np.maximum(u[:, None] - knots, 0.0) @ changes
     second = np.outer(z, w[1]) + np.outer(np.maximum(z + 1.0, 0.0), changes[0])
     assert np.allclose(found, np.where(np.isnan(x)[:, None], gap, first) + second + b, rtol=1e-13, atol=1e-13)
+    curve = Curve(np.array([-0.7, -0.1, 0.4]), np.array([-1.0, 0.5, 2.0]))
+    curved = replace(plan, curves={0: curve}).outputs(cells_of_columns([x, z], n))
+    u = np.interp(x - 5.0, curve.knots, curve.levels)
+    first = np.outer(u, w[0]) + np.maximum(u[:, None] - knots, 0.0) @ changes
+    known = np.where(np.isnan(x)[:, None], gap, first) + second + b
+    assert np.allclose(curved, known, rtol=1e-13, atol=1e-13)
 
 
 def test_parts_of_the_rows_are_put_together():
