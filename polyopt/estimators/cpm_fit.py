@@ -6,6 +6,7 @@ Its parameters and what they mean are in :mod:`polyopt.estimators.cpm`.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from polyopt.estimators.cpm_stream import PolytopeStream
 from polyopt.estimators.cpm_subset import FEW_CELLS, FEW_STARTS, few_features_certificate
 from polyopt.estimators.priced_faces import PricedFaces
 from polyopt.estimators.two_sides import TwoSidedClassifier
+from polyopt.outer.cpm.leaves import evidence_of
 from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm
 from polyopt.solvers.cpm.sgd import CpmSgd
 
@@ -219,10 +221,10 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
 
     def _side_certificate(self, tol: float) -> Certificate:
         if self.solver_ == "global":
-            return certify_cpm_search(
-                self._scaled(self._X), self._y, self._costs, self.solution_, tol,
-                loss=self._asked["loss"], margin=self._asked["margin"],
-            )  # fmt: skip
+            program = (self._scaled(self._X), self._y, self._costs, self.solution_, tol)
+            loss, margin = self._asked["loss"], self._asked["margin"]
+            certificate = certify_cpm_search(*program, loss=loss, margin=margin)
+            return replace(certificate, evidence=evidence_of(*program, loss=loss, margin=margin))
         if self._asked["integers"] is not None:
             return integers_certificate(self, tol)
         if self._asked["max_features"] is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["priced", "state_cpm", "state_faces", "state_integers"]
+__all__ = ["priced", "state_choice", "state_cpm", "state_faces", "state_integers"]
 
 
 def state_faces(
@@ -116,6 +116,29 @@ def state_cpm(point: CpmPoint, alpha: Vector, loss: Loss = "sum", margin: Margin
     pays = "worst" if loss == "max" else "sum"
     title = "the Convex Polytope Machine for its assignment"
     return state_faces(title, X[:, :-1], point.y, point.W, size, point.C.tolist(), point.Z, alpha, pays=pays)
+
+
+def state_choice(X: Matrix, y: Vector, W: Vector, C: Vector, tree: dict[str, Any], bound: float) -> Statement:
+    """The statement of a Convex Polytope Machine's point among all assignments.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, m)
+        Samples.
+    y, C : ndarray of shape (n,)
+        Labels -1 and +1, costs.
+    W : ndarray of shape (K, m+1)
+        Faces, the bias last.
+    tree : dict
+        Multipliers of the leaves, as in the file.
+    bound : float
+        What all of them prove.
+    """
+    size, everywhere = {"kind": "square", "factor": 1}, y[:, None] + 0.0 * W[None, :, 0]
+    title = "the Convex Polytope Machine"
+    found = state_faces(title, X, y, W, size, C.tolist(), everywhere, everywhere)
+    row = {**found.program["rows"][0], "at": ["all" if s < 0 else "one" for s in y.tolist()]}
+    return replace(found, program={**found.program, "rows": [row]}, multipliers={}, tree=tree, bound=bound)
 
 
 def state_integers(

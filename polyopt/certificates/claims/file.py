@@ -82,15 +82,11 @@ def claim_of(statement: Statement) -> dict[str, Any]:
         return {"kind": "infeasible", "program": statement.program, **parts}
     faces, b = feasible_point(program, statement)
     point = {"w": [numerals(w) for w in faces], "b": [numeral(v) for v in b]}
-    made = feasible_multipliers(program, statement.multipliers, statement.bits)
     value, slopes = program.value(point)
-    multipliers = _told(program, made, faces)
-    gain, price = program.bound(multipliers, slopes)
-    if gain < price:  # no multipliers at all prove more
-        nothing = {name: [[Fraction(0)] * program.samples.n] * program.faces for name in made}
-        multipliers = _told(program, feasible_multipliers(program, nothing), faces)
-        gain, price = program.bound(multipliers, slopes)
-    bound = gain - price
+    if statement.tree is None:
+        multipliers, bound = _proof(program, statement, faces, slopes)
+    else:
+        multipliers, bound = statement.tree, Fraction(statement.bound)
     high, low = _rounded(value, 1, statement.bits), _rounded(bound, -1, statement.bits)
     claim = {"value": numeral(high), "bound": numeral(low), "gap": numeral(_rounded(high - low, 1, 53))}
     return {
@@ -100,6 +96,20 @@ def claim_of(statement: Statement) -> dict[str, Any]:
         "multipliers": multipliers,
         "claim": claim,
     }
+
+
+def _proof(
+    program: Program, statement: Statement, faces: list[list[Fraction]], slopes: list[list[Fraction]]
+) -> tuple[dict[str, Any], Fraction]:
+    """Feasible multipliers as in the file, and what they prove."""
+    made = feasible_multipliers(program, statement.multipliers, statement.bits)
+    multipliers = _told(program, made, faces)
+    gain, price = program.bound(multipliers, slopes)
+    if gain < price:  # no multipliers at all prove more
+        nothing = {name: [[Fraction(0)] * program.samples.n] * program.faces for name in made}
+        multipliers = _told(program, feasible_multipliers(program, nothing), faces)
+        gain, price = program.bound(multipliers, slopes)
+    return multipliers, gain - price
 
 
 def _told(

@@ -174,6 +174,8 @@ def _refined(statement: Statement, digits: int, rows: list[Cells] | None = None)
 
 
 def _program(statement: Statement, rows: list[Cells] | None) -> Program:
+    if statement.tree is not None:
+        raise ValueError("exact and refined solutions are of convex programs, without cases to go through")
     cells = cells_of(statement.X) if rows is None else rows
     return Program(statement.program, cells, statement.X.shape[1], [int(s) for s in statement.y])
 

@@ -43,6 +43,10 @@ class Statement:
         ``"bounds"``; or ``"infeasible"``, of multipliers that are a ray.
     bits : int
         Digits, in bits, of what is made feasible and of the claim.
+    tree : dict, optional
+        In the place of the multipliers, those of a tree's leaves, as in the file,
+    bound : float
+        and a number that all of them prove.
     """
 
     title: str
@@ -54,6 +58,8 @@ class Statement:
     multipliers: dict[str, Any]
     kind: str = "bounds"
     bits: int = 53
+    tree: dict[str, Any] | None = None
+    bound: float = 0.0
 
 
 @dataclass(frozen=True)
