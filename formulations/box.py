@@ -8,12 +8,16 @@ import numpy as np
 from formulations.arguments import positive
 from formulations.program import Row
 
-__all__ = ["BOX_LETTERS", "box_duals", "box_rows"]
+__all__ = ["BOX_LETTERS", "BOX_NAMES", "box_duals", "box_rows"]
 
 BOX_LETTERS = {"R": "the radius of the box that keeps the faces bounded"}
+BOX_NAMES = ("upper", "lower")
+"""What the rows of the box are called."""
 
 
-def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
+def box_rows(
+    faces: cp.Variable, radius: float, letter: str, names: tuple[str, str] = BOX_NAMES
+) -> tuple[Row, ...]:
     """The rows ``upper`` and ``lower`` of the box |W| ≤ R; none where it is infinite.
 
     Parameters
@@ -24,19 +28,22 @@ def box_rows(faces: cp.Variable, radius: float, letter: str) -> tuple[Row, ...]:
         R.
     letter : str
         The faces as the formulas print them.
+    names : tuple of str
+        What the two rows are called, where others have these names.
     """
     if np.isinf(positive("radius", radius, infinite=True)):
         return ()
     saved = "saving per unit of a wider box: not zero where the box holds the face"
     return (
-        Row("upper", faces <= radius, f"{letter}ₗ ≤ R", "s_plus", saved),
-        Row("lower", -faces <= radius, f"−{letter}ₗ ≤ R", "s_minus", saved),
+        Row(names[0], faces <= radius, f"{letter}ₗ ≤ R", "s_plus", saved),
+        Row(names[1], -faces <= radius, f"−{letter}ₗ ≤ R", "s_minus", saved),
     )
 
 
 def box_duals(
-    off: cp.Expression, shape: tuple[int, ...], radius: float, text: str, letter: str
-) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:
+    off: cp.Expression, shape: tuple[int, ...], radius: float, text: str, letter: str,
+    names: tuple[str, str] = BOX_NAMES,
+) -> tuple[cp.Expression | float, str, dict[str, cp.Variable], tuple[Row, ...]]:  # fmt: skip
     """What the box makes of a dual: its price, how that is printed, its variables, its rows with ``balance``.
 
     Parameters
@@ -51,6 +58,8 @@ def box_duals(
         `off` as the formulas print it.
     letter : str
         The letter of the faces, the multipliers of ``balance``.
+    names : tuple of str
+        What the box's rows are called, where others have these names.
     """
     meaning = f"the faces ${letter}$, sign included"
     if np.isinf(positive("radius", radius, infinite=True)):
@@ -65,8 +74,8 @@ def box_duals(
         letter,
         meaning,
     )
-    upper = Row("upper", s_plus >= 0, f"s⁺{face}ₗ ≥ 0", "R - W", "room left under the box")
-    lower = Row("lower", s_minus >= 0, f"s⁻{face}ₗ ≥ 0", "R + W", "room left above the box's floor")
+    upper = Row(names[0], s_plus >= 0, f"s⁺{face}ₗ ≥ 0", "R - W", "room left under the box")
+    lower = Row(names[1], s_minus >= 0, f"s⁻{face}ₗ ≥ 0", "R + W", "room left above the box's floor")
     price = radius * (cp.sum(s_plus) + cp.sum(s_minus))
     return (
         price,

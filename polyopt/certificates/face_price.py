@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "checked_penalty",
+    "cut_sizes",
     "held_by_groups",
     "left_squares",
     "price_of",
@@ -34,11 +35,13 @@ __all__ = [
 _WITHIN = 1.0 - 1e-12  # times a vector of length τ: no longer than τ, whatever its rounding
 
 
-def checked_penalty(penalty: FacePenalty | None, n_features: int) -> FacePenalty | None:
-    """The price, None where nothing is priced; one for other features is refused."""
+def checked_penalty(
+    penalty: FacePenalty | None, n_features: int, *, linear: bool = False
+) -> FacePenalty | None:
+    """The price, None where nothing is priced; one for other features, or not linear if asked, is refused."""
     if penalty is None or penalty.is_absent:
         return None
-    return penalty.checked(n_features)
+    return penalty.checked(n_features, linear=linear)
 
 
 def sign_residuals(penalty: FacePenalty, asked: Vector, W: Vector) -> list[Residual]:
@@ -77,6 +80,8 @@ def priced_bound(penalty: FacePenalty, loss: Ball, pulls: Ball, W: Vector, ridge
 def price_of(penalty: FacePenalty, W: Vector) -> Ball:
     """λ Σ |W_kj| + τ Σ_l ‖W of group l‖ for some faces (K, m+1)."""
     faces = W[:, :-1]
+    if not faces.any():
+        return Ball(0.0)
     found = penalty.l1 * Ball(np.abs(faces)).sum()
     if penalty.group == 0.0:
         return found
@@ -100,19 +105,22 @@ def left_squares(penalty: FacePenalty, pulled: Ball, held: Vector | None = None)
     Ball
         The sum of all squares, a number; with `held`, that of each face, shape (K,).
     """
-    up, down = (threshold[:, None] for threshold in penalty.thresholds)
     faces, bias = pulled[:-1], pulled[-1]
-    if held is not None:
-        faces = faces - held.T
-    one, other = np.isfinite(up).astype(float), np.isfinite(down).astype(float)
-    above = (faces - np.where(one, up, 0.0)).positive().signed(one)
-    below = (-faces - np.where(other, down, 0.0)).positive().signed(other)
-    cut = above + below  # their sizes: of each pair one is 0
+    cut = cut_sizes(penalty, faces if held is None else faces - held.T)
     if held is not None:
         return cut.square_sum(axis=0) + bias * bias
     if penalty.group > 0.0:
         cut = (_lengths(penalty, cut) - penalty.group).positive()
     return cut.square_sum() + bias.square_sum()
+
+
+def cut_sizes(penalty: FacePenalty, pulled: Ball) -> Ball:
+    """The sizes of pulls (m, K) of weights, without biases, as the price λ and the signs leave them."""
+    up, down = (threshold[:, None] for threshold in penalty.thresholds)
+    one, other = np.isfinite(up).astype(float), np.isfinite(down).astype(float)
+    above = (pulled - np.where(one, up, 0.0)).positive().signed(one)
+    below = (-pulled - np.where(other, down, 0.0)).positive().signed(other)
+    return above + below  # of each pair one is 0
 
 
 def held_by_groups(penalty: FacePenalty, V: Vector, W: Vector) -> Vector:

@@ -14,6 +14,7 @@ Neither problem is convex over the assignments; the only bound here that holds f
 
 Values and bounds are balls (:mod:`polyopt.certificates.rounding`), and the multipliers keep within their
 caps as real numbers: what they lack in balance is paid for in full, with what rounding may hide of it.
+:mod:`polyopt.certificates.face_multipliers` has the bound, and what a price on the weights makes of it.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.arguments import tolerance
-from formulations.matrices import dense
-from formulations.polyhedral import belonging, pull, scores
+from formulations.polyhedral import belonging, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
-from polyopt.certificates.careful import careful_transposed_product
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.faces import state_faces
 from polyopt.certificates.claims.statement import Evidence, Statement, numeral
 from polyopt.certificates.face_box import FaceBox
+from polyopt.certificates.face_multipliers import bound_of, conditions
+from polyopt.certificates.face_price import checked_penalty, price_of, sign_residuals
 from polyopt.certificates.feasible import within_shared_caps
 from polyopt.certificates.given import checked_faces, checked_vector
 from polyopt.certificates.rounding import UNIT, Ball, gamma, product
@@ -44,10 +45,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.face_penalty import FacePenalty
     from formulations.matrices import Matrix, MatrixLike
 
     Vector = NDArray[np.float64]
-    _Clip = Callable[[Vector], Vector]
     Assignment = NDArray[np.int64]
 
 __all__ = ["certify_pc_slp", "certify_polyceptron"]
@@ -68,6 +69,7 @@ def certify_polyceptron(
     u: ArrayLike | None = None,
     assignment: ArrayLike | None = None,
     radius: float = 1e4,
+    penalty: FacePenalty | None = None,
     tol: float = 1e-6,
 ) -> Certificate:
     """Certify faces of the exact Polyceptron (:mod:`formulations.polyceptron`).
@@ -89,6 +91,9 @@ def certify_polyceptron(
     radius : float
         R, the largest absolute value of an entry of W. Infinite, the bound is on faces of up to ten times
         the largest entry of W.
+    penalty : FacePenalty, optional
+        The price of the weights, and their signs (:mod:`formulations.polyceptron_sparse`); none of groups.
+        Faces with a weight of the wrong sign are valued without it.
     tol : float
         Relative tolerance for the gap and for every residual.
 
@@ -106,7 +111,9 @@ def certify_polyceptron(
     """
     X, y = as_data(X, y)
     tol, costs = tolerance(tol), as_costs(C, len(y))
-    box = FaceBox.around(checked_faces("W", W, None, X.shape[1] + 1), radius, tol)
+    asked = checked_faces("W", W, None, X.shape[1] + 1)
+    penalty = checked_penalty(penalty, X.shape[1], linear=True)
+    box = FaceBox.around(asked if penalty is None else penalty.allowed(asked), radius, tol)
     K = len(box.W)
     given = checked_vector("u", u, (len(y), K))
     s = scores(X, box.W)
@@ -115,24 +122,42 @@ def certify_polyceptron(
     chosen = _assignment(y, s, assignment, given, tol * costs)
     caps = costs[:, None] * belonging(y, chosen, K, "all")
 
-    def solve() -> Vector:
-        from formulations.polyceptron import cell_dual
-
-        program = cell_dual(X, y, costs, radius=box.radius)
-        found = [program.set(C=caps[:, k]).solve() for k in range(K)]
-        return np.stack([f["u"] if f.primal else np.zeros(len(y)) for f in found], axis=1)
-
     value = (hinges * caps).sum() if _any(hinges.signed(caps > 0)) else Ball(0.0)
+    if penalty is not None:
+        value = value + price_of(penalty, box.W)
     large = given is None and X.shape[0] * X.shape[1] * K > _LARGE
-    M = given if given is not None else solve() if _any(value) and not large else np.zeros_like(caps)
-    bound = _bound(X, y, M, (M > 0) & (caps - M > 0), lambda u: np.clip(u, 0.0, caps), box)
+    M = given
+    if M is None:
+        asks = _any(value) and not large
+        M = _solved(X, y, costs, caps, box.radius, penalty) if asks else np.zeros_like(caps)
+    bound = bound_of(X, y, M, (M > 0) & (caps - M > 0), lambda u: np.clip(u, 0.0, caps), box, penalty)
     residuals = _assignment_residual(y, hinge, chosen)
+    if penalty is not None:
+        residuals += sign_residuals(penalty, asked, penalty.allowed(asked))
     if given is not None:
         scale = max(float(value.mid), float(bound.mid)) or float(caps.sum())
-        residuals += _conditions(X, y, M, caps - M, hinge, box, scale)
-    notes = [_TRIVIAL] if large else []
-    made = partial(state_faces, "the exact Polyceptron", X, y, box.W, _size(box), costs.tolist(), caps, M)
-    return _certificate("the exact Polyceptron", value, bound, residuals, box, tol, notes, made)
+        residuals += conditions(X, y, M, caps - M, hinge, box, scale, penalty)
+    notes, name = [_TRIVIAL] if large else [], "the exact Polyceptron"
+    if penalty is not None:
+        name = f"{name}, with a price on the weights"
+        return _certificate(name, value, bound, residuals, box, tol, notes, None)
+    made = partial(state_faces, name, X, y, box.W, _size(box), costs.tolist(), caps, M)
+    return _certificate(name, value, bound, residuals, box, tol, notes, made)
+
+
+def _solved(
+    X: Matrix, y: Vector, costs: Vector, caps: Vector, radius: float, penalty: FacePenalty | None
+) -> Vector:
+    """The multipliers (n, K) of the faces' dual programs, 0 where a solver finds none."""
+    from formulations import polyceptron, polyceptron_sparse
+
+    if penalty is None:
+        program = polyceptron.cell_dual(X, y, costs, radius=radius)
+    else:
+        one = np.zeros(len(y), dtype=int)  # face
+        program = polyceptron_sparse.fixed_assignment_dual(X, y, 1, one, costs, radius, penalty=penalty)
+    found = [program.set(C=cap).solve() for cap in caps.T]
+    return np.stack([f["u"].reshape(-1) if f.primal else np.zeros(len(y)) for f in found], axis=1)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -204,12 +229,12 @@ def certify_pc_slp(
     def clip(M: Vector) -> Vector:
         return within_shared_caps(np.maximum(M, 0.0), shares)
 
-    bound = _bound(X, y, M, (M > 0) & (M.sum(axis=1) < shares)[:, None], clip, box)
+    bound = bound_of(X, y, M, (M > 0) & (M.sum(axis=1) < shares)[:, None], clip, box)
     residuals = _assignment_residual(y, hinge, chosen)
     if u is not None:
         unused = (weights.mid - M.sum(axis=1))[:, None]
         scale = max(float(value.mid), float(bound.mid)) or 2.0
-        residuals += _conditions(X, y, M, unused, paid[:, None], box, scale)
+        residuals += conditions(X, y, M, unused, paid[:, None], box, scale)
     made = partial(_state_pc_slp, X, y, costs, box, own, M)
     return _certificate("PC-SLP", value, bound, residuals, box, tol, [_TRIVIAL] if large else [], made)
 
@@ -266,60 +291,6 @@ def _assignment_residual(y: Vector, hinge: Vector, chosen: Assignment) -> list[R
     return [residual("stationarity", "assignment", gain, 1.0)]
 
 
-def _bound(X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], clip: _Clip, box: FaceBox) -> Ball:
-    """The dual value at the multipliers made feasible, as they are or balanced; or 0 where that is more."""
-    best, feasible, lifted = Ball(0.0), clip(M), lift(X)
-    for candidate in (feasible, clip(_balanced(X, y, feasible, free, box))):
-        off = careful_transposed_product(lifted, y[:, None] * candidate)
-        found = Ball(candidate).sum() - box.radius * off.absolute().sum()
-        if float(found.lower) > max(float(best.lower), 0.0):
-            best = found
-    return best
-
-
-def _balanced(X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], box: FaceBox) -> Vector:
-    """The multipliers nearest to M, balanced in every entry that is not at the box, if the free ones allow.
-
-    A solver leaves an imbalance within its tolerance, which costs R per unit: much, with large features.
-    """
-    M, off = M.copy(), pull(X, y[:, None] * M)
-    for k, side in enumerate(box.side):
-        at, rows = np.flatnonzero(free[:, k]), side == 0
-        if at.size and rows.any():
-            chosen = lift(X[at])
-            terms = (dense(chosen) * y[at, None]).T[rows]
-            size = np.abs(terms).max(axis=1)
-            size[size == 0] = 1.0
-            M[at, k] -= np.linalg.lstsq(terms / size[:, None], off[k, rows] / size, rcond=None)[0]
-    return M
-
-
-def _conditions(
-    X: Matrix, y: Vector, M: Vector, unused: Vector, xi: Vector, box: FaceBox, scale: float
-) -> list[Residual]:
-    """Signs of the multipliers, balance beyond what the box explains, and complementarity.
-
-    `unused` is what the caps leave, (n, K) or (n, 1), and `xi` the slacks, of the same shape.
-    """
-    largest = float(np.abs(M).max()) or float(unused.max())
-    surplus = y[:, None] * scores(X, box.W) - 1.0 + xi
-    off, side = pull(X, y[:, None] * M), box.side
-    # At R a face may be held by off > 0, at -R by off < 0; between them by nothing.
-    unexplained = np.where(side == 0, np.abs(off), np.maximum(-side * off, 0.0))
-    cancelled = float(pull(abs(X), np.abs(M)).max()) or 1.0  # the terms, not what is left of them
-    found = [
-        residual("sign", "margin", -M.min(axis=1), largest),
-        residual("sign", "slack", -unused.min(axis=1), largest),
-        residual("stationarity", "balance", unexplained.max(axis=1), cancelled),
-        residual("complementarity", "margin", np.abs(M * surplus).max(axis=1), scale),
-        residual("complementarity", "slack", np.abs(unused * xi).max(axis=1), scale),
-    ]
-    if box.beyond is not None:
-        lost = np.where(side == 0, 0.0, np.abs(off) * (box.radius - np.abs(box.W)))
-        found.append(residual("complementarity", "box", lost.max(axis=1), scale))
-    return found
-
-
 def _certificate(
     name: str,
     value: Ball,
@@ -328,9 +299,12 @@ def _certificate(
     box: FaceBox,
     tol: float,
     notes: list[str],
-    made: Callable[[], Statement],
+    made: Callable[[], Statement] | None,
 ) -> Certificate:
-    """The certificate of these values; a value of 0 is optimal, whatever the multipliers are."""
+    """The certificate of these values; a value of 0 is optimal, whatever the multipliers are.
+
+    `made` makes the statement for a file; None where there is no form for it.
+    """
     single, zero = len(box.W) == 1, not _any(value) and not box.broken
     certificate = conclude(
         name,
@@ -343,4 +317,4 @@ def _certificate(
         scope=name if single or zero else "the fixed-assignment program",
         notes=[_ZERO] if zero else ["" if single else _OTHERS, *box.notes, *notes],
     )
-    return replace(certificate, evidence=(Evidence(made),))
+    return certificate if made is None else replace(certificate, evidence=(Evidence(made),))

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import StrOptions
 
 from formulations.arguments import at_least
-from formulations.polyhedral import best_scale, margin_error
+from formulations.polyhedral import best_scale, margin_error, pull
 from formulations.solution import Solution, Status
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.hinge_duals import hinge_columns
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
+from polyopt.estimators.priced_faces import SIGNED, SparseFaces
 from polyopt.estimators.stream import StreamedClassifier
 from polyopt.rows import as_rows
 from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch, solve_online
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    import pandas as pd
+    from numpy.typing import ArrayLike, NDArray
 
     from polyopt.certificates.certificate import Certificate
-    from polyopt.estimators.given import ClassWeight
+    from polyopt.estimators.given import ClassWeight, SamplesLike
     from polyopt.outer.faces_by_programs import Engine
     from polyopt.solvers.polyceptron import Rule
 
@@ -32,9 +34,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Polyceptron"]
 
+_UNPRICED = (
+    "l1 and signs need solver='highs' or 'exact', not {}: the criterion of the batch and the online variant "
+    "is homogeneous, so that with any price W = 0 is its least, and no answer of theirs is proven"
+)
+
 
 @estimator
-class Polyceptron(PolyhedralClassifier, StreamedClassifier):
+class Polyceptron(SparseFaces, PolyhedralClassifier, StreamedClassifier):
     """Polyceptron of Manwani & Sastry [1]_: one class inside of K faces, learnt as a perceptron learns.
 
     With scores ``W_k'x + b_k`` and h(x) their least, a sample is inside where h(x) is positive. The
@@ -44,20 +51,22 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     by a linear program for each face in turn. All faces are brought to the scale at which this margin error
     is least, which changes no prediction, and are compared and certified by it.
 
-    Its weights have no price: E_P is positively homogeneous, so that with a price W = 0 would be its least.
-    The machines for sparse faces of the same kind are SPLA1 and the Convex Polytope Machine.
+    ``l1`` and ``signs`` are of the exact variant alone, whose programs stay linear with them
+    (:mod:`formulations.polyceptron_sparse`); signs make the decision monotone. E_P is positively homogeneous,
+    so that with any price W = 0 is its least; and of faces that were only put back to their signs step by
+    step nothing could be proven.
 
-    ``partial_fit`` is Algorithm 2, where weights multiply the step. The scale of the faces that it
-    leaves means nothing.
+    ``partial_fit`` is Algorithm 2, where weights multiply the step, without prices and signs. The scale of
+    the faces that it leaves means nothing.
 
     Parameters
     ----------
     n_faces : int, default=3
         K, the faces; one is a perceptron.
     solver : {"auto", "batch", "online", "highs", "exact"}, default="auto"
-        "batch" (and "auto") is Algorithm 1, "online" Algorithm 2. "highs" alternates between cells and linear
+        "batch" is Algorithm 1, "online" Algorithm 2. "highs" alternates between cells and linear
         programs in HiGHS, each from its last basis; "exact" does the same through the explicit programs of
-        ``formulations.polyceptron``.
+        ``formulations.polyceptron``. "auto" is "batch", and "highs" with a price or signs.
     step : float, default=0.1
         η, the step; positive ("batch", "online").
     threshold : float, default=0.0
@@ -82,10 +91,11 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
     Attributes
     ----------
     solution_ : Solution or list of Solution
-        The solver's answer (one per pair of classes); its objective is the margin error.
+        The solver's answer (one per pair of classes); its objective is the margin error, and the price.
     duals_ : pandas.DataFrame
         One row per sample and face that it must be right at, with its multiplier (nan from "batch" and
-        "online", which have none), in input order.
+        "online", which have none), in input order; and with a price or signs rows for each face and feature:
+        what ``upper``, ``lower`` and ``sign`` hold against its weight.
     history_ : pandas.DataFrame
         One row per iteration, pass or round of every start, with the criterion E_P ("batch", "online").
 
@@ -106,6 +116,7 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
+        **SIGNED,
         "solver": [StrOptions({"auto", "batch", "online", "highs", "exact"})],
         **shared("step", "radius", optional=["patience"]),
         "threshold": [Ruled(lambda value: at_least("threshold", value, 0.0))],
@@ -115,8 +126,15 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
 
     # -- fitting -----------------------------------------------------------------------------
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self._is_priced and self.solver in ("batch", "online"):
+            raise ValueError(_UNPRICED.format(f"solver={self.solver!r}"))
+
     def _pick_solver(self, X: Any) -> str:
-        return "batch" if self.solver == "auto" else self.solver
+        if self.solver != "auto":
+            return self.solver
+        return "highs" if self._is_priced else "batch"
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
@@ -125,8 +143,10 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
         from polyopt.outer.rounds import Stage
 
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
-        problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine)
-        return self._run(Stage(problem, self.max_iter), seed)
+        problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine, self._price())
+        found = self._run(Stage(problem, self.max_iter), seed)
+        self._tell_if_empty(found["W"])
+        return found
 
     def _make_passes(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         from polyopt.outer.random_faces import random_faces
@@ -162,14 +182,28 @@ class Polyceptron(PolyhedralClassifier, StreamedClassifier):
             C=self._costs,
             u=u,
             radius=max(self._asked["radius"], float(np.abs(W).max())),
+            penalty=self._price(),
             tol=tol,
         )
+
+    def _binary_duals(self) -> pd.DataFrame:
+        u, W = self.solution_.duals.get("margin"), self.solution_["W"]
+        V = np.full(W.shape, np.nan) if u is None else pull(self._X, self._y[:, None] * u)
+        return self._with_prices(super()._binary_duals(), V)
 
     def _multipliers(self) -> dict[str, Any]:
         W, u = self.solution_["W"], self.solution_.duals.get("margin")
         return hinge_columns(self._X, self._y, self._costs, W, self.assignment_, u)
 
     # -- streams -----------------------------------------------------------------------------
+
+    def _learn_chunk(
+        self, X: SamplesLike, y: ArrayLike,
+        classes: ArrayLike | None, sample_weight: ArrayLike | None, n_total: int | None = None,
+    ) -> Self:  # fmt: skip
+        if self._is_priced:
+            raise ValueError(_UNPRICED.format("partial_fit"))
+        return super()._learn_chunk(X, y, classes, sample_weight, n_total)
 
     def _begin(self, X: Any, n_total: int) -> PolyceptronStream:
         """Algorithm 2 before the first sample: small random faces."""

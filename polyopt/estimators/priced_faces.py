@@ -20,32 +20,31 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["PRICED", "PricedFaces", "price_rows"]
+__all__ = ["PRICED", "SIGNED", "PricedFaces", "SparseFaces", "price_rows"]
 
-PRICED: dict[str, list[Any]] = {
+SIGNED: dict[str, list[Any]] = {
     "l1": [Ruled(lambda value: at_least("l1", value, 0.0))],
-    "group": [Ruled(lambda value: at_least("group", value, 0.0))],
-    "feature_groups": "no_validation",  # type: ignore[dict-item]
     "signs": "no_validation",  # type: ignore[dict-item]
 }
-"""Constraints of the parameters; those that need the features are checked with the data."""
+"""Constraints of a price of weights and of signs; those that need the features are checked with the data."""
+
+PRICED: dict[str, list[Any]] = {
+    **SIGNED,
+    "group": [Ruled(lambda value: at_least("group", value, 0.0))],
+    "feature_groups": "no_validation",  # type: ignore[dict-item]
+}
+"""The same with a price of groups."""
 
 
 @estimator
-class PricedFaces(FaceClassifier):
-    """Base of the classifiers whose faces may be sparse.
+class SparseFaces(FaceClassifier):
+    """Base of the classifiers whose faces may be sparse, and keep signs.
 
     Parameters
     ----------
     l1 : float, default=0.0
-        λ, the price of a unit of a weight's size, on top of the squared norm: it makes weights zero, exactly.
-        Biases are free of it. It depends on the units of the features, as the norm does; scale them.
-    group : float, default=0.0
-        τ, the price of a unit of the length of a feature's weights over all faces: it takes features out of
-        use altogether.
-    feature_groups : list of lists, or array_like of shape (m,), optional
-        Features that come and go together, such as the columns of one category: lists of names or numbers, or
-        a label for each feature. By default each is by itself.
+        λ, the price of a unit of a weight's size: it makes weights zero, exactly. Biases are free of it. It
+        depends on the units of the features; scale them.
     signs : dict or array_like of shape (m,), optional
         +1 for a feature with which no score of ``classes_[1]`` may fall (of each pair, the later class), -1
         for one with which none may rise, 0 for a free one: by names or numbers, or one for each. Kept
@@ -61,16 +60,14 @@ class PricedFaces(FaceClassifier):
 
     _: KW_ONLY
     l1: float = 0.0
-    group: float = 0.0
-    feature_groups: Sequence[object] | None = None
     signs: Mapping[str, int] | Mapping[int, int] | ArrayLike | None = None
 
-    _price_names: ClassVar[tuple[str, ...]] = ("l1", "group", "feature_groups", "signs")
+    _prices: ClassVar[tuple[str, ...]] = ("l1",)
 
     @property
     def _is_priced(self) -> bool:
         """Whether there is a price or a sign, as far as that can be told without data."""
-        return bool(self.l1 or self.group or self._has_signs)
+        return self._has_signs or any(getattr(self, name) for name in self._prices)
 
     @property
     def _has_signs(self) -> bool:
@@ -81,13 +78,21 @@ class PricedFaces(FaceClassifier):
 
     def _price(self) -> FacePenalty | None:
         """The price for the polytope at hand, in the signs of its faces; None where there is none."""
-        asked: Mapping[str, Any] = getattr(self, "_asked", {})
-        l1, group, groups, signs = (asked.get(name, getattr(self, name)) for name in self._price_names)
-        groups, signs = self._numbered(groups), self._by_number(signs)
-        found = FacePenalty.of(self.n_features_in_, l1=l1, group=group, signs=signs, groups=groups)
+        prices = {name: self._asked_now(name) for name in self._prices}
+        signs, groups = self._by_number(self._asked_now("signs")), self._groups()
+        found = FacePenalty.of(self.n_features_in_, signs=signs, groups=groups, **prices)
         if self._side < 0:
             found = FacePenalty(found.l1, found.group, -found.signs, found.groups)
         return None if found.is_absent else found
+
+    def _asked_now(self, name: str) -> Any:
+        """A parameter as it was when the machine was fitted, or is fitted now."""
+        asked: Mapping[str, Any] = getattr(self, "_asked", {})
+        return asked.get(name, getattr(self, name))
+
+    def _groups(self) -> Any:
+        """Features that have one price together, by numbers; None where each is by itself."""
+        return None
 
     def _with_prices(
         self, frame: pd.DataFrame, V: NDArray[Any], q: NDArray[Any] | None = None
@@ -110,14 +115,6 @@ class PricedFaces(FaceClassifier):
             return signs
         return {self._number("signs", feature): sign for feature, sign in signs.items()}
 
-    def _numbered(self, groups: Any) -> Any:
-        if groups is None or not any(_is_list(part) for part in groups):
-            return groups
-        return [
-            [self._number("feature_groups", each) for each in part] if _is_list(part) else part
-            for part in groups
-        ]
-
     def _number(self, what: str, feature: object) -> object:
         """A feature's number, from its name where it is one."""
         if not isinstance(feature, str):
@@ -131,15 +128,15 @@ class PricedFaces(FaceClassifier):
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
         # A pair knows the features by their numbers alone.
-        named = {"signs": self._by_number(self.signs), "feature_groups": self._numbered(self.feature_groups)}
-        return super()._for_pairs(X, weights).set_params(**named)
+        return super()._for_pairs(X, weights).set_params(signs=self._by_number(self.signs))
 
     def _tell_if_empty(self, W: NDArray[Any]) -> None:
         """Warn where the price has taken every feature out of use."""
         if self._is_priced and not W[:, :-1].any():
+            at = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._prices)
             warnings.warn(
-                f"{type(self).__name__}: every weight is zero, as no feature is worth its price at "
-                f"l1={self.l1!r}, group={self.group!r}: one class is predicted everywhere. Lower the price",
+                f"{type(self).__name__}: every weight is zero, as no feature is worth its price at {at}: one "
+                "class is predicted everywhere. Lower the price",
                 UserWarning,
                 stacklevel=4,
             )
@@ -161,6 +158,42 @@ class PricedFaces(FaceClassifier):
         if not self._is_binary:
             return [each for part in self.estimators_ for each in part._polytopes()]
         return list(getattr(self, "_sides", None) or [self])
+
+
+@estimator
+class PricedFaces(SparseFaces):
+    """Base of those that may have a price of whole features as well, or of groups of them.
+
+    Parameters
+    ----------
+    group : float, default=0.0
+        τ, the price of a unit of the length of a feature's weights over all faces: it takes features out of
+        use altogether.
+    feature_groups : list of lists, or array_like of shape (m,), optional
+        Features that come and go together, such as the columns of one category: lists of names or numbers, or
+        a label for each feature. By default each is by itself.
+    """
+
+    _: KW_ONLY
+    group: float = 0.0
+    feature_groups: Sequence[object] | None = None
+
+    _prices: ClassVar[tuple[str, ...]] = ("l1", "group")
+
+    def _groups(self) -> Any:
+        return self._numbered(self._asked_now("feature_groups"))
+
+    def _numbered(self, groups: Any) -> Any:
+        if groups is None or not any(_is_list(part) for part in groups):
+            return groups
+        return [
+            [self._number("feature_groups", each) for each in part] if _is_list(part) else part
+            for part in groups
+        ]
+
+    def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
+        numbered = self._numbered(self.feature_groups)
+        return super()._for_pairs(X, weights).set_params(feature_groups=numbered)
 
 
 def price_rows(

@@ -100,7 +100,8 @@ ENTRIES = (
     ),
     _polyhedral(
         "polyceptron", "Polyceptron", "polyceptron.Polyceptron",
-        ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {},
+        ("fixed_assignment", "fixed_assignment_dual"), ("batch", "iterations"), {}, ("priced_faces",),
+        ("polyceptron_sparse",),
     ),
     _polyhedral(
         "spla1", "SPLA1", "spla1.SPLA1", ("cell", "cell_dual"),

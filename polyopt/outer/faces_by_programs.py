@@ -57,7 +57,8 @@ class FacesByPrograms(DescentProblem):
     A face without negatives costs nothing once all positives are inside it. It is moved in its own direction
     until they are, and the next step may find negatives for it. If a step brings no gain, such a face is
     offered other negatives, and takes them if that lowers the objective: first all that still pay, then, of
-    the face with the largest cost, the half that scores least at the unused face.
+    the face with the largest cost, the half that scores least at the unused face, or, where that has no
+    weights, the half that pays most.
 
     Steps that go on from one another keep HiGHS's basis. A step from other faces begins without one, so
     that a run depends on its start alone, not on what was solved before it.
@@ -151,7 +152,9 @@ class FacesByPrograms(DescentProblem):
         cost = (paid * belonging(self.y, assignment, self.n_faces, "all")).sum(axis=0)
         cost[unused] = -np.inf
         dearest = assignment == cost.argmax()
-        near = s[:, face] <= np.median(s[dearest, face])
+        # To a flat face all are alike: it is offered those that pay most.
+        order = s[:, face] if W[face, :-1].any() else -paid[:, cost.argmax()]
+        near = order <= np.median(order[dearest])
         yield np.where(dearest & near, face, assignment)
 
     def _attempt(self, W: Vector, before: float, assignment: Assignment, clock: Clock) -> Solution:

@@ -3,6 +3,10 @@
 The programs are those of :mod:`formulations.polyceptron`. What is solved is their duals, which have no more
 rows than a sample has features, and in which a new assignment changes nothing but the upper bounds of
 columns: each face's program stays in HiGHS and goes on from its last basis.
+
+With a price on the weights and signs to keep (:mod:`formulations.polyceptron_sparse`) the dual has a column
+more for each feature, what price and sign hold against its pull, and its bounds are the price; a face whose
+program asks for no weight is flat, w = 0, and takes no part.
 """
 
 from __future__ import annotations
@@ -19,23 +23,47 @@ from polyopt.outer.faces_by_programs import FacesByPrograms, box_columns, worse
 from polyopt.solvers.persistent_lp import PersistentLP
 
 if TYPE_CHECKING:
-    from polyopt.outer.faces_by_programs import Assignment, Vector
+    from formulations.face_penalty import FacePenalty
+    from formulations.matrices import Matrix
+    from formulations.program import Program
+    from polyopt.outer.faces_by_programs import Assignment, Engine, Vector
     from polyopt.solvers.clock import Clock
 
 __all__ = ["ExactPolyceptron"]
+
+_NOTHING = 1e-10  # of a score: what a weight of less can move, a tenth of HiGHS's tolerance
 
 
 class ExactPolyceptron(FacesByPrograms):
     """The Polyceptron by linear programs: the least margin error for each cell, face by face.
 
     The objective is :func:`formulations.polyhedral.margin_error`; the multipliers of a step are ``margin``,
-    of shape (n, K), 0 where a sample is not in the face's program. Arguments as in
-    :class:`polyopt.outer.faces_by_programs.FacesByPrograms`.
+    of shape (n, K), 0 where a sample is not in the face's program.
+
+    Parameters
+    ----------
+    X, y, c, n_faces, radius, engine
+        As in :class:`polyopt.outer.faces_by_programs.FacesByPrograms`.
+    penalty : FacePenalty, optional
+        The price of the weights, which the objective has besides, and their signs; none of groups.
     """
 
+    def __init__(
+        self, X: Matrix, y: Vector, c: Vector, n_faces: int, radius: float = 1e4, engine: Engine = "highs",
+        penalty: FacePenalty | None = None,
+    ):  # fmt: skip
+        super().__init__(X, y, c, n_faces, radius, engine)
+        self.penalty = None if penalty is None else penalty.checked(X.shape[1], linear=True)
+
+    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
+        """Random faces around the mean of the positives, inside the box; weights of a wrong sign are 0."""
+        W = super().start(rng, time_limit)
+        return W if self.penalty is None else self.penalty.allowed(W)
+
     def value(self, W: Vector) -> float:
-        """The margin error."""
-        return margin_error(self.X, self.y, W, self.c)
+        """The margin error, and the price."""
+        price = 0.0 if self.penalty is None else self.penalty.value(W)
+        return margin_error(self.X, self.y, W, self.c) + price
 
     def _solve(
         self, W: Vector, assignment: Assignment, clock: Clock
@@ -51,10 +79,27 @@ class ExactPolyceptron(FacesByPrograms):
             status = worse(status, ended)
             if np.isfinite(w).all():
                 faces[k], u[:, k] = w, multipliers
-        return status, faces, {"margin": u}, iterations
+        return status, self._cleared(faces), {"margin": u}, iterations
+
+    def _cleared(self, faces: Vector) -> Vector:
+        """What a solver's tolerance leaves of weights that price or sign hold at zero, taken away."""
+        if self.penalty is None:
+            return faces
+        none = np.abs(faces) / self._units <= _NOTHING
+        none[:, -1] = False
+        return self.penalty.allowed(np.where(none, 0.0, faces))
+
+    def _finish(self, W: Vector, faces: Vector, assignment: Assignment) -> Vector:
+        if self.penalty is None or self.penalty.l1 == 0.0:
+            return super()._finish(W, faces, assignment)
+        # Neither the direction of an unused face nor a longer one is free here.
+        faces = np.clip(faces, -self.radius, self.radius)  # by rounding alone
+        if self.radius >= 1.0:
+            faces[np.setdiff1d(np.arange(self.n_faces), assignment)] = np.eye(faces.shape[1])[-1]
+        return faces
 
     def _build(self) -> list[PersistentLP]:
-        """The dual of each face's program: u, then s⁺ and s⁻; the rows are the balance.
+        """The dual of each face's program: u, then s⁺ and s⁻, then r of a price; the rows are the balance.
 
         One for each face, since the faces' bases differ more than a face's from step to step.
         """
@@ -62,23 +107,41 @@ class ExactPolyceptron(FacesByPrograms):
         price, box = box_columns(self._units, self.radius)
         A = sp.csc_array(sp.hstack([pull, box]))
         cost = np.concatenate([-np.ones(len(self.y)), price])
-        return [PersistentLP(cost, A, 0.0, 0.0, 0.0, np.inf) for _ in range(self.n_faces)]
+        lower, upper = np.zeros(A.shape[1]), np.full(A.shape[1], np.inf)
+        if self.penalty is not None:
+            # r, which a sign lets go as far as it must.
+            held = sp.csc_array(-sp.eye_array(A.shape[0], A.shape[0] - 1, format="csc"))  # no bias is held
+            A = sp.csc_array(sp.hstack([A, held]))
+            up, down = (side * self._units[:-1] / self.c.max() for side in self.penalty.thresholds)
+            cost = np.append(cost, np.zeros(held.shape[1]))
+            lower, upper = np.append(lower, -down), np.append(upper, up)
+        self._behind = upper[len(self.y) :]
+        return [PersistentLP(cost, A, 0.0, 0.0, lower, upper) for _ in range(self.n_faces)]
 
     def _solve_kept(self, k: int, costs: Vector, clock: Clock) -> tuple[Status, Vector, Vector, int]:
         model, n, unit = self._models[k], len(self.y), self.c.max()
-        upper = np.full(model.shape[1], np.inf)
-        upper[:n] = costs / unit
+        upper = np.concatenate([costs / unit, self._behind])
         found = model.solve(upper=upper, time_limit=clock.left)
         u = np.clip(found.x[:n], 0.0, upper[:n]) * unit
         return found.status, found.duals * self._units, u, found.iterations
 
     def _solve_program(self, k: int, costs: Vector, clock: Clock) -> tuple[Status, Vector, Vector, int]:
-        from formulations.polyceptron import cell
-
         if self._program is None:
-            self._program = cell(self.X, self.y, self.c, radius=self.radius)
+            self._program = self._explicit()
         found = self._program.set(C=costs).solve(time_limit=clock.left)
         nothing = np.full(self.X.shape[1] + 1, np.nan)
         if not found.primal:
             return found.status, nothing, nothing, found.iterations
-        return found.status, found["w"], found.duals["margin"], found.iterations
+        w, u = found["w" if self.penalty is None else "W"], found.duals["margin"]
+        return found.status, w.reshape(-1), u.reshape(-1), found.iterations
+
+    def _explicit(self) -> Program:
+        """The program of one face, which C makes that of another."""
+        from formulations import polyceptron, polyceptron_sparse
+
+        if self.penalty is None:
+            return polyceptron.cell(self.X, self.y, self.c, radius=self.radius)
+        one = np.zeros(len(self.y), dtype=int)  # face
+        return polyceptron_sparse.fixed_assignment(
+            self.X, self.y, 1, one, self.c, self.radius, penalty=self.penalty
+        )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.pc_slp import PCSLP
     from polyopt.estimators.plume import PLUME
     from polyopt.estimators.polyceptron import Polyceptron
-    from polyopt.estimators.priced_faces import PricedFaces
+    from polyopt.estimators.priced_faces import SparseFaces
     from polyopt.estimators.spla1 import SPLA1
 
     Array = NDArray[np.float64]
@@ -48,7 +48,7 @@ def of_cpm(machine: ConvexPolytopeMachine, tol: float) -> list[Sensitivity]:
     return [slopes.cost(machine.C, value, *found), *_prices(machine, value, known)]
 
 
-def _prices(machine: PricedFaces, value: float, known: bool = True) -> list[Sensitivity]:
+def _prices(machine: SparseFaces, value: float, known: bool = True) -> list[Sensitivity]:
     """The prices of weights and of groups, where there are any."""
     own, W = machine._price(), machine.solution_["W"]
     if own is None:
@@ -92,21 +92,36 @@ def of_logistic_polytopes(machine: LogisticPolytopes, tol: float) -> list[Sensit
 
 
 def of_polyceptron(machine: Polyceptron, tol: float) -> list[Sensitivity]:
-    """The radius of the box, for the assignment reached."""
+    """The radius of the box, and the price of weights, for the assignment reached."""
     machine._need_data("sensitivities()")
-    u = machine.solution_.duals.get("margin")
+    u, own = machine.solution_.duals.get("margin"), machine._price()
     need_multipliers(machine, u)
     assert u is not None
     W, y, lifted = machine.solution_["W"], machine._y, _lifted(machine)
-    held = _at_box(machine)
-    on_margin = np.abs(y[:, None] * (lifted @ W.T) - 1.0) <= AT
-    on_margin &= belonging(y, machine.assignment_, len(W), "all") > 0
+    held, pulls = _at_box(machine), pull(machine._X, y[:, None] * u)
+    members = belonging(y, machine.assignment_, len(W), "all") > 0
+    on_margin = members & (np.abs(y[:, None] * (lifted @ W.T) - 1.0) <= AT)
+    # Where a weight is not zero the price is all of what is held against its pull, which is an equation.
+    weighed = np.ones(W.shape, dtype=bool)
+    if own is not None:
+        weighed[:, :-1] = W[:, :-1] != 0
+        pulls = own.cut(pulls)
     # The box's multipliers are unique where they are 0, or where those of a face's margins are.
     faces = [k for k in range(len(W)) if held[k].any()]
-    only = all(are_independent(lifted[on_margin[:, k]][:, ~held[k]]) for k in faces)
-    s = np.abs(pull(machine._X, y[:, None] * u)) * held
+    only = all(are_independent(lifted[on_margin[:, k]][:, weighed[k] & ~held[k]]) for k in faces)
     value = value_of(machine, tol, float(machine._costs.sum()))
-    return [slopes.box(machine.radius, value, s, only)]
+    slope = slopes.box(machine.radius, value, np.abs(pulls) * held, only)
+    partly = members & (u > AT * machine._costs[:, None]) & (u < (1.0 - AT) * machine._costs[:, None])
+    return [slope, *_prices(machine, value, _known(lifted, partly, weighed & ~held))]
+
+
+def _known(lifted: Array, partly: NDArray[np.bool_], free: NDArray[np.bool_]) -> bool:
+    """Whether the weights are the only optimal ones: those that are free are by what has to be on a margin.
+
+    A bias alone has no price, so that it need not be unique.
+    """
+    used = [k for k in range(len(free)) if free[k, :-1].any()]
+    return all(are_independent(lifted[partly[:, k]][:, free[k]].T) for k in used)
 
 
 def of_pc_slp(machine: PCSLP, tol: float) -> list[Sensitivity]:

@@ -12,15 +12,9 @@ from formulations import pc_slp, polyceptron
 from formulations.samples import two_blobs
 from polyopt.certificates import certify_pc_slp, certify_polyceptron, polyhedral_lp
 from polyopt.certificates.face_box import FaceBox
+from polyopt.certificates.face_multipliers import balanced, bound_of, conditions
 from polyopt.certificates.feasible import within_shared_caps
-from polyopt.certificates.polyhedral_lp import (
-    _any,
-    _assignment,
-    _balanced,
-    _bound,
-    _class_shares,
-    _conditions,
-)
+from polyopt.certificates.polyhedral_lp import _any, _assignment, _class_shares
 from polyopt.certificates.rounding import UNIT, Ball, gamma
 
 
@@ -67,7 +61,7 @@ def test_balanced_multipliers_are_the_nearest_that_are_balanced_off_the_box(form
     W[0, 0], W[1, 2] = 1.0, -1.0
     box = FaceBox.around(W, 1.0, 1e-9)
     given = M.copy()
-    found = _balanced(form(X), y, M, free, box)
+    found = balanced(form(X), y, M, free, box)
     assert (given == M).all()
     assert (found[~free] == M[~free]).all()
     for k in range(2):
@@ -79,7 +73,7 @@ def test_balanced_multipliers_are_the_nearest_that_are_balanced_off_the_box(form
         # The nearest point: the change is a combination of the rows that it balances.
         change, own = (found - M)[free[:, k], k], (terms / size[:, None])[:, free[:, k]]
         assert own.T @ np.linalg.lstsq(own.T, change, rcond=None)[0] == pytest.approx(change, abs=1e-10)
-    assert _balanced(form(X), y, M, free, FaceBox.around(np.ones((3, 5)), 1.0, 1e-9)) == pytest.approx(
+    assert balanced(form(X), y, M, free, FaceBox.around(np.ones((3, 5)), 1.0, 1e-9)) == pytest.approx(
         M, abs=0
     )
 
@@ -98,9 +92,9 @@ def test_the_bound_is_the_better_of_two_dual_values_and_never_negative(scale):
         def clip(M):
             return within_shared_caps(np.maximum(M, 0.0), caps)
 
-        found = _bound(X, y, M, free, clip, box)
+        found = bound_of(X, y, M, free, clip, box)
         values = [Fraction(0)]
-        for one in (clip(M), clip(_balanced(X, y, clip(M), free, box))):
+        for one in (clip(M), clip(balanced(X, y, clip(M), free, box))):
             off = exact(lifted(X)).T @ (exact(y)[:, None] * exact(one))
             values.append(exact(one).sum() - Fraction(radius) * np.abs(off).sum())
         assert Fraction(float(found.lower if found.rad else found.mid)) <= max(values)
@@ -137,7 +131,7 @@ def test_residuals_of_multipliers_that_are_all_zero_are_told_beside_the_largest_
     unused = np.array([[-1.0], [4.0], [0.5]])
     box = FaceBox.around(W, 1.0, 1e-9)
     rows = {
-        (r.condition, r.row): r for r in _conditions(X[:3], y[:3], np.zeros((3, 2)), unused, unused, box, 2.0)
+        (r.condition, r.row): r for r in conditions(X[:3], y[:3], np.zeros((3, 2)), unused, unused, box, 2.0)
     }
     assert rows["sign", "slack"].relative == 0.25
     assert rows["stationarity", "balance"].relative == 0.0

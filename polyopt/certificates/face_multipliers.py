@@ -1,0 +1,164 @@
+"""What multipliers prove of faces in a box: the bound, and how far they are from the optimality conditions.
+
+For multipliers M of a linear program of the polyhedral family, r_k = Σ_i M_ik y_i x̃_i is the imbalance at
+face k. No faces in the box |W| ≤ R cost less than
+
+    Σ_ik M_ik − R Σ_k ‖r_k‖_1.
+
+With a price λ on the weights and signs to keep (:mod:`formulations.polyceptron_sparse`) a feature's imbalance
+costs R (|r_kj| − λ)_+, and nothing on the side that its sign forbids; that of a bias is not priced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.matrices import dense
+from formulations.polyhedral import pull, scores
+from formulations.polytope import lift
+from polyopt.certificates.careful import careful_transposed_product
+from polyopt.certificates.certificate import Residual, residual
+from polyopt.certificates.face_price import cut_sizes
+from polyopt.certificates.rounding import Ball
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from formulations.face_penalty import FacePenalty
+    from formulations.matrices import Matrix
+    from polyopt.certificates.face_box import FaceBox
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["balanced", "bound_of", "conditions"]
+
+_NEAR = 1e-6  # relative to λ: an imbalance so little beyond it is a solver's tolerance, not the box's doing
+_LESS = 1.0 - 1e-12  # times what comes up to λ: not beyond it, whatever its rounding
+
+
+def bound_of(
+    X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], clip: Callable[[Vector], Vector], box: FaceBox,
+    penalty: FacePenalty | None = None,
+) -> Ball:  # fmt: skip
+    """The best dual value at the multipliers made feasible, as they are, balanced or shrunk; at least 0.
+
+    Parameters
+    ----------
+    X, y
+        Samples (n, m) and labels (n,).
+    M : ndarray of shape (n, K)
+        Multipliers.
+    free : ndarray of bool, shape (n, K)
+        Which of them have room to move.
+    clip : callable
+        Makes multipliers keep within their caps.
+    box : FaceBox
+        Faces and their box.
+    penalty : FacePenalty, optional
+        The price, without one of groups.
+    """
+    best, feasible, lifted = Ball(0.0), clip(M), lift(X)
+    tried = [feasible, clip(balanced(X, y, feasible, free, box, penalty))]
+    if penalty is not None and penalty.l1 > 0.0:
+        tried.append(_shrunk(X, y, tried[-1], penalty))
+    for candidate in tried:
+        off = careful_transposed_product(lifted, y[:, None] * candidate)
+        found = Ball(candidate).sum() - box.radius * _lost(off, penalty)
+        if float(found.lower) > max(float(best.lower), 0.0):
+            best = found
+    return best
+
+
+def _lost(off: Ball, penalty: FacePenalty | None) -> Ball:
+    """What an imbalance (m+1, K) costs in a box of radius 1."""
+    if penalty is None:
+        return off.absolute().sum()
+    return cut_sizes(penalty, off[:-1]).sum() + off[-1].absolute().sum()
+
+
+def _shrunk(X: Matrix, y: Vector, M: Vector, penalty: FacePenalty) -> Vector:
+    """Multipliers a little smaller, where an imbalance is a little beyond the price.
+
+    What a solver's tolerance leaves above λ would cost R per unit; this costs as much of Σ M, relative.
+    """
+    up, down = penalty.thresholds
+    off = pull(X, y[:, None] * M)[:, :-1]
+    priced = np.where(off > 0.0, np.where(np.isfinite(up), off, 0.0), np.where(np.isfinite(down), -off, 0.0))
+    beyond = (priced > _LESS * penalty.l1) & (priced <= (1.0 + _NEAR) * penalty.l1)
+    ratio = np.divide(_LESS * penalty.l1, priced, out=np.ones_like(priced), where=beyond)
+    return np.asarray(M * np.minimum(ratio, 1.0).min(axis=1, initial=1.0))
+
+
+def balanced(
+    X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], box: FaceBox, penalty: FacePenalty | None = None
+) -> Vector:
+    """The multipliers nearest to M, balanced in every entry that is not at the box, if the free ones allow.
+
+    A solver leaves an imbalance within its tolerance, which costs R per unit: much, with large features. With
+    a price the imbalance of a weight in use is to be λ, and that of one at zero not beyond it. Arguments as
+    of :func:`bound_of`.
+    """
+    M, off = M.copy(), pull(X, y[:, None] * M)
+    needed, wrong = box.side == 0, off
+    if penalty is not None:
+        W, cut = box.W[:, :-1], penalty.cut(off)
+        wrong = cut.copy()
+        wrong[:, :-1] = np.where(W != 0, off[:, :-1] - penalty.l1 * np.sign(W), cut[:, :-1])
+        needed[:, :-1] &= (W != 0) | (cut[:, :-1] != 0)
+    for k, rows in enumerate(needed):
+        at = np.flatnonzero(free[:, k])
+        if at.size and rows.any():
+            chosen = lift(X[at])
+            terms = (dense(chosen) * y[at, None]).T[rows]
+            size = np.abs(terms).max(axis=1)
+            size[size == 0] = 1.0
+            M[at, k] -= np.linalg.lstsq(terms / size[:, None], wrong[k, rows] / size, rcond=None)[0]
+    return M
+
+
+def conditions(
+    X: Matrix, y: Vector, M: Vector, unused: Vector, xi: Vector, box: FaceBox, scale: float,
+    penalty: FacePenalty | None = None,
+) -> list[Residual]:  # fmt: skip
+    """Signs of the multipliers, balance beyond what box and price explain, and complementarity.
+
+    Parameters
+    ----------
+    X, y, M, box, penalty
+        As of :func:`bound_of`.
+    unused : ndarray of shape (n, K) or (n, 1)
+        What the caps leave.
+    xi : ndarray of that shape
+        The slacks.
+    scale : float
+        What complementarity is measured in.
+    """
+    largest = float(np.abs(M).max()) or float(unused.max())
+    surplus = y[:, None] * scores(X, box.W) - 1.0 + xi
+    off, side, priced = pull(X, y[:, None] * M), box.side, list[Residual]()
+    if penalty is not None:
+        W, (r, _, delta) = box.W[:, :-1], penalty.held(off)
+        gained, free = penalty.l1 * np.abs(W) - r * W, delta * np.abs(W)
+        priced = [residual("complementarity", "price", gained.max(axis=1, initial=0.0), scale)]
+        if penalty.signs.any():
+            priced.append(residual("complementarity", "sign", free.max(axis=1, initial=0.0), scale))
+        off = penalty.cut(off)
+    # At R a face may be held by off > 0, at -R by off < 0; between them by nothing.
+    unexplained = np.where(side == 0, np.abs(off), np.maximum(-side * off, 0.0))
+    cancelled = float(pull(abs(X), np.abs(M)).max()) or 1.0  # the terms, not what is left of them
+    found = [
+        residual("sign", "margin", -M.min(axis=1), largest),
+        residual("sign", "slack", -unused.min(axis=1), largest),
+        residual("stationarity", "balance", unexplained.max(axis=1), cancelled),
+        residual("complementarity", "margin", np.abs(M * surplus).max(axis=1), scale),
+        residual("complementarity", "slack", np.abs(unused * xi).max(axis=1), scale),
+        *priced,
+    ]
+    if box.beyond is not None:
+        lost = np.where(side == 0, 0.0, np.abs(off) * (box.radius - np.abs(box.W)))
+        found.append(residual("complementarity", "box", lost.max(axis=1), scale))
+    return found
