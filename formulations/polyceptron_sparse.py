@@ -111,6 +111,7 @@ __all__ = ["fixed_assignment", "fixed_assignment_dual", "pairs", "recover"]
 _SOURCE = "Manwani & Sastry (2011), eq. (4), with a margin, a box and a price on the weights"
 _PULLED = "Σᵢ uᵢₖ yᵢ x̃ᵢⱼ"
 _BOX = ("box_upper", "box_lower")
+_LETTERS = ("Fⱼ", "rₖⱼ", "δₖⱼ", "λ", "σⱼ")  # of a price without groups
 
 
 def fixed_assignment(
@@ -144,6 +145,7 @@ def fixed_assignment(
     terms = primal_terms(penalty, W)
     terms.rows = (*box_rows(W, radius, "Wₖ", _BOX), *terms.rows)
     terms.data["R"] = radius
+    terms.letters = {letter: terms.letters[letter] for letter in _LETTERS}
     return terms.added_to(
         plain, name="polyceptron_sparse.fixed_assignment", source=_SOURCE,
         objective=cp.Minimize(plain.objective.args[0] + terms.cost),
@@ -157,7 +159,9 @@ def fixed_assignment_dual(
 ) -> Program:  # fmt: skip
     """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
-    terms = dual_terms(penalty.checked(X.shape[1], linear=True), n_faces, _PULLED)
+    terms = dual_terms(penalty.checked(X.shape[1], linear=True), n_faces)
+    terms.letters = {letter: terms.letters[letter] for letter in _LETTERS}
+    terms.letters["Nₖⱼ"] = f"= {_PULLED} − rₖⱼ + σⱼ δₖⱼ: what is left of the pull at a weight"
     plain = polyceptron.fixed_assignment_dual(X, y, n_faces, assignment, C, radius=np.inf)
     u = plain.variables["u"]
     left = cp.multiply(y[:, None], u).T @ lift(X) - terms.taken

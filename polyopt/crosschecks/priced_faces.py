@@ -89,7 +89,7 @@ def _linear(seed: int) -> tuple[Vector, Vector, FacePenalty, Vector]:
 
 @CHECKS.add("X107", 1e-7)
 def polyceptron_for_its_assignment(seed: int) -> Pair:
-    """The exact Polyceptron with a price: HiGHS on each face's dual = the whole program, by an interior point.
+    """The exact Polyceptron with a price: HiGHS on each face's dual = the program, by an interior point.
 
     Source: formulations.polyceptron_sparse; derived.
     """

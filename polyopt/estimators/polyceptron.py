@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,10 +23,10 @@ from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch, solve_on
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from polyopt.certificates.certificate import Certificate
-    from polyopt.estimators.given import ClassWeight, SamplesLike
+    from polyopt.estimators.given import ClassWeight
     from polyopt.outer.faces_by_programs import Engine
     from polyopt.solvers.polyceptron import Rule
 
@@ -197,13 +197,8 @@ class Polyceptron(SparseFaces, PolyhedralClassifier, StreamedClassifier):
 
     # -- streams -----------------------------------------------------------------------------
 
-    def _learn_chunk(
-        self, X: SamplesLike, y: ArrayLike,
-        classes: ArrayLike | None, sample_weight: ArrayLike | None, n_total: int | None = None,
-    ) -> Self:  # fmt: skip
-        if self._is_priced:
-            raise ValueError(_UNPRICED.format("partial_fit"))
-        return super()._learn_chunk(X, y, classes, sample_weight, n_total)
+    def _refused_of_streams(self) -> str:
+        return _UNPRICED.format("partial_fit") if self._is_priced else ""
 
     def _begin(self, X: Any, n_total: int) -> PolyceptronStream:
         """Algorithm 2 before the first sample: small random faces."""
