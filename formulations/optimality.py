@@ -176,10 +176,10 @@ class _Entries(NamedTuple):
 
 
 def _jacobians(program: Statement, expression: cp.Expression) -> Mapping[cp.Variable, _Entries | None]:
-    """The derivatives of an expression; those of affine ones are taken once for the same parameters."""
-    if not expression.is_affine():
-        return _derivatives(expression)
+    """The derivatives of an expression, taken once for the same parameters, and at the same point."""
     given = [parameter.value for parameter in expression.parameters()]
+    if not expression.is_affine():
+        given += [variable.value for variable in expression.variables()]
     known = program.jacobians.get(id(expression))
     if known is None or not all(map(_is_same, known[0], given)):
         known = program.jacobians[id(expression)] = copy.deepcopy(given), _derivatives(expression)

@@ -134,7 +134,7 @@ class Statement:
 
     def __post_init__(self) -> None:
         self.problem = cp.Problem(self.objective, [row.constraint for row in self.rows])
-        # Of affine expressions, with their parameters: formulations.optimality.
+        # Of expressions, with the parameters and the point they were taken at: formulations.optimality.
         self.jacobians: dict[int, tuple[list[Any], dict[cp.Variable, Any]]] = {}
 
     @property

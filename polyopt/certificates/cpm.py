@@ -299,11 +299,17 @@ def _multipliers_by_ascent(point: CpmPoint, loss: Loss, tol: float, max_iter: in
 def climbed_faces(point: CpmPoint, costs: Vector, tol: float, max_iter: int) -> Vector:
     """Multipliers (n, K) that ascent on the dual of each face finds, for costs (n, K)."""
     X, alpha = point.geometry.X, np.zeros_like(costs)
-    for k, (w, face_costs) in enumerate(zip(point.W, costs.T, strict=True)):
-        # Half of the face's program is a hinge program: ½‖w‖² + Σ (c/2) ξ.
-        value = 0.5 * float(w @ w + face_costs @ point.hinge[:, k])
-        dual = ascend(_face(point, face_costs), w, np.asarray(X @ w), value, tol, max_iter)
-        alpha[:, k] = 2.0 * dual[0]
+    # Half of a face's program is a hinge program: ½‖w‖² + Σ (c/2) ξ.
+    values = 0.5 * (np.einsum("kj,kj->k", point.W, point.W) + (costs * point.hinge).sum(axis=0))
+    done: dict[bytes, int] = {}
+    for k in np.argsort(values, kind="stable").tolist():  # of the faces of one program the best is first
+        first = done.setdefault(costs[:, k].tobytes(), k)
+        if first == k:
+            w = point.W[k]
+            dual = ascend(_face(point, costs[:, k]), w, np.asarray(X @ w), float(values[k]), tol, max_iter)
+            alpha[:, k] = 2.0 * dual[0]
+        else:  # neither answers for anybody
+            alpha[:, k] = alpha[:, first]
     return alpha
 
 

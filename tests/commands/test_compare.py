@@ -38,7 +38,7 @@ def blobs(n=80, seed=0, name="blobs"):
 
 @pytest.fixture(scope="module")
 def comparison():
-    return compare(blobs(), list(METHODS))
+    return compare(blobs(), list(METHODS), settings={"n_init": 1})
 
 
 def pairs_of(comparison):
