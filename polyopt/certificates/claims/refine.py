@@ -95,16 +95,7 @@ def exact_solution(certificate: Evident | Statement, rows: list[Cells] | None = 
             "the kernel 'rbf' is not rational: certificate.refine() gives as many digits as wanted"
         )
     program = _program(statement, rows)
-    if has_form(program):
-        statement = _refined(statement, _SURE, rows)
-        program, near, scores = _start(statement, rows)
-        intercepts, multipliers = optimum(program, near, scores, exactly, close=_ALMOST)
-        W, b = _faces_of(program, multipliers), [v[0] for v in intercepts if v]
-    else:
-        check_vertex_form(program)
-        faces, b = feasible_point(program, statement)
-        near = feasible_multipliers(program, statement.multipliers)
-        W, b, multipliers = optimal_vertex(program, faces, b, near, _CLOSE)
+    W, b, multipliers = _by_rows(statement, rows) if has_form(program) else _by_corners(statement, program)
     value, slopes = program.value({"w": [list(map(str, w)) for w in W], "b": list(map(str, b))})
     gain, price = program.bound(
         {"rows": {n: [list(map(str, p)) for p in m] for n, m in multipliers.items()}}, slopes
@@ -112,6 +103,26 @@ def exact_solution(certificate: Evident | Statement, rows: list[Cells] | None = 
     if value != gain - price:
         raise ValueError("the point and the multipliers of these rows do not meet: solve more closely first")
     return ExactSolution(statement.title, W, b, multipliers, value)
+
+
+def _by_rows(
+    statement: Statement, rows: list[Cells] | None
+) -> tuple[list[Vector], Vector, dict[str, list[Vector]]]:
+    """The optimum from the states of the rows alone or, where these do not settle, of the weights as well."""
+    try:
+        program, near, scores = _start(_refined(statement, _SURE, rows), rows)
+        intercepts, multipliers = optimum(program, near, scores, exactly, close=_ALMOST)
+    except ValueError:
+        return _by_corners(statement, _program(statement, rows))
+    return _faces_of(program, multipliers), [v[0] for v in intercepts if v], multipliers
+
+
+def _by_corners(
+    statement: Statement, program: Program
+) -> tuple[list[Vector], Vector, dict[str, list[Vector]]]:
+    check_vertex_form(program)
+    faces, b = feasible_point(program, statement)
+    return optimal_vertex(program, faces, b, feasible_multipliers(program, statement.multipliers), _CLOSE)
 
 
 def refined(evidence: Sequence[Evidence], digits: int = 30) -> tuple[tuple[Evidence, ...], float, float]:
