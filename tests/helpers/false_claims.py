@@ -22,23 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LAST = Fraction(1, 2**52)
-_OPTIONAL = set(
-    [
-        "title",
-        "at",
-        "b",
-        "low",
-        "high",
-        "l1",
-        "count",
-        "less",
-        "pays",
-        "loss",
-        "variance",
-        "constant",
-        "whole",
-    ]
-)  # or without effect
+# Fields that may be left out, or that may change without an effect.
+_OPTIONAL = {"title", "at", "b", "low", "high", "l1", "count", "less", "pays", "loss", "variance"}
+_OPTIONAL |= {"constant", "whole"}
 
 
 class Falsifier:
