@@ -136,8 +136,10 @@ class Falsifier:
         """Prices, caps, kinks, kernels: raised, the point is worth more; lowered, less is proven."""
         program = claim["program"]
         factor = 1 + Fraction(draw.choice((-1, 1)), 2 ** draw.randrange(1, 20))
-        row = draw.choice(program["rows"])
-        fields: list[tuple[dict[str, Any], str]] = [(row, "kink"), (row, "cap")]
+        # A row that nothing holds may be a little looser, and the claim is as true.
+        used = claim["multipliers"]["rows"]
+        row = draw.choice([r for r in program["rows"] if any(part != 0 for part in used[r["name"]])] or [{}])
+        fields: list[tuple[dict[str, Any], str]] = [(row, name) for name in ("kink", "cap") if row]
         fields += [(program["size"], name) for name in ("factor", "l1", "group") if name in program["size"]]
         fields += [(program["features"], name) for name in ("gamma", "coef0") if name in program["features"]]
         holder, name = draw.choice(fields)
