@@ -52,10 +52,11 @@ import json
 import re
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import chain
 from math import gcd, inf, isfinite, isqrt, lcm
-from operator import mul
+from operator import mul, sub, truediv
 from typing import Any
 
 Vector = list[Fraction]
@@ -206,7 +207,7 @@ def load_claims(path: str) -> list[Any]:
     return list(found["claims"])
 
 
-def load_npy(path: str) -> tuple[list[Cells], list[Any]]:
+def from_npy(path: str) -> Iterator[tuple[Cells, Any]]:
     """Samples and labels of a matrix in numpy's format."""
     with open(path, "rb") as file:
         content = file.read()
@@ -214,36 +215,43 @@ def load_npy(path: str) -> tuple[list[Cells], list[Any]]:
     found = re.search(head, content[:1000]) or [b""] * 4
     demand(found[1], "a .npy file must hold a matrix of numbers by rows, little-endian")
     n, m, kind = int(found[2]), int(found[3]), "dfqiB"["f8f4i8i4u1".index(found[1].decode()) // 2]
-    cells = struct.unpack(f"<{n * m}{kind}", content[len(content) - n * m * struct.calcsize("<" + kind) :])
-    rows = [cells[i * m : (i + 1) * m] for i in range(n)]
-    return [dict(enumerate(row[:-1])) for row in rows], [row[-1] for row in rows]
+    size = struct.calcsize(f"<{m}{kind}")
+    for *cells, label in struct.iter_unpack(f"<{m}{kind}", content[len(content) - n * size :]):
+        yield dict(enumerate(cells)), label
 
 
-def load_text(path: str, target: str | int) -> tuple[list[Cells], list[Any]]:
+def from_text(path: str, target: str | int) -> Iterator[tuple[Cells, Any]]:
     """Samples and labels of an svmlight or a CSV file."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         lines = [line for line in file.read().splitlines() if line.partition("#")[0].strip()]
-    split = [line.partition("#")[0].split() for line in lines]
-    cells = [[word.partition(":") for word in words[1:]] for words in split]
-    if any(cells) and all(colon for row in cells for _, colon, _ in row):  # label column:value ...
-        rows = [{int(j) - 1: float(x) for j, _, x in row} for row in cells]
-        demand(all(len(row) == len(given) for row, given in zip(rows, cells)), "a column stands twice")
-        return rows, [words[0] for words in split]
-    names, *_ = texts = list(csv.reader(lines, delimiter=max(",;\t ", key=lines[0].count)))
+    split = (line.partition("#")[0].split() for line in lines)
+    first = next((words[1:] for words in split if len(words) > 1), [""])
+    if all(":" in word for word in first):  # label column:value ...
+        for line in lines:
+            label, *words = line.partition("#")[0].split()
+            row = {int(j) - 1: float(x) for j, _, x in (word.partition(":") for word in words)}
+            demand(len(row) == len(words), "a column stands twice")
+            yield row, label
+        return
+    table = csv.reader(lines, delimiter=max(",;\t ", key=lines[0].count))
+    names = next(table)
     place = names.index(target) if isinstance(target, str) else target % len(names)
-    first = 0 if all(type(plain(cell)) is float for j, cell in enumerate(names) if j != place) else 1
-    labels = [row.pop(place) for row in texts[first:]]
-    return [dict(enumerate(map(float, row))) for row in texts[first:]], labels
+    numbers = all(type(plain(cell)) is float for j, cell in enumerate(names) if j != place)
+    for texts in chain([names] if numbers else [], table):
+        label = texts.pop(place)
+        yield dict(enumerate(map(float, texts))), label
 
 
-def prepared(cells: Cells, m: int, steps: dict[str, list[float]]) -> Cells:
+def prepared(cells: Cells, m: int, steps: list[tuple[Any, list[float]]]) -> Cells:
     """A sample as the machine saw it: (x - shift) / divide * factor in doubles, each rounded to nearest."""
-    demand(all(0 <= j < m for j in cells) and (len(cells) == m or "shift" not in steps), f"not {m} features")
-    for name, by in steps.items():
-        for j, x in cells.items():
-            cells[j] = x - by[j] if name == "shift" else x / by[j] if name == "divide" else x * by[j]
-    demand(all(map(isfinite, cells.values())), "the data hold a number that is not finite")
-    return {j: float(cells[j]) for j in sorted(cells) if cells[j]}
+    demand(all(0 <= j < m for j in cells), f"there are more than {m} features")
+    values: Any = cells.values()
+    for step, by in steps:
+        demand(len(cells) == m or step is not sub, f"there are not {m} features")
+        values = map(step, values, map(by.__getitem__, cells))
+    found = dict(zip(cells, map(float, values)))
+    demand(all(map(isfinite, found.values())), "the data hold a number that is not finite")
+    return {j: found[j] for j in sorted(found) if found[j]}
 
 
 def digest(rows: list[Cells], m: int, y: list[int]) -> str:
@@ -258,11 +266,10 @@ class Samples:
     """Samples as whole numbers over one denominator; lifted, each ends with a 1."""
 
     def __init__(self, rows: list[Cells], m: int, lifted: bool):
-        ratios = [[x.as_integer_ratio() for x in row.values()] for row in rows]
-        self.den = den = lcm(*{q for row in ratios for _, q in row})
+        self.den = den = lcm(*{x.as_integer_ratio()[1] for row in rows for x in row.values()})
         self.n, self.m, (place, one) = len(rows), m + lifted, ([m], [den]) if lifted else ([], [])
-        tops = [[p * (den // q) for p, q in row] for row in ratios]
-        self.rows = [([*row, *place], top + one) for row, top in zip(rows, tops)]
+        ratios = ((row, [x.as_integer_ratio() for x in row.values()]) for row in rows)
+        self.rows = [([*row, *place], [p * (den // q) for p, q in own] + one) for row, own in ratios]
 
     def times(self, w: Vector) -> Vector:
         """X w."""
@@ -583,18 +590,25 @@ class Program:
 
 def load_samples(told: Json, path: str) -> tuple[list[Cells], int, list[int]]:
     """The samples that a claim is about, as the machine saw them, and their labels -1 and +1."""
-    cells, texts = load_npy(path) if path.endswith(".npy") else load_text(path, told.get("target", -1))
     m, runs, labels = need(told, "features", int), need(told, "rows", list), need(told, "labels", dict)
     ends = [end for run in runs for end in run if type(end) is int]
     demand(len(ends) == 2 * len(runs) > 0 and ends == sorted(ends), "the rows are not in order")
-    demand(ends[0] >= 0 and ends[-1] <= len(texts) and m <= 10_000_000, "there are no such samples")
-    rows = [i for a, z in runs for i in range(a, z)]
+    demand(ends[0] >= 0 and m <= 10_000_000, "there are no such samples")
     signs = {plain(labels.get("-1")): -1, plain(labels.get("+1")): 1}
-    y = [signs.get(plain(texts[i]), 0) for i in rows]
+    kinds = {"shift": sub, "divide": truediv, "factor": mul, "times": mul}
+    given = [(name, vector(told[name], m, name)) for name in kinds if name in told]
+    steps = [(kinds[name], list(map(float, by))) for name, by in given]
+    whole_file = from_npy(path) if path.endswith(".npy") else from_text(path, told.get("target", -1))
+    wanted = (k for a, z in runs for k in range(a, z))
+    rows, y, at = [], [], next(wanted, None)
+    for i, (cells, label) in enumerate(whole_file):
+        if i == at:
+            rows.append(prepared(cells, m, steps))
+            y.append(signs.get(plain(label), 0))
+            at = next(wanted, None)
+    demand(at is None, "there are no such samples")
     demand(0 not in y, "the labels are not those of the claim")
-    names = [name for name in ("shift", "divide", "factor", "times") if name in told]
-    steps = {name: [float(v) for v in vector(told[name], m, name)] for name in names}
-    return [prepared(cells[i], m, steps) for i in rows], m, y
+    return rows, m, y
 
 
 def check(claim: Json, path: str, say: Callable[[str], None]) -> None:
