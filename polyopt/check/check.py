@@ -91,8 +91,10 @@ def plain(text: Json) -> str | float:
     return float(text) if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", text) else text
 
 
-def number(given: Json) -> Fraction:
-    """A whole number, "p/q", or "0x1fp-3", which is 31/8."""
+def number(given: Json, ends: bool = False) -> Fraction:
+    """A whole number, "p/q", or "0x1fp-3", which is 31/8; of ends also one of the infinities."""
+    if ends and given in ("inf", "-inf"):
+        return float(given)  # type: ignore[return-value]
     if type(given) is int and given.bit_length() < 64:
         return Fraction(given)
     shown = f"{str(given)[:40]!r} is no number: whole, 'p/q' or hexadecimal"
@@ -105,21 +107,16 @@ def number(given: Json) -> Fraction:
     return Fraction(top << max(power, 0), 1 << max(-power, 0))
 
 
-def end(given: Json) -> Any:
-    """A number, or one of the infinities."""
-    return float(given) if given in ("inf", "-inf") else number(given)
-
-
-def vector(given: Json, size: int, what: str, read: Callable[[Json], Any] = number, old: Json = None) -> Any:
+def vector(given: Json, size: int, what: str, ends: bool = False, old: Json = None) -> Any:
     """A list; or {"at": places, "is": numbers}, elsewhere what is old or zeros; or one number for all."""
     if not isinstance(given, dict):
         demand(type(given) is not list or len(given) == size, f"{what} has not {size} numbers")
-        return [read(v) for v in given] if type(given) is list else [read(given)] * size
+        return [number(v, ends) for v in given] if type(given) is list else [number(given, ends)] * size
     at, values, found = need(given, "at", list), need(given, "is", list), list(old or [ZERO] * size)
     demand(all(type(k) is int and 0 <= k < size for k in at), f"{what}: a place is out of range")
     demand(len(set(at)) == len(at) == len(values), f"{what}: places and numbers do not match")
     for k, value in zip(at, values):
-        found[k] = read(value)
+        found[k] = number(value, ends)
     return found
 
 
@@ -175,16 +172,18 @@ def exp_minus(top: int, den: int) -> int:
     return total >> k + WORK - BITS
 
 
-def softplus(t: Fraction) -> Fraction:
-    """A number from ln(1 + e^t) to 4 UNIT above it."""
-    z = UNIT * exp_minus(abs(t.numerator), t.denominator)
-    return max(t, ZERO) + log(1 + z) + 2 * UNIT
-
-
 def soft_max(t: Vector, sharp: Fraction) -> Fraction:
-    """A number from (1/g) ln sum exp(g t) to a few UNIT above it."""
+    """A number from (1/g) ln sum exp(g t) to 2 (k + 1) UNIT / g above it, for k numbers t."""
     far = [sharp * (max(t) - v) for v in t]
     return max(t) + (log(UNIT * sum(exp_minus(v.numerator, v.denominator) + 1 for v in far)) + UNIT) / sharp
+
+
+# What a loss pays for t, or more; ln(1 + e^t) is ln(e^0 + e^t).
+PHI: dict[Json, Callable[[Fraction], Fraction]] = {
+    "hinge": lambda t: max(ZERO, t),
+    "logistic": lambda t: soft_max([ZERO, t], Fraction(1)),
+    "linear": lambda t: t,
+}
 
 
 def entropy(shares: Vector) -> Fraction:
@@ -195,16 +194,6 @@ def entropy(shares: Vector) -> Fraction:
 def root(x: Fraction) -> Fraction:
     """A number from the square root to UNIT above it."""
     return UNIT * (isqrt((x.numerator << 2 * BITS) // x.denominator) + 1) if x else x
-
-
-def load_claims(path: str) -> list[Any]:
-    """The claims in a file."""
-    with open(path, encoding="utf-8") as file:  # of two fields of one name there is neither
-        found = json.load(file, object_pairs_hook=lambda p: dict(p) if len(dict(p)) == len(p) else None)
-    is_ours = need(found, "format", str) == "polyopt claim" and need(found, "version", int) == 1
-    demand(is_ours, "this is no claim, or of another version")
-    demand(0 < len(need(found, "claims", list)) <= 5000, "a file has from 1 to 5000 claims")
-    return list(found["claims"])
 
 
 def from_npy(path: str) -> Iterator[tuple[Cells, Any]]:
@@ -317,8 +306,7 @@ def each(given: Json, n: int, read: Callable[[Json], Any]) -> list[Any]:
     """What is told of each sample: a list, or one for all."""
     told = given if type(given) is list else [given] * n
     demand(len(told) == n, "a family's caps and faces must be told for every sample")
-    kinds = {repr(v): v for v in told}
-    known = {shown: read(v) for shown, v in kinds.items()}
+    known = {shown: read(v) for shown, v in {repr(v): v for v in told}.items()}
     return [known[repr(v)] for v in told]
 
 
@@ -343,7 +331,7 @@ class Rows:
         self.one = each(told.get("at", "all"), n, lambda a: a == "one")
         self.less = each(told.get("less", "none"), n, lambda a: places(a)[:1])
         demand(min((c for c in self.cap if c is not None), default=0) >= 0, "a cap is negative")
-        known = self.loss in ("hinge", "logistic", "linear") and self.pays in ("sum", "worst", "soft")
+        known = self.loss in PHI and self.pays in ("sum", "worst", "soft")
         demand(known, f"{self.name}: there is no such loss")
         simple = self.loss == "hinge" and self.pays != "soft"
         demand(simple or None not in self.cap, "an infinite cap is of a hinge that is not soft")
@@ -355,7 +343,7 @@ class Rows:
 
     def value(self, f: list[Vector], off: Fraction) -> Fraction:
         """The losses at scores that are each within off: their sum, or more."""
-        total, phi = ZERO, {"hinge": lambda t: max(ZERO, t), "logistic": softplus}.get(self.loss, lambda t: t)
+        total, phi = ZERO, PHI[self.loss]
         for i, (s, cap, at, less) in enumerate(zip(self.side, self.cap, self.at, self.less)):
             start = self.kink + off + sum(s * f[k][i] + off for k in less)
             t = [start - s * f[k][i] for k in (range(len(f)) if self.one[i] else at)]
@@ -456,12 +444,12 @@ class Program:
 
     def by_face(self, name: str) -> list[Vector]:
         """A vector of the size for each face; they may be one."""
-        told = self.size.get(name, {"low": "-inf", "high": "inf"}.get(name, 0))
-        read = end if name in ("low", "high") else number
+        ends = {"low": "-inf", "high": "inf"}
+        told = self.size.get(name, ends.get(name, 0))
         if type(told) is dict and "faces" in told:
             demand(len(need(told, "faces", list)) == self.faces, f"{name} is not told for each face")
-            return [vector(part, self.width, name, read) for part in told["faces"]]
-        return [vector(told, self.width, name, read)] * self.faces
+            return [vector(part, self.width, name, name in ends) for part in told["faces"]]
+        return [vector(told, self.width, name, name in ends)] * self.faces
 
     def through(self, c: Vector, out: bool) -> tuple[Vector, Fraction]:
         """The scores of coefficients, without b (out), or the pull of betas; and how far they may be off."""
@@ -530,7 +518,7 @@ class Program:
             of_faces = type(parts) is list and len(parts) == self.faces
             demand(of_faces, f"{name}: there must be multipliers for each face")
             old: list[Any] = found.get(name) or [None] * self.faces
-            found[name] = [vector(v, self.samples.n, name, number, o) for v, o in zip(parts, old)]
+            found[name] = [vector(v, self.samples.n, name, False, o) for v, o in zip(parts, old)]
         every = set(found) == {rows.name for rows in self.rows}
         demand(every, "there must be multipliers of every family")
         return found
@@ -650,7 +638,12 @@ def main(arguments: list[str]) -> int:
 
     try:
         demand(len(arguments) == 2, "usage: python check.py claim.json data")
-        for claim in load_claims(arguments[0]):
+        with open(arguments[0], encoding="utf-8") as file:  # of two fields of one name there is neither
+            told = json.load(file, object_pairs_hook=lambda p: dict(p) if len(dict(p)) == len(p) else None)
+        is_ours = need(told, "format", str) == "polyopt claim" and need(told, "version", int) == 1
+        demand(is_ours, "this is no claim, or of another version")
+        demand(0 < len(need(told, "claims", list)) <= 5000, "a file has from 1 to 5000 claims")
+        for claim in told["claims"]:
             say(f"a claim on {need(claim, 'title', str)[:60]!r} is read")
             check(claim, arguments[1], say)
     except Refused as why:

@@ -19,7 +19,7 @@ FILE, FUNCTION = 350, 60  # lines at most; of a function without its docstring
 # What is larger still. The lists only shrink: what fits now is to be taken off them.
 LARGE_FILES: set[str] = set()
 # A program of its own, which stands in one file so that it can be copied, and the lines it may have.
-ALONE = {"polyopt/check/check.py": 690}
+ALONE = {"polyopt/check/check.py": 660}
 LARGE_FUNCTIONS: set[str] = set()
 
 
