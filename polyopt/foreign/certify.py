@@ -148,7 +148,8 @@ def _certified(
     certify = _polytope if settings.program == "cpm" else _hinge
     found = None if answer.multipliers is None else certify(pair, answer, settings, answer.multipliers, tol)
     words = "The bound is by the multipliers that came with the solution."
-    if found is None or (found.relative_gap > tol and found.claim is not Claim.INFEASIBLE):
+    has_point = answer.w is not None or answer.faces is not None  # else it would be ours, not theirs
+    if found is None or (has_point and found.relative_gap > tol and found.claim is not Claim.INFEASIBLE):
         ours = None if settings.program == "cpm" else our_multipliers(pair, settings, time_limit)
         other = certify(pair, answer, settings, ours, tol)
         if found is None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["read_libsvm", "read_svc"]
 
 _KERNELS = {"linear": "linear", "polynomial": "poly", "rbf": "rbf"}
+_OTHER_LABELS = "the labels are not those that this {} was fitted to"
 _DIGITS = 8  # that LIBSVM writes of a support vector
 
 
@@ -63,14 +64,20 @@ def read_svc(machine: SVC, samples: Samples) -> list[Answer]:
     if k == 2:  # scikit-learn has turned what LIBSVM found
         coefficients, b = -coefficients, -b
     kernel = Kernel(machine.kernel, _gamma_of(machine, samples), int(machine.degree), float(machine.coef0))
-    counts = [int((samples.y[places] == label).sum()) for label in classes]
-    by_class = np.concatenate([np.flatnonzero(samples.y[places] == label) for label in classes])
-    if sum(counts) != len(places) or (by_class != np.arange(len(places))).any():
-        raise ValueError(f"the labels are not those that this {name} was fitted to")
+    parts = [np.flatnonzero(samples.y[places] == label) for label in classes]
+    if sum(map(len, parts)) != len(places):
+        raise ValueError(_OTHER_LABELS.format(name))
+    order, counts = (
+        np.concatenate(parts),
+        [len(part) for part in parts],
+    )  # by class, which not all packages do
+    places, coefficients = places[order], coefficients[:, order]
     weights = np.ones(samples.n)
     for label, weight in zip(classes, np.broadcast_to(machine.class_weight_, k), strict=True):
         weights[samples.y == label] = weight
     found = _pairs(name, samples, classes, places, coefficients, counts, b)
+    if any((answer.multipliers["margin"] < 0).any() for answer in found if answer.multipliers):
+        raise ValueError(_OTHER_LABELS.format(name))
     told = {"C": float(machine.C)}
     return [replace(answer, kernel=kernel, costs=told, weights=weights, intercept="free") for answer in found]
 

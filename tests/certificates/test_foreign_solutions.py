@@ -255,6 +255,15 @@ def test_multipliers_prove_what_they_can_and_never_more(data, svc, optimum):
     assert "by the multipliers that came with the solution" in found.note
 
 
+def test_of_multipliers_alone_the_point_is_the_one_that_they_imply(data):
+    X, y = data
+    alpha = np.linspace(0.0, 0.8, 40)
+    for program, settings in (("svm", {}), ("rmm", {"B": 50.0}), ("cpm", {})):
+        found = certify_solution({"alpha": alpha}, X, y, program, C=0.8, **settings)
+        assert found.relative_gap > 0.1  # it is not the optimum, which would be ours
+        assert "that came with the solution" in found.note
+
+
 def test_all_forms_of_the_same_numbers_agree(data, svc, tmp_path):
     X, y = data
     w, b = svc.coef_[0], float(svc.intercept_[0])
