@@ -6,7 +6,8 @@ are built in or random, of at most 150 samples; "raw" features have the scales t
 the last from 1e-4 to 1e4. The packages of SVMs are called with their own tolerances; OSQP, SCS, HiGHS and
 Clarabel by cvxpy, with its settings, on the explicit program (of the kernel machine the dual), for 10 s.
 
-"Said solved" counts the programs of which a solver says so. "Gap told" is the relative gap between primal and
+"Said solved" counts the programs of which a solver says so; "user limit" is cvxpy's word for a limit of steps
+or time, here OSQP's 10,000 steps. "Gap told" is the relative gap between primal and
 dual value that it reports, where it does. The proven gap is relative too: between the value of the solver's
 point, its slacks computed anew, and the better of two bounds, by its multipliers and by ours. Of the kernel
 machine's dual it is the point that the multipliers imply, and the bound is theirs; where a point breaks hard
