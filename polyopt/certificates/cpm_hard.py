@@ -35,6 +35,7 @@ from polyopt.certificates.certificate import (
     conclude_infeasible,
     residual,
 )
+from polyopt.certificates.claims.statement import without_form
 from polyopt.certificates.cpm_point import check_margin
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.given import checked_faces
@@ -54,6 +55,10 @@ if TYPE_CHECKING:
 __all__ = ["certify_cpm_hard"]
 
 _NAME = "the Convex Polytope Machine with hard margins"
+_BY_DIRECTION = (
+    "hard margins are certified by the directions of faces and of multipliers, and claims in files are of "
+    "faces that have a length"
+)
 _NOT_SEPARATED = "A face does not separate the samples that it answers for."
 _LEAST = 1e-100  # entry that counts, next to a largest one of about 1
 _USED = 1e-9  # share of the largest multiplier from which on one counts
@@ -115,7 +120,8 @@ def certify_cpm_hard(
     faces = None if W is None else checked_faces("W", W, None if given is None else given.shape[1], m + 1)
     with np.errstate(over="ignore", invalid="ignore"):
         point = _point(X, y, faces, given, assignment, margin)
-        return _certificate(point, given is not None, margin, measure, tol)
+        found = _certificate(point, given is not None, margin, measure, tol)
+    return replace(found, evidence=without_form(_BY_DIRECTION))
 
 
 @dataclass(frozen=True)

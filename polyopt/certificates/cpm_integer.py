@@ -18,9 +18,9 @@ from formulations.polytope import answers, lift, natural_assignment
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, conclude, residual
 from polyopt.certificates.claims.faces import state_integers
-from polyopt.certificates.claims.statement import Evidence
+from polyopt.certificates.claims.statement import Evidence, without_form
 from polyopt.certificates.cpm_point import CpmPoint, assignment_residual, bound_of
-from polyopt.certificates.cpm_subset import bound_of_few
+from polyopt.certificates.cpm_subset import FEW, bound_of_few
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.given import checked_faces
 from polyopt.certificates.rounding import UNIT, Ball
@@ -133,7 +133,9 @@ def certify_cpm_integer(
         scope="the real program" if single else "the real program for this assignment",
         notes=[_LOSS, "" if single else _ELSE],
     )
-    if s is not None or certificate.claim is Claim.NONE:
+    if s is not None:
+        return replace(certificate, evidence=without_form(FEW))
+    if certificate.claim is Claim.NONE:
         return certificate
     stated = partial(state_integers, point, given, p, scale, theta, M)
     return replace(certificate, evidence=(Evidence(stated),))

@@ -19,6 +19,7 @@ from formulations.polytope import answers, lift, natural_assignment
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.ascent import ascend
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
+from polyopt.certificates.claims.statement import without_form
 from polyopt.certificates.cpm_point import CpmPoint, assignment_residual
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.given import checked_faces
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["bound_of_few", "certify_cpm_subset"]
+__all__ = ["FEW", "bound_of_few", "certify_cpm_subset"]
 
 _TREES = (
     "The bound of each face is that of a search tree over its features, every node's evaluated anew from the "
@@ -47,6 +48,10 @@ _ROOT = (
     "there may be features."
 )
 _ELSE = "Another assignment may have a lower optimum."
+FEW = (
+    "faces with at most so many features are bounded by searches over their features, and claims in files "
+    "have no such trees: certificate() evaluates them"
+)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -115,7 +120,7 @@ def certify_cpm_subset(
     if not single:
         residuals.append(assignment_residual(point))
     bounds = bound_of_few(point, max_features, trees, max_iter)
-    return conclude(
+    certificate = conclude(
         f"the Convex Polytope Machine with at most {max_features} features a face",
         point.value("sum"),
         Ball(np.array(bounds)).sum(),
@@ -128,6 +133,7 @@ def certify_cpm_subset(
         else "the fixed-assignment program with so few features",
         notes=[_ROOT if trees is None else _TREES, "" if single else _ELSE],
     )
+    return replace(certificate, evidence=without_form(FEW))
 
 
 def bound_of_few(

@@ -9,11 +9,13 @@ hold to a tolerance, the claim is ``conditions`` and no bound is proven.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from formulations.arguments import real_array, tolerance
 from formulations.optimality import conditions
 from polyopt.certificates.certificate import Certificate, conclude_conditions, residual
+from polyopt.certificates.claims.statement import without_form
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from formulations.program import Program
 
 __all__ = ["certify_program"]
+
+_NO_BOUND = (
+    "conditions of optimality that hold to a tolerance prove no bound, and so there is no claim to save"
+)
 
 
 def certify_program(
@@ -57,7 +63,8 @@ def certify_program(
     point = _checked("primal", primal, program.variables)
     found = conditions(program, point, _checked("duals", duals, [row.name for row in program.rows]))
     residuals = [residual(part.kind, part.row, part.violation, part.scale) for part in found.parts]
-    return conclude_conditions(program.name, found.value, found.lagrangian, residuals, tol, program.sense)
+    made = conclude_conditions(program.name, found.value, found.lagrangian, residuals, tol, program.sense)
+    return replace(made, evidence=without_form(_NO_BOUND))
 
 
 def _checked(what: str, given: Mapping[str, ArrayLike], names: Iterable[str]) -> dict[str, NDArray[Any]]:

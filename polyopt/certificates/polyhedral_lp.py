@@ -31,7 +31,7 @@ from formulations.polyhedral import belonging, scores
 from formulations.polytope import check_assignment, lift
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
-from polyopt.certificates.claims.faces import state_faces
+from polyopt.certificates.claims.faces import priced, state_faces
 from polyopt.certificates.claims.statement import Evidence, Statement, numeral
 from polyopt.certificates.face_box import FaceBox
 from polyopt.certificates.face_multipliers import bound_of, conditions
@@ -138,10 +138,8 @@ def certify_polyceptron(
         scale = max(float(value.mid), float(bound.mid)) or float(caps.sum())
         residuals += conditions(X, y, M, caps - M, hinge, box, scale, penalty)
     notes, name = [_TRIVIAL] if large else [], "the exact Polyceptron"
-    if penalty is not None:
-        name = f"{name}, with a price on the weights"
-        return _certificate(name, value, bound, residuals, box, tol, notes, None)
-    made = partial(state_faces, name, X, y, box.W, _size(box), costs.tolist(), caps, M)
+    name += "" if penalty is None else ", with a price on the weights"
+    made = partial(state_faces, name, X, y, box.W, priced(_size(box), penalty), costs.tolist(), caps, M)
     return _certificate(name, value, bound, residuals, box, tol, notes, made)
 
 
@@ -299,11 +297,11 @@ def _certificate(
     box: FaceBox,
     tol: float,
     notes: list[str],
-    made: Callable[[], Statement] | None,
+    made: Callable[[], Statement],
 ) -> Certificate:
     """The certificate of these values; a value of 0 is optimal, whatever the multipliers are.
 
-    `made` makes the statement for a file; None where there is no form for it.
+    `made` makes the statement for a file.
     """
     single, zero = len(box.W) == 1, not _any(value) and not box.broken
     certificate = conclude(
@@ -317,4 +315,4 @@ def _certificate(
         scope=name if single or zero else "the fixed-assignment program",
         notes=[_ZERO] if zero else ["" if single else _OTHERS, *box.notes, *notes],
     )
-    return certificate if made is None else replace(certificate, evidence=(Evidence(made),))
+    return replace(certificate, evidence=(Evidence(made),))

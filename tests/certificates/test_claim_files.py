@@ -44,6 +44,9 @@ MACHINES = {
     "one-norm": polyopt.OneNormSVM(C=1.0, kernel="linear"),
     "one-norm-rbf": polyopt.OneNormSVM(C=1.0, kernel="rbf"),
     "polyceptron": polyopt.Polyceptron(n_faces=2, solver="highs", n_init=1, random_state=0),
+    "polyceptron-l1": polyopt.Polyceptron(
+        n_faces=2, solver="highs", l1=0.3, signs=[1, 0, 0], n_init=1, random_state=0
+    ),
     "pc-slp": polyopt.PCSLP(n_faces=2, n_init=1, random_state=0),
     "spla1": polyopt.SPLA1(n_faces=2, n_init=1, random_state=0),
     "sigma-rbf": polyopt.SigmaSVM(C=1.0, D=0.4, kernel="rbf"),
@@ -247,8 +250,14 @@ def test_what_has_no_form_is_refused_in_a_sentence(data, tmp_path):
         gram.save(tmp_path / "c.json")
     program = svm.primal(X, np.where(y == "in", 1.0, -1.0), 1.0)
     found = program.solve()
-    with pytest.raises(ValueError, match="no statement"):
+    with pytest.raises(ValueError, match="no bound"):
         polyopt.certify_program(program, found.primal, found.duals).save(tmp_path / "c.json")
+    few = polyopt.ConvexPolytopeMachine(max_features=1, n_faces=1, n_init=1, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="searches over their features"):
+        few.certificate().save(tmp_path / "c.json")
+    separate = polyopt.certify_cpm_hard(X, np.where(X[:, 0] > 0, 1, -1), W=[[1.0, 0.0, 0.0, 0.0]])
+    with pytest.raises(ValueError, match="directions"):
+        separate.save(tmp_path / "c.json")
     with pytest.raises(ValueError, match="D below 1"):
         polyopt.SigmaSVM(D=1.0, kernel="linear").fit(X, y).certificate().save(tmp_path / "c.json")
 

@@ -92,8 +92,9 @@ def priced(size: dict[str, Any], penalty: FacePenalty | None) -> dict[str, Any]:
     if penalty.l1:
         found["l1"] = [*[numeral(penalty.l1)] * penalty.n_features, 0]
     if penalty.signs.any():
-        found["low"] = [0 if sign > 0 else "-inf" for sign in signs]
-        found["high"] = [0 if sign < 0 else "inf" for sign in signs]
+        low, high = size.get("low", "-inf"), size.get("high", "inf")
+        found["low"] = [0 if sign > 0 else low for sign in signs]
+        found["high"] = [0 if sign < 0 else high for sign in signs]
     if penalty.group:
         found |= {"groups": [*(penalty.groups + 1).tolist(), 0], "group": numeral(penalty.group)}
     return found

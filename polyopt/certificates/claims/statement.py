@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Matrix
 
-__all__ = ["Evidence", "Number", "Statement", "numeral", "numerals"]
+__all__ = ["Evidence", "Number", "Statement", "numeral", "numerals", "without_form"]
 
 Number: TypeAlias = "float | Fraction"
 
@@ -86,6 +87,21 @@ class Evidence:
     def of(self, names: tuple[str, str], rows: NDArray[Any], factor: float) -> Evidence:
         """The same of these samples of data whose labels have these names, times a factor."""
         return replace(self, names=names, rows=rows, factor=factor)
+
+
+def without_form(reason: str) -> tuple[Evidence, ...]:
+    """The evidence of a certificate that no file can hold: whoever asks for its statement is told why.
+
+    Parameters
+    ----------
+    reason : str
+        A sentence.
+    """
+    return (Evidence(partial(_refuse, reason)),)
+
+
+def _refuse(reason: str) -> Statement:
+    raise ValueError(reason)
 
 
 def numeral(value: Number) -> int | str:
