@@ -60,6 +60,11 @@ def heading_of_sample(e: SampleRecord) -> str:
             f"It answers by {name}: their scores differ by {e.score:.4g}; positive is class "
             f"{named(e.subject.labels[1])}."
         )
+    if not np.isfinite(e.margin):  # a price has left the face no weight
+        return text + (
+            f"{name[0].upper()}{name[1:]} answers: it has no weights, and its score is {e.score:.4g} "
+            f"whatever the sample; positive is class {named(e.subject.labels[1])}."
+        )
     unit = "spreads" if e.subject.has_units else "units"
     beyond = "beyond" if e.margin > 0 else "short of"
     return text + (

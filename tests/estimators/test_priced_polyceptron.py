@@ -108,6 +108,8 @@ def test_a_price_above_every_worth_leaves_nothing_and_says_so(frame):
     assert found.n_nonzero_ == 0
     assert found.certificate().claim is Claim.STATIONARY
     assert len(set(found.predict(frame[0]))) == 1
+    told = " ".join(str(found.explain(frame[0].iloc[[0]])).split())
+    assert "Face 0 answers: it has no weights, and its score is -1 whatever the sample" in told
 
 
 def test_pairs_of_classes_take_names_and_models_keep_their_answers(machine, frame):
