@@ -26,7 +26,7 @@ __all__ = ["checker", "main"]
 
 _PRECISION = 232  # bits: exp(-t) 2^128 then has an error below 2^-90
 _BLOCK = 64  # columns at once
-_CELLS, _KEPT = 20_000_000, 6_000_000  # of samples as one dense matrix; of kernel values that are kept
+_CELLS, _KEPT = 20_000_000, 8_000_000  # of samples as one dense matrix; of kernel values that are kept
 
 
 def checker() -> Any:
