@@ -259,6 +259,7 @@ class Samples:
         self.n, self.m, (place, one) = len(rows), m + lifted, ([m], [den]) if lifted else ([], [])
         ratios = ((row, [x.as_integer_ratio() for x in row.values()]) for row in rows)
         self.rows = [([*row, *place], [p * (den // q) for p, q in own] + one) for row, own in ratios]
+        self.columns: dict[int, list[int]] = {}  # of the kernel matrix
 
     def times(self, w: Vector) -> Vector:
         """X w."""
@@ -291,12 +292,15 @@ class Samples:
             plus, top, low = coef0.numerator * low, top * coef0.denominator, low * coef0.denominator
             den = low**degree
         for j in (j for j, factor in enumerate(factors) if factor):
-            row = dict(zip(*self.rows[j]))
-            inner = self.times([Fraction(row.get(k, 0) * self.den) for k in range(self.m)])  # times den^2
-            if kind == "rbf":
-                column = [exp_minus(top * int(norms[j] + b - 2 * a), low) for a, b in zip(inner, norms)]
-            else:
-                column = [int(top * a + plus) ** degree for a in inner]
+            column = self.columns.get(j)
+            if not column:
+                row = dict(zip(*self.rows[j]))
+                inner = self.times([Fraction(row.get(k, 0) * self.den) for k in range(self.m)])  # times den^2
+                if kind == "rbf":
+                    column = [exp_minus(top * int(norms[j] + b - 2 * a), low) for a, b in zip(inner, norms)]
+                else:
+                    column = [int(top * a + plus) ** degree for a in inner]
+                self.columns |= {j: column} if self.n <= 1000 else {}  # the leaves of a tree want it again
             found = [f + factors[j] * k for f, k in zip(found, column)]
         off = UNIT * sum(map(abs, c)) if kind == "rbf" else ZERO
         return [Fraction(v, under * den) for v in found], off
@@ -433,8 +437,7 @@ class Program:
             demand(self.factor > 0 and psd, "the factor is not positive, or the kernel not semidefinite")
         self.grouped, self.share = any(self.groups), ZERO
         alike = weighed and all(face == self.prices[0] for face in self.prices)
-        alike = alike and not any(any(row.less) for row in self.rows)
-        alike = alike and all(len(at) in (0, self.faces) for row in self.rows for at in row.at)
+        alike &= not any(any(r.less) or any(0 < len(a) < self.faces for a in r.at) for r in self.rows)
         demand(not self.choice or (alike and len(self.choice) == 1), "the faces to choose from are not alike")
         if "variance" in self.size:
             told = need(self.size, "variance", dict)
@@ -515,12 +518,10 @@ class Program:
         """Multipliers by family and face: what a node tells, and elsewhere what the node above has."""
         found = dict(above)
         for name, parts in need({"rows": {}, **told}, "rows", dict).items():
-            of_faces = type(parts) is list and len(parts) == self.faces
-            demand(of_faces, f"{name}: there must be multipliers for each face")
+            demand(type(parts) is list and len(parts) == self.faces, f"{name} is not told for each face")
             old: list[Any] = found.get(name) or [None] * self.faces
             found[name] = [vector(v, self.samples.n, name, False, o) for v, o in zip(parts, old)]
-        every = set(found) == {rows.name for rows in self.rows}
-        demand(every, "there must be multipliers of every family")
+        demand(set(found) == {rows.name for rows in self.rows}, "there must be multipliers of every family")
         return found
 
     def least(self, told: Json, slopes: list[Vector], above: Held | None = None, used: int = 0) -> Fraction:
@@ -532,16 +533,15 @@ class Program:
         ways, known, found = need(told, "ways", list), self.known(told, above or {}), []
         if self.choice:
             i, rows = need(told, "sample", int), self.choice[0]
-            open_ = 0 <= i < self.samples.n and rows.one[i] and not rows.at[i]
-            demand(open_ and len(ways) == min(used + 1, self.faces), f"sample {i} has other ways, or none")
+            may = 0 <= i < self.samples.n and rows.one[i] and not rows.at[i]
+            demand(may and len(ways) == min(used + 1, self.faces), f"sample {i} has other ways, or none")
             for k, way in enumerate(ways):
                 rows.at[i] = [k]
                 found.append(self.least(way, slopes, known, max(used, k + 1)))
             rows.at[i] = []
             return min(found)
         j, constant = need(told, "weight", int), self.constant
-        two = self.kind != "kernel" and 0 <= j < self.width and len(ways) == 2
-        demand(two, f"weight {j} has other ways, or none")
+        demand(self.kind != "kernel" and 0 <= j < self.width and len(ways) == 2, f"weight {j} has no 2 ways")
         h, l1, n, low, high = kept = self.prices[0][j]
         either = ((h, l1, n, ZERO, ZERO), constant), ((h, l1, ZERO, low, high), constant + n)
         for way, (self.prices[0][j], self.constant) in zip(ways, either):

@@ -119,15 +119,22 @@ Large = Annotated[
 
 
 class Solver(StrEnum):
-    """Which solver: by size, the explicit program, or the fast one."""
+    """Which solver: by size, the explicit program, the fast one, or the one that proves a global optimum."""
 
     AUTO = "auto"
     EXACT = "exact"
     FAST = "fast"
+    PROVING = "proving"
 
     def of(self, method: Method) -> str:
         """What the method's estimator calls it."""
-        return method.fast if self is Solver.FAST else self.value
+        if self is not Solver.PROVING:
+            return method.fast if self is Solver.FAST else self.value
+        if not method.proving:
+            raise ValueError(
+                f"--solver proving: {method.name} has no solver that proves more than its others do"
+            )
+        return method.proving
 
 
 def read_settings(others: list[str] | None = None, **given: Any) -> dict[str, Any]:

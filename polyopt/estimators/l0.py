@@ -231,16 +231,24 @@ class CrossEntropySVM(ExpansionClassifier):
     def _binary_certificate(self, tol: float) -> Certificate:
         K, error = self._training_kernel()
         data = replace(as_l0_data(K, self._y, self._price_of_loss, self._weights), entry_error=error)
-        return certify_l0_data(
+        alpha, b = self._coefficients(), float(self.intercept_[0])
+        found = certify_l0_data(
             data,
-            self._coefficients(),
-            float(self.intercept_[0]),
+            alpha,
+            b,
             u=self.solution_["margin"],
             v=self.solution_["relaxation"],
             searched=self._searched,
             stated=self.solution_.bound if self.solver_ in ("highs", "exact") else None,
             tol=tol,
         )
+        if self._fitted_kernel == "precomputed":
+            return found
+        from polyopt.outer.l0.proof import evidence_of
+
+        known = max(found.dual_value, found.stated or 0.0)
+        goal = min(known, found.primal_value) * (1.0 - 0.5 * tol)
+        return replace(found, evidence=(evidence_of(data, self._X, self._kernel, alpha, b, goal),))
 
 
 def _spread(values: Array, places: NDArray[np.intp], n: int) -> Array:

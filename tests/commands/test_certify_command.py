@@ -114,3 +114,22 @@ def test_the_samples_are_not_written_over_the_data(table, weights, tmp_path):
     done = run("certify", model, data, "--out", tmp_path / "claim.json", "--overwrite-input")
     assert done.exit_code == 0, done.output
     assert checker.main([str(tmp_path / "claim.json"), str(data)]) == 0
+
+
+@pytest.mark.parametrize("method", ["cpm", "ce-svm"])
+def test_a_global_optimum_is_a_claim_of_cases(table, method, tmp_path):
+    claim, model, again = (tmp_path / name for name in ("claim.json", "m.skops", "again.json"))
+    where = ("--method", method, "--target", "way", "--solver", "proving", "--keep-data")
+    done = run("fit", table, *where, "--certificate", claim, "--out", model, "--quiet")
+    assert done.exit_code == 0, done.output
+    assert "checked in 6 steps" in said(done)
+    assert "ways" in json.loads(claim.read_text())["claims"][0]["multipliers"]
+    done = run("certify", model, table, "--out", again)
+    assert done.exit_code == 0, done.output
+    assert json.loads(again.read_text()) == json.loads(claim.read_text())
+
+
+def test_a_method_without_a_solver_that_proves_says_so(table):
+    done = run("fit", table, "--method", "svm", "--target", "way", "--solver", "proving", "--quiet")
+    assert done.exit_code == 2
+    assert "svm has no solver that proves more" in said(done)

@@ -28,7 +28,7 @@ def vector(given, size):
 
 
 def leaves(tree, above, n, K, told, used=0):
-    """Of every leaf the decisions (face by sample) and multipliers (by family, face and sample)."""
+    """Of every leaf what is decided (by sample or weight) and multipliers (by family, face and sample)."""
     here = {**above}
     for name, parts in tree.get("rows", {}).items():
         old = above.get(name, [[Fraction(0)] * n] * K)
@@ -40,10 +40,11 @@ def leaves(tree, above, n, K, told, used=0):
     if "ways" not in tree:
         yield told, here
         return
-    if tree["sample"] in told or len(tree["ways"]) != min(used + 1, K):
+    what = "weight" if "weight" in tree else "sample"
+    if tree[what] in told or len(tree["ways"]) != (2 if what == "weight" else min(used + 1, K)):
         raise ValueError("ways")
     for k, way in enumerate(tree["ways"]):
-        yield from leaves(way, here, n, K, told | {tree["sample"]: k}, max(used, k + 1))
+        yield from leaves(way, here, n, K, told | {tree[what]: k}, max(used, k + 1))
 
 
 def believes(text, X, y):

@@ -236,14 +236,14 @@ def test_it_is_the_same_run_every_time():
 
 def search_of(data, best):
     """A search before its first node, with a best score of this size."""
-    search = l0_tree._Search(data, 1e-6, Clock(), None, None)
+    search = l0_tree.Search(data, 1e-6, Clock(), None, None)
     search.best = best
     return search
 
 
 def open_node(at, parts, p, bound=1.0):
     empty = np.zeros(p, dtype=np.int8)
-    return l0_tree._Open(bound, 1, empty, empty, np.array(at), np.array(parts))
+    return l0_tree.Open(bound, 1, empty, empty, np.array(at), np.array(parts))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -316,7 +316,7 @@ def test_gains_are_remembered_for_each_unit_that_a_centre_moves():
 def test_a_side_whose_bound_is_enough_is_not_looked_into():
     data, _, _ = scores("rectangular")
     search, bounds = search_of(data, 11.0), {}
-    search._solve = lambda one, j, on, most=None: l0_node.NodeSolution(bounds[j, on], *[None] * 5)
+    search._solve = lambda one, j, on, most=None: l0_node.NodeSolution(bounds[j, on], *[None] * 6)
     bounds |= {(j, on): 1.5 for j in range(8) for on in (0, 1)}
     bounds[3, 0] = bounds[3, 1] = 1.8
     assert search._choose(open_node([1, 3, 6], [0.5, 0.5, 0.5], 8)) == (3, (0, 1))
@@ -352,8 +352,8 @@ def test_all_roundings_are_tried_at_the_first_nodes_and_later_one_now_and_then()
             nodes=nodes, tried=set(), data=SimpleNamespace(C=1.0), enough=np.inf, clock=Clock(),
             lp=SimpleNamespace(solve=lambda fixed, *_: SimpleNamespace(a=fixed)), offer=offered.append,
         )  # fmt: skip
-        l0_tree._Search._round(search, a)
-        l0_tree._Search._round(search, a)  # no pattern is tried twice
+        l0_tree.Search._round(search, a)
+        l0_tree.Search._round(search, a)  # no pattern is tried twice
         found[nodes] = len(offered)
     every = len(l0_tree._ROUNDING)
     first = l0_tree._FIRST

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["state_hinge", "state_one_norm", "state_ray"]
+__all__ = ["state_hinge", "state_l0", "state_one_norm", "state_ray"]
 
 _KERNELS = ("linear", "poly", "rbf")
 
@@ -152,3 +152,39 @@ def state_one_norm(
         ],
     }
     return Statement("the one-norm SVM", X, y, told, [alpha], [b], {"margin": u[None, :]})
+
+
+def state_l0(
+    X: Matrix, y: Vector, C: float, weights: Vector, kernel: Kernel, alpha: Vector, b: float,
+    tree: dict[str, Any], bound: float,
+) -> Statement:  # fmt: skip
+    """The statement of a point of the L0 machine among all patterns.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        Samples.
+    y, weights, alpha : ndarray of shape (n,)
+        Labels, what each sample counts in the loss, and coefficients.
+    C : float
+        Price of loss, and cap of the coefficients.
+    kernel : Kernel
+        The kernel.
+    b : float
+        Intercept.
+    tree : dict
+        Multipliers of the leaves, as in the file.
+    bound : float
+        What all of them prove.
+    """
+    caps = [numeral(Fraction(C) * Fraction(weight)) for weight in weights.tolist()]
+    cap = caps[0] if len(set(caps)) == 1 else caps
+    told = {
+        "features": _kernel(kernel, "expansion"),
+        "size": {"kind": "square", "factor": 0, "low": 0, "high": numeral(C), "count": 1},
+        "faces": 1,
+        "intercept": True,
+        "rows": [{"name": "margin", "side": "label", "kink": 1, "cap": cap}],
+    }
+    title = "the L0 support vector machine"
+    return Statement(title, X, y, told, [alpha], [b], {}, tree=tree, bound=bound)

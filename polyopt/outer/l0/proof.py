@@ -7,12 +7,16 @@ proof, or for a better point.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from formulations.solution import Solution, Status
+from polyopt.certificates.claims.hinge import state_l0
+from polyopt.certificates.claims.statement import Evidence
 from polyopt.outer.starts import TIE
+from polyopt.solvers.l0.leaves import prove_by_leaves
 from polyopt.solvers.l0.milp import solve_l0_milp
 from polyopt.solvers.l0.point import finished
 from polyopt.solvers.l0.tree import solve_l0_tree
@@ -21,17 +25,23 @@ from polyopt.solvers.one_norm import solve_relaxation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from formulations.l0_data import L0Data
+    from formulations.matrices import Matrix
+    from polyopt.certificates.claims.statement import Statement
+    from polyopt.kernels import Kernel
     from polyopt.solvers.clock import Clock
 
     Proven = tuple[Solution, float | None]
 
-__all__ = ["prove", "solve_explicitly"]
+__all__ = ["evidence_of", "prove", "solve_explicitly"]
 
 _MIP_GAP = 1e-9  # relative, that the explicit program is solved to
 # Relative gap of a tree: half of a certificate's 1e-6, which leaves the other half to rounding.
 _TREE_GAP = 5e-7
 _NODES = 500  # of a tree that is to check an integer solver
+_LEAVES = 5000  # nodes of a tree that is to be written in a file
 
 
 def prove(
@@ -128,3 +138,32 @@ def _checked(data: L0Data, found: Solution, clock: Clock) -> Proven:
         solver=f"{found.solver}; then a better point by {ours.solver}",
     )
     return better, ours.bound
+
+
+def evidence_of(
+    data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float, goal: float
+) -> Evidence:
+    """How it is stated that no score is less than some number, by the leaves of a tree begun at the point.
+
+    Parameters
+    ----------
+    data : L0Data
+        The problem.
+    X : ndarray or CSR of shape (n, m)
+        Its samples.
+    kernel : Kernel
+        Its kernel.
+    alpha, b
+        The point.
+    goal : float
+        What is to be proven, by so many nodes as there may be; an integer solver may have stated it.
+    """
+    return Evidence(cache(partial(_state, data, X, kernel, alpha, b, goal)))
+
+
+def _state(
+    data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float, goal: float
+) -> Statement:
+    alpha = np.where(data.support(alpha), np.clip(alpha, 0.0, data.C), 0.0)
+    tree, bound = prove_by_leaves(data, (alpha, b), goal, _LEAVES)
+    return state_l0(X, data.y, data.C, data.weights, kernel, alpha, b, tree, bound)

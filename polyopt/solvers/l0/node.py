@@ -66,6 +66,8 @@ class NodeSolution:
         r_j, of the bound.
     basis : ndarray of int8 of shape (p + 1 + 2 n,)
         Statuses of a, b, ξ and the rows.
+    u : ndarray of shape (n,)
+        Multipliers near those of the bound, which are in balance.
     solved : bool
         Whether HiGHS came to the optimum; else only `bound` and `rates` say something.
     """
@@ -75,6 +77,7 @@ class NodeSolution:
     b: float
     rates: Ball = field(repr=False)
     basis: Marks = field(repr=False)
+    u: Vector = field(repr=False)
     solved: bool
 
 
@@ -221,7 +224,24 @@ class NodeLP:
             basis[: len(a)] = np.where(a == 1.0, _UPPER, _LOWER)
             basis[len(a) + 1 + n + self._rows] = _LOWER
             basis[self._places[self._model.basic()]] = _BASIC
-        return NodeSolution(bound, a, b, rates, basis, solved)
+        multipliers = np.zeros(n)
+        multipliers[self._rows] = u.mid
+        return NodeSolution(bound, a, b, rates, basis, multipliers, solved)
+
+    def proves(self, fixed: Marks, u: Vector) -> float:
+        """What multipliers prove of every score within a node, rounding included.
+
+        Parameters
+        ----------
+        fixed : ndarray of int8 of shape (p,)
+            ON, OFF or FREE, each centre.
+        u : ndarray of shape (n,)
+            Multipliers within their caps and in balance, exactly.
+        """
+        exact = Ball(u)
+        rates = expansion.rates(u @ self._signed, self._sizes, self._errors, exact)
+        saved = (rates - (fixed == FREE)).positive()[fixed != OFF].sum()
+        return float((float((fixed == ON).sum()) + exact.sum() - saved).lower)
 
 
 class _Model(PersistentLP):

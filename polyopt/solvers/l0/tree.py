@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Marks = NDArray[np.int8]
 
-__all__ = ["solve_l0_tree"]
+__all__ = ["Open", "Search", "solve_l0_tree"]
 
 # Reliability branching, its rows and columns, and its rounding. None of these is critical: on five problems
 # of 69 to 114 samples, 50 to 1,011 nodes each, any one of them at a third or less, and at two and a half
@@ -90,7 +90,7 @@ def solve_l0_tree(
         As :func:`polyopt.solvers.l0.milp.solve_l0_milp`, or numbers too large for HiGHS.
     """
     clock, tol = Clock(time_limit), tolerance(tol)
-    search = _Search(data, tol, clock, max_nodes, progress)
+    search = Search(data, tol, clock, max_nodes, progress)
     if start is not None:
         search.offer(*as_start(data, start))
     status = search.run()
@@ -110,7 +110,7 @@ def solve_l0_tree(
 
 
 @dataclass(order=True, frozen=True)
-class _Open:
+class Open:
     """An open node: its bound, what is decided, and the centres that its program uses in part."""
 
     bound: float
@@ -125,7 +125,7 @@ class _OutOfTime(Exception):  # noqa: N818
     """The limit passed in the middle of a node."""
 
 
-class _Search:
+class Search:
     """One search: the best point, the open nodes, and what branching on each centre gave so far."""
 
     def __init__(
@@ -142,8 +142,8 @@ class _Search:
         self.alpha, self.b = np.zeros(p), idle(data)
         self.best = data.score(self.alpha, self.b)
         self.bound, self.closed = 0.0, np.inf  # closed: the least bound of what is not looked into any more
-        self.heap: list[_Open] = []
-        self.stack: list[_Open] = []  # begun where there is no more room
+        self.heap: list[Open] = []
+        self.stack: list[Open] = []  # begun where there is no more room
         self.nodes = self.made = 0
         self.gain, self.seen = np.zeros((2, p)), np.zeros((2, p))  # rows: off, on
         self.tried: set[bytes] = set()
@@ -222,7 +222,7 @@ class _Search:
                 self.progress(self.history[-1])
         return self.bound
 
-    def _opened(self, fixed: Marks, found: NodeSolution, least: float, *, whole: bool = False) -> list[_Open]:
+    def _opened(self, fixed: Marks, found: NodeSolution, least: float, *, whole: bool = False) -> list[Open]:
         """The open node of a solved program, if there is anything left to decide in it."""
         bound = max(found.bound, least)
         if found.solved:
@@ -251,9 +251,9 @@ class _Search:
             self.closed = min(self.closed, bound)
             return []
         self.made += 1
-        return [_Open(bound, self.made, fixed, found.basis, at, found.a[at])]
+        return [Open(bound, self.made, fixed, found.basis, at, found.a[at])]
 
-    def _children(self, one: _Open) -> list[_Open]:
+    def _children(self, one: Open) -> list[Open]:
         """What is left to decide of an open node, once one centre more is decided."""
         if one.bound >= self.enough:
             self.closed = min(self.closed, one.bound)
@@ -268,7 +268,7 @@ class _Search:
                 self._round(found.a)
         return children
 
-    def _choose(self, one: _Open) -> tuple[int, tuple[int, ...]]:
+    def _choose(self, one: Open) -> tuple[int, tuple[int, ...]]:
         """The centre to decide, and which of off (0) and on (1) may have scores under the best."""
         gap = self.enough - one.bound
         share = np.stack([one.parts, 1.0 - one.parts])
@@ -301,19 +301,19 @@ class _Search:
             raise _OutOfTime
         return again
 
-    def _learn(self, one: _Open, j: int, on: int, rise: float) -> None:
+    def _learn(self, one: Open, j: int, on: int, rise: float) -> None:
         """Remember by how much deciding a centre raises the bound, for each unit that it moves."""
         part = float(one.parts[one.at == j][0])
         moved = 1.0 - part if on else part
         self.gain[on, j] += min(max(rise, 0.0), self.enough - one.bound) / max(moved, 1e-3)
         self.seen[on, j] += 1.0
 
-    def _decided(self, one: _Open, j: int, on: int) -> Marks:
+    def _decided(self, one: Open, j: int, on: int) -> Marks:
         fixed = one.fixed.copy()
         fixed[j] = ON if on else OFF
         return fixed
 
-    def _solve(self, one: _Open, j: int, on: int, most: int | None = None) -> NodeSolution:
+    def _solve(self, one: Open, j: int, on: int, most: int | None = None) -> NodeSolution:
         """Solve the program of a node with one centre more decided."""
         loss = _SHARE * (self.enough - one.bound)
         found = self.lp.solve(
