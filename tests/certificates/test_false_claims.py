@@ -29,7 +29,7 @@ MACHINES = {
     "plume": polyopt.PLUME(n_faces=2, gamma=0.7, n_init=1, random_state=0),
     "logistic": polyopt.LogisticPolytopes(n_faces=(1, 2), n_init=1, random_state=0),
 }
-EACH = 20  # 800 for each machine, or 11,200 in all, were refused as well
+EACH = 10  # 800 for each machine, or 11,200 in all, were refused as well
 
 
 @pytest.mark.parametrize("name", MACHINES)
