@@ -55,6 +55,7 @@ FLOORS = [
         (
             "polyopt.compare",
             "polyopt.crosschecks",
+            "polyopt.exercises",
             "polyopt.foreign",
             "polyopt.methods",
             "polyopt.models",

@@ -1,0 +1,48 @@
+"""Exercises that check themselves: ``from polyopt.exercises import rmm_3; rmm_3.check(answer)``.
+
+Each has a ``task``, a ``hint``, ``data``, a ``solution``, and ``check``, which says whether an answer is
+right, or how it is wrong. ``exercises()`` has all of them by chapter: ``exercise`` says what one is, and then
+``svm``, ``rmm``, ``cpm``, ``polyceptron``, ``l0``, ``plume`` and ``certificates`` are the chapters.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["CHAPTERS", "exercises"]
+
+CHAPTERS = {
+    "svm": "Optimisation for classifiers",
+    "rmm": "Relative Margin Machines",
+    "cpm": "The Convex Polytope Machine",
+    "polyceptron": "The Polyceptron",
+    "l0": "Few support vectors",
+    "plume": "PLUME",
+    "certificates": "Certificates",
+}
+"""The chapters, and what they are about."""
+
+
+def exercises() -> dict[str, Any]:
+    """All exercises by name, in their order."""
+    return {name: exercise for chapter in CHAPTERS for name, exercise in _of(chapter).items()}
+
+
+def _of(chapter: str) -> dict[str, Any]:
+    from polyopt.exercises.exercise import Exercise
+
+    module = import_module(f"polyopt.exercises.{chapter}")
+    known = {name: getattr(module, name) for name in module.__all__}
+    return {name: one for name, one in known.items() if isinstance(one, Exercise)}
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        for chapter in CHAPTERS:
+            if name.rpartition("_")[0] in (chapter, chapter.removesuffix("s")):
+                found = _of(chapter)
+                if name in found:
+                    return found[name]
+                break
+    raise AttributeError(f"there is no exercise {name!r}; polyopt.exercises.exercises() has those there are")

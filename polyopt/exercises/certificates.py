@@ -1,0 +1,135 @@
+"""Certificates: what breaks one, and what does not."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polyopt.check import check as checker
+from polyopt.exercises.exercise import Find, Number
+
+__all__ = ["certificate_1", "certificate_2", "certificate_3", "claim"]
+
+_X = np.array([[-2.0], [-1.0], [0.5], [0.0], [1.0], [3.0]])
+_Y = np.array([-1, -1, -1, 1, 1, 1])
+
+
+@cache
+def _saved() -> tuple[Any, str]:
+    from polyopt import SVM
+
+    certificate = SVM(1.0, kernel="linear").fit(_X, _Y).certificate()
+    with tempfile.TemporaryDirectory() as folder:
+        file, data = Path(folder) / "claim.json", Path(folder) / "data.svm"
+        (made,) = certificate.save(file, data=data)
+        return made, data.read_text(encoding="utf-8")
+
+
+def claim() -> Any:
+    """A claim about the support vector machine of six samples, to be changed: a dict as in the file."""
+    return copy.deepcopy(_saved()[0])
+
+
+def _refusal(changed: Any) -> str | None:
+    """Why the checker refuses a claim; None where it proves it."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data.svm"
+        data.write_text(_saved()[1], encoding="utf-8")
+        try:
+            checker.check(changed, str(data), lambda text: None)
+        except checker.Refused as why:
+            return str(why)
+        except Exception as error:  # as the checker's own main: whatever a broken claim leads to
+            return f"{type(error).__name__}: {error}"
+    return None
+
+
+certificate_1 = Number(
+    title="A gap",
+    task=(
+        "A point is worth 5.2, and multipliers prove that nothing is below 5.0. By how much is the "
+        "point above the optimum at most?"
+    ),
+    hint="The optimum is between the two.",
+    solution=0.2,
+    why="Weak duality: bound ≤ optimum ≤ value, so value − optimum ≤ value − bound.",
+    mistakes=(
+        (0.0, "That is not known."),
+        (5.0, "That is the bound."),
+        (10.2, "The difference, not the sum."),
+    ),
+)
+
+
+def _judge_broken(changed: Any) -> str | None:
+    if not isinstance(changed, dict):
+        raise TypeError("a claim is a dict, such as polyopt.exercises.certificates.claim()")
+    if changed.get("data") != claim()["data"] or changed.get("program") != claim()["program"]:
+        return "The data and the program are to stay as they are."
+    if changed.get("claim") != claim()["claim"]:
+        return "The numbers of the claim are to stay as they are."
+    if changed.get("point") != claim()["point"]:
+        return "The point is to stay as it is."
+    return None if _refusal(changed) else "The checker still proves it."
+
+
+def _broken() -> Any:
+    made = claim()
+    rows = made["multipliers"]["rows"]
+    rows["margin"] = [[0] * len(_Y)]
+    return made
+
+
+def _with(path: tuple[Any, ...], value: Any) -> Any:
+    made = inner = claim()
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return made
+
+
+certificate_2 = Find(
+    title="Break a certificate",
+    task=(
+        "Take claim() of this chapter, and change its multipliers alone so that the checker "
+        "refuses it. Give the changed claim."
+    ),
+    hint="claim()['multipliers']['rows']['margin'] has a list for each face. What do zeros prove?",
+    solution=_broken,
+    why="Multipliers of 0 keep all their rules, and prove 0: less than is claimed.",
+    judge=lambda changed: _judge_broken(changed() if callable(changed) else changed),
+    mistakes=(
+        (claim, "Nothing is changed."),
+        (lambda: _with(("claim", "gap"), 0), "The numbers of the claim were changed."),
+        (lambda: _with(("data", "features"), 2), "The data were changed."),
+    ),
+)
+
+
+def _judge_true(changed: Any) -> str | None:
+    if not isinstance(changed, dict):
+        raise TypeError("a claim is a dict, such as polyopt.exercises.certificates.claim()")
+    if {**changed, "title": ""} == {**claim(), "title": ""}:
+        return "Nothing is changed but its title, perhaps."
+    why = _refusal(changed)
+    return None if why is None else f"The checker refuses it: {why}."
+
+
+certificate_3 = Find(
+    title="Change it, and let it be true",
+    task="Change a number of claim() so that another true claim comes of it, which the checker proves.",
+    hint="A claim says at most, at least, at most. Which way may each number go?",
+    solution=lambda: _with(("claim", "gap"), 1),
+    why="A claim that says less is true where one that says more is.",
+    judge=lambda changed: _judge_true(changed() if callable(changed) else changed),
+    mistakes=(
+        (claim, "Nothing is changed."),
+        (lambda: _with(("claim", "gap"), -1), "No gap is below 0."),
+        (lambda: _with(("claim", "bound"), 5), "The bound is above the optimum."),
+    ),
+)
