@@ -80,8 +80,6 @@ def priced_bound(penalty: FacePenalty, loss: Ball, pulls: Ball, W: Vector, ridge
 def price_of(penalty: FacePenalty, W: Vector) -> Ball:
     """λ Σ |W_kj| + τ Σ_l ‖W of group l‖ for some faces (K, m+1)."""
     faces = W[:, :-1]
-    if not faces.any():
-        return Ball(0.0)
     found = penalty.l1 * Ball(np.abs(faces)).sum()
     if penalty.group == 0.0:
         return found

@@ -301,6 +301,20 @@ def test_an_unused_face_is_flat_and_is_taken_up_where_that_pays():
     assert end["W"][1].tolist() == [0.0, 1.0]
 
 
+def test_separable_data_with_signs_alone_end_at_a_zero_that_is_proven():
+    """Signs have no price, so that a value of 0 is 0, and bounds every assignment; with a price none is 0."""
+    X, y = np.array([[-2.0], [-1.9], [0.0], [0.1], [2.0], [2.1]]), np.array([-1.0, -1, 1, 1, 1, 1])
+    end, proof = settled(X, y, np.ones(6), FacePenalty.of(1, signs=[1]))
+    assert end.objective == proof.primal_value == proof.dual_value == 0.0
+    assert proof.claim is Claim.OPTIMAL
+    end, proof = settled(X, y, np.ones(6), FacePenalty.of(1, l1=0.1, signs=[1]), 1)
+    assert end.objective == pytest.approx(0.2 / 1.9, rel=1e-12)
+    assert proof.claim is Claim.OPTIMAL
+    _, wrong = settled(X, y, np.ones(6), FacePenalty.of(1, signs=[-1]), 1)
+    assert wrong.primal_value == pytest.approx(4.0, rel=1e-12)  # the sign leaves the bias alone
+    assert wrong.claim is Claim.OPTIMAL
+
+
 def test_order_and_copies_make_no_difference():
     X, y, _ = ring(seed=1)
     penalty = FacePenalty.of(M, l1=0.2, signs={0: -1, 2: +1})
