@@ -195,12 +195,17 @@ class Certificate:
     def refine(self, digits: int = 30) -> Certificate:
         """The certificate of the optimum next to the point; the gap that it saves is below ``10**-digits``.
 
-        See :func:`polyopt.certificates.claims.refine.refined`. The two values here are doubles.
+        See :func:`polyopt.certificates.claims.refine.refined`. The two values here are doubles. Of a program
+        that is a part of the whole problem, the claim is how near its optimum is.
         """
         from polyopt.certificates.claims.refine import refined
 
         evidence, value, bound = refined(self.evidence, digits)
-        return replace(self, evidence=evidence, primal_value=value, dual_value=bound, residuals=())
+        whole = self.scope == self.program and relative_gap(value, bound) <= self.tol
+        return replace(
+            self, claim=Claim.OPTIMAL if whole else Claim.SUBOPTIMAL_BY, primal_value=value, dual_value=bound,
+            residuals=(), rounding=0.0, stated=None, evidence=evidence,
+        )  # fmt: skip
 
     def to_frame(self) -> pd.DataFrame:
         """The residuals as a frame: condition, row, value, relative, worst."""

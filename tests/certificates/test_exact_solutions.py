@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from helpers.commands import run
 
 import polyopt
-from polyopt import exact_solution
+from polyopt import Claim, exact_solution
 from polyopt.certificates.claims.exact import exactly, to_digits
 from polyopt.check import check as checker
 
@@ -103,6 +104,18 @@ def test_thirty_digits_are_proven(kernel, tmp_path, capsys):
         value, gap = checker.number(stated["value"]), checker.number(stated["gap"])
         assert 0 <= gap <= value / 10**30
         assert certificate.dual_value <= float(value) <= certificate.primal_value
+
+
+def test_a_refined_point_claims_what_its_values_prove():
+    X, y = drawn(3, coarse=False)
+    own = polyopt.SVM(2.0, kernel="linear").fit(X, y).certificate()
+    early = replace(own, claim=Claim.SUBOPTIMAL_BY, primal_value=9.0, rounding=1.0, stated=3.0)
+    found = early.refine(20)
+    assert found.claim is Claim.OPTIMAL
+    assert (found.rounding, found.stated) == (0.0, None)
+    polytope = polyopt.ConvexPolytopeMachine(**FEW).fit(X, y).certificate().refine(20)
+    assert polytope.claim is Claim.SUBOPTIMAL_BY
+    assert "fixed-assignment program, proven" in polytope.sentence
 
 
 def test_what_cannot_be_refined_says_so():
