@@ -162,12 +162,16 @@ class PlumeProblem(DescentProblem):
         W[apart] = _JITTER * W[apart] + np.column_stack([normals, 1.0 - normals @ mean])
         return W
 
+    def _price(self, W: Array) -> float:
+        """What the weights pay beside their ridge."""
+        return 0.0 if self.penalty is None else self.penalty.value(W)
+
     def value(self, W: Array) -> float:
         """The penalised negative log-likelihood L(W), with the price of the weights."""
         # A step, its record and the next step ask for the same one.
         if self._known is None or self._known[0] is not W:
-            price = 0.0 if self.penalty is None else self.penalty.value(W)
-            self._known = W, mixture.loss(self.X, self.y, W, self.gamma, self.c, self.ridge) + price
+            loss = mixture.loss(self.X, self.y, W, self.gamma, self.c, self.ridge)
+            self._known = W, loss + self._price(W)
         return self._known[1]
 
     def step(self, W: Array, time_limit: float | None = None) -> Solution:
@@ -190,10 +194,9 @@ class PlumeProblem(DescentProblem):
     def record(self, W: Array) -> dict[str, float]:
         """Gate, log-likelihood without the ridge, and the faces that have the least score somewhere."""
         used = np.argmin(mixture.scores_in_blocks(self.X, W), axis=1)
-        price = 0.0 if self.penalty is None else self.penalty.value(W)
         return {
             "gamma": self.gamma,
-            "log_likelihood": 0.5 * self.ridge * float(np.sum(W**2)) + price - self.value(W),
+            "log_likelihood": 0.5 * self.ridge * float(np.sum(W**2)) + self._price(W) - self.value(W),
             "occupied": float(len(np.unique(used))),
             "perplexity": perplexity(used, self.c),
         }
