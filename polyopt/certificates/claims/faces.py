@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from polyopt.certificates.claims.statement import Statement, numeral
+from polyopt.certificates.claims.statement import Statement, cap_of, numeral
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,12 +54,11 @@ def state_faces(
         What a sample with several faces pays.
     """
     at = [_told(own) for own in (answers != 0).tolist()]
-    cap = [numeral(cost) for cost in caps]
     row = {
         "name": "margin",
         "side": "label",
         "kink": 1 if loss == "hinge" else 0,
-        "cap": cap[0] if len(set(cap)) == 1 else cap,
+        "cap": cap_of(caps),
         "at": "all" if all(own == "all" for own in at) else at,
         "loss": loss,
         "pays": pays,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.certificates.claims.statement import Statement, numeral, numerals
+from polyopt.certificates.claims.statement import Statement, cap_of, numeral, numerals
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
 from polyopt.kernels import SampleGram
@@ -107,8 +107,7 @@ def _row(family: Family, y: Vector) -> dict[str, Any]:
     side = "label" if np.array_equal(family.side, y) else int(family.side[0])
     if side != "label" and not (family.side == side).all():
         raise ValueError(f"the rows {family.name} are on sides that are neither the labels nor all the same")
-    caps = ["inf" if np.isinf(cap) else numeral(float(cap)) for cap in family.cap]
-    cap = caps[0] if len(set(caps)) == 1 else caps
+    cap = cap_of(family.cap.tolist())
     return {"name": family.name, "side": side, "kink": numeral(float(family.kink)), "cap": cap}
 
 
@@ -141,15 +140,12 @@ def state_one_norm(
     b : float
         Intercept.
     """
-    cap = [numeral(cost) for cost in costs.tolist()]
     told = {
         "features": _kernel(kernel, "expansion"),
         "size": {"kind": "square", "factor": 0, "low": 0, "high": numerals(costs), "l1": 1},
         "faces": 1,
         "intercept": True,
-        "rows": [
-            {"name": "margin", "side": "label", "kink": 1, "cap": cap[0] if len(set(cap)) == 1 else cap}
-        ],
+        "rows": [{"name": "margin", "side": "label", "kink": 1, "cap": cap_of(costs.tolist())}],
     }
     return Statement("the one-norm SVM", X, y, told, [alpha], [b], {"margin": u[None, :]})
 
@@ -177,8 +173,7 @@ def state_l0(
     bound : float
         What all of them prove.
     """
-    caps = [numeral(Fraction(C) * Fraction(weight)) for weight in weights.tolist()]
-    cap = caps[0] if len(set(caps)) == 1 else caps
+    cap = cap_of(Fraction(C) * Fraction(weight) for weight in weights.tolist())
     told = {
         "features": _kernel(kernel, "expansion"),
         "size": {"kind": "square", "factor": 0, "low": 0, "high": numeral(C), "count": 1},

@@ -10,7 +10,7 @@ from scipy.special import entr, expit, softmax
 
 from formulations.polyhedral import scores
 from polyopt.certificates.claims.faces import priced
-from polyopt.certificates.claims.statement import Statement, numeral, numerals
+from polyopt.certificates.claims.statement import Statement, cap_of, numeral, numerals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,8 +82,7 @@ def state_plume(
 
 
 def _row(name: str, side: int | str, loss: str, caps: list[Fraction]) -> dict[str, Any]:
-    cap = [numeral(c) for c in caps]
-    return {"name": name, "side": side, "loss": loss, "cap": cap[0] if len(set(cap)) == 1 else cap}
+    return {"name": name, "side": side, "loss": loss, "cap": cap_of(caps)}
 
 
 def state_logistic_polytopes(

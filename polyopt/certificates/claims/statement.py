@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import Matrix
 
-__all__ = ["Evidence", "Number", "Statement", "numeral", "numerals", "without_form"]
+__all__ = ["Evidence", "Number", "Statement", "cap_of", "numeral", "numerals", "without_form"]
 
 Number: TypeAlias = "float | Fraction"
 
@@ -120,6 +121,18 @@ def numeral(value: Number) -> int | str:
         return f"{top}/{den}"
     zeros = (top & -top).bit_length() - 1
     return f"{'-' if top < 0 else ''}0x{abs(top) >> zeros:x}p{zeros - den.bit_length() + 1}"
+
+
+def cap_of(costs: Iterable[Number]) -> Any:
+    """The caps of a family of rows as the file has them: one for all where they are the same.
+
+    Parameters
+    ----------
+    costs : iterable of numbers
+        The cost of each sample; infinite for a row to keep.
+    """
+    found = ["inf" if isinstance(cost, float) and math.isinf(cost) else numeral(cost) for cost in costs]
+    return found[0] if len(set(found)) == 1 else found
 
 
 def numerals(values: Sequence[Number] | NDArray[Any]) -> Any:
