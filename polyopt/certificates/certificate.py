@@ -8,7 +8,7 @@ objective at a point that has first been made exactly dual feasible.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -195,25 +195,21 @@ class Certificate:
     def refine(self, digits: int = 30) -> Certificate:
         """The certificate of the optimum next to the point; the gap that it saves is below ``10**-digits``.
 
-        See :func:`polyopt.certificates.claims.refine.refined`. The two values here are doubles. Of a program
-        that is a part of the whole problem, the claim is how near its optimum is.
+        See :func:`polyopt.certificates.claims.refine.refined`. The two values here are doubles.
         """
         from polyopt.certificates.claims.refine import refined
 
-        evidence, value, bound = refined(self.evidence, digits)
+        made, value, bound = refined(self.evidence, digits)
         whole = self.scope == self.program and relative_gap(value, bound) <= self.tol
-        return replace(
-            self, claim=Claim.OPTIMAL if whole else Claim.SUBOPTIMAL_BY, primal_value=value, dual_value=bound,
-            residuals=(), rounding=0.0, stated=None, evidence=evidence,
-        )  # fmt: skip
+        proven = (Claim.OPTIMAL if whole else Claim.SUBOPTIMAL_BY, value, bound)
+        return Certificate(self.program, *proven, (), self.tol, self.scope, self.note, evidence=made)
 
     def to_frame(self) -> pd.DataFrame:
         """The residuals as a frame: condition, row, value, relative, worst."""
         import pandas as pd
 
         columns = ["condition", "row", "value", "relative", "worst"]
-        frame = pd.DataFrame([vars(residual) for residual in self.residuals], columns=columns)
-        return frame.astype({"worst": "Int64"})
+        return pd.DataFrame(map(vars, self.residuals), columns=columns).astype({"worst": "Int64"})
 
     def table(self) -> Table:
         """The certificate as a rich table."""
@@ -222,9 +218,8 @@ class Certificate:
         table = Table(title=f"Certificate: {self.program}", caption=self.sentence, title_justify="left")
         table.caption_justify = "left"
         for column in ("condition", "row", "violation", "relative", "worst at", ""):
-            table.add_column(
-                column, justify="right" if column in ("violation", "relative", "worst at") else "left"
-            )
+            is_number = column in ("violation", "relative", "worst at")
+            table.add_column(column, justify="right" if is_number else "left")
         table.add_row("value", "primal", f"{self.primal_value:.10g}", "", "", "")
         table.add_row("value", "dual bound", f"{self.dual_value:.10g}", "", "", "")
         table.add_row("value", "rounding", f"{self.rounding:.2e}", "", "", "")
