@@ -19,10 +19,11 @@ which has ten seconds for a fit: where they are up, it is the best tree so far.
 
 Seconds are of the processor, of the fit with all its tuning, and µs a row of a call of ``predict_proba`` on
 10,000 rows (test samples repeated), the median of three; one thread for every model. Numbers, seconds and
-µs are geometric means. Means are over the sets and splits that every model has. "AUROC less EBM's" is the
-mean difference of AUROC with its 95 % interval over the splits, corrected for the samples they share
-(Nadeau and Bengio 2003). The last columns count the sets on which that interval, set by set, is on one side
-of zero; where polytopes lose is named set by set in ``interpretable_sets``.
+µs are geometric means. Means are over the splits of a set that every model has, and then over the sets; the
+last column counts both. "AUROC less EBM's" is the mean difference of AUROC with its 95 % interval over the
+splits, corrected for the samples they share (Nadeau and Bengio 2003); where some sets have fewer splits than
+others there is no interval. Two columns count the sets on which that interval, set by set, is on one side of
+zero; where polytopes lose is named set by set in ``interpretable_sets``.
 
 EBM and XGBoost and STreeD are not needed by the package: ``pip install polyopt[bench]`` has them, and a
 model that is not installed is left out, which a row says. Every cell is kept in results/interpretable.csv

@@ -37,7 +37,8 @@ def common(rows: pd.DataFrame) -> pd.DataFrame:
 def compared(rows: pd.DataFrame, one: str, other: str, measure: str = "auroc") -> tuple[float, float, float]:
     """The mean difference of two models over splits, with its interval (:mod:`polyopt.compare.repeats`).
 
-    On each split it is the mean over the sets that all splits have, of both.
+    On each split it is the mean over the sets, of both models. Where some sets have fewer splits, it is the
+    mean over the sets of the mean over their splits, without an interval.
 
     Parameters
     ----------
@@ -51,8 +52,12 @@ def compared(rows: pd.DataFrame, one: str, other: str, measure: str = "auroc") -
     wide = rows.pivot_table(index=_CELL, columns="model", values=measure)
     if one not in wide or other not in wide:
         return np.nan, np.nan, np.nan
-    apart = (wide[one] - wide[other]).unstack("split").dropna(axis=0)
-    return interval(apart.mean(axis=0), _RATIO) if len(apart) else (np.nan, np.nan, np.nan)
+    apart = (wide[one] - wide[other]).unstack("split").dropna(axis=0, how="all").dropna(axis=1, how="all")
+    if not len(apart):
+        return np.nan, np.nan, np.nan
+    if apart.isna().any(axis=None):
+        return float(apart.mean(axis=1).mean()), np.nan, np.nan
+    return interval(apart.mean(axis=0), _RATIO)
 
 
 def by_model(rows: pd.DataFrame, notes: dict[str, str] | None = None) -> pd.DataFrame:
@@ -87,9 +92,9 @@ def _model(rows: pd.DataFrame, name: str) -> dict[str, Any]:
         "log loss": whole.groupby("set")["logloss"].mean().mean(),
         "numbers": _geometric(numbers),
         "most numbers": whole["numbers"].max(),
-        "seconds": _geometric(whole["train_s"]),
+        "seconds": _geometric(_by_set(whole["train_s"], whole)),
         "times faster to fit than EBM": _times(rows, name, "train_s"),
-        "µs a row": _geometric(whole["us_per_row"]),
+        "µs a row": _geometric(_by_set(whole["us_per_row"], whole)),
         "times faster to predict than EBM": _times(rows, name, "us_per_row"),
         f"{_SMALL}: higher on": "" if name == _SMALL else len(higher),
         f"{_SMALL}: lower on": "" if name == _SMALL else len(lower),
@@ -147,11 +152,17 @@ def _others(rows: pd.DataFrame) -> list[str]:
 
 
 def _times(rows: pd.DataFrame, name: str, measure: str) -> float:
-    """How many times less it takes than EBM: the geometric mean over the cells of both."""
+    """How many times less it takes than EBM: the geometric mean over the splits of a set, then over sets."""
     wide = rows.pivot_table(index=_CELL, columns="model", values=measure)
     if _BEST not in wide or name not in wide:
         return np.nan
-    return _geometric((wide[_BEST] / wide[name]).dropna())
+    ratios = (wide[_BEST] / wide[name]).dropna().reset_index(name="times")
+    return _geometric(_by_set(ratios["times"], ratios))
+
+
+def _by_set(values: pd.Series, rows: pd.DataFrame) -> pd.Series:
+    """The geometric mean over the splits of each set."""
+    return values.groupby(rows["set"]).apply(_geometric)
 
 
 def _geometric(values: pd.Series) -> float:

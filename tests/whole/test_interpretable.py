@@ -193,6 +193,24 @@ def test_a_difference_has_the_interval_of_its_splits():
     np.testing.assert_allclose((mean, low, high), (apart.mean(), apart.mean() - half, apart.mean() + half))
 
 
+def test_sets_of_more_splits_count_no_more_than_others():
+    rows = cells({OURS[0]: 0.90, "EBM": 0.92})
+    apart = (rows["set"] == "a") & (rows["model"] == "EBM")
+    rows.loc[apart, ["auroc", "train_s", "us_per_row"]] = 0.96, 8.0, 8.0
+    own = rows["model"] == OURS[0]
+    rows.loc[own, ["train_s", "us_per_row"]] = 1.0
+    rows.loc[(rows["set"] == "b") & (rows["model"] == "EBM"), ["train_s", "us_per_row"]] = 2.0
+    even, some = rows, rows[(rows["set"] == "b") | (rows["split"] == 0)]
+    for table in (page.by_model(even), page.by_model(some)):
+        ours = table.set_index("model").loc[OURS[0]]
+        assert ours["times faster to fit than EBM"] == pytest.approx(4.0)
+        assert ours["times faster to predict than EBM"] == pytest.approx(4.0)
+        assert ours["AUROC less EBM's"].startswith("−0.0400")
+    mean, low, high = page.compared(some, OURS[0], "EBM")
+    assert mean == pytest.approx(-0.04)
+    assert np.isnan([low, high]).all()
+
+
 def test_where_ours_is_lower_is_said():
     rows = cells({OURS[0]: 0.90, "EBM": 0.92, "greedy tree": 0.905}, spread=0.001)
     table = page.by_model(rows).set_index("model")
