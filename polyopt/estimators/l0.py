@@ -248,7 +248,8 @@ class CrossEntropySVM(ExpansionClassifier):
 
         known = max(found.dual_value, found.stated or 0.0)
         goal = min(known, found.primal_value) * (1.0 - 0.5 * tol)
-        return replace(found, evidence=(evidence_of(data, self._X, self._kernel, alpha, b, goal),))
+        evidence = evidence_of(data, self._X, self._kernel, alpha, b, self.solution_["margin"], goal)
+        return replace(found, evidence=(evidence,))
 
 
 def _spread(values: Array, places: NDArray[np.intp], n: int) -> Array:

@@ -11,6 +11,7 @@ import pytest
 from helpers.commands import run
 
 import polyopt
+from formulations import l0
 from polyopt import Claim, exact_solution
 from polyopt.certificates.claims.exact import exactly, to_digits
 from polyopt.check import check as checker
@@ -68,6 +69,22 @@ def test_weights_at_corners_and_shared_slacks_are_found_too(name):
         found = exact_solution(certificate)
         slack = 1e-12 * max(1.0, certificate.primal_value)
         assert certificate.dual_value - slack <= found.value <= certificate.primal_value + slack
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel["kernel"])
+def test_the_rational_optimum_of_a_pattern_is_that_of_its_linear_program(kernel):
+    for seed in (0, 1, 11):  # 11: the solver's own point is 4e-11 off
+        X, y = drawn(seed, coarse=seed % 2 == 1)
+        C = [0.125, 1.0, 8.0, 64.0][seed % 4]
+        machine = polyopt.CrossEntropySVM(C, random_state=0, **kernel).fit(X, y)
+        found = exact_solution(machine.certificate())
+        sigma = np.array([a > 0 for a in found.W[0]])
+        assert set(np.flatnonzero(sigma)) <= set(np.flatnonzero(machine.solution_["sigma"]))
+        K = (X @ X.T) if kernel["kernel"] == "linear" else (0.5 * X @ X.T + 1.0) ** 2
+        program = l0.pattern(K, y, machine.solution_["sigma"], C=C).solve()
+        value = float(machine.solution_["sigma"].sum()) + C * program.objective
+        assert float(found.value) == pytest.approx(value, rel=1e-7, abs=1e-7)
+        assert float(found.value) <= machine.certificate().primal_value * (1 + 1e-12)
 
 
 def test_a_price_by_hand():

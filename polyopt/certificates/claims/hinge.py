@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["state_hinge", "state_l0", "state_one_norm", "state_ray"]
+__all__ = ["state_hinge", "state_l0", "state_one_norm", "state_pattern", "state_ray"]
 
 _KERNELS = ("linear", "poly", "rbf")
 
@@ -173,13 +173,36 @@ def state_l0(
     bound : float
         What all of them prove.
     """
+    told = _l0(C, weights, kernel, {"high": numeral(C), "count": 1})
+    title = "the L0 support vector machine"
+    return Statement(title, X, y, told, [alpha], [b], {}, tree=tree, bound=bound)
+
+
+def state_pattern(
+    X: Matrix, y: Vector, C: float, weights: Vector, kernel: Kernel, alpha: Vector, b: float, u: Vector
+) -> Statement:
+    """The statement of a point of the L0 machine where only its own centres may be used: a linear program.
+
+    Parameters
+    ----------
+    X, y, C, weights, kernel, alpha, b
+        As of :func:`state_l0`.
+    u : ndarray of shape (n,)
+        Multipliers of the margin rows, at most the weights (:mod:`formulations.l0`, eq. (5)).
+    """
+    used = alpha > 0
+    told = _l0(C, weights, kernel, {"high": numerals(np.where(used, C, 0.0))})
+    told["constant"] = int(used.sum())
+    title = "the L0 support vector machine with the centres that it uses"
+    return Statement(title, X, y, told, [alpha], [b], {"margin": C * u[None, :]})
+
+
+def _l0(C: float, weights: Vector, kernel: Kernel, size: dict[str, Any]) -> dict[str, Any]:
     cap = cap_of(Fraction(C) * Fraction(weight) for weight in weights.tolist())
-    told = {
+    return {
         "features": _kernel(kernel, "expansion"),
-        "size": {"kind": "square", "factor": 0, "low": 0, "high": numeral(C), "count": 1},
+        "size": {"kind": "square", "factor": 0, "low": 0, **size},
         "faces": 1,
         "intercept": True,
         "rows": [{"name": "margin", "side": "label", "kink": 1, "cap": cap}],
     }
-    title = "the L0 support vector machine"
-    return Statement(title, X, y, told, [alpha], [b], {}, tree=tree, bound=bound)

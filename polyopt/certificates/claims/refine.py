@@ -74,7 +74,8 @@ def exact_solution(certificate: Evident | Statement, rows: list[Cells] | None = 
     ----------
     certificate : Certificate or Statement
         Of a point close to the optimum of a program whose optimum is rational: hinge losses, and of the
-        weights squares, absolute values and ends.
+        weights squares, absolute values and ends. Of an L0 machine it is the linear program of the centres
+        that are used.
     rows : list of dict, optional
         Other numbers in the place of the samples', such as the decimals that a table has instead of doubles:
         by column, those that are 0 left out.
@@ -87,7 +88,8 @@ def exact_solution(certificate: Evident | Statement, rows: list[Cells] | None = 
     if isinstance(certificate, Statement):
         statement = certificate
     elif len(certificate.evidence) == 1:
-        statement = certificate.evidence[0].state()
+        evidence = certificate.evidence[0]
+        statement = (evidence.fixed or evidence.state)()
     else:
         raise ValueError("an exact solution is of one program of a known form, and this certificate has none")
     if statement.program["features"].get("kernel") == "rbf":

@@ -78,12 +78,16 @@ class Evidence:
         Which samples of the data the statement is of; all by default.
     factor : float
         What their features were multiplied by.
+    fixed : callable, optional
+        Where the claim goes through cases: the statement of the convex program that is left of the point's
+        own case, whose optimum the point is.
     """
 
     state: Callable[[], Statement]
     names: tuple[str, str] = ("-1", "1")
     rows: NDArray[Any] | None = None
     factor: float = 1.0
+    fixed: Callable[[], Statement] | None = None
 
     def of(self, names: tuple[str, str], rows: NDArray[Any], factor: float) -> Evidence:
         """The same of these samples of data whose labels have these names, times a factor."""

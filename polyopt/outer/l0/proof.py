@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.solution import Solution, Status
-from polyopt.certificates.claims.hinge import state_l0
+from polyopt.certificates.claims.hinge import state_l0, state_pattern
 from polyopt.certificates.claims.statement import Evidence
 from polyopt.outer.starts import TIE
 from polyopt.solvers.l0.leaves import prove_by_leaves
@@ -141,8 +141,9 @@ def _checked(data: L0Data, found: Solution, clock: Clock) -> Proven:
 
 
 def evidence_of(
-    data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float, goal: float
-) -> Evidence:
+    data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float,
+    u: NDArray[np.float64], goal: float,
+) -> Evidence:  # fmt: skip
     """How it is stated that no score is less than some number, by the leaves of a tree begun at the point.
 
     Parameters
@@ -153,17 +154,18 @@ def evidence_of(
         Its samples.
     kernel : Kernel
         Its kernel.
-    alpha, b
-        The point.
+    alpha, b, u
+        The point, and the multipliers of its pattern.
     goal : float
         What is to be proven, by so many nodes as there may be; an integer solver may have stated it.
     """
-    return Evidence(cache(partial(_state, data, X, kernel, alpha, b, goal)))
+    alpha = np.where(data.support(alpha), np.clip(alpha, 0.0, data.C), 0.0)
+    pattern = partial(state_pattern, X, data.y, data.C, data.weights, kernel, alpha, b, u)
+    return Evidence(cache(partial(_state, data, X, kernel, alpha, b, goal)), fixed=pattern)
 
 
 def _state(
     data: L0Data, X: Matrix, kernel: Kernel, alpha: NDArray[np.float64], b: float, goal: float
 ) -> Statement:
-    alpha = np.where(data.support(alpha), np.clip(alpha, 0.0, data.C), 0.0)
     tree, bound = prove_by_leaves(data, (alpha, b), goal, _LEAVES)
     return state_l0(X, data.y, data.C, data.weights, kernel, alpha, b, tree, bound)
