@@ -1,10 +1,14 @@
 """Pictures of classifiers: boundary, faces, polytopes, multipliers, metrics, probabilities, runs of solvers.
 
-Each function returns a :class:`matplotlib.figure.Figure`; save it with ``figure.savefig``.
+Each function draws on a :class:`matplotlib.figure.Figure` of its own and gives it back, or on the axes given
+as ``ax``, and gives those back. A notebook shows the figure; save it with ``figure.savefig``. None is made
+with pyplot: no window opens, and no figure has to be closed. The displays do the same in scikit-learn's manner.
 """
 
 from polyopt.plots.boundary import decision_boundaries, decision_boundary
+from polyopt.plots.conditions import conditions
 from polyopt.plots.convergence import convergence
+from polyopt.plots.displays import CertificateDisplay, DualsDisplay, FacesDisplay
 from polyopt.plots.face_weights import face_weights
 from polyopt.plots.multipliers import multipliers
 from polyopt.plots.polytope import polytope_plane, polytope_slices
@@ -12,6 +16,10 @@ from polyopt.plots.reliability import reliability
 from polyopt.plots.whitening import whitening
 
 __all__ = [
+    "CertificateDisplay",
+    "DualsDisplay",
+    "FacesDisplay",
+    "conditions",
     "convergence",
     "decision_boundaries",
     "decision_boundary",

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from polyopt.plots.style import CLASSES, FACES, GREEN, INK, legend_below, new_figure, styled
+from polyopt.plots.sheet import Drawn, Sheet
+from polyopt.plots.style import CLASSES, FACES, GREEN, INK, styled
 from polyopt.text import in_picture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.plots.sheet import Places
 
 __all__ = ["decision_boundaries", "decision_boundary", "draw_classes", "draw_levels", "plane_limits"]
 
@@ -38,7 +40,8 @@ def decision_boundary(
     axis_names: Sequence[str] = ("x₁", "x₂"),
     class_names: Sequence[str] | None = None,
     title: str = "",
-) -> Figure:
+    ax: Axes | None = None,
+) -> Drawn:
     """Picture of a binary classifier of two features.
 
     The boundary f = 0 and the margins f = ±1; for a finite B the bounds f = ±B; for a polytope each
@@ -58,6 +61,13 @@ def decision_boundary(
         Names of the two classes; their labels by default.
     title : str
         Title of the picture.
+    ax : Axes or array of Axes, optional
+        Where to draw: axes; a new figure by default.
+
+    Returns
+    -------
+    Figure or Axes
+        A new figure, which a notebook shows; or what was given as `ax`.
 
     Raises
     ------
@@ -66,12 +76,12 @@ def decision_boundary(
     """
     X, y = _checked(X, y, estimator)
     with styled():
-        figure = new_figure(5.0, 4.6)
-        axes = figure.add_subplot()
+        sheet = Sheet(ax, 5.0, 4.6)
+        axes = sheet.axes()
         _draw(axes, estimator, X, y, _names(estimator, class_names))
         axes.set(xlabel=axis_names[0], ylabel=axis_names[1], title=title)
-        figure.legend(loc="outside lower center", ncols=3, handletextpad=0.4, columnspacing=1.4)
-    return figure
+        sheet.legend(3)
+    return sheet.drawn
 
 
 def decision_boundaries(
@@ -82,7 +92,8 @@ def decision_boundaries(
     axis_names: Sequence[str] = ("x₁", "x₂"),
     class_names: Sequence[str] | None = None,
     columns: int = 3,
-) -> Figure:
+    ax: Places | None = None,
+) -> Drawn:
     """Pictures of several binary classifiers of the same two features, side by side.
 
     Parameters
@@ -93,6 +104,13 @@ def decision_boundaries(
         As in :func:`decision_boundary`.
     columns : int
         Panels in a row.
+    ax : Axes or array of Axes, optional
+        Where to draw: axes for each panel, or one whose place they share; a new figure by default.
+
+    Returns
+    -------
+    Figure or Axes
+        A new figure, which a notebook shows; or what was given as `ax`.
 
     Raises
     ------
@@ -103,8 +121,8 @@ def decision_boundaries(
         raise ValueError("estimators must have at least one entry")
     rows, columns = -(-len(estimators) // columns), min(columns, len(estimators))
     with styled():
-        figure = new_figure(3.2 * columns, 3.1 * rows + 0.3)
-        panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        sheet = Sheet(ax, 3.2 * columns, 3.1 * rows + 0.3)
+        panels = sheet.grid(rows, columns, sharex=True, sharey=True)
         for axes, (title, estimator) in zip(panels.ravel(), estimators.items(), strict=False):
             data, labels = _checked(X, y, estimator)
             _draw(axes, estimator, data, labels, _names(estimator, class_names))
@@ -115,8 +133,8 @@ def decision_boundaries(
             axes.set(ylabel=axis_names[1])
         for axes in panels[-1]:
             axes.set(xlabel=axis_names[0])
-        legend_below(figure, columns=5)
-    return figure
+        sheet.legend(5)
+    return sheet.drawn
 
 
 def _checked(X: ArrayLike, y: ArrayLike, estimator: Classifier) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.plots.style import BLUE, INK, ORANGE, PURPLE, new_figure, styled
+from polyopt.plots.sheet import Drawn, Sheet
+from polyopt.plots.style import BLUE, INK, ORANGE, PURPLE, styled
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from polyopt.plots.sheet import Places
 
 __all__ = ["convergence"]
 
@@ -20,8 +22,9 @@ _WIDE = 5.0  # ratio of values from which a scale is logarithmic
 
 
 def convergence(
-    history: pd.DataFrame, *, reference: float | None = None, unit: str = "iteration", title: str = ""
-) -> Figure:
+    history: pd.DataFrame, *, reference: float | None = None, unit: str = "iteration", title: str = "",
+    ax: Places | None = None,
+) -> Drawn:  # fmt: skip
     """Picture of a run.
 
     Above, objective and bound by iteration, and the objective of the exact solver; below, the relative
@@ -37,12 +40,19 @@ def convergence(
         What an iteration is.
     title : str
         Title of the picture.
+    ax : Axes or array of Axes, optional
+        Where to draw: axes for each panel, or one whose place they share; a new figure by default.
+
+    Returns
+    -------
+    Figure or Axes
+        A new figure, which a notebook shows; or what was given as `ax`.
     """
     steps, objective = history["iteration"].to_numpy(), history["objective"].to_numpy()
     bound = history["bound"].to_numpy() if "bound" in history else None
     with styled():
-        figure = new_figure(5.0, 4.6 if bound is not None else 2.8)
-        axes = figure.subplots(1 if bound is None else 2, 1, sharex=True, squeeze=False)[:, 0]
+        sheet = Sheet(ax, 5.0, 4.6 if bound is not None else 2.8)
+        axes = sheet.grid(1 if bound is None else 2, 1, sharex=True)[:, 0]
         size = 3 if len(steps) <= _FEW else 0
         axes[0].plot(steps, objective, "-o", color=BLUE, ms=size, lw=1.4, label="objective")
         if bound is not None:
@@ -62,7 +72,7 @@ def convergence(
         if steps.min() > 0 and steps.max() > 50 * steps.min():
             axes[-1].set_xscale("log")
         axes[-1].set_xlabel(unit)
-    return figure
+    return sheet.drawn
 
 
 def _logarithmic(axes: Axes) -> None:

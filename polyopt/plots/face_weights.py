@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import whole
-from polyopt.plots.style import BLUE, MUTED, ORANGE, new_figure, styled
+from polyopt.plots.sheet import Drawn, Sheet
+from polyopt.plots.style import BLUE, MUTED, ORANGE, styled
 from polyopt.text import in_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from polyopt.explanations import ModelExplanation
     from polyopt.explanations.records import FaceRole
+    from polyopt.plots.sheet import Places
 
 __all__ = ["face_weights"]
 
@@ -23,7 +24,9 @@ _PANELS = 12  # faces that are drawn, those that answer for most
 _NAME = 22  # letters of a feature's name
 
 
-def face_weights(explanation: ModelExplanation, most: int = 6, columns: int = 2) -> Figure:
+def face_weights(
+    explanation: ModelExplanation, most: int = 6, columns: int = 2, *, ax: Places | None = None
+) -> Drawn:
     """Each face as a bar chart: the weights of its features times their spreads, the largest first.
 
     A bar to the right pulls towards the outside where the feature is large, one to the left where it is
@@ -37,6 +40,13 @@ def face_weights(explanation: ModelExplanation, most: int = 6, columns: int = 2)
         Features of each face; how much weight the others have stands below the bars.
     columns : int
         Faces beside each other.
+    ax : Axes or array of Axes, optional
+        Where to draw: axes for each panel, or one whose place they share; a new figure by default.
+
+    Returns
+    -------
+    Figure or Axes
+        A new figure, which a notebook shows; or what was given as `ax`.
     """
     most, columns = whole("most", most), whole("columns", columns)
     roles = sorted(explanation.faces, key=lambda role: -role.answers)[:_PANELS]
@@ -44,8 +54,8 @@ def face_weights(explanation: ModelExplanation, most: int = 6, columns: int = 2)
     rows = -(-len(roles) // columns)
     deepest = min(most, max((len(role.weights) for role in roles), default=1)) or 1
     with styled():
-        figure = new_figure(3.6 * columns, (0.2 * deepest + 0.85) * rows)
-        panels = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
+        sheet = Sheet(ax, 3.6 * columns, (0.2 * deepest + 0.85) * rows)
+        panels = sheet.grid(rows, columns).ravel()
         reach = max((abs(weight) for role in roles for _, weight in role.weights), default=1.0)
         for axes, role in zip(panels, roles, strict=False):
             name = (
@@ -54,7 +64,7 @@ def face_weights(explanation: ModelExplanation, most: int = 6, columns: int = 2)
             _draw(axes, role, most, reach, f"face {name}")
         for axes in panels[len(roles) :]:
             axes.set_axis_off()
-    return figure
+    return sheet.drawn
 
 
 def _draw(axes: Axes, role: FaceRole, most: int, reach: float, name: str) -> None:

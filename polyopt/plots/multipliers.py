@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.plots.style import BLUE, FACES, GREEN, INK, MUTED, ORANGE, PURPLE, new_figure, styled
+from polyopt.plots.sheet import Drawn, Sheet
+from polyopt.plots.style import BLUE, FACES, GREEN, INK, MUTED, ORANGE, PURPLE, styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from numpy.typing import NDArray
+
+    from polyopt.plots.sheet import Places
 
 __all__ = ["multipliers"]
 
@@ -49,7 +51,9 @@ class _Family:
     at_outputs: bool = True
 
 
-def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> Figure:
+def multipliers(
+    duals: pd.DataFrame, *, B: float = np.inf, title: str = "", ax: Places | None = None
+) -> Drawn:
     """Picture of the multipliers of a fitted estimator.
 
     Above, each family from its largest multiplier down, one stem per row, zeros left out; a machine with
@@ -67,6 +71,13 @@ def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> F
         The bound on the outputs, to be marked; infinite for none.
     title : str
         Title of the picture.
+    ax : Axes or array of Axes, optional
+        Where to draw: axes for each panel, or one whose place they share; a new figure by default.
+
+    Returns
+    -------
+    Figure or Axes
+        A new figure, which a notebook shows; or what was given as `ax`.
 
     Raises
     ------
@@ -84,8 +95,8 @@ def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> F
     families = [family for family in _families(duals) if (family.rows["multiplier"].abs() > small).any()]
     with_outputs = "output" in duals and any(family.at_outputs for family in families)
     with styled():
-        figure = new_figure(5.0, 4.6 if with_outputs else 2.6)
-        axes = figure.subplots(2 if with_outputs else 1, 1, squeeze=False)[:, 0]
+        sheet = Sheet(ax, 5.0, 4.6 if with_outputs else 2.6)
+        axes = sheet.grid(2 if with_outputs else 1, 1)[:, 0]
         gap, first = max(2, duals["sample"].nunique() // 60), 0
         for family in families:
             held = family.rows[family.rows["multiplier"].abs() > small]
@@ -98,8 +109,7 @@ def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> F
         axes[0].set(title=title, xlabel="samples, largest multiplier first", ylabel="multiplier")
         axes[0].set_xticks([])
         if families:
-            columns = 3 if max(len(family.label) for family in families) < _LONG else 2
-            figure.legend(loc="outside lower center", ncols=columns, handletextpad=0.4, columnspacing=1.4)
+            sheet.legend(3 if max(len(family.label) for family in families) < _LONG else 2)
         else:
             axes[0].text(
                 0.5, 0.5, "every multiplier is 0", transform=axes[0].transAxes,
@@ -109,7 +119,7 @@ def multipliers(duals: pd.DataFrame, *, B: float = np.inf, title: str = "") -> F
             _mark_outputs(axes[1], duals, families, small, B)
         for panel in axes:
             _from_zero(panel, bool((duals["multiplier"] < -small).any()))
-    return figure
+    return sheet.drawn
 
 
 def _families(duals: pd.DataFrame) -> Iterator[_Family]:

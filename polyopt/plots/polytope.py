@@ -8,16 +8,17 @@ import numpy as np
 
 from polyopt.plots.faces import TINT, draw_body, face_handles, handle
 from polyopt.plots.scene import Scene
-from polyopt.plots.style import CLASSES, INK, new_figure, styled
+from polyopt.plots.sheet import Drawn, Sheet
+from polyopt.plots.style import CLASSES, INK, styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike, NDArray
 
+    from polyopt.plots.sheet import Places
     from polyopt.polytope import Polytope
 
     Array = NDArray[np.float64]
@@ -39,7 +40,8 @@ def polytope_slices(
     feature_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     title: str = "",
-) -> Figure:
+    ax: Places | None = None,
+) -> Drawn:
     """Slices through a polytope, one for each pair of the chosen features.
 
     In a slice two features vary and all others are held at one point, the cross. The faces are lines, thick
@@ -68,6 +70,13 @@ def polytope_slices(
         Names of the two classes, in the order of the sorted labels; by default the labels.
     title : str
         Title of the picture.
+    ax : Axes or array of Axes, optional
+        Where to draw: axes for each panel, or one whose place they share; a new figure by default.
+
+    Returns
+    -------
+    Figure or Axes
+        A new figure, which a notebook shows; or what was given as `ax`.
 
     Raises
     ------
@@ -79,8 +88,8 @@ def polytope_slices(
     point = scene.point(at)
     wanted = len(chosen) - 1
     with styled():
-        figure = new_figure(_PANEL * wanted + 0.9 + (2.2 if wanted == 1 else 0.0), _PANEL * wanted + 0.9)
-        grid = figure.subplots(wanted, wanted, sharex="col", sharey="row", squeeze=False)
+        sheet = Sheet(ax, _PANEL * wanted + 0.9 + (2.2 if wanted == 1 else 0.0), _PANEL * wanted + 0.9)
+        grid = sheet.grid(wanted, wanted, sharex="col", sharey="row")
         drawn: set[int] = set()
         for row in range(wanted):
             for column in range(wanted):
@@ -94,17 +103,18 @@ def polytope_slices(
                     axes.set_xlabel(scene.names[pair[0]])
                 if column == 0:
                     axes.set_ylabel(scene.names[pair[1]])
-        figure.align_ylabels(grid[:, 0])
-        figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
+        sheet.figure.align_ylabels(grid[:, 0])
+        sheet.title(title)
         extras = [handle("where all slices meet", ls="", marker="+", color=INK, ms=8)]
         if scene.polytope.n_features > 2:
             extras.append(handle("faint: far from the slice", ls=""))
         handles = face_handles(scene, sorted(drawn)) + extras
         if wanted == 1:
-            figure.legend(handles=handles, loc="outside right upper")
+            sheet.legend(1, handles, beside=True)
         else:
-            grid[0, -1].legend(handles=handles, loc="upper right", borderaxespad=0.0)
-    return figure
+            legend = grid[0, -1].legend(handles=handles, loc="upper right", borderaxespad=0.0)
+            legend.set_in_layout(sheet.is_new)
+    return sheet.drawn
 
 
 def polytope_plane(
@@ -115,7 +125,8 @@ def polytope_plane(
     feature_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     title: str = "",
-) -> Figure:
+    ax: Axes | None = None,
+) -> Drawn:
     """A polytope of two features in full: corners, largest ball inside, and which face answers where.
 
     Every point of the plane outside has the tint of the face that answers for it, the face of the largest
@@ -126,6 +137,13 @@ def polytope_plane(
     ----------
     model, X, y, feature_names, class_names, title
         As in :func:`polytope_slices`, of two features.
+    ax : Axes or array of Axes, optional
+        Where to draw: axes; a new figure by default.
+
+    Returns
+    -------
+    Figure or Axes
+        A new figure, which a notebook shows; or what was given as `ax`.
 
     Raises
     ------
@@ -140,8 +158,8 @@ def polytope_plane(
             "polytope_slices shows pairs of them"
         )
     with styled():
-        figure = new_figure(6.2, 4.4)
-        axes = figure.add_subplot()
+        sheet = Sheet(ax, 6.2, 4.4)
+        axes = sheet.axes()
         low, high = scene.limits((0, 1))
         _draw_regions(axes, scene, low, high)
         drawn = draw_body(axes, scene, polytope, low, high)
@@ -159,8 +177,8 @@ def polytope_plane(
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), title=title)
         axes.set(xlabel=scene.names[0], ylabel=scene.names[1])
         handles = face_handles(scene, sorted(drawn), by_face=True) + extras
-        figure.legend(handles=handles, loc="outside right upper")
-    return figure
+        sheet.legend(1, handles, beside=True)
+    return sheet.drawn
 
 
 def _draw_slice(axes: Axes, scene: Scene, pair: tuple[int, int], point: Array) -> set[int]:

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.plots.style import CLASSES, GRID, INK, MUTED, legend_below, new_figure, styled
+from polyopt.plots.sheet import Drawn, Sheet
+from polyopt.plots.style import CLASSES, GRID, INK, MUTED, styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.plots.sheet import Places
 
     Array = NDArray[np.float64]
 
@@ -23,8 +25,9 @@ _Z = 1.96  # standard deviations either side of a share: 19 times of 20
 
 
 def reliability(
-    y: ArrayLike, probabilities: ArrayLike, classes: Sequence[object], *, bins: int = 10, title: str = ""
-) -> Figure:
+    y: ArrayLike, probabilities: ArrayLike, classes: Sequence[object], *, bins: int = 10, title: str = "",
+    ax: Places | None = None,
+) -> Drawn:  # fmt: skip
     """How often a class is against how often it was said to be, over the counts; Brier score and log loss.
 
     Of two classes it is the second, of more the one with the largest probability. Samples are put into bins
@@ -43,6 +46,13 @@ def reliability(
         Bins at most.
     title : str
         What the picture shows; by default nothing.
+    ax : Axes or array of Axes, optional
+        Where to draw: axes for each panel, or one whose place they share; a new figure by default.
+
+    Returns
+    -------
+    Figure or Axes
+        A new figure, which a notebook shows; or what was given as `ax`.
 
     Raises
     ------
@@ -59,8 +69,8 @@ def reliability(
         what, others, best = "the class predicted", "another class", shown.argmax(axis=1)
         is_so, p = (one[np.arange(len(labels)), best] for one in (truth, shown))
     with styled():
-        figure = new_figure(4.6, 5.4)
-        axes, counts = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+        sheet = Sheet(ax, 4.6, 5.4)
+        axes, counts = sheet.grid(2, 1, sharex=True, height_ratios=[3, 1])[:, 0]
         axes.plot([0, 1], [0, 1], color=MUTED, lw=0.8, ls=(0, (4, 3)), label="as said")
         _draw_curve(axes, is_so, p, bins)
         parts = ((what, is_so, CLASSES[1][0]), (others, ~is_so, CLASSES[0][0]))
@@ -74,8 +84,8 @@ def reliability(
         counts.set(xlabel=f"probability of {what}", ylabel="samples")
         for one in (axes, counts):
             one.grid(color=GRID)
-        legend_below(figure, 2)
-    return figure
+        sheet.legend(2)
+    return sheet.drawn
 
 
 def _draw_curve(axes: Axes, is_so: NDArray[np.bool_], p: Array, bins: int) -> None:

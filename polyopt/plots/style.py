@@ -76,10 +76,10 @@ def styled() -> Iterator[None]:
 
 
 def new_figure(width: float = 5.0, height: float = 4.0) -> Figure:
-    """An empty figure of this size in inches; its background is white in a saved picture."""
-    from matplotlib.figure import Figure
+    """An empty figure of this size in inches, which a notebook shows; it is white in a saved picture."""
+    from polyopt.plots.picture import Picture
 
-    return Figure(figsize=(width, height), layout="constrained", facecolor="white", dpi=150)
+    return Picture(figsize=(width, height), layout="constrained", facecolor="white", dpi=150)
 
 
 def legend_below(figure: Figure, columns: int) -> None:

@@ -14,15 +14,17 @@ from polyopt.estimators.rmm import RelativeMarginMachine
 from polyopt.estimators.sigma_svm import SigmaSVM
 from polyopt.estimators.svm import SVM
 from polyopt.plots.boundary import draw_classes, draw_levels, plane_limits
-from polyopt.plots.style import GREEN, INK, MUTED, PURPLE, legend_below, new_figure, styled
+from polyopt.plots.sheet import Drawn, Sheet
+from polyopt.plots.style import GREEN, INK, MUTED, PURPLE, styled
 from polyopt.text import in_picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from numpy.typing import NDArray
+
+    from polyopt.plots.sheet import Places
 
     Array = NDArray[np.float64]
 
@@ -36,7 +38,8 @@ def whitening(
     *,
     axis_names: Sequence[str] = ("x₁", "x₂"),
     class_names: Sequence[str] | None = None,
-) -> Figure:
+    ax: Places | None = None,
+) -> Drawn:
     """Picture of the metric in which a machine's margin is large, over its samples.
 
     On the left the support vector machine with the same C: its margin is Euclidean, and a circle lies
@@ -56,6 +59,13 @@ def whitening(
         Names of the two features.
     class_names : sequence of str, optional
         Names of the two classes; their labels by default.
+    ax : Axes or array of Axes, optional
+        Where to draw: axes for each panel, or one whose place they share; a new figure by default.
+
+    Returns
+    -------
+    Figure or Axes
+        A new figure, which a notebook shows; or what was given as `ax`.
 
     Raises
     ------
@@ -72,8 +82,8 @@ def whitening(
     has_label = estimator._sample_weights > 0.0
     limits = plane_limits(X)
     with styled():
-        figure = new_figure(7.2, 4.4)
-        left, right = figure.subplots(1, 2, sharex=True, sharey=True)
+        sheet = Sheet(ax, 7.2, 4.4)
+        left, right = sheet.grid(1, 2, sharex=True, sharey=True)[0]
         for axes, machine, own, title, label in (
             (left, svm, np.eye(2), "Support vector machine", "circle: the metric $I$"),
             (right, estimator, metric, words[0], f"ellipse: the metric {words[1]}"),
@@ -86,8 +96,8 @@ def whitening(
             axes.set_aspect("equal")
         _draw_bounded(right, estimator, X)
         left.set(xlim=limits[0], ylim=limits[1], ylabel=axis_names[1])
-        legend_below(figure, columns=4)
-    return figure
+        sheet.legend(4)
+    return sheet.drawn
 
 
 def _check(estimator: Any) -> None:

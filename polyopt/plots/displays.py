@@ -1,0 +1,261 @@
+"""Displays as scikit-learn has them: made from a fitted estimator, drawn by ``plot``, shown by a notebook."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from polyopt.plots.conditions import conditions
+from polyopt.plots.face_weights import face_weights
+from polyopt.plots.multipliers import multipliers
+from polyopt.plots.polytope import polytope_plane, polytope_slices
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike, NDArray
+    from sklearn.base import BaseEstimator
+
+    from polyopt.certificates import Certificate
+    from polyopt.explanations import ModelExplanation
+    from polyopt.plots.sheet import Drawn, Places
+
+__all__ = ["CertificateDisplay", "DualsDisplay", "FacesDisplay"]
+
+
+class _Display(ABC):
+    """What the displays share.
+
+    Attributes
+    ----------
+    figure_ : Figure
+        The figure, once it is drawn.
+    ax_ : Axes or array of Axes
+        Its axes: one, or those of its panels.
+    """
+
+    figure_: Figure
+    ax_: Axes | NDArray[Any]
+
+    @abstractmethod
+    def _draw(self, ax: Places | None) -> Drawn:
+        """The picture, as the function gives it that draws it."""
+
+    def plot(self, ax: Places | None = None) -> Self:
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : Axes or array of Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        self
+            With ``figure_`` and ``ax_``.
+        """
+        drawn: Any = self._draw(ax)
+        if ax is None:
+            self.figure_, own = drawn, drawn.axes
+            self.ax_ = own[0] if len(own) == 1 else np.array(own, dtype=object)
+        else:
+            self.ax_ = drawn if hasattr(drawn, "figure") else np.asarray(drawn, dtype=object)
+            self.figure_ = np.ravel(self.ax_)[0].figure
+        return self
+
+    def _repr_png_(self) -> Any:
+        """The picture where it is on a figure of its own; another's figure is shown by whose it is."""
+        drawn: Any = getattr(self, "figure_", None)
+        return drawn._repr_png_() if hasattr(drawn, "_repr_png_") else None
+
+    def __repr__(self) -> str:
+        state = "drawn" if hasattr(self, "figure_") else "not drawn: call plot()"
+        return f"<{type(self).__name__}, {state}>"
+
+
+class CertificateDisplay(_Display):
+    """How far an estimator is from optimal, and by which condition.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        What is proven of it.
+    """
+
+    def __init__(self, certificate: Certificate):
+        self.certificate = certificate
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: BaseEstimator, *, tol: float = 1e-6, ax: Axes | None = None
+    ) -> CertificateDisplay:
+        """Certify a fitted estimator, and draw the certificate.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted classifier of polyopt.
+        tol : float
+            Relative tolerance for the gap and for every residual.
+        ax : Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        CertificateDisplay
+            Drawn.
+        """
+        return cls(_having(estimator, "certificate").certificate(tol)).plot(ax)
+
+    def _draw(self, ax: Any) -> Drawn:
+        return conditions(self.certificate, ax=ax)
+
+
+class DualsDisplay(_Display):
+    """The multipliers of an estimator, by size and by the output of their sample.
+
+    Parameters
+    ----------
+    duals : DataFrame
+        Those of a binary problem, or of one pair of classes.
+    B : float
+        The bound on the outputs, to be marked; infinite for none.
+    """
+
+    def __init__(self, duals: pd.DataFrame, *, B: float = np.inf):
+        self.duals, self.B = duals, B
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: BaseEstimator, *, pair: str | None = None, ax: Places | None = None
+    ) -> DualsDisplay:
+        """Draw the multipliers of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted classifier of polyopt with ``duals_``.
+        pair : str, optional
+            Of more than two classes, which pair, as the column ``pair`` of ``duals_`` has it.
+        ax : Axes or array of Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        DualsDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            Several pairs of classes and none named, a pair that is not there, or no multipliers.
+        """
+        model = _having(estimator, "duals_")
+        duals = model.duals_
+        if pair is not None:
+            known = duals["pair"].unique().tolist() if "pair" in duals else []
+            if pair not in known:
+                raise ValueError(f"pair must be one of {known}, not {pair!r}")
+            duals = duals[duals["pair"] == pair]
+        bound = getattr(model, "B", None)
+        return cls(duals, B=np.inf if bound is None else float(bound)).plot(ax)
+
+    def _draw(self, ax: Places | None) -> Drawn:
+        return multipliers(self.duals, B=self.B, ax=ax)
+
+
+class FacesDisplay(_Display):
+    """The faces of a polytope machine: each by its weights, or all of them in slices through the data.
+
+    Parameters
+    ----------
+    explanation : ModelExplanation, optional
+        What the bars of the weights are drawn from.
+    model : estimator, optional
+        What the slices are drawn of.
+    X, y : ndarray, optional
+        The samples in the slices.
+    features : sequence of int or str, optional
+        The features of the slices; those that weigh most by default.
+    """
+
+    def __init__(
+        self,
+        explanation: ModelExplanation | None = None,
+        *,
+        model: BaseEstimator | None = None,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        features: Sequence[int | str] | None = None,
+    ):
+        if (explanation is None) == (model is None):
+            raise ValueError(
+                "faces are drawn of an explanation, or of a model with X and y: give one of them"
+            )
+        self.explanation, self.model, self.X, self.y, self.features = explanation, model, X, y, features
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: BaseEstimator, X: ArrayLike | None = None, y: ArrayLike | None = None, *,
+        kind: str = "weights", features: Sequence[int | str] | None = None, ax: Places | None = None,
+    ) -> FacesDisplay:  # fmt: skip
+        """Draw the faces of a fitted machine.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted classifier with faces, of two classes.
+        X : array_like of shape (n, m), optional
+            Samples; for the weights, by default those of the fit.
+        y : array_like of shape (n,), optional
+            Their labels.
+        kind : {"weights", "slices"}
+            Bars of each face's weights; or slices through the polytope, of two features the plane itself.
+        features : sequence of int or str, optional
+            Of slices, which features; those that weigh most by default.
+        ax : Axes or array of Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        FacesDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            Another kind, slices without samples, features of weights, or more than two classes.
+        """
+        if kind not in ("weights", "slices"):
+            raise ValueError(f"kind must be 'weights' or 'slices', not {kind!r}")
+        if kind == "weights":
+            if features is not None:
+                raise ValueError("features are of slices: with kind='weights' each face has its largest")
+            return cls(_having(estimator, "explain_model").explain_model(X, y)).plot(ax)
+        if X is None or y is None:
+            raise ValueError("slices need samples and their labels: give X and y")
+        return cls(model=_having(estimator, "W_"), X=X, y=y, features=features).plot(ax)
+
+    def _draw(self, ax: Any) -> Drawn:
+        if self.explanation is not None:
+            return face_weights(self.explanation, ax=ax)
+        X, y = np.asarray(self.X, dtype=float), np.asarray(self.y)
+        if X.ndim == 2 and X.shape[1] == 2 and self.features is None:
+            return polytope_plane(self.model, X, y, ax=ax)
+        return polytope_slices(self.model, X, y, features=self.features, ax=ax)
+
+
+def _having(estimator: Any, name: str) -> Any:
+    """The estimator, which is fitted and has what is drawn."""
+    if not hasattr(estimator, "fit"):
+        raise TypeError(f"estimator must be a classifier of polyopt, not {type(estimator).__name__}")
+    check_is_fitted(estimator)
+    if not hasattr(estimator, name):
+        raise ValueError(f"{type(estimator).__name__} has no {name}, of which the picture is made")
+    return estimator

@@ -1,0 +1,168 @@
+"""Pictures show themselves in a notebook, are drawn on what is given, and are kept by nobody."""
+
+from __future__ import annotations
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from formulations.samples import two_blobs
+from polyopt import ConvexPolytopeMachine, RelativeMarginMachine
+from polyopt.certificates import Certificate, Claim, Residual
+from polyopt.plots import (
+    CertificateDisplay,
+    DualsDisplay,
+    FacesDisplay,
+    conditions,
+    convergence,
+    decision_boundaries,
+    decision_boundary,
+    face_weights,
+    multipliers,
+    polytope_plane,
+    polytope_slices,
+    reliability,
+    whitening,
+)
+
+RUN = pd.DataFrame({"iteration": [1, 2, 3], "objective": [3.0, 2.0, 1.5], "bound": [0.0, 1.0, 1.4]})
+
+
+@pytest.fixture(scope="module")
+def machines():
+    X, y = two_blobs(20, 2, 0)
+    machine = RelativeMarginMachine(B=1.5, kernel="linear").fit(X, y)
+    polytope = ConvexPolytopeMachine(2, solver="dual", n_init=1, random_state=0).fit(X, y)
+    return X, y, machine, polytope
+
+
+@pytest.fixture(scope="module")
+def pictures(machines):
+    """Each function with all it needs but `ax`, and how many panels it draws."""
+    X, y, machine, polytope = machines
+    halves = np.full((len(y), 2), 0.5)
+    return {
+        "boundary": (lambda ax: decision_boundary(machine, X, y, ax=ax), 1),
+        "boundaries": (lambda ax: decision_boundaries({"a": machine, "b": polytope}, X, y, ax=ax), 2),
+        "conditions": (lambda ax: conditions(machine.certificate(), ax=ax), 1),
+        "convergence": (lambda ax: convergence(RUN, ax=ax), 2),
+        "weights": (lambda ax: face_weights(polytope.explain_model(), ax=ax), 2),
+        "multipliers": (lambda ax: multipliers(machine.duals_, B=1.5, ax=ax), 2),
+        "plane": (lambda ax: polytope_plane(polytope, X, y, ax=ax), 1),
+        "slices": (lambda ax: polytope_slices(polytope, X, y, ax=ax), 1),
+        "reliability": (lambda ax: reliability(y, halves, [-1, 1], ax=ax), 2),
+        "whitening": (lambda ax: whitening(machine, ax=ax), 2),
+    }
+
+
+def drawn_in(axes):
+    return len(axes.lines) + len(axes.collections) + len(axes.patches)
+
+
+def test_a_picture_is_drawn_on_the_axes_given_and_gives_them_back(pictures):
+    for name, (draw, panels) in pictures.items():
+        one = Figure().add_subplot()
+        assert draw(one) is one, name
+        shown = [axes for axes in one.figure.axes if axes.axison]
+        assert len(shown) == panels, name
+        assert all(drawn_in(axes) for axes in shown), name
+        if panels > 1:
+            several = Figure().subplots(panels, 1)
+            assert draw(several) is several, name
+            assert len(several[0].figure.axes) == panels
+            with pytest.raises(ValueError, match=f"ax must be one, or {panels} for the panels"):
+                draw(Figure().subplots(panels + 1, 1))
+        for wrong in ("axes", Figure(), [], [one, None]):
+            with pytest.raises(TypeError, match="ax must be axes of matplotlib"):
+                draw(wrong)
+
+
+def test_a_figure_shows_itself_and_nobody_keeps_it(pictures):
+    """pyplot would keep it, and open a window; without pyplot no notebook is told how to show a figure."""
+    import matplotlib.pyplot as plt
+
+    before = plt.get_fignums()
+    for draw, _ in pictures.values():
+        assert isinstance(draw(None), Figure)
+    image, size = pictures["boundary"][0](None)._repr_png_()
+    assert image.startswith(b"\x89PNG")
+    assert size == {"width": 480, "height": 442}
+    assert plt.get_fignums() == before
+
+
+def test_a_notebook_shows_what_was_blank(pictures):
+    """The formatter of IPython as it is in a kernel before anybody imports pyplot."""
+    core = pytest.importorskip("IPython.core.formatters", reason="IPython is not installed")
+    data, size = core.DisplayFormatter().format(pictures["convergence"][0](None))
+    assert data["image/png"].startswith(b"\x89PNG")
+    assert size["image/png"]["width"] == 480
+    bare, _ = core.DisplayFormatter().format(Figure())
+    assert "image/png" not in bare
+
+
+def test_a_display_has_its_figure_and_its_axes(machines):
+    X, y, machine, polytope = machines
+    made = {
+        "certificate": (lambda ax: CertificateDisplay.from_estimator(machine, ax=ax), 1),
+        "duals": (lambda ax: DualsDisplay.from_estimator(machine, ax=ax), 2),
+        "weights": (lambda ax: FacesDisplay.from_estimator(polytope, ax=ax), 2),
+        "plane": (lambda ax: FacesDisplay.from_estimator(polytope, X, y, kind="slices", ax=ax), 1),
+        "slices": (
+            lambda ax: FacesDisplay.from_estimator(polytope, X, y, kind="slices", features=[1, 0], ax=ax),
+            1,
+        ),
+    }
+    for name, (make, panels) in made.items():
+        display = make(None)
+        assert display._repr_png_()[0].startswith(b"\x89PNG"), name
+        assert np.size(display.ax_) == panels
+        assert all(axes.figure is display.figure_ for axes in np.ravel(display.ax_))
+        mine = matplotlib.figure.Figure().add_subplot()
+        again = display.plot(mine)
+        assert again is display
+        assert display.ax_ is mine
+        assert display.figure_ is mine.figure
+        assert display._repr_png_() is None, "the owner of the axes shows them"
+    assert "not drawn: call plot()" in repr(DualsDisplay(machine.duals_))
+    assert CertificateDisplay(machine.certificate())._repr_png_() is None
+
+
+def test_the_certificate_is_drawn_as_it_is():
+    residuals = (
+        Residual("primal", "$row$", 2.0, 0.5, 3), Residual("sign", "alpha", 0.0, 0.0),
+        Residual("stationarity", "w", np.inf, np.inf), Residual("stationarity", "b", np.nan, np.nan),
+    )  # fmt: skip
+    axes = conditions(Certificate("p", Claim.NONE, 2.0, 1.0, residuals)).axes[0]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names[:2] == ["gap", r"primal of \$row\$[3]"]
+    marks = {line.get_label(): line for line in axes.lines}
+    assert marks["within it"].get_ydata().tolist() == [2], "what holds exactly"
+    assert marks["beyond it"].get_ydata().tolist() == [0, 1, 3, 4], "gap 0.5, 0.5, infinite, no number"
+    assert marks["beyond it"].get_xdata()[:2] == pytest.approx([0.5, 0.5])
+    assert np.all(marks["beyond it"].get_xdata()[2:] > 0.5)
+    many = tuple(Residual("sign", f"r{i}", i, i * 1e-9) for i in range(60))
+    axes = conditions(Certificate("p", Claim.OPTIMAL, 1.0, 1.0, many)).axes[0]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == ["gap", *(f"sign of r{i}" for i in range(37, 60))]
+
+
+def test_what_a_display_cannot_draw_is_named(machines):
+    X, y, machine, polytope = machines
+    with pytest.raises(ValueError, match="has no explain_model"):
+        FacesDisplay.from_estimator(machine)
+    with pytest.raises(ValueError, match="kind must be 'weights' or 'slices', not 'bars'"):
+        FacesDisplay.from_estimator(polytope, kind="bars")
+    with pytest.raises(ValueError, match="slices need samples"):
+        FacesDisplay.from_estimator(polytope, kind="slices")
+    with pytest.raises(ValueError, match="features are of slices"):
+        FacesDisplay.from_estimator(polytope, features=[0])
+    with pytest.raises(ValueError, match="give one of them"):
+        FacesDisplay()
+    with pytest.raises(ValueError, match="pair must be one of"):
+        DualsDisplay.from_estimator(machine, pair="a vs b")
+    with pytest.raises(TypeError, match="must be a classifier of polyopt, not str"):
+        CertificateDisplay.from_estimator("machine")
+    with pytest.raises(ValueError, match="not fitted"):
+        DualsDisplay.from_estimator(RelativeMarginMachine())
