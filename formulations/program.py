@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from formulations.backends import PREFERRED
+from formulations.shown import Shown, Summary, short
 from formulations.solution import Solution, Status
 from formulations.solving import solve
 from formulations.statement import Row, Statement
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Duality", "Program", "Row", "Solution", "Status"]
 
 
-class Program(Statement):
+class Program(Shown, Statement):
     """A convex program as a paper states it, to be solved and printed.
 
     Attributes
@@ -122,6 +123,12 @@ class Program(Statement):
 
     def __str__(self) -> str:
         return text_of(self)
+
+    def __repr__(self) -> str:
+        return "\n".join(short(str(self).splitlines(), " lines: print it"))
+
+    def _summary(self) -> Summary:
+        return Summary(self.name, program=self)
 
     def _repr_latex_(self) -> str:
         return latex_of(self)

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from formulations.shown import Shown, Summary, Table
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Solution", "Status"]
+
+_RECORDS = 50  # of a history that are shown
 
 
 class Status(Enum):
@@ -31,8 +35,8 @@ class Status(Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class Solution:
+@dataclass(frozen=True, repr=False)
+class Solution(Shown):
     """What a solver found: a point, its multipliers, and how it got there.
 
     Nothing here is proof of anything; a certificate, computed from the data and these vectors, is.
@@ -89,3 +93,54 @@ class Solution:
             return self.duals[name]
         known = ", ".join([*self.primal, *self.duals]) or f"nothing ({self.status})"
         raise KeyError(f"{name!r} is not in this solution, which holds {known}")
+
+    def _summary(self) -> Summary:
+        facts = [
+            ("status", str(self.status)),
+            ("objective", f"{self.objective:.10g}"),
+            ("bound", "–" if self.bound is None else f"{self.bound:.10g} (by the solver's word)"),
+            ("solver", f"{self.solver}, {self.iterations} iterations"),
+            ("seconds", f"{self.build_time:.3g} to build, {self.solve_time:.3g} to solve"),
+            ("variables", ", ".join(self.primal) or "none"),
+            ("multipliers", ", ".join(self.duals) or "none"),
+        ]
+        if self.runs:
+            facts.append(("runs", str(len(self.runs))))
+        columns = ("name", "shape", "not 0", "least", "largest")
+        tables = [
+            Table(title, columns, tuple(_numbers(name, values) for name, values in vectors.items()))
+            for title, vectors in (("variables", self.primal), ("multipliers", self.duals))
+            if vectors
+        ]
+        return Summary(
+            f"Solution: {self.status.name.lower().replace('_', ' ')}",
+            tuple(facts),
+            (*tables, *_history(self.history)),
+        )
+
+
+def _numbers(name: str, values: NDArray[Any]) -> tuple[str, ...]:
+    """Name, shape, how many are not 0, least and largest."""
+    import numpy as np
+
+    array = np.asarray(values)
+    shape = "×".join(map(str, array.shape)) or "1"
+    if not array.size or array.dtype.kind not in "biuf":
+        return name, shape, "–", "–", "–"
+    return name, shape, str(np.count_nonzero(array)), f"{array.min():.6g}", f"{array.max():.6g}"
+
+
+def _history(history: tuple[dict[str, float], ...]) -> list[Table]:
+    """The run as a table, its last records where there are many."""
+    if not history:
+        return []
+    columns, kept = tuple(history[-1]), history[-_RECORDS:]
+    rows = tuple(tuple(_cell(record.get(name)) for name in columns) for record in kept)
+    title = f"history, {len(history)} records" + (
+        "" if len(kept) == len(history) else f", the last {_RECORDS}"
+    )
+    return [Table(title, columns, rows)]
+
+
+def _cell(value: object) -> str:
+    return "–" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

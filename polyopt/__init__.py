@@ -10,6 +10,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from formulations.shown import drawn_by
+
 if TYPE_CHECKING:
     from formulations.face_penalty import FacePenalty as FacePenalty
     from polyopt import datasets as datasets
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
     from polyopt.sensitivity import sensitivities as sensitivities
 
 __version__ = "0.1.0"
+
+drawn_by("polyopt.report.shown.html_of")
 
 _SHARED = {
     "Certificate": "polyopt.certificates",

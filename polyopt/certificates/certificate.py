@@ -16,12 +16,12 @@ import numpy as np
 
 from polyopt.certificates.residual import Residual, residual
 from polyopt.certificates.rounding import Ball
+from polyopt.certificates.text import CertificateText
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
-    from rich.table import Table
     from sklearn.preprocessing import StandardScaler
 
     from polyopt.certificates.claims.statement import Evidence
@@ -54,8 +54,8 @@ class Claim(Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(CertificateText):
     """What is proven about a point.
 
     Attributes
@@ -211,39 +211,6 @@ class Certificate:
         columns = ["condition", "row", "value", "relative", "worst"]
         return pd.DataFrame(map(vars, self.residuals), columns=columns).astype({"worst": "Int64"})
 
-    def table(self) -> Table:
-        """The certificate as a rich table."""
-        from rich.table import Table
-
-        table = Table(title=f"Certificate: {self.program}", caption=self.sentence, title_justify="left")
-        table.caption_justify = "left"
-        for column in ("condition", "row", "violation", "relative", "worst at", ""):
-            is_number = column in ("violation", "relative", "worst at")
-            table.add_column(column, justify="right" if is_number else "left")
-        table.add_row("value", "primal", f"{self.primal_value:.10g}", "", "", "")
-        table.add_row("value", "dual bound", f"{self.dual_value:.10g}", "", "", "")
-        table.add_row("value", "rounding", f"{self.rounding:.2e}", "", "", "")
-        if self.stated is not None:
-            table.add_row("value", "stated", f"{self.stated:.10g}", "", "", "")
-        table.add_row(
-            "gap", "", f"{self.gap:.2e}", f"{self.relative_gap:.2e}", "", _mark(self.relative_gap, self.tol)
-        )
-        table.add_section()
-        for r in self.residuals:
-            where = "" if r.worst is None else str(r.worst)
-            table.add_row(
-                r.condition, r.row, f"{r.value:.2e}", f"{r.relative:.2e}", where, _mark(r.relative, self.tol)
-            )
-        return table
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=100, color_system=None)
-        with console.capture() as capture:
-            console.print(self.table())
-        return capture.get().rstrip()
-
 
 def conclude(
     program: str,
@@ -344,7 +311,3 @@ def relative_gap(primal_value: float, dual_value: float) -> float:
         return np.inf
     difference = abs(primal_value - dual_value)
     return difference / scale if scale > 0 else difference
-
-
-def _mark(relative: float, tol: float) -> str:
-    return "ok" if relative <= tol else "FAILS"

@@ -18,11 +18,13 @@ from formulations.clock import current_run
 from formulations.families import Families, hinge_families
 from formulations.recovery import as_costs, as_data
 from formulations.runs import one_run
+from formulations.shown import Shown, Summary
 from formulations.solution import Status
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry
 from polyopt.certificates.hinge import certify_hinge
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.kernels import Kernel, MatrixGram, SampleGram, require_psd
+from polyopt.outer.points import Path, point_summary
 from polyopt.solvers.clock import Clock
 from polyopt.watch import steps
 
@@ -38,12 +40,13 @@ if TYPE_CHECKING:
 
 __all__ = ["PathPoint", "rmm_path"]
 
+_NAME = "Relative Margin Machines"
 _SHARES = (1 / 2, 1 / 4, 1 / 10)  # the paper's steps from 1 towards θ, downwards
 _FEATURES = 2_000  # a linear machine with no more features than this, or than samples, is solved in them
 
 
-@dataclass(frozen=True)
-class PathPoint:
+@dataclass(frozen=True, repr=False)
+class PathPoint(Shown):
     """One machine of a path.
 
     Attributes
@@ -61,6 +64,9 @@ class PathPoint:
     solution: Solution
     certificate: Certificate
 
+    def _summary(self) -> Summary:
+        return point_summary(_NAME, "B", self)
+
 
 @one_run()
 def rmm_path(
@@ -76,7 +82,7 @@ def rmm_path(
     cache_size: float = 500.0,
     time_limit: float | None = None,
     progress: Progress | None = None,
-) -> list[PathPoint]:
+) -> Path[PathPoint]:
     """Solve the SVM, and from it the Relative Margin Machine for one bound after another.
 
     Parameters
@@ -109,7 +115,7 @@ def rmm_path(
 
     Returns
     -------
-    list of PathPoint
+    Path, a list of PathPoint
         The support vector machine first, then one machine per bound, decreasing.
 
     Raises
@@ -137,7 +143,7 @@ def rmm_path(
         geometry = KernelGeometry(gram, require_psd(gram))
     else:
         geometry = LinearGeometry(X, centred=True)
-    path: list[PathPoint] = []
+    path: Path[PathPoint] = Path(_NAME, "B")
 
     def add(B: float) -> PathPoint:
         rows = hinge_families(labels, costs, B)

@@ -2,7 +2,7 @@
 
 Each function draws on a :class:`matplotlib.figure.Figure` of its own and gives it back, or on the axes given
 as ``ax``, and gives those back. A notebook shows the figure; save it with ``figure.savefig``. None is made
-with pyplot: no window opens, and no figure has to be closed. The displays do the same in scikit-learn's manner.
+with pyplot: no window opens, and no figure has to be closed. The displays do the same in scikit-learn's way.
 """
 
 from polyopt.plots.boundary import decision_boundaries, decision_boundary

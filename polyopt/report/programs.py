@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from formulations.catalogue import Entry
     from formulations.program import Program, Row
+    from formulations.statement import Statement
 
 __all__ = [
     "CATALOGUE_COLUMNS",
@@ -32,12 +33,12 @@ CATALOGUE_COLUMNS = (
 )  # fmt: skip
 
 
-def program_section(program: Program) -> str:
+def program_section(program: Statement) -> str:
     """A program's mathematics: objective, rows, and what each multiplier means.
 
     Parameters
     ----------
-    program : Program
+    program : Statement
         The program to be shown.
 
     Returns

@@ -149,7 +149,7 @@ def test_the_certificate_is_drawn_as_it_is():
 
 
 def test_what_a_display_cannot_draw_is_named(machines):
-    X, y, machine, polytope = machines
+    _, _, machine, polytope = machines
     with pytest.raises(ValueError, match="has no explain_model"):
         FacesDisplay.from_estimator(machine)
     with pytest.raises(ValueError, match="kind must be 'weights' or 'slices', not 'bars'"):

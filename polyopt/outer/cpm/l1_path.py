@@ -19,12 +19,14 @@ from formulations.face_penalty import FacePenalty
 from formulations.polytope import answers, check_assignment
 from formulations.recovery import as_costs, as_data
 from formulations.runs import one_run
+from formulations.shown import Shown, Summary
 from formulations.solution import Status
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.certificates.face_price import checked_penalty
 from polyopt.certificates.shrunk_ascent import ShrunkAscent
 from polyopt.outer.cpm.priced import PricedProblem
 from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.outer.points import Path, point_summary
 from polyopt.outer.rounds import Stage, run_from_many_starts, run_rounds
 from polyopt.solvers.clock import Clock
 from polyopt.watch import steps
@@ -41,13 +43,14 @@ if TYPE_CHECKING:
 
 __all__ = ["L1Point", "l1_path"]
 
+_NAME = "Convex Polytope Machines with priced weights"
 _POINTS, _SPAN = 12, 1e-2  # prices by default, and the least of them over the dearest
 _START_GAP = 1e-2  # relative, of the machine without a price
 _BARE, _HALVINGS = 1e-9, 50  # relative gap of bare biases, and steps to the dearest price
 
 
-@dataclass(frozen=True)
-class L1Point:
+@dataclass(frozen=True, repr=False)
+class L1Point(Shown):
     """One machine of a path.
 
     Attributes
@@ -67,6 +70,9 @@ class L1Point:
     solution: Solution
     certificate: Certificate
 
+    def _summary(self) -> Summary:
+        return point_summary(_NAME, "price", self)
+
     @property
     def n_nonzero(self) -> int:
         """Weights in use, biases left out."""
@@ -84,7 +90,7 @@ def l1_path(
     *, penalty: FacePenalty | None = None, grouped: float = 0.0, assignment: ArrayLike | None = None,
     n_init: int = 1, max_iter: int = 100, tol: float = 1e-8, certificate_tol: float = 1e-6,
     time_limit: float | None = None, seed: int = 0,
-) -> list[L1Point]:  # fmt: skip
+) -> Path[L1Point]:  # fmt: skip
     """Solve the machine for one price after another, loss="sum" and margin="total".
 
     Parameters
@@ -115,7 +121,7 @@ def l1_path(
 
     Returns
     -------
-    list of L1Point
+    Path, a list of L1Point
         One for each price, rising.
 
     Raises
@@ -144,7 +150,7 @@ def l1_path(
     if prices is None:
         dearest = _dearest(X, labels, costs[:, None] * answers(labels, K, state), shape, grouped)
         prices = np.geomspace(_SPAN * dearest, dearest, _POINTS).tolist()
-    path: list[L1Point] = []
+    path: Path[L1Point] = Path(_NAME, "price")
     alpha: Vector | None = None
     with steps(len(prices), "price") as step:
         for price in sorted(map(float, prices)):

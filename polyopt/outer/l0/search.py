@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.shown import Shown, Summary, Table
 from formulations.solution import Solution, Status
 from polyopt.outer.cross_entropy.method import cross_entropy_minimize
 from polyopt.outer.cross_entropy.patterns import with_ties
@@ -37,11 +38,12 @@ __all__ = ["L0Search", "round_relaxation", "solve_l0"]
 
 # Bounds of the probabilities that the relaxation gives: no centre is left out, and none is always drawn.
 _LEAST, _MOST = 0.05, 0.95
+_LOCAL, _NOT_LOCAL = "no other one lowers the score", "that none lowers the score is not proven"
 _SHARE = 0.5  # of the time left, that a run may draw patterns for: its flips are worth the other half
 
 
-@dataclass(frozen=True)
-class L0Search:
+@dataclass(frozen=True, repr=False)
+class L0Search(Shown):
     """How a pattern was found.
 
     Attributes
@@ -69,6 +71,23 @@ class L0Search:
     moves: int
     is_local_optimum: bool
     work: Work
+
+    def _summary(self) -> Summary:
+        facts = (
+            ("best score", f"{min(self.scores, default=np.nan):.10g}, of {len(self.scores)} runs"),
+            ("bound", f"{self.relaxed:.10g}, of the relaxation"),
+            ("relaxation rounded", f"{self.rounded:.10g}"),
+            ("flips and swaps", f"{self.moves}; {_LOCAL if self.is_local_optimum else _NOT_LOCAL}"),
+            ("linear programs", str(self.work)),
+        )
+        columns = ("run", "drawn", "after flips", "iterations", "patterns", "seconds", "ended")
+        pairs = zip(self.runs, self.scores, strict=False)
+        rows = tuple(
+            (str(number), f"{run.value:.8g}", f"{score:.8g}", str(run.iterations), str(run.evaluations),
+             f"{run.seconds:.2f}", run.reason)
+            for number, (run, score) in enumerate(pairs, 1)
+        )  # fmt: skip
+        return Summary("Search for few support vectors", facts, (Table("the runs", columns, rows),))
 
 
 def solve_l0(

@@ -1,0 +1,67 @@
+"""`html_of`: what a notebook shows of a program, a solution, a certificate, a path or a search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polyopt.report.frame import part, scrolling
+from polyopt.report.programs import program_section
+from polyopt.text import escape
+
+if TYPE_CHECKING:
+    from formulations.shown import Summary, Table
+
+__all__ = ["html_of"]
+
+_MOST = 400  # rows of a table: more make a notebook slow
+
+
+def html_of(summary: Summary) -> str:
+    """A summary as a part of a page, with its style, in the colours of the page that it comes into.
+
+    Nothing in it runs, and nothing is loaded. Its tables fold.
+
+    Parameters
+    ----------
+    summary : Summary
+        What is shown.
+    """
+    facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in summary.facts)
+    parts = [
+        f"<style>{part('shown.css')}</style>",
+        f"<p class='polyopt-title'>{escape(summary.title)}</p>",
+        f"<dl>{facts}</dl>" if facts else "",
+        "" if summary.program is None else program_section(summary.program),
+        *map(_table, summary.tables),
+    ]
+    return f"<div class='polyopt'>{''.join(parts)}</div>"
+
+
+def _table(table: Table) -> str:
+    is_text = [not all(_is_number(row[place]) for row in table.rows) for place in range(len(table.columns))]
+    kinds = ["text" if text else "" for text in is_text]
+    head = "".join(
+        f"<th scope='col' class='{kind}'>{escape(name)}</th>"
+        for name, kind in zip(table.columns, kinds, strict=True)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td class='{kind}'>{escape(cell)}</td>" for cell, kind in zip(row, kinds, strict=True))
+        + "</tr>"
+        for row in table.rows[:_MOST]
+    )
+    left = len(table.rows) - _MOST
+    more = f"<p class='quiet'>and {left} more</p>" if left > 0 else ""
+    opened = " open" if table.is_open else ""
+    return (
+        f"<details{opened}><summary>{escape(table.title)}</summary>"
+        f"{scrolling(head, body, 'prose')}{more}</details>"
+    )
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell or "0")
+    except ValueError:
+        return cell == "–"
+    return True

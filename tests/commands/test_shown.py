@@ -1,0 +1,150 @@
+"""What a notebook shows of a result: short, whole, escaped, and within ten lines as text."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from formulations import rmm, shown
+from formulations.samples import two_blobs
+from formulations.shown import Shown, Summary, Table, text_of
+from formulations.solution import Solution, Status
+from polyopt import RelativeMarginMachine, certify_rmm, rmm_path
+from polyopt.certificates import Certificate, Claim, Residual
+from polyopt.outer.l0.scores import Work
+from polyopt.outer.l0.search import L0Search
+from polyopt.outer.path import PathPoint
+from polyopt.report.shown import html_of
+
+HOSTILE = (
+    """<script>document.title='run'</script>'"><img src=http://x.test/a onerror=alert(1)>\x1b\u202e&$x$"""
+)
+
+
+class Reader(HTMLParser):
+    """The tags of a part of a page, each closed, and its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text, self.open = [], "", []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        assert not any(name.startswith("on") or name in ("src", "href") for name, _ in attributes)
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def things():
+    X, y = two_blobs(12, 2, 0)
+    program = rmm.qp(X, y, B=1.5)
+    solution = program.solve()
+    path = rmm_path(X, y, bounds=[2.0, 1.5])
+    search = L0Search(2.0, 3.0, (), (2.5,), 4, True, Work(programs=7))
+    certificate = certify_rmm(X, y, B=1.5, w=0.9 * solution["w"], b=0.9 * float(solution["b"]))
+    return {
+        "program": program, "solution": solution, "certificate": certificate, "path": path,
+        "point": path[1], "search": search,
+    }  # fmt: skip
+
+
+def test_the_text_is_at_most_ten_lines_of_eighty_columns(things):
+    for name, thing in things.items():
+        lines = repr(thing).splitlines()
+        assert 2 <= len(lines) <= 10, name
+        assert max(map(len, lines)) <= 80, name
+    assert repr(things["program"]).splitlines()[2] == "minimise    ½‖w‖² + Σᵢ Cᵢ ξᵢ"
+    assert "more lines: print it" in repr(things["program"])
+    assert f"{things['solution'].objective:.10g}" in repr(things["solution"])
+    assert f"{things['search'].relaxed:.10g}" in repr(things["search"])
+
+
+def test_the_certificate_and_the_path_say_what_is_proven(things):
+    certificate, path = things["certificate"], things["path"]
+    assert certificate.claim is Claim.SUBOPTIMAL_BY
+    text = Reader(certificate._repr_html_()).text
+    assert certificate.sentence in text
+    assert f"{certificate.dual_value:.10g}" in text
+    assert text.count("FAILS") == sum(not r.relative <= certificate.tol for r in certificate.residuals)
+    assert repr(path).splitlines()[0] == "Relative Margin Machines: 3 machines"
+    for line, point in zip(repr(path).splitlines()[2:], path, strict=True):
+        assert line.split()[:2] == [f"{point.B:.6g}", f"{point.certificate.primal_value:.8g}"]
+
+
+def test_the_html_is_whole_folds_and_runs_nothing(things):
+    for name, thing in things.items():
+        reader = Reader(thing._repr_html_())
+        assert not {"script", "link", "img", "iframe"} & set(reader.tags), name
+        assert name == "program" or "details" in reader.tags
+    assert Reader(things["program"]._repr_html_()).tags.count("math") >= 8
+    assert "color: inherit" in things["search"]._repr_html_(), "in a dark notebook its letters are light"
+
+
+def test_hostile_names_are_text():
+    residual = Residual("primal", HOSTILE, 1.0, 1.0, 2)
+    hostile = Certificate(HOSTILE, Claim.NONE, 2.0, 1.0, (residual,), note=HOSTILE)
+    vectors = {HOSTILE: np.array([HOSTILE, ""]), "w": np.zeros(0)}
+    solved = Solution(
+        Status.FAILED, vectors, vectors, np.nan, None, HOSTILE, history=({HOSTILE: HOSTILE}, {"a": 1.0})
+    )
+    for thing in (hostile, solved):
+        page = thing._repr_html_()
+        reader = Reader(page)
+        assert not {"script", "img"} & set(reader.tags)
+        assert "\x1b" not in page
+        assert "\u202e" not in page
+        assert "onerror=alert(1)" in reader.text
+        assert len(repr(thing).splitlines()) <= 10
+
+
+def test_many_rows_are_cut_and_counted():
+    rows = tuple((str(i), f"{i / 7:.3f}") for i in range(1000))
+    summary = Summary("many", (("a", "b " * 500),), (Table("all", ("i", "x"), rows, True),))
+    reader = Reader(html_of(summary))
+    assert reader.tags.count("tr") == 401
+    assert "and 600 more" in reader.text
+    lines = text_of(summary).splitlines()
+    assert len(lines) == 10
+    assert lines[-1] == "  … and 995 more"
+
+
+def test_a_path_is_the_list_that_it_was(things):
+    path = things["path"]
+    assert isinstance(path, list)
+    assert [point.B for point in path] == [np.inf, 2.0, 1.5]
+    again = pickle.loads(pickle.dumps(path))
+    assert repr(again) == repr(path)
+    assert [point.B for point in again] == [point.B for point in path]
+    assert isinstance(path[0], PathPoint)
+
+
+def test_estimators_keep_the_html_of_scikit_learn():
+    assert "sk-top-container" in RelativeMarginMachine()._repr_html_()
+
+
+def test_without_pages_a_notebook_shows_the_formula(monkeypatch, things):
+    """The ground floor stands alone: until somebody has pages, its programs have Markdown."""
+    monkeypatch.setattr(shown, "_drawer", [])
+    assert things["program"]._repr_html_() is None
+    assert things["program"]._repr_markdown_().startswith("**Relative Margin Machine")
+    shown.drawn_by("polyopt.report.shown.html_of")
+    assert things["program"]._repr_html_().startswith("<div class='polyopt'>")
+
+
+def test_what_is_shown_of_a_changed_result_is_the_changed_one(things):
+    solution = replace(things["solution"], objective=-1.25)
+    assert "-1.25" in repr(solution)
+    assert isinstance(solution, Shown)
