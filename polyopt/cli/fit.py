@@ -67,6 +67,7 @@ def fit(
     names a new file; a file that is there is replaced by it only with --keep-interrupted.
     """
     from formulations.runs import one_run
+    from polyopt.cli.columns import by_features
     from polyopt.cli.console import progress, say, warnings_as_sentences
     from polyopt.cli.data import Form, check_faces, load_data
     from polyopt.compare.data import check_dataset, scaler_for
@@ -87,6 +88,7 @@ def fit(
     check_dataset(table)
     check_faces(table, given, large)
     found, preparation = fit_preparation(table)
+    given = by_features(given, found.feature_names, table.feature_names, preparation)
     scaler = scaler_for(found.X, found.feature_names) if scale else None
     X = found.X if scaler is None else scaler.transform(found.X)
     _make_ready(out)

@@ -1,0 +1,105 @@
+"""Settings that name columns of the table, in the numbers of the features that are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from polyopt.datasets._preparation import columns_of_features
+from polyopt.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sklearn.compose import ColumnTransformer
+
+__all__ = ["by_features"]
+
+_SHOWN = 10  # names in a message
+
+
+def by_features(
+    settings: Mapping[str, Any],
+    names: Sequence[str] | None,
+    columns: Sequence[str] | None,
+    preparation: ColumnTransformer | None,
+) -> dict[str, Any]:
+    """The settings with features by number, where ``signs`` and ``feature_groups`` name them.
+
+    A column of text is a group of its indicators: by its name among ``feature_groups``, and by default where
+    there is a price of groups, so that it costs as one.
+
+    Parameters
+    ----------
+    settings : mapping of str to object
+        As they were given.
+    names : sequence of str, optional
+        Names of the features.
+    columns : sequence of str, optional
+        Names of the columns of the table.
+    preparation : ColumnTransformer, optional
+        What made features of columns, fitted.
+
+    Raises
+    ------
+    ValueError
+        A name that is none of a feature or of a column, or a sign for a column of text.
+    """
+    found = dict(settings)
+    made = [] if preparation is None else columns_of_features(preparation)[0]
+    known = _Names(list(names or ()), list(columns or ()), made)
+    if isinstance(found.get("signs"), Mapping):
+        found["signs"] = {known.feature(key): sign for key, sign in found["signs"].items()}
+    groups = found.get("feature_groups")
+    if isinstance(groups, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in groups):
+        named = (list, tuple, str)
+        found["feature_groups"] = [known.features(p) if isinstance(p, named) else p for p in groups]
+    elif groups is None and found.get("group") and any(text is not None for _, text in made):
+        found["feature_groups"] = [place for place, _ in made]
+    return found
+
+
+class _Names:
+    """The names of features and of columns, and the features of each column."""
+
+    def __init__(self, features: list[str], columns: list[str], made: list[tuple[int, str | None]]):
+        self.names, self.columns = features, columns
+        self.of: dict[str, list[int]] = {}
+        for number, (place, text) in enumerate(made):
+            if text is not None and place < len(columns):
+                self.of.setdefault(columns[place], []).append(number)
+
+    def feature(self, key: object) -> object:
+        """The number of one feature."""
+        if not isinstance(key, str):
+            return key
+        if key in self.names:
+            return self.names.index(key)
+        if key in self.of:
+            indicators = self._listed([self.names[number] for number in self.of[key]])
+            raise ValueError(f"signs: the column {visible(key)} is of text; name one of {indicators}")
+        raise ValueError(f"signs: no feature is called {visible(key)}; there are {self._listed(self.names)}")
+
+    def features(self, part: Any) -> list[object]:
+        """The numbers of the features of a group."""
+        found: list[object] = []
+        for key in part if isinstance(part, (list, tuple)) else [part]:
+            if isinstance(key, str) and key not in self.names and key in self.of:
+                found += self.of[key]
+            else:
+                found.append(self._member(key))
+        return found
+
+    def _member(self, key: object) -> object:
+        if not isinstance(key, str):
+            return key
+        if key in self.names:
+            return self.names.index(key)
+        known = self._listed([*self.names, *self.of])
+        raise ValueError(f"feature_groups: no feature is called {visible(key)}; there are {known}")
+
+    def _listed(self, names: list[str]) -> str:
+        if not names:
+            return "none with a name: give numbers, from 0"
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return ", ".join(visible(name) for name in names[:_SHOWN]) + more

@@ -1,0 +1,71 @@
+"""Settings of ``polyopt fit`` that name columns of the table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.commands import run
+
+from polyopt.cli.columns import by_features
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """Age, city and whether someone bought; ages are missing in places."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("columns") / "people.csv"
+    lines = ["age,city,bought"]
+    for _ in range(60):
+        age, city = rng.integers(18, 80), rng.choice(["Rome", "Paris", "Oslo"])
+        bought = (age > 40) or (city == "Rome")
+        lines.append(f"{age if rng.random() > 0.05 else ''},{city},{'yes' if bought else 'no'}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def fitted(people, *words):
+    asked = ("--method", "cpm", "--faces", "1", "--categorical", "all", "--impute", "median", "--quiet")
+    return run("fit", str(people), *asked, *words)
+
+
+def test_a_sign_by_name_is_the_sign_by_number(people):
+    named, numbered = (fitted(people, "--set", f"signs={given}") for given in ('{"age": -1}', "{0: -1}"))
+    assert named.exit_code == numbered.exit_code == 0
+    assert named.stdout == numbered.stdout
+
+
+def test_a_column_of_text_costs_as_one(people):
+    by_default = fitted(people, "--set", "group=1.0")
+    by_name = fitted(people, "--set", "group=1.0", "--set", 'feature_groups=[["age"], ["city"]]')
+    apart = fitted(people, "--set", "group=1.0", "--set", "feature_groups=[0, 1, 2, 3]")
+    values = [
+        line for out in (by_default, by_name, apart) for line in out.stdout.splitlines() if "primal" in line
+    ]
+    assert len(values) == 3
+    assert values[0] == values[1] != values[2]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ('signs={"city": 1}', "the column city is of text; name one of city_Oslo, city_Paris, city_Rome"),
+        ('signs={"aeg": 1}', "signs: no feature is called aeg; there are age, city_Oslo"),
+        ('feature_groups=[["town"]]', "feature_groups: no feature is called town; there are age, city_Oslo"),
+    ],
+)
+def test_names_that_are_none_are_told(people, given, told):
+    found = fitted(people, "--set", "group=1.0", "--set", given)
+    assert found.exit_code == 2
+    assert told in found.stderr
+
+
+def test_where_nothing_has_a_name_numbers_are_asked_for():
+    with pytest.raises(ValueError, match="none with a name: give numbers"):
+        by_features({"signs": {"age": 1}}, None, None, None)
+    same = {"signs": [0, 1], "feature_groups": None, "group": 1.0}
+    assert by_features(same, None, None, None) == same
+
+
+def test_numbers_pass_as_they_are():
+    asked = {"signs": {0: 1, 2: -1}, "feature_groups": [[0, 1], 2]}
+    assert by_features(asked, ["a", "b", "c"], ["a", "b", "c"], None) == asked
