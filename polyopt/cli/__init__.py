@@ -32,6 +32,7 @@ from polyopt.cli.explain import explain
 from polyopt.cli.export import export
 from polyopt.cli.fit import fit
 from polyopt.cli.info import info
+from polyopt.cli.lab import lab
 from polyopt.cli.predict import predict
 from polyopt.cli.rules import rules
 from polyopt.cli.show import show
@@ -115,7 +116,7 @@ def _options(
 
 
 for command in (
-    compare, catalogue, show, verify, duals, fit, certify, predict, rules, explain, info, export, doctor
+    compare, catalogue, show, verify, duals, fit, certify, predict, rules, explain, info, export, lab, doctor
 ):  # fmt: skip
     app.command()(command)
 

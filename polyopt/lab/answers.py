@@ -1,0 +1,101 @@
+"""What each request of a client is answered by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from polyopt.lab.fitting import fit_state
+from polyopt.lab.machines import machines
+from polyopt.lab.picture import MOST_NODES, explained, picture, read_grid
+from polyopt.lab.sets import beginning, dataset, datasets
+from polyopt.lab.state import MOST_POINTS, read_state, read_view
+
+if TYPE_CHECKING:
+    from formulations.clock import Run
+    from polyopt.lab.fitting import Fitted
+    from polyopt.watch import Listener
+
+__all__ = ["COMPUTED", "Context", "explain", "hello"]
+
+
+@dataclass
+class Context:
+    """What an answer is made of.
+
+    Attributes
+    ----------
+    message : mapping
+        The client's.
+    run : Run
+        By which it can be stopped.
+    hear : callable
+        Hears the records of solvers.
+    last : tuple of int and Fitted, optional
+        The last picture's number, and what it shows.
+    tell : callable
+        Tells the client how far it is.
+    fitted : Fitted or None
+        Set to what is shown from now on.
+    """
+
+    message: Mapping[str, Any]
+    run: Run
+    hear: Listener
+    last: tuple[int, Fitted] | None
+    tell: Callable[..., None]
+    fitted: Fitted | None = None
+
+    def solved(self) -> Fitted:
+        """The state of the message, solved; the last picture's where it is the same."""
+        state = read_state(self.message.get("state"))
+        if (
+            self.last is not None
+            and self.last[1].state.told() == state.told()
+            and not self.last[1].is_stopped
+        ):
+            return self.last[1]
+        return fit_state(state, self.run, self.hear)
+
+
+def hello(begin: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What there is."""
+    import polyopt
+
+    return {
+        "kind": "hello",
+        "v": 1,
+        "version": polyopt.__version__,
+        "machines": [machine.shown() for machine in machines().values()],
+        "datasets": datasets(),
+        "limits": {"points": MOST_POINTS, "grid": MOST_NODES},
+        "state": dict(beginning() if begin is None else begin),
+    }
+
+
+def explain(told: Mapping[str, Any], last: tuple[int, Fitted] | None) -> dict[str, Any]:
+    """One point of the last picture."""
+    if last is None:
+        raise ValueError("there is no picture yet whose point could be explained")
+    number, fitted = last
+    sample = told.get("sample")
+    if type(sample) is not int or not 0 <= sample < len(fitted.state.y):
+        raise ValueError(f"sample must be a whole number from 0 to {len(fitted.state.y) - 1}")
+    return {"kind": "explain", "of": number, **explained(fitted, sample)}
+
+
+def _solve(context: Context) -> dict[str, Any]:
+    message = context.message
+    state = read_state(message.get("state"))
+    view, grid = read_view(message.get("view"), state.X), read_grid(message.get("grid", "default"))
+    context.fitted = fit_state(state, context.run, context.hear)
+    return picture(context.fitted, view, grid, words=message.get("words") is not False)
+
+
+def _dataset(context: Context) -> dict[str, Any]:
+    return dataset(context.message)
+
+
+COMPUTED: dict[str, Callable[[Context], dict[str, Any]]] = {"solve": _solve, "dataset": _dataset}
+"""The requests that are computed one after the other."""

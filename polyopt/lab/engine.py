@@ -1,0 +1,251 @@
+"""The engine: messages in, messages out, and one solver at a time beside them."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from formulations.clock import Run
+from polyopt.lab import answers
+from polyopt.lab.plain import plain
+from polyopt.watch import watching
+
+if TYPE_CHECKING:
+    from polyopt.lab.fitting import Fitted
+
+__all__ = ["MOST_BYTES", "Engine"]
+
+MOST_BYTES = 262_144
+"""Of a message from a client."""
+
+_LONGEST = 30.0  # seconds that a job may take
+_QUIET = 0.3  # seconds without a word
+_EVERY = 0.1  # seconds between two words
+_MOST_WAITING = 8
+_SUPERSEDED = "A newer state is solved in its place."
+
+
+@dataclass
+class Job:
+    """What a client asked for, to be computed."""
+
+    number: int
+    op: str
+    message: Mapping[str, Any]
+    run: Run = field(default_factory=lambda: Run(_LONGEST))
+    is_stopped: bool = False
+
+    def stop(self) -> None:
+        """Let it end with what it has."""
+        self.is_stopped = True
+        self.run.stop()
+
+
+class Engine:
+    """Answers one client's messages.
+
+    Parameters
+    ----------
+    send : callable
+        Takes a message to the client; called in whatever thread, one call after the other.
+    begin : mapping, optional
+        The state to begin with; a small one of its own by default.
+    """
+
+    def __init__(self, send: Callable[[dict[str, Any]], None], begin: Mapping[str, Any] | None = None):
+        self._send, self._begin = send, begin
+        self._last: tuple[int, Fitted] | None = None
+        self._change = threading.Condition()
+        self._waiting: deque[Job] = deque()
+        self._current: Job | None = None
+        self._is_closed = False
+        self._worker: threading.Thread | None = None
+
+    # -- messages -----------------------------------------------------------------------------
+
+    def receive(self, message: object) -> None:
+        """Answer a message: at once, or when it has been computed. It raises nothing.
+
+        Parameters
+        ----------
+        message : mapping or str
+            As it came; a text is JSON.
+        """
+        number: int | None = None
+        try:
+            told = self._parsed(message)
+            number = told.get("id") if type(told.get("id")) is int else None
+            if number is None:
+                raise ValueError("a message needs a whole number as its id")
+            self._dispatch(number, told)
+        except (ValueError, TypeError, RecursionError) as error:
+            self._fail(number, error)
+
+    @staticmethod
+    def _parsed(message: object) -> Mapping[str, Any]:
+        if isinstance(message, str | bytes):
+            if len(message) > MOST_BYTES:
+                raise ValueError(f"a message may have {MOST_BYTES} bytes at most, not {len(message)}")
+            try:
+                message = json.loads(message, parse_constant=_refuse_constant)
+            except (json.JSONDecodeError, UnicodeDecodeError) as error:
+                raise ValueError(f"the message is not JSON: {error}") from None
+        if not isinstance(message, Mapping):
+            raise ValueError("a message must be an object with id and op")
+        return message
+
+    def _dispatch(self, number: int, told: Mapping[str, Any]) -> None:
+        op = told.get("op")
+        if op == "hello":
+            self._send(plain({"id": number, **answers.hello(self._begin)}))
+        elif op == "stop":
+            self._stop()
+            self._send({"id": number, "kind": "stopped", "sentence": "What ran is stopped."})
+        elif op == "explain":
+            self._send(plain({"id": number, **answers.explain(told, self._last)}))
+        elif isinstance(op, str) and op in answers.COMPUTED:
+            self._enqueue(Job(number, op, told))
+        else:
+            known = ", ".join(("hello", "stop", "explain", *answers.COMPUTED))
+            raise ValueError(f"op must be one of {known}, not {str(op)[:40]!r}")
+
+    # -- jobs ---------------------------------------------------------------------------------
+
+    def _enqueue(self, job: Job) -> None:
+        with self._change:
+            if self._is_closed:
+                return
+            dropped = [old for old in self._waiting if old.op == job.op == "solve"]
+            for old in dropped:
+                self._waiting.remove(old)
+            if len(self._waiting) >= _MOST_WAITING:
+                raise ValueError(f"{_MOST_WAITING} requests wait already: stop what runs, or wait")
+            if (
+                job.message.get("replace") is True
+                and self._current is not None
+                and self._current.op == "solve"
+            ):
+                self._current.stop()
+            self._waiting.append(job)
+            if self._worker is None:
+                self._worker = threading.Thread(target=self._work, name="polyopt lab", daemon=True)
+                self._worker.start()
+            self._change.notify_all()
+        for old in dropped:
+            self._send({"id": old.number, "kind": "stopped", "superseded": True, "sentence": _SUPERSEDED})
+
+    def _stop(self) -> None:
+        with self._change:
+            dropped = list(self._waiting)
+            self._waiting.clear()
+            if self._current is not None:
+                self._current.stop()
+        for old in dropped:
+            self._send({"id": old.number, "kind": "stopped", "sentence": "It was stopped before it began."})
+
+    def _work(self) -> None:
+        while True:
+            with self._change:
+                while not self._waiting and not self._is_closed:
+                    self._change.wait()
+                if self._is_closed:
+                    return
+                job = self._current = self._waiting.popleft()
+            try:
+                self._compute(job)
+            finally:
+                with self._change:
+                    self._current = None
+                    self._change.notify_all()
+
+    def _compute(self, job: Job) -> None:
+        teller = _Teller(job.number, self._send)
+        try:
+            with watching() as watch:
+                teller.watch = watch
+                context = answers.Context(job.message, job.run, teller.hear, self._last, teller.tell)
+                told = plain(answers.COMPUTED[job.op](context))
+            if context.fitted is not None:
+                self._last = (job.number, context.fitted)
+            self._send({"id": job.number, **told})
+        except KeyboardInterrupt:
+            sentence = "It was stopped before there was a point to show."
+            self._send({"id": job.number, "kind": "stopped", "sentence": sentence})
+        except Exception as error:  # of whatever kind: the engine goes on
+            self._fail(job.number, error)
+
+    def _fail(self, number: int | None, error: BaseException) -> None:
+        self._send({"id": number, "kind": "error", "sentence": sentence_of(error)})
+
+    def wait(self, seconds: float = 60.0) -> bool:
+        """Wait until nothing is computed.
+
+        Parameters
+        ----------
+        seconds : float
+            At most.
+
+        Returns
+        -------
+        bool
+            Whether that is so.
+        """
+        with self._change:
+            return self._change.wait_for(lambda: not self._waiting and self._current is None, seconds)
+
+    def close(self) -> None:
+        """End it: what runs is stopped, and nothing more is answered."""
+        with self._change:
+            self._is_closed = True
+            self._waiting.clear()
+            if self._current is not None:
+                self._current.stop()
+            self._change.notify_all()
+
+
+class _Teller:
+    """Tells a client how far a job is, ten times a second at most."""
+
+    def __init__(self, number: int, send: Callable[[dict[str, Any]], None]):
+        self._number, self._send = number, send
+        self._start = time.perf_counter()
+        self._next = self._start + _QUIET
+        self.watch: Any = None
+
+    def hear(self, record: Mapping[str, float]) -> None:
+        """A record of a solver."""
+        now = time.perf_counter()
+        if now < self._next:
+            return
+        values = {name: record[name] for name in ("objective", "bound") if name in record}
+        self.tell(text=self.watch.text, **values)
+
+    def tell(self, **values: object) -> None:
+        """Send it now."""
+        now = time.perf_counter()
+        self._next = now + _EVERY
+        told = {"share": self.watch.share, "text": "", "objective": None, "bound": None, **values}
+        self._send(plain({"id": self._number, "kind": "progress", "seconds": now - self._start, **told}))
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"the message has the number {name}; only finite ones are taken")
+
+
+def sentence_of(error: BaseException) -> str:
+    """What went wrong, in a sentence.
+
+    Parameters
+    ----------
+    error : Exception
+        A ValueError says it itself; of others the kind says more.
+    """
+    text = " ".join(str(error).split())
+    if isinstance(error, ValueError) and text:
+        return text
+    return f"The lab could not compute this: {type(error).__name__}{': ' + text if text else ''}"

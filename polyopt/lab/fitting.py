@@ -1,0 +1,131 @@
+"""A state solved: the fitted estimator, its certificate, and how long both took."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from formulations.runs import run_here
+from polyopt.estimators.status import solutions_of
+from polyopt.watch import heard_by
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from formulations.clock import Run
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.lab.state import State
+    from polyopt.methods import Method
+    from polyopt.watch import Listener
+
+__all__ = ["Fitted", "fit_state", "of_kernel", "status_of"]
+
+# Python keeps its list of warnings for the whole process.
+_one_at_a_time = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A solved state.
+
+    Attributes
+    ----------
+    state : State
+        What was solved.
+    method : Method
+        The entry of its machine and kernel.
+    settings : dict
+        What the estimator was given, with what the data chose.
+    estimator : estimator
+        Fitted.
+    certificate : Certificate
+        What is proven of it.
+    warnings : tuple of str
+        What was warned of on the way.
+    seconds : dict
+        Of ``solve`` and ``certificate``.
+    is_stopped : bool
+        Whether the run was broken off, and the best point kept.
+    """
+
+    state: State
+    method: Method
+    settings: dict[str, Any]
+    estimator: Any
+    certificate: Certificate
+    warnings: tuple[str, ...]
+    seconds: dict[str, float]
+    is_stopped: bool
+
+    @property
+    def shown_settings(self) -> dict[str, Any]:
+        """The settings that the lab shows, with what the data chose."""
+        chosen = {name: self.settings.get(name, value) for name, value in self.state.settings.items()}
+        if "gamma" in self.tuned:
+            chosen["gamma"] = float(self.estimator.gamma_)
+        label = getattr(self.estimator, "inside_label_", None) if "inside_label" in chosen else None
+        return {**chosen, **({"inside_label": int(label)} if label is not None else {})}
+
+    @property
+    def tuned(self) -> list[str]:
+        """The settings that the data chose."""
+        return [name for name, value in of_kernel(self.state).items() if value is None]
+
+    @cached_property
+    def duals(self) -> pd.DataFrame:
+        """The multipliers, made once."""
+        return self.estimator.duals_
+
+
+def of_kernel(state: State) -> dict[str, Any]:
+    """The settings of a state without those of other kernels than its own."""
+    kernel, shown = state.settings.get("kernel"), state.machine.settings
+    return {
+        name: value for name, value in state.settings.items()
+        if not shown[name].kernels or kernel in shown[name].kernels
+    }  # fmt: skip
+
+
+def fit_state(state: State, run: Run, hearing: Listener | None = None) -> Fitted:
+    """Solve a state and certify the answer.
+
+    Parameters
+    ----------
+    state : State
+        A checked state.
+    run : Run
+        What it is a part of, by which it can be stopped.
+    hearing : callable, optional
+        Hears the records of the solver.
+
+    Raises
+    ------
+    ValueError
+        What the machine refuses.
+    KeyboardInterrupt
+        The run was stopped before there was a point.
+    """
+    method = state.machine.entry(state.settings)
+    with _one_at_a_time, run_here(run), heard_by(hearing), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = time.perf_counter()
+        given = {name: value for name, value in of_kernel(state).items() if value is not None}
+        settings = method.settings_for(state.X, state.y, **given)
+        estimator = method.make(state.solver, settings, seed=state.seed).fit(state.X, state.y)
+        solved = time.perf_counter()
+        certificate = estimator.certificate()
+        certified = time.perf_counter()
+    sentences = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+    return Fitted(
+        state, method, settings, estimator, certificate, tuple(dict.fromkeys(sentences)),
+        {"solve": solved - start, "certificate": certified - solved}, run.is_over,
+    )  # fmt: skip
+
+
+def status_of(fitted: Fitted) -> str:
+    """How the solver ended, as a sentence."""
+    return " ".join(dict.fromkeys(str(solution.status) for solution in solutions_of(fitted.estimator)))

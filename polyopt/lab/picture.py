@@ -1,0 +1,197 @@
+"""A solved state as a picture: values on a grid, faces, every point's numbers, and the certificate's."""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyopt.lab.fitting import status_of
+from polyopt.lab.plain import plain
+from polyopt.lab.samples import faces_answering, family_rows, rows_by_sample, rows_held, samples_of
+from polyopt.lab.words import Words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.lab.fitting import Fitted
+
+    View = tuple[float, float, float, float]
+
+__all__ = ["MOST_NODES", "drawing", "explained", "picture", "read_grid"]
+
+MOST_NODES = 200
+_HUGE = 1e30
+_MOST_FACES = 255
+
+
+def read_grid(told: object, default: tuple[int, int] = (72, 72)) -> tuple[int, int] | None:
+    """Nodes of a grid, from what a client says.
+
+    Parameters
+    ----------
+    told : object
+        Two whole numbers, None for no grid, or ``"default"``.
+    default : tuple of int
+        The default.
+
+    Raises
+    ------
+    ValueError
+        Anything else.
+    """
+    if told is None or told == "default":
+        return None if told is None else default
+    if not isinstance(told, (list, tuple)) or len(told) != 2 or any(type(k) is not int for k in told):
+        raise ValueError("grid must be two whole numbers")
+    if not all(2 <= k <= MOST_NODES for k in told):
+        raise ValueError(f"grid must be two numbers from 2 to {MOST_NODES}")
+    return told[0], told[1]
+
+
+def picture(
+    fitted: Fitted, view: View, grid: tuple[int, int] | None, *, words: bool = True
+) -> dict[str, Any]:
+    """All that is shown of a solved state.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        The solved state.
+    view : tuple of float
+        What is shown of the plane: x0, x1, y0, y1.
+    grid : tuple of int, optional
+        Nodes of the grid.
+    words : bool
+        Whether each point's rows are told in words.
+    """
+    start = time.perf_counter()
+    rows = rows_held(fitted)
+    samples = samples_of(rows, fitted)
+    told: dict[str, Any] = {
+        "kind": "picture",
+        "state": fitted.state.told(**fitted.shown_settings),
+        "tuned": fitted.tuned,
+        "title": fitted.method.title_for(fitted.settings),
+        "program": fitted.certificate.program,
+        "stopped": fitted.is_stopped,
+        "status": status_of(fitted),
+        "solver": fitted.estimator.solver_,
+        "iterations": int(fitted.estimator.n_iter_),
+        "warnings": list(fitted.warnings),
+        "samples": samples,
+        "families": family_rows(rows, fitted) if rows.has_multipliers else [],
+        "no_duals": "" if rows.has_multipliers else "This solver leaves no multipliers; the exact one does.",
+        "rows": None,
+        "why": None,
+        "certificate": fitted.certificate.to_dict(),
+    }
+    if words:
+        told["rows"], told["why"] = _in_words(fitted, samples["support"])
+    described = time.perf_counter()
+    told |= drawing(fitted, view, grid)
+    end = time.perf_counter()
+    timings = {**fitted.seconds, "samples": described - start, "grid": end - described}
+    told["timings"] = {**timings, "total": sum(timings.values())}
+    return plain(told)
+
+
+def _in_words(fitted: Fitted, support: list[bool]) -> tuple[list[list[dict[str, Any]]], list[str]]:
+    words, y = Words(fitted), fitted.state.y.tolist()
+    held = rows_by_sample(rows_held(fitted), len(y))
+    rows = [[words.row(row, label) for row in own] for own, label in zip(held, y, strict=True)]
+    return rows, [words.why(*one) for one in zip(held, y, support, strict=True)]
+
+
+def explained(fitted: Fitted, sample: int) -> dict[str, Any]:
+    """One point's rows, and why it is a support vector.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        A solved state.
+    sample : int
+        The point's number.
+    """
+    rows = rows_held(fitted)
+    support = samples_of(rows, fitted)["support"]
+    words, label = Words(fitted), int(fitted.state.y[sample])
+    own = rows_by_sample(rows, len(support))[sample]
+    told = {"rows": [words.row(row, label) for row in own], "why": words.why(own, label, support[sample])}
+    return plain({"sample": sample, **told})
+
+
+def drawing(fitted: Fitted, view: View, grid: tuple[int, int] | None) -> dict[str, Any]:
+    """What is drawn under the points: values on a grid, lines, faces, and the levels that the program names.
+
+    Parameters
+    ----------
+    fitted, view, grid
+        As of :func:`picture`.
+    """
+    estimator = fitted.estimator
+    coef = getattr(estimator, "coef_", None)
+    return {
+        "view": list(view),
+        "grid": None if grid is None else _grid(fitted, view, *grid),
+        "levels": _levels(fitted),
+        "line": None if coef is None else {"w": coef[0].tolist(), "b": float(estimator.intercept_[0])},
+        "faces": _faces(fitted),
+        "inside": getattr(estimator, "inside_label_", None) if fitted.method.has_faces else None,
+    }
+
+
+def _grid(fitted: Fitted, view: View, nx: int, ny: int) -> dict[str, Any]:
+    x0, x1, y0, y1 = view
+    U, V = np.meshgrid(np.linspace(x0, x1, nx), np.linspace(y0, y1, ny))
+    nodes = np.column_stack([U.ravel(), V.ravel()])
+    values = np.asarray(fitted.estimator.decision_function(nodes), dtype=float)
+    values = np.nan_to_num(np.clip(values, -_HUGE, _HUGE))
+    polytopes = _polytopes(fitted)
+    cells = None
+    if len(polytopes) == 1 and polytopes[0][0].shape[0] <= _MOST_FACES:
+        W, b = polytopes[0]
+        cells = _base64((nodes @ W.T + b).argmax(axis=1).astype("<u1"))
+    return {"nx": nx, "ny": ny, "values": _base64(values.astype("<f4")), "cells": cells}
+
+
+def _base64(values: NDArray[Any]) -> str:
+    return base64.b64encode(values.tobytes()).decode("ascii")
+
+
+def _polytopes(fitted: Fitted) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Normals, pointing outside, and offsets of each polytope."""
+    if not fitted.method.has_faces:
+        return []
+    several = getattr(fitted.estimator, "polytopes_", None)
+    if several is None:
+        several = [fitted.estimator.polytope_]
+    return [(np.asarray(one.W), np.asarray(one.b)) for one in several]
+
+
+def _faces(fitted: Fitted) -> list[dict[str, Any]]:
+    polytopes = _polytopes(fitted)
+    own = faces_answering(fitted.estimator, len(fitted.state.y))
+    total = sum(len(b) for _, b in polytopes)
+    answers = np.bincount(own[(own >= 0) & (own < total)], minlength=total)
+    found: list[dict[str, Any]] = []
+    for piece, (W, b) in enumerate(polytopes):
+        for w, offset in zip(W, b, strict=True):
+            k = len(found)
+            face = {"k": k, "piece": piece, "w": w.tolist(), "b": float(offset), "answers": int(answers[k])}
+            found.append(face)
+    return found
+
+
+def _levels(fitted: Fitted) -> list[dict[str, Any]]:
+    """The values of f at which something is told: 0, the margins, the bounds."""
+    found: list[dict[str, Any]] = [{"value": 0.0, "name": "boundary"}]
+    states = fitted.duals["state"].astype(str)
+    if not fitted.method.has_faces or states.str.contains("margin").any():
+        found += [{"value": value, "name": "margin"} for value in (1.0, -1.0)]
+    B = float(getattr(fitted.estimator, "B", np.inf))
+    if np.isfinite(B):
+        found += [{"value": value, "name": "bound"} for value in (B, -B)]
+    return found

@@ -1,0 +1,194 @@
+"""Data sets for the lab: two features or the principal plane of each, cut to a few points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from formulations.samples import two_blobs
+from polyopt.datasets import (
+    Dataset,
+    catalogue,
+    fit_preparation,
+    load,
+    make_bananas,
+    make_checkerboard,
+    make_polytope,
+    make_ringnorm,
+    make_two_lines,
+    make_two_spirals,
+)
+from polyopt.lab.machines import machines
+from polyopt.lab.plain import plain
+from polyopt.lab.state import MOST_POINTS
+from polyopt.methods.registry import DEFAULT_METHOD
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["beginning", "dataset", "datasets", "points_of", "state_of"]
+
+_MOST = 150
+_FEW = 60
+_MADE: dict[str, tuple[str, Callable[[int, int], Any]]] = {
+    "blobs": ("Two Gaussian classes", lambda n, seed: two_blobs(n, 2, seed, 1.6)),
+    "two-lines": (
+        "Two lines: what a relative margin is for",
+        lambda n, seed: make_two_lines(n, scale=3.0, random_state=seed),
+    ),
+    "bananas": ("Two bananas", lambda n, seed: make_bananas(n, random_state=seed)),
+    "spirals": ("Two spirals", lambda n, seed: make_two_spirals(n, random_state=seed)),
+    "checkerboard": ("A checkerboard", lambda n, seed: make_checkerboard(n, 2, random_state=seed)),
+    "polytope": (
+        "Inside and outside of a polytope",
+        lambda n, seed: make_polytope(n, 2, 4, random_state=seed)[:2],
+    ),
+    "ringnorm": ("Ringnorm, 20 features", lambda n, seed: make_ringnorm(n, random_state=seed)),
+}  # fmt: skip
+"""Sets that are drawn at random: a title, and what makes n samples from a seed."""
+
+
+def datasets() -> list[dict[str, Any]]:
+    """The sets that can be loaded: those that are drawn, and the built-in ones of two classes."""
+    found: list[dict[str, Any]] = [
+        {"name": name, "title": title, "samples": None, "features": None}
+        for name, (title, _) in _MADE.items()
+    ]
+    frame = catalogue()
+    built_in = frame[(frame["kept"] == "built in") & (frame["classes"] == 2)]
+    for name, row in built_in.iterrows():
+        found.append({"name": name, "title": str(name), "samples": int(row["n"]), "features": int(row["m"])})
+    return plain(found)
+
+
+def dataset(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Points of a named set.
+
+    Parameters
+    ----------
+    told : mapping
+        The client's message.
+
+    Raises
+    ------
+    ValueError
+        A set, feature or number that there is not.
+    """
+    name, features = told.get("name"), told.get("features")
+    most, seed = told.get("most", _MOST), told.get("seed", 0)
+    if type(most) is not int or not 4 <= most <= MOST_POINTS:
+        raise ValueError(f"most must be a whole number from 4 to {MOST_POINTS}")
+    if type(seed) is not int or not 0 <= seed < 2**31:
+        raise ValueError("seed must be a whole number from 0 to 2147483647")
+    known = [one["name"] for one in datasets()]
+    if name not in known:
+        raise ValueError(f"data set {str(name)[:40]!r} is not known. Known: {', '.join(known)}")
+    if name in _MADE:
+        X, y = _MADE[name][1](most, seed)
+        return _told(str(name), X, y, None, ("-1", "+1"), features, most, seed)
+    found = load(str(name))
+    return _told(str(name), found.X, found.y, found.feature_names, found.target_names, features, most, seed)
+
+
+def points_of(found: Dataset, most: int = _MOST, seed: int = 0) -> dict[str, Any]:
+    """Points of a data set of two classes: its two features, or its principal plane.
+
+    Parameters
+    ----------
+    found : Dataset
+        The set.
+    most : int
+        Points at most; of more, some are drawn at random.
+    seed : int
+        Of the draw.
+
+    Raises
+    ------
+    ValueError
+        Another number of classes, or one feature.
+    """
+    whole, _ = fit_preparation(found)
+    return _told(found.name, whole.X, whole.y, whole.feature_names, whole.target_names, None, most, seed)
+
+
+def _told(
+    name: str, X: Any, y: ArrayLike, columns: tuple[str, ...] | None, classes: tuple[str, ...],
+    features: object, most: int, seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    labels, codes = np.unique(np.asarray(y), return_inverse=True)
+    if len(labels) != 2:
+        raise ValueError(f"{name} has {len(labels)} classes; the lab shows sets of two")
+    if X.shape[1] < 2:
+        raise ValueError(f"{name} has {X.shape[1]} feature; the lab shows two")
+    names = [f"x{j + 1}" for j in range(X.shape[1])] if columns is None else list(columns)
+    plane, axes, words = _plane(X, names, features, seed)
+    kept = np.arange(len(codes))
+    if len(kept) > most:
+        kept = _some_of_each(codes, most, seed)
+        words = f"{most} of {len(codes)} samples, drawn at random; {words}"
+    points = [[u, v, 2 * int(c) - 1] for (u, v), c in zip(plane[kept].tolist(), codes[kept], strict=True)]
+    return {
+        "kind": "dataset", "name": name, "points": points, "axes": axes, "classes": [str(c) for c in classes],
+        "columns": names[:200], "sentence": f"{words[0].upper()}{words[1:]}.",
+    }  # fmt: skip
+
+
+def _some_of_each(codes: NDArray[np.intp], most: int, seed: int) -> NDArray[np.intp]:
+    """Some samples at random, both classes among them."""
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(codes))
+    first = [int(order[np.flatnonzero(codes[order] == code)[0]]) for code in (0, 1)]
+    rest = order[~np.isin(order, first)][: most - 2]
+    return np.sort(np.concatenate([first, rest]))
+
+
+def _plane(X: Any, names: list[str], features: object, seed: int) -> tuple[Array, list[str], str]:
+    """Two coordinates of each sample, scaled, their names, and what they are."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler(with_mean=not sparse.issparse(X))
+    if features is None and X.shape[1] > 2:
+        svd = TruncatedSVD(2, random_state=seed)
+        plane = svd.fit_transform(scaler.fit_transform(X))
+        share = 100 * float(svd.explained_variance_ratio_.sum())
+        words = f"the first two principal directions hold {share:.0f} % of the variance"
+        return _scaled(plane), ["1st principal direction", "2nd principal direction"], words
+    pair = [0, 1] if features is None else features
+    if not isinstance(pair, (list, tuple)) or len(pair) != 2 or any(type(j) is not int for j in pair):
+        raise ValueError("features must be two whole numbers")
+    if not all(0 <= j < X.shape[1] for j in pair) or pair[0] == pair[1]:
+        raise ValueError(f"features must be two different numbers from 0 to {X.shape[1] - 1}")
+    chosen = X[:, list(pair)]
+    dense = chosen.toarray() if sparse.issparse(chosen) else np.asarray(chosen, dtype=float)
+    return (
+        _scaled(dense),
+        [names[j] for j in pair],
+        f"the features {names[pair[0]]} and {names[pair[1]]}, scaled",
+    )
+
+
+def _scaled(plane: Array) -> Array:
+    """Centred, and of unit variance, to five digits, so that a link stays short."""
+    spread = plane.std(axis=0)
+    return np.round((plane - plane.mean(axis=0)) / np.where(spread > 0, spread, 1.0), 5)
+
+
+def state_of(points: list[list[float]]) -> dict[str, Any]:
+    """A state with these points, and the default machine."""
+    machine = machines()[DEFAULT_METHOD]
+    settings = {name: one.default for name, one in machine.settings.items()}
+    return {
+        "v": 1, "points": points, "machine": machine.name, "method": machine.solvers[0], "settings": settings,
+        "seed": 0,
+    }  # fmt: skip
+
+
+def beginning() -> dict[str, Any]:
+    """The state that the lab begins with where none is given."""
+    return state_of(dataset({"name": "blobs", "most": _FEW, "seed": 1})["points"])

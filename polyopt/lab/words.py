@@ -1,0 +1,157 @@
+"""A point's rows of the optimality conditions in words and numbers, and why it is a support vector."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from polyopt.certificates.certificate import Claim
+
+if TYPE_CHECKING:
+    from polyopt.lab.fitting import Fitted
+    from polyopt.lab.samples import Held
+
+__all__ = ["Words"]
+
+_NEAR = 1e-5  # of an output and its level, in the words
+_MARGIN = ("beyond the margin", "on the margin", "inside the margin")
+_PROVEN = (Claim.OPTIMAL, Claim.STATIONARY)
+
+
+class Words:
+    """The words for one solution.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        A solved state.
+    """
+
+    def __init__(self, fitted: Fitted):
+        estimator = fitted.estimator
+        self._bound = float(getattr(estimator, "B", math.nan))
+        self._outward = getattr(estimator, "_outward", None)
+        self._inside = getattr(estimator, "inside_label_", None) if self._outward is not None else None
+        self._is_proven = fitted.certificate.claim in _PROVEN
+
+    def row(self, held: Held, label: int) -> dict[str, Any]:
+        """A row as plain values, with its words.
+
+        Parameters
+        ----------
+        held : Held
+            The row.
+        label : int
+            The point's label.
+        """
+        return {
+            "row": held.row, "letter": held.letter, "face": held.face, "multiplier": held.multiplier,
+            "slack": held.slack, "state": held.state, "binding": not held.is_zero,
+            "left": self._left(held, label), "words": self.sentence(held, label),
+        }  # fmt: skip
+
+    def _left(self, held: Held, label: int) -> float:
+        """The left side of the row: y f of a margin, f or -f of a bound."""
+        if held.row == "bound_below":
+            return -held.output
+        if held.row == "bound_above":
+            return held.output
+        return self._side(label) * held.output
+
+    def _side(self, label: int) -> float:
+        """The sign by which an output is on the label's own side."""
+        if self._outward is None or self._inside is None:
+            return float(label)
+        return -self._outward if label == self._inside else self._outward
+
+    def sentence(self, held: Held, label: int) -> str:
+        """A row in words and numbers.
+
+        Parameters
+        ----------
+        held, label
+            As of :meth:`row`.
+        """
+        where = "" if held.face is None or held.face < 0 else f" at face {held.face + 1}"
+        price = f"{held.letter} = {_number(0.0 if held.is_zero else held.multiplier)}"
+        if held.row.startswith("bound"):
+            sign = "−" if held.row == "bound_below" else ""
+            left = self._left(held, label)
+            over = f", slack {_number(held.xi)}" if held.xi else ""
+            level = f"{_relation(left, self._bound)} B = {_number(self._bound)}"
+            return f"{sign}f(x) = {_number(left)} {level}{over}; {price}: {held.state}"
+        if held.row.startswith("slack"):
+            used = "" if held.slack is None else f"slack ξ = {_number(held.slack)}{where}; "
+            return f"{used}{price}: {held.state}"
+        if held.state in _MARGIN:
+            left = self._left(held, label)
+            over = f", slack {_number(held.xi)}" if held.xi is not None and held.xi > _NEAR else ""
+            limits = "" if held.is_zero else ": between its limits"
+            if not held.is_zero and held.state == _MARGIN[2]:
+                limits = ": at the upper limit"
+            return f"y f(x) = {_number(left)} {_relation(left, 1.0)} 1{where}{over}; {price}{limits}"
+        return f"{held.row}{where}: output {_number(held.output)}, {held.state}; {price}"
+
+    def why(self, rows: list[Held], label: int, is_support: bool) -> str:
+        """Whether a point is a support vector, and by which multipliers.
+
+        Parameters
+        ----------
+        rows : list of Held
+            Its rows.
+        label : int
+            Its label.
+        is_support : bool
+            Whether the solution leans on it.
+        """
+        if any(math.isnan(held.multiplier) for held in rows):
+            return "This solver leaves no multipliers; the exact one does."
+        pulling = sorted(
+            (held for held in rows if held.pulls and not held.is_zero), key=lambda held: -abs(held.multiplier)
+        )
+        short = (
+            ""
+            if self._is_proven
+            else " The point is not proven optimal: these multipliers are those at hand."
+        )
+        if not pulling:
+            text = "It is a centre of the model, and no row of it has a price" if is_support else (
+                "It is no support vector: none of its rows has a price, so relaxing them would change nothing"
+            )  # fmt: skip
+            return f"{text}.{short}"
+        name = (
+            "It is a support vector"
+            if is_support
+            else "It is no centre of the model, but its rows have prices"
+        )
+        told = "; ".join(self._reason(held, label) for held in pulling[:3])
+        more = f"; and {len(pulling) - 3} more" if len(pulling) > 3 else ""
+        return f"{name}: {told}{more}.{short}"
+
+    def _reason(self, held: Held, label: int) -> str:
+        """What one multiplier says."""
+        where = "" if held.face is None or held.face < 0 else f" at face {held.face + 1}"
+        price = f"{held.letter} = {_number(held.multiplier)}"
+        if held.state == _MARGIN[2]:
+            left = self._left(held, label)
+            place = "inside" if left < 1.0 - _NEAR else "on"
+            margin = f"the point is {place} the margin (y f = {_number(left)})"
+            return f"{price}{where} is at its upper limit, as {margin}"
+        if held.state == _MARGIN[1]:
+            return f"{price}{where} is between its limits, as the point is on the margin and holds it"
+        if held.row.startswith("bound"):
+            return f"{price} is the price of the bound on its output ({held.state})"
+        return f"{price}{where}, the price of its row {held.row} ({held.state})"
+
+
+def _relation(left: float, right: float) -> str:
+    if abs(left - right) <= _NEAR * max(1.0, abs(right)):
+        return "="
+    return "<" if left < right else ">"
+
+
+def _number(value: float) -> str:
+    """Four digits; what is next to nothing is 0."""
+    if abs(value) < 1e-9:
+        return "0"
+    return f"{value:.4g}".replace("-", "−", 1) if value < 0 and "e" not in f"{value:.4g}" else f"{value:.4g}"
