@@ -2,7 +2,8 @@
 
 A loop that knows how often it goes round says so by :func:`counted` or :func:`steps`, a solver tells its
 records by :func:`tell`. A command watches both, to draw one line; an estimator with ``verbose`` hears the
-records alone, in whatever worker. Where nobody does, as in a script, all of it costs nothing.
+records alone, in whatever worker. Loops that have a point between two steps :func:`show` it, to be played
+step by step. Where nobody watches, as in a script, all of it costs nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 __all__ = [
     "Step",
@@ -20,6 +21,8 @@ __all__ = [
     "current_listener",
     "heard_by",
     "listener",
+    "seen_by",
+    "show",
     "steps",
     "tell",
     "watching",
@@ -207,3 +210,39 @@ def tell(record: Mapping[str, float]) -> None:
 def listener() -> Listener | None:
     """:func:`tell` where somebody watches or hears, and None where a record need not be told."""
     return None if _watch.get() is None and _listener.get() is None else tell
+
+
+Seer = Callable[[Mapping[str, float], Mapping[str, Any]], None]
+_seer: ContextVar[Seer | None] = ContextVar("seer", default=None)
+
+
+@contextmanager
+def seen_by(seeing: Seer) -> Iterator[None]:
+    """Let the points that loops within this thread pass through be seen.
+
+    Parameters
+    ----------
+    seeing : callable
+        Takes a record and the point's arrays by name, which change after it returns: what is to be kept is
+        copied.
+    """
+    token = _seer.set(seeing)
+    try:
+        yield
+    finally:
+        _seer.reset(token)
+
+
+def show(record: Mapping[str, float], point: Callable[[], Mapping[str, Any]]) -> None:
+    """Show a point that a loop passes through.
+
+    Parameters
+    ----------
+    record : mapping of str to float
+        As of :func:`tell`.
+    point : callable
+        Gives the point's arrays by name; called only where somebody sees them.
+    """
+    seeing = _seer.get()
+    if seeing is not None:
+        seeing(record, point())

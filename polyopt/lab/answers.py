@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from polyopt.lab.exports import exported
+from polyopt.lab.films import film, read_values
 from polyopt.lab.fitting import fit_state
 from polyopt.lab.machines import machines
 from polyopt.lab.picture import MOST_NODES, explained, picture, read_grid
+from polyopt.lab.programs import program_told
 from polyopt.lab.sets import beginning, dataset, datasets
 from polyopt.lab.state import MOST_POINTS, read_state, read_view
+from polyopt.lab.traces import trace_told
 
 if TYPE_CHECKING:
     from formulations.clock import Run
@@ -97,5 +101,34 @@ def _dataset(context: Context) -> dict[str, Any]:
     return dataset(context.message)
 
 
-COMPUTED: dict[str, Callable[[Context], dict[str, Any]]] = {"solve": _solve, "dataset": _dataset}
+def _trace(context: Context) -> dict[str, Any]:
+    state = read_state(context.message.get("state"))
+    return trace_told(state, context.message.get("most"), context.run, context.hear)
+
+
+def _path(context: Context) -> dict[str, Any]:
+    message = context.message
+    state, parameter = read_state(message.get("state")), message.get("parameter")
+    values = read_values(state, parameter, message.get("values"), message.get("count"))
+    view, grid = (
+        read_view(message.get("view"), state.X),
+        read_grid(message.get("grid", "default"), _SMALL_GRID),
+    )
+    return film(state, str(parameter), values, view, grid, context.run, context.hear, context.tell)
+
+
+def _program(context: Context) -> dict[str, Any]:
+    return program_told(context.solved())
+
+
+def _export(context: Context) -> dict[str, Any]:
+    return exported(context.solved())
+
+
+_SMALL_GRID = (24, 24)
+
+COMPUTED: dict[str, Callable[[Context], dict[str, Any]]] = {
+    "solve": _solve, "dataset": _dataset, "trace": _trace, "path": _path, "program": _program,
+    "export": _export,
+}  # fmt: skip
 """The requests that are computed one after the other."""

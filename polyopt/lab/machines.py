@@ -120,6 +120,7 @@ _SHOWN = (
 )
 """The settings that the lab shows, of the machines that have them."""
 
+_PATHS = ("C", "B", "D", "ridge", "gamma")  # parameters that a film may run over
 _OF_LOOPS = ("max_iter",)  # which a convex machine needs no person to choose
 _TITLES = {"auto": "fast, as suits the data", "exact": "exact, the explicit program"}
 _LOWER_ENDS = (0.999, 0.99, 0.9)  # tried where a machine refuses the upper end of a setting
@@ -166,7 +167,7 @@ class Machine:
     @cached_property
     def settings(self) -> dict[str, Setting]:
         """Its settings by name."""
-        given = self.method.estimator_class().get_params(deep=False)  # type: ignore[attr-defined]
+        given = self.method.estimator_class().get_params(deep=False)
         defaults = {**given, **self.method.settings}
         shown = [
             one for one in _SHOWN if one.name in defaults and not (one.name in _OF_LOOPS and self.is_convex)
@@ -211,7 +212,7 @@ class Machine:
 
     def shown(self) -> dict[str, Any]:
         """As plain values, for the front end."""
-        paths = [name for name, one in self.settings.items() if name in ("C", "B", "D", "ridge", "gamma")]
+        paths = [name for name in _PATHS if name in self.settings]
         return {
             "name": self.name,
             "title": self.title,

@@ -143,7 +143,7 @@ def _caps(fitted: Fitted) -> dict[str, float]:
 
 
 def samples_of(rows: RowsOf, fitted: Fitted) -> dict[str, Any]:
-    """Per point: output, label by the model, slack, the face that answers, whether it carries the solution."""
+    """Per point: output, predicted label, slack, the face that answers, whether it carries the solution."""
     estimator, n = fitted.estimator, len(fitted.state.y)
     f = np.asarray(estimator.decision_function(fitted.state.X), dtype=float)
     frame, slack = rows.frame, None

@@ -217,6 +217,7 @@ def serve(app: ASGIApp, listening: socket.socket) -> None:
     """
     settings = uvicorn.Config(
         app, log_level="error", access_log=False, lifespan="off", ws_max_size=_FARTHEST,
-        ws="websockets-sansio", timeout_graceful_shutdown=2, server_header=False, date_header=False, proxy_headers=False,
+        ws="websockets-sansio", timeout_graceful_shutdown=2, server_header=False, date_header=False,
+        proxy_headers=False,
     )  # fmt: skip
     uvicorn.Server(settings).run(sockets=[listening])

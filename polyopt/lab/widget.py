@@ -66,7 +66,7 @@ def bundle(first: str = "lab.js") -> str:
     return "\n".join(parts)
 
 
-class Lab(anywidget.AnyWidget):  # type: ignore[misc]
+class Lab(anywidget.AnyWidget):
     """Points that are drawn and dragged, and the program that they make, in a notebook.
 
     Parameters
@@ -116,6 +116,10 @@ class Lab(anywidget.AnyWidget):  # type: ignore[misc]
     def _esm(self) -> str:
         return bundle()
 
+    @property
+    def _css(self) -> str:
+        return (resources.files("polyopt.lab") / "static" / "lab.css").read_text(encoding="utf-8")
+
     def _tell(self, message: dict[str, Any]) -> None:
         self.send(message)
 
@@ -124,7 +128,8 @@ class Lab(anywidget.AnyWidget):  # type: ignore[misc]
 
     def close(self) -> None:
         """End the engine, and the widget."""
-        self._engine.close()
+        if hasattr(self, "_engine"):  # which there is not where the constructor has refused
+            self._engine.close()
         super().close()
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from polyopt.lab.fitting import Fitted
     from polyopt.lab.samples import Held
 
-__all__ = ["Words"]
+__all__ = ["Words", "number_told"]
 
 _NEAR = 1e-5  # of an output and its level, in the words
 _MARGIN = ("beyond the margin", "on the margin", "inside the margin")
@@ -73,24 +73,24 @@ class Words:
             As of :meth:`row`.
         """
         where = "" if held.face is None or held.face < 0 else f" at face {held.face + 1}"
-        price = f"{held.letter} = {_number(0.0 if held.is_zero else held.multiplier)}"
+        price = f"{held.letter} = {number_told(0.0 if held.is_zero else held.multiplier)}"
         if held.row.startswith("bound"):
             sign = "−" if held.row == "bound_below" else ""
             left = self._left(held, label)
-            over = f", slack {_number(held.xi)}" if held.xi else ""
-            level = f"{_relation(left, self._bound)} B = {_number(self._bound)}"
-            return f"{sign}f(x) = {_number(left)} {level}{over}; {price}: {held.state}"
+            over = f", slack {number_told(held.xi)}" if held.xi else ""
+            level = f"{_relation(left, self._bound)} B = {number_told(self._bound)}"
+            return f"{sign}f(x) = {number_told(left)} {level}{over}; {price}: {held.state}"
         if held.row.startswith("slack"):
-            used = "" if held.slack is None else f"slack ξ = {_number(held.slack)}{where}; "
+            used = "" if held.slack is None else f"slack ξ = {number_told(held.slack)}{where}; "
             return f"{used}{price}: {held.state}"
         if held.state in _MARGIN:
             left = self._left(held, label)
-            over = f", slack {_number(held.xi)}" if held.xi is not None and held.xi > _NEAR else ""
+            over = f", slack {number_told(held.xi)}" if held.xi is not None and held.xi > _NEAR else ""
             limits = "" if held.is_zero else ": between its limits"
             if not held.is_zero and held.state == _MARGIN[2]:
                 limits = ": at the upper limit"
-            return f"y f(x) = {_number(left)} {_relation(left, 1.0)} 1{where}{over}; {price}{limits}"
-        return f"{held.row}{where}: output {_number(held.output)}, {held.state}; {price}"
+            return f"y f(x) = {number_told(left)} {_relation(left, 1.0)} 1{where}{over}; {price}{limits}"
+        return f"{held.row}{where}: output {number_told(held.output)}, {held.state}; {price}"
 
     def why(self, rows: list[Held], label: int, is_support: bool) -> str:
         """Whether a point is a support vector, and by which multipliers.
@@ -131,11 +131,11 @@ class Words:
     def _reason(self, held: Held, label: int) -> str:
         """What one multiplier says."""
         where = "" if held.face is None or held.face < 0 else f" at face {held.face + 1}"
-        price = f"{held.letter} = {_number(held.multiplier)}"
+        price = f"{held.letter} = {number_told(held.multiplier)}"
         if held.state == _MARGIN[2]:
             left = self._left(held, label)
             place = "inside" if left < 1.0 - _NEAR else "on"
-            margin = f"the point is {place} the margin (y f = {_number(left)})"
+            margin = f"the point is {place} the margin (y f = {number_told(left)})"
             return f"{price}{where} is at its upper limit, as {margin}"
         if held.state == _MARGIN[1]:
             return f"{price}{where} is between its limits, as the point is on the margin and holds it"
@@ -150,8 +150,14 @@ def _relation(left: float, right: float) -> str:
     return "<" if left < right else ">"
 
 
-def _number(value: float) -> str:
-    """Four digits; what is next to nothing is 0."""
+def number_told(value: float) -> str:
+    """Four digits; what is next to nothing is 0.
+
+    Parameters
+    ----------
+    value : float
+        Any number.
+    """
     if abs(value) < 1e-9:
         return "0"
     return f"{value:.4g}".replace("-", "−", 1) if value < 0 and "e" not in f"{value:.4g}" else f"{value:.4g}"

@@ -19,7 +19,7 @@ from formulations.clock import run_is_over
 from formulations.solution import Solution, Status
 from polyopt.outer.starts import TIE, best_of
 from polyopt.solvers.clock import Clock
-from polyopt.watch import tell
+from polyopt.watch import show, tell
 
 __all__ = ["Problem", "Round", "Stage", "run_from_many_starts", "run_rounds", "run_stages"]
 
@@ -258,6 +258,7 @@ class _Run(Generic[State]):
             }
         )
         tell(self.history[-1])
+        show(self.history[-1], lambda: found.point.primal)
 
     def _falls(self, point: Solution, tol: float) -> bool:
         least = None if self.best is None else self.best.objective

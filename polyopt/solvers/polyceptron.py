@@ -29,7 +29,7 @@ from formulations.solution import Solution, Status
 from polyopt.lanes import add_bias, add_to_face, padded, prefetch_row, row_product
 from polyopt.rows import as_rows
 from polyopt.solvers.clock import Clock
-from polyopt.watch import tell
+from polyopt.watch import show, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,6 +249,10 @@ class _Visit:
     more: dict[str, float]  # for the record
     is_last: bool
 
+    def shown(self) -> dict[str, Vector]:
+        """The faces by name, for whoever sees the run."""
+        return {"W": self.faces}
+
 
 class _Kept:
     """The faces that are the answer so far."""
@@ -292,6 +296,7 @@ def _run(
                 }
             )
             tell(history[-1])
+            show(history[-1], found.shown)
             kept.offer(found)
             if found.is_last or kept.is_settled:
                 status = Status.CONVERGED

@@ -24,6 +24,7 @@ from polyopt.outer.cross_entropy.evaluation import Evaluator, require
 from polyopt.outer.cross_entropy.patterns import OutOfTime, PatternScores, Scored
 from polyopt.outer.cross_entropy.run import Rules, Run
 from polyopt.solvers.clock import Clock
+from polyopt.watch import show
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -257,6 +258,7 @@ class _Search:
                     raise OutOfTime
                 record = {"restart": float(number), **run.step(self.scores, standing, rng)}
                 self.history.append({**record, "seconds": self.clock.seconds})
+                show(self.history[-1], run.shown)
                 if self.progress is not None:
                     self.progress(self.history[-1])
 

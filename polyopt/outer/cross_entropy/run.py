@@ -122,6 +122,10 @@ class Run:
             **{name: float(count - before[name]) for name, count in _counts(scores).items()},
         }
 
+    def shown(self) -> dict[str, NDArray[np.float64]]:
+        """The probabilities by name, for whoever sees the run."""
+        return {"p": self.p}
+
     def _wait(self, best: float) -> None:
         self._waited += 1
         for name, value in (("best", best), ("threshold", self._threshold)):

@@ -38,7 +38,7 @@ from polyopt.lanes import padded
 from polyopt.rows import Rows, as_rows
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.kernels import COUNTED, ENTROPY, LOSS, MOVED, measure_kernel, run_kernel
-from polyopt.watch import tell
+from polyopt.watch import show, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -304,6 +304,13 @@ class _Run:
             }
         )
         tell(self.history[-1])
+        show(self.history[-1], self._shown)
+
+    def _shown(self) -> dict[str, object]:
+        """The last iterate, its objective, and the face at which each positive was met."""
+        W = self.machine.iterates[0]
+        value = self.machine._objective(W, self.rows, self.outside, self.C)
+        return {"W": W, "objective": value, "assignment": np.where(self.outside, self.faces, -1)}
 
     def measure(self) -> None:
         """Measure the objective of the answer, and keep it if it is the best, or the last one counts."""

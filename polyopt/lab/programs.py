@@ -1,0 +1,184 @@
+"""The program of a solved state, typeset, with these numbers in its rows; and its dual beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.symbols import symbols_of
+from formulations.typeset import conditions_of, latex_name
+from polyopt.compare.programs import find_programs
+from polyopt.lab.plain import plain
+from polyopt.lab.samples import rows_by_sample, rows_held
+from polyopt.lab.words import Words, number_told
+from polyopt.report.mathml import mathml, prose
+
+if TYPE_CHECKING:
+    from formulations.program import Program
+    from polyopt.lab.fitting import Fitted
+    from polyopt.lab.samples import Held
+
+__all__ = ["program_told"]
+
+_MOST_NUMBERS = 400
+_SHOWN_ENTRIES = 4
+
+
+def program_told(fitted: Fitted) -> dict[str, Any]:
+    """Primal and dual as they are printed, with the values of this state in their rows.
+
+    Values are the certificate's. A row binds where its multiplier counts as more than 0; a row of the
+    dual, where what it bounds from below is 0.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        A solved state.
+    """
+    method, certificate = fitted.method, fitted.certificate
+    primal, dual = method.duals_of or method.programs[0], method.programs[1]
+    rows, words = rows_held(fitted), Words(fitted)
+    note = "" if rows.has_multipliers else "This solver leaves no multipliers; the exact one does."
+    held: dict[str, list[tuple[int, Held]]] = {}
+    if rows.has_multipliers:
+        for sample, own in enumerate(rows_by_sample(rows, len(fitted.state.y))):
+            for one in own:
+                held.setdefault(one.row, []).append((sample, one))
+    labels = fitted.state.y.tolist()
+
+    def numbers(own: Iterable[tuple[int, Held]]) -> list[dict[str, Any]]:
+        return [{"sample": sample, **words.row(one, labels[sample])} for sample, one in own]
+
+    told = {row: numbers(own[:_MOST_NUMBERS]) for row, own in held.items()}
+    of = "" if certificate.scope == certificate.program else f", of {certificate.scope}"
+    return plain(
+        {
+            "kind": "program",
+            "sentence": certificate.sentence,
+            "primal": {
+                **_typeset(primal, told, held, is_dual=False),
+                "variables": _variables(fitted),
+                "value": certificate.primal_value,
+                "value_words": f"value of the point: {number_told(certificate.primal_value)}{of}",
+                "note": note,
+            },
+            "dual": {
+                **_typeset(dual, told, held, is_dual=True),
+                "variables": _prices(held),
+                "value": certificate.dual_value,
+                "value_words": f"proven bound: {number_told(certificate.dual_value)}{of}",
+                "note": note,
+            },
+        }
+    )
+
+
+@cache
+def _program(name: str) -> Program:
+    return find_programs(name)[0]
+
+
+def _typeset(
+    name: str, told: dict[str, list[dict[str, Any]]], held: dict[str, list[tuple[int, Held]]], is_dual: bool
+) -> dict[str, Any]:
+    """The mathematics, and beside each row its numbers."""
+    program = _program(name)
+    rows = []
+    for row, parts in _rows(name):
+        own = _of_dual(row, held) if is_dual else row
+        numbers = [dict(one) for one in told.get(own, [])]
+        if is_dual:
+            for one in numbers:
+                price = number_told(one["multiplier"])
+                one |= {
+                    "binding": not one["binding"],
+                    "left": one["multiplier"],
+                    "words": f"{one['letter']} = {price}",
+                }
+        rows.append(
+            {
+                **parts, "row": row, "count": len(held.get(own, [])),
+                "binding": sum(one.is_zero == is_dual for _, one in held.get(own, [])), "numbers": numbers,
+            }
+        )  # fmt: skip
+    return {
+        "name": program.name, "title": program.title, "source": program.source, "sense": program.sense,
+        "objective": _objective(name), "rows": rows, "where": _where(name),
+    }  # fmt: skip
+
+
+def _of_dual(row: str, held: dict[str, list[tuple[int, Held]]]) -> str:
+    """The row of the primal whose multiplier a dual's row keeps from falling below 0."""
+    if row in held:
+        return row
+    return row.replace("xi", "slack", 1) if row.startswith("xi") else ""
+
+
+@cache
+def _rows(name: str) -> list[tuple[str, dict[str, str]]]:
+    program = _program(name)
+    return [
+        (
+            row.name,
+            {
+                "mathml": mathml(program.row_latex(row)),
+                "letter": "" if row.multiplier == "–" else mathml(latex_name(row.multiplier)),
+                "meaning": row.meaning,
+            },
+        )
+        for row in program.rows
+    ]
+
+
+@cache
+def _objective(name: str) -> str:
+    program = _program(name)
+    verb = r"\min" if program.sense == "minimise" else r"\max"
+    over = r",\, ".join(latex_name(one) for one in program.variables)
+    return mathml(rf"{verb}_{{{over}}} \quad {program.objective_latex}", display=True)
+
+
+@cache
+def _where(name: str) -> list[str]:
+    program = _program(name)
+    return [prose(formula) for formula in (*conditions_of(program), *(s.latex for s in symbols_of(program)))]
+
+
+def _variables(fitted: Fitted) -> list[dict[str, Any]]:
+    """The model's own numbers."""
+    estimator, found = fitted.estimator, []
+    if getattr(estimator, "coef_", None) is not None:
+        found.append(_variable("w", np.ravel(estimator.coef_)))
+    if getattr(estimator, "intercept_", None) is not None:
+        found.append(_variable("b", np.ravel(estimator.intercept_)))
+    if getattr(estimator, "W_", None) is not None:
+        W = np.column_stack([estimator.W_, estimator.b_])
+        found += [_variable(f"W_{k + 1}", row) for k, row in enumerate(W)]
+    return found
+
+
+def _prices(held: dict[str, list[tuple[int, Held]]]) -> list[dict[str, Any]]:
+    """The multipliers, family by family."""
+    families: dict[str, list[float]] = {}
+    for own in held.values():
+        for _, one in own:
+            families.setdefault(one.letter, []).append(0.0 if one.is_zero else one.multiplier)
+    return [
+        {"name": name, "mathml": "", "value": _entries(np.array(values))} for name, values in families.items()
+    ]
+
+
+def _variable(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
+    return {"name": name, "mathml": mathml(latex_name(name)), "value": _entries(values)}
+
+
+def _entries(values: np.ndarray[Any, Any]) -> str:
+    """A few entries of a vector, and how many there are."""
+    if values.size == 1:
+        return number_told(float(values[0]))
+    shown = ", ".join(number_told(float(value)) for value in values[:_SHOWN_ENTRIES])
+    more = f", … {values.size} in all" if values.size > _SHOWN_ENTRIES else ""
+    return f"({shown}{more})"

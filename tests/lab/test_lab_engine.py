@@ -1,0 +1,232 @@
+"""Messages in, messages out: errors in sentences, one solver at a time, and stops."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import numpy as np
+import pytest
+from helpers.lab import Client, some_points
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formulations.clock import Run
+from polyopt.lab import answers
+from polyopt.lab.engine import MOST_BYTES
+from polyopt.lab.fitting import fit_state
+from polyopt.lab.state import MOST_POINTS, read_state
+
+GOOD = {"points": some_points(8), "machine": "svm", "settings": {"kernel": "linear"}}
+
+
+@pytest.fixture(scope="module")
+def client():
+    return Client()
+
+
+def bad(**changes):
+    return {"op": "solve", "state": {**GOOD, **changes}}
+
+
+ERRORS = {
+    "two classes: all 2 are +1": bad(points=[[0, 0, 1], [1, 1, 1]]),
+    "there are no points": bad(points=[]),
+    "must be [x, y, label]": bad(points=[[0, 0]]),
+    "label 1 or -1, not 2": bad(points=[[0, 0, 2], [0, 1, 1]]),
+    "three numbers": bad(points=[[0, "a", 1]]),
+    "coordinates from": bad(points=[[1e300, 0, 1], [0, 0, -1]]),
+    f"the lab takes {MOST_POINTS} at most": bad(points=some_points(MOST_POINTS + 1)),
+    "C must be a number from 0.0001": bad(settings={"C": 1e99}),
+    "C must be a number": bad(settings={"C": "1"}),
+    "C must be": bad(settings={"C": True}),
+    "C must be a number from 0.0001 to": bad(settings={"C": None}),
+    "no setting 'shrinking'": bad(settings={"shrinking": 1}),
+    "kernel must be one of": bad(settings={"kernel": "precomputed"}),
+    "Did you mean 'svm'": bad(machine="svmm"),
+    "method must be one of": bad(method="magic"),
+    "seed must be": bad(seed=-1),
+    "settings must be an object": bad(settings=[1]),
+    "later version": bad(v=2),
+    "state must be an object": {"op": "solve"},
+    "view must have": {"op": "solve", "state": GOOD, "view": [1, 0, 0, 1]},
+    "view must be four": {"op": "solve", "state": GOOD, "view": "all"},
+    "grid must be": {"op": "solve", "state": GOOD, "grid": [1000, 2]},
+    "parameter must be one of C": {"op": "path", "state": GOOD, "parameter": "degree"},
+    "values must be": {"op": "path", "state": GOOD, "parameter": "C", "values": [1.0] * 99},
+    "count must be": {"op": "path", "state": GOOD, "parameter": "C", "count": 1e9},
+    "most must be": {"op": "trace", "state": GOOD, "most": 1e6},
+    "'nonsense' is not known": {"op": "dataset", "name": "nonsense"},
+    "most must be a whole": {"op": "dataset", "name": "blobs", "most": 10_000},
+    "features must be": {"op": "dataset", "name": "sonar", "features": [0, 99]},
+    "op must be one of": {"op": "format the disk"},
+}
+
+
+@pytest.mark.parametrize("text", ERRORS)
+def test_bad_input_gets_a_sentence_that_names_it(client, text):
+    answer = client.ask(**ERRORS[text])
+    assert answer["kind"] == "error"
+    assert text in answer["sentence"]
+    assert "Traceback" not in answer["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        ("{", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        ("[" * 100_000, ""),
+        ("[]", "an object"),
+        ('{"op": "hello"}', "its id"),
+        ('{"id": 1, "op": "solve", "state": {"points": [[NaN, 0, 1]]}}', "NaN"),
+        (json.dumps({"id": 1, "op": "hello", "more": "x" * MOST_BYTES}), "bytes at most"),
+        (17, "an object"),
+    ],
+)
+def test_broken_messages_are_told_and_the_engine_goes_on(client, raw, text):
+    client.engine.receive(raw)
+    assert client.received[-1]["kind"] == "error"
+    assert text in client.received[-1]["sentence"]
+    assert client.ask("hello")["kind"] == "hello"
+    assert client.ask("solve", state=GOOD)["kind"] == "picture"
+
+
+def test_what_a_machine_refuses_is_a_sentence_too(client):
+    """The machine's own words: these settings are right one by one."""
+    state = {**GOOD, "machine": "cpm", "settings": {"n_faces": 2, "perplexity": 3.0}}
+    answer = client.ask("solve", state=state)
+    assert answer["kind"] == "error"
+    assert "perplexity" in answer["sentence"]
+
+
+class Held:
+    """Computing that waits until it is let go, or stopped."""
+
+    def __init__(self):
+        self.begun, self.free = threading.Event(), threading.Event()
+
+    def __call__(self, context):
+        self.begun.set()
+        while not self.free.wait(0.001) and not context.run.is_over:
+            pass
+        return {"kind": "picture", "stopped": context.run.is_stopped}
+
+
+@pytest.fixture
+def held(monkeypatch):
+    one = Held()
+    monkeypatch.setitem(answers.COMPUTED, "solve", one)
+    return one
+
+
+def kinds(client):
+    return {message["id"]: (message["kind"], message.get("stopped")) for message in client.received}
+
+
+def send(client, number, op="solve", **values):
+    client.engine.receive({"id": number, "op": op, **values})
+
+
+def test_a_newer_solve_takes_the_place_of_one_that_waits(held):
+    client = Client()
+    send(client, 1)
+    assert held.begun.wait(10)
+    for number in (2, 3, 4):
+        send(client, number)
+    assert kinds(client) == {2: ("stopped", None), 3: ("stopped", None)}
+    held.free.set()
+    assert client.engine.wait()
+    assert kinds(client)[1] == kinds(client)[4] == ("picture", False)
+
+
+def test_stop_ends_what_runs_with_what_it_has_and_drops_what_waits(held):
+    client = Client()
+    send(client, 1)
+    assert held.begun.wait(10)
+    send(client, 2)
+    send(client, 3, "stop")
+    assert client.engine.wait()
+    assert kinds(client) == {1: ("picture", True), 2: ("stopped", None), 3: ("stopped", None)}
+
+
+def test_a_solve_may_replace_the_one_that_runs(held):
+    client = Client()
+    send(client, 1)
+    assert held.begun.wait(10)
+    held.free.clear()
+    send(client, 2, replace=True)
+    held.free.set()
+    assert client.engine.wait()
+    assert kinds(client)[1][0] == "picture"
+    assert kinds(client)[2] == ("picture", False)
+
+
+def test_too_many_requests_are_refused(held):
+    client = Client()
+    send(client, 1)
+    assert held.begun.wait(10)
+    for number in range(2, 11):
+        send(client, number, "dataset", name="blobs")
+    assert kinds(client)[10][0] == "error"
+    client.engine.close()
+    assert client.engine.wait()
+
+
+def test_a_stopped_solver_keeps_its_best_point_and_says_so():
+    state = read_state({**GOOD, "machine": "cpm", "method": "sgd", "settings": {"max_iter": 5000}})
+    run, records = Run(), []
+
+    def hear(record):
+        records.append(record)
+        if len(records) == 6:
+            run.stop()
+
+    fitted = fit_state(state, run, hear)
+    assert fitted.is_stopped
+    assert len(records) < 5000
+    assert np.isfinite(fitted.certificate.primal_value)
+    assert fitted.certificate.dual_value <= fitted.certificate.primal_value
+
+
+def test_an_error_of_any_kind_is_told(monkeypatch):
+    def broken(context):
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setitem(answers.COMPUTED, "solve", broken)
+    answer = Client().ask("solve", state=GOOD)
+    assert answer["sentence"] == "The lab could not compute this: ZeroDivisionError: by zero"
+
+
+coordinate = st.one_of(st.integers(-2, 2), st.sampled_from([1e-9, 0.3, -1e6, 1e6, 1e-300]))
+points = st.lists(
+    st.tuples(coordinate, coordinate, st.sampled_from([-1, 1])).map(list), min_size=1, max_size=9
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    points, st.sampled_from(["svm", "sigma-svm", "rmm", "one-norm-svm", "pc-slp"]),
+    st.sampled_from(["linear", "rbf", "poly"]), st.sampled_from([1e-4, 0.3, 1.0, 1e4]),
+)  # fmt: skip
+def test_random_states_end_in_finite_numbers_that_the_certificate_does_not_contradict(
+    given, machine, kernel, C
+):
+    client = Client()
+    shown = {"kernel": kernel, "C": C} if machine != "pc-slp" else {"n_faces": 2, "n_init": 1}
+    told = client.ask("solve", state={"points": given, "machine": machine, "settings": shown})
+    if len({label for _, _, label in given}) < 2:
+        assert told["kind"] == "error"
+        return
+    if told["kind"] == "error":
+        assert not told["sentence"].startswith("The lab could not")
+        return
+    proof = told["certificate"]
+    if proof["claim"] in ("optimal", "stationary"):
+        assert proof["relative_gap"] <= proof["tol"]
+        assert proof["dual_value"] <= proof["primal_value"]
+    if proof["claim"] == "optimal" and told["line"] is not None and machine == "svm":
+        X, y = np.array(given, dtype=float)[:, :2], np.array(given)[:, 2]
+        w = np.array(told["line"]["w"])
+        value = w @ w / 2 + C * np.maximum(0, 1 - y * (X @ w + told["line"]["b"])).sum()
+        assert value == pytest.approx(proof["primal_value"], rel=1e-6, abs=1e-9)

@@ -1,0 +1,156 @@
+"""A picture shows what the estimator and its certificate say, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.lab import Client, some_points, values_of
+
+from polyopt.lab.machines import machines
+from polyopt.lab.state import read_state
+
+POINTS = some_points()
+CONVEX = [
+    (name, kernel)
+    for name, machine in machines().items() if machine.is_convex for kernel in ("linear", "rbf")
+]  # fmt: skip
+POLYTOPES = [name for name, machine in machines().items() if machine.method.has_faces]
+
+
+def state(machine, points=POINTS, method="auto", **settings):
+    return {"points": points, "machine": machine, "method": method, "settings": settings}
+
+
+@pytest.fixture(scope="module")
+def client():
+    return Client()
+
+
+@pytest.fixture(scope="module")
+def pictures(client):
+    told = {pair: client.ask("solve", state=state(pair[0], kernel=pair[1])) for pair in CONVEX}
+    return told | {name: client.ask("solve", state=state(name, n_faces=2)) for name in POLYTOPES}
+
+
+def fitted_again(picture):
+    """The estimator of a picture's state, fitted by itself."""
+    own = read_state(picture["state"])
+    settings = {name: value for name, value in own.settings.items() if value is not None}
+    return own, own.machine.entry(settings).make(
+        own.solver, {**own.machine.entry(settings).settings, **settings}, seed=own.seed
+    ).fit(own.X, own.y)
+
+
+@pytest.mark.parametrize("key", [*CONVEX, *POLYTOPES], ids=str)
+def test_every_number_is_the_estimators_or_the_certificates(pictures, key):
+    picture = pictures[key]
+    own, estimator = fitted_again(picture)
+    told = estimator.certificate().to_dict()
+    for name in ("claim", "program", "sentence", "primal_value", "dual_value", "gap"):
+        assert picture["certificate"][name] == told[name]
+    np.testing.assert_array_equal(picture["samples"]["f"], estimator.decision_function(own.X))
+    np.testing.assert_array_equal(picture["samples"]["label"], estimator.predict(own.X))
+    frame = estimator.duals_
+    assert bool(picture["families"]) == bool(frame["multiplier"].notna().all())
+    for family in picture["families"]:
+        mine = frame[(frame["letter"] == family["letter"]) & (frame["sample"] >= 0)]
+        np.testing.assert_array_equal(family["multiplier"], mine["multiplier"])
+        np.testing.assert_array_equal(family["sample"], mine["sample"])
+        assert family["state"] == mine["state"].tolist()
+        assert family["meaning"]
+    x0, x1, y0, y1 = picture["view"]
+    values, cells = values_of(picture["grid"])
+    U, V = np.meshgrid(np.linspace(x0, x1, 72), np.linspace(y0, y1, 72))
+    nodes = np.column_stack([U.ravel(), V.ravel()])
+    np.testing.assert_allclose(values.ravel(), estimator.decision_function(nodes), rtol=1e-6, atol=1e-6)
+    if cells is not None:
+        outputs = nodes @ np.array([f["w"] for f in picture["faces"]]).T + [f["b"] for f in picture["faces"]]
+        np.testing.assert_array_equal(cells.ravel(), outputs.argmax(axis=1))
+
+
+def test_the_optimum_of_the_machine_is_proven_by_the_pictures_own_numbers(pictures):
+    """Weak duality, worked out anew from the points, the line and the multipliers that are shown."""
+    picture = pictures["svm", "linear"]
+    X, y = np.array(POINTS)[:, :2], np.array(POINTS)[:, 2]
+    C = picture["state"]["settings"]["C"]
+    w, b = np.array(picture["line"]["w"]), picture["line"]["b"]
+    alpha = np.array(next(f["multiplier"] for f in picture["families"] if f["letter"] == "alpha"))
+
+    def primal(w, b):
+        return w @ w / 2 + C * np.maximum(0, 1 - y * (X @ w + b)).sum()
+
+    def dual(alpha):
+        return alpha.sum() - ((alpha * y) @ X) @ ((alpha * y) @ X) / 2
+
+    shown = picture["certificate"]
+    assert primal(w, b) == pytest.approx(shown["primal_value"], rel=1e-9)
+    assert dual(alpha) == pytest.approx(shown["dual_value"], rel=1e-6)
+    assert primal(w, b) - dual(alpha) <= 1e-6 * primal(w, b)
+    assert primal(1.1 * w, b) - dual(alpha) > 1e-4  # another point is not optimal
+    assert abs((1.1 * alpha * np.where(y > 0, 1, 0.9)) @ y) > 1e-3  # and other multipliers are infeasible
+
+
+@pytest.mark.parametrize("key", [*CONVEX, *POLYTOPES], ids=str)
+def test_what_a_row_says_in_words_is_what_its_numbers_say(pictures, key):
+    picture = pictures[key]
+    if not picture["families"]:
+        assert all("no multipliers" in why for why in picture["why"])
+        return
+    largest = max(abs(m) for family in picture["families"] for m in family["multiplier"])
+    for sample, rows in enumerate(picture["rows"]):
+        for row in rows:
+            assert row["binding"] == (abs(row["multiplier"]) > 1e-6 * largest)
+            assert (" = 0" in row["words"]) or row["binding"] or abs(row["slack"] or 0) > 0
+            if row["words"].startswith("y f(x) = "):
+                said = row["words"].removeprefix("y f(x) = ")
+                assert float(said.split()[0].replace("−", "-")) == pytest.approx(
+                    row["left"], rel=1e-3, abs=1e-3
+                )
+                relation = said.split()[1]
+                assert relation == ("=" if abs(row["left"] - 1) <= 1e-5 else "<" if row["left"] < 1 else ">")
+        is_support = picture["samples"]["support"][sample]
+        assert picture["why"][sample].startswith(
+            ("It is a support", "It is a centre") if is_support else ("It is no support", "It is no centre")
+        )
+
+
+def test_a_function_machines_output_is_on_its_own_side(pictures):
+    """y f of the words is the label times the output that is shown."""
+    picture = pictures["rmm", "rbf"]
+    for (_, _, label), f, rows in zip(POINTS, picture["samples"]["f"], picture["rows"], strict=True):
+        margin = next(row for row in rows if row["row"] == "margin")
+        above = next(row for row in rows if row["row"] == "bound_above")
+        assert margin["left"] == pytest.approx(label * f, rel=1e-6, abs=1e-6)
+        assert above["left"] == pytest.approx(f, rel=1e-6, abs=1e-6)
+        assert above["left"] <= picture["state"]["settings"]["B"] + 1e-6
+
+
+@pytest.mark.parametrize("name", [n for n in POLYTOPES if n not in ("cpm-union", "logistic", "plume")])
+def test_the_faces_are_positive_outside(pictures, name):
+    picture = pictures[name]
+    W, b = (np.array([face[key] for face in picture["faces"]]) for key in ("w", "b"))
+    X = np.array(POINTS)[:, :2]
+    outside = (X @ W.T + b).max(axis=1) > 0
+    inside = picture["inside"]
+    np.testing.assert_array_equal(np.where(outside, -inside, inside), picture["samples"]["label"])
+    assert sum(face["answers"] for face in picture["faces"]) <= len(POINTS)
+
+
+def test_a_point_is_explained_as_in_the_picture(client):
+    picture = client.ask("solve", state=state("svm", kernel="linear"))
+    brief = client.ask("solve", state=state("svm", kernel="linear"), words=False, grid=None)
+    assert brief["rows"] is brief["why"] is brief["grid"] is None
+    for sample in (0, 7):
+        told = client.ask("explain", sample=sample)
+        assert told["of"] == brief["id"]
+        assert told["rows"] == picture["rows"][sample]
+        assert told["why"] == picture["why"][sample]
+    assert client.ask("explain", sample=len(POINTS))["kind"] == "error"
+
+
+def test_what_the_data_choose_is_told_and_can_be_given_back(client):
+    first = client.ask("solve", state=state("rmm", kernel="rbf", B=None))
+    assert first["tuned"] == ["gamma", "B"]
+    again = client.ask("solve", state=first["state"])
+    assert again["tuned"] == []
+    assert again["certificate"] == first["certificate"]

@@ -1,0 +1,156 @@
+"""Traces, films, programs and exports: what they show is what the loops, programs and checkers say."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import json
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from helpers.lab import Client, some_points
+
+from polyopt.check.check import Refused, check
+from polyopt.lab.machines import machines
+
+POINTS = some_points(20, seed=3)
+
+
+def state(machine, method="auto", **settings):
+    return {"points": POINTS, "machine": machine, "method": method, "settings": settings}
+
+
+@pytest.fixture(scope="module")
+def client():
+    return Client()
+
+
+def faces_of(step):
+    return np.array([[*face["w"], face["b"]] for face in step["faces"]])
+
+
+def test_the_stochastic_path_ends_at_the_models_own_faces_beside_the_exact_optimum(client):
+    own = state("cpm", "sgd", n_faces=2, average=False, max_iter=40)
+    told = client.ask("trace", state=own, most=400)
+    picture = client.ask("solve", state=own)
+    assert told["what"] == "descent"
+    assert told["unit"] == "epoch"
+    assert [step["step"] for step in told["steps"]] == list(range(1, len(told["steps"]) + 1))
+    np.testing.assert_allclose(faces_of(told["steps"][-1]), faces_of(picture), rtol=1e-9)
+    assert told["steps"][-1]["objective"] == pytest.approx(picture["certificate"]["primal_value"], rel=1e-6)
+    exact = client.ask("solve", state=state("cpm", "exact", n_faces=2, average=False, max_iter=40))
+    assert told["optimum"]["certificate"] == exact["certificate"]
+    assert told["optimum"]["faces"] == exact["faces"]
+    assert told["optimum"]["solver"] == "exact"
+
+
+def test_an_alternation_is_told_by_its_falling_objective_and_what_changes(client):
+    told = client.ask("trace", state=state("cpm", "exact", n_faces=3))
+    values = [step["objective"] for step in told["steps"]]
+    assert told["what"] == "alternation"
+    assert all(after <= before * (1 + 1e-6) for before, after in itertools.pairwise(values))
+    for before, after in itertools.pairwise(told["steps"]):
+        assert after["changed"] == sum(np.array(before["assignment"]) != after["assignment"])
+    own = np.array(told["steps"][-1]["assignment"])
+    inside = client.ask("solve", state=state("cpm", "exact", n_faces=3))["inside"]
+    assert ((own == -1) == (np.array(POINTS)[:, 2] == inside)).all()
+
+
+def test_the_cross_entropy_method_shows_a_probability_for_each_sample(client):
+    told = client.ask("trace", state=state("ce-svm", "ce", kernel="linear"), most=3)
+    assert told["what"] == "cross-entropy"
+    assert len(told["steps"]) <= 3
+    for step in told["steps"]:
+        assert len(step["probabilities"]) == len(POINTS)
+        assert all(0 <= p <= 1 for p in step["probabilities"])
+
+
+def test_a_convex_run_ends_between_the_certificates_values(client):
+    told = client.ask("trace", state=state("svm", kernel="linear"))
+    proof = told["optimum"]["certificate"]
+    assert told["what"] == "run"
+    assert told["steps"][-1]["objective"] == pytest.approx(proof["primal_value"], rel=1e-6)
+    assert told["steps"][-1]["objective"] >= proof["dual_value"] - 1e-9
+
+
+def test_the_film_over_C_has_each_optimum_and_they_rise(client):
+    values = [0.1, 1.0, 10.0]
+    told = client.ask("path", state=state("svm", kernel="linear"), parameter="C", values=values, grid=[8, 8])
+    sent = [m for m in client.received if m["kind"] == "progress" and m["id"] == client.count]
+    assert [m["frame"] for m in sent] == told["frames"]
+    for value, frame in zip(values, told["frames"], strict=True):
+        picture = client.ask("solve", state=state("svm", kernel="linear", C=value))
+        assert frame["certificate"] == picture["certificate"]
+        assert frame["line"] == picture["line"]
+        assert frame["support"] == sum(picture["samples"]["support"])
+    optima = [frame["certificate"] for frame in told["frames"]]
+    for before, after in itertools.pairwise(optima):
+        assert before["primal_value"] <= after["primal_value"]
+
+
+def test_a_film_without_values_runs_about_the_states_own(client):
+    told = client.ask("path", state=state("rmm", kernel="linear", C=2.0), parameter="C", count=3, grid=None)
+    assert [frame["value"] for frame in told["frames"]] == pytest.approx([0.02, 2.0, 200.0])
+
+
+@pytest.mark.parametrize("name", list(machines()))
+def test_the_program_is_typeset_with_the_certificates_values(client, name):
+    own = state(name) if name not in ("cpm", "polyceptron", "pc-slp") else state(name, n_init=1)
+    told, picture = client.ask("program", state=own), client.ask("solve", state=own)
+    assert told["primal"]["value"] == picture["certificate"]["primal_value"]
+    assert told["dual"]["value"] == picture["certificate"]["dual_value"]
+    for part in (told["primal"], told["dual"]):
+        for formula in (part["objective"], *(row["mathml"] for row in part["rows"])):
+            assert ET.fromstring(formula).tag == "math"
+        for text in part["where"]:
+            ET.fromstring(f"<p>{text}</p>")
+            assert " style=" not in text
+    by_row = {row["row"]: row for row in told["primal"]["rows"]}
+    families = {family["row"]: family for family in picture["families"]}
+    for row in by_row.values():
+        assert row["binding"] == sum(number["binding"] for number in row["numbers"])
+        if row["row"] in families and row["count"]:
+            shown = [number["multiplier"] for number in row["numbers"]]
+            assert sorted(shown) == sorted(families[row["row"]]["multiplier"])
+    for row in told["dual"]["rows"]:
+        if row["row"] in by_row and row["count"]:  # complementary: one of the two binds
+            assert row["binding"] + by_row[row["row"]]["binding"] == row["count"]
+
+
+def test_the_python_lines_give_the_same_certificate(client):
+    own = state("rmm", kernel="rbf")
+    told, picture = client.ask("export", state=own), client.ask("solve", state=own)
+    names = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(told["python"], names)
+    assert names["model"].certificate().primal_value == picture["certificate"]["primal_value"]
+
+
+def test_the_claim_is_proven_by_the_checker_and_a_better_one_refused(client, tmp_path):
+    told = client.ask("export", state=state("svm", kernel="linear"))
+    data = tmp_path / told["data_name"]
+    data.write_text(told["data"])
+    claim = json.loads(told["claim"])["claims"][0]
+    check(claim, str(data), [].append)
+    claim["claim"]["bound"] = claim["claim"]["value"]
+    claim["claim"]["gap"] = "0"
+    with pytest.raises(Refused):
+        check(claim, str(data), [].append)
+
+
+@pytest.mark.parametrize("name", ["blobs", "two-lines", "polytope", "sonar", "pima"])
+def test_a_data_set_comes_as_points_that_can_be_solved(client, name):
+    told = client.ask("dataset", name=name, most=30, seed=2)
+    assert len(told["points"]) == 30
+    assert {label for _, _, label in told["points"]} == {-1, 1}
+    assert told == {**client.ask("dataset", name=name, most=30, seed=2), "id": told["id"]}
+    solved = client.ask("solve", state={"points": told["points"], "machine": "svm"})
+    assert solved["certificate"]["claim"] == "optimal"
+
+
+def test_two_features_of_a_set_can_be_chosen(client):
+    told = client.ask("dataset", name="pima", features=[1, 5], most=40)
+    assert told["axes"] == [told["columns"][1], told["columns"][5]]
+    assert told["sentence"].startswith("40 of 768 samples, drawn at random")
