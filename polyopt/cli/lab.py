@@ -84,6 +84,6 @@ def _serve(listening: Any, begin: dict[str, Any], browser: bool) -> None:
     link = f"http://{HOST}:{port}/?token={token}"
     typer.echo(f"The lab is at {link}\nCtrl-C ends it.")
     if browser:
-        # Once the server listens, which takes it a moment; the socket lets the page wait.
-        threading.Timer(0.3, webbrowser.open, [link]).start()
+        # Some browsers hold whoever calls them; the socket listens already, so the page may come early.
+        threading.Thread(target=webbrowser.open, args=[link], daemon=True).start()
     serve(lab_app(port, token, begin), listening)

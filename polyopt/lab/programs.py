@@ -166,9 +166,7 @@ def _prices(held: dict[str, list[tuple[int, Held]]]) -> list[dict[str, Any]]:
     for own in held.values():
         for _, one in own:
             families.setdefault(one.letter, []).append(0.0 if one.is_zero else one.multiplier)
-    return [
-        {"name": name, "mathml": "", "value": _entries(np.array(values))} for name, values in families.items()
-    ]
+    return [_variable(name, np.array(values)) for name, values in families.items()]
 
 
 def _variable(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:

@@ -196,6 +196,7 @@ def listening_socket(port: int) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((HOST, port))
+        found.listen()
     except OSError as error:
         found.close()
         text = error.strerror or str(error)

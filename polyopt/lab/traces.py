@@ -102,8 +102,12 @@ def trace_told(state: State, most: object, run: Run, hear: Listener) -> dict[str
     return {
         "kind": "trace", "what": _kind(pages[0]["point"], fitted), "unit": album.unit, "steps": steps,
         "optimum": _optimum(fitted, run, hear),
-        "sentence": f"The run that the answer comes from: {len(pages)} points, one each {album.unit}.{some}",
+        "sentence": f"The run of the answer: {_points(len(pages))}, one each {album.unit}.{some}",
     }  # fmt: skip
+
+
+def _points(number: int) -> str:
+    return "1 point" if number == 1 else f"{number} points"
 
 
 def _kind(point: Mapping[str, Any], fitted: Fitted) -> str:

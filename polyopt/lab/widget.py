@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from polyopt.lab.machines import Machine
 
-__all__ = ["Lab", "bundle"]
+__all__ = ["Lab", "bundle", "style"]
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w.-]+\.js)";\n?', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?function|const|let|class)", re.MULTILINE)
@@ -64,6 +64,11 @@ def bundle(first: str = "lab.js") -> str:
 
     add(first)
     return "\n".join(parts)
+
+
+def style() -> str:
+    """The page's style sheet."""
+    return (resources.files("polyopt.lab") / "static" / "lab.css").read_text(encoding="utf-8")
 
 
 class Lab(anywidget.AnyWidget):
@@ -118,7 +123,7 @@ class Lab(anywidget.AnyWidget):
 
     @property
     def _css(self) -> str:
-        return (resources.files("polyopt.lab") / "static" / "lab.css").read_text(encoding="utf-8")
+        return style()
 
     def _tell(self, message: dict[str, Any]) -> None:
         self.send(message)

@@ -88,6 +88,10 @@ TRIALS = {
     ],
     "info": [("MODEL", r"u, v"), ("MODEL --json", r'"method": "cpm"')],
     "export": [("MODEL --format onnx --out OUT", r"")],
+    "lab": [
+        ("--points DATA --port 0 --no-browser", r"^The lab is at http://127\.0\.0\.1:\d+/\?token=\S{40,}$"),
+        ("--browser --port 0", r"^The lab has ended\.$"),
+    ],
     "doctor": [("--json", r'"problems": \[\]')],
 }  # fmt: skip
 # Of the program itself. Those of completion are tried below, in a home of their own.
@@ -135,7 +139,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def little_work(monkeypatch):
-    """One check stands for all, and pages are without pictures, which have tests of their own."""
+    """One check stands for all, pages have no pictures, the lab ends at once: they have tests of their own."""
 
     def one_check(seed, names):
         return [Check("svm", "svm.dual", "clarabel", 1.0, 0.0, 0.0, "w", "ok")] if "svm" in names else []
@@ -143,6 +147,9 @@ def little_work(monkeypatch):
     monkeypatch.setattr("polyopt.verify.verify", one_check)
     monkeypatch.setattr("polyopt.crosschecks.all_checks", lambda: ())
     monkeypatch.setattr("polyopt.report.page.pictures_of", lambda *what: [])
+    monkeypatch.setattr("polyopt.lab.server.page_files", dict)
+    monkeypatch.setattr("polyopt.lab.server.serve", lambda application, listening: None)
+    monkeypatch.setattr("webbrowser.open", lambda link: True)
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,8 @@ def test_the_widget_answers_the_same_messages(monkeypatch):
     widget = pytest.importorskip("polyopt.lab.widget")
     from polyopt import RelativeMarginMachine
 
+    for part in ("bundle", "style"):
+        monkeypatch.setattr(widget, part, str)
     sent = []
     points = np.array(some_points(10))
     lab = widget.Lab(estimator=RelativeMarginMachine(B=3.0, kernel="linear"), X=points[:, :2], y=points[:, 2])
