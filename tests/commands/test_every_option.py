@@ -139,7 +139,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def little_work(monkeypatch):
-    """One check stands for all, pages have no pictures, the lab ends at once: they have tests of their own."""
+    """One check stands for all, pages have no pictures, the lab ends at once: these have own tests."""
 
     def one_check(seed, names):
         return [Check("svm", "svm.dual", "clarabel", 1.0, 0.0, 0.0, "w", "ok")] if "svm" in names else []
