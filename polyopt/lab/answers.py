@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from polyopt.lab.exports import exported
 from polyopt.lab.films import film, read_values
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPUTED", "Context", "explain", "hello"]
 
+Answer: TypeAlias = "tuple[dict[str, Any], Fitted | None]"
 
-@dataclass
+
+@dataclass(frozen=True)
 class Context:
     """What an answer is made of.
 
@@ -36,30 +38,24 @@ class Context:
         By which it can be stopped.
     hear : callable
         Hears the records of solvers.
-    last : tuple of int and Fitted, optional
-        The last picture's number, and what it shows.
     tell : callable
         Tells the client how far it is.
-    fitted : Fitted or None
-        Set to what is shown from now on.
+    last : Fitted, optional
+        What the last picture shows.
     """
 
     message: Mapping[str, Any]
     run: Run
     hear: Listener
-    last: tuple[int, Fitted] | None
     tell: Callable[..., None]
-    fitted: Fitted | None = None
+    last: Fitted | None
 
     def solved(self) -> Fitted:
         """The state of the message, solved; the last picture's where it is the same."""
         state = read_state(self.message.get("state"))
-        if (
-            self.last is not None
-            and self.last[1].state.told() == state.told()
-            and not self.last[1].is_stopped
-        ):
-            return self.last[1]
+        last = self.last
+        if last is not None and last.state.told() == state.told() and not last.is_stopped:
+            return last
         return fit_state(state, self.run, self.hear)
 
 
@@ -89,24 +85,24 @@ def explain(told: Mapping[str, Any], last: tuple[int, Fitted] | None) -> dict[st
     return {"kind": "explain", "of": number, **explained(fitted, sample)}
 
 
-def _solve(context: Context) -> dict[str, Any]:
+def _solve(context: Context) -> Answer:
     message = context.message
     state = read_state(message.get("state"))
     view, grid = read_view(message.get("view"), state.X), read_grid(message.get("grid", "default"))
-    context.fitted = fit_state(state, context.run, context.hear)
-    return picture(context.fitted, view, grid, words=message.get("words") is not False)
+    fitted = fit_state(state, context.run, context.hear)
+    return picture(fitted, view, grid, words=message.get("words") is not False), fitted
 
 
-def _dataset(context: Context) -> dict[str, Any]:
-    return dataset(context.message)
+def _dataset(context: Context) -> Answer:
+    return dataset(context.message), None
 
 
-def _trace(context: Context) -> dict[str, Any]:
+def _trace(context: Context) -> Answer:
     state = read_state(context.message.get("state"))
-    return trace_told(state, context.message.get("most"), context.run, context.hear)
+    return trace_told(state, context.message.get("most"), context.run, context.hear), None
 
 
-def _path(context: Context) -> dict[str, Any]:
+def _path(context: Context) -> Answer:
     message = context.message
     state, parameter = read_state(message.get("state")), message.get("parameter")
     values = read_values(state, parameter, message.get("values"), message.get("count"))
@@ -114,21 +110,21 @@ def _path(context: Context) -> dict[str, Any]:
         read_view(message.get("view"), state.X),
         read_grid(message.get("grid", "default"), _SMALL_GRID),
     )
-    return film(state, str(parameter), values, view, grid, context.run, context.hear, context.tell)
+    return film(state, str(parameter), values, view, grid, context.run, context.hear, context.tell), None
 
 
-def _program(context: Context) -> dict[str, Any]:
-    return program_told(context.solved())
+def _program(context: Context) -> Answer:
+    return program_told(context.solved()), None
 
 
-def _export(context: Context) -> dict[str, Any]:
-    return exported(context.solved())
+def _export(context: Context) -> Answer:
+    return exported(context.solved()), None
 
 
 _SMALL_GRID = (24, 24)
 
-COMPUTED: dict[str, Callable[[Context], dict[str, Any]]] = {
+COMPUTED: dict[str, Callable[[Context], Answer]] = {
     "solve": _solve, "dataset": _dataset, "trace": _trace, "path": _path, "program": _program,
     "export": _export,
 }  # fmt: skip
-"""The requests that are computed one after the other."""
+"""The requests that are computed one after the other: what is answered, and what a picture shows."""

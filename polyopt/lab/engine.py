@@ -30,7 +30,7 @@ _MOST_WAITING = 8
 _SUPERSEDED = "A newer state is solved in its place."
 
 
-@dataclass
+@dataclass(frozen=True)
 class Job:
     """What a client asked for, to be computed."""
 
@@ -38,12 +38,6 @@ class Job:
     op: str
     message: Mapping[str, Any]
     run: Run = field(default_factory=lambda: Run(_LONGEST))
-    is_stopped: bool = False
-
-    def stop(self) -> None:
-        """Let it end with what it has."""
-        self.is_stopped = True
-        self.run.stop()
 
 
 class Engine:
@@ -130,7 +124,7 @@ class Engine:
                 and self._current is not None
                 and self._current.op == "solve"
             ):
-                self._current.stop()
+                self._current.run.stop()
             self._waiting.append(job)
             if self._worker is None:
                 self._worker = threading.Thread(target=self._work, name="polyopt lab", daemon=True)
@@ -144,7 +138,7 @@ class Engine:
             dropped = list(self._waiting)
             self._waiting.clear()
             if self._current is not None:
-                self._current.stop()
+                self._current.run.stop()
         for old in dropped:
             self._send({"id": old.number, "kind": "stopped", "sentence": "It was stopped before it began."})
 
@@ -168,10 +162,12 @@ class Engine:
         try:
             with watching() as watch:
                 teller.watch = watch
-                context = answers.Context(job.message, job.run, teller.hear, self._last, teller.tell)
-                told = plain(answers.COMPUTED[job.op](context))
-            if context.fitted is not None:
-                self._last = (job.number, context.fitted)
+                last = None if self._last is None else self._last[1]
+                context = answers.Context(job.message, job.run, teller.hear, teller.tell, last)
+                told, fitted = answers.COMPUTED[job.op](context)
+                told = plain(told)
+            if fitted is not None:
+                self._last = (job.number, fitted)
             self._send({"id": job.number, **told})
         except KeyboardInterrupt:
             sentence = "It was stopped before there was a point to show."
@@ -204,7 +200,7 @@ class Engine:
             self._is_closed = True
             self._waiting.clear()
             if self._current is not None:
-                self._current.stop()
+                self._current.run.stop()
             self._change.notify_all()
 
 
