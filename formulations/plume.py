@@ -92,7 +92,15 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike
 
-__all__ = ["entropies_and_pulls", "m_step", "m_step_dual", "pairs", "recover"]
+__all__ = [
+    "EXPECTED_LOSS",
+    "entropies_and_pulls",
+    "expected_loss",
+    "m_step",
+    "m_step_dual",
+    "pairs",
+    "recover",
+]
 
 _PAPER = "Shah, Sastry & Manwani (2019)"
 
@@ -154,8 +162,6 @@ def m_step(
     parameters, weights = _parameters(y, R, gamma, C, ridge)
     n, K = weights.shape
     W, S = cp.Variable((K, X.shape[1] + 1), name="W"), cp.Variable((n, K), name="S")
-    experts = cp.logistic(cp.multiply(-y[:, None], S))
-    gates = parameters["C"] @ cp.log_sum_exp(-gamma * S, axis=1)
     score = Row(
         "score",
         S - lift(X) @ W.T == 0,
@@ -167,16 +173,39 @@ def m_step(
         name="plume.m_step",
         title="PLUME, M-step",
         source=f"{_PAPER}, eq. (7), with a ridge",
-        objective=cp.Minimize(
-            gates + cp.sum(cp.multiply(weights, gamma * S + experts)) + 0.5 * ridge * cp.sum_squares(W)
-        ),
-        objective_text="Σᵢ Cᵢ [ln Σₖ exp(−γ Sᵢₖ) + Σₖ Rᵢₖ (γ Sᵢₖ + ln(1 + exp(−yᵢ Sᵢₖ)))] + ρ/2 ‖W‖²",
+        objective=cp.Minimize(expected_loss(S, parameters, y, gamma) + 0.5 * ridge * cp.sum_squares(W)),
+        objective_text=f"{EXPECTED_LOSS} + ρ/2 ‖W‖²",
         variables={"W": W, "S": S},
         rows=(score,),
         parameters=parameters,
         letters=LETTERS,
         data={"x": X, "y": y, "γ": gamma, "ρ": ridge},
     )
+
+
+EXPECTED_LOSS = "Σᵢ Cᵢ [ln Σₖ exp(−γ Sᵢₖ) + Σₖ Rᵢₖ (γ Sᵢₖ + ln(1 + exp(−yᵢ Sᵢₖ)))]"
+"""The M-step's objective without its ridge, as it is printed."""
+
+
+def expected_loss(
+    S: cp.Variable, parameters: Mapping[str, cp.Parameter], y: NDArray[Any], gamma: float
+) -> cp.Expression:
+    """What the scores cost in the M-step.
+
+    Parameters
+    ----------
+    S : cvxpy.Variable of shape (n, K)
+        The scores.
+    parameters : mapping of str to cvxpy.Parameter
+        C and R.
+    y : ndarray of shape (n,)
+        Labels.
+    gamma : float
+        Sharpness of the gate.
+    """
+    experts = cp.logistic(cp.multiply(-y[:, None], S))
+    gates = parameters["C"] @ cp.log_sum_exp(-gamma * S, axis=1)
+    return gates + cp.sum(cp.multiply(_weights(parameters), gamma * S + experts))
 
 
 def entropies_and_pulls(

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["certify_plume"]
+__all__ = ["certify_plume", "loss_and_slope"]
 
 _NAME = "PLUME"
 _OTHERS = "Other responsibilities may have a lower optimum."
@@ -103,7 +103,7 @@ def certify_plume(
         given = checked_faces("responsibilities", responsibilities, len(y), len(W))
         R = mixture.check_responsibilities(given, own.shape)
         R = R / R.sum(axis=1, keepdims=True)
-    loss, slope = _loss_and_slope(X, y, W, R, float(gamma), costs)
+    loss, slope = loss_and_slope(X, y, W, R, float(gamma), costs)
     value, bound, off = _held_to(loss, slope, W, float(ridge), penalty)
     scale = mixture.turnover(X, y, W, R, gamma, costs, ridge)
     residuals = [residual("stationarity", f"w(face {k})", np.abs(each), scale) for k, each in enumerate(off)]
@@ -141,10 +141,24 @@ def _held_to(
     return value, priced_bound(penalty, loss, pulls, W, ridge) if ridge > 0 else Ball(0.0), off
 
 
-def _loss_and_slope(
+def loss_and_slope(
     X: Matrix, y: Vector, W: Vector, R: Vector, sharpness: float, costs: Vector
 ) -> tuple[Ball, Ball]:
-    """G(W; R) without its ridge, and its slope (K, m+1), at R over the sums of its rows."""
+    """G(W; R) without its ridge, and its slope (K, m+1), at R over the sums of its rows.
+
+    Parameters
+    ----------
+    X, y
+        Samples (n, m), labels -1 and +1.
+    W : ndarray of shape (K, m+1)
+        Faces.
+    R : ndarray of shape (n, K)
+        Responsibilities.
+    sharpness : float
+        γ.
+    costs : ndarray of shape (n,)
+        Weights.
+    """
     lifted = lift(X)
     s = product(lifted, W.T)
     # The gate and, as R adds up to 1, G too stay the same when all scores of a row move alike.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Bits = NDArray[np.bool_]
 
-__all__ = ["SubsetTree", "bound_of_subsets", "bound_of_tree"]
+__all__ = ["SubsetTree", "bound_of_subsets", "bound_of_tree", "nodes_of", "proven_by"]
 
 _AT_ONCE = 64  # nodes whose multipliers are pulled together
 _LEAD = 4  # columns of the table before those of w
@@ -45,9 +45,10 @@ class SubsetTree:
     without, within : ndarray of int, shape (nodes,)
         The child where that feature is out, and the one where it is in, both behind their parent.
     w : ndarray of shape (nodes, m+1)
-        Points, the bias last,
+        Points, the bias last (of several faces m counts the features of all, and their biases are last),
     eps : ndarray of shape (nodes,)
-        and their ε, positive: α_i = c_i min(max((1 − y_i w·x̃_i)/ε, 0), 1).
+        and their ε, positive: α_i = c_i min(max((1 − y_i w·x̃_i)/ε, 0), 1). With a smooth loss, whose slope at
+        w has the multipliers, it is not used.
     """
 
     feature: NDArray[np.int64]
@@ -61,17 +62,19 @@ class SubsetTree:
         return np.column_stack([self.feature, self.without, self.within, self.eps, self.w]).astype(float)
 
     @classmethod
-    def of(cls, name: str, table: ArrayLike, m: int) -> Self:
+    def of(cls, name: str, table: ArrayLike, m: int, n_faces: int = 1) -> Self:
         """The tree of such an array, checked.
 
         Parameters
         ----------
         name : str
             What the caller calls it.
-        table : array_like of shape (nodes, m + 5)
+        table : array_like of shape (nodes, m + 4 + K)
             The array.
         m : int
             Features.
+        n_faces : int
+            K, whose biases there are.
 
         Raises
         ------
@@ -79,10 +82,9 @@ class SubsetTree:
             Another shape, numbers that are not finite, or nodes that are no tree of these features.
         """
         found = real_array(name, table)
-        if found.ndim != 2 or len(found) < 1 or found.shape[1] != m + 1 + _LEAD:
-            raise ValueError(
-                f"{name} must have {m + 1 + _LEAD} columns and a row at least, not {found.shape}"
-            )
+        columns = m + n_faces + _LEAD
+        if found.ndim != 2 or len(found) < 1 or found.shape[1] != columns:
+            raise ValueError(f"{name} must have {columns} columns and a row at least, not {found.shape}")
         whole, number, eps = found[:, :3], np.arange(len(found)), found[:, 3]
         inner = whole[:, 0] >= 0
         behind = (whole[:, 1:] > number[:, None]) & (whole[:, 1:] < len(found))
@@ -138,7 +140,7 @@ def bound_of_tree(X: Matrix, y: Vector, c: Vector, s: int, tree: SubsetTree, alp
     given = None if alpha is None else np.clip(alpha, 0.0, c)
     common = None if given is None else (given, transposed_product(X, given * y))
     own = np.full(len(tree.eps), -np.inf)
-    nodes = list(_nodes(tree, m))
+    nodes = nodes_of(tree, m)
     for first in range(0, len(nodes), _AT_ONCE):
         some = nodes[first : first + _AT_ONCE]
         at = np.array([number for number, _, _ in some])
@@ -150,15 +152,39 @@ def bound_of_tree(X: Matrix, y: Vector, c: Vector, s: int, tree: SubsetTree, alp
             own[number] = bound_of_subsets(alphas[:, place], pulled[:, place], s, inside, out)
             if common is not None:
                 own[number] = max(own[number], bound_of_subsets(*common, s, inside, out))
-    for number, inside, _ in reversed(nodes):
-        if tree.feature[number] >= 0 and inside.sum() <= s:
-            below = min(own[tree.without[number]], own[tree.within[number]])
-            own[number] = max(own[number], below)
-    return max(float(own[0]), 0.0)
+    return proven_by(tree, nodes, own)
 
 
-def _nodes(tree: SubsetTree, m: int) -> list[tuple[int, Bits, Bits]]:
-    """The nodes that can be come to, parents before children: numbers, features in and features out."""
+def proven_by(tree: SubsetTree, nodes: list[tuple[int, Bits, Bits]], own: Vector) -> float:
+    """What a tree proves, 0 or more, by the bounds that its nodes have of their own.
+
+    Parameters
+    ----------
+    tree : SubsetTree
+        The tree.
+    nodes : list
+        As :func:`nodes_of` has them.
+    own : ndarray of shape (nodes,)
+        Bounds; infinite where no face has a node's features.
+    """
+    found = own.copy()
+    for number, _, _ in reversed(nodes):
+        if tree.feature[number] >= 0:
+            below = min(found[tree.without[number]], found[tree.within[number]])
+            found[number] = max(found[number], below)
+    return max(float(found[0]), 0.0)
+
+
+def nodes_of(tree: SubsetTree, m: int) -> list[tuple[int, Bits, Bits]]:
+    """The nodes that can be come to, parents before children: numbers, features in and features out.
+
+    Parameters
+    ----------
+    tree : SubsetTree
+        The tree.
+    m : int
+        Features.
+    """
     none = np.zeros(m, dtype=bool)
     found = [(0, none, none)]
     for number, inside, out in found:  # which grows on the way

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     Method = Climber | Literal["auto", "exact"]
     Init = Literal["random", "kmeans"]
 
-__all__ = ["PlumeProblem", "solve_plume"]
+__all__ = ["PlumeProblem", "softer", "solve_plume"]
 
 _CLOSER = 0.1  # share of the tolerance to which the polish goes, to be clear of it
 _METHODS = ("auto", "exact", "newton", "bfgs", "gradient")
@@ -273,7 +273,7 @@ def solve_plume(
     """
     whole("max_iter", max_iter)
     step_tol = max(tolerance(tol), _SLOW)
-    soft = _softer(problem.gamma) if anneal else []
+    soft = softer(problem.gamma) if anneal else []
     stages: list[Stage[Array]] = [
         *(Stage(problem.at(gamma), _STEPS_AT_RUNG, step_tol) for gamma in soft),
     ]
@@ -289,8 +289,14 @@ def solve_plume(
     return replace(best, duals={"score": alpha}, solver=f"em ({problem.method}){then}")
 
 
-def _softer(gamma: float) -> list[float]:
-    """The γ below the one asked, in rising order."""
+def softer(gamma: float) -> list[float]:
+    """The γ below the one asked at which a run begins, in rising order.
+
+    Parameters
+    ----------
+    gamma : float
+        What is asked.
+    """
     count = int(np.ceil(np.log(gamma / _SOFTEST) / np.log(_SHARPEN))) if gamma > _SOFTEST else 0
     return [_SOFTEST * _SHARPEN**i for i in range(count)]
 

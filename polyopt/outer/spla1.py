@@ -5,7 +5,8 @@ without it, and lower by its ridge. So it does not count. It waits, as it may ha
 others have moved; at the end of a run such faces are left out (:meth:`LogisticCells.without_empty`).
 
 With a price on the weights (:mod:`formulations.spla1_sparse`) a step solves all faces together, as groups of
-features couple them.
+features couple them. With few features a face (:mod:`formulations.spla1_subset`) its regression is one over
+all choices of them (:mod:`polyopt.outer.few_faces`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from formulations.arguments import as_costs, one_of, positive, tolerance, whole
 from formulations.matrices import dense
 from formulations.polyhedral import belonging, cells, check_positives, hard_loss, pull
 from formulations.solution import Solution, Status
-from polyopt.outer.descent import DescentProblem
+from polyopt.outer.few_faces import Part, SmoothParts
 from polyopt.outer.random_faces import random_faces
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic import METHODS, Regressions, solve_logistic
 from polyopt.solvers.priced_newton import minimise_priced
+from polyopt.solvers.smooth_subset import SmoothSubset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +42,7 @@ __all__ = ["LogisticCells"]
 _SMALL = 1_000_000  # entries up to which sparse samples are made dense
 
 
-class LogisticCells(DescentProblem):
+class LogisticCells(SmoothParts):
     """Steps of SPLA1.
 
     Parameters
@@ -113,6 +115,21 @@ class LogisticCells(DescentProblem):
     def record(self, W: Vector) -> dict[str, float]:
         """The number of faces with samples in their cells."""
         return {"occupied": float(len(np.unique(cells(self.X, W))))}
+
+    def parts(self, W: Vector, s: int) -> list[Part]:
+        """The logistic regression of each face that has samples, with at most s features."""
+        members = self._members(W)
+        return [
+            Part(np.array([k]), self._chosen(members[:, k], s)) for k in np.flatnonzero(members.any(axis=0))
+        ]
+
+    def _chosen(self, mine: NDArray[np.bool_], s: int) -> SmoothSubset:
+        X, y, weights = self.X[mine], self.y[mine], self.c[mine, None]
+
+        def loss(columns: NDArray[np.int64]) -> Regressions:
+            return Regressions(X[:, columns], y, weights, self.ridge)
+
+        return SmoothSubset(loss, self.X.shape[1], 1, s, ridge=self.ridge)
 
     def step(self, W: Vector, time_limit: float | None) -> Solution:
         """Each face's logistic regression in its cell; a face whose cell is empty stays as it is."""

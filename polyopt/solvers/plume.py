@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Method = Literal["newton", "bfgs", "gradient", "bfgs-newton"]
 
-__all__ = ["MOST_FOR_NEWTON", "maximise", "polish"]
+__all__ = ["MOST_FOR_NEWTON", "MixtureLoss", "maximise", "polish"]
 
 MOST_FOR_NEWTON = 5000  # entries of W: a Hessian of 200 MB
 _ARMIJO = 1e-4  # share of the decrease that the slope promises which a step must bring
@@ -106,7 +106,7 @@ def maximise(
     ValueError
         The method does not exist, or is Newton's and the faces are too many for it.
     """
-    objective = _Objective(X, y, c, R, gamma, ridge)
+    objective = MixtureLoss(X, y, c, R, gamma, ridge)
     if penalty is None:
         return _minimise(objective, W, method, max_iter, tol, time_limit)
     found = minimise_priced(
@@ -134,8 +134,18 @@ def polish(
 
 
 @dataclass(frozen=True)
-class _Objective:
-    """F(W; R), or L(W) where R is None."""
+class MixtureLoss:
+    """F(W; R), or L(W) where R is None, with its ridge.
+
+    Attributes
+    ----------
+    X, y, c
+        Samples (n, m), labels and weights.
+    R : ndarray of shape (n, K) or None
+        Responsibilities.
+    gamma, ridge : float
+        Sharpness of the gate, and ρ.
+    """
 
     X: Matrix
     y: Array
@@ -145,9 +155,11 @@ class _Objective:
     ridge: float
 
     def __call__(self, W: Array) -> tuple[float, Array]:
+        """Its value, and its slope (K, m+1)."""
         return mixture.value_and_gradient(self.X, self.y, W, self.R, self.gamma, self.c, self.ridge)
 
     def hessian(self, W: Array) -> Array:
+        """Its second derivatives, for W taken row by row."""
         return mixture.hessian(self.X, self.y, W, self.R, self.gamma, self.c, self.ridge)
 
     def metric(self) -> Array:
@@ -157,6 +169,7 @@ class _Objective:
         return mixture.hessian(self.X, self.y, face, one, 0.0, self.c, self.ridge)
 
     def is_flat(self, W: Array, value: float, gradient: Array, tol: float) -> bool:
+        """Whether a point is as good as the tolerance asks, by its gap and by its slope."""
         if self.R is None and self.ridge == 0.0 and value <= tol * float(self.c.sum()):
             return True  # hardly any loss is left, and without a ridge it may have no least value
         gap = self.gap(gradient)
@@ -166,6 +179,7 @@ class _Objective:
         return float(np.abs(gradient).max()) <= tol * scale
 
     def gap(self, gradient: Array) -> float:
+        """What is left above the least value at most, for a convex one."""
         return float(np.sum(gradient**2)) / (2.0 * self.ridge) if self.ridge > 0 else np.inf
 
 
@@ -173,7 +187,7 @@ class _Run:
     """The point at which a method stands, and why it is to stop."""
 
     def __init__(
-        self, objective: _Objective, W: Array, max_iter: int, tol: float, time_limit: float | None
+        self, objective: MixtureLoss, W: Array, max_iter: int, tol: float, time_limit: float | None
     ) -> None:
         self.objective, self.max_iter, self.tol, self.clock = objective, max_iter, tol, Clock(time_limit)
         self.W, self.iterations, self.status = W, 0, Status.STALLED
@@ -216,7 +230,7 @@ class _Run:
 
 
 def _minimise(
-    objective: _Objective, W: Array, method: str, max_iter: int, tol: float, time_limit: float | None
+    objective: MixtureLoss, W: Array, method: str, max_iter: int, tol: float, time_limit: float | None
 ) -> Solution:
     methods: dict[str, Callable[[_Run], None]] = {
         "newton": _newton, "bfgs": _bfgs, "gradient": _gradient, "bfgs-newton": _bfgs_then_newton,

@@ -344,7 +344,7 @@ def test_the_units_of_the_features_do_not_change_where_the_polish_leads():
 @pytest.mark.parametrize("cast", [np.asarray, sp.csr_matrix])
 def test_the_metric_of_the_polish_bounds_the_hessian_of_every_face(cast):
     X, y, c, W = square()
-    objective = solver._Objective(cast(X), y, c, None, 1.0, 0.0)
+    objective = solver.MixtureLoss(cast(X), y, c, None, 1.0, 0.0)
     expected = 0.25 * lift(X).T @ (c[:, None] * lift(X))
     assert objective.metric() == pytest.approx(expected, rel=1e-12)
     H = mixture.hessian(X, y, W[:1], np.ones((60, 1)), 0.0, c)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from formulations import cpm, cpm_subset
 from formulations.samples import two_blobs
+from polyopt.solvers.choices import most_of
 from polyopt.solvers.cpm.smooth import begin, multipliers_of, newton, settled
-from polyopt.solvers.cpm.subset import SubsetFace, most_of
+from polyopt.solvers.cpm.subset import SubsetFace
 
 
 def signed(X, y):

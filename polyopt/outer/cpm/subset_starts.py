@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from polyopt.outer.cpm.subset_tree import SubsetSearch
+    from polyopt.solvers.choices import Choices, Fitted
 
     Bits = NDArray[np.bool_]
+    Vector = NDArray[np.float64]
 
 __all__ = ["draw_patterns", "swap_features"]
 
@@ -37,26 +39,32 @@ def swap_features(search: SubsetSearch, swaps: int = _SWAPS) -> None:
     swaps : int
         Exchanges at most.
     """
+    face = search.face
     for _ in range(swaps):
         best = search.best
         if best is None or search.clock.is_over:
             return
-        slope = np.abs(search.face.pull(best.alpha)[:-1])
+        slope = np.abs(face.pull(best.alpha)[: face.m])
         slope[best.features] = -1.0
-        joining = np.argsort(-slope, kind="stable")[:_PAIRS]
-        leaving = best.features[np.argsort(np.abs(best.w[best.features]), kind="stable")[:_PAIRS]]
-        if len(best.features) < search.face.s:
-            leaving = np.append(leaving, -1)  # there is room for one more
-        pairs = sorted(
-            ((a, b) for a in range(len(joining)) for b in range(len(leaving))), key=lambda pair: sum(pair)
-        )
-        for a, b in pairs:
-            if slope[joining[a]] >= 0.0:
-                search.offer(np.append(best.features[best.features != leaving[b]], joining[a]))
+        pairs = [pair for k in range(face.n_faces) for pair in _pairs(best, slope, k, face)]
+        for _, joining, leaving in sorted(pairs, key=lambda pair: pair[0]):
+            if slope[joining] >= 0.0:
+                search.offer(np.append(best.features[best.features != leaving], joining))
             if search.best is not best:
                 break
         else:
             return
+
+
+def _pairs(best: Fitted, slope: Vector, k: int, face: Choices) -> list[tuple[int, int, int]]:
+    """Exchanges in face k, by how soon they are to be tried: a rank, who joins, and who leaves or -1."""
+    first = k * face.width
+    joining = first + np.argsort(-slope[first : first + face.width], kind="stable")[:_PAIRS]
+    own = best.features[best.features // face.width == k]
+    leaving = own[np.argsort(np.abs(best.w[own]), kind="stable")[:_PAIRS]]
+    if len(own) < face.s:
+        leaving = np.append(leaving, -1)  # there is room for one more
+    return [(a + b, int(one), int(other)) for a, one in enumerate(joining) for b, other in enumerate(leaving)]
 
 
 def draw_patterns(search: SubsetSearch, seed: int) -> None:
@@ -77,14 +85,15 @@ def draw_patterns(search: SubsetSearch, seed: int) -> None:
     order = np.argsort(-search.z, kind="stable")
     candidates = np.union1d(order[:_CANDIDATES], best.features)
     p = np.clip(search.z[candidates], _LEAST, _MOST)
-    p = np.clip(p * min(1.0, 1.5 * face.s / p.sum()), _LEAST, _MOST)
+    p = np.clip(p * min(1.0, 1.5 * face.most / p.sum()), _LEAST, _MOST)
     pruned: dict[bytes, Bits] = {}
 
     def score(pattern: Bits) -> float:
         chosen = candidates[pattern]
         if len(chosen) > face.s:
-            w = np.abs(face.fit(chosen, tol=1e-2).w[chosen])
-            chosen = chosen[np.argsort(-w, kind="stable")[: face.s]]
+            sizes = np.zeros(face.m)
+            sizes[chosen] = np.abs(face.fit(chosen, tol=1e-2).w[chosen])
+            chosen = face.largest(sizes)
         pruned[pattern.tobytes()] = np.isin(candidates, chosen)
         return search.offer(chosen)
 

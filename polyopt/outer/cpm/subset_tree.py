@@ -1,9 +1,10 @@
-"""Branch and bound over the features of one face: the best s of them, or the gap that is left.
+"""Branch and bound over the features of faces: the best s of each, or the gap that is left.
 
-A node says of some features that they are in and of others that they are out; its bound is that of
-:class:`polyopt.solvers.cpm.subset.SubsetFace`. The node of the least bound is next, and its free feature with
-the largest weight is put in and left out. Every node offers a face: what is in, and the largest of the free.
-A node with s features in, or with no more than s left, is that face alone.
+A node says of some features that they are in and of others that they are out; its bound is that of a machine,
+such as :class:`polyopt.solvers.cpm.subset.SubsetFace`. The node of the least bound is next, and its free
+feature with the largest weight is put in and left out. Every node offers faces: what is in, and the largest
+of the free. A node with s features in, or with no more than s left, is these faces alone. Most machines have
+one face in a search; where all faces depend on each other, all are chosen together.
 
 What is proven is kept as a tree, with the point whose multipliers bound each node: whoever has the data can
 check it without the search (:mod:`polyopt.certificates.subset_tree`).
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from polyopt.solvers.choices import Choices, Fitted, Proof
     from polyopt.solvers.clock import Clock
-    from polyopt.solvers.cpm.subset import Fitted, Proof, SubsetFace
 
     Vector = NDArray[np.float64]
     Bits = NDArray[np.bool_]
@@ -54,12 +55,12 @@ class _Open:
 
 
 class SubsetSearch:
-    """The search for the best s features of one face.
+    """The search for the best s features of one face, or of each of several.
 
     Parameters
     ----------
-    face : SubsetFace
-        The face.
+    face : Choices
+        The face, or the faces.
     tol : float
         Relative gap at which the search ends.
     clock : Clock
@@ -77,11 +78,11 @@ class SubsetSearch:
         A record for each fifth of a second: nodes, open, bound, objective, seconds.
     """
 
-    def __init__(self, face: SubsetFace, tol: float, clock: Clock):
+    def __init__(self, face: Choices, tol: float, clock: Clock):
         self.face, self.tol, self.clock = face, tol, clock
         self.best: Fitted | None = None
         self.bound, self.nodes, self.history = 0.0, 0, list[dict[str, float]]()
-        self.z = np.full(face.m, face.s / face.m)
+        self.z = np.full(face.m, face.most / face.m)
         self._heap: list[_Open] = []
         # The least bounds of what is closed, and of what is at work.
         self._closed, self._at_hand = np.inf, np.inf
@@ -118,15 +119,16 @@ class SubsetSearch:
     def begin(self) -> None:
         """Bound the root, and try the face that it suggests."""
         face, none = self.face, np.zeros(self.face.m, dtype=bool)
-        if face.s >= face.m:  # there is no choice
+        if face.most >= face.m:  # there is no choice
             found = self._fit(np.arange(face.m))
             self._grow(found.proof, is_root=True)
             self._closed = found.bound
             self._settle()
             return
-        relaxed = face.relax(none, none, np.zeros(face.m + 1), np.inf, _ROOT, cold=True)
+        relaxed = face.relax(none, none, np.zeros(face.m + face.n_faces), np.inf, _ROOT, cold=True)
         self._enter(relaxed.proof, 0.0, none, none, relaxed.w)
-        self.z = np.abs(relaxed.w[:-1]) / max(float(np.abs(relaxed.w[:-1]).max(initial=0.0)), 1e-300)
+        size = np.abs(relaxed.w[: face.m])
+        self.z = size / max(float(size.max(initial=0.0)), 1e-300)
         self.offer(self._largest(relaxed.w, none, none))
         self._settle()
 
@@ -163,7 +165,7 @@ class SubsetSearch:
 
     def _branch(self, one: _Open) -> None:
         free = np.flatnonzero(~(one.inside | one.out))
-        j = int(free[np.argmax(np.abs(one.w[:-1][free]))])
+        j = int(free[np.argmax(np.abs(one.w[free]))])
         numbers = []
         for is_in in (False, True):
             inside, out = one.inside.copy(), one.out.copy()
@@ -176,13 +178,15 @@ class SubsetSearch:
         """Bound a child; return its number in the tree."""
         face, cut = self.face, self._cut
         self.nodes += 1
-        last = inside if inside.sum() == face.s else ~out
-        if last.sum() <= face.s:
-            found = self._fit(np.flatnonzero(last), one.w)
+        last = face.only(inside, out)
+        if last is not None:
+            found = self._fit(last, one.w)
             bound = max(one.bound, found.proof.bound, found.bound)
             self._closed = min(self._closed, bound)
             return self._grow(found.proof)
-        relaxed = face.relax(inside, out, np.where(np.append(out, False), 0.0, one.w), cut, _SHARE)
+        out, w = face.closed(inside, out), one.w.copy()
+        w[: face.m][out] = 0.0
+        relaxed = face.relax(inside, out, w, cut, _SHARE)
         if relaxed.proof.bound < cut:
             self.offer(self._largest(relaxed.w, inside, out))
         return self._enter(relaxed.proof, one.bound, inside, out, relaxed.w)
@@ -197,10 +201,8 @@ class SubsetSearch:
         return number
 
     def _largest(self, w: Vector, inside: Bits, out: Bits) -> NDArray[np.int64]:
-        """What is in, and the largest of the free, s features in all."""
-        size = np.where(inside, np.inf, np.where(out, -1.0, np.abs(w[:-1])))
-        order = np.argsort(-size, kind="stable")[: self.face.s]
-        return order[size[order] > 0.0]
+        """What is in, and the largest of the free, s features of each face."""
+        return self.face.largest(np.where(inside, np.inf, np.where(out, -1.0, np.abs(w[: self.face.m]))))
 
     # -- what is proven ------------------------------------------------------------------------
 
@@ -230,7 +232,7 @@ class SubsetSearch:
         """A further node of the tree that is kept; -1 where it is kept no more."""
         if not self._tree and not is_root:
             return -1
-        if len(self._tree) * (self.face.m + 1) > _ENTRIES:
+        if len(self._tree) * (self.face.m + self.face.n_faces) > _ENTRIES:
             self._tree, self._points = [], self._points[:1]
             return -1
         self._tree.append([-1, -1, -1])

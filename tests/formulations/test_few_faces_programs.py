@@ -1,0 +1,76 @@
+"""Cells of SPLA1 and M-steps of PLUME with few features: printed as computed, bounds on every choice."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from formulations import mixture, plume, plume_subset, spla1, spla1_subset
+from formulations.printed import misprints
+from formulations.samples import two_blobs
+
+S, RIDGE, GAMMA = 2, 0.7, 1.3
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = two_blobs(n=18, m=4, seed=3)
+    C = np.where(y > 0, 1.0, 0.6)
+    R = mixture.responsibilities(X, y, np.random.default_rng(0).normal(size=(2, 5)), GAMMA)
+    return X, y, C, R
+
+
+def test_what_is_printed_is_what_is_computed(data):
+    X, y, C, R = data
+    for program in (
+        spla1_subset.mixed_integer(X, y, S, C, RIDGE),
+        spla1_subset.relaxation(X, y, S, C, RIDGE, np.eye(4)[1]),
+        spla1_subset.relaxation_dual(X, y, S, C, RIDGE, np.eye(4)[1]),
+        plume_subset.mixed_integer(X, y, R, GAMMA, S, C, RIDGE),
+        plume_subset.relaxation(X, y, R, GAMMA, S, C, RIDGE, np.eye(4)[:2]),
+        plume_subset.relaxation_dual(X, y, R, GAMMA, S, C, RIDGE, np.eye(4)[:2]),
+    ):
+        assert misprints(program) == []
+
+
+def test_the_relaxed_cell_is_a_bound_on_every_choice_and_attains_a_given_one(data):
+    X, y, C, _ = data
+    costs = {
+        chosen: spla1.cell(X[:, list(chosen)], y, C, RIDGE).solve().objective
+        for chosen in combinations(range(4), S)
+    }
+    for inside in (None, 0, 3):
+        given = None if inside is None else np.eye(4)[inside]
+        relaxed = spla1_subset.relaxation(X, y, S, C, RIDGE, given).solve().objective
+        least = min(cost for chosen, cost in costs.items() if inside is None or inside in chosen)
+        assert relaxed <= least * (1 + 1e-9)
+    for chosen in ((0, 1), (2, 3)):
+        given = np.isin(np.arange(4), chosen).astype(float)
+        alone = spla1_subset.relaxation(X, y, S, C, RIDGE, given).solve().objective
+        assert alone == pytest.approx(costs[chosen], rel=1e-8)
+
+
+def test_the_relaxed_mixture_is_a_bound_on_every_choice(data):
+    X, y, C, R = data
+    X, y, C, R = X[:9, :2], y[:9], C[:9], R[:9]
+    relaxed = plume_subset.relaxation(X, y, R, GAMMA, 1, C, RIDGE).solve().objective
+    costs = []
+    for chosen in product(range(2), repeat=2):
+        given = np.eye(2)[list(chosen)]
+        costs.append(plume_subset.relaxation(X, y, R, GAMMA, 1, C, RIDGE, given).solve().objective)
+    assert relaxed <= min(costs) * (1 + 1e-9)
+    free = plume.m_step(X, y, R, GAMMA, C, RIDGE).solve().objective
+    assert free < relaxed
+    both = plume_subset.relaxation(X, y, R, GAMMA, 2, C, RIDGE).solve().objective
+    assert both == pytest.approx(free, rel=1e-8)
+
+
+def test_features_that_cannot_be_given_are_refused(data):
+    X, y, C, R = data
+    for given in (np.ones(3), np.full(4, 0.5), np.ones(4)):
+        with pytest.raises(ValueError, match="given must be numbers of 0 and 1"):
+            spla1_subset.relaxation(X, y, S, C, RIDGE, given)
+    with pytest.raises(ValueError, match="at most 2 of a face"):
+        plume_subset.relaxation(X, y, R, GAMMA, S, C, RIDGE, np.ones((2, 4)))
