@@ -67,9 +67,9 @@ Never for Σ g ≤ s: w = 0 is feasible.
 
 Reference
 ---------
-Manwani & Sastry, Learning Polyhedral Classifiers Using Logistic Function (2010), reconstructed, for the cell;
-Pilanci, Wainwright & El Ghaoui, Sparse learning via Boolean relaxations (2015), for the relaxation. The
-programs are derived here.
+Manwani & Sastry, Learning Polyhedral Classifiers Using Logistic Function (2010), reconstructed, for the cell:
+that of PLUME, Shah, Sastry & Manwani (2019), eq. (3), as its gate becomes sharp. Pilanci, Wainwright & El
+Ghaoui, Sparse learning via Boolean relaxations (2015), for the relaxation. The programs are derived here.
 
 Example
 -------
