@@ -1,0 +1,311 @@
+// The lab's bench: what a person does changes the model, and the newest model is solved, one request at a time.
+
+import { number, put, say } from "./dom.js";
+import { legend, strongest } from "./legend.js";
+import { Model } from "./model.js";
+
+const NODES = { drag: 60, rest: 96 };  // of the grid, across
+const PATIENCE = 500;  // milliseconds after which a newer model breaks the solve of an older one off
+const PAUSE = 350;  // milliseconds without a key after which a move is over
+
+export class Bench {
+  constructor(desk, options) {
+    Object.assign(this, { desk, options, model: new Model(), picture: null, entry: null, hello: null, flight: null });
+    this.timings = [];
+    this.open = this.dirty = this.settled = false;
+    this.chosen = this.step = this.trace = null;
+  }
+
+  // --- changes ---------------------------------------------------------------------------------------------------
+
+  /** The model is another; `settled` is false while it still moves. */
+  change(settled = true, stamp = performance.now()) {
+    Object.assign(this, { dirty: true, settled, stamp });
+    if (settled) this.model.tag = null;  // what comes now is another change
+    this.drawSamples();
+    this.controls.update();
+    this.film.update();
+    this.pump();
+  }
+
+  changeSoon() {
+    clearTimeout(this.pause);
+    this.pause = setTimeout(() => this.change(), PAUSE);
+  }
+
+  /** Samples were changed by hand: they are no longer those of a set, and no step of a run is theirs. */
+  touched(tag) {
+    this.model.mark(tag);
+    this.controls.drawn();
+    this.player.close();
+  }
+
+  add(point, tag, stamp) {
+    const most = this.hello.limits.points;
+    if (this.model.points.length >= most) return void this.complain(`There may be ${most} samples at most.`);
+    this.touched(tag);
+    this.model.points.push(point);
+    this.change(false, stamp);
+    return true;
+  }
+
+  moveTo(point, [x, y], tag, stamp) {
+    this.touched(tag);
+    const bound = (value) => Number(Math.min(Math.max(value, -1e6), 1e6).toPrecision(5));
+    [point.x, point.y] = [bound(x), bound(y)];
+    this.change(false, stamp);
+  }
+
+  erase(point) {
+    this.touched();
+    this.model.points = this.model.points.filter((each) => each !== point);
+    if (this.chosen === point) this.point(null);
+    this.change();
+  }
+
+  flip(point) {
+    this.touched();
+    point.label = -point.label;
+    this.change();
+    this.say(`Sample ${this.model.points.indexOf(point)} is of class ${point.label > 0 ? "+1" : "−1"} now.`);
+  }
+
+  clear() {
+    this.touched();
+    this.model.points = [];
+    this.point(null);
+    this.change();
+  }
+
+  set(name, value, tag = null) {
+    this.model.mark(tag);
+    this.model.settings[name] = value;
+    this.player.close();
+    this.film.clear();
+    this.change(tag === null);
+  }
+
+  choose(machine) {
+    this.model.mark();
+    const own = this.model.settings, entry = this.hello.machines.find((each) => each.name === machine);
+    this.model.machine = machine;
+    this.model.method = entry.methods[0].name;
+    this.model.settings = Object.fromEntries(entry.settings.filter(({ name }) => own[name] !== undefined && own[name] !== null)
+      .filter((setting) => fits(setting, own[setting.name])).map(({ name }) => [name, own[name]]));
+    this.renewed();
+  }
+
+  chooseMethod(method) {
+    this.model.mark();
+    this.model.method = method;
+    this.player.close();
+    this.change();
+  }
+
+  undo() { this.model.undo() && this.renewed(); }
+
+  redo() { this.model.redo() && this.renewed(); }
+
+  /** Machine or samples are others altogether. */
+  renewed() {
+    this.entry = this.hello.machines.find((each) => each.name === this.model.machine) ?? this.hello.machines[0];
+    this.player.close();
+    this.film.clear();
+    this.point(null);
+    for (const part of [this.controls, this.player, this.film, this.programs]) part.update();
+    this.plane.drawAxes(this.model.axes);
+    this.change();
+  }
+
+  /** Another State of the protocol altogether. */
+  replace(state) {
+    if (!this.hello) return;
+    this.model.mark();
+    this.model.take(state);
+    Object.assign(this.model, { axes: null, classes: null });
+    this.view.fit(this.model.points);
+    this.renewed();
+  }
+
+  async load(name, features) {
+    const answer = await this.desk.ask("dataset", { name, features, most: 150, seed: 0 });
+    if (answer.kind !== "dataset") return this.complain(answer.sentence);
+    this.model.mark();
+    this.model.take({ ...this.model.wire(), points: answer.points });
+    Object.assign(this.model, { axes: answer.axes, classes: answer.classes });
+    this.view.fit(this.model.points);
+    this.renewed();
+    this.controls.loaded(answer, name, features);
+  }
+
+  // --- requests --------------------------------------------------------------------------------------------------
+
+  /** Ask for a picture of the newest model, unless one is on its way. */
+  pump() {
+    if (!this.open || !this.dirty || !this.hello) return;
+    const now = performance.now();
+    if (this.flight && !this.settled) return;  // while it moves, each answer is waited for
+    if (this.flight && now - this.flight.began < PATIENCE) {
+      clearTimeout(this.later);
+      this.later = setTimeout(() => this.pump(), PATIENCE - (now - this.flight.began) + 1);
+      return;
+    }
+    this.dirty = false;
+    const { settled, stamp, model, view } = this, across = settled ? NODES.rest : NODES.drag;
+    const up = Math.min(Math.max(Math.round((across * view.inner.h) / view.inner.w), 8), this.hello.limits.grid);
+    const flight = (this.flight = { began: now, stamp, settled, ids: model.points.map((point) => point.id), state: model.wire() });
+    this.desk.ask("solve", { state: flight.state, view: view.box, grid: [across, up], words: settled, replace: true },
+      (message) => this.flight === flight && this.figures.running(message)).then((answer) => this.take(flight, answer));
+  }
+
+  take(flight, answer) {
+    if (this.flight !== flight) return;  // a newer one is on its way
+    this.flight = null;
+    this.figures.running(null);
+    if (answer.kind === "picture") this.show(flight, answer);
+    else if (answer.kind === "error") {
+      this.forget();
+      this.complain(answer.sentence);
+    } else if (answer.kind === "stopped") this.say(answer.sentence);
+    this.pump();
+  }
+
+  show(flight, picture) {
+    picture.index = new Map(flight.ids.map((id, i) => [id, i]));
+    picture.strongest = strongest(picture);
+    this.picture = picture;
+    this.complain("");
+    this.plane.drawPicture(picture, !flight.settled);
+    this.drawSamples();
+    this.figures.show(picture);
+    const record = { id: picture.id, points: flight.ids.length, machine: this.model.machine, ms: 0,
+      engine_ms: 1000 * picture.timings.total, moving: !flight.settled };
+    requestAnimationFrame(() => setTimeout(() => {
+      record.ms = performance.now() - flight.stamp;
+      this.timings.push(record);
+    }));
+    if (flight.settled) this.rest(picture);
+  }
+
+  /** What takes its time, and waits until nothing moves. */
+  rest(picture) {
+    say(this.title, picture.title);
+    this.legend.replaceChildren(...legend(picture, this.model.classes));
+    this.controls.update();
+    this.nameSamples();
+    this.programs.renew();
+    if (this.chosen) this.person.show(this.chosen);
+    if (picture.stopped) this.say("Broken off: the best point so far is shown.");
+    this.options.changed?.(this.model.wire());
+  }
+
+  /** There is no picture of this model. */
+  forget() {
+    this.picture = null;
+    this.plane.drawPicture(null);
+    this.drawSamples();
+    this.nameSamples();
+    this.figures.show(null);
+    this.legend.replaceChildren(...legend(null, this.model.classes));
+    this.person.show(this.chosen);
+  }
+
+  /** A request that may take long: with its progress, and a sentence where it fails. */
+  async long(op, fields, heard = () => {}) {
+    const answer = await this.desk.ask(op, fields, (message) => {
+      this.figures.running(message);
+      heard(message);
+    });
+    if (!this.flight) this.figures.running(null);
+    if (this.picture) this.figures.show(this.picture);
+    if (answer.kind === "error") this.complain(answer.sentence);
+    else if (answer.kind === "stopped") this.say(answer.sentence);
+    return answer;
+  }
+
+  stop() { this.desk.ask("stop").then((answer) => answer.sentence && this.say(answer.sentence)); }
+
+  // --- what is shown ---------------------------------------------------------------------------------------------
+
+  /** Another part of the plane. */
+  look(settled) {
+    this.plane.drawAxes(this.model.axes);
+    this.plane.drawPicture(this.picture);
+    this.drawStep();
+    this.change(settled);
+  }
+
+  /** The number of a sample in the picture; -1 where it came later. */
+  place(point) { return this.picture?.index.get(point.id) ?? -1; }
+
+  drawSamples() {
+    const { picture, step } = this, known = picture?.samples;
+    this.plane.drawSamples(this.model.points, (point) => {
+      const i = this.place(point);
+      if (i < 0) return null;
+      const look = { size: known.support[i] ? Math.max(known.size[i], 1e-3) : 0, family: picture.strongest.family[i],
+        capped: picture.strongest.capped[i], wrong: known.label[i] !== point.label, face: -1 };
+      if (step?.probabilities) look.chance = step.probabilities[i];
+      if (step?.assignment) look.face = step.assignment[i];
+      return look;
+    }, this.chosen?.id);
+  }
+
+  /** What a screen reader says of each sample. */
+  nameSamples() {
+    const { picture } = this;
+    this.model.points.forEach((point, n) => {
+      const i = this.place(point), parts = [`Sample ${n}, class ${point.label > 0 ? "+1" : "−1"}, at (${number(point.x, 3)}, ${number(point.y, 3)})`];
+      if (i >= 0) {
+        parts.push(`decision value ${number(picture.samples.f[i], 3)}`, picture.samples.support[i] ? "support vector" : "no support vector");
+        if (picture.samples.label[i] !== point.label) parts.push("on the wrong side");
+      }
+      const node = this.plane.nodes.get(point.id);
+      if (node) put(node, { "aria-label": parts.join("; ") });
+    });
+  }
+
+  /** A sample is pointed at, or has the focus, which stays. */
+  point(point, focus = false) {
+    if (point === null && this.focused && this.model.points.includes(this.focused)) point = this.focused;
+    if (focus) this.focused = point;
+    if (point === this.chosen) return;
+    this.chosen = point;
+    this.drawSamples();
+    this.person.show(point);
+  }
+
+  drawStep() { this.plane.drawStep(this.step, this.entry.shape, this.trace?.optimum?.faces ?? []); }
+
+  /** A step of a run over the picture; null for none. */
+  stepped(step, trace = null) {
+    Object.assign(this, { step, trace });
+    this.plane.svg.classList.toggle("stepping", Boolean(step));
+    this.drawStep();
+    this.drawSamples();
+    const best = trace?.optimum?.objective;
+    if (step === null) this.figures.show(this.picture);
+    else if (step.objective !== null && best !== undefined) {
+      this.figures.spread(null, Math.max(0, step.objective - best) / Math.max(Math.abs(best), 1e-12));
+    } else if (step.objective !== null && step.bound !== null && step.bound !== undefined) {
+      const apart = Math.max(0, step.objective - step.bound) / Math.max(Math.abs(step.objective), 1e-12);
+      this.figures.spread(apart, apart);
+    }
+  }
+
+  /** Something for whoever does not see it. */
+  say(text) { say(this.spoken, text ?? ""); }
+
+  /** What is wrong, as a sentence; empty where nothing is. */
+  complain(text) {
+    say(this.trouble, text ?? "");
+    this.trouble.hidden = !text;
+  }
+}
+
+/** Whether a setting takes a value that another machine had. */
+function fits({ kind, low, high, choices }, value) {
+  if (kind === "choice") return choices.includes(value);
+  if (kind === "flag") return typeof value === "boolean";
+  return typeof value === "number" && value >= low && value <= high && (kind !== "integer" || Number.isInteger(value));
+}

@@ -1,0 +1,5 @@
+// The page's own script.
+
+import { page } from "./lab.js";
+
+page(document.getElementById("lab"));
