@@ -228,3 +228,8 @@ class Clock:
         if own is None or of_run is None:
             return of_run if own is None else own
         return min(own, of_run)
+
+    def part(self, share: float) -> Clock:
+        """A clock for a share, from 0 to 1, of the seconds left; without a limit where this has none."""
+        left = self.left
+        return Clock(None if left is None else share * left)

@@ -22,6 +22,7 @@ class Status(Enum):
     OPTIMAL = "The point is optimal, by its solver's word or by its own optimality conditions."
     INACCURATE = "The solver reports a nearly optimal point, short of the tolerance asked."
     STALLED = "The solver can come no closer in double precision; the best point so far is kept."
+    BOUNDED = "All parts of the search have ended: the optimum is between its bound and the point kept."
     CONVERGED = "The run settled: a fixed point, or no change beyond the tolerance."
     INFEASIBLE = "No point satisfies every constraint."
     UNBOUNDED = "The objective is unbounded over the feasible points."

@@ -31,6 +31,7 @@ from polyopt.certificates.ascent import ascend
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude
 from polyopt.certificates.claims.faces import state_cpm
 from polyopt.certificates.claims.statement import Evidence
+from polyopt.certificates.cpm_groups import bound_of_groups
 from polyopt.certificates.cpm_point import (
     CpmPoint,
     assignment_residual,
@@ -67,6 +68,13 @@ _STATED = "The bound on all assignments is the word of whoever handed it in; 0 a
 _SEARCHED = (
     "The bound is that of this package's own branch and bound over all assignments, each of its bounds "
     "lowered by the rounding of its evaluation; it is not computed anew here."
+)
+
+
+_GROUPED = (
+    "The bound is the mean of bounds on {count} groups of samples with costs times {count}, each by this "
+    "package's own branch and bound over all assignments and lowered by its rounding; they are not computed "
+    "anew here."
 )
 
 
@@ -171,8 +179,9 @@ def certify_cpm_search(
     X, y, C, tol, loss, margin
         As in :func:`certify_cpm`, and as the search had them.
     found : Solution
-        What :func:`~polyopt.outer.cpm.optimum.solve_cpm_global` returned for these data: its point, its
-        multipliers and its bound, which is safe from rounding.
+        What :func:`~polyopt.outer.cpm.optimum.solve_cpm_global` returned for these data, or
+        :func:`~polyopt.outer.cpm.groups.solve_cpm_groups`: its point, its multipliers and its bound, which is
+        safe from rounding.
 
     Returns
     -------
@@ -185,8 +194,11 @@ def certify_cpm_search(
     )  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):
         value = point.value_of_best_assignment(loss, margin)
-    bound = 0.0 if found.bound is None else float(found.bound)
-    return conclude(_NAME, value, bound, certificate.residuals, certificate.tol, notes=[_SEARCHED])
+    bound, note = float(found.bound or 0.0), _SEARCHED
+    if "group_bound" in found.duals:
+        groups = found.duals["group_bound"]
+        bound, note = min(bound, bound_of_groups(groups)), _GROUPED.format(count=len(groups))
+    return conclude(_NAME, value, bound, certificate.residuals, certificate.tol, notes=[note])
 
 
 @np.errstate(over="ignore", invalid="ignore")

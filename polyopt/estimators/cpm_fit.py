@@ -57,6 +57,7 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
     loss: Loss
     max_features: int | None
     integers: int | None
+    group_size: int | None
     perplexity: float
     solver: str
     n_init: int | str
@@ -118,6 +119,7 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
             max_features=self.max_features,
             penalty=self._price(),
             integers=self.integers,
+            group_size=self.group_size,
         )
 
     def _starts(self) -> int:

@@ -24,7 +24,7 @@ import numpy as np
 from formulations.matrices import dense
 from formulations.polytope import lift
 from polyopt.certificates.claims.faces import state_choice
-from polyopt.certificates.claims.statement import Evidence, numeral
+from polyopt.certificates.claims.statement import Evidence, numeral, without_form
 from polyopt.solvers.cpm.bound import moves_for, try_move
 from polyopt.solvers.cpm.face import UNIT, Samples, caps_of, climb, dual_error, dual_value, hyperplane
 
@@ -49,6 +49,10 @@ _TRIES = 20  # samples tried at a node, those that pay most first
 _SWEEPS, _FINE_SWEEPS = 200, 20_000  # as of the search, with
 _COARSE, _FINE = 1e-4, 1e-9  # the gain for which another is made, of what is missing and of the goal
 _LITTLE = 1e-6  # of what is missing: a gain of less counts as this much
+_NO_GROUPS = (
+    "a bound from groups of samples has no claim to be saved: the checker knows one tree over all "
+    "assignments, not one for each group"
+)
 _BITS = 30  # of a cap: the grid of its multipliers
 
 
@@ -66,8 +70,11 @@ def evidence_of(
     Returns
     -------
     tuple of Evidence
-        One; none where the faces are coupled, for which there is no such tree.
+        One; none where the faces are coupled, for which there is no such tree. That of a bound by groups of
+        samples says why it has no file.
     """
+    if "group_bound" in found.duals:
+        return without_form(_NO_GROUPS)
     if (loss, margin) != ("sum", "total"):
         return ()
     goal = min(float(found.bound or 0.0), float(found.objective) * (1.0 - 0.5 * tol))

@@ -37,11 +37,13 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["solve_cpm_global"]
+__all__ = ["MOST_SAMPLES", "solve_cpm_global"]
 
-_MOST = 500  # samples; beyond, no search would end
+MOST_SAMPLES = 500  # beyond, no search would end
+
 _STARTS = 30  # of the alternating heuristic, each from random directions and from a random assignment
 _BYTES = 256 * 2**20  # for open nodes
+_ORDERING = 0.1  # of the time left, for the order of the samples
 _RECORD = 0.2  # seconds between records of the history
 _POLISH = 100_000  # sweeps per face of the solution
 _GRACE = 0.5  # seconds past a limit that the faces of the answer may take together
@@ -128,10 +130,10 @@ def solve_cpm_global(
 
 
 def _check(n: int, n_faces: int, tol: float, bounds: str, loss: str, margin: str) -> None:
-    if n > _MOST:
+    if n > MOST_SAMPLES:
         raise ValueError(
-            f"the global optimum can be sought for up to {_MOST} samples, not {n}: draw a subset, or use "
-            "alternating minimisation from many starts (solver='exact'), which has no such limit"
+            f"the global optimum can be sought for up to {MOST_SAMPLES} samples, not {n}: bound it by groups "
+            "(loss='sum' with margin='total'), or use alternating minimisation from many starts"
         )
     whole("n_faces", n_faces)
     tolerance(tol)
@@ -190,7 +192,7 @@ class _Search:
             self._start(first)
             order = np.arange(self.npos)
             if additive:
-                order, rows = best_order(self.data, self.moves, self.rng, self.clock)
+                order, rows = best_order(self.data, self.moves, self.rng, self.clock.part(_ORDERING))
                 self._put_in_order(rows)
             return self._explore(node_for(self.data, self.n_faces, order), max_nodes, additive)
         except KeyboardInterrupt:
@@ -214,10 +216,7 @@ class _Search:
                 self._record()
             one = self.stack[-1] if self.stack else self.heap[0]
             self.at_hand = one.bound  # an interruption must not lose it
-            if self.stack:
-                self.stack.pop()
-            else:
-                heappop(self.heap)
+            _ = self.stack.pop() if self.stack else heappop(self.heap)
             for child in self._children(node, one, additive):
                 if self.stack or len(self.heap) >= self.room:
                     self.stack.append(child)

@@ -51,6 +51,7 @@ class Settings:
     max_features: int | None = None
     penalty: FacePenalty | None = None  # the price of the weights, for the scaled samples
     integers: int | None = None
+    group_size: int | None = None
 
 
 def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
@@ -104,12 +105,20 @@ def _sgd(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solu
 
 
 def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
-    from polyopt.outer.cpm.optimum import solve_cpm_global
+    from polyopt.outer.cpm.optimum import MOST_SAMPLES, solve_cpm_global
 
+    program = (as_floats(X, settings.feature_scale), y, C, settings.n_faces)
+    plain = settings.loss == "sum" and settings.margin == "total"
+    if settings.group_size is not None or (plain and len(y) > MOST_SAMPLES):
+        from polyopt.outer.cpm.groups import solve_cpm_groups
+
+        return solve_cpm_groups(
+            *program, group_size=settings.group_size, time_limit=settings.time_limit, seed=seed,
+            n_jobs=settings.n_jobs,
+        )  # fmt: skip
     return solve_cpm_global(
-        as_floats(X, settings.feature_scale), y, C, settings.n_faces,
-        time_limit=settings.time_limit, seed=seed, loss=settings.loss, margin=settings.margin,
-    )  # fmt: skip
+        *program, time_limit=settings.time_limit, seed=seed, loss=settings.loss, margin=settings.margin
+    )
 
 
 def _whole(X: Matrix, y: Vector, C: Vector, settings: Settings, M: int, seed: int) -> Solution:
