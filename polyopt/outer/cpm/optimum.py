@@ -43,7 +43,7 @@ MOST_SAMPLES = 500  # beyond, no search would end
 
 _STARTS = 30  # of the alternating heuristic, each from random directions and from a random assignment
 _BYTES = 256 * 2**20  # for open nodes
-_ORDERING = 0.1  # of the time left, for the order of the samples
+_BEGINNING, _ORDERING = 0.2, 0.1  # of the time left, for the starts, and for the order of the samples
 _RECORD = 0.2  # seconds between records of the history
 _POLISH = 100_000  # sweeps per face of the solution
 _GRACE = 0.5  # seconds past a limit that the faces of the answer may take together
@@ -281,10 +281,11 @@ class _Search:
         scale = points[:, :-1].std(axis=0) if self.npos else np.ones_like(middle)
         centred = (points[:, :-1] - middle) / np.where(scale > 0, scale, 1.0)
         self._settle(np.zeros(self.npos, dtype=np.int64))
+        beginning = self.clock.part(_BEGINNING)
         for _ in range(_STARTS if self.n_faces > 1 else 0):
             self._settle((centred @ self.rng.normal(size=(centred.shape[1], self.n_faces))).argmax(axis=1))
             self._settle(self.rng.integers(0, self.n_faces, self.npos))
-            if self.clock.is_over:
+            if beginning.is_over:
                 return
 
     def _settle(self, assignment: NDArray[np.int64]) -> None:
