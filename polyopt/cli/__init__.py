@@ -33,6 +33,7 @@ from polyopt.cli.export import export
 from polyopt.cli.fit import fit
 from polyopt.cli.info import info
 from polyopt.cli.lab import lab
+from polyopt.cli.lecture import lecture
 from polyopt.cli.predict import predict
 from polyopt.cli.rules import rules
 from polyopt.cli.show import show
@@ -116,7 +117,8 @@ def _options(
 
 
 for command in (
-    compare, catalogue, show, verify, duals, fit, certify, predict, rules, explain, info, export, lab, doctor
+    compare, catalogue, show, verify, duals, fit, certify, predict, rules, explain, info, export, lab,
+    lecture, doctor,
 ):  # fmt: skip
     app.command()(command)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 from math_core import LatexError, LatexToMathML
 
 from polyopt.text import escape
 
-__all__ = ["mathml", "prose"]
+__all__ = ["mathml", "pieces", "prose"]
 
 _OPENING = '<math display="block">'
 _WORDS = r"\text{"
@@ -59,15 +60,28 @@ def prose(latex: str) -> str:
     ValueError
         As of :func:`mathml`.
     """
-    pieces, formula, place, depth = [], "", 0, 0
+    return "".join(escape(part, quote=False) if is_text else mathml(part) for is_text, part in pieces(latex))
+
+
+def pieces(latex: str) -> Iterator[tuple[bool, str]]:
+    """The words of a formula and the formulas between them, in their order: whether words, and which.
+
+    Parameters
+    ----------
+    latex : str
+        As of :func:`prose`.
+    """
+    formula, place, depth = "", 0, 0
     while place < len(latex):
         if depth == 0 and latex.startswith(_WORDS, place) and not formula.endswith(("_", "^")):
             end = latex.find("}", place)
-            pieces += [mathml(formula)] if formula.strip() else []
-            pieces.append(escape(latex[place + len(_WORDS) : end], quote=False))
+            if formula.strip():
+                yield False, formula
+            yield True, latex[place + len(_WORDS) : end]
             formula, place = "", end + 1
             continue
         step = 2 if latex[place] == "\\" else 1
         depth += {"{": 1, "}": -1}.get(latex[place], 0)
         formula, place = formula + latex[place : place + step], place + step
-    return "".join([*pieces, *([mathml(formula)] if formula.strip() else [])])
+    if formula.strip():
+        yield False, formula

@@ -170,7 +170,7 @@ def _run(data: Prepared, row: Row, exact: Row | None) -> Picture:
     return Picture(svg(figure, f"Run of {row.solver} for {row.method} on {row.data}"), "The run", caption)
 
 
-def svg(figure: Figure, label: str) -> str:
+def svg(figure: Figure, label: str, *, as_wide: bool = False) -> str:
     """A figure as an SVG element that stands in a page.
 
     Its ids are made unique in the page, and its ink takes the page's colours.
@@ -181,12 +181,15 @@ def svg(figure: Figure, label: str) -> str:
         The figure.
     label : str
         What it shows, for readers that do not see it.
+    as_wide : bool
+        Whether it keeps its size; by default it gets a phone's, for which its letters are large enough.
     """
     import matplotlib
 
     number = next(_numbers)
     width, height = figure.get_size_inches()
-    figure.set_size_inches(_WIDTH, height * (_WIDTH / width) ** 0.5)
+    if not as_wide:
+        figure.set_size_inches(_WIDTH, height * (_WIDTH / width) ** 0.5)
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "polyopt"}):
         figure.savefig(buffer, format="svg", transparent=True)

@@ -86,6 +86,11 @@ TRIALS = {
         ("MODEL DATA --row 3 --hold u --within-data --top 1 --json", r'"nearest"'),
         ("MODEL DATA --by-position --separator , --decimal . --overwrite-input --report OUT", r"only it"),
     ],
+    "lecture": [
+        ("", r"^plume +PLUME$"),
+        ("plume --out FOLDER --quiet", r"^  slides.html +\d+ kB$"),
+        ("plume --out FOLDER --force -q", r"^  figures/answers.svg +\d+ kB$"),
+    ],
     "info": [("MODEL", r"u, v"), ("MODEL --json", r'"method": "cpm"')],
     "export": [("MODEL --format onnx --out OUT", r"")],
     "lab": [
@@ -134,7 +139,8 @@ def files(tmp_path_factory):
         np.save(folder / f"{name}.npy", np.linspace(-0.5, 1.0, count))
     numbers = {name.upper(): folder / f"{name}.npy" for name in ("three", "five", "many")}
     return {**numbers, "DATA": data, "TEXT": text, "MODEL": model, "OUT": folder / "out",
-            "CLAIM": folder / "claim.json", "PICTURE": folder / "it.png"}  # fmt: skip
+            "CLAIM": folder / "claim.json", "PICTURE": folder / "it.png",
+            "FOLDER": folder / "lecture"}  # fmt: skip
 
 
 @pytest.fixture
@@ -147,6 +153,7 @@ def little_work(monkeypatch):
     monkeypatch.setattr("polyopt.verify.verify", one_check)
     monkeypatch.setattr("polyopt.crosschecks.all_checks", lambda: ())
     monkeypatch.setattr("polyopt.report.page.pictures_of", lambda *what: [])
+    monkeypatch.setattr("polyopt.lecture.lectures.chapter_of", lambda lecture: "# A chapter\n\n## A part\n")
     monkeypatch.setattr("polyopt.lab.server.page_files", dict)
     monkeypatch.setattr("polyopt.lab.server.serve", lambda application, listening: None)
     monkeypatch.setattr("webbrowser.open", lambda link: True)

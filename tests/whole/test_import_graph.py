@@ -64,7 +64,10 @@ FLOORS = [
             "polyopt.verify",
         ),
     ),
-    ("what a person calls and sees", ("polyopt.cli", "polyopt.lab", "polyopt.report", "polyopt.__main__")),
+    (
+        "what a person calls and sees",
+        ("polyopt.cli", "polyopt.lab", "polyopt.lecture", "polyopt.report", "polyopt.__main__"),
+    ),
 ]
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 # The rooms of a method have its name on every floor; a file's name may say more after it.

@@ -1,0 +1,140 @@
+"""Which lectures there are, and :func:`lecture_files`, which makes the files of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from polyopt.compare.programs import programs_of
+from polyopt.exercises import exercises
+from polyopt.lecture.figures import MAKERS, svg_file
+from polyopt.lecture.notebook import exercise_notebook
+from polyopt.lecture.slides import slide_page
+from polyopt.lecture.tex import latex_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["LECTURES", "Lecture", "chapter_of", "find_lecture", "lecture_files"]
+
+
+@dataclass(frozen=True)
+class Lecture:
+    """A lecture.
+
+    Attributes
+    ----------
+    name : str
+        Of the chapter in ``polyopt/handbook/chapters``, and on the command line.
+    title : str
+        What it is about.
+    chapters : tuple of str
+        The chapters of :mod:`polyopt.exercises` that belong to it.
+    families : tuple of str
+        The families of programs.
+    """
+
+    name: str
+    title: str
+    chapters: tuple[str, ...]
+    families: tuple[str, ...]
+
+
+LECTURES = {
+    one.name: one
+    for one in (
+        Lecture("optimisation", "Optimisation for classifiers", ("svm", "certificate"), ("svm",)),
+        Lecture(
+            "rmm", "Relative Margin Machines and the Sigma-SVM", ("rmm",), ("rmm", "sigma_svm", "soft_rmm")
+        ),
+        Lecture("cpm", "The Convex Polytope Machine", ("cpm",), ("cpm",)),
+        Lecture(
+            "polyceptron",
+            "The Polyceptron, SPLA1 and PC-SLP",
+            ("polyceptron",),
+            ("polyceptron", "spla1", "pc_slp"),
+        ),
+        Lecture("cross_entropy", "Few support vectors", ("l0",), ("l0", "one_norm")),
+        Lecture("plume", "PLUME", ("plume",), ("plume",)),
+    )
+}
+"""The lectures by name."""
+
+
+def find_lecture(name: str) -> Lecture:
+    """The lecture of that name; a hyphen may stand for an underscore.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`LECTURES`.
+
+    Raises
+    ------
+    ValueError
+        There is none of that name.
+    """
+    found = LECTURES.get(name.strip().replace("-", "_"))
+    if found is None:
+        raise ValueError(f"there is no lecture {name!r}; there are {', '.join(LECTURES)}")
+    return found
+
+
+def chapter_of(lecture: Lecture) -> str:
+    """The chapter of the handbook that a lecture is made from, in Markdown.
+
+    Parameters
+    ----------
+    lecture : Lecture
+        The lecture.
+
+    Raises
+    ------
+    FileNotFoundError
+        The handbook of this installation does not have it.
+    """
+    place = resources.files("polyopt") / "handbook" / "chapters" / f"{lecture.name}.md"
+    if not place.is_file():
+        raise FileNotFoundError(f"the handbook of this installation has no chapter {lecture.name!r}")
+    return place.read_text(encoding="utf-8")
+
+
+def lecture_files(
+    lecture: Lecture, *, chapter: str | None = None, on_step: Callable[[str], None] | None = None
+) -> dict[str, str]:
+    """The files of a lecture: their texts by their names.
+
+    Parameters
+    ----------
+    lecture : Lecture
+        The lecture.
+    chapter : str, optional
+        Its chapter, in Markdown; by default the handbook's.
+    on_step : callable, optional
+        Called with a few words before each part is made.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        What reads Markdown is not installed.
+    """
+
+    def step(words: str) -> None:
+        if on_step is not None:
+            on_step(words)
+
+    text = chapter_of(lecture) if chapter is None else chapter
+    own = {name: one for name, one in exercises().items() if name.rpartition("_")[0] in lecture.chapters}
+    step("the pictures")
+    pictures = list(MAKERS[lecture.name]())
+    files = {f"figures/{picture.name}.svg": svg_file(picture.figure) for picture in pictures}
+    step("the slides")
+    files["slides.html"] = slide_page(text, pictures, own)
+    step("the notebooks")
+    files["exercises.ipynb"] = exercise_notebook(lecture.title, own, solved=False)
+    files["solutions.ipynb"] = exercise_notebook(lecture.title, own, solved=True)
+    step("the programs")
+    programs = [program for family in lecture.families for program in programs_of(family).values()]
+    files["programs.tex"] = latex_file(lecture.title, programs)
+    return dict(sorted(files.items()))

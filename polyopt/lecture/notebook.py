@@ -1,0 +1,73 @@
+"""Notebooks of a lecture: the exercises of its chapters, to be done or with their solutions."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from polyopt.text import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from polyopt.exercises.exercise import Exercise
+
+__all__ = ["exercise_notebook", "notebook"]
+
+_OPEN = "Each cell judges your answer: put it in the place of the dots, and run the cell."
+_SOLVED = "Each with a solution, and why it is right."
+
+
+def notebook(cells: Iterable[tuple[str, str]]) -> str:
+    """A notebook without outputs, in the format 4.5 of Jupyter.
+
+    Parameters
+    ----------
+    cells : iterable of (str, str)
+        For each cell ``"markdown"`` or ``"code"``, and its text.
+    """
+    made: list[dict[str, Any]] = []
+    for number, (kind, text) in enumerate(cells):
+        cell: dict[str, Any] = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}}
+        if kind == "code":
+            cell |= {"execution_count": None, "outputs": []}
+        made.append({**cell, "source": text.strip().splitlines(keepends=True)})
+    metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    whole = {"cells": made, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
+
+
+def exercise_notebook(title: str, exercises: Mapping[str, Exercise], *, solved: bool) -> str:
+    """The exercises, each with its task, a hint to unfold, and a cell that judges an answer.
+
+    Parameters
+    ----------
+    title : str
+        Of the lecture.
+    exercises : mapping of str to Exercise
+        By the names under which ``polyopt.exercises`` has them.
+    solved : bool
+        Whether the cells have the solutions.
+    """
+    what, how = ("solutions", _SOLVED) if solved else ("exercises", _OPEN)
+    cells = [("markdown", f"# {title}: {what}\n\n{how}")]
+    for name, exercise in exercises.items():
+        task = _plain(exercise.task).replace("\n", "\n\n")
+        hint = f"<details><summary>A hint</summary>\n\n{_plain(exercise.hint)}\n\n</details>"
+        cells.append(("markdown", f"## {name}: {_plain(exercise.title)}\n\n{task}\n\n{hint}"))
+        first = f"from polyopt.exercises import {name}\n"
+        if exercise.data:
+            first += f"\ndata = {name}.data\n"
+        if solved:
+            cells.append(("code", f"{first}\nprint({name}.solution)\nprint({name}.check({name}.solution))"))
+        else:
+            cells.append(("code", f"{first}\nanswer = ...\nprint({name}.check(answer))"))
+    return notebook(cells)
+
+
+def _plain(text: str) -> str:
+    """A text to which Markdown does nothing: its stars, dollars and lines are what they are."""
+    return "".join(f"\\{char}" if char in "\\`*_$[]#" else char for char in escape(text, quote=False))
