@@ -183,6 +183,8 @@ class FacesDisplay(_Display):
         The samples in the slices.
     features : sequence of int or str, optional
         The features of the slices; those that weigh most by default.
+    at : str or array_like of shape (m,)
+        Where the other features are held, as of :func:`polyopt.plots.polytope_slices`.
     """
 
     def __init__(
@@ -193,17 +195,20 @@ class FacesDisplay(_Display):
         X: ArrayLike | None = None,
         y: ArrayLike | None = None,
         features: Sequence[int | str] | None = None,
+        at: str | ArrayLike = "inside",
     ):
         if (explanation is None) == (model is None):
             raise ValueError(
                 "faces are drawn of an explanation, or of a model with X and y: give one of them"
             )
-        self.explanation, self.model, self.X, self.y, self.features = explanation, model, X, y, features
+        self.explanation, self.model, self.X, self.y = explanation, model, X, y
+        self.features, self.at = features, at
 
     @classmethod
     def from_estimator(
         cls, estimator: BaseEstimator, X: ArrayLike | None = None, y: ArrayLike | None = None, *,
-        kind: str = "weights", features: Sequence[int | str] | None = None, ax: Places | None = None,
+        kind: str = "weights", features: Sequence[int | str] | None = None, at: str | ArrayLike = "inside",
+        ax: Places | None = None,
     ) -> FacesDisplay:  # fmt: skip
         """Draw the faces of a fitted machine.
 
@@ -219,6 +224,8 @@ class FacesDisplay(_Display):
             Bars of each face's weights; or slices through the polytope, of two features the plane itself.
         features : sequence of int or str, optional
             Of slices, which features; those that weigh most by default.
+        at : {"inside", "median", "chebyshev"} or array_like of shape (m,)
+            Of slices, where the other features are held.
         ax : Axes or array of Axes, optional
             Where to draw; a new figure by default.
 
@@ -240,7 +247,7 @@ class FacesDisplay(_Display):
             return cls(_having(estimator, "explain_model").explain_model(X, y)).plot(ax)
         if X is None or y is None:
             raise ValueError("slices need samples and their labels: give X and y")
-        return cls(model=_having(estimator, "W_"), X=X, y=y, features=features).plot(ax)
+        return cls(model=_having(estimator, "W_"), X=X, y=y, features=features, at=at).plot(ax)
 
     def _draw(self, ax: Any) -> Drawn:
         if self.explanation is not None:
@@ -248,7 +255,7 @@ class FacesDisplay(_Display):
         X, y = np.asarray(self.X, dtype=float), np.asarray(self.y)
         if X.ndim == 2 and X.shape[1] == 2 and self.features is None:
             return polytope_plane(self.model, X, y, ax=ax)
-        return polytope_slices(self.model, X, y, features=self.features, ax=ax)
+        return polytope_slices(self.model, X, y, features=self.features, at=self.at, ax=ax)
 
 
 def _having(estimator: Any, name: str) -> Any:

@@ -15,9 +15,9 @@ import pytest
 from polyopt.compare.programs import find_programs, programs_of
 from polyopt.exercises import exercises
 from polyopt.lecture import LECTURES, check_folder, find_lecture, folder, lecture_files, write_folder
-from polyopt.lecture.lectures import chapter_of
 from polyopt.lecture.chapter import Block, slides_of
 from polyopt.lecture.figures import MAKERS
+from polyopt.lecture.lectures import chapter_of
 from polyopt.lecture.notebook import exercise_notebook
 from polyopt.lecture.tex import latex_file
 from polyopt.report.mathml import pieces, prose
@@ -96,7 +96,7 @@ class Reader(HTMLParser):
         self.text += data
 
 
-WHOLE = ("rmm", "plume")  # of the others each part is looked at for itself
+WHOLE = ("plume",)  # of the others each part is looked at for itself
 
 
 @pytest.fixture(scope="module")
