@@ -37,7 +37,7 @@ class Job:
     number: int
     op: str
     message: Mapping[str, Any]
-    run: Run = field(default_factory=lambda: Run(_LONGEST))
+    run: Run = field(default_factory=Run)
 
 
 class Engine:
@@ -163,7 +163,8 @@ class Engine:
             with watching() as watch:
                 teller.watch = watch
                 last = None if self._last is None else self._last[1]
-                context = answers.Context(job.message, job.run, teller.hear, teller.tell, last)
+                run = Run(_LONGEST, job.run)  # the time begins with the work
+                context = answers.Context(job.message, run, teller.hear, teller.tell, last)
                 told, fitted = answers.COMPUTED[job.op](context)
                 told = plain(told)
             if fitted is not None:

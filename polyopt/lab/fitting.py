@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,7 @@ __all__ = ["Fitted", "fit_state", "of_kernel", "status_of"]
 
 # Python keeps its list of warnings for the whole process.
 _one_at_a_time = threading.Lock()
+_LOOK = 0.05  # seconds between two looks at whether a run that waits was stopped
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def fit_state(state: State, run: Run, hearing: Listener | None = None) -> Fitted
         The run was stopped before there was a point.
     """
     method = state.machine.entry(state.settings)
-    with _one_at_a_time, run_here(run), heard_by(hearing), warnings.catch_warnings(record=True) as caught:
+    with _turn(run), run_here(run), heard_by(hearing), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
         given = {name: value for name, value in of_kernel(state).items() if value is not None}
@@ -124,6 +127,18 @@ def fit_state(state: State, run: Run, hearing: Listener | None = None) -> Fitted
         state, method, settings, estimator, certificate, tuple(dict.fromkeys(sentences)),
         {"solve": solved - start, "certificate": certified - solved}, run.is_over,
     )  # fmt: skip
+
+
+@contextmanager
+def _turn(run: Run) -> Iterator[None]:
+    """Wait until no other solves; a run that is stopped waits no longer."""
+    while not _one_at_a_time.acquire(timeout=_LOOK):
+        if run.is_over:
+            raise KeyboardInterrupt
+    try:
+        yield
+    finally:
+        _one_at_a_time.release()
 
 
 def status_of(fitted: Fitted) -> str:

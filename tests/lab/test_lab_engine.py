@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.clock import Run
-from polyopt.lab import answers
+from polyopt.lab import answers, fitting
 from polyopt.lab.engine import MOST_BYTES
 from polyopt.lab.fitting import fit_state
 from polyopt.lab.state import MOST_POINTS, read_state
@@ -204,7 +204,7 @@ points = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     points, st.sampled_from(["svm", "sigma-svm", "rmm", "one-norm-svm", "pc-slp"]),
     st.sampled_from(["linear", "rbf", "poly"]), st.sampled_from([1e-4, 0.3, 1.0, 1e4]),
@@ -230,3 +230,11 @@ def test_random_states_end_in_finite_numbers_that_the_certificate_does_not_contr
         w = np.array(told["line"]["w"])
         value = w @ w / 2 + C * np.maximum(0, 1 - y * (X @ w + told["line"]["b"])).sum()
         assert value == pytest.approx(proof["primal_value"], rel=1e-6, abs=1e-9)
+
+
+def test_who_waits_for_another_solver_can_be_stopped():
+    state, run = read_state(GOOD), Run()
+    run.stop()
+    with fitting._one_at_a_time, pytest.raises(KeyboardInterrupt):
+        fit_state(state, run)
+    assert fit_state(state, Run()).certificate.is_optimal
