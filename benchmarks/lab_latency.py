@@ -3,9 +3,10 @@
 Two overlapping classes of 100 points each, one of which moves a little, 60 times. What is timed is all that
 the engine does with a message: it reads the state, solves, certifies, works out every point's numbers and a
 grid of 60 by 60 values, and writes JSON; the browser then draws, which is not timed here. Machines take
-turns, so that noise falls on all alike. Wall times, of one thread; "CPU" is the processor's time, which other
-work on the machine disturbs less. A Convex Polytope Machine of one face is one of fixed assignments, and
-convex; of several it alternates from 10 starts, and is here to compare. The bar is 80 milliseconds.
+turns, so that noise falls on all alike. Milliseconds are the processor's, all threads together; those by the
+clock on the wall are as long as the machine's other work makes them. The parts are medians by that clock. A
+Convex Polytope Machine of one face is one of fixed assignments, and convex; of several it alternates from 10
+starts, and is here to compare. The bar is 80 milliseconds for the convex machines.
 """
 
 from __future__ import annotations
@@ -83,11 +84,11 @@ def _row(name: str, seconds: list[tuple[float, float]], pictures: list[dict[str,
     claims = [picture["certificate"]["claim"] for picture in pictures]
     return {
         "machine": name,
-        "ms, median": float(np.median(wall)),
-        "ms, 95 %": float(np.quantile(wall, 0.95)),
-        "ms, worst": float(wall.max()),
-        "CPU ms, median": float(np.median(cpu)),
-        "CPU ms, 95 %": float(np.quantile(cpu, 0.95)),
+        "ms, median": float(np.median(cpu)),
+        "ms, 95 %": float(np.quantile(cpu, 0.95)),
+        "ms, worst": float(cpu.max()),
+        "by the clock, median": float(np.median(wall)),
+        "by the clock, 95 %": float(np.quantile(wall, 0.95)),
         "solve": part("solve"),
         "certificate": part("certificate"),
         "points": part("samples"),

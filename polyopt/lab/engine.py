@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from formulations.clock import Run
 from polyopt.lab import answers
 from polyopt.lab.plain import plain
+from polyopt.lab.telling import Teller
 from polyopt.watch import watching
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ MOST_BYTES = 262_144
 """Of a message from a client."""
 
 _LONGEST = 30.0  # seconds that a job may take
-_QUIET = 0.3  # seconds without a word
-_EVERY = 0.1  # seconds between two words
 _MOST_WAITING = 8
 _SUPERSEDED = "A newer state is solved in its place."
 
@@ -158,10 +156,8 @@ class Engine:
                     self._change.notify_all()
 
     def _compute(self, job: Job) -> None:
-        teller = _Teller(job.number, self._send)
         try:
-            with watching() as watch:
-                teller.watch = watch
+            with watching() as watch, Teller(job.number, self._send, watch) as teller:
                 last = None if self._last is None else self._last[1]
                 run = Run(_LONGEST, job.run)  # the time begins with the work
                 context = answers.Context(job.message, run, teller.hear, teller.tell, last)
@@ -203,31 +199,6 @@ class Engine:
             if self._current is not None:
                 self._current.run.stop()
             self._change.notify_all()
-
-
-class _Teller:
-    """Tells a client how far a job is, ten times a second at most."""
-
-    def __init__(self, number: int, send: Callable[[dict[str, Any]], None]):
-        self._number, self._send = number, send
-        self._start = time.perf_counter()
-        self._next = self._start + _QUIET
-        self.watch: Any = None
-
-    def hear(self, record: Mapping[str, float]) -> None:
-        """A record of a solver."""
-        now = time.perf_counter()
-        if now < self._next:
-            return
-        values = {name: record[name] for name in ("objective", "bound") if name in record}
-        self.tell(text=self.watch.text, **values)
-
-    def tell(self, **values: object) -> None:
-        """Send it now."""
-        now = time.perf_counter()
-        self._next = now + _EVERY
-        told = {"share": self.watch.share, "text": "", "objective": None, "bound": None, **values}
-        self._send(plain({"id": self._number, "kind": "progress", "seconds": now - self._start, **told}))
 
 
 def _refuse_constant(name: str) -> float:

@@ -162,6 +162,25 @@ def test_a_solve_may_replace_the_one_that_runs(held):
     assert kinds(client)[2] == ("picture", False)
 
 
+def test_a_job_that_says_nothing_is_told_to_go_on(held):
+    told = threading.Event()
+
+    class Listening(Client):
+        def hear(self, message):
+            self.received.append(message)
+            if message["kind"] == "progress":
+                told.set()
+
+    client = Listening()
+    client.engine._send = client.hear
+    send(client, 1)
+    assert told.wait(20)
+    held.free.set()
+    assert client.engine.wait()
+    assert [message["kind"] for message in client.received][-1] == "picture"
+    assert client.received[0]["seconds"] > 0
+
+
 def test_too_many_requests_are_refused(held):
     client = Client()
     send(client, 1)

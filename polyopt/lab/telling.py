@@ -1,0 +1,79 @@
+"""How far a job is, told to a client on the way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from polyopt.lab.plain import plain
+
+if TYPE_CHECKING:
+    from polyopt.watch import Watch
+
+__all__ = ["Teller"]
+
+_QUIET = 0.3  # seconds without a word
+_EVERY = 0.1  # seconds between two words, at least
+_SILENT = 0.5  # seconds after which it is told that the job goes on, whether a solver has a record or not
+
+
+class Teller:
+    """Tells a client how far a job is, within a ``with`` statement.
+
+    Parameters
+    ----------
+    number : int
+        The request that is answered.
+    send : callable
+        Takes a message to the client.
+    watch : Watch
+        Knows how far the job is.
+    """
+
+    def __init__(self, number: int, send: Callable[[dict[str, Any]], None], watch: Watch):
+        self._number, self._send, self._watch = number, send, watch
+        self._start = time.perf_counter()
+        self._last = self._start + _QUIET - _EVERY
+        self._one = threading.Lock()
+        self._over = threading.Event()
+        self._clock = threading.Thread(target=self._tick, name="polyopt lab, clock", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._clock.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._clock.join()  # nothing is told after the answer
+
+    def hear(self, record: Mapping[str, float]) -> None:
+        """Tell a record of a solver, if the last word is not too near.
+
+        Parameters
+        ----------
+        record : mapping of str to float
+            As of :func:`polyopt.watch.tell`.
+        """
+        if time.perf_counter() >= self._last + _EVERY:
+            self.tell(**{name: record[name] for name in ("objective", "bound") if name in record})
+
+    def tell(self, **values: object) -> None:
+        """Tell it now.
+
+        Parameters
+        ----------
+        **values
+            What the message has besides.
+        """
+        with self._one:
+            now = self._last = time.perf_counter()
+            told: dict[str, Any] = {"objective": None, "bound": None, "seconds": now - self._start}
+            told |= {"share": self._watch.share, "text": self._watch.text, **values}
+            self._send(plain({"id": self._number, "kind": "progress", **told}))
+
+    def _tick(self) -> None:
+        while not self._over.wait(_SILENT):
+            if time.perf_counter() >= self._last + _SILENT:
+                self.tell()
