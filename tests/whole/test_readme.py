@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 import shutil
 from pathlib import Path
 
 import pytest
+from helpers.pages import printed_by
 
 import polyopt
 from benchmarks.helpers import markdown
@@ -17,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = Path(polyopt.__path__[0])  # installed, or in the clone
 README = ROOT / "README.md"
 HANDBOOK = PACKAGE / "handbook"
-PAGES = [README, *sorted(HANDBOOK.glob("*.md")), *ROOT.glob("CONTRIBUTING.md"), markdown.PAGE]
+PAGES = [README, *sorted(HANDBOOK.rglob("*.md")), *ROOT.glob("CONTRIBUTING.md"), markdown.PAGE]
 
 
 @pytest.fixture(scope="module")
@@ -28,15 +27,6 @@ def text():
 @pytest.fixture(scope="module")
 def tour():
     return (HANDBOOK / "tour.md").read_text(encoding="utf-8")
-
-
-def printed_by(page, path):
-    """The lines that the code of a page prints, its blocks one after the other."""
-    names, printed = {}, io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        for code in re.findall(r"```python\n(.*?)```", page, re.S):
-            exec(compile(code, str(path), "exec"), names)
-    return printed.getvalue().splitlines()
 
 
 def what_matters(line):
@@ -80,6 +70,7 @@ def test_the_page_on_conformal_sets_runs_and_they_hold_the_labels():
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_file_it_names_is_there(path):
     for name in re.findall(r"\]\((?!http|#)([^)]+)\)", path.read_text(encoding="utf-8")):
+        name = name.partition("#")[0]
         inside = name.removeprefix("polyopt/")
         assert (PACKAGE / inside if inside != name else path.parent / name).exists(), name
 

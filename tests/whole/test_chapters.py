@@ -1,0 +1,60 @@
+"""What the handbook's chapters show is what their code prints, and what shows something else is seen."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from helpers.pages import blocks, differences, written_anew
+
+import polyopt
+from formulations.catalogue import catalogue
+from polyopt.exercises import CHAPTERS
+
+FOLDER = Path(polyopt.__path__[0]) / "handbook" / "chapters"
+PAGES = sorted(FOLDER.glob("*.md"))
+DIRECTIVE = re.compile(r"^```\{(\w+)\} (\S+)$", re.M)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_code_of_a_chapter_prints_what_the_chapter_shows(path):
+    found = blocks(path.read_text(encoding="utf-8"), path)
+    for block in found:
+        assert (block.shown is None) == (not block.printed), f"printed and not shown, by\n{block.code}"
+        assert differences(block.shown or "", block.printed) == []
+
+
+def test_every_program_and_every_exercise_that_a_chapter_names_is_there():
+    programs = {entry.name for entry in catalogue()}
+    named = [found for path in PAGES for found in DIRECTIVE.findall(path.read_text(encoding="utf-8"))]
+    assert {name for kind, name in named if kind == "program"} <= programs
+    assert {name for kind, name in named if kind == "exercises"} == set(CHAPTERS)
+    assert {kind for kind, _ in named} == {"program", "exercises"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "agree"),
+    [
+        ("gap 1.25", "gap 1.2512", True),
+        ("gap 1.25", "gap 1.259", True),
+        ("gap 1.25", "gap 1.27", False),
+        ("gap 1.25", "gap 1.2e9", False),
+        ("-0.000", "0.000", True),
+        ("3 faces", "4 faces", False),
+        ("3 faces", "3.0 faces", False),
+        ("1.0 faces", "1.0 face", False),
+        ("one", "one\ntwo", False),
+        ("1.2e-05", "1.3e-05", True),
+        ("1.2e-05", "1.2e-04", False),
+    ],
+)
+def test_a_number_agrees_to_its_last_digit_and_a_word_to_the_letter(shown, printed, agree):
+    assert (differences(shown, printed) == []) == agree
+
+
+def test_what_a_page_shows_can_be_written_anew():
+    page = "```python\nprint(1 / 3)\n```\n\n```output\n```\n\nwords\n\n```output\nof nothing\n```\n"
+    again = written_anew(page, "page.md")
+    assert again == page.replace("```output\n```", f"```output\n{1 / 3}\n```")
+    assert [block.shown for block in blocks(again, "page.md")] == [f"{1 / 3}\n"]
