@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -90,6 +93,15 @@ def browsing() -> Iterator[Any]:
             browser.close()
 
 
+def fragment(state: dict[str, Any]) -> str:
+    """A state as a link holds it."""
+    rest = {key: value for key, value in state.items() if key != "points"}
+    text = json.dumps({**rest, "p": [number for point in state["points"] for number in point]})
+    packer = zlib.compressobj(wbits=-15)
+    packed = packer.compress(text.encode()) + packer.flush()
+    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
 class LabPage:
     """One open lab.
 
@@ -119,6 +131,7 @@ class LabPage:
         self.page.on("request", lambda one: self.requests.append(one.url))
         self.page.goto(link + (f"#{fragment}" if fragment else ""))
         self.ready()
+        self.first = self.state()
 
     def __enter__(self) -> LabPage:
         return self
@@ -130,14 +143,30 @@ class LabPage:
         """Wait until nothing is asked for any more."""
         self.until(READY)
 
+    def again(self) -> None:
+        """Back to the state that the page was opened with, by its link."""
+        self.value("document.querySelectorAll('details[open]').forEach(each => { each.open = false; })")
+        self.page.locator(".tool.move").click()
+        self.value(f"location.hash = '#{fragment(self.first)}'")
+        self.until(f"JSON.stringify(__lab.state()) === JSON.stringify({json.dumps(self.first)})")
+        self.ready()
+
     def until(self, expression: str) -> Any:
-        """Wait until an expression of JavaScript is true. The page's policy forbids playwright's own way."""
-        end = time.monotonic() + PATIENCE
-        while not (found := self.page.evaluate(expression)):
-            if time.monotonic() > end:
-                shown = self.page.locator(".trouble, .told").all_inner_texts()
-                raise TimeoutError(f"{expression} is not true; the page says {shown}, {self.complaints}")
-            self.page.wait_for_timeout(15)
+        """Wait until an expression of JavaScript is true; what it is then.
+
+        The page itself looks again and again: its policy forbids playwright's own way.
+        """
+        found = self.page.evaluate(
+            f"""new Promise(done => {{
+            const end = Date.now() + {1000 * PATIENCE}, look = () => {{
+                const found = {expression};
+                if (found || Date.now() > end) done(found); else setTimeout(look, 10);
+            }};
+            look(); }})"""
+        )
+        if not found:
+            shown = self.page.locator(".trouble, .told").all_inner_texts()
+            raise TimeoutError(f"{expression} is not true; the page says {shown}, {self.complaints}")
         return found
 
     def value(self, expression: str) -> Any:

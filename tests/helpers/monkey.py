@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -68,14 +67,13 @@ class Monkey:
 
     def settle(self) -> None:
         """Wait for the answer; what takes too long is stopped."""
-        begun = stopped = time.monotonic()
-        while (now := time.monotonic()) < begun + 20 * PATIENCE:
-            if self.lab.value("!__lab.busy() && !document.querySelector('.progress').checkVisibility()"):
+        answered = """new Promise(done => { let left = PATIENCE; const look = () => {
+            const over = !__lab.busy() && !document.querySelector('.progress').checkVisibility();
+            if (over || --left < 0) done(over); else setTimeout(look, 20); }; look(); })"""
+        for _ in range(20):
+            if self.lab.value(answered.replace("PATIENCE", str(int(PATIENCE / 0.02)))):
                 return
-            self.page.wait_for_timeout(20)
-            if now > stopped + PATIENCE:
-                stopped = now
-                self.lab.value("document.querySelector('.progress:not([hidden]) .stop')?.click()")
+            self.lab.value("document.querySelector('.progress:not([hidden]) .stop')?.click()")
         raise TimeoutError(f"no answer after {self.done[-8:]}")
 
     # -- actions ----------------------------------------------------------------------------------

@@ -117,6 +117,12 @@ export class Bench {
     this.change();
   }
 
+  /** Whether a State is of a machine and a method that there are. */
+  knows(state) {
+    return Boolean(state && this.hello?.machines.some(({ name, methods }) =>
+      name === state.machine && methods.some((method) => method.name === state.method)));
+  }
+
   /** Another State of the protocol altogether. */
   replace(state) {
     if (!this.hello) return;
@@ -166,7 +172,10 @@ export class Bench {
     else if (answer.kind === "error") {
       this.forget();
       this.complain(answer.sentence);
-    } else if (answer.kind === "stopped") this.say(answer.sentence);
+    } else if (answer.kind === "stopped" && !answer.superseded) {
+      this.forget();  // what is shown is of an earlier model
+      this.complain(answer.sentence);
+    }
     this.pump();
   }
 
@@ -174,7 +183,8 @@ export class Bench {
     picture.index = new Map(flight.ids.map((id, i) => [id, i]));
     picture.strongest = strongest(picture);
     this.picture = picture;
-    this.complain("");
+    this.complain(this.opening ?? "");
+    this.opening = null;
     this.plane.drawPicture(picture, !flight.settled);
     this.drawSamples();
     this.figures.show(picture);

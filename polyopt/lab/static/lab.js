@@ -17,6 +17,7 @@ import { Share } from "./share.js";
 import { View } from "./view.js";
 import { Desk, overModel, overSocket } from "./wire.js";
 
+const UNREADABLE = "The link holds no samples and settings that can be read.";
 const THEMES = ["auto", "light", "dark"];
 const KEYS = "Tab reaches a sample. Arrows move it (with Shift by little), F flips it, Delete deletes it, N makes another beside "
   + "it. Escape leaves the plane. Ctrl+Z undoes. Ctrl and the wheel zoom.";
@@ -103,11 +104,11 @@ async function greet(bench, first) {
   bench.controls.begin(hello);
   if (first) {
     const held = await bench.options.held?.();
-    const known = held && hello.machines.some((each) => each.name === held.machine && each.methods.some((one) => one.name === held.method));
+    const known = bench.knows(held);
     bench.model.take(known ? held : hello.state);
     bench.plane.measure();
     bench.view.fit(bench.model.points);
-    if (bench.options.link && !known) bench.say("The link holds no samples and settings that can be read.");
+    if (bench.options.link && !known) bench.opening = UNREADABLE;
   }
   bench.open = true;
   bench.renewed();
@@ -186,7 +187,11 @@ export function page(el) {
   const lab = mount(el, overSocket(`${scheme}//${location.host}/ws`), options);
   window.__lab = { state: lab.state, timings: lab.bench.timings, picture: () => lab.bench.picture,
     busy: () => lab.bench.dirty || lab.bench.desk.waiting.size > 0 };
-  window.addEventListener("hashchange", () => location.reload());
+  window.addEventListener("hashchange", async () => {
+    const state = await options.held();
+    if (lab.bench.knows(state)) lab.bench.replace(state);
+    else lab.bench.complain(UNREADABLE);
+  });
 }
 
 /** The lab as a widget; what Python sets as its state is shown. */

@@ -25,13 +25,20 @@ function rowOf(row) {
   if (ticked.length > 1) head.append(strip(ticked));
   const meaning = html("p", { class: "quiet" }, row.letter && row.letter !== "–" ? `multiplier ${row.letter}: ` : "");
   meaning.append(row.meaning ?? "");
-  const cells = (row.numbers ?? []).map((each) => h("tr", { class: each.binding ? "binding" : "" },
+  const element = h("details", { class: `row${row.binding > 0 ? " binding" : ""}`, "data-row": row.row }, head, meaning);
+  // There may be hundreds of numbers, which few want to see.
+  element.addEventListener("toggle", () => element.open && row.numbers?.length && !element.querySelector("table")
+    && element.append(numbersOf(row.numbers)));
+  return element;
+}
+
+function numbersOf(numbers) {
+  const cells = numbers.map((each) => h("tr", { class: each.binding ? "binding" : "" },
     h("td", { text: owner(each) }), h("td", { text: number(each.left) }), h("td", { text: number(each.multiplier) }),
     h("td", { text: number(each.slack) }), h("td", { class: "text", text: each.words ?? "" })));
   const heads = ["sample", "left side", "multiplier", "slack"].map((text) => h("th", { scope: "col", text }));
-  const table = cells.length === 0 ? null : h("div", { class: "scroll numbers", tabindex: 0 }, h("table", {},
+  return h("div", { class: "scroll numbers", tabindex: 0 }, h("table", {},
     h("thead", {}, h("tr", {}, heads, h("th", { scope: "col", class: "text", text: "in words" }))), h("tbody", {}, cells)));
-  return h("details", { class: `row${row.binding > 0 ? " binding" : ""}`, "data-row": row.row }, head, meaning, table);
 }
 
 function side(program, heading) {
