@@ -107,31 +107,52 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike
 
-__all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual"]
+__all__ = ["LETTERS", "mixed_integer", "model", "pairs", "places", "recover", "relaxation", "relaxation_dual"]
 
-_LETTERS = {
+LETTERS = {
     **{letter: says for letter, says in plume.LETTERS.items() if letter != "x̃ᵢ"},
     "xᵢ": "sample $i$",
+}
+_LETTERS = {
+    **LETTERS,
     "s": "how many features each face may use",
     "gₖⱼ": "1 where feature $j$ is in face $k$ for certain, else 0",
 }
 _SOURCE = "Shah, Sastry & Manwani (2019), eq. (7), with at most s features a face"
 
 
-def _model(
-    X: NDArray[Any], y: NDArray[Any], R: ArrayLike, gamma: float, C: ArrayLike, ridge: float
-) -> tuple[cp.Expression, dict[str, cp.Variable], dict[str, cp.Parameter], Row]:
-    """What the scores cost, the variables W, b and S, the parameters, and the row of the scores."""
+def model(
+    X: NDArray[Any], y: NDArray[Any], R: ArrayLike, gamma: float, C: ArrayLike, ridge: float,
+    W: cp.Expression, printed: str = "Wₖ·xᵢ",
+) -> tuple[cp.Expression, dict[str, cp.Variable], dict[str, cp.Parameter], Row]:  # fmt: skip
+    """What the scores cost, the variables b and S, the parameters, and the row of the scores.
+
+    Parameters
+    ----------
+    X, y, R, gamma, C, ridge
+        As in :func:`formulations.plume.m_step`.
+    W : cvxpy.Expression of shape (K, m)
+        The weights.
+    printed : str
+        Their part of a score, as it is printed.
+
+    Raises
+    ------
+    ValueError
+        Responsibilities of another number of faces.
+    """
     plain = plume.m_step(X, y, R, gamma, C, ridge)
-    S = plain.variables["S"]
-    W, b = cp.Variable((S.shape[1], X.shape[1]), name="W"), cp.Variable(S.shape[1], name="b")
-    faces = cp.hstack([W, cp.reshape(b, (S.shape[1], 1), order="C")])
+    S, K = plain.variables["S"], W.shape[0]
+    if S.shape[1] != K:
+        raise ValueError(f"R must have a column for each of the {K} faces, not {S.shape[1]}")
+    b = cp.Variable(K, name="b")
+    faces = cp.hstack([W, cp.reshape(b, (K, 1), order="C")])
     score = Row(
-        "score", S - lift(X) @ faces.T == 0, "Sᵢₖ = Wₖ·xᵢ + bₖ", "alpha",
+        "score", S - lift(X) @ faces.T == 0, f"Sᵢₖ = {printed} + bₖ", "alpha",
         "what sample i pulls at face k: its weight in $ρ bₖ = Σᵢ αᵢₖ$",
     )  # fmt: skip
-    variables, parameters = {"W": W, "b": b, "S": S}, dict(plain.parameters)
-    return plume.expected_loss(S, parameters, y, gamma), variables, parameters, score
+    parameters = dict(plain.parameters)
+    return plume.expected_loss(S, parameters, y, gamma), {"b": b, "S": S}, parameters, score
 
 
 def mixed_integer(
@@ -148,8 +169,9 @@ def mixed_integer(
     """
     X, y = as_data(X, y)
     whole("s", s)
-    fit, variables, parameters, score = _model(X, y, R, gamma, C, ridge)
-    W, b, costs, shares = variables["W"], variables["b"], parameters["C"], parameters["R"]
+    W = cp.Variable((np.shape(R)[1], X.shape[1]), name="W")
+    fit, variables, parameters, score = model(X, y, R, gamma, C, ridge, W)
+    b, costs, shares = variables["b"], parameters["C"], parameters["R"]
     D = cp.Variable(W.shape, name="D", boolean=True)
 
     def largest() -> float:
@@ -161,8 +183,8 @@ def mixed_integer(
     rows = (
         score,
         Row("count", cp.sum(D, axis=1) <= float(s), "Σⱼ Dₖⱼ ≤ s", "", ""),
-        Row("upper", W <= L * D, "Wₖⱼ ≤ L Dₖⱼ", "", "", _places(W.shape)),
-        Row("lower", -L * D <= W, "−L Dₖⱼ ≤ Wₖⱼ", "", "", _places(W.shape)),
+        Row("upper", W <= L * D, "Wₖⱼ ≤ L Dₖⱼ", "", "", places(W.shape)),
+        Row("lower", -L * D <= W, "−L Dₖⱼ ≤ Wₖⱼ", "", "", places(W.shape)),
     )
     none = "none: an integer program has no multipliers"
     return Program(
@@ -171,7 +193,7 @@ def mixed_integer(
         source=_SOURCE,
         objective=cp.Minimize(fit + 0.5 * ridge * (cp.sum_squares(W) + cp.sum_squares(b))),
         objective_text=f"{plume.EXPECTED_LOSS} + ρ/2 (Σₖⱼ Wₖⱼ² + Σₖ bₖ²)",
-        variables={**variables, "D": D},
+        variables={"W": W, **variables, "D": D},
         rows=tuple(replace(row, multiplier="–", says=none) for row in rows),
         parameters=parameters,
         letters={**_LETTERS, "L": "= sqrt(2 (Σᵢ Cᵢ (ln K + ln 2) − Σᵢ Cᵢ Ent(Rᵢ))/ρ)"},
@@ -194,8 +216,9 @@ def relaxation(
     """
     X, y = as_data(X, y)
     whole("s", s)
-    fit, variables, parameters, score = _model(X, y, R, gamma, C, ridge)
-    W, b = variables["W"], variables["b"]
+    W = cp.Variable((np.shape(R)[1], X.shape[1]), name="W")
+    fit, variables, parameters, score = model(X, y, R, gamma, C, ridge, W)
+    b = variables["b"]
     T, D, g = (
         cp.Variable(W.shape, name="T"),
         cp.Variable(W.shape, name="D"),
@@ -207,13 +230,13 @@ def relaxation(
         score,
         Row("feature", cone, "‖(2 Wₖⱼ, Tₖⱼ − Dₖⱼ)‖ ≤ Tₖⱼ + Dₖⱼ", "cone",
             "under its first entry, for each weight, minus what a change of $2 Wₖⱼ$ and $Tₖⱼ − Dₖⱼ$ saves",
-            _places(W.shape)),
+            places(W.shape)),
         Row("count", cp.sum(D, axis=1) <= float(s), "Σⱼ Dₖⱼ ≤ s", "lam",
             "what one more feature of face k would save at first"),
         Row("most", D <= 1, "Dₖⱼ ≤ 1", "mu", "what feature j of face k is worth above that",
-            _places(W.shape)),
+            places(W.shape)),
         Row("least", g <= D, "Dₖⱼ ≥ gₖⱼ", "nu", "what it falls short of that, where it must be in",
-            _places(W.shape)),
+            places(W.shape)),
     )  # fmt: skip
     return Program(
         name="plume_subset.relaxation",
@@ -221,7 +244,7 @@ def relaxation(
         source=f"{_SOURCE} (derived)",
         objective=cp.Minimize(fit + 0.5 * ridge * (cp.sum(T) + cp.sum_squares(b))),
         objective_text=f"{plume.EXPECTED_LOSS} + ρ/2 (Σₖⱼ Tₖⱼ + Σₖ bₖ²)",
-        variables={**variables, "T": T, "D": D},
+        variables={"W": W, **variables, "T": T, "D": D},
         rows=rows,
         parameters=parameters,
         letters=_LETTERS,
@@ -250,11 +273,11 @@ def relaxation_dual(
     rows = (
         Row("feature", cp.square(alpha.T @ X) / (2.0 * ridge) <= each + mu - nu,
             "1/(2ρ) (Σᵢ αᵢₖ xᵢⱼ)² ≤ λₖ + μₖⱼ − νₖⱼ", "D",
-            "how far feature j is used by face k: $Wₖⱼ = Dₖⱼ/ρ Σᵢ αᵢₖ xᵢⱼ$", _places(shape)),
+            "how far feature j is used by face k: $Wₖⱼ = Dₖⱼ/ρ Σᵢ αᵢₖ xᵢⱼ$", places(shape)),
         *plain.rows,
         Row("count", lam >= 0, "λₖ ≥ 0", "rest", "how many features are left over"),
-        Row("most", mu >= 0, "μₖⱼ ≥ 0", "above", "$1 − Dₖⱼ$", _places(shape)),
-        Row("least", nu >= 0, "νₖⱼ ≥ 0", "below", "$Dₖⱼ − gₖⱼ$", _places(shape)),
+        Row("most", mu >= 0, "μₖⱼ ≥ 0", "above", "$1 − Dₖⱼ$", places(shape)),
+        Row("least", nu >= 0, "νₖⱼ ≥ 0", "below", "$Dₖⱼ − gₖⱼ$", places(shape)),
     )  # fmt: skip
     paid = float(s) * cp.sum(lam) + cp.sum(mu) - cp.sum(cp.multiply(g, nu))
     biases = cp.sum_squares(cp.sum(alpha, axis=0)) / (2.0 * ridge)
@@ -273,8 +296,14 @@ def relaxation_dual(
     )
 
 
-def _places(shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """By feature and face, as the formulas' indices go, the place of an entry of a row for faces."""
+def places(shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """By feature and face, as the formulas' indices go, the place of an entry of a row for faces.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        (K, m), of the row.
+    """
     return np.arange(shape[0] * shape[1]).reshape(shape).T
 
 

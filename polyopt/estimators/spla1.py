@@ -12,12 +12,14 @@ from sklearn.utils._param_validation import StrOptions
 from formulations.polyhedral import belonging, pull, scores
 from polyopt.certificates.spla1 import certify_spla1
 from polyopt.certificates.spla1_subset import certify_spla1_subset
+from polyopt.certificates.whole_faces import certify_spla1_integer
 from polyopt.estimators.cpm_independent import trees_of
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.few_features import FEW, FewFeatures
+from polyopt.estimators.few_features import FEW
 from polyopt.estimators.parameters import shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier, Probabilities
 from polyopt.estimators.priced_faces import PRICED
+from polyopt.estimators.whole_faces import WHOLE, WholeFaces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +40,7 @@ _ENGINES: dict[str, Engine] = {"newton": "newton", "bfgs": "bfgs", "exact": "pro
 
 
 @estimator
-class SPLA1(Probabilities, FewFeatures, PolyhedralClassifier):
+class SPLA1(Probabilities, WholeFaces, PolyhedralClassifier):
     """Polyhedral classifier of Manwani & Sastry [1]_: alternate between cells and logistic regressions.
 
     With scores ``W_k'x + b_k`` and h(x) their least, ``P(inside | x) = 1 / (1 + exp(-h(x)))``. The samples
@@ -49,7 +51,8 @@ class SPLA1(Probabilities, FewFeatures, PolyhedralClassifier):
     With ``l1``, ``group`` or ``signs`` the faces of given cells are solved together, by proximal Newton
     steps with exact zeros (:mod:`formulations.spla1_sparse`); signs make the decision and the probability
     monotone. With ``max_features`` each is the best of all with so few features for its cell
-    (:mod:`formulations.spla1_subset`).
+    (:mod:`formulations.spla1_subset`), and with ``integers`` its coefficients are whole numbers
+    (:mod:`formulations.spla1_integer`).
 
     Parameters
     ----------
@@ -102,6 +105,7 @@ class SPLA1(Probabilities, FewFeatures, PolyhedralClassifier):
         **SHARED,
         **PRICED,
         **FEW,
+        **WHOLE,
         **shared("ridge", "inner", "patience", "tol"),
         "positives": [StrOptions({"cell", "all"})],
         "solver": [StrOptions({"auto", *_ENGINES})],
@@ -116,7 +120,7 @@ class SPLA1(Probabilities, FewFeatures, PolyhedralClassifier):
             )
 
     def _pick_solver(self, X: Any) -> str:
-        if self.solver != "auto" or self._is_priced or self.max_features is not None:
+        if self.solver != "auto" or self._is_priced or self.max_features or self.integers:
             return "newton" if self.solver == "auto" else self.solver
         return "newton" if X.shape[1] < _NEWTON else "bfgs"
 
@@ -137,11 +141,22 @@ class SPLA1(Probabilities, FewFeatures, PolyhedralClassifier):
                 problem, self.max_features, tol=self.tol, patience=self.patience, seed=seed,
                 **self._few_settings(problem),
             )  # fmt: skip
+        found = self._round(problem, found, seed)
         W = problem.without_empty(found["W"])
         self._tell_if_empty(W)
         return replace(found, primal={**found.primal, "W": W})
 
+    def _show(self, solution: Solution) -> None:
+        super()._show(solution)
+        self._take_numbers(solution)
+
     def _certify(self, W: Array, tol: float) -> Certificate:
+        if self._asked["integers"] is not None:
+            return certify_spla1_integer(
+                self._X, self._y,
+                ridge=self._asked["ridge"], C=self._costs, positives=self._asked["positives"],
+                n_faces=self._asked["n_faces"], trees=trees_of(self.solution_), tol=tol, **self._numbers(),
+            )  # fmt: skip
         if self._asked["max_features"] is not None:
             return certify_spla1_subset(
                 self._X, self._y, W,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from formulations.matrices import Matrix
     from polyopt.outer.cpm.subset_tree import SubsetSearch
     from polyopt.solvers.smooth_subset import SmoothSubset
+    from polyopt.solvers.smooth_whole import ScoreLoss
 
     Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
@@ -56,6 +57,7 @@ class SmoothParts(DescentProblem, ABC):
 
     X: Matrix
     n_faces: int
+    ridge: float
 
     @abstractmethod
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
@@ -64,6 +66,10 @@ class SmoothParts(DescentProblem, ABC):
     @abstractmethod
     def parts(self, W: Vector, s: int) -> list[Part]:
         """The programs of the step at W, with at most s features a face; of other faces there is none."""
+
+    @abstractmethod
+    def scored(self, W: Vector, k: int) -> tuple[Integers, ScoreLoss]:
+        """The samples of face k for what W fixes, and their loss as one of its scores alone."""
 
     def polished(self, W: Vector) -> Vector:
         """Faces no worse than W of the same features, where the machine knows how to find them."""

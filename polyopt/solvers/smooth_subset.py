@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SmoothSubset"]
 
+_CLOSE = 1e-12  # relative gap of faces that are refitted
 _LONG = 25  # points of a relaxation at most
 _STEPS = 100  # of Newton's method at most, for faces of given features
 _SOME = 3  # points of a relaxation before one that gains too little ends it
@@ -126,6 +127,26 @@ class SmoothSubset(Choices):
             point = following
         whole = self._spread(point.W, columns)
         return Fitted(chosen, whole, whole, point.value, bound, Proof(whole, 1.0, bound))
+
+    def refitted(self, W: Vector, free: Bits) -> Vector:
+        """Faces (K, m+1) that are the best where they are free, and the same elsewhere.
+
+        Parameters
+        ----------
+        W : ndarray of shape (K, m+1)
+            Faces.
+        free : ndarray of bool, shape (K, m+1)
+            Their entries that may move.
+        """
+        smooth, none = self._loss(np.arange(self.width)), np.zeros(free.shape)
+        point = self._at(smooth, W)
+        for _ in range(_STEPS if free.any() else 0):
+            off = np.where(free, point.slope, 0.0)
+            following = self._newton(smooth, none, free, point)
+            if following is None or float((off * off).sum()) <= _CLOSE * self.ridge * point.value:
+                break
+            point = following
+        return point.W
 
     # -- a node ----------------------------------------------------------------------------------
 

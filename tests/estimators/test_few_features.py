@@ -156,7 +156,10 @@ def test_scikit_learns_conventions_hold(check, name):
         ({"solver": "exact"}, "not 'exact'"),
         ({"max_features": 0}, "max_features must be an integer of at least 1, or None"),
         ({"max_features": 1.5}, "max_features must be"),
-        ({"n_faces": 600}, "max_features takes 3000 weights and biases at most to choose from, not 3600"),
+        (
+            {"n_faces": 600},
+            "max_features and integers take 3000 weights and biases at most to choose from, not 3600",
+        ),
     ],
 )
 def test_what_it_cannot_do_is_refused_in_a_sentence(data, name, asked, words):

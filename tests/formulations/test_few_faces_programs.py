@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from formulations import mixture, plume, plume_subset, spla1, spla1_subset
+from formulations import mixture, plume, plume_integer, plume_subset, spla1, spla1_integer, spla1_subset
 from formulations.printed import misprints
 from formulations.samples import two_blobs
 
@@ -74,3 +74,27 @@ def test_features_that_cannot_be_given_are_refused(data):
             spla1_subset.relaxation(X, y, S, C, RIDGE, given)
     with pytest.raises(ValueError, match="at most 2 of a face"):
         plume_subset.relaxation(X, y, R, GAMMA, S, C, RIDGE, np.ones((2, 4)))
+
+
+def test_whole_numbers_are_printed_as_computed_and_relaxed_to_the_real_program(data):
+    X, y, C, R = data
+    X, y, C, R = X[:9, :2], y[:9], C[:9], R[:9]
+    for program in (
+        spla1_integer.mixed_integer(X, y, 0.3, 2, C, RIDGE),
+        spla1_integer.relaxation_dual(X, y, 0.3, 2, C, RIDGE),
+        plume_integer.mixed_integer(X, y, R, GAMMA, [0.3, 0.4], 2, C, RIDGE),
+        plume_integer.relaxation_dual(X, y, R, GAMMA, [0.3, 0.4], 2, C, RIDGE),
+    ):
+        assert misprints(program) == []
+    # Where the limits do not bind, the scale does not matter, and it is the program without them.
+    free = plume.m_step(X, y, R, GAMMA, C, RIDGE).solve().objective
+    wide = plume_integer.relaxation(X, y, R, GAMMA, [0.3, 0.4], 100, C, RIDGE).solve().objective
+    assert wide == pytest.approx(free, rel=1e-8)
+    cell = spla1.cell(X, y, C, RIDGE).solve().objective
+    assert spla1_integer.relaxation(X, y, 0.3, 100, C, RIDGE).solve().objective == pytest.approx(
+        cell, rel=1e-8
+    )
+    with pytest.raises(ValueError, match="scales must be positive"):
+        plume_integer.relaxation(X, y, R, GAMMA, [0.3, 0.0], 2)
+    with pytest.raises(ValueError, match="R must have a column for each of the 3 faces"):
+        plume_integer.relaxation(X, y, R, GAMMA, [0.3, 0.1, 0.2], 2)

@@ -1,0 +1,113 @@
+"""What SPLA1 and PLUME share whose faces may be whole numbers: scores, polytope, and what they have cost.
+
+The rounding is in :mod:`polyopt.outer.whole_faces`, the certificates in
+:mod:`polyopt.certificates.whole_faces`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Any
+
+from formulations.arguments import whole_or_none
+from polyopt.estimators.cpm_integer import WholePolytope, whole_scores
+from polyopt.estimators.declaration import estimator
+from polyopt.estimators.few_features import FewFeatures
+from polyopt.estimators.parameters import Ruled
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from formulations.solution import Solution
+    from polyopt.outer.few_faces import SmoothParts
+    from polyopt.polytope import Polytope
+
+__all__ = ["WHOLE", "WholeFaces"]
+
+WHOLE: dict[str, list[Any]] = {
+    "integers": [Ruled(lambda value: whole_or_none("integers", value))],
+}
+"""Constraints of this parameter."""
+
+_NAMES = ("integers", "scales", "thresholds")
+
+
+@estimator
+class WholeFaces(FewFeatures):
+    """Base of the classifiers with smooth losses whose faces may be small whole numbers.
+
+    Parameters
+    ----------
+    integers : int, optional
+        M: the coefficients of each face are whole numbers from -M to M times a scale of the face, and its
+        threshold a number of few digits, so that its rule reads ``2 age + 3 bmi - 1 chol > 41.5``; with
+        `max_features` or without. Real faces are rounded one after the other, the others refitted to what
+        that leaves. What whole numbers have cost at most, for what the faces fix, is ``integer_loss_``, and
+        in the certificate. They count in the units of X. Without prices or signs, and with Newton's method.
+
+    Attributes
+    ----------
+    integers_, scales_, thresholds_ : ndarray of shape (K, m), (K,), (K,)
+        With `integers`: the whole numbers, their scales, and the thresholds: a face's score is
+        ``scales_ (integers_ x - thresholds_)`` (binary problems).
+    integer_loss_ : float
+        What whole numbers have cost at most (binary problems).
+    """
+
+    _: KW_ONLY
+    integers: int | None = None
+
+    def _check_few(self) -> None:
+        super()._check_few()
+        if self.integers is not None:
+            self._check_choice(f"integers={self.integers!r}")
+
+    def _round(self, machine: SmoothParts, real: Solution, seed: int) -> Solution:
+        """The faces of a solution as whole numbers, where these are asked."""
+        if self.integers is None:
+            return real
+        from polyopt.outer.whole_faces import round_smooth_faces
+
+        settings = self._few_settings(machine)
+        left = None if self.time_limit is None else max(self.time_limit - real.solve_time, 0.0)
+        return round_smooth_faces(
+            machine, real, self.integers, max_features=self.max_features, max_nodes=settings["max_nodes"],
+            time_limit=left, seed=seed,
+        )  # fmt: skip
+
+    def _take_numbers(self, solution: Solution) -> None:
+        """The whole numbers of a solution that has them."""
+        for name in (*_NAMES, "integer_loss"):
+            self.__dict__.pop(f"{name}_", None)
+        if "integers" in solution.primal:
+            self.integers_, self.scales_, self.thresholds_ = (solution[name] for name in _NAMES)
+            self.integer_loss_ = solution.objective - float(solution.bound or 0.0)
+
+    def _numbers(self) -> dict[str, Any]:
+        """What the certificates of whole numbers take of a fitted machine."""
+        found = self.solution_
+        return {
+            **{name: found[name] for name in _NAMES},
+            "largest": self._asked["integers"],
+            "real": found.duals["real"],
+            "max_features": self._asked["max_features"],
+        }
+
+    @property
+    def _is_whole(self) -> bool:
+        return hasattr(self, "integers_") or super()._is_whole
+
+    def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
+        if hasattr(self, "integers_"):
+            return whole_scores(X, self.integers_, self.scales_, self.thresholds_)
+        return super()._scores_of_faces(X)
+
+    @property
+    def polytope_(self) -> Polytope:
+        """The inside as a set, in the units of X; of whole numbers, with these for its coefficients."""
+        found = super().polytope_
+        if not hasattr(self, "integers_"):
+            return found
+        numbers, thresholds = self.integers_.astype(float), self.thresholds_
+        return WholePolytope(-numbers, thresholds, found.names, found.spread, found.centre)
