@@ -79,7 +79,7 @@ import numpy as np
 from formulations import plume
 from formulations.arguments import whole
 from formulations.mixture import responsibilities
-from formulations.plume_subset import LETTERS, model, places
+from formulations.plume_faces import LETTERS, model, places
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike
 
-__all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual"]
+__all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
 
 _LETTERS = {
     **LETTERS,
@@ -203,7 +203,19 @@ def _scales(scales: ArrayLike) -> NDArray[np.float64]:
 def recover(
     X: MatrixLike, alpha: NDArray[Any], scales: ArrayLike, mu: NDArray[Any], nu: NDArray[Any], ridge: float
 ) -> dict[str, NDArray[Any]]:
-    """Primal variables of the relaxation from what samples pull, alpha (n, K), and mu and nu (K, m)."""
+    """Primal variables of the relaxation from what samples pull, and the multipliers of the limits.
+
+    Parameters
+    ----------
+    X, ridge
+        As in :func:`relaxation`.
+    alpha : ndarray of shape (n, K)
+        The pulls.
+    scales : array_like of shape (K,)
+        δ.
+    mu, nu : ndarray of shape (K, m)
+        The dual's variables.
+    """
     X, delta = np.asarray(X, dtype=float), np.asarray(scales, dtype=float)[:, None]
     P, b = (delta * (alpha.T @ X) - mu + nu) / (ridge * delta**2), alpha.sum(axis=0) / ridge
     return {"P": P, "b": b, "S": X @ (delta * P).T + b}
@@ -222,6 +234,13 @@ def pairs(seed: int = 0) -> list[Duality]:
         return recover(X, alpha, given[4], found["mu"], found["nu"], ridge)
 
     return [Duality(relaxation(*given), relaxation_dual(*given), recovered)]
+
+
+def singles(seed: int = 0) -> list[Program]:
+    """The exact program, which has no dual, on random data."""
+    X, y = two_blobs(n=20, m=3, seed=seed)
+    R = responsibilities(X, y, 0.3 * np.random.default_rng(seed).normal(size=(2, 4)), 0.8)
+    return [mixed_integer(X, y, R, 0.8, [0.1, 0.2], 2, np.where(y > 0, 1.0, 0.7), 1.2)]
 
 
 if __name__ == "__main__":

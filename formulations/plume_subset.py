@@ -94,7 +94,7 @@ from scipy.special import entr
 from formulations import plume
 from formulations.arguments import whole
 from formulations.mixture import responsibilities
-from formulations.polytope import lift
+from formulations.plume_faces import LETTERS, model, places
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
@@ -107,52 +107,14 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike
 
-__all__ = ["LETTERS", "mixed_integer", "model", "pairs", "places", "recover", "relaxation", "relaxation_dual"]
+__all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
 
-LETTERS = {
-    **{letter: says for letter, says in plume.LETTERS.items() if letter != "x̃ᵢ"},
-    "xᵢ": "sample $i$",
-}
 _LETTERS = {
     **LETTERS,
     "s": "how many features each face may use",
     "gₖⱼ": "1 where feature $j$ is in face $k$ for certain, else 0",
 }
 _SOURCE = "Shah, Sastry & Manwani (2019), eq. (7), with at most s features a face"
-
-
-def model(
-    X: NDArray[Any], y: NDArray[Any], R: ArrayLike, gamma: float, C: ArrayLike, ridge: float,
-    W: cp.Expression, printed: str = "Wₖ·xᵢ",
-) -> tuple[cp.Expression, dict[str, cp.Variable], dict[str, cp.Parameter], Row]:  # fmt: skip
-    """What the scores cost, the variables b and S, the parameters, and the row of the scores.
-
-    Parameters
-    ----------
-    X, y, R, gamma, C, ridge
-        As in :func:`formulations.plume.m_step`.
-    W : cvxpy.Expression of shape (K, m)
-        The weights.
-    printed : str
-        Their part of a score, as it is printed.
-
-    Raises
-    ------
-    ValueError
-        Responsibilities of another number of faces.
-    """
-    plain = plume.m_step(X, y, R, gamma, C, ridge)
-    S, K = plain.variables["S"], W.shape[0]
-    if S.shape[1] != K:
-        raise ValueError(f"R must have a column for each of the {K} faces, not {S.shape[1]}")
-    b = cp.Variable(K, name="b")
-    faces = cp.hstack([W, cp.reshape(b, (K, 1), order="C")])
-    score = Row(
-        "score", S - lift(X) @ faces.T == 0, f"Sᵢₖ = {printed} + bₖ", "alpha",
-        "what sample i pulls at face k: its weight in $ρ bₖ = Σᵢ αᵢₖ$",
-    )  # fmt: skip
-    parameters = dict(plain.parameters)
-    return plume.expected_loss(S, parameters, y, gamma), {"b": b, "S": S}, parameters, score
 
 
 def mixed_integer(
@@ -296,17 +258,6 @@ def relaxation_dual(
     )
 
 
-def places(shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """By feature and face, as the formulas' indices go, the place of an entry of a row for faces.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        (K, m), of the row.
-    """
-    return np.arange(shape[0] * shape[1]).reshape(shape).T
-
-
 def recover(X: MatrixLike, alpha: NDArray[Any], D: NDArray[Any], ridge: float) -> dict[str, NDArray[Any]]:
     """Primal variables of the relaxation from what samples pull.
 
@@ -341,6 +292,13 @@ def pairs(seed: int = 0) -> list[Duality]:
         return recover(X, alpha, dual.rows[0].multipliers, ridge)  # as the last solve left them
 
     return [Duality(relaxation(*arguments), dual, recovered)]
+
+
+def singles(seed: int = 0) -> list[Program]:
+    """The exact program, which has no dual, on random data."""
+    X, y = two_blobs(n=20, m=3, seed=seed)
+    R = responsibilities(X, y, 0.3 * np.random.default_rng(seed).normal(size=(2, 4)), 0.8)
+    return [mixed_integer(X, y, R, 0.8, 2, np.where(y > 0, 1.0, 0.7), 1.2)]
 
 
 if __name__ == "__main__":

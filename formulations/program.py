@@ -115,7 +115,7 @@ class Program(Shown, Statement):
         Raises
         ------
         ValueError
-            An unknown solver, or a limit that is none.
+            An unknown solver, a limit that is none, or a program that no solver at hand takes.
         ModuleNotFoundError
             The program needs SCIP, and it is not installed.
         """

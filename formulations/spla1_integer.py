@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike
 
-__all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual"]
+__all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
 
 _LETTERS = {
     **{letter: says for letter, says in CELL_LETTERS.items() if letter != "x̃ᵢ"},
@@ -186,7 +186,17 @@ def recover(
     X: MatrixLike, y: ArrayLike, scale: float, v: NDArray[Any], mu: NDArray[Any], nu: NDArray[Any],
     C: ArrayLike = 1.0, ridge: float = 1e-3,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Primal variables p, b and z of the relaxation from the dual's v (n,), mu and nu (m,)."""
+    """Primal variables p, b and z of the relaxation from the dual's.
+
+    Parameters
+    ----------
+    X, y, scale, C, ridge
+        As in :func:`relaxation`.
+    v : ndarray of shape (n,)
+        The dual's variable.
+    mu, nu : ndarray of shape (m,)
+        The multipliers of the limits.
+    """
     X, y = as_data(X, y)
     u = np.asarray(C) * v * y
     p, b = (scale * (X.T @ u) - mu + nu) / (ridge * scale**2), float(u.sum()) / ridge
@@ -205,6 +215,12 @@ def pairs(seed: int = 0) -> list[Duality]:
             lambda found: recover(X, y, scale, found["v"], found["mu"], found["nu"], C, ridge),
         )
     ]
+
+
+def singles(seed: int = 0) -> list[Program]:
+    """The exact program, which has no dual, on random data."""
+    X, y = two_blobs(n=20, m=4, seed=seed)
+    return [mixed_integer(X, y, 0.2, 2, np.where(y > 0, 1.0, 0.7), 1.5)]
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike
 
-__all__ = ["given_features", "mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual"]
+__all__ = ["given_features", "mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
 
 LETTERS = {
     **{letter: says for letter, says in CELL_LETTERS.items() if letter != "x̃ᵢ"},
@@ -280,6 +280,12 @@ def pairs(seed: int = 0) -> list[Duality]:
         return recover(X, y, found["v"], dual.rows[0].multipliers, C, ridge)
 
     return [Duality(relaxation(X, y, s, C, ridge, given), dual, recovered)]
+
+
+def singles(seed: int = 0) -> list[Program]:
+    """The exact program, which has no dual, on random data."""
+    X, y = two_blobs(n=20, m=5, seed=seed)
+    return [mixed_integer(X, y, 2, np.where(y > 0, 1.0, 0.7), 1.5)]
 
 
 if __name__ == "__main__":

@@ -144,18 +144,24 @@ class Statement:
 
     @property
     def kind(self) -> str:
-        """The program's class: LP, QP, QCQP, SDP, EXP (logarithms), MILP or MIQP (but for integers)."""
+        """The program's class: LP, QP, QCQP, SDP, EXP (logarithms); with integers MILP, MIQP or MIEXP."""
         if self.problem.is_mixed_integer():
             parts = [self.objective, *(row.constraint for row in self.rows)]
             linear = all(side.is_affine() for part in parts for side in part.args)
+            if self._has_logarithms:
+                return "MIEXP"
             return "MILP" if linear else "MIQP"
         if any(row.is_matrix for row in self.rows):
             return "SDP"
-        if any(issubclass(atom, _LOGARITHMS) for atom in self.problem.atoms()):
+        if self._has_logarithms:
             return "EXP"
         if self.problem.is_lp():
             return "LP"
         return "QP" if self.problem.is_qp() else "QCQP"
+
+    @property
+    def _has_logarithms(self) -> bool:
+        return any(issubclass(atom, _LOGARITHMS) for atom in self.problem.atoms())
 
     @property
     def objective_tree(self) -> Expression:

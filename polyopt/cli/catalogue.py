@@ -41,8 +41,8 @@ def catalogue(
 ) -> None:
     """List every program: paper, equation, class, size, and the dual beside it.
 
-    Classes: LP, QP, QCQP (second-order cones among them), SDP, EXP (logarithms), MILP, MIQP. Sizes are
-    those on the small data on which each family states its programs. polyopt show NAME prints one.
+    Classes: LP, QP, QCQP (second-order cones among them), SDP, EXP (logarithms), MILP, MIQP, MIEXP. Sizes
+    are those on the small data on which each family states its programs. polyopt show NAME prints one.
     """
     from polyopt.cli.console import output
     from polyopt.compare.programs import entries as list_programs

@@ -79,6 +79,7 @@ def test_names_are_unique_and_partners_are_there():
             assert {partner.program.sense, entry.program.sense} == {"minimise", "maximise"}
     alone = {entry.name for entry in ENTRIES if not entry.partner}
     integer = {f"cpm.mixed_integer{form}" for form in ("", "_max_worst")}
+    integer |= {f"{m}_{w}.mixed_integer" for m in ("spla1", "plume") for w in ("subset", "integer")}
     integer |= {"cpm_subset.mixed_integer", "cpm_integer.mixed_integer", "l0.mixed_integer"}
     assert alone == {"rmm.subproblem", *integer}
 
@@ -94,7 +95,7 @@ def test_what_it_says_of_a_program():
     # alpha and lam of 40 samples each, and t; a matrix of size 3 + 2 and three boxes
     assert (entry.n_variables, entry.n_constraints) == (81, 25 + 120)
     kinds = {entry.program.kind for entry in ENTRIES}
-    assert kinds == {"LP", "QP", "QCQP", "SDP", "EXP", "MILP", "MIQP"}
+    assert kinds == {"LP", "QP", "QCQP", "SDP", "EXP", "MILP", "MIQP", "MIEXP"}
     for entry in ENTRIES:
         assert entry.paper
         assert re.search(r"\(\d{4}\)$|slides$", entry.paper)
