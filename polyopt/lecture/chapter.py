@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Block", "Slide", "slides_of"]
 
-_ROOM, _CROWDED = 12.0, 15.0  # lines on a slide, and with letters that are made smaller
+_ROOM, _CROWDED = 13.0, 16.5  # lines on a slide, and with letters that are made smaller
 _FEW = 2.5  # lines that are too few for a slide of their own
 _FULL, _LONG = 9.5, 5.0  # lines up to which paragraphs are shown in full, and those of the longest
 _LETTERS = 74.0  # of a line of text
 _SHORT = 120  # letters of a paragraph that is shown whole
-_CODE, _MATH, _ROW = 0.66, 1.5, 1.15  # lines of text that a line of each takes
+_CODE, _MATH, _ROW = 0.6, 1.5, 1.15  # lines of text that a line of each takes
 _MISSING = "slides are made by markdown-it-py and mdit-py-plugins: pip install polyopt[lecture]"
 
 
@@ -95,7 +95,7 @@ def slides_of(text: str, special: Callable[[str, str], Block | None]) -> list[Sl
     """
     reader = _reader()
     slides = [Slide("")]
-    for tokens in _blocks(reader.parse(text)):
+    for tokens in _with_outputs(_blocks(reader.parse(text))):
         first = tokens[0]
         if first.type == "heading_open":
             title = reader.renderer.render(tokens[1:-1], reader.options, {})
@@ -179,6 +179,20 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
             block = []
 
 
+def _with_outputs(blocks: Iterator[list[Token]]) -> Iterator[list[Token]]:
+    """The blocks, with code and what it prints as one."""
+    kept: list[Token] = []
+    for block in blocks:
+        if kept and kept[-1].type == "fence" and block[0].type == "fence" and block[0].info == "output":
+            kept = [*kept, *block]
+            continue
+        if kept:
+            yield kept
+        kept = block
+    if kept:
+        yield kept
+
+
 def _block(reader: MarkdownIt, tokens: list[Token], special: Callable[[str, str], Block | None]) -> Any:
     first = tokens[0]
     if first.type == "fence" and first.info.startswith("{"):
@@ -188,7 +202,7 @@ def _block(reader: MarkdownIt, tokens: list[Token], special: Callable[[str, str]
         return _paragraph(reader, tokens)
     html = reader.renderer.render(tokens, reader.options, {})
     if first.type == "fence":
-        lines = first.content.count("\n") * _CODE + 0.6
+        lines = sum(token.content.count("\n") * _CODE + 0.7 for token in tokens)
     elif first.type == "math_block":
         lines = (first.content.count(r"\\") + 1) * _MATH + 0.6
     elif first.type == "table_open":
@@ -214,13 +228,13 @@ def _paragraph(reader: MarkdownIt, tokens: list[Token]) -> Block:
 def _lead(source: str) -> str:
     """The first sentence, and the last one where it leads to what follows.
 
-    Where the first is a heading in bold, the next one as well.
+    Where the first is a heading, bold or slanted, the next one as well.
     """
-    ends = [match.end(1) for match in re.finditer(r"([.!?:][*_)”\"]*)\s+(?=[^\sa-z])", _masked(source))]
+    ends = [match.end(1) for match in re.finditer(r"([.!?][*_)”\"]*)\s+(?=[^\sa-z])", _masked(source))]
     if not ends:
         return source
     sentences = [source[a:b].strip() for a, b in pairwise([0, *ends, len(source)])]
-    shown = 2 if re.fullmatch(r"\*\*.*\*\*", sentences[0]) else 1
+    shown = 2 if re.fullmatch(r"(\*\*?)[^*]*\1", sentences[0]) else 1
     lead = " ".join(sentences[:shown])
     if not source.endswith((":", ",")) or len(sentences) <= shown:
         return lead

@@ -9,6 +9,8 @@ from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING
 
+from formulations.symbols import symbols_of
+from formulations.typeset import conditions_of
 from polyopt.compare.programs import find_programs
 from polyopt.lecture.chapter import Block, slides_of
 from polyopt.report import frame
@@ -44,8 +46,9 @@ def slide_page(chapter: str, pictures: Sequence[Picture], exercises: Mapping[str
     def special(name: str, argument: str) -> Block | None:
         if name == "program":
             [program] = find_programs(argument)
-            rows = sum(1.2 + len(row.meaning) / 160 for row in program.rows)
-            return Block(program_section(program), 4.0 + rows + 0.7 * len(program.letters))
+            rows = sum(1.1 + len(row.meaning) // 90 for row in program.rows)
+            told = len(symbols_of(program)) + len(conditions_of(program))
+            return Block(program_section(program), 4.4 + rows + 0.75 * told)
         if name == "exercises":
             items = "".join(
                 f"<li><code>{escape(key)}</code> {escape(one.title)}</li>" for key, one in exercises.items()
