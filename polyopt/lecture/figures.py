@@ -118,6 +118,11 @@ def _rmm() -> Iterator[Picture]:
         "α pulls at its margin, λ and λ* at the bounds B and −B, and nowhere else.",
         plots.multipliers(machine.duals_, B=1.5),
     )  # fmt: skip
+    yield Picture(
+        "path", "From the support vector machine downwards in B",
+        "The tighter the bound, the dearer the optimum; each machine starts where the last one ended.",
+        plots.path(polyopt.rmm_path(X, y, bounds=(4.0, 3.0, 2.5, 2.0, 1.75, 1.5, 1.25))),
+    )  # fmt: skip
 
 
 def _cpm() -> Iterator[Picture]:

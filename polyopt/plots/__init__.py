@@ -11,6 +11,7 @@ from polyopt.plots.convergence import convergence
 from polyopt.plots.displays import CertificateDisplay, DualsDisplay, FacesDisplay
 from polyopt.plots.face_weights import face_weights
 from polyopt.plots.multipliers import multipliers
+from polyopt.plots.path import path
 from polyopt.plots.polytope import polytope_plane, polytope_slices
 from polyopt.plots.reliability import reliability
 from polyopt.plots.whitening import whitening
@@ -25,6 +26,7 @@ __all__ = [
     "decision_boundary",
     "face_weights",
     "multipliers",
+    "path",
     "polytope_plane",
     "polytope_slices",
     "reliability",

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from formulations.samples import two_blobs
-from polyopt import ConvexPolytopeMachine, RelativeMarginMachine
+from polyopt import ConvexPolytopeMachine, RelativeMarginMachine, rmm_path
 from polyopt.certificates import Certificate, Claim, Residual
 from polyopt.plots import (
     CertificateDisplay,
@@ -21,6 +21,7 @@ from polyopt.plots import (
     decision_boundary,
     face_weights,
     multipliers,
+    path,
     polytope_plane,
     polytope_slices,
     reliability,
@@ -51,6 +52,7 @@ def pictures(machines):
         "convergence": (lambda ax: convergence(RUN, ax=ax), 2),
         "weights": (lambda ax: face_weights(polytope.explain_model(), ax=ax), 2),
         "multipliers": (lambda ax: multipliers(machine.duals_, B=1.5, ax=ax), 2),
+        "path": (lambda ax: path(rmm_path(X, y, bounds=[2.0, 1.5]), ax=ax), 2),
         "plane": (lambda ax: polytope_plane(polytope, X, y, ax=ax), 1),
         "slices": (lambda ax: polytope_slices(polytope, X, y, ax=ax), 1),
         "reliability": (lambda ax: reliability(y, halves, [-1, 1], ax=ax), 2),
@@ -148,6 +150,27 @@ def test_the_certificate_is_drawn_as_it_is():
     axes = conditions(Certificate("p", Claim.OPTIMAL, 1.0, 1.0, many)).axes[0]
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert names == ["gap", *(f"sign of r{i}" for i in range(37, 60))]
+
+
+def test_a_path_is_drawn_as_it_is(machines):
+    X, y, *_ = machines
+    points = rmm_path(X, y, bounds=[3.0, 2.0])
+    above, below = path(points, title="it").axes
+    drawn = {line.get_label(): line for line in (*above.lines, *below.lines)}
+    for label, name in (("value", "primal_value"), ("proven bound", "dual_value")):
+        wanted = [getattr(point.certificate, name) for point in reversed(points)]
+        assert drawn[label].get_ydata() == pytest.approx(wanted)
+    assert drawn["value"].get_xdata() == pytest.approx([2.0, 3.0, 3.15]), (
+        "the support vector machine at the end"
+    )
+    held = points[-1].solution.duals
+    small = 1e-6 * max(own.max() for own in held.values())
+    assert set(held) == {"margin", "bound_above", "bound_below"}
+    for family, own in held.items():
+        assert drawn[family].get_ydata()[0] == np.count_nonzero(own > small)
+        assert (drawn[family].get_ydata()[-1] == 0) == (family != "margin"), "the SVM has no bounds"
+    with pytest.raises(ValueError, match="needs machines on it"):
+        path(type(points)("none", "B"))
 
 
 def test_what_a_display_cannot_draw_is_named(machines):
