@@ -15,6 +15,7 @@ __all__ = ["Words", "number_told"]
 
 _NEAR = 1e-5  # of an output and its level, in the words
 _MARGIN = ("beyond the margin", "on the margin", "inside the margin")
+_OF_OUTPUTS = ("margin", "score", "bound_above", "bound_below")  # other rows are of slacks and coefficients
 _PROVEN = (Claim.OPTIMAL, Claim.STATIONARY)
 
 
@@ -32,6 +33,9 @@ class Words:
         self._bound = float(getattr(estimator, "B", math.nan))
         self._outward = getattr(estimator, "_outward", None)
         self._inside = getattr(estimator, "inside_label_", None) if self._outward is not None else None
+        self._while = " while the assignment stays as it is" if fitted.method.has_faces else ""
+        if fitted.method.is_integer:
+            self._while = " while the centres stay those that they are"
         self._is_proven = fitted.certificate.claim in _PROVEN
 
     def row(self, held: Held, label: int) -> dict[str, Any]:
@@ -47,7 +51,8 @@ class Words:
         return {
             "row": held.row, "letter": held.letter, "face": held.face, "multiplier": held.multiplier,
             "slack": held.slack, "state": held.state, "binding": not held.is_zero,
-            "left": self._left(held, label), "words": self.sentence(held, label),
+            "left": self._left(held, label) if held.row in _OF_OUTPUTS else None,
+            "words": self.sentence(held, label),
         }  # fmt: skip
 
     def _left(self, held: Held, label: int) -> float:
@@ -90,7 +95,8 @@ class Words:
             if not held.is_zero and held.state == _MARGIN[2]:
                 limits = ": at the upper limit"
             return f"y f(x) = {number_told(left)} {_relation(left, 1.0)} 1{where}{over}; {price}{limits}"
-        return f"{held.row}{where}: output {number_told(held.output)}, {held.state}; {price}"
+        own = f"output {number_told(held.output)}, " if held.row in _OF_OUTPUTS else ""
+        return f"{held.row}{where}: {own}{held.state}; {price}"
 
     def why(self, rows: list[Held], label: int, is_support: bool) -> str:
         """Whether a point is a support vector, and by which multipliers.
@@ -115,10 +121,10 @@ class Words:
             else " The point is not proven optimal: these multipliers are those at hand."
         )
         if not pulling:
-            text = "It is a centre of the model, and no row of it has a price" if is_support else (
-                "It is no support vector: none of its rows has a price, so relaxing them would change nothing"
-            )  # fmt: skip
-            return f"{text}.{short}"
+            if is_support:
+                return f"It is a centre of the model, and no row of it has a price.{short}"
+            told = "none of its rows has a price, so relaxing them would change nothing"
+            return f"It is no support vector: {told}{self._while}.{short}"
         name = (
             "It is a support vector"
             if is_support

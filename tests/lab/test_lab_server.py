@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 
@@ -214,3 +215,14 @@ def test_the_widget_refuses_in_a_sentence(given, text):
     widget = pytest.importorskip("polyopt.lab.widget")
     with pytest.raises(ValueError, match=text):
         widget.Lab(**given)
+
+
+def test_the_bundle_is_one_module_without_imports():
+    widget = pytest.importorskip("polyopt.lab.widget")
+    text = widget.bundle()
+    assert "\nimport " not in text
+    assert text.count("export default") == 1
+    assert set(re.findall(r"^export (?!default)\w+ (\w+)", text, re.MULTILINE)) <= {"mount", "page"}
+    names = re.findall(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", text, re.MULTILINE)
+    assert len(names) == len(set(names))
+    assert "\n.polyopt-lab" in widget.style()
