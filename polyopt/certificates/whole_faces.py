@@ -1,9 +1,9 @@
-"""Certificates of SPLA1 and PLUME whose faces are whole numbers times a scale.
+"""Certificates of SPLA1, PLUME and the exact Polyceptron whose faces are whole numbers times a scale.
 
 Nothing bounds the machine of whole numbers itself: what is proven is how much they can have cost. The bound
-is that of the real program for the same cells, or responsibilities, of all features or of so few a face: the
-tangent of its loss at real faces (:mod:`polyopt.certificates.smooth_tree`). The gap to it is at least what
-the real faces would save.
+is that of the real program for the same cells, responsibilities or assignment, of all features or of so few a
+face: by the tangent of its loss at real faces (:mod:`polyopt.certificates.smooth_tree`), or for the
+Polyceptron by its multipliers. The gap to it is at least what the real faces would save.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from polyopt.certificates.certificate import Certificate, Claim, Residual, concl
 from polyopt.certificates.claims.statement import without_form
 from polyopt.certificates.given import checked_faces
 from polyopt.certificates.plume import loss_and_slope
+from polyopt.certificates.polyhedral_lp import certify_polyceptron
 from polyopt.certificates.rounding import UNIT, Ball
 from polyopt.certificates.smooth_tree import bound_of_few_faces
 from polyopt.certificates.spla1_subset import CellLoss, bounds_of_cells
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["certify_plume_integer", "certify_spla1_integer"]
+__all__ = ["certify_plume_integer", "certify_polyceptron_integer", "certify_spla1_integer"]
 
 _LOSS = "The bound is that of the real program for the same {}: whole numbers have cost no more than the gap."
 _FORM = (
@@ -150,6 +151,46 @@ def certify_plume_integer(
     return _concluded(
         "PLUME", "responsibilities", value, bound, numbers, whole("largest", largest), s, len(W) == 1, tol
     )
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def certify_polyceptron_integer(
+    X: MatrixLike, y: ArrayLike, *, integers: ArrayLike, scales: ArrayLike, thresholds: ArrayLike,
+    largest: int, u: ArrayLike, C: ArrayLike = 1.0, assignment: ArrayLike | None = None, radius: float = 1e4,
+    tol: float = 1e-6,
+) -> Certificate:  # fmt: skip
+    """Certify faces δ_k (p_k·x − θ_k) of the exact Polyceptron, of whole p_k, against the real ones.
+
+    Parameters
+    ----------
+    X, y, C, assignment, radius, tol
+        As of :func:`polyopt.certificates.certify_polyceptron`.
+    integers, scales, thresholds, largest
+        As of :func:`certify_spla1_integer`.
+    u : array_like of shape (n, K)
+        Multipliers of the real program for this assignment.
+
+    Returns
+    -------
+    Certificate
+        As of :func:`certify_spla1_integer`, for the assignment.
+
+    Raises
+    ------
+    ValueError
+        Anything given that is not finite, real and of its shape.
+    """
+    X, y = as_data(X, y)
+    M = whole("largest", largest)
+    numbers, costs = _checked(X, integers, scales, thresholds, M, None), as_costs(C, len(y))
+    W = numbers.W
+    real = certify_polyceptron(X, y, W, C=costs, u=u, assignment=assignment, radius=radius, tol=tol)
+    value, single = Ball(real.primal_value) + _moved(X, W, costs, 0.0), len(W) == 1
+    found = _concluded(
+        "the exact Polyceptron", "assignments of the negatives", value, real.dual_value,
+        numbers._replace(allowed=numbers.allowed and real.claim is not Claim.NONE), M, None, single, tol,
+    )  # fmt: skip
+    return replace(found, evidence=real.evidence)
 
 
 def _checked(

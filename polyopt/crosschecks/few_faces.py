@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from formulations import mixture, plume_integer, plume_subset, spla1_integer, spla1_subset
+from formulations import (
+    mixture,
+    plume_integer,
+    plume_subset,
+    polyceptron_integer,
+    spla1_integer,
+    spla1_subset,
+)
 from formulations.samples import two_blobs
 from formulations.solution import Solution, Status
 from polyopt.certificates.smooth_tree import bound_of_few_faces
@@ -18,8 +25,11 @@ from polyopt.crosschecks.tangents import Logistic, Square, least_by_curves
 from polyopt.outer.cpm.subset import search_subset
 from polyopt.outer.plume import PlumeProblem
 from polyopt.outer.plume_few import FewPlume
+from polyopt.outer.polyceptron import ExactPolyceptron
+from polyopt.outer.polyceptron_whole import PolyceptronRounding
 from polyopt.outer.spla1 import LogisticCells
 from polyopt.outer.whole_faces import round_smooth_faces
+from polyopt.solvers.clock import Clock
 from polyopt.solvers.logistic import Regressions
 from polyopt.solvers.smooth_subset import SmoothSubset
 from polyopt.solvers.smooth_whole import SmoothWhole
@@ -132,3 +142,20 @@ def whole_numbers_of_a_mixture(seed: int) -> Pair:
     (part,) = machine.parts(found["W"], _FEATURES)
     relaxed -= part.program.constant
     return (found.objective, relaxed), (relaxed, found.bound or 0.0)
+
+
+@CHECKS.add("X134", 1e-6, "≥")
+def whole_numbers_of_a_polyceptron(seed: int) -> Pair:
+    """The exact Polyceptron, one face of whole numbers: our search costs no less than HiGHS's at its scale.
+
+    Nor do these cost less than the real face, by its linear program.
+
+    Source: formulations.polyceptron_integer; derived.
+    """
+    X, y, C = _sample(seed)
+    machine = ExactPolyceptron(X, y, C, 1)
+    W, _ = machine.fitted(machine.start(np.random.default_rng(seed)), Clock(None))
+    found = PolyceptronRounding(machine, 2).rounded(W, 0, None, Clock(None))
+    program = polyceptron_integer.mixed_integer(X, y, found.scale, 2, C)
+    least = program.solve("HIGHS", mip_rel_gap=1e-9).objective
+    return (machine.value(found.w[None, :]), least), (least, machine.value(W))

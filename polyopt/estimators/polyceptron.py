@@ -18,6 +18,7 @@ from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
 from polyopt.estimators.priced_faces import SIGNED, SparseFaces
 from polyopt.estimators.stream import StreamedClassifier
+from polyopt.estimators.whole_faces import WHOLE, WholeNumbers
 from polyopt.rows import as_rows
 from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch, solve_online
 
@@ -41,7 +42,7 @@ _UNPRICED = (
 
 
 @estimator
-class Polyceptron(SparseFaces, PolyhedralClassifier, StreamedClassifier):
+class Polyceptron(WholeNumbers, SparseFaces, PolyhedralClassifier, StreamedClassifier):
     """Polyceptron of Manwani & Sastry [1]_: one class inside of K faces, learnt as a perceptron learns.
 
     With scores ``W_k'x + b_k`` and h(x) their least, a sample is inside where h(x) is positive. The
@@ -55,6 +56,8 @@ class Polyceptron(SparseFaces, PolyhedralClassifier, StreamedClassifier):
     (:mod:`formulations.polyceptron_sparse`); signs make the decision monotone. E_P is positively homogeneous,
     so that with any price W = 0 is its least; and of faces that were only put back to their signs step by
     step nothing could be proven.
+
+    ``integers`` too is of the exact variant, with "highs" (:mod:`formulations.polyceptron_integer`).
 
     ``partial_fit`` is Algorithm 2, where weights multiply the step, without prices and signs. The scale of
     the faces that it leaves means nothing.
@@ -117,6 +120,7 @@ class Polyceptron(SparseFaces, PolyhedralClassifier, StreamedClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
         **SIGNED,
+        **WHOLE,
         "solver": [StrOptions({"auto", "batch", "online", "highs", "exact"})],
         **shared("step", "radius", optional=["patience"]),
         "threshold": [Ruled(lambda value: at_least("threshold", value, 0.0))],
@@ -130,11 +134,18 @@ class Polyceptron(SparseFaces, PolyhedralClassifier, StreamedClassifier):
         super()._validate_params()
         if self._is_priced and self.solver in ("batch", "online"):
             raise ValueError(_UNPRICED.format(f"solver={self.solver!r}"))
+        if self.integers is None:
+            return
+        asked = f"integers={self.integers!r}"
+        if self._is_priced:
+            raise ValueError(f"{asked} has no prices or signs of weights: leave out l1 and signs")
+        if self.solver not in ("auto", "highs"):
+            raise ValueError(f"{asked} needs solver='highs', not {self.solver!r}")
 
     def _pick_solver(self, X: Any) -> str:
         if self.solver != "auto":
             return self.solver
-        return "highs" if self._is_priced else "batch"
+        return "highs" if self._is_priced or self.integers else "batch"
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:
         if self.solver_ in ("batch", "online"):
@@ -145,6 +156,12 @@ class Polyceptron(SparseFaces, PolyhedralClassifier, StreamedClassifier):
         engine: Engine = "highs" if self.solver_ == "highs" else "program"
         problem = ExactPolyceptron(X, y, c, self.n_faces, self.radius, engine, self._price())
         found = self._run(Stage(problem, self.max_iter), seed)
+        if self.integers is not None:
+            from polyopt.outer.polyceptron_whole import PolyceptronRounding
+            from polyopt.outer.whole_faces import round_faces
+
+            left = None if self.time_limit is None else max(self.time_limit - found.solve_time, 0.0)
+            found = round_faces(PolyceptronRounding(problem, self.integers), found, left)
         self._tell_if_empty(found["W"])
         return found
 
@@ -171,7 +188,13 @@ class Polyceptron(SparseFaces, PolyhedralClassifier, StreamedClassifier):
 
         return best_of(run, self.n_init, time_limit=self.time_limit, n_jobs=self.n_jobs)
 
+    def _show(self, solution: Solution) -> None:
+        super()._show(solution)
+        self._take_numbers(solution)
+
     def _certify(self, W: Array, tol: float) -> Certificate:
+        if self._asked["integers"] is not None:
+            return self._certify_numbers(tol)
         from polyopt.certificates.polyhedral_lp import certify_polyceptron
 
         u = self.solution_.duals.get("margin")
@@ -186,6 +209,16 @@ class Polyceptron(SparseFaces, PolyhedralClassifier, StreamedClassifier):
             tol=tol,
         )
 
+    def _certify_numbers(self, tol: float) -> Certificate:
+        from polyopt.certificates.whole_faces import certify_polyceptron_integer
+
+        return certify_polyceptron_integer(
+            self._X, self._y,
+            integers=self.integers_, scales=self.scales_, thresholds=self.thresholds_,
+            largest=self._asked["integers"], u=self.solution_.duals["margin"], C=self._costs,
+            assignment=self.assignment_, radius=self._asked["radius"], tol=tol,
+        )  # fmt: skip
+
     def _binary_duals(self) -> pd.DataFrame:
         u, W = self.solution_.duals.get("margin"), self.solution_["W"]
         V = np.full(W.shape, np.nan) if u is None else pull(self._X, self._y[:, None] * u)
@@ -198,6 +231,8 @@ class Polyceptron(SparseFaces, PolyhedralClassifier, StreamedClassifier):
     # -- streams -----------------------------------------------------------------------------
 
     def _refused_of_streams(self) -> str:
+        if self.integers is not None:
+            return f"partial_fit has no whole numbers: leave out integers={self.integers!r}, or call fit"
         return _UNPRICED.format("partial_fit") if self._is_priced else ""
 
     def _begin(self, X: Any, n_total: int) -> PolyceptronStream:

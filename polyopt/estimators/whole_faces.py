@@ -1,4 +1,4 @@
-"""What SPLA1 and PLUME share whose faces may be whole numbers: scores, polytope, and what they have cost.
+"""What SPLA1, PLUME and the Polyceptron share whose faces may be whole numbers: scores, polytope, parameters.
 
 The rounding is in :mod:`polyopt.outer.whole_faces`, the certificates in
 :mod:`polyopt.certificates.whole_faces`.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from formulations.arguments import whole_or_none
 from polyopt.estimators.cpm_integer import WholePolytope, whole_scores
 from polyopt.estimators.declaration import estimator
+from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.few_features import FewFeatures
 from polyopt.estimators.parameters import Ruled
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from polyopt.outer.few_faces import SmoothParts
     from polyopt.polytope import Polytope
 
-__all__ = ["WHOLE", "WholeFaces"]
+__all__ = ["WHOLE", "WholeFaces", "WholeNumbers"]
 
 WHOLE: dict[str, list[Any]] = {
     "integers": [Ruled(lambda value: whole_or_none("integers", value))],
@@ -34,17 +35,18 @@ _NAMES = ("integers", "scales", "thresholds")
 
 
 @estimator
-class WholeFaces(FewFeatures):
-    """Base of the classifiers with smooth losses whose faces may be small whole numbers.
+class WholeNumbers(FaceClassifier):
+    """Base of the classifiers, positive inside, whose faces may be small whole numbers.
 
     Parameters
     ----------
     integers : int, optional
         M: the coefficients of each face are whole numbers from -M to M times a scale of the face, and its
-        threshold a number of few digits, so that its rule reads ``2 age + 3 bmi - 1 chol > 41.5``; with
-        `max_features` or without. Real faces are rounded one after the other, the others refitted to what
-        that leaves. What whole numbers have cost at most, for what the faces fix, is ``integer_loss_``, and
-        in the certificate. They count in the units of X. Without prices or signs, and with Newton's method.
+        threshold a number of few digits, so that its rule reads ``2 age + 3 bmi - 1 chol > 41.5``. Real faces
+        are rounded one after the other, the others refitted to what that leaves. What whole numbers have cost
+        at most, for what the faces fix, is ``integer_loss_``, and in the certificate. They count in the units
+        of X. Without prices or signs; together with `max_features` where there is one; of a machine with
+        several solvers with "newton" or "highs".
 
     Attributes
     ----------
@@ -57,6 +59,37 @@ class WholeFaces(FewFeatures):
 
     _: KW_ONLY
     integers: int | None = None
+
+    def _take_numbers(self, solution: Solution) -> None:
+        """The whole numbers of a solution that has them."""
+        for name in (*_NAMES, "integer_loss"):
+            self.__dict__.pop(f"{name}_", None)
+        if "integers" in solution.primal:
+            self.integers_, self.scales_, self.thresholds_ = (solution[name] for name in _NAMES)
+            self.integer_loss_ = solution.objective - float(solution.bound or 0.0)
+
+    @property
+    def _is_whole(self) -> bool:
+        return hasattr(self, "integers_") or super()._is_whole
+
+    def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
+        if hasattr(self, "integers_"):
+            return whole_scores(X, self.integers_, self.scales_, self.thresholds_)
+        return super()._scores_of_faces(X)
+
+    @property
+    def polytope_(self) -> Polytope:
+        """The inside as a set, in the units of X; of whole numbers, with these for its coefficients."""
+        found = super().polytope_
+        if not hasattr(self, "integers_"):
+            return found
+        numbers, thresholds = self.integers_.astype(float), self.thresholds_
+        return WholePolytope(-numbers, thresholds, found.names, found.spread, found.centre)
+
+
+@estimator
+class WholeFaces(WholeNumbers, FewFeatures):
+    """Base of those with smooth losses."""
 
     def _check_few(self) -> None:
         super()._check_few()
@@ -76,14 +109,6 @@ class WholeFaces(FewFeatures):
             time_limit=left, seed=seed,
         )  # fmt: skip
 
-    def _take_numbers(self, solution: Solution) -> None:
-        """The whole numbers of a solution that has them."""
-        for name in (*_NAMES, "integer_loss"):
-            self.__dict__.pop(f"{name}_", None)
-        if "integers" in solution.primal:
-            self.integers_, self.scales_, self.thresholds_ = (solution[name] for name in _NAMES)
-            self.integer_loss_ = solution.objective - float(solution.bound or 0.0)
-
     def _numbers(self) -> dict[str, Any]:
         """What the certificates of whole numbers take of a fitted machine."""
         found = self.solution_
@@ -93,21 +118,3 @@ class WholeFaces(FewFeatures):
             "real": found.duals["real"],
             "max_features": self._asked["max_features"],
         }
-
-    @property
-    def _is_whole(self) -> bool:
-        return hasattr(self, "integers_") or super()._is_whole
-
-    def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
-        if hasattr(self, "integers_"):
-            return whole_scores(X, self.integers_, self.scales_, self.thresholds_)
-        return super()._scores_of_faces(X)
-
-    @property
-    def polytope_(self) -> Polytope:
-        """The inside as a set, in the units of X; of whole numbers, with these for its coefficients."""
-        found = super().polytope_
-        if not hasattr(self, "integers_"):
-            return found
-        numbers, thresholds = self.integers_.astype(float), self.thresholds_
-        return WholePolytope(-numbers, thresholds, found.names, found.spread, found.centre)

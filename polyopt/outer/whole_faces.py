@@ -1,7 +1,7 @@
-"""Smooth faces of small whole numbers: real faces rounded one after the other, and what that cost at most.
+"""Faces of small whole numbers: real faces rounded one after the other, and what that cost at most.
 
-The face that loses least is rounded first (:mod:`polyopt.solvers.smooth_whole`), for what the faces fix:
-cells, or responsibilities. Those that are still real are refitted to what it leaves, so that they can make
+The face that loses least is rounded first (:mod:`polyopt.solvers.whole`), for what the faces fix: cells, or
+responsibilities. Those that are still real are refitted to what it leaves, so that they can make
 good what rounding lost. Once all are whole, the numbers of one face after the other are searched again, and
 no step that raises the machine's objective is taken.
 
@@ -12,7 +12,7 @@ less than what whole numbers cost.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from polyopt.solvers.whole import Whole
 
     Vector = NDArray[np.float64]
+    Integers = NDArray[np.int64]
 
-__all__ = ["round_smooth_faces"]
+__all__ = ["Rounding", "SmoothRounding", "round_faces", "round_smooth_faces"]
 
 _ROUNDS = 20  # of searching the numbers anew at most, once all faces are whole
 _REFITS = 3  # of the real faces, after each that is rounded
@@ -66,19 +67,41 @@ def round_smooth_faces(
         they make, of those faces that have samples; duals ``real`` (K, m+1), the best real faces for what
         these fix, with trees where `max_features` is given; ``bound``, theirs.
     """
+    return round_faces(
+        SmoothRounding(machine, whole("M", M), max_features, max_nodes, seed), real, time_limit
+    )
+
+
+def round_faces(rounding: Rounding, real: Solution, time_limit: float | None = None) -> Solution:
+    """Round the faces of a solution, as a machine does it.
+
+    Parameters
+    ----------
+    rounding : Rounding
+        How one face is rounded, real ones are refitted, and what is then proven.
+    real : Solution
+        Faces ``W`` (K, m+1).
+    time_limit : float, optional
+        Seconds. Every face is rounded once whatever the time.
+
+    Returns
+    -------
+    Solution
+        As of :func:`round_smooth_faces`; ``duals`` are those of the rounding's proof.
+    """
     clock = Clock(time_limit)
-    rounding = _Rounding(machine, np.array(real["W"]), whole("M", M), max_features, clock)
+    run = _Run(rounding, np.array(real["W"]), clock)
     status = real.status
     try:
-        rounding.round_all()
-        rounding.search_again()
+        run.round_all()
+        run.search_again()
     except KeyboardInterrupt:
-        rounding.finish()
+        run.finish()
         status = Status.INTERRUPTED
     if clock.is_over and status is Status.CONVERGED:
         status = Status.TIME_LIMIT
-    kept, duals, bound = rounding.proven(max_nodes, seed)
-    W, wholes = rounding.W[kept], [rounding.wholes[int(k)] for k in kept]
+    kept, duals, bound = rounding.proven(run.W, clock)
+    W, wholes = run.W[kept], [run.wholes[int(k)] for k in kept]
     return replace(
         real,
         status=status,
@@ -89,18 +112,94 @@ def round_smooth_faces(
             "thresholds": np.array([each.threshold for each in wholes]),
         },
         duals=duals,
-        objective=machine.value(rounding.W),
+        objective=rounding.value(run.W),
         bound=bound,
         solver=f"{real.solver}; rounded to whole numbers",
         solve_time=real.solve_time + clock.seconds,
     )
 
 
-class _Rounding:
+class Rounding(Protocol):
+    """What the rounding of faces asks of a machine."""
+
+    def value(self, W: Vector) -> float:
+        """The machine's objective."""
+
+    def rounded(self, W: Vector, k: int, now: Whole | None, clock: Clock) -> Whole:
+        """Face k of W as whole numbers, for what W fixes; no worse there than the numbers it has now."""
+
+    def refitted(self, W: Vector, left: list[int], clock: Clock) -> Vector:
+        """W with some faces fitted anew, for what W fixes."""
+
+    def proven(self, W: Vector, clock: Clock) -> tuple[Integers, dict[str, Vector], float]:
+        """The faces that have samples, what proves a bound on real ones, and that bound."""
+
+
+class SmoothRounding:
+    """The rounding of a machine with smooth losses.
+
+    Parameters
+    ----------
+    machine, max_features, max_nodes, seed
+        As of :func:`round_smooth_faces`.
+    M : int
+        The largest number.
+    """
+
+    def __init__(
+        self, machine: SmoothParts, M: int, max_features: int | None, max_nodes: int = 1000, seed: int = 0
+    ):
+        self.machine, self.M, self.s, self.max_nodes, self.seed = machine, M, max_features, max_nodes, seed
+
+    def value(self, W: Vector) -> float:
+        """The machine's objective."""
+        return self.machine.value(W)
+
+    def rounded(self, W: Vector, k: int, now: Whole | None, clock: Clock) -> Whole:
+        """Face k as whole numbers."""
+        rows, loss = self.machine.scored(W, k)
+        face = SmoothWhole(self.machine.X[rows], loss, self.machine.ridge, self.M, self.s)
+        return face.round(W[k], *([] if now is None else [now.numbers]))
+
+    def refitted(self, W: Vector, left: list[int], clock: Clock) -> Vector:
+        """W with some faces fitted anew, where few features are asked in those they have."""
+        W = W.copy()
+        for part in self.machine.parts(W, W.shape[1] - 1):
+            free = np.isin(part.faces, left)[:, None] & np.ones((1, W.shape[1]), dtype=bool)
+            if self.s is not None:
+                free[:, :-1] &= W[part.faces, :-1] != 0.0
+            W[part.faces] = part.program.refitted(W[part.faces], free)
+        return W
+
+    def proven(self, W: Vector, clock: Clock) -> tuple[Integers, dict[str, Vector], float]:
+        """The faces that have samples, the best real ones and their trees, and their bound."""
+        m, bound = W.shape[1] - 1, 0.0
+        duals: dict[str, Vector] = {}
+        real, parts = np.zeros(W.shape), self.machine.parts(W, m if self.s is None else self.s)
+        for number, part in enumerate(parts):
+            program, own = part.program, W[part.faces]
+            if self.s is None:
+                found = program.fit(np.arange(program.m), tol=_CLOSE, w=program.vector(own))
+                w, least = found.w, found.bound
+            else:
+                left = None if clock.left is None else clock.left / (len(parts) - number)
+                search, _ = search_subset(
+                    program, max_nodes=self.max_nodes, time_limit=left,
+                    features=np.flatnonzero(own[:, :-1]), seed=self.seed,
+                )  # fmt: skip
+                assert search.best is not None
+                w, least = search.best.w, search.bound
+                duals[f"tree_{number}"] = search.tree.table()
+            real[part.faces], bound = program.faces(w), bound + max(least, 0.0)
+        kept = np.sort(np.concatenate([part.faces for part in parts]))
+        return kept, {"real": real[kept], **duals}, bound
+
+
+class _Run:
     """The faces on the way: real ones, and those that are whole already."""
 
-    def __init__(self, machine: SmoothParts, W: Vector, M: int, s: int | None, clock: Clock):
-        self.machine, self.W, self.M, self.s, self.clock = machine, W, M, s, clock
+    def __init__(self, rounding: Rounding, W: Vector, clock: Clock):
+        self.rounding, self.W, self.clock = rounding, W, clock
         self.wholes: dict[int, Whole] = {}
 
     def round_all(self) -> None:
@@ -120,7 +219,7 @@ class _Rounding:
             for k in range(len(self.W)):
                 if self.clock.is_over:
                     return
-                found, now = self._rounded(k), self.machine.value(self.W)
+                found, now = self._rounded(k), self.rounding.value(self.W)
                 if self._with(k, found.w) < now - _GAIN * abs(now):
                     self._take(k, found)
                     moved = True
@@ -133,55 +232,21 @@ class _Rounding:
             if k not in self.wholes:
                 self._take(k, self._rounded(k))
 
-    def proven(self, max_nodes: int, seed: int) -> tuple[NDArray[np.int64], dict[str, Vector], float]:
-        """The faces that have samples, the best real ones and their trees, and their bound."""
-        m, bound = self.W.shape[1] - 1, 0.0
-        duals: dict[str, Vector] = {}
-        real, parts = np.zeros(self.W.shape), self.machine.parts(self.W, m if self.s is None else self.s)
-        for number, part in enumerate(parts):
-            program, own = part.program, self.W[part.faces]
-            if self.s is None:
-                found = program.fit(np.arange(program.m), tol=_CLOSE, w=program.vector(own))
-                w, least = found.w, found.bound
-            else:
-                left = None if self.clock.left is None else self.clock.left / (len(parts) - number)
-                search, _ = search_subset(
-                    program, max_nodes=max_nodes, time_limit=left, features=np.flatnonzero(own[:, :-1]),
-                    seed=seed,
-                )  # fmt: skip
-                assert search.best is not None
-                w, least = search.best.w, search.bound
-                duals[f"tree_{number}"] = search.tree.table()
-            real[part.faces], bound = program.faces(w), bound + max(least, 0.0)
-        kept = np.sort(np.concatenate([part.faces for part in parts]))
-        return kept, {"real": real[kept], **duals}, bound
-
-    # -- one face ------------------------------------------------------------------------------
-
     def _rounded(self, k: int) -> Whole:
-        rows, loss = self.machine.scored(self.W, k)
-        face = SmoothWhole(self.machine.X[rows], loss, self.machine.ridge, self.M, self.s)
-        now = [self.wholes[k].numbers] if k in self.wholes else []
-        return face.round(self.W[k], *now)
+        return self.rounding.rounded(self.W, k, self.wholes.get(k), self.clock)
 
     def _with(self, k: int, w: Vector) -> float:
         """The objective with another face k."""
         W = self.W.copy()
         W[k] = w
-        return self.machine.value(W)
+        return self.rounding.value(W)
 
     def _take(self, k: int, found: Whole) -> None:
         self.wholes[k], self.W[k] = found, found.w
 
     def _refit(self, left: list[int]) -> bool:
-        """Fit some real faces anew, where few features are asked in those they have; whether it helps."""
-        W = self.W.copy()
-        for part in self.machine.parts(W, W.shape[1] - 1):
-            free = np.isin(part.faces, left)[:, None] & np.ones((1, W.shape[1]), dtype=bool)
-            if self.s is not None:
-                free[:, :-1] &= W[part.faces, :-1] != 0.0
-            W[part.faces] = part.program.refitted(W[part.faces], free)
-        now = self.machine.value(self.W)
-        is_lower = self.machine.value(W) < now - _GAIN * abs(now)
+        """Fit some real faces anew; whether it helps."""
+        W, now = self.rounding.refitted(self.W, left, self.clock), self.rounding.value(self.W)
+        is_lower = self.rounding.value(W) < now - _GAIN * abs(now)
         self.W = W if is_lower else self.W
         return is_lower

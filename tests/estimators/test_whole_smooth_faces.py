@@ -61,7 +61,7 @@ def test_the_numbers_are_found_and_the_loss_is_proven(fitted):
 @pytest.mark.parametrize("name", MACHINES)
 def test_on_ten_sets_the_stated_loss_holds(name):
     for seed in range(10):
-        machine = MACHINES[name](integers=2, n_init=1).fit(*strip(seed, 30))
+        machine = MACHINES[name](integers=2, n_init=1).fit(*strip(seed, 24))
         found, own = machine.certificate(), machine.solution_
         W, real = own["W"], own.duals["real"]
         assert (W[:, :-1] == machine.scales_[:, None] * machine.integers_).all()
@@ -123,7 +123,7 @@ def test_ctrl_c_leaves_whole_numbers(monkeypatch):
     def interrupted(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(whole_faces._Rounding, "search_again", interrupted)
+    monkeypatch.setattr(whole_faces._Run, "search_again", interrupted)
     found = MACHINES["spla1"](integers=2, n_init=1).fit(*strip(1))
     assert found.solution_.status is Status.INTERRUPTED
     assert (found.integers_ == np.round(found.integers_)).all()

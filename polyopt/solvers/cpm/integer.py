@@ -41,27 +41,31 @@ class IntegerFace(WholeFace):
         The largest number, at least 1.
     s : int, optional
         Numbers other than 0 at most; any by default.
+    square : float
+        What the square of a weight costs, positive.
     """
 
-    def __init__(self, X: Matrix, y: Vector, c: Vector, M: int, s: int | None = None):
+    def __init__(self, X: Matrix, y: Vector, c: Vector, M: int, s: int | None = None, square: float = 1.0):
         rows = np.flatnonzero(np.asarray(c) > 0)
-        super().__init__(X[rows], M, s, 1.0)
+        super().__init__(X[rows], M, s, square)
         self.y, self.c = np.asarray(y, dtype=float)[rows], np.asarray(c, dtype=float)[rows]
 
     def fitted(self, outputs: Vector, length: float) -> tuple[float, float, Vector, float]:
         """The best δ and b for outputs δ o + b, what samples pull, and the cost."""
         A = np.asfortranarray(np.column_stack([self.y * outputs, self.y]))
-        v, alpha, cost = self._solve(A, np.array([max(length, 1e-300), 1.0]))
+        v, alpha, cost = self._solve(A, self.square * np.array([max(length, 1e-300), 1.0]))
         return float(v[0]), float(v[1]), alpha * self.y, cost
 
     def scaled(self, outputs: Vector, length: float) -> float:
         """The best δ for outputs δ o."""
-        v, _, _ = self._solve(np.asfortranarray((self.y * outputs)[:, None]), np.array([length]))
+        v, _, _ = self._solve(
+            np.asfortranarray((self.y * outputs)[:, None]), np.array([self.square * length])
+        )
         return float(v[0])
 
     def cost(self, outputs: Vector, length: float) -> float:
         """What outputs cost, and a length."""
-        return float(length + self.c @ np.maximum(1.0 - self.y * outputs, 0.0))
+        return float(self.square * length + self.c @ np.maximum(1.0 - self.y * outputs, 0.0))
 
     def _solve(self, A: Vector, d: Vector) -> tuple[Vector, Vector, float]:
         """The minimum of d·v² + Σ c [1 − A v]_+ over a few v: v, multipliers and cost."""
