@@ -153,6 +153,7 @@ def whole_numbers_of_a_polyceptron(seed: int) -> Pair:
     Source: formulations.polyceptron_integer; derived.
     """
     X, y, C = _sample(seed)
+    y = np.where(np.arange(len(y)) % 5 == 0, -y, y)  # or there is nothing to pay
     machine = ExactPolyceptron(X, y, C, 1)
     W, _ = machine.fitted(machine.start(np.random.default_rng(seed)), Clock(None))
     found = PolyceptronRounding(machine, 2).rounded(W, 0, None, Clock(None))
