@@ -77,7 +77,7 @@ class Words:
         held, label
             As of :meth:`row`.
         """
-        where = "" if held.face is None or held.face < 0 else f" at face {held.face + 1}"
+        where = "" if held.face is None or held.face < 0 else f" at face {held.face}"
         price = f"{held.letter} = {number_told(0.0 if held.is_zero else held.multiplier)}"
         if held.row.startswith("bound"):
             sign = "−" if held.row == "bound_below" else ""
@@ -136,7 +136,7 @@ class Words:
 
     def _reason(self, held: Held, label: int) -> str:
         """What one multiplier says."""
-        where = "" if held.face is None or held.face < 0 else f" at face {held.face + 1}"
+        where = "" if held.face is None or held.face < 0 else f" at face {held.face}"
         price = f"{held.letter} = {number_told(held.multiplier)}"
         if held.state == _MARGIN[2]:
             left = self._left(held, label)

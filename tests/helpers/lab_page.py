@@ -147,9 +147,13 @@ class LabPage:
         """Back to the state that the page was opened with, by its link."""
         self.value("document.querySelectorAll('details[open]').forEach(each => { each.open = false; })")
         self.page.locator(".tool.move").click()
-        self.value(f"location.hash = '#{fragment(self.first)}'")
+        self.follow(fragment(self.first))
         self.until(f"JSON.stringify(__lab.state()) === JSON.stringify({json.dumps(self.first)})")
         self.ready()
+
+    def follow(self, text: str) -> None:
+        """Put another state into the address, even where the address still has the same."""
+        self.value(f"history.replaceState(null, '', location.pathname), location.hash = '#{text}'")
 
     def until(self, expression: str) -> Any:
         """Wait until an expression of JavaScript is true; what it is then.

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 from helpers.lab import Client
-from helpers.lab_page import SPILLS, LabPage, browsing, fragment, same, served, why_not
+from helpers.lab_page import SPILLS, LabPage, as_number, browsing, fragment, same, served, why_not
 from helpers.monkey import Monkey
 
 from polyopt.datasets import make_two_spirals
@@ -176,6 +176,37 @@ def test_program_and_dual_stand_side_by_side_with_the_rows_that_bind(lab):
     row.locator("tbody tr").first.wait_for()  # what was open stays open
 
 
+def test_a_path_is_a_strip_of_pictures_and_each_can_be_taken_over(lab):
+    lab.press("film")
+    lab.until("document.querySelectorAll('.shot').length >= 5 && !__lab.busy()")
+    shots = lab.page.locator(".shot")
+    values = [as_number(each.split(" = ")[1]) for each in shots.locator("b").all_inner_texts()]
+    assert values == sorted(values)
+    assert set(shots.locator(".badge").all_inner_texts()) == {"optimal"}
+    first, *_, last = lab.value(
+        "[...document.querySelectorAll('.shot canvas')].map(each => each.toDataURL())"
+    )
+    assert first != last
+    before = lab.text("primal")
+    shots.first.click()
+    lab.ready()
+    assert same(lab.state()["settings"]["C"], values[0], 1e-2)
+    assert lab.text("primal") != before
+
+
+def test_a_set_is_loaded_in_its_principal_plane_or_by_two_of_its_features(lab):
+    lab.choose("data", "pima")
+    plane, told = lab.state()["points"], lab.page.locator(".controls > p.quiet").inner_text()
+    assert "variance" in told
+    lab.page.locator(".features select").first.select_option("1")
+    lab.ready()
+    assert lab.state()["points"] != plane
+    across = lab.page.locator(".features option:checked").all_inner_texts()
+    assert lab.page.locator(".axes .name").all_text_contents() == across
+    lab.drag(0, 25, 0)
+    assert lab.page.locator("[data-field='data'] select").input_value() == "", "it is the set no more"
+
+
 def test_a_link_holds_samples_and_settings_and_a_broken_one_is_told(lab, browser, server):
     lab.choose("kernel", "rbf")
     lab.write("C", 3)
@@ -186,13 +217,12 @@ def test_a_link_holds_samples_and_settings_and_a_broken_one_is_told(lab, browser
     python = lab.page.locator("dialog.share pre").inner_text()
     assert "RelativeMarginMachine" in python
     lab.page.locator("dialog.share .close").click()
-    lab.until("location.hash.length > 10")
     assert len(link) < 2000
-    assert urlsplit(link).fragment == lab.value("location.hash.slice(1)"), "the address itself is the link"
+    lab.until(f"location.hash.slice(1) === '{urlsplit(link).fragment}'")  # the address itself is the link
     with LabPage(browser, server[0], "no-state-at-all") as other:
         assert other.state() != lab.state()
         assert "no samples and settings" in other.page.locator(".trouble").inner_text()
-        other.value(f"location.hash = '{urlsplit(link).fragment}'")
+        other.follow(urlsplit(link).fragment)
         other.until(f"__lab.state().points.length === {len(lab.state()['points'])}")
         other.ready()
         assert other.state() == lab.state()
@@ -233,25 +263,29 @@ def test_files_can_be_taken_along(lab):
         assert json.loads(taken["claim-file"])
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone_in_the_light_and_in_the_dark(browser, server, scheme):
+def test_it_fits_a_phone_in_the_light_and_in_the_dark(browser, server):
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-    with LabPage(browser, server[0], color_scheme=scheme, **phone) as lab:
-        lab.choose("machine", "cpm" if scheme == "dark" else "rmm")
-        lab.page.touchscreen.tap(*lab.spot(4))
-        lab.page.locator(".programs > summary").click()
-        lab.until("document.querySelectorAll('.side').length >= 1")
-        lab.value("document.querySelectorAll('details').forEach(each => { each.open = true; })")
-        lab.ready()
-        wide = "[document.scrollingElement.scrollWidth, innerWidth]"
-        assert lab.value(wide) == [390, 390]
-        assert lab.value(SPILLS) == []
-        lab.press("share")
-        lab.until("document.querySelector('dialog pre').textContent.length > 20")
-        assert lab.value(wide) == [390, 390]
-        assert lab.value("document.querySelector('dialog.share').getBoundingClientRect().right") <= 390
-        lab.page.locator("dialog.share .close").click()
-        assert faint(lab) == []
+    with LabPage(browser, server[0], **phone) as lab:
+        papers = set()
+        for scheme, machine in (("light", "rmm"), ("dark", "cpm")):
+            lab.page.emulate_media(color_scheme=scheme)
+            lab.choose("machine", machine)
+            lab.page.touchscreen.tap(*lab.spot(4))
+            assert lab.page.locator(".person h2").inner_text().startswith("Sample 4, class")
+            lab.value("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+            lab.until("document.querySelectorAll('.side').length >= 1 && !document.querySelector('.stale')")
+            lab.ready()
+            wide = "[document.scrollingElement.scrollWidth, innerWidth]"
+            assert lab.value(wide) == [390, 390]
+            assert lab.value(SPILLS) == []
+            lab.press("share")
+            lab.until("document.querySelector('dialog pre').textContent.length > 20")
+            assert lab.value(wide) == [390, 390]
+            assert lab.value("document.querySelector('dialog.share').getBoundingClientRect().right") <= 390
+            lab.page.locator("dialog.share .close").click()
+            assert faint(lab) == []
+            papers.add(lab.value("getComputedStyle(document.querySelector('.polyopt-lab')).backgroundColor"))
+        assert papers == {"rgb(255, 255, 255)", "rgb(20, 24, 29)"}
         assert lab.complaints == []
         own = urlsplit(server[0]).netloc
         assert {urlsplit(url).netloc for url in lab.requests} == {own}, "nothing is loaded from elsewhere"
@@ -374,7 +408,7 @@ def test_a_long_search_is_told_of_and_can_be_stopped(lab):
     points = make_two_spirals(120, random_state=0)
     long = {**lab.first, "machine": "cpm", "method": "global", "settings": {"n_faces": 6}}
     long["points"] = [[*map(float, np.round(x, 3)), int(label)] for x, label in zip(*points, strict=True)]
-    lab.value(f"location.hash = '#{fragment(long)}'")
+    lab.follow(fragment(long))
     lab.until("document.querySelector('.progress').checkVisibility()")
     assert lab.page.locator(".told").inner_text().endswith("s")
     lab.page.locator(".stop").click()

@@ -62,6 +62,7 @@ function built(bench, root) {
   bench.plane = new Plane(frame, bench.view, bench.palette);
   for (const [name, Part] of Object.entries({ controls: Controls, figures: Figures, person: Person, player: Player, film: Film,
     programs: Programs, share: Share, hands: Hands })) bench[name] = new Part(bench);
+  bench.plane.describedBy = bench.person.why.id;  // a sample that has the focus is told of there
   bench.title = h("p", { class: "title", "data-name": "title" });
   bench.legend = h("ul", { class: "legend" });
   bench.spoken = h("p", { class: "spoken", role: "status" });

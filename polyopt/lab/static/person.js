@@ -5,11 +5,13 @@ import { h, number, say } from "./dom.js";
 /** A row's name, and its face where it is one's. */
 const named = ({ row, face }) => `${row.replaceAll("_", " ")}${face === null || face === undefined || face < 0 ? "" : `, face ${face}`}`;
 
+let persons = 0;
+
 export class Person {
   constructor(lab) {
     this.lab = lab;
     this.title = h("h2", { text: "Sample" });
-    this.why = h("p", { class: "why" });
+    this.why = h("p", { class: "why", id: `polyopt-why-${++persons}` });
     this.rows = h("div", { class: "scroll", tabindex: 0 });
     this.element = h("section", { class: "person", "aria-label": "One sample" }, this.title, this.why, this.rows);
     this.show(null);

@@ -18,7 +18,7 @@ export class Plane {
    * @param palette  The colours.
    */
   constructor(frame, view, palette) {
-    Object.assign(this, { frame, view, palette, nodes: new Map() });
+    Object.assign(this, { frame, view, palette, nodes: new Map(), describedBy: null });
     const clip = `polyopt-plane-${++planes}`;
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.clip = s("rect", {});
@@ -132,7 +132,8 @@ export class Plane {
       alive.add(point.id);
       let node = this.nodes.get(point.id);
       if (!node) {
-        node = s("g", { class: "sample", tabindex: 0, role: "button", "data-id": point.id, "aria-roledescription": "sample" },
+        node = s("g", { class: "sample", tabindex: 0, role: "button", "data-id": point.id,
+          "aria-roledescription": "sample", "aria-describedby": this.describedBy },
           s("circle", { class: "near", r: 15 }), s("circle", { class: "ring" }), s("path", { class: "marker" }));
         this.nodes.set(point.id, node);
         const later = points.slice(i + 1).find((each) => this.nodes.has(each.id));

@@ -14,7 +14,7 @@ export function standalone(plane, paper) {
     const style = getComputedStyle(element);
     if (style.display === "none" || element.classList.contains("near")) return others[i].setAttribute("display", "none");
     for (const name of LOOKS) others[i].setAttribute(name, style.getPropertyValue(name));
-    for (const name of ["class", "tabindex", "role", "aria-label", "aria-roledescription", "data-id"]) others[i].removeAttribute(name);
+    for (const name of ["class", "tabindex", "role", "aria-label", "aria-roledescription", "aria-describedby", "data-id"]) others[i].removeAttribute(name);
   });
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   const [left, top, wide, high] = ["left", "top", "width", "height"].map((name) => parseFloat(canvas.style[name]));
