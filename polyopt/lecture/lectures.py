@@ -12,9 +12,12 @@ from polyopt.lecture.figures import MAKERS, svg_file
 from polyopt.lecture.notebook import exercise_notebook
 from polyopt.lecture.slides import slide_page
 from polyopt.lecture.tex import latex_file
+from polyopt.methods.registry import families
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from formulations.program import Program
 
 __all__ = ["LECTURES", "Lecture", "chapter_of", "find_lecture", "lecture_files"]
 
@@ -32,13 +35,23 @@ class Lecture:
     chapters : tuple of str
         The chapters of :mod:`polyopt.exercises` that belong to it.
     families : tuple of str
-        The families of programs.
+        The families of programs: each, and those whose names begin with its own.
     """
 
     name: str
     title: str
     chapters: tuple[str, ...]
     families: tuple[str, ...]
+
+    def programs(self) -> list[Program]:
+        """The programs of the families, in the order in which they are named here."""
+        own = [
+            name
+            for stem in self.families
+            for name in families()
+            if name == stem or name.startswith(f"{stem}_")
+        ]
+        return [program for name in own for program in programs_of(name).values()]
 
 
 LECTURES = {
@@ -135,6 +148,5 @@ def lecture_files(
     files["exercises.ipynb"] = exercise_notebook(lecture.title, own, solved=False)
     files["solutions.ipynb"] = exercise_notebook(lecture.title, own, solved=True)
     step("the programs")
-    programs = [program for family in lecture.families for program in programs_of(family).values()]
-    files["programs.tex"] = latex_file(lecture.title, programs)
+    files["programs.tex"] = latex_file(lecture.title, lecture.programs())
     return dict(sorted(files.items()))

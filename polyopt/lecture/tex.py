@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["latex_file"]
 
-_HEAD = r"""\documentclass[11pt]{article}
+_HEAD = r"""\documentclass[10pt]{article}
 \usepackage[utf8]{inputenc}
 \usepackage[T1]{fontenc}
-\usepackage[a4paper,margin=22mm]{geometry}
+\usepackage[a4paper,margin=17mm]{geometry}
 \usepackage{amsmath,amssymb}
 \setlength{\parindent}{0pt}
 \allowdisplaybreaks
@@ -50,23 +50,22 @@ def latex_file(title: str, programs: Iterable[Statement]) -> str:
 def _section(program: Statement) -> str:
     verb = r"\min" if program.sense == "minimise" else r"\max"
     over = r",\,".join(latex_name(name) for name in program.variables)
-    lines = [rf"{verb}_{{{over}}} \quad & {program.objective_latex}"]
+    objective = rf"{verb}_{{{over}}} \quad {program.objective_latex}"
+    lines = []
     for place, row in enumerate(program.rows):
         label = r"\text{s.t.}" if place == 0 else ""
         multiplier = "" if row.multiplier == "–" else rf" && [{latex_name(row.multiplier)}]"
         lines.append(rf"{label} \quad & {program.row_latex(row)}{multiplier}")
     lines += [rf"\quad & {condition}" for condition in conditions_of(program)]
-    display = " \\\\\n".join(lines)
+    inner = " \\\\\n".join(lines)
+    rows = f"\\begin{{align*}}\n{inner}\n\\end{{align*}}\n" if lines else ""
     letters = [_prose(symbol.latex) for symbol in symbols_of(program)]
     where = "Where " + "; ".join(letters) + ".\n\n" if letters else ""
     functions = functions_of(program.letters)
     items = "".join(_item(row, functions) for row in program.rows if row.multiplier != "–")
     prices = f"\\begin{{description}}\n{items}\\end{{description}}\n" if items else ""
     head = f"\\texttt{{{_text(program.name)}}}. {_text(program.source)}. {_text(size_of(program))}."
-    return (
-        f"\\subsection*{{{_text(program.title)}}}\n{head}\n"
-        f"\\begin{{align*}}\n{display}\n\\end{{align*}}\n{where}{prices}"
-    )
+    return f"\\subsection*{{{_text(program.title)}}}\n{head}\n\\[\n{objective}\n\\]\n{rows}{where}{prices}"
 
 
 def _item(row: Row, functions: Collection[str]) -> str:
