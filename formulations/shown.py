@@ -1,22 +1,22 @@
 """What is shown of a thing whose name is typed: ten lines of text, and in a notebook a part of a page.
 
 A thing says once what there is to see, as a :class:`Summary`. The text is made of it here. The HTML is made
-by whoever has pages to make, and says so by :func:`drawn_by`; without one a notebook shows the text.
+by a package that has pages to make: its ``__drawer__`` says where the function is, such as
+``"pages.shown.html_of"``, so that it need import nothing to say so. Without one a notebook shows the text.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from formulations.statement import Statement
 
-__all__ = ["Shown", "Summary", "Table", "drawn_by"]
+__all__ = ["Shown", "Summary", "Table"]
 
 LINES, WIDTH = 10, 80  # of a text at most
-
-_drawer: list[str] = []  # where the function is that makes HTML of a summary
 
 
 class Table(NamedTuple):
@@ -71,22 +71,18 @@ class Shown:
         return text_of(self._summary())
 
     def _repr_html_(self) -> str | None:
-        if not _drawer:
+        place = _drawer()
+        if place is None:
             return None
-        module, _, name = _drawer[0].rpartition(".")
+        module, _, name = place.rpartition(".")
         html: str = getattr(import_module(module), name)(self._summary())
         return html
 
 
-def drawn_by(place: str) -> None:
-    """Say where the function is that makes HTML of a summary.
-
-    Parameters
-    ----------
-    place : str
-        Its module and its name, such as ``"pages.shown.html_of"``; it is imported when it is needed.
-    """
-    _drawer[:] = [place]
+def _drawer() -> str | None:
+    """Where the function is that makes HTML of a summary, as a package that is imported says."""
+    packages = (vars(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__"))
+    return next((package["__drawer__"] for package in packages if "__drawer__" in package), None)
 
 
 def text_of(summary: Summary) -> str:

@@ -10,8 +10,6 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from formulations.shown import drawn_by
-
 if TYPE_CHECKING:
     from formulations.face_penalty import FacePenalty as FacePenalty
     from polyopt import datasets as datasets
@@ -68,7 +66,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-drawn_by("polyopt.report.shown.html_of")
+__drawer__ = "polyopt.report.shown.html_of"  # how notebooks show programs: formulations.shown
 
 _SHARED = {
     "Certificate": "polyopt.certificates",

@@ -9,7 +9,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from formulations import rmm, shown
+import polyopt
+from formulations import rmm
 from formulations.samples import two_blobs
 from formulations.shown import Shown, Summary, Table, text_of
 from formulations.solution import Solution, Status
@@ -137,11 +138,10 @@ def test_estimators_keep_the_html_of_scikit_learn():
 
 def test_without_pages_a_notebook_shows_the_formula(monkeypatch, things):
     """The ground floor stands alone: until somebody has pages, its programs have Markdown."""
-    monkeypatch.setattr(shown, "_drawer", [])
+    assert things["program"]._repr_html_().startswith("<div class='polyopt'>")
+    monkeypatch.delattr(polyopt, "__drawer__")
     assert things["program"]._repr_html_() is None
     assert things["program"]._repr_markdown_().startswith("**Relative Margin Machine")
-    shown.drawn_by("polyopt.report.shown.html_of")
-    assert things["program"]._repr_html_().startswith("<div class='polyopt'>")
 
 
 def test_what_is_shown_of_a_changed_result_is_the_changed_one(things):
