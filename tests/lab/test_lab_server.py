@@ -120,7 +120,9 @@ def test_messages_go_both_ways_and_broken_ones_do_not_end_the_line(known):
         line.send_bytes(b"\xff")
         assert line.receive_json()["kind"] == "error"
         line.send_json({"id": 1, "op": "solve", "state": state_of(some_points(8))})
-        assert line.receive_json()["kind"] == "picture"
+        while (told := line.receive_json())["kind"] == "progress":  # on a busy machine
+            pass
+        assert told["kind"] == "picture"
         line.send_json({"id": 2, "op": "hello"})
         assert line.receive_json()["id"] == 2
 

@@ -78,7 +78,7 @@ def test_a_convex_run_ends_between_the_certificates_values(client):
 def test_the_film_over_C_has_each_optimum_and_they_rise(client):
     values = [0.1, 1.0, 10.0]
     told = client.ask("path", state=state("svm", kernel="linear"), parameter="C", values=values, grid=[8, 8])
-    sent = [m for m in client.received if m["kind"] == "progress" and m["id"] == client.count]
+    sent = [m for m in client.received if "frame" in m and m["id"] == client.count]
     assert [m["frame"] for m in sent] == told["frames"]
     for value, frame in zip(values, told["frames"], strict=True):
         picture = client.ask("solve", state=state("svm", kernel="linear", C=value))
