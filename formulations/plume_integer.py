@@ -97,6 +97,7 @@ _LETTERS = {
     **LETTERS,
     "δₖ": "> 0: the scale of the whole numbers of face $k$",
     "M": "the largest of the whole numbers",
+    "P": "the numbers of the primal",
 }
 _SOURCE = "Shah, Sastry & Manwani (2019), eq. (7), with whole coefficients"
 

@@ -158,8 +158,12 @@ def mixed_integer(
         variables={"W": W, **variables, "D": D},
         rows=tuple(replace(row, multiplier="–", says=none) for row in rows),
         parameters=parameters,
-        letters={**_LETTERS, "L": "= sqrt(2 (Σᵢ Cᵢ (ln K + ln 2) − Σᵢ Cᵢ Ent(Rᵢ))/ρ)"},
-        data={"x": X, "y": y, "s": float(s), "γ": gamma, "ρ": ridge, "L": L},
+        letters={
+            **_LETTERS,
+            "K": "the number of faces",
+            "L": "= sqrt(2 (Σᵢ Cᵢ (ln K + ln 2) − Σᵢ Cᵢ Ent(Rᵢ))/ρ)",
+        },
+        data={"x": X, "y": y, "s": float(s), "γ": gamma, "ρ": ridge, "K": float(W.shape[0])},
     )
 
 

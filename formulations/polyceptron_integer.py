@@ -98,7 +98,6 @@ _LETTERS = {
     "Cᵢ": "the price of sample $i$'s slack, 0 where it is not in this face's program",
     "δ": "> 0: the scale of the whole numbers",
     "M": "the largest of the whole numbers",
-    "p, b": "the face of the primal",
 }
 _SOURCE = "Manwani & Sastry (2011), eq. (4), with a margin and whole coefficients"
 
