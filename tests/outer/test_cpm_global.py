@@ -466,8 +466,8 @@ def test_what_cannot_be_sought_is_refused():
         solve_cpm_global(X, y, 1.0, 0)
     with pytest.raises(ValueError, match="tol must be between 0 and 1, not 0"):
         solve_cpm_global(X, y, 1.0, 2, tol=0.0)
-    with pytest.raises(ValueError, match="bounds must be 'additive' or 'plain'"):
-        solve_cpm_global(X, y, 1.0, 2, bounds="best")
+    with pytest.raises(ValueError, match="bounds must be 'best', 'additive' or 'plain'"):
+        solve_cpm_global(X, y, 1.0, 2, bounds="strong")
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from formulations import cpm
 from formulations.arguments import one_of, tolerance, whole
 from formulations.matrices import dense
 from formulations.polytope import check_loss, natural_assignment, objective
@@ -21,10 +20,12 @@ from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
 from polyopt.certificates.cpm_point import check_margin
 from polyopt.certificates.rounding import gamma
+from polyopt.outer.cpm.boxes import MOST_FEATURES, BoxSearch
+from polyopt.outer.cpm.polish import polished_face
 from polyopt.outer.cpm.prepared import best_order, merge, unmerge
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.bound import Moves, moves_for
-from polyopt.solvers.cpm.face import Samples, caps_of, climb, dual_value, hyperplane, settle
+from polyopt.solvers.cpm.face import Samples, settle
 from polyopt.solvers.cpm.tree import Best, Node, examine, node_for
 from polyopt.watch import tell
 
@@ -45,9 +46,8 @@ _STARTS = 30  # of the alternating heuristic, each from random directions and fr
 _BYTES = 256 * 2**20  # for open nodes
 _BEGINNING, _ORDERING = 0.2, 0.1  # of the time left, for the starts, and for the order of the samples
 _RECORD = 0.2  # seconds between records of the history
-_POLISH = 100_000  # sweeps per face of the solution
-_GRACE = 0.5  # seconds past a limit that the faces of the answer may take together
-_LOSS = 1e-9  # of the bound, relative, that is given for multipliers which fit their hyperplane
+_ALONE, _BOXES = 200, 20  # partial assignments before the first boxes, and boxes for each one beyond
+_FAIR, _MORE = 200_000, 4  # boxes before the search that is ahead gets so many times as many turns
 
 
 def solve_cpm_global(
@@ -61,7 +61,7 @@ def solve_cpm_global(
     time_limit: float | None = None,
     start: ArrayLike | None = None,
     seed: int = 0,
-    bounds: Literal["additive", "plain"] = "additive",
+    bounds: Literal["best", "additive", "plain"] = "best",
     loss: Loss = "sum",
     margin: Margin = "total",
 ) -> Solution:
@@ -88,9 +88,11 @@ def solve_cpm_global(
     seed : int
         Of the random starts and of the order in which bounds are added up. The same seed gives the
         same search, whatever the time it takes.
-    bounds : {"additive", "plain"}
+    bounds : {"best", "additive", "plain"}
         What bounds a partial assignment: the faces' dual values and what the samples not assigned must cost
-        besides (:mod:`polyopt.solvers.cpm.bound`), or the former alone, to be compared with.
+        besides (:mod:`polyopt.solvers.cpm.bound`), or, with "plain", the former alone. "best" searches boxes
+        of the faces' coefficients too (:mod:`polyopt.outer.cpm.boxes`), by turns, with up to 4 features and
+        more than one face; the larger bound is that of the solution.
     loss, margin
         As in :func:`polyopt.certificates.certify_cpm`. With loss="max" or margin="worst" the search is that
         of :mod:`polyopt.outer.cpm.coupled`, for fewer samples still.
@@ -115,18 +117,19 @@ def solve_cpm_global(
     nodes are kept in at most 256 MiB; where those are full, the search goes on depth first.
     """
     X, y = as_data(X, y)
-    costs = as_costs(C, len(y))
+    costs, X = as_costs(C, len(y)), X if len(y) > MOST_SAMPLES else dense(X)
     _check(len(y), n_faces, tol, bounds, loss, margin)
-    X = dense(X)
     first = None if start is None else _faces("start", start, (n_faces, X.shape[1] + 1))
-    clock, additive = Clock(time_limit), bounds == "additive"
+    clock, additive = Clock(time_limit), bounds != "plain"
     if (loss, margin) != ("sum", "total"):
         from polyopt.outer.cpm.coupled import search_coupled
 
         program = (X, y, costs, n_faces, loss, margin)
         return search_coupled(*program, tol, clock, seed, max_nodes, first, additive)
     search = _Search(X, y, costs, n_faces, tol, clock, np.random.default_rng(seed))
-    return search.solution(search.run(first, max_nodes, additive), f"branch and bound, {bounds} bound")
+    search.takes_boxes = bounds == "best" and n_faces > 1 and X.shape[1] <= MOST_FEATURES
+    kind = "additive bound and boxes" if search.takes_boxes else f"{'additive' if additive else bounds} bound"
+    return search.solution(search.run(first, max_nodes, additive), f"branch and bound, {kind}")
 
 
 def _check(n: int, n_faces: int, tol: float, bounds: str, loss: str, margin: str) -> None:
@@ -137,7 +140,7 @@ def _check(n: int, n_faces: int, tol: float, bounds: str, loss: str, margin: str
         )
     whole("n_faces", n_faces)
     tolerance(tol)
-    one_of("bounds", bounds, ("additive", "plain"))
+    one_of("bounds", bounds, ("best", "additive", "plain"))
     check_loss(loss)
     check_margin(margin)
 
@@ -172,6 +175,8 @@ class _Search:
     clock: Clock
     rng: np.random.Generator
     history: list[dict[str, float]] = field(default_factory=list)
+    takes_boxes: bool = False
+    boxes: BoxSearch | None = None
 
     def __post_init__(self) -> None:
         self.data, self.merged = merge(self.X, self.y, self.C, self.rng)
@@ -194,6 +199,8 @@ class _Search:
             if additive:
                 order, rows = best_order(self.data, self.moves, self.rng, self.clock.part(_ORDERING))
                 self._put_in_order(rows)
+            if self.takes_boxes and self.npos:
+                self.boxes = BoxSearch(self.data, self.best, self.tol)
             return self._explore(node_for(self.data, self.n_faces, order), max_nodes, additive)
         except KeyboardInterrupt:
             if not np.isfinite(self.best.limits[0]):
@@ -223,7 +230,20 @@ class _Search:
                 else:
                     heappush(self.heap, child)
             self.at_hand = np.inf
+            if self.boxes is not None and self.nodes > _ALONE and self._boxes_are_done(self.boxes):
+                break
         return self._record(Status.OPTIMAL)
+
+    def _boxes_are_done(self, boxes: BoxSearch) -> bool:
+        """Look into the next boxes, more of them where they are ahead; whether none is left."""
+        turns = _BOXES
+        if boxes.boxes > _FAIR:
+            turns = turns * _MORE if boxes.bound > self._least() else turns // _MORE
+        for _ in range(turns):
+            if boxes.is_done or self.clock.is_over:
+                break
+            boxes.look()
+        return boxes.is_done
 
     def _children(self, node: Node, one: _Open, additive: bool) -> list[_Open]:
         """What is left to explore of an open node, the best last."""
@@ -262,14 +282,20 @@ class _Search:
         return status
 
     def _bound(self) -> float:
-        """The least of the open nodes' bounds and of those of what was cut or finished, less all rounding."""
-        first = self.heap[0].bound if self.heap else np.inf
-        cost, cut, error = self.best.limits
-        least = float(min([first, self.at_hand, cost, cut, *(one.bound for one in self.stack)]))
+        """The least bound of what is open and of what was cut or finished, less all rounding."""
+        least = self._least()
+        if self.boxes is not None:
+            least = max(least, min(self.boxes.bound, float(self.best.limits[0])))
         # Costs of equal samples were added up, which scales them, and the optimum, by no more than this.
         scaled = 2.0 * gamma(len(self.y) + 4) * abs(least)
-        self.proven = max(self.proven, float(np.nextafter(least - error - scaled, -np.inf)))
+        self.proven = max(self.proven, float(np.nextafter(least - scaled, -np.inf)))
         return self.proven
+
+    def _least(self) -> float:
+        """What the tree proves."""
+        first = self.heap[0].bound if self.heap else np.inf
+        cost, cut, error = self.best.limits
+        return float(min([first, self.at_hand, cost, cut, *(one.bound for one in self.stack)]) - error)
 
     def _start(self, first: Vector | None) -> None:
         """An incumbent: from the faces given, or from random ones, each by alternating."""
@@ -297,7 +323,8 @@ class _Search:
     def solution(self, status: Status, solver: str) -> Solution:
         """The incumbent, its faces solved as exactly as double precision allows."""
         face = (self.data.A[self.data.inside :] @ self.best.W.T).argmax(axis=1)
-        faces = [self._polish(face, k) for k in range(self.n_faces)]
+        little = 0.1 * self.tol * self.best.limits[0] / self.n_faces
+        faces = [polished_face(self.data, face, k, little, self.clock) for k in range(self.n_faces)]
         a, W = np.array([multipliers for multipliers, _ in faces]), np.array([w for _, w in faces])
         alpha = unmerge(a.T, self.data.C, self.merged, self.C)
         value = objective(self.X, self.y, W, self.C)
@@ -321,30 +348,3 @@ class _Search:
             solve_time=self.clock.seconds,
             history=tuple(self.history),
         )
-
-    def _polish(self, face: NDArray[np.int64], k: int) -> tuple[Vector, Vector]:
-        """Multipliers and hyperplane of face k, as exact as they can be had."""
-        data = self.data
-        a, w, caps = np.zeros(len(data.C)), np.zeros(data.A.shape[1]), np.zeros(len(data.C))
-        caps_of(data, face, k, caps)
-        climb(data, np.zeros_like(a), caps, a, w, _POLISH, np.inf, 1e-15 * data.C.sum())
-        hyperplane(data, a, w)
-        value = _cost(data, caps, w)
-        if caps.any() and value - dual_value(a, w) > 0.1 * self.tol * self.best.limits[0] / self.n_faces:
-            # Badly scaled data, on which coordinates are slow and an interior point is not. Its multipliers
-            # come with its hyperplane, as each must fit the other, unless they prove less.
-            signs = np.where(np.arange(len(a)) < data.inside, -1.0, 1.0)
-            left = self.clock.left
-            limit = None if left is None else max(left, _GRACE / self.n_faces)
-            found = cpm.face(data.A[:, :-1] * signs[:, None], signs, caps).solve(time_limit=limit)
-            if found.primal and _cost(data, caps, found["w"]) < value:
-                w = found["w"]
-                exact, implied = np.clip(found.duals["margin"], 0.0, caps), np.empty_like(w)
-                hyperplane(data, exact, implied)
-                if dual_value(exact, implied) > dual_value(a, 0.5 * a @ data.A) - _LOSS * value:
-                    a = exact
-        return a, w
-
-
-def _cost(data: Samples, costs: Vector, w: Vector) -> float:
-    return float(w @ w + costs @ np.maximum(0.0, 1.0 - data.A @ w))
