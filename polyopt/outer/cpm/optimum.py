@@ -47,7 +47,7 @@ _BYTES = 256 * 2**20  # for open nodes
 _BEGINNING, _ORDERING = 0.2, 0.1  # of the time left, for the starts, and for the order of the samples
 _RECORD = 0.2  # seconds between records of the history
 _ALONE, _BOXES = 200, 20  # partial assignments before the first boxes, and boxes for each one beyond
-_FAIR, _MORE = 200_000, 4  # boxes before the search that is ahead gets so many times as many turns
+_MORE = 8  # times as many boxes where they are ahead
 
 
 def solve_cpm_global(
@@ -236,10 +236,7 @@ class _Search:
 
     def _boxes_are_done(self, boxes: BoxSearch) -> bool:
         """Look into the next boxes, more of them where they are ahead; whether none is left."""
-        turns = _BOXES
-        if boxes.boxes > _FAIR:
-            turns = turns * _MORE if boxes.bound > self._least() else turns // _MORE
-        for _ in range(turns):
+        for _ in range(_BOXES * _MORE if boxes.bound > self._least() else _BOXES):
             if boxes.is_done or self.clock.is_over:
                 break
             boxes.look()
