@@ -31,6 +31,7 @@ from polyopt.cli.duals import duals
 from polyopt.cli.explain import explain
 from polyopt.cli.export import export
 from polyopt.cli.fit import fit
+from polyopt.cli.handbook import handbook
 from polyopt.cli.info import info
 from polyopt.cli.lab import lab
 from polyopt.cli.lecture import lecture
@@ -118,7 +119,7 @@ def _options(
 
 for command in (
     compare, catalogue, show, verify, duals, fit, certify, predict, rules, explain, info, export, lab,
-    lecture, doctor,
+    lecture, handbook, doctor,
 ):  # fmt: skip
     app.command()(command)
 

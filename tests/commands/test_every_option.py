@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,6 +87,10 @@ TRIALS = {
         ("MODEL DATA --row 3 --hold u --within-data --top 1 --json", r'"nearest"'),
         ("MODEL DATA --by-position --separator , --decimal . --overwrite-input --report OUT", r"only it"),
     ],
+    "handbook": [
+        ("rmm --no-open", r"chapters/rmm.html$"),
+        ("--out FOLDER", r"index.html$"),
+    ],
     "lecture": [
         ("", r"^plume +PLUME$"),
         ("plume --out FOLDER --quiet", r"^  slides.html +\d+ kB$"),
@@ -156,6 +161,10 @@ def little_work(monkeypatch):
     monkeypatch.setattr("polyopt.lecture.lectures.chapter_of", lambda lecture: "# A chapter\n\n## A part\n")
     monkeypatch.setattr("polyopt.lab.server.page_files", dict)
     monkeypatch.setattr("polyopt.lab.server.serve", lambda application, listening: None)
+    monkeypatch.setattr("polyopt.handbook.site.check_installed", lambda: None)
+    monkeypatch.setattr("polyopt.handbook.site.site_folder", lambda: Path("somewhere"))
+    monkeypatch.setattr("polyopt.handbook.site.kept_site", lambda: Path("somewhere"))
+    monkeypatch.setattr("polyopt.handbook.site.build_site", lambda folder: [])
     monkeypatch.setattr("webbrowser.open", lambda link: True)
 
 

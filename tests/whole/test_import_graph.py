@@ -66,7 +66,14 @@ FLOORS = [
     ),
     (
         "what a person calls and sees",
-        ("polyopt.cli", "polyopt.lab", "polyopt.lecture", "polyopt.report", "polyopt.__main__"),
+        (
+            "polyopt.cli",
+            "polyopt.handbook",
+            "polyopt.lab",
+            "polyopt.lecture",
+            "polyopt.report",
+            "polyopt.__main__",
+        ),
     ),
 ]
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"

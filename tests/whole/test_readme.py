@@ -16,7 +16,12 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = Path(polyopt.__path__[0])  # installed, or in the clone
 README = ROOT / "README.md"
 HANDBOOK = PACKAGE / "handbook"
-PAGES = [README, *sorted(HANDBOOK.rglob("*.md")), *ROOT.glob("CONTRIBUTING.md"), markdown.PAGE]
+PAGES = [
+    README,
+    *sorted(path for path in HANDBOOK.rglob("*.md") if path.name != "results.md"),
+    *ROOT.glob("CONTRIBUTING.md"),
+    markdown.PAGE,
+]
 
 
 @pytest.fixture(scope="module")

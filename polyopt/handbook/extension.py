@@ -1,0 +1,115 @@
+"""What Sphinx learns for the handbook: formulas as MathML, and the directives ``program`` and ``exercises``.
+
+Formulas are drawn by the browser itself, so that a page needs no script and no network for them. A program
+is shown from its own printed text, which a reader checks against what is computed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+
+from polyopt.compare.programs import find_programs
+from polyopt.exercises import exercises
+from polyopt.report.mathml import mathml
+from polyopt.report.programs import program_section
+from polyopt.text import escape
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+    from polyopt.exercises.exercise import Exercise
+
+__all__ = ["setup"]
+
+_LONG = 300  # letters of a solution that is printed
+
+
+def _inline(writer: Any, node: nodes.math) -> None:
+    writer.body.append(mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def _display(writer: Any, node: nodes.math_block) -> None:
+    writer.body.append(f"<div class='scroll' tabindex='0'>{mathml(node.astext(), display=True)}</div>")
+    raise nodes.SkipNode
+
+
+class _Raw(Directive):
+    """A directive whose argument becomes HTML; what is wrong with the argument is a warning of the build."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    has_content: ClassVar[bool] = False
+
+    def html(self, argument: str) -> str:
+        raise NotImplementedError
+
+    def run(self) -> list[nodes.Node]:
+        try:
+            text = self.html(self.arguments[0])
+        except (ValueError, RuntimeError) as error:
+            return [self.state_machine.reporter.warning(str(error), line=self.lineno)]
+        return [nodes.raw("", text, format="html")]
+
+
+class _Program(_Raw):
+    """A program by its name, as ``polyopt show`` finds it."""
+
+    def html(self, argument: str) -> str:
+        return "".join(program_section(program) for program in find_programs(argument))
+
+
+class _Exercises(_Raw):
+    """The exercises of a chapter: tasks, with hints and solutions to be opened."""
+
+    def html(self, argument: str) -> str:
+        stem = argument.removesuffix("s")
+        own = {name: one for name, one in exercises().items() if name.rpartition("_")[0] in (argument, stem)}
+        if not own:
+            raise ValueError(f"there are no exercises of {argument!r}")
+        return "".join(_exercise(name, one) for name, one in own.items())
+
+
+def _exercise(name: str, one: Exercise) -> str:
+    solution = str(one.solution) if isinstance(one.solution, str) else repr(one.solution)
+    answer = (
+        f"<p><code>{escape(solution)}</code></p>" if len(solution) <= _LONG and "<" not in solution else ""
+    )
+    return (
+        f"<div class='exercise' id='exercise-{name}'><p><code>{name}</code> <b>{escape(one.title)}.</b> "
+        f"{escape(one.task)}</p><details><summary>Hint</summary><p>{escape(one.hint)}</p></details>"
+        f"<details><summary>Solution</summary>{answer}<p>{escape(one.why)}</p></details></div>"
+    )
+
+
+def _readable(
+    _app: Sphinx, what: str, _name: str, _thing: object, _options: object, lines: list[str]
+) -> None:
+    """Docstrings in the words of reStructuredText: bars are bars, and references are plain numbers."""
+    for i, line in enumerate(lines):
+        parts = re.split(r"(``.*?``)", re.sub(r"\[(\d)\]_", r"[\1]", line))
+        # In a table columns stay where they are: a bar there becomes another sign of the same width.
+        bar = "\u2223" if re.search(r"``.*``   ", line) else r"\|"
+        lines[i] = "".join(part if part.startswith("``") else part.replace("|", bar) for part in parts)
+        lines[i] = re.sub(r"^(\s*)\.\. \[(\d)\] ", r"\1[\2] ", lines[i])
+        if what == "module" and i and line and set(line) == {"-"} and len(line) == len(lines[i - 1]):
+            lines[i - 1], lines[i] = f"**{lines[i - 1]}**", ""
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """What Sphinx calls.
+
+    Parameters
+    ----------
+    app : Sphinx
+        The application.
+    """
+    app.add_html_math_renderer("polyopt", (_inline, None), (_display, None))
+    app.add_directive_to_domain("std", "program", _Program, override=True)  # Sphinx's own is of command lines
+    app.add_directive("exercises", _Exercises)
+    app.connect("autodoc-process-docstring", _readable, priority=400)  # before napoleon
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

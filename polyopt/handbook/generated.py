@@ -1,0 +1,124 @@
+"""The pages that the code tells: programs with their demonstrations, commands, API, and the kept results."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from formulations import FAMILIES, family
+from polyopt.compare.programs import programs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import click
+
+__all__ = ["MODULES", "api_pages", "command_page", "program_pages", "public_names", "results_page"]
+
+# What there is to import besides the public names of polyopt.
+MODULES = (
+    "formulations.program", "formulations.statement", "formulations.printed",
+    "formulations.margin_bounds", "formulations.rademacher", "polyopt.compare", "polyopt.crosschecks",
+    "polyopt.datasets", "polyopt.plots", "polyopt.polytope", "polyopt.verify", "polyopt.check.check",
+)  # fmt: skip
+
+
+def program_pages(
+    families: Iterable[str] | None = None, *, demonstrate: bool = True
+) -> Iterator[tuple[str, str]]:
+    """The pages of the families of programs: of each its name and its text in Markdown.
+
+    Parameters
+    ----------
+    families : iterable of str, optional
+        Which; all of :mod:`formulations` by default.
+    demonstrate : bool
+        Whether every pair is solved, and what comes of it shown.
+    """
+    for name in FAMILIES if families is None else families:
+        module = family(name)
+        words, _, rest = (inspect.getdoc(module) or "").partition("\n\n")
+        title = words.removesuffix(".").partition(": ")[0]
+        parts = [f"# {title}", f"{words}\n\n`polyopt show {name}`, `python -m formulations.{name}`"]
+        for program in programs_of(name):
+            parts.append(f"## {program}\n\n```{{program}} {program}\n```")
+        if demonstrate:
+            shown = "\n\n".join(pair.demonstrate() for pair in module.pairs())
+            told = "Each primal and its dual, solved on the family's small data, and the way back."
+            parts.append(f"## Demonstration\n\n{told}\n\n```text\n{shown}\n```")
+        parts.append(f"## In plain text\n\n```text\n{rest.rstrip()}\n```")
+        yield name, "\n\n".join(parts) + "\n"
+
+
+def command_page() -> str:
+    """Every command with its arguments and options, in Markdown."""
+    import click
+    import typer.main
+
+    from polyopt.cli import app
+
+    group = typer.main.get_command(app)
+    context = click.Context(group, info_name="polyopt")  # type: ignore[arg-type]
+    parts = ["# Commands", f"{group.help or ''}\n\n{group.epilog or ''}"]
+    for name in group.list_commands(context):  # type: ignore[attr-defined]
+        command = group.get_command(context, name)  # type: ignore[attr-defined]
+        parts.append(_command(name, command))
+    return "\n\n".join(parts) + "\n"
+
+
+def _command(name: str, command: click.Command) -> str:
+    words = inspect.cleandoc(command.help or "")
+    arguments = [f"[{one.name}]" for one in command.params if one.param_type_name == "argument"]
+    rows = ["| option | what it does |", "|---|---|"]
+    for one in command.params:
+        given = one.name if one.param_type_name == "argument" else ", ".join([*one.opts, *one.secondary_opts])
+        told = " ".join((getattr(one, "help", None) or "").split()).replace("|", "\\|").replace("<", "&lt;")
+        rows.append(f"| `{given}` | {told} |")
+    usage = " ".join(["polyopt", name, *filter(None, arguments)])
+    return f"## {name}\n\n`{usage}`\n\n{words}\n\n" + "\n".join(rows)
+
+
+def public_names() -> list[str]:
+    """The public names of polyopt that are documented one by one."""
+    import polyopt
+
+    return [name for name in polyopt.__all__ if name != "datasets"]
+
+
+def api_pages(names: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
+    """The pages of the reference: of each its name and its text, read from the docstrings when it is built.
+
+    Parameters
+    ----------
+    names : iterable of str, optional
+        Public names of polyopt; by default all of them, and :data:`MODULES`.
+    """
+    import polyopt
+
+    for name in public_names() if names is None else names:
+        thing = getattr(polyopt, name)
+        kind = "autoclass" if inspect.isclass(thing) else "autofunction"
+        home = f"{thing.__module__}.{name}" if hasattr(thing, "__module__") else f"polyopt.{name}"
+        members = ["   :members:"] if kind == "autoclass" else []
+        body = "\n".join([f".. {kind}:: {home}", *members])
+        yield name, f"# {name}\n\n`from polyopt import {name}`\n\n```{{eval-rst}}\n{body}\n```\n"
+    for module in MODULES if names is None else ():
+        body = f".. automodule:: {module}\n   :members:"
+        yield module, f"# {module}\n\n```{{eval-rst}}\n{body}\n```\n"
+
+
+def results_page() -> str | None:
+    """The kept results with their commands, in Markdown, without pictures; None where they are not at hand.
+
+    A wheel has a copy of ``benchmarks/RESULTS.md`` beside this file; a clone has the page itself.
+    """
+    packaged = resources.files("polyopt.handbook") / "results.md"
+    clone = Path(__file__).parents[2] / "benchmarks" / "RESULTS.md"
+    for place in (packaged, clone):
+        if place.is_file():
+            text = place.read_text(encoding="utf-8")
+            return re.sub(r"^!\[[^\]]*\]\([^)]*\)\n+", "", text, flags=re.M)
+    return None

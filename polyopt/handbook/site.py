@@ -1,0 +1,224 @@
+"""The handbook as a site: built by Sphinx aside, then renamed, and kept until its sources are others.
+
+Sphinx with MyST and the theme furo: Markdown with formulas, docstrings, and a search that works in files.
+They are installed by ``pip install 'polyopt[handbook]'``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import secrets
+import shutil
+import tempfile
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import formulations
+import polyopt
+from polyopt.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["MARK", "build_site", "check_installed", "kept_site", "page_of", "site_folder"]
+
+MARK = ".polyopt-handbook"
+"""A file that says that a folder is a site of ours, which may be replaced."""
+
+_NEEDED = ("sphinx", "myst_parser", "furo")
+# scikit-learn makes these methods, and its words for them lead to its own pages.
+_OF_OTHERS = [f"set_{what}_request" for what in ("fit", "partial_fit", "predict", "score", "transform")]
+_SETTINGS: dict[str, Any] = {
+    "project": "polyopt",
+    "author": "The polyopt developers",
+    "extensions": [
+        "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "polyopt.handbook.extension",
+    ],
+    "html_theme": "furo",
+    "html_math_renderer": "polyopt",
+    "html_static_path": [],
+    "html_copy_source": False,
+    "html_show_search_summary": False,  # it is fetched, which a page in a file may not do
+    "html_show_copyright": False,
+    "myst_enable_extensions": ["dollarmath"],
+    "myst_heading_anchors": 3,
+    "napoleon_google_docstring": False,
+    "napoleon_use_rtype": False,
+    "autodoc_member_order": "bysource",
+    "autodoc_typehints": "none",
+    "autodoc_default_options": {"exclude-members": ", ".join(_OF_OTHERS)},
+    "napoleon_use_ivar": True,
+    "suppress_warnings": ["ref.python"],  # a word of a docstring that several things are called
+    "highlight_language": "text",
+    "toc_object_entries": False,
+    "maximum_signature_line_length": 88,
+    "smartquotes": False,
+}  # fmt: skip
+
+
+def check_installed() -> None:
+    """Say what to install where it is missing.
+
+    Raises
+    ------
+    ValueError
+        Sphinx, MyST or furo are not installed.
+    """
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise ValueError(f"the handbook is built by Sphinx, MyST and furo ({', '.join(missing)} missing): "
+                         "pip install 'polyopt[handbook]'")  # fmt: skip
+
+
+def digest() -> str:
+    """Of all that the site is made of, the version and the tools included."""
+    from importlib.metadata import version
+
+    tools = [f"{name} {version(name)}" for name in ("sphinx", "myst-parser", "furo")]
+    found = hashlib.sha256("\n".join([polyopt.__version__, *tools]).encode())
+    for package in (polyopt, formulations):
+        root = Path(package.__path__[0])
+        for path in sorted(root.rglob("*")):
+            if path.suffix in (".py", ".md", ".css", ".ipynb"):
+                found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def site_folder() -> Path:
+    """Where this version's site is kept, once it is built."""
+    from polyopt.datasets._download import cache_folder
+
+    return cache_folder() / "handbook" / f"{polyopt.__version__}-{digest()}"
+
+
+def kept_site() -> Path:
+    """The folder of the site: the one that is kept, or built now.
+
+    Raises
+    ------
+    ValueError
+        What builds it is not installed.
+    OSError
+        The cache cannot be written.
+    """
+    check_installed()
+    folder = site_folder()
+    if not (folder / MARK).is_file():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        build_site(folder)
+        for other in folder.parent.iterdir():  # of older versions; one in the making begins with a dot
+            if other != folder and not other.name.startswith("."):
+                shutil.rmtree(other, ignore_errors=True)
+    return folder
+
+
+def build_site(
+    folder: Path, *, families: Iterable[str] | None = None, names: Iterable[str] | None = None,
+    demonstrate: bool = True, results: bool = True,
+) -> list[str]:  # fmt: skip
+    """Build the site aside, and put it into its place when it is whole.
+
+    Parameters
+    ----------
+    folder : Path
+        The place; a site that is there is replaced, and so is an empty folder.
+    families, names, demonstrate, results
+        As of :func:`polyopt.handbook.sources.write_sources`.
+
+    Returns
+    -------
+    list of str
+        What Sphinx warned of.
+
+    Raises
+    ------
+    ValueError
+        What builds it is not installed, or the place is something else than a site or an empty folder.
+    """
+    check_installed()
+    _check_place(folder)
+    from polyopt.handbook.sources import write_sources
+
+    made = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.part")
+    try:
+        with tempfile.TemporaryDirectory() as work:
+            pages = Path(work) / "pages"
+            pages.mkdir()
+            write_sources(pages, families=families, names=names, demonstrate=demonstrate, results=results)
+            told = _run(pages, made, Path(work) / "trees")
+        (made / MARK).write_text(f"polyopt {polyopt.__version__}\n", encoding="utf-8")
+        _put(made, folder)
+    finally:  # after Ctrl-C as well
+        shutil.rmtree(made, ignore_errors=True)
+    return told
+
+
+def _run(pages: Path, made: Path, trees: Path) -> list[str]:
+    """Sphinx, with its warnings as lines."""
+    from sphinx.application import Sphinx
+
+    settings = {
+        **_SETTINGS, "version": polyopt.__version__, "release": polyopt.__version__,
+        "html_title": f"polyopt {polyopt.__version__}",
+    }  # fmt: skip
+    told = io.StringIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        app = Sphinx(pages, None, made, trees, "html", settings, status=None, warning=told)
+        app.add_css_file("handbook.css")
+        app.build()
+    shutil.copy(Path(polyopt.__path__[0]) / "handbook" / "site.css", made / "_static" / "handbook.css")
+    shutil.rmtree(made / "_sources", ignore_errors=True)
+    for name in (".buildinfo", "objects.inv"):
+        (made / name).unlink(missing_ok=True)
+    return [line for line in told.getvalue().splitlines() if line.strip()]
+
+
+def _check_place(folder: Path) -> None:
+    name = visible(str(folder))
+    if not folder.absolute().parent.is_dir():
+        raise ValueError(f"the folder {visible(str(folder.parent))} does not exist")
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{name} is a file; give the name of a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file():
+        raise ValueError(f"{name} is not empty, and no handbook; name another folder")
+
+
+def _put(made: Path, folder: Path) -> None:
+    """The new site in the place of the old one; the old one goes when the new one is there."""
+    if not folder.exists():
+        made.rename(folder)
+        return
+    old = folder.with_name(f"{made.name}.old")
+    folder.rename(old)
+    made.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def page_of(site: Path, name: str | None) -> Path:
+    """The file of a page of a site.
+
+    Parameters
+    ----------
+    site : Path
+        The site.
+    name : str or None
+        A short name, such as ``rmm`` or ``tour``; None for the first page.
+
+    Raises
+    ------
+    ValueError
+        There is no such page; the message lists those there are.
+    """
+    from polyopt.handbook.sources import hand_written
+
+    if name is None:
+        return site / "index.html"
+    pages = hand_written()
+    wanted = name.strip().lower().replace("-", "_")
+    if wanted not in pages:
+        raise ValueError(f"the handbook has no page {visible(name)!r}; it has {', '.join(sorted(pages))}")
+    return site / pages[wanted].with_suffix(".html")

@@ -1,0 +1,194 @@
+"""The handbook as a site: whole or not there, no link broken, at home on a phone, and without a network."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from helpers.browser import Browser, find_browser
+from typer.testing import CliRunner
+
+import polyopt
+from polyopt.cli import app
+from polyopt.handbook import site
+from polyopt.handbook.sources import hand_written
+
+FEW = {"families": ("rmm",), "names": ("SVM", "certify_svm"), "demonstrate": False, "results": False}
+CHAPTERS = Path(polyopt.__path__[0]) / "handbook" / "chapters"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    for needed in ("sphinx", "myst_parser", "furo"):
+        pytest.importorskip(needed, reason="the handbook is built by Sphinx, MyST and furo")
+    place = tmp_path_factory.mktemp("site") / "handbook"
+    assert site.build_site(place, **FEW) == []
+    return place
+
+
+class Page(HTMLParser):
+    """The anchors of a page, its links, and what it loads."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.anchors, self.links, self.loads = set(), [], []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.anchors |= {found[key] for key in ("id", "name") if found.get(key)}
+        if tag == "a" and found.get("href"):
+            self.links.append(found["href"])
+        self.loads += [found[key] for key in ("src", "srcset") if found.get(key)]
+        if tag == "link" and found.get("rel") != "canonical":
+            self.loads.append(found["href"])
+
+
+def broken(folder):
+    """Links within the site that lead nowhere, and what a page loads that is not in the site."""
+    pages = {path: Page(path) for path in folder.rglob("*.html")}
+    found = []
+    for path, page in pages.items():
+        for link in [*page.links, *page.loads]:
+            parts = urlsplit(link)
+            if parts.scheme and link in page.links:
+                continue  # to the world, for those who follow it
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            there = not parts.scheme and not parts.netloc and target.is_file()
+            if there and parts.fragment and target in pages:
+                there = unquote(parts.fragment) in pages[target].anchors
+            found += [] if there else [f"{path.relative_to(folder)}: {link}"]
+    return found
+
+
+def test_no_link_is_broken_and_nothing_is_loaded_from_elsewhere(folder):
+    assert broken(folder) == []
+
+
+def test_a_broken_link_is_seen(tmp_path):
+    (tmp_path / "a.html").write_text(
+        "<p id='x'></p><a href='#x'>1</a><a href='#y'>2</a><a href='b.html'>3</a><a href='https://x.test'>4</a>"
+        "<script src='https://x.test/s.js'></script>", encoding="utf-8"
+    )  # fmt: skip
+    assert broken(tmp_path) == [f"a.html: {link}" for link in ("#y", "b.html", "https://x.test/s.js")]
+
+
+def test_every_page_by_hand_is_there_with_its_formulas_programs_and_exercises(folder):
+    for name in hand_written():
+        assert site.page_of(folder, name).is_file(), name
+    for path in CHAPTERS.glob("*.md"):
+        text, html = path.read_text(encoding="utf-8"), site.page_of(folder, path.stem).read_text("utf-8")
+        code = len(re.findall(r"^```(?:python|output)$", text, re.M))
+        assert html.count("class='program'") == len(re.findall(r"^```{program}", text, re.M))
+        assert ("class='exercise'" in html) == ("```{exercises}" in text)
+        assert html.count("highlight-python notranslate") + html.count("highlight-output notranslate") == code
+        assert ("<math" in html) == ("$" in text or "```{program}" in text)
+        assert "$$" not in html
+
+
+def test_a_build_that_is_stopped_leaves_what_was_there(folder, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    place = tmp_path / "site"
+    place.mkdir()
+    (place / site.MARK).write_text("the old one", encoding="utf-8")
+    monkeypatch.setattr(site, "_run", stop)
+    with pytest.raises(KeyboardInterrupt):
+        site.build_site(place, **FEW)
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+    assert (place / site.MARK).read_text(encoding="utf-8") == "the old one"
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path):
+    pytest.importorskip("sphinx")
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    with pytest.raises(ValueError, match="is not empty, and no handbook"):
+        site.build_site(tmp_path)
+    with pytest.raises(ValueError, match="is a file"):
+        site.build_site(tmp_path / "file")
+    with pytest.raises(ValueError, match="does not exist"):
+        site.build_site(tmp_path / "no" / "site")
+
+
+def test_the_site_is_built_once_and_older_ones_go(tmp_path, monkeypatch):
+    pytest.importorskip("sphinx")
+    built = []
+
+    def build(folder):
+        built.append(folder)
+        folder.mkdir()
+        (folder / site.MARK).touch()
+
+    older = tmp_path / "0.0.1-x"
+    older.mkdir()
+    monkeypatch.setattr(site, "site_folder", lambda: tmp_path / "now")
+    monkeypatch.setattr(site, "build_site", build)
+    assert site.kept_site() == site.kept_site() == tmp_path / "now"
+    assert built == [tmp_path / "now"]
+    assert not older.exists()
+
+
+def test_without_sphinx_the_command_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(site, "find_spec", lambda name: None if name == "furo" else True)
+    ran = CliRunner().invoke(app, ["handbook"])
+    assert ran.exit_code == 2
+    assert "pip install 'polyopt[handbook]'" in ran.output
+
+
+def test_a_page_that_is_not_there_is_told_with_those_that_are():
+    pytest.importorskip("sphinx")
+    ran = CliRunner().invoke(app, ["handbook", "rmn"])
+    assert ran.exit_code == 2
+    assert "certificates" in ran.output
+
+
+# -- in a browser --------------------------------------------------------------------------------------
+
+# Elements that reach out of the page, but for what stands in a box that scrolls, or beside the page.
+SPILLS = """[...document.querySelectorAll('article *')].filter(each =>
+    !each.closest('.scroll, .table-wrapper, pre, .highlight, math')
+    && each.getBoundingClientRect().right > innerWidth + 1).map(each => each.outerHTML.slice(0, 80))"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if find_browser() is None:
+        pytest.skip("no Chromium is installed")
+    with Browser(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+
+
+def check_pages(browser, folder, pages):
+    for page in pages:
+        browser.open(page, width=390)
+        fits = "document.scrollingElement.scrollWidth <= document.scrollingElement.clientWidth"
+        assert browser.value(fits), page
+        assert browser.value(SPILLS) == [], page
+        elsewhere = [url for url in browser.requests() if not url.startswith(("data:", folder.as_uri()))]
+        assert elsewhere == [], page
+        assert browser.complaints() == [], page
+
+
+def test_the_pages_fit_a_phone_and_load_nothing_from_elsewhere(browser, folder):
+    check_pages(browser, folder, [*folder.rglob("handbook/chapters/*.html"), *folder.glob("*.html")])
+
+
+def test_the_search_works_in_a_file(browser, folder):
+    browser.open(folder / "search.html")
+    browser.ask("Page.navigate", url=f"{(folder / 'search.html').as_uri()}?q=whitening")
+    found = """new Promise(done => { let left = 100; const look = () => {
+        const links = [...document.querySelectorAll('#search-results li a')].map(each => each.textContent);
+        links.length || !left-- ? done(links) : setTimeout(look, 50); }; look(); })"""
+    assert "Relative Margin Machines and the Sigma-SVM" in browser.value(found)
+
+
+@pytest.mark.slow
+def test_the_whole_site_is_whole(browser, tmp_path):
+    pytest.importorskip("sphinx")
+    assert site.build_site(tmp_path / "site") == []
+    assert broken(tmp_path / "site") == []
+    check_pages(browser, tmp_path / "site", sorted((tmp_path / "site").rglob("*.html")))
