@@ -50,7 +50,7 @@ _SETTINGS: dict[str, Any] = {
     "autodoc_member_order": "bysource",
     "autodoc_typehints": "none",
     "autodoc_default_options": {"exclude-members": ", ".join(_OF_OTHERS)},
-    "napoleon_use_ivar": True,
+    "napoleon_custom_sections": [("Attributes", "params_style")],  # a list, as of parameters
     "suppress_warnings": ["ref.python"],  # a word of a docstring that several things are called
     "highlight_language": "text",
     "toc_object_entries": False,
