@@ -8,8 +8,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from polyopt.handbook.generated import api_pages, command_page, program_pages, results_page
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -46,6 +44,9 @@ def write_sources(
     results : bool
         Whether the kept results have a page, where they are at hand.
     """
+    # Here, for a site that is kept is opened without the programs.
+    from polyopt.handbook.generated import api_pages, command_page, program_pages, results_page
+
     for path in hand_written().values():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(package() / path, folder / path)
