@@ -11,7 +11,9 @@ import typer
 def handbook(
     page: Annotated[
         str | None,
-        typer.Argument(help="A page to begin with, such as rmm, certificates or tour.", show_default=False),
+        typer.Argument(
+            help="A page to begin with, such as optimisation, certificates or tour.", show_default=False
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the site into this folder, and do not open it.")
