@@ -159,13 +159,15 @@ def build_site(
 def _run(pages: Path, made: Path, trees: Path) -> list[str]:
     """Sphinx, with its warnings as lines."""
     from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     settings = {
         **_SETTINGS, "version": polyopt.__version__, "release": polyopt.__version__,
         "html_title": f"polyopt {polyopt.__version__}",
     }  # fmt: skip
     told = io.StringIO()
-    with warnings.catch_warnings():
+    # Sphinx registers its words in docutils: they are taken back, so that a second build warns of nothing.
+    with warnings.catch_warnings(), patch_docutils(), docutils_namespace():
         warnings.simplefilter("ignore")
         app = Sphinx(pages, None, made, trees, "html", settings, status=None, warning=told)
         app.add_css_file("handbook.css")
