@@ -209,7 +209,7 @@ def test_the_widget_answers_the_same_messages(monkeypatch):
         ({"X": [[0, 0], [1, 1]], "y": [1, 1]}, "two classes"),
         ({"machine": "nonsense"}, "not known"),
         ({"C": -1.0}, "C must be"),
-        ({"estimator": object()}, "classifier of polyopt"),
+        ({"estimator": "no machine"}, "classifier of polyopt"),
     ],
     ids=str,
 )
