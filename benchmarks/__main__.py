@@ -24,7 +24,7 @@ NAMES = (
     "l0_speed", "l0_screening", "l0_optimum", "l0_tables", "l0_claims", "l0_reason", "l0_synthetic",
     "l0_workers",
     "interpretable", "interpretable_sets", "prediction_speed",
-    "lab_latency", "audit", "main_job", "pictures", "campaign",
+    "lab_latency", "lab_in_browser", "audit", "main_job", "pictures", "campaign",
 )  # fmt: skip
 
 

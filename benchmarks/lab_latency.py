@@ -23,7 +23,7 @@ from polyopt.lab.engine import Engine
 
 _POINTS, _DRAGS = 200, 60
 _GRID = [60, 60]
-_MACHINES: dict[str, tuple[str, dict[str, Any]]] = {
+MACHINES: dict[str, tuple[str, dict[str, Any]]] = {
     "SVM, linear": ("svm", {"kernel": "linear"}),
     "SVM, RBF": ("svm", {"kernel": "rbf"}),
     "Sigma-SVM, linear": ("sigma-svm", {"kernel": "linear"}),
@@ -42,21 +42,22 @@ _MACHINES: dict[str, tuple[str, dict[str, Any]]] = {
 def run(smoke: bool = False) -> pd.DataFrame:
     """One row per machine."""
     count, drags = (20, 2) if smoke else (_POINTS, _DRAGS)
-    points, generator = _points(count), np.random.default_rng(1)
-    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in _MACHINES}
-    pictures: dict[str, list[dict[str, Any]]] = {name: [] for name in _MACHINES}
+    points, generator = points_of(count), np.random.default_rng(1)
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in MACHINES}
+    pictures: dict[str, list[dict[str, Any]]] = {name: [] for name in MACHINES}
     for drag in range(-2, drags):
         step = generator.normal(scale=0.1, size=2)
         points[0] = [points[0][0] + step[0], points[0][1] + step[1], points[0][2]]
-        for name, (machine, settings) in _MACHINES.items():
+        for name, (machine, settings) in MACHINES.items():
             took, picture = _drag({"points": points, "machine": machine, "settings": settings})
             if drag >= 0:  # what came before has compiled
                 seconds[name].append(took)
                 pictures[name].append(picture)
-    return pd.DataFrame([_row(name, seconds[name], pictures[name]) for name in _MACHINES])
+    return pd.DataFrame([_row(name, seconds[name], pictures[name]) for name in MACHINES])
 
 
-def _points(count: int) -> list[list[float]]:
+def points_of(count: int) -> list[list[float]]:
+    """Two overlapping classes in the plane: x, y and label of each point."""
     generator = np.random.default_rng(0)
     y = np.where(np.arange(count) % 2 == 0, 1, -1)
     X = generator.normal(size=(count, 2)) + 0.8 * y[:, None]
