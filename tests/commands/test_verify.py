@@ -35,7 +35,7 @@ def test_every_program_is_proven(name):
             else SCIP
             if re.match(r"cpm\w*\.mixed_integer", name)
             else 1 + SCIP
-            if name == "l0.mixed_integer"
+            if name in ("l0.mixed_integer", "polyceptron_integer.mixed_integer")
             else 2
         )
         assert len(passed) >= least, f"{name} has too few solvers: {passed}"
