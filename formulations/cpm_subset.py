@@ -86,7 +86,6 @@ Example
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -94,7 +93,7 @@ import numpy as np
 
 from formulations.arguments import whole
 from formulations.cpm_face import PAPER, SOURCE
-from formulations.program import Duality, Program, Row
+from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
@@ -141,7 +140,6 @@ def mixed_integer(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0) -> Pr
         Row("upper", w <= R * z, "wⱼ ≤ R zⱼ", "", ""),
         Row("lower", -R * z <= w, "−R zⱼ ≤ wⱼ", "", ""),
     )
-    none = "none: an integer program has no multipliers"
     return Program(
         name="cpm_subset.mixed_integer",
         title="Convex polytope machine, one face of few features",
@@ -149,7 +147,7 @@ def mixed_integer(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0) -> Pr
         objective=cp.Minimize(cp.sum_squares(w) + cp.square(b) + costs @ xi),
         objective_text="‖w‖² + b² + Σᵢ Cᵢ ξᵢ",
         variables={"w": w, "b": b, "xi": xi, "z": z},
-        rows=tuple(replace(row, multiplier="–", says=none) for row in rows),
+        rows=without_multipliers(rows),
         parameters={"C": costs},
         letters={**_LETTERS, "R": "= sqrt(Σᵢ Cᵢ)"},
         data={"x": X, "y": y, "s": float(s)},

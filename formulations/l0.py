@@ -84,7 +84,6 @@ Example
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
@@ -92,7 +91,7 @@ import numpy as np
 
 from formulations.expansion import SAVED, Expansion, Unknowns, duality
 from formulations.l0_data import L0Data, as_l0_data, as_patterns
-from formulations.program import Duality, Program, Row
+from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.samples import two_blobs
 
 if TYPE_CHECKING:
@@ -261,7 +260,6 @@ def mixed_integer(
     price = _price(data)
     at = _rows_of(data).unknowns()
     sigma = cp.Variable(len(data.centres), boolean=True, name="sigma")
-    none = "none: an integer program has no multipliers"
     return Program(
         name="l0.mixed_integer",
         title="L0 support vector machine over all patterns",
@@ -269,10 +267,7 @@ def mixed_integer(
         objective=cp.Minimize(cp.sum(sigma) + price * (data.weights @ at.xi)),
         objective_text="Σⱼ σⱼ + C Σᵢ wᵢ ξᵢ",
         variables={**at._asdict(), "sigma": sigma},
-        rows=tuple(
-            replace(row, multiplier="–", says=none)
-            for row in _primal_rows(data, at, at.alpha <= price * sigma, _CAP_OF_PATTERN)
-        ),
+        rows=without_multipliers(_primal_rows(data, at, at.alpha <= price * sigma, _CAP_OF_PATTERN)),
         parameters={"C": price},
         letters=LETTERS,
         data=_numbers(data),

@@ -70,7 +70,6 @@ array([ 2., -2.])
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -80,7 +79,7 @@ from formulations import plume
 from formulations.arguments import whole
 from formulations.mixture import responsibilities
 from formulations.plume_faces import LETTERS, model, places
-from formulations.program import Duality, Program, Row
+from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
 
@@ -144,8 +143,7 @@ def _primal(
         Row("least", -float(M) <= P, "−M ≤ Pₖⱼ", "nu", larger, at),
     )
     if exact:
-        none = "none: an integer program has no multipliers"
-        rows = tuple(replace(row, multiplier="–", says=none) for row in rows)
+        rows = without_multipliers(rows)
     squares = cp.sum_squares(W) + cp.sum_squares(variables["b"])
     return Program(
         name="plume_integer.mixed_integer" if exact else "plume_integer.relaxation",

@@ -84,7 +84,6 @@ array([[1., 0.],
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -95,7 +94,7 @@ from formulations import plume
 from formulations.arguments import whole
 from formulations.mixture import responsibilities
 from formulations.plume_faces import LETTERS, model, places
-from formulations.program import Duality, Program, Row
+from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
 from formulations.spla1_subset import given_features
@@ -148,7 +147,6 @@ def mixed_integer(
         Row("upper", W <= L * D, "Wₖⱼ ≤ L Dₖⱼ", "", "", places(W.shape)),
         Row("lower", -L * D <= W, "−L Dₖⱼ ≤ Wₖⱼ", "", "", places(W.shape)),
     )
-    none = "none: an integer program has no multipliers"
     return Program(
         name="plume_subset.mixed_integer",
         title="PLUME, M-step, faces of few features",
@@ -156,7 +154,7 @@ def mixed_integer(
         objective=cp.Minimize(fit + 0.5 * ridge * (cp.sum_squares(W) + cp.sum_squares(b))),
         objective_text=f"{plume.EXPECTED_LOSS} + ρ/2 (Σₖⱼ Wₖⱼ² + Σₖ bₖ²)",
         variables={"W": W, **variables, "D": D},
-        rows=tuple(replace(row, multiplier="–", says=none) for row in rows),
+        rows=without_multipliers(rows),
         parameters=parameters,
         letters={
             **_LETTERS,

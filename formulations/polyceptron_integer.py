@@ -71,17 +71,17 @@ array([1., 1.])
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 
 from formulations.arguments import positive, whole
-from formulations.program import Duality, Program, Row
+from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
 from formulations.svm import alpha_rows, cost_parameter, margin_rows
+from formulations.whole_rows import number_multiplier_rows, number_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,14 +127,13 @@ def _primal(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike, exa
     scale, M = positive("scale", scale), whole("M", M)
     n, m = X.shape
     p, b, xi = cp.Variable(m, name="p", integer=exact), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs, none = cost_parameter(C, n), "none: an integer program has no multipliers"
+    costs = cost_parameter(C, n)
     rows: tuple[Row, ...] = (
         *margin_rows(y, scale * (X @ p) + b, xi, "δ p·xᵢ + b"),
-        Row("most", p <= float(M), "pⱼ ≤ M", "mu", "what a larger M would save at feature j"),
-        Row("least", -float(M) <= p, "−M ≤ pⱼ", "nu", "what a larger M would save at feature j"),
+        *number_rows(p, M),
     )
     if exact:
-        rows = tuple(replace(row, multiplier="–", says=none) for row in rows)
+        rows = without_multipliers(rows)
     return Program(
         name="polyceptron_integer.mixed_integer" if exact else "polyceptron_integer.relaxation",
         title="Polyceptron, one cell, a face of whole coefficients" + ("" if exact else ", relaxed"),
@@ -168,8 +167,7 @@ def relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayL
                 "δ Σᵢ αᵢ yᵢ xᵢⱼ − μⱼ + νⱼ = 0", "p", "the number of feature j"),
             Row("bias", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", "b", "the bias"),
             *alpha_rows(alpha, costs),
-            Row("most", mu >= 0, "μⱼ ≥ 0", "above", "$M − pⱼ$"),
-            Row("least", nu >= 0, "νⱼ ≥ 0", "below", "$M + pⱼ$"),
+            *number_multiplier_rows(mu, nu),
         ),
         parameters={"C": costs},
         letters=_LETTERS,

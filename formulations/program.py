@@ -28,8 +28,8 @@ table; a test holds each of them to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from formulations.backends import PREFERRED
@@ -42,7 +42,9 @@ from formulations.typeset import latex_of, markdown_of, text_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Duality", "Program", "Row", "Solution", "Status"]
+__all__ = ["Duality", "Program", "Row", "Solution", "Status", "without_multipliers"]
+
+_NO_PRICES = "none: an integer program has no multipliers"
 
 
 class Program(Shown, Statement):
@@ -135,6 +137,17 @@ class Program(Shown, Statement):
 
     def _repr_markdown_(self) -> str:
         return markdown_of(self)
+
+
+def without_multipliers(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows as those of an integer program, which has no multipliers.
+
+    Parameters
+    ----------
+    rows : iterable of Row
+        As they are where all variables are real.
+    """
+    return tuple(replace(row, multiplier="–", says=_NO_PRICES) for row in rows)
 
 
 @dataclass(frozen=True)

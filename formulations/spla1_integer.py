@@ -65,18 +65,18 @@ array([1., 1.])
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 
 from formulations.arguments import positive, whole
-from formulations.program import Duality, Program, Row
+from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
 from formulations.spla1 import LETTERS as CELL_LETTERS
 from formulations.svm import cost_parameter
+from formulations.whole_rows import number_multiplier_rows, number_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -130,12 +130,10 @@ def _primal(
     rows: tuple[Row, ...] = (
         Row("margin", z <= cp.multiply(y, scale * (X @ p) + b), "zᵢ ≤ yᵢ (δ p·xᵢ + b)", "u",
             "pull of sample i at the face: near its weight on the wrong side, near 0 well on its own"),
-        Row("most", p <= float(M), "pⱼ ≤ M", "mu", "what a larger M would save at feature j"),
-        Row("least", -float(M) <= p, "−M ≤ pⱼ", "nu", "what a larger M would save at feature j"),
+        *number_rows(p, M),
     )  # fmt: skip
     if exact:
-        none = "none: an integer program has no multipliers"
-        rows = tuple(replace(row, multiplier="–", says=none) for row in rows)
+        rows = without_multipliers(rows)
     squares = scale**2 * cp.sum_squares(p) + cp.square(b)
     return Program(
         name="spla1_integer.mixed_integer" if exact else "spla1_integer.relaxation",
@@ -172,10 +170,7 @@ def relaxation_dual(
         objective_text="Σᵢ Cᵢ H(vᵢ) − 1/(2ρ) (Σᵢ Cᵢ vᵢ yᵢ)² − M Σⱼ (μⱼ + νⱼ) "
         "− 1/(2ρ δ²) Σⱼ (δ Σᵢ Cᵢ vᵢ yᵢ xᵢⱼ − μⱼ + νⱼ)²",
         variables={"v": v, "mu": mu, "nu": nu},
-        rows=(
-            Row("most", mu >= 0, "μⱼ ≥ 0", "above", "$M − pⱼ$"),
-            Row("least", nu >= 0, "νⱼ ≥ 0", "below", "$M + pⱼ$"),
-        ),
+        rows=(*number_multiplier_rows(mu, nu),),
         parameters={"C": costs},
         letters=_LETTERS,
         data={"x": X, "y": y, "δ": scale, "M": float(M), "ρ": ridge},

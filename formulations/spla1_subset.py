@@ -83,14 +83,13 @@ Example
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 
 from formulations.arguments import positive, whole
-from formulations.program import Duality, Program, Row
+from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
 from formulations.spla1 import LETTERS as CELL_LETTERS
@@ -145,7 +144,6 @@ def mixed_integer(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0, ridge
         Row("upper", w <= R * d, "wⱼ ≤ R dⱼ", "", ""),
         Row("lower", -R * d <= w, "−R dⱼ ≤ wⱼ", "", ""),
     )
-    none = "none: an integer program has no multipliers"
     return Program(
         name="spla1_subset.mixed_integer",
         title="SPLA1, one cell, a face of few features",
@@ -153,7 +151,7 @@ def mixed_integer(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0, ridge
         objective=cp.Minimize(costs @ cp.logistic(-z) + 0.5 * rho * (cp.sum_squares(w) + cp.square(b))),
         objective_text=f"{_LOSS} + ρ/2 (‖w‖² + b²)",
         variables={"w": w, "b": b, "z": z, "d": d},
-        rows=tuple(replace(row, multiplier="–", says=none) for row in rows),
+        rows=without_multipliers(rows),
         parameters={"C": costs},
         letters={**LETTERS, "R": "= sqrt(2 ln 2 Σᵢ Cᵢ/ρ)"},
         data={"x": X, "y": y, "s": float(s), "ρ": ridge},
