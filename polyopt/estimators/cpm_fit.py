@@ -17,11 +17,12 @@ from formulations.polytope import answers, natural_assignment, perplexity
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.certificates.face_price import held_by_groups
 from polyopt.estimators.cpm_duals import duals_frame
-from polyopt.estimators.cpm_integer import WholePolytope, integers_certificate, whole_scores
+from polyopt.estimators.cpm_integer import integers_certificate
 from polyopt.estimators.cpm_stream import PolytopeStream
 from polyopt.estimators.cpm_subset import FEW_CELLS, FEW_STARTS, few_features_certificate
 from polyopt.estimators.priced_faces import PricedFaces
 from polyopt.estimators.two_sides import TwoSidedClassifier
+from polyopt.estimators.whole_numbers import NumberedFaces
 from polyopt.outer.cpm.leaves import evidence_of
 from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm
 from polyopt.solvers.cpm.sgd import CpmSgd
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.cpm_point import Margin
-    from polyopt.polytope import Polytope
 
 __all__ = ["STARTS", "PolytopeLearner"]
 
@@ -44,11 +44,10 @@ _EXACT_CELLS = 30_000
 _CELLS_PER_FACE = 1_500
 _PRICED_CELLS = 10_000_000  # entries of all faces' programs up to which Newton steps are worth their time
 _PRICED_STARTS = 5  # of "dual" with a price, each of which begins with a run without
-_WHOLE = ("integers_", "scales_", "thresholds_", "integer_loss_")
 STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
 
 
-class PolytopeLearner(PricedFaces, TwoSidedClassifier):
+class PolytopeLearner(NumberedFaces, PricedFaces, TwoSidedClassifier):
     """Base of the Convex Polytope Machine: from data to faces, their certificate and their multipliers."""
 
     n_faces: int
@@ -67,10 +66,6 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
     max_iter: int
     time_limit: float | None
     random_state: Any
-    integers_: NDArray[np.int64]
-    scales_: NDArray[np.float64]
-    thresholds_: NDArray[np.float64]
-    integer_loss_: float
     _perplexity: float | None = None
 
     # -- fitting -----------------------------------------------------------------------------
@@ -136,12 +131,7 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
         """Take the faces of a solution, and bring them to the units of X."""
         self.solution_ = solution
         self.W_, self.b_ = self.feature_scale * solution["W"][:, :-1], solution["W"][:, -1]
-        for name in _WHOLE:
-            self.__dict__.pop(name, None)
-        if "integers" in solution.primal:
-            self.integers_, self.scales_ = solution["integers"], solution["scales"]
-            self.thresholds_ = solution["thresholds"]
-            self.integer_loss_ = solution.objective - float(solution.bound or 0.0)
+        self._take_numbers(solution)
 
     def _pick_solver(self, X: Any) -> str:
         if self.solver != "auto":
@@ -190,25 +180,6 @@ class PolytopeLearner(PricedFaces, TwoSidedClassifier):
             self._take_sides(parts)
 
     # -- what is known -----------------------------------------------------------------------
-
-    @property
-    def _is_whole(self) -> bool:
-        return hasattr(self, "integers_") or super()._is_whole
-
-    def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
-        if hasattr(self, "integers_"):
-            return whole_scores(X, self.integers_, self.scales_, self.thresholds_)
-        return super()._scores_of_faces(X)
-
-    @property
-    def polytope_(self) -> Polytope:
-        """The inside as a set, in the units of X; of whole numbers, with these for its coefficients."""
-        found = super().polytope_
-        if not hasattr(self, "integers_"):
-            return found
-        return WholePolytope(
-            self.integers_.astype(float), -self.thresholds_, found.names, found.spread, found.centre
-        )
 
     @property
     def perplexity_(self) -> float:

@@ -1,4 +1,4 @@
-"""What SPLA1, PLUME and the Polyceptron share whose faces may be whole numbers: scores, polytope, parameters.
+"""What SPLA1, PLUME and the Polyceptron share whose faces may be whole numbers: their parameters.
 
 The rounding is in :mod:`polyopt.outer.whole_faces`, the certificates in
 :mod:`polyopt.certificates.whole_faces`.
@@ -10,19 +10,14 @@ from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any
 
 from formulations.arguments import whole_or_none
-from polyopt.estimators.cpm_integer import WholePolytope, whole_scores
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.few_features import FewFeatures
 from polyopt.estimators.parameters import Ruled
+from polyopt.estimators.whole_numbers import NUMBERS, NumberedFaces
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from formulations.solution import Solution
     from polyopt.outer.few_faces import SmoothParts
-    from polyopt.polytope import Polytope
 
 __all__ = ["WHOLE", "WholeFaces", "WholeNumbers"]
 
@@ -31,11 +26,9 @@ WHOLE: dict[str, list[Any]] = {
 }
 """Constraints of this parameter."""
 
-_NAMES = ("integers", "scales", "thresholds")
-
 
 @estimator
-class WholeNumbers(FaceClassifier):
+class WholeNumbers(NumberedFaces):
     """Base of the classifiers, positive inside, whose faces may be small whole numbers.
 
     Parameters
@@ -59,32 +52,6 @@ class WholeNumbers(FaceClassifier):
 
     _: KW_ONLY
     integers: int | None = None
-
-    def _take_numbers(self, solution: Solution) -> None:
-        """The whole numbers of a solution that has them."""
-        for name in (*_NAMES, "integer_loss"):
-            self.__dict__.pop(f"{name}_", None)
-        if "integers" in solution.primal:
-            self.integers_, self.scales_, self.thresholds_ = (solution[name] for name in _NAMES)
-            self.integer_loss_ = solution.objective - float(solution.bound or 0.0)
-
-    @property
-    def _is_whole(self) -> bool:
-        return hasattr(self, "integers_") or super()._is_whole
-
-    def _scores_of_faces(self, X: Any) -> NDArray[np.float64]:
-        if hasattr(self, "integers_"):
-            return whole_scores(X, self.integers_, self.scales_, self.thresholds_)
-        return super()._scores_of_faces(X)
-
-    @property
-    def polytope_(self) -> Polytope:
-        """The inside as a set, in the units of X; of whole numbers, with these for its coefficients."""
-        found = super().polytope_
-        if not hasattr(self, "integers_"):
-            return found
-        numbers, thresholds = self.integers_.astype(float), self.thresholds_
-        return WholePolytope(-numbers, thresholds, found.names, found.spread, found.centre)
 
 
 @estimator
@@ -113,7 +80,7 @@ class WholeFaces(WholeNumbers, FewFeatures):
         """What the certificates of whole numbers take of a fitted machine."""
         found = self.solution_
         return {
-            **{name: found[name] for name in _NAMES},
+            **{name: found[name] for name in NUMBERS},
             "largest": self._asked["integers"],
             "real": found.duals["real"],
             "max_features": self._asked["max_features"],
