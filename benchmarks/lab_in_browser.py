@@ -11,13 +11,9 @@ certificate and grid. The bar is 80 milliseconds for the convex machines. It nee
 
 from __future__ import annotations
 
-import base64
-import json
 import re
-import shutil
 import subprocess
 import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -26,14 +22,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.helpers.chromium import FLAGS, find_browser, fragment
 from benchmarks.lab_latency import MACHINES, points_of
 
 _POINTS, _MOVES, _FIRST = 200, 40, 3  # moves that are timed, and those before them, which compile
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-_FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 _IDLE = "window.__lab && document.querySelector('.polyopt-lab')?.dataset.ready && !__lab.busy()"
 # The page looks by itself, again and again: its policy forbids playwright's own way.
 _UNTIL = """() => new Promise((done, fail) => {
@@ -57,7 +49,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
     count, moves = (20, 2) if smoke else (_POINTS, _MOVES)
     names = list(MACHINES)[:1] if smoke else list(MACHINES)
     with _served() as link, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_browser(), args=list(_FLAGS))
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=list(FLAGS))
         context = browser.new_context(viewport={"width": 1100, "height": 700})
         context.new_page().goto(link)  # the first visit brings the cookie
         rows = [_row(context, link.split("?")[0], name, count, moves) for name in names]
@@ -65,16 +57,12 @@ def run(smoke: bool = False) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _browser() -> str | None:
-    return next((found for name in _NAMES if (found := shutil.which(name))), None)
-
-
 def _missing() -> str:
     """What is not installed; empty where all is."""
     names = [name for name in ("playwright", "starlette", "uvicorn") if find_spec(name) is None]
     if names:
         return f"not run: {' and '.join(names)} not installed: pip install 'polyopt[lab,browser]'"
-    return "" if _browser() else "not run: no Chromium is installed"
+    return "" if find_browser() else "not run: no Chromium is installed"
 
 
 @contextmanager
@@ -99,8 +87,9 @@ def _served() -> Iterator[str]:
 def _row(context: Any, home: str, name: str, count: int, moves: int) -> dict[str, Any]:
     machine, settings = MACHINES[name]
     state = {"v": 1, "machine": machine, "settings": settings, "seed": 0, "method": "auto"}
+    state["points"] = points_of(count)
     page = context.new_page()
-    page.goto(f"{home}#{_fragment(state, points_of(count))}")
+    page.goto(f"{home}#{fragment(state)}")
     page.evaluate(_UNTIL % _IDLE)
     x, y = page.evaluate(_SPOT)
     page.mouse.move(x, y)
@@ -127,11 +116,3 @@ def _row(context: Any, home: str, name: str, count: int, moves: int) -> dict[str
         "pictures": len(timings),
         "claim at the end": claim,
     }
-
-
-def _fragment(state: dict[str, Any], points: list[list[float]]) -> str:
-    """A state as a link holds it."""
-    text = json.dumps({**state, "p": [number for point in points for number in point]})
-    packer = zlib.compressobj(wbits=-15)
-    packed = packer.compress(text.encode()) + packer.flush()
-    return base64.urlsafe_b64encode(packed).decode().rstrip("=")

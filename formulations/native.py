@@ -20,7 +20,7 @@ from cvxpy.reductions.solvers.solving_chain import SolvingChain
 from formulations.clock import Clock, current_run
 from formulations.highs import quiet_highs
 
-__all__ = ["Ear", "solved_by_cvxpy", "stop_at"]
+__all__ = ["Ear", "by_clarabel", "solved_by_cvxpy", "stop_at"]
 
 
 Settings = dict[str, Any]
@@ -126,13 +126,32 @@ def stop_at(word: str) -> None:
 
 def _clarabel(solver: Any, data: Any, clock: Clock, verbose: bool, settings: dict[str, Any]) -> Any:
     """As cvxpy calls Clarabel, with a look at the clock in every iteration."""
-    import clarabel  # type: ignore[import-untyped]
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 
     P = data["P"] if "P" in data else sp.csc_array((data["c"].size, data["c"].size))
-    cones = dims_to_solver_cones(data["dims"])
-    told = solver.parse_solver_opts(verbose, settings)
-    machine = clarabel.DefaultSolver(sp.triu(P).tocsc(), data["c"], data["A"], data["b"], cones, told)
+    told, cones = solver.parse_solver_opts(verbose, settings), dims_to_solver_cones(data["dims"])
+    return by_clarabel(sp.triu(P).tocsc(), data["c"], data["A"], data["b"], cones, told, clock)
+
+
+def by_clarabel(P: Any, c: Any, A: Any, b: Any, cones: list[Any], told: Any, clock: Clock) -> Any:
+    """What Clarabel returns for ``min ½ x'Px + c'x, Ax + s = b, s in the cones``.
+
+    Parameters
+    ----------
+    P, A : csc_array
+        The matrices; of P, which is symmetric, what is on and above the diagonal.
+    c, b : ndarray
+        The vectors.
+    cones : list
+        Clarabel's cones.
+    told : object
+        Clarabel's settings.
+    clock : Clock
+        It ends where this is over, with ``"MaxTime"`` as its status.
+    """
+    import clarabel  # type: ignore[import-untyped]
+
+    machine = clarabel.DefaultSolver(P, c, A, b, cones, told)
     raised: list[BaseException] = []
 
     def is_over(info: Any) -> bool:

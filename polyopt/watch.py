@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 __all__ = [
+    "Listener",
+    "Seer",
     "Step",
     "Watch",
     "counted",

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from formulations.polyhedral import pull
 from formulations.polytope import answers, natural_assignment, perplexity
 from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
+from polyopt.certificates.cpm_held import certify_cpm_held
 from polyopt.certificates.face_price import held_by_groups
 from polyopt.estimators.cpm_duals import duals_frame
 from polyopt.estimators.cpm_integer import integers_certificate
@@ -24,7 +25,7 @@ from polyopt.estimators.priced_faces import PricedFaces
 from polyopt.estimators.two_sides import TwoSidedClassifier
 from polyopt.estimators.whole_numbers import NumberedFaces
 from polyopt.outer.cpm.leaves import evidence_of
-from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm
+from polyopt.outer.cpm.solve import Settings, as_floats, solve_cpm, solve_cpm_from
 from polyopt.solvers.cpm.sgd import CpmSgd
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.cpm_point import Margin
+    from polyopt.estimators.cpm_from import Beginning
 
 __all__ = ["STARTS", "PolytopeLearner"]
 
@@ -67,6 +69,8 @@ class PolytopeLearner(NumberedFaces, PricedFaces, TwoSidedClassifier):
     time_limit: float | None
     random_state: Any
     _perplexity: float | None = None
+    _beginning: Beginning | None = None  # of a fit_from, while it is at work
+    _is_held = False  # whether the assignment was given, and stays
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -74,9 +78,15 @@ class PolytopeLearner(NumberedFaces, PricedFaces, TwoSidedClassifier):
         self, X: Any, y: NDArray[Any], weights: NDArray[Any], rows: NDArray[Any], side: float
     ) -> None:
         self._check_sizes(X, weights, self.C)
-        self._side, self.solver_ = side, self._pick_solver(X)
+        begin = self._beginning
+        self._side, self.solver_ = side, self._pick_solver(X) if begin is None else "exact"
         self._X, self._y, self._rows, self._costs = X, side * y, rows, self.C * weights
-        self._show(solve_cpm(X, self._y, self._costs, self._settings(), self._seed()))
+        program = (X, self._y, self._costs, self._settings())
+        if begin is None:
+            self._show(solve_cpm(*program, self._seed()))
+        else:
+            self._is_held = begin.is_held
+            self._show(solve_cpm_from(*program, begin.of(rows, self._y, self.n_faces), hold=begin.is_held))
         self.n_iter_ = max(self.solution_.iterations, 1)
         W = self.solution_["W"]
         if "assignment" in self.solution_.primal:
@@ -125,7 +135,7 @@ class PolytopeLearner(NumberedFaces, PricedFaces, TwoSidedClassifier):
 
     def _forget(self) -> None:
         super()._forget()
-        self._perplexity = None
+        self._perplexity, self._is_held = None, False
 
     def _show(self, solution: Solution) -> None:
         """Take the faces of a solution, and bring them to the units of X."""
@@ -202,7 +212,8 @@ class PolytopeLearner(NumberedFaces, PricedFaces, TwoSidedClassifier):
             return integers_certificate(self, tol)
         if self._asked["max_features"] is not None:
             return few_features_certificate(self, tol)
-        return certify_cpm(
+        certify = certify_cpm_held if self._is_held else certify_cpm
+        return certify(
             self._scaled(self._X),
             self._y,
             self._costs,

@@ -38,7 +38,8 @@ def python_lines(fitted: Fitted) -> str:
         A solved state.
     """
     state, name = fitted.state, type(fitted.estimator).__name__
-    chosen = {"solver": state.solver, **fitted.settings}
+    held = state.assignment
+    chosen = {"solver": state.solver if held is None else "exact", **fitted.settings}
     if fitted.method.is_random:
         chosen["random_state"] = state.seed
     settings = ", ".join(
@@ -48,12 +49,13 @@ def python_lines(fitted: Fitted) -> str:
         f"    [{u!r}, {v!r}, {label}]"
         for (u, v), label in zip(state.X.tolist(), state.y.tolist(), strict=True)
     )
+    fit = "fit(X, y)" if held is None else f"fit_from(X, y, {held.tolist()}, hold=True)"
     return (
         "import numpy as np\n"
         f"from polyopt import {name}\n\n"
         f"points = np.array([\n{points},\n])\n"
         "X, y = points[:, :2], points[:, 2].astype(int)\n"
-        f"model = {name}({settings}).fit(X, y)\n"
+        f"model = {name}({settings}).{fit}\n"
         "print(model.certificate())\n"
         "print(model.duals_)\n"
     )

@@ -6,23 +6,25 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from formulations.runs import run_here
 from polyopt.estimators.status import solutions_of
-from polyopt.watch import heard_by
+from polyopt.watch import heard_by, seen_by
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
     from formulations.clock import Run
     from polyopt.certificates.certificate import Certificate
     from polyopt.lab.state import State
     from polyopt.methods import Method
-    from polyopt.watch import Listener
+    from polyopt.watch import Listener, Seer
 
 __all__ = ["Fitted", "fit_state", "of_kernel", "status_of"]
 
@@ -93,7 +95,10 @@ def of_kernel(state: State) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def fit_state(state: State, run: Run, hearing: Listener | None = None) -> Fitted:
+def fit_state(
+    state: State, run: Run, hearing: Listener | None = None, *, seeing: Seer | None = None,
+    begin: NDArray[np.int64] | None = None,
+) -> Fitted:  # fmt: skip
     """Solve a state and certify the answer.
 
     Parameters
@@ -104,6 +109,10 @@ def fit_state(state: State, run: Run, hearing: Listener | None = None) -> Fitted
         What it is a part of, by which it can be stopped.
     hearing : callable, optional
         Hears the records of the solver.
+    seeing : callable, optional
+        Sees the points that the fit passes through, and none of a search for settings before it.
+    begin : ndarray of int, shape (n,), optional
+        Where an alternation begins: the face of each point.
 
     Raises
     ------
@@ -118,7 +127,8 @@ def fit_state(state: State, run: Run, hearing: Listener | None = None) -> Fitted
         start = time.perf_counter()
         given = {name: value for name, value in of_kernel(state).items() if value is not None}
         settings = method.settings_for(state.X, state.y, **given)
-        estimator = method.make(state.solver, settings, seed=state.seed).fit(state.X, state.y)
+        with nullcontext() if seeing is None else seen_by(seeing):
+            estimator = _fitted(state, method, settings, begin)
         solved = time.perf_counter()
         certificate = estimator.certificate()
         certified = time.perf_counter()
@@ -127,6 +137,15 @@ def fit_state(state: State, run: Run, hearing: Listener | None = None) -> Fitted
         state, method, settings, estimator, certificate, tuple(dict.fromkeys(sentences)),
         {"solve": solved - start, "certificate": certified - solved}, run.is_over,
     )  # fmt: skip
+
+
+def _fitted(state: State, method: Method, settings: dict[str, Any], begin: NDArray[np.int64] | None) -> Any:
+    held = state.assignment
+    first = begin if held is None else held
+    machine = method.make(state.solver if first is None else "exact", settings, seed=state.seed)
+    if first is None:
+        return machine.fit(state.X, state.y)
+    return machine.fit_from(state.X, state.y, first, hold=held is not None)
 
 
 @contextmanager

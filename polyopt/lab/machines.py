@@ -14,7 +14,10 @@ from polyopt.methods.registry import METHODS, for_kernel
 if TYPE_CHECKING:
     from polyopt.methods import Method
 
-__all__ = ["Machine", "Setting", "find_machine", "machines"]
+__all__ = ["HELD", "Machine", "Setting", "find_machine", "machines"]
+
+HELD = "fixed"
+"""The lab's own way for machines of faces: the assignment stays as it is, and what is left is convex."""
 
 _KERNELS = ("linear", "rbf", "poly")
 _WIDE = ("rbf", "poly")
@@ -122,7 +125,11 @@ _SHOWN = (
 
 _PATHS = ("C", "B", "D", "ridge", "gamma")  # parameters that a film may run over
 _OF_LOOPS = ("max_iter",)  # which a convex machine needs no person to choose
-_TITLES = {"auto": "fast, as suits the data", "exact": "exact, the explicit program"}
+_TITLES = {
+    "auto": "fast, as suits the data",
+    "exact": "exact, the explicit program",
+    HELD: "held assignment, convex",
+}
 _LOWER_ENDS = (0.999, 0.99, 0.9)  # tried where a machine refuses the upper end of a setting
 
 
@@ -162,7 +169,13 @@ class Machine:
         ]  # fmt: skip
         known = set().union(*options)
         first = ("auto", "exact", self.method.fast, self.method.proving)
-        return tuple(dict.fromkeys(name for name in (*first, *sorted(known)) if name in known))
+        own = tuple(dict.fromkeys(name for name in (*first, *sorted(known)) if name in known))
+        return (*own, HELD) if self.takes_assignments else own
+
+    @property
+    def takes_assignments(self) -> bool:
+        """Whether a fit can begin at an assignment, or hold it."""
+        return hasattr(self.method.estimator_class, "fit_from")
 
     @cached_property
     def settings(self) -> dict[str, Setting]:

@@ -156,7 +156,7 @@ def _variables(fitted: Fitted) -> list[dict[str, Any]]:
         found.append(_variable("b", np.ravel(estimator.intercept_)))
     if getattr(estimator, "W_", None) is not None:
         W = np.column_stack([estimator.W_, estimator.b_])
-        found += [_variable(f"W_{k + 1}", row) for k, row in enumerate(W)]
+        found += [_variable(f"W_{k}", row) for k, row in enumerate(W)]
     return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.lab.machines import find_machine
+from polyopt.lab.machines import HELD, find_machine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +43,8 @@ class State:
         Every setting that the lab shows of it; None where the data choose.
     seed : int
         Of all randomness.
+    assignment : ndarray of int, shape (n,), optional
+        With the assignment held: the face of each point, -1 for those that need none.
     """
 
     X: Array
@@ -51,10 +53,12 @@ class State:
     solver: str
     settings: dict[str, Any]
     seed: int = 0
+    assignment: NDArray[np.int64] | None = None
 
     def told(self, **settings: object) -> dict[str, Any]:
         """As plain values, with other settings in the place of some."""
         points = [[float(u), float(v), int(label)] for (u, v), label in zip(self.X, self.y, strict=True)]
+        held = {} if self.assignment is None else {"assignment": self.assignment.tolist()}
         return {
             "v": 1,
             "points": points,
@@ -62,6 +66,7 @@ class State:
             "method": self.solver,
             "settings": {**self.settings, **settings},
             "seed": self.seed,
+            **held,
         }
 
 
@@ -101,7 +106,16 @@ def read_state(told: object) -> State:
     if type(seed) is not int or not 0 <= seed < _SEEDS:
         raise ValueError(f"seed must be a whole number from 0 to {_SEEDS - 1}")
     X, y = _points(told.get("points"))
-    return State(X, y, machine, solver, settings, seed)
+    held = _assignment(told.get("assignment"), len(y)) if solver == HELD else None
+    return State(X, y, machine, solver, settings, seed, held)
+
+
+def _assignment(told: object, count: int) -> NDArray[np.int64]:
+    if not isinstance(told, (list, tuple)) or len(told) != count:
+        raise ValueError(f"assignment must be a list of {count} faces, one for each point, to be held")
+    if any(type(face) is not int or not -1 <= face < MOST_POINTS for face in told):
+        raise ValueError("assignment must be of whole numbers: the face of each point, -1 for none")
+    return np.array(told, dtype=np.int64)
 
 
 def _points(told: object) -> tuple[Array, NDArray[np.int64]]:

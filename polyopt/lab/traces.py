@@ -10,7 +10,6 @@ import numpy as np
 from polyopt.compare.trace import trace as history_of
 from polyopt.lab.fitting import fit_state
 from polyopt.lab.picture import drawing
-from polyopt.watch import seen_by
 
 if TYPE_CHECKING:
     from formulations.clock import Run
@@ -22,7 +21,14 @@ __all__ = ["MOST_STEPS", "trace_told"]
 
 MOST_STEPS = 400
 _UNITS = ("iteration", "epoch", "step", "round", "pass")
+_BEGUN = (
+    "Alternation from a random assignment: a round solves the convex program of each face, then moves "
+    "samples to the face where they pay less. It may end above the answer, which is the best of many "
+    "prepared starts."
+)
+_HELD = "The assignment is held, so there is one convex program, and no round but this."
 _TIE = 1e-6  # relative: ends that are equal
+_SHOWN = ("W", "w", "assignment", "p")  # faces, a machine of one function, who answers, probabilities
 _VALUES = ("objective", "criterion", "best")  # what a loop calls the value that it lowers
 
 
@@ -38,9 +44,7 @@ class _Album:
         """Take a point."""
         unit = next((name for name in _UNITS if name in record), "")
         number = int(record.get(unit, len(self._now)))
-        shown = {
-            name: np.array(point[name]) for name in ("W", "assignment", "p") if point.get(name) is not None
-        }
+        shown = {name: np.array(point[name]) for name in _SHOWN if point.get(name) is not None}
         if not shown:
             return
         if self._now and (number <= self._now[-1]["step"] or shown.keys() != self._now[-1]["point"].keys()):
@@ -87,8 +91,10 @@ def trace_told(state: State, most: object, run: Run, hear: Listener) -> dict[str
     if type(most) is not int or not 2 <= most <= MOST_STEPS:
         raise ValueError(f"most must be a whole number from 2 to {MOST_STEPS}")
     album = _Album()
-    with seen_by(album.see):
-        fitted = fit_state(state, run, hear)
+    fitted = fit_state(state, run, hear, seeing=album.see)
+    begun = _alternates(fitted)
+    if begun:
+        album = _from_random(fitted, run, hear)
     pages = album.pages()
     if not pages:
         return _history(fitted, most)
@@ -99,11 +105,27 @@ def trace_told(state: State, most: object, run: Run, hear: Listener) -> dict[str
         before = step["assignment"]
         steps.append(step)
     some = "" if len(kept) == len(pages) else f" {len(kept)} of its {len(pages)} are told."
+    which = _BEGUN if begun else _HELD if state.assignment is not None else ""
+    which = which or f"The run of the answer: {_points(len(pages))}, one each {album.unit}.{some}"
     return {
         "kind": "trace", "what": _kind(pages[0]["point"], fitted), "unit": album.unit, "steps": steps,
         "optimum": _optimum(fitted, run, hear),
-        "sentence": f"The run of the answer: {_points(len(pages))}, one each {album.unit}.{some}",
+        "sentence": which,
     }  # fmt: skip
+
+
+def _alternates(fitted: Fitted) -> bool:
+    """Whether rounds from a random assignment tell more than the run of the answer, which is prepared."""
+    takes = fitted.state.machine.takes_assignments and fitted.state.assignment is None
+    return takes and fitted.estimator.solver_ == "exact" and len(fitted.estimator.W_) > 1
+
+
+def _from_random(fitted: Fitted, run: Run, hear: Listener) -> _Album:
+    """The alternation from the state's own random assignment."""
+    state, album = fitted.state, _Album()
+    first = np.random.default_rng(state.seed).integers(len(fitted.estimator.W_), size=len(state.y))
+    fit_state(state, run, hear, seeing=album.see, begin=first)
+    return album
 
 
 def _points(number: int) -> str:
@@ -113,6 +135,8 @@ def _points(number: int) -> str:
 def _kind(point: Mapping[str, Any], fitted: Fitted) -> str:
     if "p" in point:
         return "cross-entropy"
+    if "w" in point:
+        return "run"
     return "alternation" if "assignment" in point and fitted.estimator.solver_ != "sgd" else "descent"
 
 
@@ -120,6 +144,8 @@ def _step(page: Mapping[str, Any], fitted: Fitted, before: list[int] | None) -> 
     """One point as plain values; the assignment is the highest of the faces where the loop has none."""
     point, estimator = page["point"], fitted.estimator
     W, assignment, faces = point.get("W"), point.get("assignment"), None
+    if "w" in point:
+        faces = [{"w": point["w"][:-1].tolist(), "b": float(point["w"][-1])}]
     if W is not None and W.ndim == 2:
         W = getattr(estimator, "_outward", 1.0) * W
         faces = [{"w": w[:-1].tolist(), "b": float(w[-1])} for w in W]
@@ -164,7 +190,10 @@ def _history(fitted: Fitted, most: int) -> dict[str, Any]:
         for row in frame.to_dict("records")
     ]
     certificate = fitted.certificate.to_dict()
-    sentence = f"Objective and bound of {fitted.estimator.solver_}, which shows no points on its way."
+    sentence = (
+        f"Seen are the value and the bound that {fitted.estimator.solver_} has by then, and no boundary: its "
+        "points are multipliers, and of those only some are computed on the way."
+    )
     if not steps:
         sentence = f"The solver {fitted.estimator.solver_} keeps no record of its way."
     return {

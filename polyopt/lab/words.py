@@ -83,8 +83,8 @@ class Words:
             sign = "−" if held.row == "bound_below" else ""
             left = self._left(held, label)
             over = f", slack {number_told(held.xi)}" if held.xi else ""
-            level = f"{_relation(left, self._bound)} B = {number_told(self._bound)}"
-            return f"{sign}f(x) = {number_told(left)} {level}{over}; {price}: {held.state}"
+            level = _beside(left, self._bound, f"B = {number_told(self._bound)}")
+            return f"{sign}f(x) = {level}{over}; {price}: {held.state}"
         if held.row.startswith("slack"):
             used = "" if held.slack is None else f"slack ξ = {number_told(held.slack)}{where}; "
             return f"{used}{price}: {held.state}"
@@ -94,7 +94,7 @@ class Words:
             limits = "" if held.is_zero else ": between its limits"
             if not held.is_zero and held.state == _MARGIN[2]:
                 limits = ": at the upper limit"
-            return f"y f(x) = {number_told(left)} {_relation(left, 1.0)} 1{where}{over}; {price}{limits}"
+            return f"y f(x) = {_beside(left, 1.0)}{where}{over}; {price}{limits}"
         own = f"output {number_told(held.output)}, " if held.row in _OF_OUTPUTS else ""
         return f"{held.row}{where}: {own}{held.state}; {price}"
 
@@ -150,10 +150,12 @@ class Words:
         return f"{price}{where}, the price of its row {held.row} ({held.state})"
 
 
-def _relation(left: float, right: float) -> str:
-    if abs(left - right) <= _NEAR * max(1.0, abs(right)):
-        return "="
-    return "<" if left < right else ">"
+def _beside(left: float, level: float, name: str = "") -> str:
+    """A value beside its level, such as ``0.4 < 1``, ``2.5 > B = 2``; what is at the level has its name."""
+    name = name or number_told(level)
+    if abs(left - level) <= _NEAR * max(1.0, abs(level)):
+        return name
+    return f"{number_told(left)} {'<' if left < level else '>'} {name}"
 
 
 def number_told(value: float) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.outer.rounds import Round
+from polyopt.outer.rounds import Problem, Round
 from polyopt.outer.shipped import Shipped
 from polyopt.outer.starts import generators_of
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Assignment = NDArray[np.int64]
 
-__all__ = ["AlternatingProblem"]
+__all__ = ["AlternatingProblem", "HeldProblem"]
 
 
 class AlternatingProblem(Shipped, ABC):
@@ -58,3 +58,35 @@ class AlternatingProblem(Shipped, ABC):
         record = {"reassigned": float(moved), "occupied": float(len(np.unique(state[state >= 0])))}
         point = replace(point, primal={**point.primal, "assignment": state})
         return Round(point, following, record, is_fixed=moved == 0)
+
+
+class HeldProblem:
+    """Another problem's program for an assignment that stays: one round, and it is at its end.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    """
+
+    unit = "round"
+
+    def __init__(self, problem: Problem[Assignment]):
+        self._problem = problem
+
+    def generators(self, seed: int, count: int) -> list[np.random.Generator]:
+        """Sources of randomness, of which it needs none."""
+        return self._problem.generators(seed, count)
+
+    def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Assignment:
+        """A start of the problem's own, which is then held."""
+        return self._problem.start(rng, time_limit)
+
+    def judge(self, state: Assignment) -> None:
+        """None: as of the problem."""
+        return
+
+    def round(self, state: Assignment, time_limit: float | None) -> Round[Assignment]:
+        """The optimum for the assignment, which stays."""
+        found = self._problem.round(state, time_limit)
+        return replace(found, following=state, is_fixed=True)

@@ -19,6 +19,7 @@ from polyopt import (
     RelativeMarginMachine,
     SigmaSVM,
 )
+from polyopt.outer.cpm import problem as cpm_problem
 
 FEW = CrossEntropySettings(n_samples=20, max_iter=3)
 FACES = {"n_init": 1, "max_iter": 5, "random_state": 0}
@@ -47,7 +48,13 @@ def test_exact_and_no_other_solver_is_the_explicit_program(name, solver, monkeyp
         asked.append(program.name.split(".")[0])
         return solve(program, *arguments, **settings)
 
+    def recorded_face(*arguments):
+        asked.append("cpm")
+        return face(*arguments)
+
+    face = cpm_problem.solve_explicit_face  # the program of a face, written down for its solver
     monkeypatch.setattr(program_module, "solve", recorded)
+    monkeypatch.setattr(cpm_problem, "solve_explicit_face", recorded_face)
     machine, _, family = MACHINES[name]
     X, y = two_blobs(n=24, m=2, seed=0)
     solver_ = machine.set_params(solver=solver).fit(X, y).solver_

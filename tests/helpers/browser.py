@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from select import select
 from typing import Any
 from urllib.parse import unquote
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+from benchmarks.helpers.chromium import find_browser
+
 PATIENCE = 60.0  # seconds that one answer may take
-
-
-def find_browser() -> str | None:
-    """The program, where one is installed."""
-    return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
 class Browser:
@@ -33,7 +28,7 @@ class Browser:
         self._orders_read, self._orders = os.pipe()
         self._answers, self._answers_write = os.pipe()
         command = [
-            find_browser() or NAMES[0], "--headless=new", "--remote-debugging-pipe",
+            find_browser() or "chromium", "--headless=new", "--remote-debugging-pipe",
             f"--user-data-dir={folder}",
             "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
             "--disable-background-networking", "--disable-component-update", "about:blank",

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 import threading
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from helpers.browser import find_browser
+from benchmarks.helpers.chromium import FLAGS, find_browser, fragment
 
-FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 TOKEN = "browser-tests"
 PATIENCE = 60.0  # seconds that an answer may take
 READY = "Boolean(window.__lab && document.querySelector('.polyopt-lab')?.dataset.ready && !__lab.busy())"
@@ -91,15 +85,6 @@ def browsing() -> Iterator[Any]:
             yield browser
         finally:
             browser.close()
-
-
-def fragment(state: dict[str, Any]) -> str:
-    """A state as a link holds it."""
-    rest = {key: value for key, value in state.items() if key != "points"}
-    text = json.dumps({**rest, "p": [number for point in state["points"] for number in point]})
-    packer = zlib.compressobj(wbits=-15)
-    packed = packer.compress(text.encode()) + packer.flush()
-    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
 class LabPage:

@@ -58,6 +58,48 @@ def test_an_alternation_is_told_by_its_falling_objective_and_what_changes(client
     assert ((own == -1) == (np.array(POINTS)[:, 2] == inside)).all()
 
 
+def test_the_alternation_begins_at_a_random_assignment_and_ends_no_lower_than_a_fixed_point(client):
+    told = client.ask("trace", state={**state("cpm", n_faces=3, inside_label=-1), "points": some_points(40)})
+    assert told["what"] == "alternation"
+    assert len(told["steps"]) > 2
+    assert told["steps"][0]["objective"] > told["steps"][-1]["objective"]
+    assert told["steps"][-1]["objective"] >= told["optimum"]["bound"] - 1e-9
+    assert told["steps"][1]["changed"] > 0
+    assert "random assignment" in told["sentence"]
+
+
+def test_a_held_assignment_is_solved_alone_and_its_lines_of_python_hold_it_too(client):
+    first = client.ask("solve", state=state("cpm", n_faces=2), grid=None)
+    held = {**state("cpm", "fixed", n_faces=2, inside_label=first["state"]["settings"]["inside_label"])}
+    held["assignment"] = first["samples"]["face"]
+    held["points"] = [[x + 0.5, -y, label] for x, y, label in POINTS]
+    told = client.ask("solve", state=held, grid=None)
+    assert told["certificate"]["claim"] == "optimal"
+    assert "held" in told["certificate"]["program"]
+    outside = np.array(POINTS)[:, 2] != first["inside"]
+    assert (np.array(told["samples"]["face"])[outside] == np.array(held["assignment"])[outside]).all()
+    assert told["state"]["assignment"] == held["assignment"]
+    lines, names = client.ask("export", state=held)["python"], {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(lines, names)
+    again = names["model"].certificate()
+    assert again.primal_value == pytest.approx(told["certificate"]["primal_value"], rel=1e-12)
+    assert again.program == told["certificate"]["program"]
+    assert "one convex program" in client.ask("trace", state=held)["sentence"]
+    for wrong in (None, [0], [7] * len(POINTS), ["0"] * len(POINTS), [1e9] * len(POINTS)):
+        assert "assignment must" in client.ask("solve", state={**held, "assignment": wrong})["sentence"]
+
+
+@pytest.mark.parametrize("machine", ["svm", "sigma-svm", "rmm"])
+def test_the_interior_point_shows_its_boundary_which_ends_at_the_models_own(client, machine):
+    told = client.ask("trace", state=state(machine, "interior-point", kernel="linear"))
+    line = client.ask("solve", state=state(machine, "interior-point", kernel="linear"))["line"]
+    last = told["steps"][-1]["faces"][0]
+    np.testing.assert_allclose([*last["w"], last["b"]], [*line["w"], line["b"]], atol=1e-6)
+    assert told["steps"][0]["faces"][0] != last
+    assert told["steps"][0]["assignment"] is None
+
+
 def test_the_cross_entropy_method_shows_a_probability_for_each_sample(client):
     told = client.ask("trace", state=state("ce-svm", "ce", kernel="linear"), most=3)
     assert told["what"] == "cross-entropy"

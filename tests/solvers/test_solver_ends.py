@@ -143,13 +143,14 @@ def test_the_faces_of_a_polytope_share_one_time_limit(monkeypatch):
     """Once the time is over no program is begun, and the faces left are those that do nothing."""
     X, y = two_blobs(n=30, separation=1.0)
     problem, calls = PolytopeProblem(X, y, np.ones(30), 3), []
-    solve = cpm._solve_well
+    solve = cpm.solve_explicit_face
 
-    def counted(program, gap, time_limit):
+    def counted(lifted, labels, costs, time_limit):
         calls.append(1)
-        return solve(program, gap, None) if len(calls) == 1 else None
+        return solve(lifted, labels, costs) if len(calls) == 1 else None
 
-    monkeypatch.setattr(cpm, "_solve_well", counted)
+    monkeypatch.setattr(cpm, "solve_explicit_face", counted)
+    monkeypatch.setattr(cpm, "_solve_well", lambda *arguments: None)
     found = problem.solve(np.arange(30) % 3, 5.0)
     assert found.status is Status.TIME_LIMIT
     assert found["W"][0].any()

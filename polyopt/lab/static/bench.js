@@ -2,10 +2,11 @@
 
 import { number, put, say } from "./dom.js";
 import { legend, strongest } from "./legend.js";
-import { Model } from "./model.js";
+import { HELD, Model } from "./model.js";
 
 const NODES = { drag: 60, rest: 96 };  // of the grid, across
 const PATIENCE = 500;  // milliseconds after which a newer model breaks the solve of an older one off
+const NEED_FREE = new Set(["n_faces", "inside_label"]);  // settings that no held assignment outlives
 const PAUSE = 350;  // milliseconds without a key after which a move is over
 
 export class Bench {
@@ -44,6 +45,7 @@ export class Bench {
     const most = this.hello.limits.points;
     if (this.model.points.length >= most) return void this.complain(`There may be ${most} samples at most.`);
     this.touched(tag);
+    this.answerFor(point);
     this.model.points.push(point);
     this.change(false, stamp);
     return true;
@@ -66,6 +68,7 @@ export class Bench {
   flip(point) {
     this.touched();
     point.label = -point.label;
+    this.answerFor(point);
     this.change();
     this.say(`Sample ${this.model.points.indexOf(point)} is of class ${point.label > 0 ? "+1" : "−1"} now.`);
   }
@@ -80,6 +83,7 @@ export class Bench {
   set(name, value, tag = null) {
     this.model.mark(tag);
     this.model.settings[name] = value;
+    if (this.held && NEED_FREE.has(name)) this.release();
     this.player.close();
     this.film.clear();
     this.change(tag === null);
@@ -96,10 +100,40 @@ export class Bench {
   }
 
   chooseMethod(method) {
+    if (method === HELD && !this.picture) {
+      this.controls.update();
+      return this.complain("There is no picture yet whose assignment could be held.");
+    }
     this.model.mark();
     this.model.method = method;
+    if (this.held) this.hold();
     this.player.close();
     this.change();
+  }
+
+  /** Whether the assignment is held. */
+  get held() { return this.model.method === HELD; }
+
+  /** Hold what the picture shows: which class is inside, and which face answers for whom. */
+  hold() {
+    const { picture, model } = this;
+    model.settings.inside_label = picture.state.settings.inside_label;
+    for (const point of model.points) {
+      point.face = picture.samples.face[this.place(point)] ?? -1;
+      this.answerFor(point);
+    }
+  }
+
+  /** The assignment is held no more. */
+  release() {
+    this.model.method = this.entry.methods[0].name;
+    this.say("The assignment is held no more.");
+  }
+
+  /** While the assignment is held, a sample that has no face gets that of the cell it lies in. */
+  answerFor(point) {
+    const faces = this.picture?.faces ?? [], score = ({ w, b }) => w[0] * point.x + w[1] * point.y + b;
+    if (this.held && !(point.face >= 0)) point.face = faces.reduce((best, face, k) => (score(face) > score(faces[best]) ? k : best), 0);
   }
 
   undo() { this.model.undo() && this.renewed(); }
@@ -137,6 +171,7 @@ export class Bench {
     const answer = await this.desk.ask("dataset", { name, features, most: 150, seed: 0 });
     if (answer.kind !== "dataset") return this.complain(answer.sentence);
     this.model.mark();
+    if (this.held) this.release();
     this.model.take({ ...this.model.wire(), points: answer.points });
     Object.assign(this.model, { axes: answer.axes, classes: answer.classes });
     this.view.fit(this.model.points);
@@ -253,10 +288,12 @@ export class Bench {
     this.plane.drawSamples(this.model.points, (point) => {
       const i = this.place(point);
       if (i < 0) return null;
-      const look = { size: known.support[i] ? Math.max(known.size[i], 1e-3) : 0, family: picture.strongest.family[i],
+      // The multipliers are the answer's, and no step's.
+      const look = { size: known.support[i] && !step ? Math.max(known.size[i], 1e-3) : 0, family: picture.strongest.family[i],
         capped: picture.strongest.capped[i], wrong: known.label[i] !== point.label, face: -1 };
       if (step?.probabilities) look.chance = step.probabilities[i];
       if (step?.assignment) look.face = step.assignment[i];
+      else if (this.held) look.face = known.face[i];
       return look;
     }, this.chosen?.id);
   }

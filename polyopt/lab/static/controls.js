@@ -143,5 +143,9 @@ export class Controls {
   }
 
   /** Samples were changed by hand. */
-  drawn() { this.data.value = ""; }
+  drawn() {
+    this.data.value = "";
+    this.features.hidden = true;
+    say(this.words, "");
+  }
 }

@@ -12,7 +12,11 @@ const LEAST = -9;  // the power of ten of the relative distance at which the bar
 /** How wide open a bar stands, from 0 to 1, for a relative distance; on a scale of powers of ten. */
 const opened = (relative) => (relative > 0 ? Math.min(1, Math.max(0, 1 - Math.log10(relative) / LEAST)) : 0);
 
-export const claimOf = (certificate) => CLAIMS[certificate.claim] ?? [certificate.claim, "yellow"];
+/** A claim in a word or two, and its colour; of a held assignment it is a claim within that alone. */
+export function claimOf({ claim, program }) {
+  const [word, colour] = CLAIMS[claim] ?? [claim, "yellow"];
+  return [claim === "optimal" && program.endsWith("that is held") ? "optimal for this assignment" : word, colour];
+}
 
 export class Figures {
   constructor(lab) {

@@ -1,5 +1,6 @@
 // What a person has made: samples, machine and settings; its history; and the short text that a link holds.
 
+export const HELD = "fixed";  // the method that holds who answers for each sample
 const KEPT = 200;  // steps back
 
 let lastPoint = 0;
@@ -21,7 +22,7 @@ export class Model {
 
   /** Take over a State of the protocol. */
   take(state) {
-    this.points = state.points.map(([x, y, label]) => sample(x, y, label));
+    this.points = state.points.map(([x, y, label], i) => Object.assign(sample(x, y, label), { face: state.assignment?.[i] ?? -1 }));
     this.machine = state.machine;
     this.method = state.method;
     this.settings = { ...state.settings };
@@ -33,6 +34,7 @@ export class Model {
     return {
       v: 1, points: this.points.map((p) => [p.x, p.y, p.label]), machine: this.machine, method: this.method,
       settings: { ...this.settings }, seed: this.seed,
+      ...(this.method === HELD ? { assignment: this.points.map((p) => p.face ?? -1) } : {}),
     };
   }
 

@@ -3,7 +3,7 @@
 import { h, number, put, s, say, still, ticks } from "./dom.js";
 
 const CHART = { w: 320, h: 120, left: 44, right: 6, top: 8, bottom: 20 };
-const PACE = 140;  // milliseconds a step
+const PACE = { least: 140, most: 900, whole: 8000 };  // milliseconds: of a step, and of all steps
 const VERBS = { descent: "the descent", alternation: "the alternation", "cross-entropy": "the cross-entropy search", run: "the run" };
 
 /** What is seen on the plane while the steps are shown. */
@@ -44,7 +44,7 @@ export class Player {
     const { entry } = this.lab;
     this.element.hidden = !entry.offers.includes("trace");
     say(this.hint, entry.shape === "polytope" ? "Watch faces and assignments change, beside the optimum."
-      : "Watch the method come down, beside the exact optimum.");
+      : "Watch the solver come down to the optimum.");
   }
 
   async fetch() {
@@ -76,7 +76,8 @@ export class Player {
   play() {
     if (this.at >= this.trace.steps.length - 1) this.show(0);
     say(this.toggle, "Pause");
-    this.timer = setInterval(() => (this.at < this.trace.steps.length - 1 ? this.show(this.at + 1) : this.pause()), PACE);
+    const pace = Math.min(Math.max(PACE.whole / this.trace.steps.length, PACE.least), PACE.most);
+    this.timer = setInterval(() => (this.at < this.trace.steps.length - 1 ? this.show(this.at + 1) : this.pause()), pace);
   }
 
   pause() {

@@ -25,6 +25,7 @@ from formulations.solution import Solution, Status
 from polyopt.certificates.cpm import certify_cpm
 from polyopt.outer.alternating import AlternatingProblem
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.explicit_face import solve_explicit_face
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,8 +132,11 @@ class PolytopeProblem(AlternatingProblem):
         fixed points than random faces do. The steps are over all samples at once and the random faces
         drawn for centred and scaled data, so that neither the order of the samples nor their
         repetition in place of weight makes a difference. The dual engine, whose data may be too large
-        for that, gives each positive the best of random faces; :meth:`loosen` does the rest.
+        for that, gives each positive the best of random faces; :meth:`loosen` does the rest. One face
+        answers for all.
         """
+        if self.n_faces == 1:
+            return np.where(self.y > 0, 0, -1)
         scaler = StandardScaler(with_mean=False).fit(self.X, sample_weight=self.C)
         directions = self._directions(rng)
         # Of equal length, so that none is shorter than a mean of others, and never the best.
@@ -210,15 +214,20 @@ class PolytopeProblem(AlternatingProblem):
             self._solved = {}
         if key in self._solved:
             return self._solved[key]
-        if self._program is None:
-            self._program = cpm.face(self.X, self.y, self.C)
         costs = self.C * mask
 
         def gap(found: Solution) -> float:
             W, alpha = found["w"][None, :], found.duals["margin"][:, None]
             return certify_cpm(self.X, self.y, costs, W=W, alpha=alpha).relative_gap
 
-        solution = _solve_well(self._program.set(C=costs), gap, time_limit)
+        clock = Clock(time_limit)
+        solution = solve_explicit_face(self._lifted, self.y, costs, clock.left)
+        if solution is None or gap(solution) > _EXACT:
+            if self._program is None:
+                self._program = cpm.face(self.X, self.y, self.C)
+            solution = _solve_well(self._program.set(C=costs), gap, clock.left)
+        else:
+            solution = replace(solution, status=Status.OPTIMAL)
         if solution is None:
             return _nothing({"w": np.zeros(self.X.shape[1] + 1)}, np.zeros(len(self.y)))
         if solution.status is Status.OPTIMAL:

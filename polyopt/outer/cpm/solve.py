@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Settings", "as_floats", "solve_cpm"]
+__all__ = ["Settings", "as_floats", "solve_cpm", "solve_cpm_from"]
 
 _CLOSER = 0.1  # share of the tolerance to which gaps are closed, as single conditions hold less well
 _REAL = 0.6  # of the time, for the real faces of which whole numbers are made
@@ -80,6 +80,35 @@ def solve_cpm(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) ->
     if settings.max_features is not None:
         return _subset(X, y, C, settings, settings.max_features, seed)
     return {"sgd": _sgd, "global": _global}.get(settings.solver, _alternate)(X, y, C, settings, seed)
+
+
+def solve_cpm_from(
+    X: Matrix, y: Vector, C: Vector, settings: Settings, assignment: NDArray[np.int64], *, hold: bool
+) -> Solution:  # fmt: skip
+    """Alternate from one assignment with the explicit programs, or solve those of this assignment alone.
+
+    Parameters
+    ----------
+    X, y, C, settings
+        As of :func:`solve_cpm`, with the solver "exact".
+    assignment : ndarray of int, shape (n,)
+        The face of each positive, -1 at negatives.
+    hold : bool
+        Whether the assignment stays.
+
+    Returns
+    -------
+    Solution
+        As of :func:`solve_cpm`; with `hold` its objective is the convex program's.
+    """
+    from polyopt.outer.alternating import HeldProblem
+    from polyopt.outer.rounds import run_rounds
+
+    problem = _problem(X, y, C, settings)
+    rounds = 1 if hold else settings.max_iter
+    return run_rounds(
+        HeldProblem(problem) if hold else problem, assignment, max_iter=rounds, time_limit=settings.time_limit
+    )
 
 
 def _sgd(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:

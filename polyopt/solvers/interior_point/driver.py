@@ -13,6 +13,7 @@ from polyopt.certificates.certificate import relative_gap
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.interior_point.point import Point, Survey
 from polyopt.solvers.interior_point.problem import Problem, read
+from polyopt.watch import show
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -164,6 +165,12 @@ class _Kept:
         self._history.append(record)
         if self._progress is not None:
             self._progress(record)
+        show(record, self._shown)
+
+    def _shown(self) -> dict[str, Vector]:
+        """The point kept, as weights and intercept for the samples as they came: ``w`` (m+1,)."""
+        w = self._v[:-1]
+        return {"w": np.append(w, self._v[-1] - float(self._problem.samples.shift @ w))}
 
     def solution(self, status: Status) -> Solution:
         """The points that were kept, made exactly feasible, with the intercept that is best for w."""
