@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import cvxpy as cp
 import scipy.sparse as sp
@@ -20,10 +20,15 @@ from cvxpy.reductions.solvers.solving_chain import SolvingChain
 from formulations.clock import Clock, current_run
 from formulations.highs import quiet_highs
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 __all__ = ["Ear", "by_clarabel", "solved_by_cvxpy", "stop_at"]
 
 
 Settings = dict[str, Any]
+Vector: TypeAlias = "NDArray[np.float64]"
 
 
 class _Watch(threading.local):
@@ -133,7 +138,9 @@ def _clarabel(solver: Any, data: Any, clock: Clock, verbose: bool, settings: dic
     return by_clarabel(sp.triu(P).tocsc(), data["c"], data["A"], data["b"], cones, told, clock)
 
 
-def by_clarabel(P: Any, c: Any, A: Any, b: Any, cones: list[Any], told: Any, clock: Clock) -> Any:
+def by_clarabel(
+    P: sp.csc_array, c: Vector, A: sp.csc_array, b: Vector, cones: list[Any], told: object, clock: Clock
+) -> Any:
     """What Clarabel returns for ``min ½ x'Px + c'x, Ax + s = b, s in the cones``.
 
     Parameters

@@ -11,7 +11,6 @@ from sklearn.utils.metaestimators import available_if
 
 from formulations.arguments import at_least, positive, whole_or_none
 from polyopt.estimators.cpm_fit import STARTS, PolytopeLearner
-from polyopt.estimators.cpm_from import fit_from
 from polyopt.estimators.cpm_integer import check_integers
 from polyopt.estimators.cpm_margins import margins_frame
 from polyopt.estimators.cpm_subset import check_few_features
@@ -247,35 +246,6 @@ class ConvexPolytopeMachine(PolytopeLearner):
             raise ValueError(
                 f"double_sided=True puts each class inside once; drop inside_label={self.inside_label!r}"
             )
-
-    # -- fitting from an assignment ----------------------------------------------------------
-
-    def fit_from(
-        self, X: SamplesLike, y: ArrayLike, assignment: ArrayLike, *, hold: bool = False,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:  # fmt: skip
-        """Fit from one assignment, by the explicit programs: alternating from there, or with it held.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As of :meth:`fit`, of two classes.
-        assignment : array_like of int, shape (n,)
-            Face of each sample outside, from 0 to K - 1; the entries of samples inside are ignored.
-        hold : bool
-            Whether the assignment stays: one convex program, and a certificate of it alone.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-
-        Raises
-        ------
-        ValueError
-            An assignment of other faces, or settings that are not of the plain machine.
-        """
-        return fit_from(self, X, y, assignment, hold, sample_weight)
 
     # -- streams -----------------------------------------------------------------------------
 

@@ -18,10 +18,10 @@ from polyopt.certificates.cpm import certify_cpm, certify_cpm_search
 from polyopt.certificates.cpm_held import certify_cpm_held
 from polyopt.certificates.face_price import held_by_groups
 from polyopt.estimators.cpm_duals import duals_frame
+from polyopt.estimators.cpm_from import AssignedFaces
 from polyopt.estimators.cpm_integer import integers_certificate
 from polyopt.estimators.cpm_stream import PolytopeStream
 from polyopt.estimators.cpm_subset import FEW_CELLS, FEW_STARTS, few_features_certificate
-from polyopt.estimators.priced_faces import PricedFaces
 from polyopt.estimators.two_sides import TwoSidedClassifier
 from polyopt.estimators.whole_numbers import NumberedFaces
 from polyopt.outer.cpm.leaves import evidence_of
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.certificates.cpm_point import Margin
-    from polyopt.estimators.cpm_from import Beginning
 
 __all__ = ["STARTS", "PolytopeLearner"]
 
@@ -49,7 +48,7 @@ _PRICED_STARTS = 5  # of "dual" with a price, each of which begins with a run wi
 STARTS = {"exact": 20, "dual": 20, "sgd": 1, "global": 1}
 
 
-class PolytopeLearner(NumberedFaces, PricedFaces, TwoSidedClassifier):
+class PolytopeLearner(NumberedFaces, AssignedFaces, TwoSidedClassifier):
     """Base of the Convex Polytope Machine: from data to faces, their certificate and their multipliers."""
 
     n_faces: int
@@ -69,8 +68,6 @@ class PolytopeLearner(NumberedFaces, PricedFaces, TwoSidedClassifier):
     time_limit: float | None
     random_state: Any
     _perplexity: float | None = None
-    _beginning: Beginning | None = None  # of a fit_from, while it is at work
-    _is_held = False  # whether the assignment was given, and stays
 
     # -- fitting -----------------------------------------------------------------------------
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+
+from polyopt.estimators.priced_faces import PricedFaces
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from polyopt.estimators.cpm import ConvexPolytopeMachine
     from polyopt.estimators.given import SamplesLike
 
-Machine = TypeVar("Machine", bound="ConvexPolytopeMachine")
-
-__all__ = ["Beginning", "fit_from"]
+__all__ = ["AssignedFaces", "Beginning"]
 
 
 @dataclass(frozen=True)
@@ -52,44 +51,62 @@ class Beginning:
         return own
 
 
-def fit_from(
-    machine: Machine, X: SamplesLike, y: ArrayLike, assignment: ArrayLike, hold: bool,
-    sample_weight: ArrayLike | None,
-) -> Machine:  # fmt: skip
-    """What :meth:`polyopt.ConvexPolytopeMachine.fit_from` does.
+class AssignedFaces(PricedFaces):
+    """Base of a classifier of faces that can begin at an assignment, or hold it."""
 
-    Parameters
-    ----------
-    machine : ConvexPolytopeMachine
-        The machine.
-    X, y, assignment, hold, sample_weight
-        As of that method.
+    solver: str
+    perplexity: float
+    max_features: int | None
+    integers: int | None
+    double_sided: bool
+    _beginning: Beginning | None = None  # of a fit_from, while it is at work
+    _is_held = False  # whether the assignment was given, and stays
 
-    Raises
-    ------
-    ValueError
-        As of that method.
-    """
-    if not isinstance(hold, bool | np.bool_):
-        raise ValueError(f"hold must be True or False, not {hold!r}")
-    if machine.solver not in ("auto", "exact"):
-        raise ValueError(f"fit_from needs solver='auto' or 'exact', not {machine.solver!r}")
-    special = {
-        "double_sided": machine.double_sided, "max_features": machine.max_features is not None,
-        "integers": machine.integers is not None, "l1, group or signs": machine._is_priced,
-        "perplexity": machine.perplexity > 1, "calibration": machine.calibration is not None,
-    }  # fmt: skip
-    if wrong := [name for name, is_set in special.items() if is_set]:
-        raise ValueError(f"fit_from is of the plain machine: leave {wrong[0]} at its default")
-    faces = np.asarray(assignment)
-    if faces.dtype.kind not in "iu":
-        raise ValueError(f"assignment must be of whole numbers, not of {faces.dtype}")
-    if faces.shape != np.shape(y):
-        raise ValueError(f"assignment must be of shape {np.shape(y)}, as y is, not {faces.shape}")
-    if len(np.unique(np.asarray(y))) > 2:
-        raise ValueError("fit_from needs two classes: of more, each pair has an assignment of its own")
-    machine._beginning = Beginning(faces.astype(np.int64), bool(hold))
-    try:
-        return machine.fit(X, y, sample_weight)
-    finally:
-        machine._beginning = None
+    def fit_from(
+        self, X: SamplesLike, y: ArrayLike, assignment: ArrayLike, *, hold: bool = False,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:  # fmt: skip
+        """Fit from one assignment, by the explicit programs: alternating from there, or with it held.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of :meth:`fit`, of two classes.
+        assignment : array_like of int, shape (n,)
+            Face of each sample outside, from 0 to K - 1; the entries of samples inside are ignored.
+        hold : bool
+            Whether the assignment stays: one convex program, and a certificate of it alone.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            An assignment of other faces, or settings that are not of the plain machine.
+        """
+        if not isinstance(hold, bool | np.bool_):
+            raise ValueError(f"hold must be True or False, not {hold!r}")
+        if self.solver not in ("auto", "exact"):
+            raise ValueError(f"fit_from needs solver='auto' or 'exact', not {self.solver!r}")
+        special = {
+            "double_sided": self.double_sided, "max_features": self.max_features is not None,
+            "integers": self.integers is not None, "l1, group or signs": self._is_priced,
+            "perplexity": self.perplexity > 1, "calibration": getattr(self, "calibration", None) is not None,
+        }  # fmt: skip
+        if wrong := [name for name, is_set in special.items() if is_set]:
+            raise ValueError(f"fit_from is of the plain machine: leave {wrong[0]} at its default")
+        faces = np.asarray(assignment)
+        if faces.dtype.kind not in "iu":
+            raise ValueError(f"assignment must be of whole numbers, not of {faces.dtype}")
+        if faces.shape != np.shape(y):
+            raise ValueError(f"assignment must be of shape {np.shape(y)}, as y is, not {faces.shape}")
+        if len(np.unique(np.asarray(y))) > 2:
+            raise ValueError("fit_from needs two classes: of more, each pair has an assignment of its own")
+        self._beginning = Beginning(faces.astype(np.int64), bool(hold))
+        try:
+            return self.fit(X, y, sample_weight)
+        finally:
+            self._beginning = None

@@ -37,6 +37,11 @@ class Job:
     message: Mapping[str, Any]
     run: Run = field(default_factory=Run)
 
+    @property
+    def who(self) -> object:
+        """Which of the views that share an engine has asked."""
+        return self.message.get("who")
+
 
 class Engine:
     """Answers one client's messages.
@@ -96,7 +101,7 @@ class Engine:
         if op == "hello":
             self._send(plain({"id": number, **answers.hello(self._begin)}))
         elif op == "stop":
-            self._stop()
+            self._stop(told.get("who"))
             self._send({"id": number, "kind": "stopped", "sentence": "What ran is stopped."})
         elif op == "explain":
             self._send(plain({"id": number, **answers.explain(told, self._last)}))
@@ -112,7 +117,7 @@ class Engine:
         with self._change:
             if self._is_closed:
                 return
-            dropped = [old for old in self._waiting if old.op == job.op == "solve"]
+            dropped = [old for old in self._waiting if old.op == job.op == "solve" and old.who == job.who]
             for old in dropped:
                 self._waiting.remove(old)
             if len(self._waiting) >= _MOST_WAITING:
@@ -121,6 +126,7 @@ class Engine:
                 job.message.get("replace") is True
                 and self._current is not None
                 and self._current.op == "solve"
+                and self._current.who == job.who
             ):
                 self._current.run.stop()
             self._waiting.append(job)
@@ -131,11 +137,11 @@ class Engine:
         for old in dropped:
             self._send({"id": old.number, "kind": "stopped", "superseded": True, "sentence": _SUPERSEDED})
 
-    def _stop(self) -> None:
+    def _stop(self, who: object) -> None:
         with self._change:
-            dropped = list(self._waiting)
-            self._waiting.clear()
-            if self._current is not None:
+            dropped = [old for old in self._waiting if old.who == who]
+            self._waiting = deque(old for old in self._waiting if old.who != who)
+            if self._current is not None and self._current.who == who:
                 self._current.run.stop()
         for old in dropped:
             self._send({"id": old.number, "kind": "stopped", "sentence": "It was stopped before it began."})

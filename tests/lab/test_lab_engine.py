@@ -164,6 +164,19 @@ def test_a_solve_may_replace_the_one_that_runs(held):
     assert kinds(client)[2] == ("picture", False)
 
 
+def test_two_views_of_one_engine_leave_each_others_requests_alone(held):
+    client = Client()
+    send(client, 1, who=7)
+    assert held.begun.wait(10)
+    send(client, 2, who=8, replace=True)
+    send(client, 3, who=9, replace=True)
+    send(client, 4, "stop", who=9)
+    assert kinds(client) == {3: ("stopped", None), 4: ("stopped", None)}
+    held.free.set()
+    assert client.engine.wait()
+    assert kinds(client)[1] == kinds(client)[2] == ("picture", False)
+
+
 def test_a_job_that_says_nothing_is_told_to_go_on(held):
     told = threading.Event()
 

@@ -30,17 +30,18 @@ export function standalone(plane, paper) {
 /** The same as a PNG, with more pixels than the page's. */
 async function drawn(text, { width, height }, scale = 2) {
   const image = new Image(), canvas = h("canvas", {});
-  image.src = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
   [canvas.width, canvas.height] = [Math.round(width * scale), Math.round(height * scale)];
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  URL.revokeObjectURL(image.src);
   return new Promise((done) => canvas.toBlob(done, "image/png"));
 }
 
-function save(blob, name) {
-  const link = h("a", { href: URL.createObjectURL(blob), download: name });
+function save(place, blob, name) {
+  const link = h("a", { href: URL.createObjectURL(blob), download: name, hidden: true });
+  place.append(link);  // some notebooks see to downloads themselves, where a click on the page is one
   link.click();
+  link.remove();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
@@ -52,8 +53,8 @@ export class Share {
     this.python = h("pre", { class: "scroll", tabindex: 0, "aria-label": "Lines of Python" });
     this.claim = h("p", { class: "quiet" });
     this.told = h("p", { class: "quiet", role: "status" });
-    this.claimFile = button("claim-file", "Certificate's file", () => save(new Blob([this.answer.claim], { type: "application/json" }), this.answer.claim_name));
-    this.dataFile = button("data-file", "Samples' file", () => save(new Blob([this.answer.data]), this.answer.data_name));
+    this.claimFile = button("claim-file", "Certificate's file", () => save(this.element, new Blob([this.answer.claim], { type: "application/json" }), this.answer.claim_name));
+    this.dataFile = button("data-file", "Samples' file", () => save(this.element, new Blob([this.answer.data]), this.answer.data_name));
     this.linking = h("div", { class: "buttons" }, this.link, button("copy-link", "Copy the link", () => this.copy(this.link.value)));
     this.element = h("dialog", { class: "share", "aria-label": "Share" },
       h("form", { method: "dialog" }, h("button", { class: "close", "aria-label": "Close", text: "×" })),
@@ -94,6 +95,6 @@ export class Share {
   async picture(kind) {
     const { plane, palette, view } = this.lab, paper = `rgb(${palette.rgb("paper").join(",")})`;
     const text = standalone(plane, paper), name = `polyopt-${this.lab.model.machine}`;
-    save(kind === "svg" ? new Blob([text], { type: "image/svg+xml" }) : await drawn(text, view), `${name}.${kind}`);
+    save(this.element, kind === "svg" ? new Blob([text], { type: "image/svg+xml" }) : await drawn(text, view), `${name}.${kind}`);
   }
 }

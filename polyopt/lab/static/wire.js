@@ -52,7 +52,7 @@ export class Desk {
   constructor(transport) {
     this.transport = transport;
     this.waiting = new Map();
-    this.last = Math.floor(1e9 * Math.random());  // two views of one widget hear each other's answers
+    this.last = this.who = Math.floor(1e9 * Math.random());  // two views of one widget hear each other's answers
     transport.onMessage((message) => this.take(message));
   }
 
@@ -61,7 +61,7 @@ export class Desk {
     const id = ++this.last;
     const answer = new Promise((done) => this.waiting.set(id, { done, onProgress }));
     answer.id = id;
-    this.transport.send({ id, op, ...fields });
+    this.transport.send({ id, op, who: this.who, ...fields });
     return answer;
   }
 
