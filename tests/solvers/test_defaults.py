@@ -10,6 +10,7 @@ import pytest
 from polyopt.solvers import interior_point, logistic, one_norm, osqp_dual, plume, polyceptron
 from polyopt.solvers.cpm import dual, sgd
 from polyopt.solvers.decomposition import driver
+from polyopt.solvers.hard_margin_loss import tree as hard_margin_tree
 from polyopt.solvers.l0 import milp, tree
 
 DEFAULTS = {
@@ -23,6 +24,7 @@ DEFAULTS = {
     sgd.solve_cpm_sgd: {"tol": 1e-4, "max_iter": 100, "scale": 1.0, "perplexity": 1.0, "average": True},
     milp.solve_l0_milp: {"tol": 1e-6, "start": None},
     tree.solve_l0_tree: {"tol": 1e-6, "start": None, "max_nodes": None},
+    hard_margin_tree.solve_tree: {"tol": 1e-6, "start": None, "max_nodes": None},
     one_norm.solve_one_norm: {"price": 1.0, "centres": None},
     polyceptron.solve_batch: {
         "max_iter": 1000, "step": 0.1, "pocket": True, "patience": None, "threshold": 0.0,
