@@ -96,8 +96,8 @@ def _with(path: tuple[Any, ...], value: Any) -> Any:
 certificate_2 = Find(
     title="Break a certificate",
     task=(
-        "Take claim() of this chapter, and change its multipliers alone so that the checker "
-        "refuses it. Give the changed claim."
+        "Take polyopt.exercises.certificates.claim(), a dict, and change its multipliers alone so that "
+        "the checker refuses it. Give the changed claim."
     ),
     hint="claim()['multipliers']['rows']['margin'] has a list for each face. What do zeros prove?",
     solution=_broken,
@@ -114,6 +114,8 @@ certificate_2 = Find(
 def _judge_true(changed: Any) -> str | None:
     if not isinstance(changed, dict):
         raise TypeError("a claim is a dict, such as polyopt.exercises.certificates.claim()")
+    if set(changed) != set(claim()):
+        return "It is to have the parts of claim(), and no others."
     if {**changed, "title": ""} == {**claim(), "title": ""}:
         return "Nothing is changed but its title, perhaps."
     why = _refusal(changed)
@@ -122,7 +124,10 @@ def _judge_true(changed: Any) -> str | None:
 
 certificate_3 = Find(
     title="Change it, and let it be true",
-    task="Change a number of claim() so that another true claim comes of it, which the checker proves.",
+    task=(
+        "Change a number of polyopt.exercises.certificates.claim() so that another true claim comes of it, "
+        "which the checker proves. Give the changed claim."
+    ),
     hint="A claim says at most, at least, at most. Which way may each number go?",
     solution=lambda: _with(("claim", "gap"), 1),
     why="A claim that says less is true where one that says more is.",

@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations import cpm
 from formulations.samples import two_blobs
-from polyopt.exercises.exercise import Find, Formula, Number
+from polyopt.exercises.exercise import Find, Formula, Number, finite, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ __all__ = ["cpm_1", "cpm_2", "cpm_3", "cpm_4", "cpm_5"]
 # The inside class is in the middle; +1 is outside, and each outer sample answers at one face.
 _X = np.array([[-3.0], [-2.0], [-1.5], [-0.5], [0.5], [1.5], [2.5], [3.5]])
 _Y = np.array([1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
+_PASSES = 10_000  # over eight samples: some seconds
 _OUTER = np.flatnonzero(_Y > 0)
 
 
@@ -71,9 +72,10 @@ def _value(assignment: tuple[int, ...]) -> float:
 
 
 def _judge_assignment(answer: Any) -> str | None:
-    given = tuple(int(k) for k in answer)
+    words = "an assignment has a 0 or a 1 for each of the six outer samples"
+    given = whole(answer, words)
     if len(given) != len(_OUTER) or not set(given) <= {0, 1}:
-        raise ValueError("an assignment has a 0 or a 1 for each of the six outer samples")
+        raise ValueError(words)
     # A better assignment splits the line in two: all others cost more, as the tests show.
     least = min(_value(tuple(int(x > t) for x in _X[_OUTER, 0])) for t in (-9.0, -2.5, -1.8, 0.0, 2.0, 3.0))
     found = _value(given)
@@ -132,9 +134,8 @@ def _of_steps() -> float:
 
 
 def _judge_faces(W: Any) -> str | None:
-    if np.shape(W) != (2, 2):
-        raise ValueError("there are two faces of two numbers each: the weight of x, and the bias")
-    found = loss(W)
+    words = "there are two faces of two numbers each: the weight of x, and the bias"
+    found = loss(finite(W, (2, 2), words))
     return (
         None
         if found < _of_steps()
@@ -147,7 +148,8 @@ cpm_4 = Find(
     task=(
         "Two passes of stochastic gradient steps end above the optimum on data['X'], data['y'] "
         "with C = 1. Give two faces "
-        "W, rows (weight, bias), with a lower polyopt.exercises.cpm.loss(W), by any means."
+        "W, rows (weight, bias), with a lower polyopt.exercises.cpm.loss(W), by any means. A sample is "
+        "outside, +1, where the larger of the two scores is positive."
     ),
     hint=(
         "By cpm_3 each face has one side: its score is to be 1 at x = 1.5 and -1 at x = 0.5, if "
@@ -178,6 +180,8 @@ def _judge_settings(settings: Any) -> str | None:
         "average",
     }:
         raise ValueError("settings is a dict of max_iter, random_state, perplexity and average")
+    if isinstance(passes := settings.get("max_iter"), int) and passes > _PASSES:
+        raise ValueError(f"max_iter is at most {_PASSES} here")
     found = _after_steps(**settings)
     return (
         None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from formulations.notation.tokens import UnreadableError
 from formulations.printed import Trial
 from formulations.statement import Row, Statement
+from polyopt.exercises.typed import as_read
+from polyopt.text import visible
 
-__all__ = ["Exercise", "Find", "Formula", "Number", "Verdict", "wrong"]
+__all__ = ["Exercise", "Find", "Formula", "Number", "Verdict", "finite", "whole", "wrong"]
 
 _WIDTH = 79
 _TOLERANCE = 1e-9
+_LONG = 1000  # letters of a formula; the longest solution has a tenth of them
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,6 +47,52 @@ class Verdict:
 def wrong(text: str) -> Verdict:
     """That an answer is not right, and why."""
     return Verdict(False, text)
+
+
+def finite(answer: Any, shape: tuple[int, ...], words: str) -> Any:
+    """An answer as an array of finite numbers.
+
+    Parameters
+    ----------
+    answer : object
+        What was given.
+    shape : tuple of int
+        What shape it must have.
+    words : str
+        What is asked for, as a sentence without its point.
+
+    Raises
+    ------
+    ValueError
+        It is something else.
+    """
+    given = np.asarray(answer, dtype=float)
+    if given.shape != shape:
+        raise ValueError(words)
+    if not np.isfinite(given).all():
+        raise ValueError("its numbers must be finite")
+    return given
+
+
+def whole(answer: Any, words: str) -> tuple[int, ...]:
+    """An answer as whole numbers.
+
+    Parameters
+    ----------
+    answer : object
+        What was given.
+    words : str
+        What is asked for, as a sentence without its point.
+
+    Raises
+    ------
+    ValueError
+        A number has a fraction, or it is something else.
+    """
+    given = np.asarray(list(answer), dtype=None)
+    if given.ndim != 1 or given.dtype.kind not in "iuf" or not (given == np.round(given)).all():
+        raise ValueError(words)
+    return tuple(int(one) for one in given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,17 +139,34 @@ class Exercise(ABC):
             True where it is right; it prints as a sentence, which says how an answer is wrong.
         """
         try:
-            found = self._judge(answer)
-        except (TypeError, ValueError, KeyError, IndexError, UnreadableError) as error:
-            return wrong(f"This is no answer of the kind that is asked for: {error}.")
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = self._judge(answer)
+        except Exception as error:  # whatever an answer does: it may be anything
+            return wrong(f"This is no answer of the kind that is asked for: {_said(error)}.")
         return Verdict(True, self.why) if found is None else wrong(found)
 
     @abstractmethod
     def _judge(self, answer: Any) -> str | None:
         """What is wrong with an answer, as a sentence; None where it is right."""
 
+    @property
+    def form(self) -> str:
+        """How an answer is written, as a sentence; empty where the task says it."""
+        return ""
+
     def __repr__(self) -> str:
-        return f"{self.title}\n\n" + "\n".join(textwrap.fill(part, _WIDTH) for part in self.task.split("\n"))
+        parts = [*self.task.split("\n"), *filter(None, [self.form])]
+        return f"{self.title}\n\n" + "\n".join(textwrap.fill(part, _WIDTH) for part in parts)
+
+
+def _said(error: Exception) -> str:
+    """What an error says, in short and without signs that move a cursor."""
+    try:
+        text = visible(str(error)) or type(error).__name__
+    except Exception:  # an error of a stranger's own
+        text = type(error).__name__
+    return textwrap.shorten(text, 300, placeholder=" …").removesuffix(".")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -117,6 +183,11 @@ class Formula(Exercise):
 
     program: Callable[[], Statement]
     of: str = "objective"
+
+    @property
+    def form(self) -> str:
+        """How an answer is written."""
+        return "Give a formula as a text: in LaTeX, as 'sum_i alpha_i', or as 'Σᵢ αᵢ'."
 
     @cached_property
     def _trials(self) -> list[Trial]:
@@ -135,12 +206,7 @@ class Formula(Exercise):
         return any(not self._difference(trial, formula) <= _TOLERANCE for trial in self._trials)
 
     def _difference(self, trial: Trial, formula: str) -> float:
-        if self.of == "objective":
-            return trial.objective(formula)
-        sides = formula.split("=")
-        if self._row.is_equality and len(sides) == 2:  # may stand either way round
-            return min(trial.row(formula, self._row), trial.row(f"{sides[1]} = {sides[0]}", self._row))
-        return trial.row(formula, self._row)
+        return trial.objective(formula) if self.of == "objective" else trial.row(formula, self._row)
 
     @cached_property
     def _row(self) -> Row:
@@ -149,10 +215,41 @@ class Formula(Exercise):
     def _judge(self, answer: Any) -> str | None:
         if not isinstance(answer, str):
             raise TypeError("a formula is a text, such as 'Σᵢ αᵢ'")
+        if len(answer) > _LONG:
+            raise ValueError(f"a formula of {len(answer)} letters is not read")
+        formula = as_read(answer)
         for mistake, text in self.mistakes:
-            if self._reads_as(answer, str(mistake)):
+            if self._reads_as(formula, str(mistake)):
                 return text
-        return "On random numbers it is worth something else." if self._differs(answer) else None
+        return self._what_differs(formula) if self._differs(formula) else None
+
+    def _what_differs(self, formula: str) -> str | None:
+        """What is wrong with a formula that is worth something else, as far as a factor says it."""
+        factor = self._factor(formula)
+        if factor is None or factor == 0.0:
+            return "On random numbers it is worth something else."
+        if self.of != "objective" and self._row.is_equality:
+            return None  # the same points satisfy it, either way round
+        if factor == -1.0:
+            return "Its sign is turned."
+        if self.of == "objective":
+            return f"It is {factor:.4g} times what is asked for."
+        return f"It is {factor:.4g} times the row that is asked for: its multiplier would be another one."
+
+    def _factor(self, formula: str) -> float | None:
+        """By which number the right formula is multiplied in this one; None where that is no number."""
+        away = [self._difference(trial, formula) for trial in self._trials]
+        if not all(abs(one - away[0]) <= _TOLERANCE * (1.0 + away[0]) for one in away):
+            return None
+        # |factor − 1| is known, and of the turned formula |factor + 1|; an inequality has no other sign.
+        if self.of != "objective" and not self._row.is_equality:
+            return round(1.0 + away[0], 9)
+        turned = "=".join(f"−({side})" for side in formula.split("="))
+        back = self._difference(self._trials[0], turned)
+        signed = [
+            one for one in (1.0 + away[0], 1.0 - away[0]) if abs(abs(one + 1.0) - back) <= 1e-6 * (1.0 + back)
+        ]
+        return round(signed[0], 9) if signed else None
 
     def _reads_as(self, one: str, other: str) -> bool:
         """Whether two formulas are one: the same text or, of an objective, as far from the right one."""
@@ -176,10 +273,21 @@ class Number(Exercise):
 
     tolerance: float = 1e-6
 
+    @property
+    def form(self) -> str:
+        """How an answer is written."""
+        count = np.size(self.solution)
+        return "Give a number." if count == 1 else f"Give a list of {count} numbers."
+
     def _judge(self, answer: Any) -> str | None:
         given, known = np.asarray(answer, dtype=float), np.asarray(self.solution, dtype=float)
+        if known.ndim == 0 and given.size and (given == given.flat[0]).all():
+            given = given.flat[0].reshape(())  # the same number, said several times
         if given.shape != known.shape:
-            raise ValueError(f"its shape is {given.shape}, not {known.shape}")
+            asked = "one number" if known.ndim == 0 else f"a list of {known.size} numbers"
+            raise ValueError(f"its shape is {given.shape}, and {asked} is asked for")
+        if not np.isfinite(given).all():
+            raise ValueError("it must be finite")
         if np.abs(given - known).max() <= self.tolerance:
             return None
         for mistake, text in self.mistakes:

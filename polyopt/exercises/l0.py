@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from formulations import one_norm
-from polyopt.exercises.exercise import Find, Formula, Number
+from polyopt.exercises.exercise import Find, Formula, Number, whole
 
 __all__ = ["l0_1", "l0_2", "l0_3", "l0_4", "l0_5"]
 
@@ -42,8 +42,8 @@ l0_1 = Formula(
 l0_2 = Formula(
     title="Its dual",
     task=(
-        "The multipliers of its margin rows are uᵢ, and those of the caps αⱼ ≤ Cⱼ are sⱼ. What "
-        "does the dual maximise?"
+        "The one-norm machine of l0_1, with caps αⱼ ≤ Cⱼ: the multipliers of its margin rows are uᵢ, "
+        "those of the caps sⱼ. What does the dual maximise?"
     ),
     hint="A linear program's dual has the right sides for its objective.",
     solution="Σᵢ uᵢ − Σⱼ Cⱼ sⱼ",
@@ -58,9 +58,10 @@ l0_2 = Formula(
 
 
 def _judge_pattern(pattern: Any) -> str | None:
-    chosen = sorted({int(j) for j in pattern})
+    words = "a pattern is a list of places from 0 to 3"
+    chosen = sorted(set(whole(pattern, words)))
     if not chosen or not set(chosen) <= set(range(4)):
-        raise ValueError("a pattern is a list of places from 0 to 3")
+        raise ValueError(words)
     if len(chosen) > 2:
         return f"These are {len(chosen)} samples; two are enough."
     K = (1.0 + np.outer(_X, _X)) ** 2
@@ -78,7 +79,7 @@ l0_3 = Find(
     task=(
         "With the kernel (1 + xz)² and the samples data['X'], data['y'], two samples j with αⱼ > 0 "
         "are enough to bring all four "
-        "beyond their margins. Give the places of two."
+        "beyond their margins. Give their places, counted from 0."
     ),
     hint="The score must be high at both ends and low in the middle: a square, with its bottom near 0.",
     solution=[0, 3],

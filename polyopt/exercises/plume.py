@@ -9,7 +9,7 @@ import numpy as np
 from formulations import plume
 from formulations.mixture import responsibilities
 from formulations.samples import two_blobs
-from polyopt.exercises.exercise import Find, Formula, Number
+from polyopt.exercises.exercise import Find, Formula, Number, finite
 
 __all__ = ["plume_1", "plume_2", "plume_3", "plume_4"]
 
@@ -27,7 +27,7 @@ plume_1 = Number(
     title="The gate",
     task=(
         "A sample has the scores 0 and 1 at two faces, and γ = 1. What shares does the gate exp(−γ "
-        "s) give the faces?"
+        "s) give the faces? To three decimals."
     ),
     hint="exp(0) and exp(−1), over their sum.",
     solution=[0.7310585786300049, 0.2689414213699951],
@@ -40,6 +40,7 @@ plume_1 = Number(
         ([0.5, 0.5], "That is γ = 0."),
         ([1.0, 0.0], "That is where γ goes to infinity."),
     ),
+    tolerance=6e-4,
 )
 
 plume_2 = Formula(
@@ -86,9 +87,7 @@ plume_3 = Formula(
 
 
 def _judge_inside(W: Any) -> str | None:
-    W = np.asarray(W, dtype=float)
-    if W.shape != (2, 2):
-        raise ValueError("there are two faces of two numbers: the weight of x, and the bias")
+    W = finite(W, (2, 2), "there are two faces of two numbers: the weight of x, and the bias")
     S = _X @ W[:, :1].T + W[:, 1]
     gate = np.exp(-(S - S.min(axis=1, keepdims=True)))
     p = (gate / gate.sum(axis=1, keepdims=True) / (1.0 + np.exp(-S))).sum(axis=1)
@@ -99,9 +98,9 @@ def _judge_inside(W: Any) -> str | None:
 plume_4 = Find(
     title="Sure of an interval",
     task=(
-        "With γ = 1 and p(inside) = Σₖ gₖ/(1 + exp(−sₖ)), give two faces W, rows (weight, bias), "
-        "with which every sample of "
-        "data['X'] has its label data['y'] with probability 0.8 at least."
+        "With the gate gₖ of plume_1, γ = 1 and p(inside) = Σₖ gₖ/(1 + exp(−sₖ)), give two faces W, rows "
+        "(weight, bias), with which every sample of data['X'] has its label data['y'] with probability 0.8 "
+        "at least."
     ),
     hint="Thresholds at −1.5 and 1.5. Steeper faces are surer.",
     solution=[[5.0, 7.5], [-5.0, 7.5]],

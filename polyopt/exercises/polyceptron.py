@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations import polyceptron
 from formulations.samples import two_blobs
-from polyopt.exercises.exercise import Find, Formula, Number
+from polyopt.exercises.exercise import Find, Formula, Number, finite
 
 __all__ = ["polyceptron_1", "polyceptron_2", "polyceptron_3", "polyceptron_4", "polyceptron_5"]
 
@@ -18,9 +18,7 @@ _W = np.array([[1.0, 1.0], [-1.0, 0.5]])
 
 
 def _least_scores(W: Any) -> Any:
-    W = np.asarray(W, dtype=float)
-    if W.ndim != 2 or W.shape[1] != 2:
-        raise ValueError("faces are rows of two numbers: the weight of x, and the bias")
+    W = finite(W, (2, 2), "there are two faces, rows of two numbers: the weight of x, and the bias")
     return (_X @ W[:, :1].T + W[:, 1]).min(axis=1)
 
 
@@ -52,7 +50,10 @@ def _judge_trap(W: Any) -> str | None:
 
 polyceptron_2 = Find(
     title="A criterion of 0 that means nothing",
-    task="Give two faces W for data['X'], data['y'] with E_P = 0 that do not tell all samples rightly.",
+    task=(
+        "Give two faces W for data['X'], data['y'] with E_P = 0 (of polyceptron_1) that do not answer right "
+        "for all samples."
+    ),
     hint="What is E_P of a multiple of W?",
     solution=[[0.0, 0.0], [0.0, 0.0]],
     why="E_P(tW) = t E_P(W), so that W = 0 is a minimum on any data: exact minimisation needs a margin.",
@@ -60,7 +61,7 @@ polyceptron_2 = Find(
     judge=_judge_trap,
     mistakes=(
         ([[1.0, 1.0], [-1.0, 0.5]], "Its criterion is ½."),
-        ([[1.0, 1.0], [-1.0, 1.5]], "All are told rightly."),
+        ([[1.0, 1.0], [-1.0, 1.5]], "It answers right for all."),
         ([[1.0, 0.0], [1.0, 0.0]], "Its criterion is not 0."),
     ),
 )

@@ -10,7 +10,7 @@ import numpy as np
 from formulations import rmm, rmm_qcqp, sigma_svm, svm
 from formulations.samples import two_blobs
 from polyopt.certificates import certify_rmm
-from polyopt.exercises.exercise import Find, Formula
+from polyopt.exercises.exercise import Find, Formula, finite
 
 __all__ = ["rmm_1", "rmm_2", "rmm_3", "rmm_4", "rmm_5"]
 
@@ -65,7 +65,7 @@ def _largest_score() -> float:
 
 
 def _judge_bound(B: Any) -> str | None:
-    B = float(B)
+    B = float(finite(B, (), "B is a number"))
     if not B > 1.0:
         return "B must be above 1: samples beyond their margin have scores of at least 1."
     top = _largest_score()
@@ -91,9 +91,7 @@ rmm_3 = Find(
 
 def _judge_machine(answer: Any) -> str | None:
     w, b = answer
-    w, b = np.asarray(w, dtype=float), float(b)
-    if w.shape != (2,):
-        raise ValueError("w has two numbers")
+    w, b = finite(w, (2,), "w has two numbers"), float(finite(b, (), "b is a number"))
     top = float(np.abs(_X @ w + b).max())
     if top > 1.5 * (1 + 1e-9):
         return f"A score is {top:.4g}, beyond B = 1.5."
@@ -125,10 +123,10 @@ rmm_4 = Find(
 rmm_5 = Formula(
     title="The Sigma-SVM",
     task=(
-        "The Sigma-SVM weighs ‖w‖² and the variance of the scores, ‖Σ^½ w‖², by 1 − D and D. What does it "
-        "minimise, slacks included?"
+        "The Sigma-SVM weighs ‖w‖² and the variance of the scores, ‖Σ^½ w‖², by 1 − D and D, each "
+        "with a half, and pays Cᵢ for each slack ξᵢ. What does it minimise?"
     ),
-    hint="Both squares have a half; the slacks cost Cᵢ each.",
+    hint="With D = 0 it is the SVM: ½‖w‖² and the slacks.",
     solution="(1−D)/2 ‖w‖² + D/2 ‖Σ^½ w‖² + Σᵢ Cᵢ ξᵢ",
     why="With D = 0 it is the SVM; towards D = 1 the spread of the scores alone counts.",
     program=lambda: sigma_svm.primal(*two_blobs(6, 2, 0), D=0.3),

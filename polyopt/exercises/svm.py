@@ -9,12 +9,13 @@ import numpy as np
 from formulations import svm
 from formulations.samples import two_blobs
 from polyopt.certificates import certify_svm
-from polyopt.exercises.exercise import Find, Formula, Number
+from polyopt.exercises.exercise import Find, Formula, Number, finite
 
 __all__ = ["svm_1", "svm_2", "svm_3", "svm_4", "svm_5", "svm_6", "svm_7"]
 
 _X = np.array([[-2.0], [-1.0], [0.5], [0.0], [1.0], [3.0]])
 _Y = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
+_LARGEST = 1e6  # of a weight: its square is still a number that a person reads
 _INSEPARABLE = np.array([[0.0], [1.0], [2.0]]), np.array([-1.0, 1.0, -1.0])
 
 
@@ -57,7 +58,8 @@ svm_2 = Formula(
 
 svm_3 = Number(
     title="A multiplier by hand",
-    task="Two samples, x = −1 with the label −1 and x = 3 with the label +1, and C = 10. What is α of each?",
+    task="Two samples, x = −1 with the label −1 and x = 3 with the label +1, and C = 10. What is α, the "
+    "same number for both?",
     hint="Both are on the margin: w = 1/2. Then w = Σᵢ αᵢ yᵢ xᵢ, and Σᵢ αᵢ yᵢ = 0.",
     solution=0.125,
     why="w = 2/4 = 1/2, and w = α (3 + 1), so α = 1/8; what it costs to ask for more margin.",
@@ -83,9 +85,7 @@ svm_4 = Number(
 
 
 def _bound(alpha: Any) -> str | None:
-    alpha = np.asarray(alpha, dtype=float)
-    if alpha.shape != _Y.shape:
-        raise ValueError(f"there are {len(_Y)} multipliers")
+    alpha = finite(alpha, _Y.shape, f"there are {len(_Y)} multipliers")
     found = certify_svm(_X, _Y, w=np.zeros(1), b=0.0, C=1.0, alpha=alpha)
     if min(alpha.min(), 1.0 - alpha.max()) < 0.0:
         return "A multiplier is below 0 or above C = 1."
@@ -119,10 +119,13 @@ svm_5 = Find(
 
 def _far(answer: Any) -> str | None:
     w, b = answer
-    found = certify_svm(_X[[0, 1, 4, 5]], _Y[[0, 1, 4, 5]], w=np.reshape(w, 1), b=float(b), C=1.0)
-    right = (_Y[[0, 1, 4, 5]] * (_X[[0, 1, 4, 5], 0] * np.reshape(w, 1) + float(b)) > 0).all()
-    if not right:
+    w, b = finite(np.reshape(w, 1), (1,), "w is a number"), float(finite(b, (), "b is a number"))
+    X, y = _X[[0, 1, 4, 5]], _Y[[0, 1, 4, 5]]
+    if not (y * (X[:, 0] * w + b) > 0).all():
         return "It does not answer right for all four samples."
+    if abs(w[0]) > _LARGEST:
+        raise ValueError("w is larger than need be")
+    found = certify_svm(X, y, w=w, b=b, C=1.0)
     if not found.primal_value - found.dual_value > 1.0:
         return f"It is within {max(found.gap, 0.0):.3g} of the optimum."
     return None
@@ -153,9 +156,7 @@ svm_6 = Find(
 
 def _ray(alpha: Any) -> str | None:
     X, y = _INSEPARABLE
-    alpha = np.asarray(alpha, dtype=float)
-    if alpha.shape != y.shape:
-        raise ValueError("there are three multipliers")
+    alpha = finite(alpha, y.shape, "there are three multipliers")
     if alpha.min() < 0:
         return "A multiplier is negative."
     if abs(alpha @ y) > 1e-9 or abs(alpha @ (y * X[:, 0])) > 1e-9:

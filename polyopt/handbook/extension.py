@@ -79,9 +79,10 @@ def _exercise(name: str, one: Exercise) -> str:
     answer = (
         f"<p><code>{escape(solution)}</code></p>" if len(solution) <= _LONG and "<" not in solution else ""
     )
+    task = " ".join(filter(None, [one.task, one.form]))
     return (
         f"<div class='exercise' id='exercise-{name}'><p><code>{name}</code> <b>{escape(one.title)}.</b> "
-        f"{escape(one.task)}</p><details><summary>Hint</summary><p>{escape(one.hint)}</p></details>"
+        f"{escape(task)}</p><details><summary>Hint</summary><p>{escape(one.hint)}</p></details>"
         f"<details><summary>Solution</summary>{answer}<p>{escape(one.why)}</p></details></div>"
     )
 

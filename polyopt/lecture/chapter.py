@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Block", "Slide", "slides_of"]
 
 _ROOM, _CROWDED = 13.0, 16.5  # lines on a slide, and with letters that are made smaller
-_FEW = 2.5  # lines that are too few for a slide of their own
-_FULL, _LONG = 9.5, 5.0  # lines up to which paragraphs are shown in full, and those of the longest
+_FEW = 3.5  # lines that are too few for a slide of their own
+_FULL, _LONG = 12.0, 6.5  # lines up to which paragraphs are shown in full, and those of the longest
 _LETTERS = 74.0  # of a line of text
 _SHORT = 120  # letters of a paragraph that is shown whole
 _CODE, _MATH, _ROW = 0.6, 1.5, 1.15  # lines of text that a line of each takes
@@ -226,7 +226,7 @@ def _paragraph(reader: MarkdownIt, tokens: list[Token]) -> Block:
 
 
 def _lead(source: str) -> str:
-    """The first sentence, and the last one where it leads to what follows.
+    """The first sentence, and the last one where it leads to what follows: a formula may be its end.
 
     Where the first is a heading, bold or slanted, the next one as well.
     """
@@ -236,7 +236,7 @@ def _lead(source: str) -> str:
     sentences = [source[a:b].strip() for a, b in pairwise([0, *ends, len(source)])]
     shown = 2 if re.fullmatch(r"(\*\*?)[^*]*\1", sentences[0]) else 1
     lead = " ".join(sentences[:shown])
-    if not source.endswith((":", ",")) or len(sentences) <= shown:
+    if re.search(r"[.!?][*_)”\"]*$", source) or len(sentences) <= shown:
         return lead
     return f"{lead} {'… ' if len(sentences) > shown + 1 else ''}{sentences[-1]}"
 

@@ -55,7 +55,7 @@ def exercise_notebook(title: str, exercises: Mapping[str, Exercise], *, solved: 
     what, how = ("solutions", _SOLVED) if solved else ("exercises", _OPEN)
     cells = [("markdown", f"# {title}: {what}\n\n{how}")]
     for name, exercise in exercises.items():
-        task = _plain(exercise.task).replace("\n", "\n\n")
+        task = "\n\n".join(map(_plain, [*exercise.task.split("\n"), *filter(None, [exercise.form])]))
         hint = f"<details><summary>A hint</summary>\n\n{_plain(exercise.hint)}\n\n</details>"
         cells.append(("markdown", f"## {name}: {_plain(exercise.title)}\n\n{task}\n\n{hint}"))
         first = f"from polyopt.exercises import {name}\n"

@@ -1,0 +1,118 @@
+"""Answers as people type them: LaTeX and words are read, what is hostile or odd is refused in a sentence."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from helpers.cases import in_turn
+
+from polyopt.exercises import exercises
+from polyopt.exercises.certificates import claim
+from polyopt.exercises.exercise import Formula
+from polyopt.exercises.typed import as_read
+
+ALL = exercises()
+FORMULAS = [name for name, one in ALL.items() if isinstance(one, Formula)]
+TYPED = {
+    "svm_1": (
+        r"$\sum_i \alpha_i - \frac{1}{2}\sum_{i=1}^n\sum_{j=1}^n \alpha_i\alpha_j y_iy_j K_{ij}$",
+        r"\sum_i \alpha_i - \frac12 \left\lVert \sum_i \alpha_i y_i x_i \right\rVert^2",
+        "sum_i alpha_i - 1/2 sum_ij alpha_i alpha_j y_i y_j K_ij",
+        "Σi αi − 0.5 * Σij αi αj yi yj Kij",
+        "1'α − ½ (α∘y)'K(α∘y)",
+    ),
+    "svm_2": (r"y^\top \alpha = 0", "sum_i alpha_i y_i == 0", "2 Σᵢ αᵢ yᵢ = 0", "0 = −Σᵢ αᵢ yᵢ"),
+    "rmm_1": (r"\tfrac12 (w^\top x_i + b)^2 \leq \frac{B^2}{2}", "1/2 (w·x_i + b)**2 <= 1/2 B^2"),
+    "rmm_2": (r"\sum_i \alpha_i -\frac12 \beta^\top K \beta - B\sum_i(\lambda_i + \lambda_i^*)",),
+    "rmm_5": (r"\tfrac{1-D}2 \|w\|^2 + \tfrac D2 w^\top \Sigma w + \sum_i C_i \xi_i",),
+    "cpm_1": (
+        r"\sum_{ik}\alpha_{ik} - \frac14 \sum_k \|\sum_i \alpha_{ik} y_i \tilde{x}_i\|^2",
+        "sum_ik alpha_ik - 1/4 sum_k ||sum_i alpha_ik y_i x~_i||^2",
+    ),
+    "polyceptron_5": (r"\sum_i u_i - R\sum_l (s^+_l + s_l^-)",),
+    "l0_1": (r"\mathbf{1}^\top\alpha + \sum_i C_i \xi_i",),
+    "l0_2": (r"\sum_i u_i-\sum_j C_j s_j",),
+    "plume_2": (
+        r"\sum_i C_i \left[\log \sum_k e^{-\gamma S_{ik}} + \sum_k R_{ik} (\gamma S_{ik} - "
+        r"\ln \frac{1}{1+e^{-y_i S_{ik}}})\right] + \frac{\rho}{2}\|W\|^2",
+    ),
+    "plume_3": (r"\sum_k p_{ik} = 1", "sum_k p_ik - 1 = 0"),
+}
+
+
+def test_every_formula_has_been_typed_otherwise():
+    assert sorted(TYPED) == sorted(FORMULAS)
+
+
+@in_turn("name, answer", [(name, answer) for name, answers in TYPED.items() for answer in answers])
+def test_what_is_typed_otherwise_is_right(name, answer):
+    judged = ALL[name].check(answer)
+    assert judged, f"{name}, {answer}: {judged}"
+
+
+@in_turn("name", FORMULAS)
+def test_notation_of_the_house_is_read_as_it_stands(name):
+    solution = ALL[name].solution
+    assert as_read(solution) == solution
+
+
+def test_a_factor_and_a_sign_are_told():
+    assert ALL["svm_1"].check("½ Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ − Σᵢ αᵢ").text == "Its sign is turned."
+    assert "It is 2 times" in ALL["svm_1"].check("2 Σᵢ αᵢ − Σᵢⱼ αᵢ αⱼ yᵢ yⱼ Kᵢⱼ").text
+    assert "It is 2 times the row" in ALL["rmm_1"].check("(w·xᵢ + b)² ≤ B²").text
+    for nothing in ("0 = 0", "0 Σᵢ αᵢ yᵢ = 0", "Σᵢ αᵢ yᵢ = Σᵢ αᵢ yᵢ", "Σᵢ αᵢ yᵢ ≥ 0"):
+        assert not ALL["svm_2"].check(nothing), nothing
+    assert not ALL["rmm_1"].check("−½(w·xᵢ + b)² ≤ −½B²")
+
+
+class Hostile:
+    """Raises whatever is done with it."""
+
+    def _raise(self, *_given, **_named):
+        raise ZeroDivisionError
+
+    __float__ = __array__ = __iter__ = __len__ = __call__ = __str__ = _raise
+
+
+NESTED: list = []
+NESTED.append(NESTED)
+ODD = [
+    Hostile(), NESTED, 10**400, [10**400] * 6, [np.nan] * 6, [[np.nan] * 2] * 2, [[np.inf] * 2] * 2,
+    ([np.nan, 1.0], 0.0), ([1e300, 1e300], 1e300), (np.nan, 0.0), (1e200, 0.0), "(" * 900, "Σᵢ " * 300,
+    "1+" * 20_000 + "1", "9^9^9^9^9", "1/0", "\x1b[31m", "\x00", "{", "}", r"\frac", r"\tilde", r"\evil x",
+    b"abc", 1j, {1, 2}, lambda: 1 / 0, list("000111"), "000111", [0.4] * 3 + [1.7] * 3, [0.3, 3.2],
+    np.ma.masked_array([1, 2, 3], [0, 1, 0]), {"max_iter": 10**9},
+]  # fmt: skip
+
+
+@in_turn("name", ALL)
+def test_odd_and_hostile_answers_are_refused_without_a_warning(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for answer in ODD:
+            judged = ALL[name].check(answer)
+            assert not judged, f"{name} accepts {answer!r}"
+            text = str(judged)
+            assert text.startswith("Not yet. ")
+            assert len(text) < 500
+            assert "\x1b" not in text
+            assert "\x00" not in text
+
+
+def test_a_claim_with_other_parts_is_not_another_claim():
+    assert not ALL["certificate_3"].check({**claim(), "more": 1})
+
+
+def test_a_number_that_is_asked_for_once_may_be_said_for_each():
+    assert ALL["svm_3"].check([0.125, 0.125])
+    assert not ALL["svm_3"].check([0.125, 0.25])
+    assert ALL["plume_1"].check([0.731, 0.269])
+    assert not ALL["plume_1"].check([0.74, 0.26])
+
+
+@pytest.mark.parametrize("name", ["svm_1", "svm_3", "l0_4"])
+def test_how_an_answer_is_written_is_said(name):
+    assert ALL[name].form in repr(ALL[name]).replace("\n", " ")
+    assert ALL[name].form
