@@ -20,9 +20,12 @@ __all__ = ["MODULES", "api_pages", "command_page", "program_pages", "public_name
 
 # What there is to import besides the public names of polyopt.
 MODULES = (
-    "formulations.program", "formulations.statement", "formulations.printed",
-    "formulations.margin_bounds", "formulations.rademacher", "polyopt.compare", "polyopt.crosschecks",
-    "polyopt.datasets", "polyopt.plots", "polyopt.polytope", "polyopt.verify", "polyopt.check.check",
+    "formulations.program", "formulations.statement", "formulations.printed", "formulations.margin_bounds",
+    "formulations.mixture", "formulations.polyhedral", "formulations.rademacher", "formulations.samples",
+    "polyopt.baselines", "polyopt.check.check", "polyopt.compare", "polyopt.crosschecks", "polyopt.datasets",
+    "polyopt.exercises", "polyopt.exercises.exercise", "polyopt.explanations", "polyopt.lab",
+    "polyopt.lecture", "polyopt.methods", "polyopt.plots", "polyopt.polytope", "polyopt.report",
+    "polyopt.verify",
 )  # fmt: skip
 
 

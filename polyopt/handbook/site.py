@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import secrets
 import shutil
 import tempfile
@@ -137,12 +138,16 @@ def build_site(
     ------
     ValueError
         What builds it is not installed, or the place is something else than a site or an empty folder.
+    OSError
+        It cannot be written there.
     """
     check_installed()
     _check_place(folder)
+    from polyopt.handbook.finish import finish
     from polyopt.handbook.sources import write_sources
 
-    made = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.part")
+    folder = Path(os.path.realpath(folder))  # a link stays one, and leads to the new site
+    made = folder.with_name(f".handbook.{secrets.token_hex(6)}.part")
     try:
         with tempfile.TemporaryDirectory() as work:
             pages = Path(work) / "pages"
@@ -150,7 +155,10 @@ def build_site(
             write_sources(pages, families=families, names=names, demonstrate=demonstrate, results=results)
             told = _run(pages, made, Path(work) / "trees")
         (made / MARK).write_text(f"polyopt {polyopt.__version__}\n", encoding="utf-8")
+        finish(made)
         _put(made, folder)
+    except OSError as error:
+        raise type(error)(f"cannot write {visible(str(folder))}: {error.strerror or error}") from error
     finally:  # after Ctrl-C as well
         shutil.rmtree(made, ignore_errors=True)
     return told
@@ -180,13 +188,18 @@ def _run(pages: Path, made: Path, trees: Path) -> list[str]:
 
 
 def _check_place(folder: Path) -> None:
-    name = visible(str(folder))
-    if not folder.absolute().parent.is_dir():
+    name, place = visible(str(folder)), Path(os.path.realpath(folder))
+    if not place.parent.is_dir():
         raise ValueError(f"the folder {visible(str(folder.parent))} does not exist")
+    if place == Path.cwd():
+        raise ValueError(f"{name} is the folder that you are in; name one in it, such as site")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{name} is a file; give the name of a folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file():
         raise ValueError(f"{name} is not empty, and no handbook; name another folder")
+    for target in (place.parent, place):
+        if target.exists() and not os.access(target, os.W_OK | os.X_OK):
+            raise PermissionError(f"the folder {visible(str(target))} is write-protected")
 
 
 def _put(made: Path, folder: Path) -> None:

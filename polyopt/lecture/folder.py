@@ -71,7 +71,7 @@ def write_folder(folder: str | Path, files: Mapping[str, str], *, force: bool = 
     """
     check_folder(folder, force)
     place = Path(os.path.realpath(folder))
-    unfinished = place.with_name(f".{place.name[:100]}.{secrets.token_hex(6)}.part")
+    unfinished = place.with_name(f".lecture.{secrets.token_hex(6)}.part")
     try:
         for name, text in files.items():
             target = unfinished / name

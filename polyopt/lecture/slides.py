@@ -14,6 +14,7 @@ from formulations.typeset import conditions_of
 from polyopt.compare.programs import find_programs
 from polyopt.lecture.chapter import Block, slides_of
 from polyopt.report import frame
+from polyopt.report.mathml import held
 from polyopt.report.pictures import svg
 from polyopt.report.programs import program_section
 from polyopt.text import escape
@@ -66,7 +67,7 @@ def slide_page(chapter: str, pictures: Sequence[Picture], exercises: Mapping[str
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return Template(_part("slides.html")).substitute(
         title=re.sub(r"<[^>]*>", "", slides[0].title), style=frame.part("style.css") + _part("slides.css"),
-        slides="\n".join(parts), script=script, digest=digest,
+        slides=held("\n".join(parts)), script=script, digest=digest,
     )  # fmt: skip
 
 

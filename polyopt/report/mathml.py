@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -9,10 +10,11 @@ from math_core import LatexError, LatexToMathML
 
 from polyopt.text import escape
 
-__all__ = ["mathml", "pieces", "prose"]
+__all__ = ["held", "mathml", "pieces", "prose"]
 
 _OPENING = '<math display="block">'
 _WORDS = r"\text{"
+_FOLLOWED = re.compile(r"(<math displaystyle(?:(?!</math>).)*</math>)([.,;:)!?]+)", re.S)
 
 
 @cache
@@ -45,6 +47,19 @@ def mathml(latex: str, *, display: bool = False) -> str:
     body = drawn.removeprefix(_OPENING).replace("&ApplyFunction;", "\u2061")
     block = " display='block'" if display else ""
     return f"<math{block} displaystyle='true' alttext='{escape(latex, quote=True)}'>{body}"
+
+
+def held(html: str) -> str:
+    """A page whose points and brackets stay in the line of the formula that they follow.
+
+    A browser may break a line on either side of a formula, as it does of a picture.
+
+    Parameters
+    ----------
+    html : str
+        The page, with formulas of :func:`mathml`.
+    """
+    return _FOLLOWED.sub(r"<span style='white-space:nowrap'>\1\2</span>", html)
 
 
 def prose(latex: str) -> str:

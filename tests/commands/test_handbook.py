@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import polyopt
 from polyopt.cli import app
 from polyopt.handbook import site
+from polyopt.handbook.generated import MODULES, public_names
 from polyopt.handbook.sources import hand_written
 
 FEW = {"families": ("rmm",), "names": ("SVM", "certify_svm"), "demonstrate": False, "results": False}
@@ -112,6 +113,46 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path):
         site.build_site(tmp_path / "file")
     with pytest.raises(ValueError, match="does not exist"):
         site.build_site(tmp_path / "no" / "site")
+
+
+def test_odd_places_are_refused_in_a_sentence_or_kept_as_they_are(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "_run", lambda _pages, made, _trees: made.mkdir() or [])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="the folder that you are in"):
+        site.build_site(Path("."), **FEW)
+    with monkeypatch.context() as full:
+        full.setattr(site, "_run", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(OSError, match=r"cannot write .*site: No space"):
+            site.build_site(tmp_path / "site", **FEW)
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    site.build_site(tmp_path / "link", **FEW)
+    site.build_site(tmp_path / "ü 🙂", **FEW)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / site.MARK).is_file()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real", "ü 🙂"]
+
+
+def test_a_page_is_finished_for_screen_readers_keys_and_lines(folder):
+    for path in folder.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert text.count("<h1") == 1, path
+        assert 'role="heading">' not in text, path
+        assert "<pre>" not in text, path
+        assert not re.search(r"<aside class=\"[a-z-]+\">", text), path
+        assert not re.search(r"</math>[.,;:)]", re.sub(r"</math>[.,;:)!?]+</span>", "", text)), path
+        assert not re.search(r"<div class='scroll'>", text), path
+
+
+def test_the_reference_has_every_name_that_the_pages_import():
+    told = set(public_names())
+    pages = [path for path in CHAPTERS.parent.rglob("*") if path.suffix in (".md", ".ipynb")]
+    for path in pages:
+        for module, names in re.findall(r"from (polyopt[.\w]*) import ([\w, ]+)", path.read_text("utf-8")):
+            known = told | {"datasets", "plots"} if module == "polyopt" else set(names.split(", "))
+            assert set(names.split(", ")) <= known, (path.name, module, names)
+            parents = {module.rsplit(".", n)[0] for n in range(module.count(".") + 1)} - {"polyopt"}
+            assert module == "polyopt" or parents & set(MODULES), (path.name, module)
 
 
 def test_the_site_is_built_once_and_older_ones_go(tmp_path, monkeypatch):
