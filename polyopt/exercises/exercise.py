@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from formulations.printed import Trial
 from formulations.statement import Row, Statement
 from polyopt.exercises.typed import as_read
 from polyopt.text import visible
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 __all__ = ["Exercise", "Find", "Formula", "Number", "Verdict", "finite", "whole", "wrong"]
 
@@ -49,7 +52,7 @@ def wrong(text: str) -> Verdict:
     return Verdict(False, text)
 
 
-def finite(answer: Any, shape: tuple[int, ...], words: str) -> Any:
+def finite(answer: ArrayLike, shape: tuple[int, ...], words: str) -> Any:
     """An answer as an array of finite numbers.
 
     Parameters
@@ -74,7 +77,7 @@ def finite(answer: Any, shape: tuple[int, ...], words: str) -> Any:
     return given
 
 
-def whole(answer: Any, words: str) -> tuple[int, ...]:
+def whole(answer: Iterable[Any], words: str) -> tuple[int, ...]:
     """An answer as whole numbers.
 
     Parameters

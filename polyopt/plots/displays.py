@@ -158,8 +158,10 @@ class DualsDisplay(_Display):
         """
         model = _having(estimator, "duals_")
         duals = model.duals_
+        known = duals["pair"].unique().tolist() if "pair" in duals else []
+        if pair is None and len(known) > 1:
+            raise ValueError(f"there are several pairs of classes: give pair, one of {known}")
         if pair is not None:
-            known = duals["pair"].unique().tolist() if "pair" in duals else []
             if pair not in known:
                 raise ValueError(f"pair must be one of {known}, not {pair!r}")
             duals = duals[duals["pair"] == pair]
@@ -264,5 +266,6 @@ def _having(estimator: Any, name: str) -> Any:
         raise TypeError(f"estimator must be a classifier of polyopt, not {type(estimator).__name__}")
     check_is_fitted(estimator)
     if not hasattr(estimator, name):
-        raise ValueError(f"{type(estimator).__name__} has no {name}, of which the picture is made")
+        last = ": give its last step, pipeline[-1]" if hasattr(estimator, "steps") else ""
+        raise ValueError(f"{type(estimator).__name__} has no {name}, of which the picture is made{last}")
     return estimator

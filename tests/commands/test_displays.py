@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from sklearn.pipeline import make_pipeline
 
 from formulations.samples import two_blobs
 from polyopt import ConvexPolytopeMachine, RelativeMarginMachine, rmm_path
@@ -174,7 +175,7 @@ def test_a_path_is_drawn_as_it_is(machines):
 
 
 def test_what_a_display_cannot_draw_is_named(machines):
-    _, _, machine, polytope = machines
+    X, _, machine, polytope = machines
     with pytest.raises(ValueError, match="has no explain_model"):
         FacesDisplay.from_estimator(machine)
     with pytest.raises(ValueError, match="kind must be 'weights' or 'slices', not 'bars'"):
@@ -187,6 +188,11 @@ def test_what_a_display_cannot_draw_is_named(machines):
         FacesDisplay()
     with pytest.raises(ValueError, match="pair must be one of"):
         DualsDisplay.from_estimator(machine, pair="a vs b")
+    with pytest.raises(ValueError, match=r"give its last step, pipeline\[-1\]"):
+        CertificateDisplay.from_estimator(make_pipeline(machine))
+    three = RelativeMarginMachine(B=2.0, kernel="linear").fit(X, np.arange(len(X)) % 3)
+    with pytest.raises(ValueError, match=r"give pair, one of \['"):
+        DualsDisplay.from_estimator(three)
     with pytest.raises(TypeError, match="must be a classifier of polyopt, not str"):
         CertificateDisplay.from_estimator("machine")
     with pytest.raises(ValueError, match="not fitted"):
