@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from formulations.runs import run_here
 from polyopt.estimators.status import solutions_of
-from polyopt.watch import heard_by, seen_by
+from polyopt.watch import heard_by, seen_by, steps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -150,10 +150,13 @@ def _fitted(state: State, method: Method, settings: dict[str, Any], begin: NDArr
 
 @contextmanager
 def _turn(run: Run) -> Iterator[None]:
-    """Wait until no other solves; a run that is stopped waits no longer."""
-    while not _one_at_a_time.acquire(timeout=_LOOK):
-        if run.is_over:
-            raise KeyboardInterrupt
+    """Wait until no other solves, and say so; a run that is stopped waits no longer."""
+    if not _one_at_a_time.acquire(timeout=_LOOK):
+        with steps(1, "turn") as step:
+            step.name("waits until another page's solver has ended")
+            while not _one_at_a_time.acquire(timeout=_LOOK):
+                if run.is_over:
+                    raise KeyboardInterrupt
     try:
         yield
     finally:

@@ -21,7 +21,7 @@ __all__ = ["FARTHEST", "MOST_POINTS", "State", "read_state", "read_view"]
 
 MOST_POINTS = 400
 FARTHEST = 1e6
-_CLOSEST = 1e-9
+_CLOSEST = 1e-10  # width of a view, as a share of its numbers
 _SEEDS = 2**31
 
 
@@ -135,7 +135,8 @@ def _points(told: object) -> tuple[Array, NDArray[np.int64]]:
     table = np.array(told, dtype=np.float64)
     y = table[:, 2].astype(np.int64)
     if len(np.unique(y)) < 2:
-        raise ValueError(f"points must be of two classes: all {len(y)} are {int(y[0]):+d}")
+        which = f"all {len(y)} are" if len(y) > 1 else "the only one is"
+        raise ValueError(f"points must be of two classes: {which} {int(y[0]):+d}")
     return np.ascontiguousarray(table[:, :2]), y
 
 
@@ -166,6 +167,8 @@ def read_view(told: object, X: Array) -> tuple[float, float, float, float]:
     ):
         raise ValueError("view must be four numbers: x0, x1, y0, y1")
     x0, x1, y0, y1 = (float(value) for value in told)
-    if not all(abs(value) <= 10 * FARTHEST for value in (x0, x1, y0, y1)) or min(x1 - x0, y1 - y0) < _CLOSEST:
-        raise ValueError("view must have x0 below x1 and y0 below y1, within ten million")
+    if not all(abs(value) <= 10 * FARTHEST for value in (x0, x1, y0, y1)):
+        raise ValueError("view must be within ten million")
+    if any(not high - low > _CLOSEST * max(abs(low), abs(high)) for low, high in ((x0, x1), (y0, y1))):
+        raise ValueError("view must have x0 below x1 and y0 below y1, and not by next to nothing")
     return x0, x1, y0, y1

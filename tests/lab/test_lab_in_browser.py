@@ -232,6 +232,71 @@ def test_a_link_holds_samples_and_settings_and_a_broken_one_is_told(lab, browser
         assert other.complaints == []
 
 
+def test_links_that_cannot_be_shown_are_told_and_leave_what_there_is(lab):
+    far = {**lab.first, "points": [[1e308, 0, 1], [-1e308, 0, -1]]}
+    many = {**lab.first, "points": [[i / 7, i % 5, 1 if i % 2 else -1] for i in range(20_000)]}
+    later = {**lab.first, "v": 2}
+    endless = {**lab.first, "more": "a" * 3_000_000}
+    words = {"farther than a million": far, "20000 samples": many, "can be read": later, "be read": endless}
+    for told, state in words.items():
+        lab.follow(fragment(state))
+        lab.until(f"document.querySelector('.trouble').textContent.includes('{told}')")
+        assert lab.state() == lab.first
+    lab.write("C", 2)
+    assert not lab.page.locator(".trouble").is_visible()
+
+
+@pytest.mark.parametrize(("scale", "shift", "note"), [(1, 9e5, "+"), (1e-12, 0, "×10⁻¹²"), (3e5, 0, "×10⁵")])
+def test_samples_far_off_or_close_together_stay_where_they_are(lab, scale, shift, note):
+    points = np.random.default_rng(0).normal(size=(20, 2)) * scale + shift
+    state = {**lab.first, "machine": "svm", "method": "auto", "settings": {}}
+    state["points"] = [[*map(float, x), 1 if i % 2 else -1] for i, x in enumerate(points)]
+    lab.follow(fragment(state))
+    lab.until("__lab.state().points.length === 20")
+    lab.ready()
+    assert lab.state()["points"] == state["points"]
+    assert lab.text("claim") == "optimal"
+    assert all(note in each for each in lab.page.locator(".axes .name").all_text_contents())
+    assert max(map(len, lab.page.locator(".axes text:not(.name)").all_text_contents())) <= 5
+    lab.drag(2, 40, 40)
+    moved = np.array(lab.state()["points"][2][:2])
+    assert 0 < np.linalg.norm(moved - points[2]) < np.ptp(points)
+    assert lab.text("claim") == "optimal"
+
+
+def test_the_assignment_is_held_while_samples_are_dragged_until_it_is_let_go(lab):
+    lab.choose("machine", "cpm")
+    lab.choose("method", "fixed")
+    held = lab.state()["assignment"]
+    lab.drag(7, 150, -90)
+    assert lab.state()["assignment"] == held
+    assert lab.text("claim") == "optimal for this assignment"
+    shown = np.array(lab.value("__lab.picture().samples.face"))
+    assert (shown[shown >= 0] == np.array(held)[shown >= 0]).all()
+    lab.sample(7).focus()
+    lab.page.keyboard.press("f")
+    lab.ready()
+    lab.page.keyboard.press("n")
+    lab.ready()
+    assert len(lab.state()["assignment"]) == len(lab.state()["points"])
+    assert lab.text("claim") == "optimal for this assignment"
+    assert same(lab.number("primal"), solved(lab.state())["certificate"]["primal_value"], 1e-5)
+    lab.write("n_faces", 2)
+    assert lab.state()["method"] == "auto"
+    assert "assignment" not in lab.state()
+
+
+def test_in_forced_colours_the_tool_the_classes_and_what_binds_are_told_apart(browser, server):
+    with LabPage(browser, server[0], forced_colors="active") as lab:
+        back = "getComputedStyle(document.querySelector('.tool.%s')).backgroundColor"
+        assert lab.value(back % "move") != lab.value(back % "flip")
+        row = """(() => { const one = document.querySelector('.frame canvas'), middle = one.height >> 1;
+            return [...one.getContext('2d').getImageData(0, middle, one.width, 1).data]; })()"""
+        colours = np.array(lab.value(row)).reshape(-1, 4)
+        assert (colours[0] != colours[-1]).any()
+        assert lab.complaints == []
+
+
 def test_files_can_be_taken_along(lab):
     lab.choose("kernel", "rbf")
     lab.press("share")
@@ -410,12 +475,15 @@ def test_a_long_search_is_told_of_and_can_be_stopped(lab):
     long = {**lab.first, "machine": "cpm", "method": "global", "settings": {"n_faces": 6}}
     long["points"] = [[*map(float, np.round(x, 3)), int(label)] for x, label in zip(*points, strict=True)]
     lab.follow(fragment(long))
-    lab.until("document.querySelector('.progress').checkVisibility()")
+    lab.until("document.querySelector('.polyopt-lab').classList.contains('waiting')")
+    assert lab.text("claim") == "solving…"
+    assert {lab.text(name) for name in ("primal", "dual", "gap")} == {"–"}, "numbers of before are taken away"
     assert lab.page.locator(".told").inner_text().endswith("s")
     lab.page.locator(".stop").click()
     lab.ready()
     assert not lab.page.locator(".progress").is_visible()
     assert lab.value("__lab.picture()?.stopped ?? true")
+    assert not lab.value("document.querySelector('.polyopt-lab').classList.contains('waiting')")
     assert lab.text("claim") != "optimal"
     lab.press("undo")
     lab.ready()

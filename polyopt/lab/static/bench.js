@@ -3,6 +3,7 @@
 import { number, put, say } from "./dom.js";
 import { legend, strongest } from "./legend.js";
 import { HELD, Model } from "./model.js";
+import { FARTHEST } from "./view.js";
 
 const NODES = { drag: 60, rest: 96 };  // of the grid, across
 const PATIENCE = 500;  // milliseconds after which a newer model breaks the solve of an older one off
@@ -53,8 +54,7 @@ export class Bench {
 
   moveTo(point, [x, y], tag, stamp) {
     this.touched(tag);
-    const bound = (value) => Number(Math.min(Math.max(value, -1e6), 1e6).toPrecision(5));
-    [point.x, point.y] = [bound(x), bound(y)];
+    [point.x, point.y] = this.view.tidy(x, y);
     this.change(false, stamp);
   }
 
@@ -151,15 +151,22 @@ export class Bench {
     this.change();
   }
 
-  /** Whether a State is of a machine and a method that there are. */
-  knows(state) {
-    return Boolean(state && this.hello?.machines.some(({ name, methods }) =>
-      name === state.machine && methods.some((method) => method.name === state.method)));
+  /** Why a State cannot be shown, as a sentence; empty where it can. What else is wrong with it the engine says. */
+  refusal(state) {
+    const known = state && this.hello.machines.some(({ name, methods }) =>
+      name === state.machine && methods.some((method) => method.name === state.method));
+    if (!known) return "The link holds no samples and settings that can be read.";
+    const count = state.points.length, most = this.hello.limits.points;
+    if (count > most) return `There are ${count} samples; the lab takes ${most} at most.`;
+    const far = state.points.some(([x, y]) => !(Math.max(Math.abs(x), Math.abs(y)) <= FARTHEST));
+    return far ? "There are samples farther than a million from the origin, which is as far as the lab goes." : "";
   }
 
-  /** Another State of the protocol altogether. */
+  /** Another State of the protocol altogether, where it can be shown. */
   replace(state) {
     if (!this.hello) return;
+    const refusal = this.refusal(state);
+    if (refusal) return void this.complain(refusal);
     this.model.mark();
     this.model.take(state);
     Object.assign(this.model, { axes: null, classes: null });
@@ -345,7 +352,9 @@ export class Bench {
 
   /** What is wrong, as a sentence; empty where nothing is. */
   complain(text) {
-    say(this.trouble, text ?? "");
+    const told = text ?? "", name = told.split(" ")[0];
+    const isName = this.hello?.machines.some((each) => each.name === name) || !/^[a-z]{2,}$/.test(name);
+    say(this.trouble, isName ? told : told[0].toUpperCase() + told.slice(1));
     this.trouble.hidden = !text;
   }
 }

@@ -41,9 +41,10 @@ export function number(value, digits = 4) {
   let text = size >= 1e6 || size < 1e-4 ? value.toExponential(digits - 1) : String(Number(value.toPrecision(digits)));
   text = text.replace(/^-/, "−").replace(/\.?0+e/, "e");
   const [mantissa, power] = text.split("e");
-  return power === undefined ? text : `${mantissa}·10${[...power].map((c) => SUPERSCRIPT[c] ?? "").join("")}`;
+  return power === undefined ? text : `${mantissa}·10${raised(power)}`;
 }
 
+const raised = (power) => [...String(power)].map((c) => SUPERSCRIPT[c] ?? "").join("");
 const SUPERSCRIPT = { "-": "⁻", "+": "", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
 /** Steps of an axis: 1, 2 or 5 times a power of ten, some `count` of them within. */
@@ -53,6 +54,22 @@ export function ticks(low, high, count) {
   const found = [];
   for (let k = Math.ceil(low / step); k * step <= high + 1e-9 * step; k++) found.push(k === 0 ? 0 : k * step);
   return found;
+}
+
+/**
+ * The marks of an axis, with texts that are short: what they have in common is said once.
+ *
+ * @returns  {marks: pairs of a value and its text, note: such as "×10⁵" or "900000 +"; empty where there is none}
+ */
+export function marks(low, high, count) {
+  const values = ticks(low, high, count), step = values.length > 1 ? values[1] - values[0] : high - low;
+  const far = Math.max(...values.map(Math.abs)), base = far / step > 2000 ? values[0] : 0;
+  const size = Math.max(...values.map((value) => Math.abs(value - base)), step), power = Math.floor(Math.log10(size) + 1e-9);
+  const scale = power >= 4 || power <= -3 ? power : 0;
+  const digits = Math.min(4, Math.max(0, Math.ceil(scale - Math.log10(step) - 1e-9)));
+  const text = (value) => String(Number(((value - base) / 10 ** scale).toFixed(digits))).replace("-", "−");
+  const note = [base ? `${number(base, 10)} +` : "", scale ? `×10${raised(scale)}` : ""];
+  return { marks: values.map((value) => [value, text(value)]), note: note.filter(Boolean).join(" ") };
 }
 
 /** Whether movement is unwelcome. */

@@ -7,6 +7,7 @@ const CLAIMS = {
   conditions: ["conditions hold", "cyan"], solvers_word: ["the solver's word", "yellow"], infeasible: ["infeasible", "red"],
   none: ["nothing proven", "yellow"], contradiction: ["contradiction", "red"],
 };
+const SLOW = 1;  // seconds of a solve after which the numbers of the picture before are taken away
 const LEAST = -9;  // the power of ten of the relative distance at which the bars meet
 
 /** How wide open a bar stands, from 0 to 1, for a relative distance; on a scale of powers of ten. */
@@ -54,6 +55,7 @@ export class Figures {
   show(picture) {
     const certificate = picture?.certificate, [word, colour] = certificate ? claimOf(certificate) : ["–", "none"];
     this.certificate = certificate ?? null;
+    this.lab.element.classList.remove("waiting");
     put(this.claim, { class: `badge ${colour}` });
     say(this.claim, word);
     say(this.sentence, certificate?.sentence ?? "");
@@ -69,6 +71,19 @@ export class Figures {
     say(this.run, picture ? `${picture.status} Solver: ${solver}, iterations: ${iterations ?? "–"}${took}.` : "");
     this.warnings.replaceChildren(...(picture?.warnings ?? []).map((text) => h("li", { text })));
     this.table(certificate);
+  }
+
+  /** A solve takes its time: what is drawn is of before, and its numbers are of no use any more. */
+  wait() {
+    this.lab.element.classList.add("waiting");
+    put(this.claim, { class: "badge" });
+    say(this.claim, "solving…");
+    say(this.sentence, "Until there is an answer, what is drawn is of before.");
+    for (const each of [this.primal, this.dual, this.gap]) say(each, "–");
+    for (const each of [this.scope, this.run]) say(each, "");
+    this.warnings.replaceChildren();
+    this.rest.hidden = true;
+    this.spread(null, null, "no values yet");
   }
 
   /** The bars: how far the bound is below, and the value above, relatively; null where that is not known. */
@@ -94,11 +109,12 @@ export class Figures {
   running(message) {
     this.progress.hidden = message === null;
     if (message === null) return;
+    if (this.lab.flight && message.seconds >= SLOW && !this.lab.element.classList.contains("waiting")) this.wait();
     if (message.share === null || message.share === undefined) this.meter.removeAttribute("value");
     else this.meter.value = message.share;
-    const values = message.objective === null || message.objective === undefined ? "" : `; value ${number(message.objective)}`;
-    const bound = message.bound === null || message.bound === undefined ? "" : `, bound ${number(message.bound)}`;
-    say(this.told, `${message.text ?? ""}${values}${bound}; ${number(message.seconds, 2)} s`);
+    const known = (name) => message[name] !== null && message[name] !== undefined;
+    const values = known("objective") ? `value ${number(message.objective)}` : "", bound = known("bound") ? `bound ${number(message.bound)}` : "";
+    say(this.told, [message.text, values, bound, `${number(message.seconds, 2)} s`].filter(Boolean).join("; "));
     if (values && bound) {
       const apart = (message.objective - message.bound) / Math.max(Math.abs(message.objective), 1e-300);
       this.spread(apart, apart);

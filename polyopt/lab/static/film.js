@@ -59,7 +59,7 @@ export class Film {
       const { nx, ny, numbers } = frame.grid;
       pen.setLineDash(DASHES[name] ?? []);
       pen.lineWidth = name === "boundary" ? 1.5 : 0.9;
-      pen.stroke(new Path2D(contour(numbers, nx, ny, value, (i, j) => [(i / (nx - 1)) * SIZE, (1 - j / (ny - 1)) * SIZE])));
+      pen.stroke(new Path2D(contour(numbers, nx, ny, value * (1 + 1e-5), (i, j) => [(i / (nx - 1)) * SIZE, (1 - j / (ny - 1)) * SIZE])));
     }
     const [word, colour] = claimOf(frame.certificate);
     const button = h("button", {

@@ -72,7 +72,7 @@ export class Hands {
   draw(event, px, py) {
     const { lab } = this, [x, y] = lab.view.from(px, py);
     this.held.spray = [px, py];
-    lab.add(sample(x, y, this.tool === "positive" ? 1 : -1), this.held.gesture, event.timeStamp);
+    lab.add(sample(...lab.view.tidy(x, y), this.tool === "positive" ? 1 : -1), this.held.gesture, event.timeStamp);
   }
 
   move(event) {
@@ -138,8 +138,8 @@ export class Hands {
   /** A new sample of the class beside the one with the focus, else of the class to draw in the middle. */
   addByKey(point) {
     const { lab } = this, [ux, uy] = lab.view.pixel, [x0, x1, y0, y1] = lab.view.box;
-    const made = point ? sample(point.x + 20 * ux, point.y + 20 * uy, point.label)
-      : sample((x0 + x1) / 2, (y0 + y1) / 2, this.tool === "negative" ? -1 : 1);
+    const made = point ? sample(...lab.view.tidy(point.x + 20 * ux, point.y + 20 * uy), point.label)
+      : sample(...lab.view.tidy((x0 + x1) / 2, (y0 + y1) / 2), this.tool === "negative" ? -1 : 1);
     if (!lab.add(made, null, performance.now())) return;
     lab.change();
     lab.plane.nodes.get(made.id).focus();

@@ -17,7 +17,9 @@ import { Share } from "./share.js";
 import { View } from "./view.js";
 import { Desk, overModel, overSocket } from "./wire.js";
 
-const UNREADABLE = "The link holds no samples and settings that can be read.";
+const MANY = 3;  // attempts to connect after which it may be another server that answers
+const ANEW = " If polyopt lab was started anew, open the link that it printed. What is after # in this page's address are your samples: "
+  + "added to that link they are kept.";
 const THEMES = ["auto", "light", "dark"];
 const KEYS = "Tab reaches a sample. Arrows move it (with Shift by little), F flips it, Delete deletes it, N makes another beside "
   + "it. Escape leaves the plane. Ctrl+Z undoes. Ctrl and the wheel zoom.";
@@ -104,12 +106,11 @@ async function greet(bench, first) {
   bench.hello = hello;
   bench.controls.begin(hello);
   if (first) {
-    const held = await bench.options.held?.();
-    const known = bench.knows(held);
-    bench.model.take(known ? held : hello.state);
+    const held = await bench.options.held?.(), refusal = held === undefined ? "" : bench.refusal(held);
+    bench.model.take(held && !refusal ? held : hello.state);
     bench.plane.measure();
     bench.view.fit(bench.model.points);
-    if (bench.options.link && !known) bench.opening = UNREADABLE;
+    if (bench.options.link) bench.opening = refusal;
   }
   bench.open = true;
   bench.renewed();
@@ -147,7 +148,7 @@ export function mount(el, transport, options = {}) {
   });
   sizes.observe(frame);
   let first = true;
-  transport.onStatus((status) => {
+  transport.onStatus((status, failed) => {
     bench.connection.hidden = status === "open";
     if (status === "open") {
       say(bench.connection, "");
@@ -160,7 +161,7 @@ export function mount(el, transport, options = {}) {
     bench.flight = null;
     bench.desk.lose();
     bench.figures.running(null);
-    say(bench.connection, "The connection to polyopt is lost. Trying again…");
+    say(bench.connection, `The connection to polyopt is lost. Trying again…${failed < MANY ? "" : ANEW}`);
   });
   const destroy = () => {
     bench.player.pause();
@@ -189,9 +190,7 @@ export function page(el) {
   window.__lab = { state: lab.state, timings: lab.bench.timings, picture: () => lab.bench.picture,
     busy: () => lab.bench.dirty || lab.bench.desk.waiting.size > 0 };
   window.addEventListener("hashchange", async () => {
-    const state = await options.held();
-    if (lab.bench.knows(state)) lab.bench.replace(state);
-    else lab.bench.complain(UNREADABLE);
+    lab.bench.replace(await options.held());
   });
 }
 

@@ -5,8 +5,8 @@ const KEPT = 200;  // steps back
 
 let lastPoint = 0;
 
-/** A sample; its id stays the same while others come and go. Five digits are more than a picture shows. */
-export const sample = (x, y, label) => ({ id: ++lastPoint, x: Number(x.toPrecision(5)), y: Number(y.toPrecision(5)), label });
+/** A sample; its id stays the same while others come and go. */
+export const sample = (x, y, label) => ({ id: ++lastPoint, x, y, label });
 
 export class Model {
   constructor() {
@@ -65,8 +65,21 @@ export class Model {
   }
 }
 
+const MOST_BYTES = 1 << 20;  // of what a link may hold: a short one can be made to hold billions
+
 async function squeezed(bytes, stream) {
-  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+  const reader = new Blob([bytes]).stream().pipeThrough(stream).getReader(), parts = [];
+  let size = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return new Uint8Array(await new Blob(parts).arrayBuffer());
+    size += value.length;
+    parts.push(value);
+    if (size > MOST_BYTES) {
+      await reader.cancel();
+      throw new RangeError("too long");
+    }
+  }
 }
 
 /** A state as a short text of letters that an address may hold. */
@@ -88,7 +101,7 @@ export async function decoded(text) {
     const points = [];
     for (let i = 0; i + 2 < p.length; i += 3) points.push([p[i], p[i + 1], p[i + 2]]);
     const right = points.every(([x, y, label]) => Number.isFinite(x) && Number.isFinite(y) && Math.abs(label) === 1);
-    return right && typeof rest.machine === "string" && typeof rest.method === "string" ? { ...rest, points, settings: { ...rest.settings } } : null;
+    return right && (rest.v ?? 1) === 1 && typeof rest.machine === "string" && typeof rest.method === "string" ? { ...rest, points, settings: { ...rest.settings } } : null;
   } catch {
     return null;
   }

@@ -1,6 +1,6 @@
 // The plane: a canvas for the shading, and an SVG over it for lines, axes and samples.
 
-import { h, number, put, s, ticks } from "./dom.js";
+import { h, marks, put, s } from "./dom.js";
 import { colourOfFace, shade } from "./shading.js";
 import { across, contour, cut } from "./shapes.js";
 
@@ -45,18 +45,17 @@ export class Plane {
   drawAxes(names) {
     const { view } = this, [x0, x1, y0, y1] = view.box, { x, y, w, h: high } = view.inner;
     const right = x + w, low = y + high, parts = [];
-    for (const value of ticks(x0, x1, w / 75)) {
+    const along = marks(x0, x1, w / 75), upwards = marks(y0, y1, high / 55);
+    for (const [value, text] of along.marks) {
       const [px] = view.to(value, 0);
-      parts.push(s("path", { class: "tick", d: `M${px} ${low}v4` }),
-        s("text", { x: px, y: low + 16, "text-anchor": "middle", text: number(value, 3) }));
+      parts.push(s("path", { class: "tick", d: `M${px} ${low}v4` }), s("text", { x: px, y: low + 16, "text-anchor": "middle", text }));
     }
-    for (const value of ticks(y0, y1, high / 55)) {
+    for (const [value, text] of upwards.marks) {
       const [, py] = view.to(0, value);
-      parts.push(s("path", { class: "tick", d: `M${x} ${py}h-4` }),
-        s("text", { x: x - 7, y: py + 4, "text-anchor": "end", text: number(value, 3) }));
+      parts.push(s("path", { class: "tick", d: `M${x} ${py}h-4` }), s("text", { x: x - 7, y: py + 4, "text-anchor": "end", text }));
     }
     parts.push(s("path", { class: "rim", d: `M${x} ${y}V${low}H${right}` }));
-    const [across_, up] = names ?? [null, null];
+    const [across_, up] = [along, upwards].map(({ note }, i) => [names?.[i], note].filter(Boolean).join(" "));
     if (across_) parts.push(s("text", { class: "name", x: right - 6, y: low - 7, "text-anchor": "end", text: across_ }));
     if (up) parts.push(s("text", { class: "name", x: x + 8, y: y + 14, text: up }));
     this.axes.replaceChildren(...parts);
@@ -82,7 +81,8 @@ export class Plane {
     const { nx, ny, numbers } = grid;
     const place = (i, j) => this.view.to(x0 + (i / (nx - 1)) * (x1 - x0), y0 + (j / (ny - 1)) * (y1 - y0));
     for (const { value, name } of levels) {
-      const d = contour(numbers, nx, ny, value, place);
+      // What lies flat at a level, as a face does that answers for nobody, is no line, whichever way it rounds.
+      const d = contour(numbers, nx, ny, value * (1 + 1e-5), place);
       if (d) this.lines.append(s("path", { class: `level ${name}`, d }));
     }
   }

@@ -1,6 +1,9 @@
 // What is seen of the plane, and where its numbers lie in pixels.
 
+export const FARTHEST = 1e6;  // of a sample, either way
 const EDGE = { left: 38, right: 10, top: 10, bottom: 26 };  // pixels around the plane, for the axes
+
+const CLOSEST = 1e-8;  // width of what is seen, as a share of its numbers
 
 export class View {
   constructor() {
@@ -33,12 +36,22 @@ export class View {
     return [(x1 - x0) / w, (y1 - y0) / h];
   }
 
+  /** A place by hand, in as many digits as the picture shows and one more. */
+  tidy(x, y) {
+    const round = (value, unit) => {
+      const fine = 10 ** (Math.floor(Math.log10(unit)) - 1);
+      return Number((Math.round(Math.min(Math.max(value, -FARTHEST), FARTHEST) / fine) * fine).toPrecision(13));
+    };
+    const [ux, uy] = this.pixel;
+    return [round(x, ux), round(y, uy)];
+  }
+
   /** The box around points with some air; a unit is as long across as up, unless the points are far from square. */
   fit(points) {
     if (points.length === 0) return void (this.box = [-3, 3, -3, 3]);
     const range = (values) => {
       const low = Math.min(...values), high = Math.max(...values);
-      const air = 0.14 * (high - low) || Math.max(1, Math.abs(high));
+      const air = high > low ? Math.max(0.14 * (high - low), CLOSEST * Math.max(Math.abs(low), Math.abs(high))) : 1;
       return [low - air, high + air];
     };
     let [x0, x1] = range(points.map((p) => p.x)), [y0, y1] = range(points.map((p) => p.y));
@@ -54,7 +67,7 @@ export class View {
   zoom(factor, place) {
     const [x0, x1, y0, y1] = this.box, [x, y] = place ?? [(x0 + x1) / 2, (y0 + y1) / 2];
     const box = [x + (x0 - x) / factor, x + (x1 - x) / factor, y + (y0 - y) / factor, y + (y1 - y) / factor];
-    const wide = box[1] - box[0];
-    if (wide > 1e-4 && wide < 1e6 && box.every((each) => Math.abs(each) < 1e6)) this.box = box;
+    const far = Math.max(...box.map(Math.abs)), wide = Math.min(box[1] - box[0], box[3] - box[2]);
+    if (far < 10 * FARTHEST && wide > CLOSEST * far) this.box = box;
   }
 }

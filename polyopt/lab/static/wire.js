@@ -4,17 +4,17 @@ const FIRST_WAIT = 250, LONGEST_WAIT = 4000;  // milliseconds between attempts t
 
 /** The page's own connection, which is made again where it breaks. */
 export function overSocket(address) {
-  let socket = null, heard = () => {}, told = () => {}, over = false, wait = FIRST_WAIT, timer = 0;
+  let socket = null, heard = () => {}, told = () => {}, over = false, wait = FIRST_WAIT, timer = 0, failed = 0;
   function connect() {
     socket = new WebSocket(address);
     socket.onopen = () => {
-      wait = FIRST_WAIT;
-      told("open");
+      [wait, failed] = [FIRST_WAIT, 0];
+      told("open", 0);
     };
     socket.onmessage = (event) => heard(JSON.parse(event.data));
     socket.onclose = () => {
       if (over) return;
-      told("closed");
+      told("closed", failed++);
       timer = setTimeout(connect, wait);
       wait = Math.min(2 * wait, LONGEST_WAIT);
     };
