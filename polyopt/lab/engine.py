@@ -92,6 +92,8 @@ class Engine:
                 message = json.loads(message, parse_constant=_refuse_constant)
             except (json.JSONDecodeError, UnicodeDecodeError) as error:
                 raise ValueError(f"the message is not JSON: {error}") from None
+            except RecursionError:
+                raise ValueError("the message is nested too deep") from None
         if not isinstance(message, Mapping):
             raise ValueError("a message must be an object with id and op")
         return message

@@ -91,13 +91,8 @@ def _typeset(
         own = _of_dual(row, held) if is_dual else row
         numbers = [dict(one) for one in told.get(own, [])]
         if is_dual:
-            for one in numbers:
-                price = number_told(one["multiplier"])
-                one |= {
-                    "binding": not one["binding"],
-                    "left": one["multiplier"],
-                    "words": f"{one['letter']} = {price}",
-                }
+            capped = _capped(own, held) if own != row else None
+            numbers = [_turned(one, capped) for one in numbers]
         rows.append(
             {
                 **parts, "row": row, "count": len(held.get(own, [])),
@@ -108,6 +103,23 @@ def _typeset(
         "name": program.name, "title": program.title, "source": program.source, "sense": program.sense,
         "objective": _objective(name), "rows": rows, "where": _where(name),
     }  # fmt: skip
+
+
+def _turned(one: dict[str, Any], capped: dict[tuple[int, int | None], float] | None) -> dict[str, Any]:
+    """The numbers of a row of the dual: a price of the primal is what it leaves, and the other way round."""
+    price = one["multiplier"]
+    return {
+        **one, "binding": not one["binding"], "multiplier": one["slack"], "slack": price,
+        "left": price if capped is None else capped.get((one["sample"], one["face"])),
+        "words": f"{one['letter']} = {number_told(price)}",
+    }  # fmt: skip
+
+
+def _capped(own: str, held: dict[str, list[tuple[int, Held]]]) -> dict[tuple[int, int | None], float]:
+    """The multipliers that the prices of slacks keep below their caps."""
+    suffix = own.removeprefix("slack")
+    family = held.get(f"bound{suffix}" if suffix else "margin", [])
+    return {(sample, one.face): one.multiplier for sample, one in family}
 
 
 def _of_dual(row: str, held: dict[str, list[tuple[int, Held]]]) -> str:

@@ -107,7 +107,8 @@ export class Controls {
       if (right) change(value);
       else this.lab.complain(`${setting.title} must be ${whole ? "a whole number " : ""}from ${number(low)} to ${number(high)}.`);
     });
-    const box = tuned ? h("input", { type: "checkbox", id: `${id}-tuned`, onchange: () => change(box.checked ? null : exact.value === "" ? fromSlide() : Number(exact.value)) }) : null;
+    const box = tuned ? h("input", { type: "checkbox", id: `${id}-tuned`, "aria-label": `${setting.title}: automatic`,
+      onchange: () => change(box.checked ? null : exact.value === "" ? fromSlide() : Number(exact.value)) }) : null;
     const element = field(setting.name, setting.title, exact, slide,
       box && h("span", { class: "tuned" }, box, h("label", { for: box.id, text: "automatic" })));
     element.classList.add("slider");

@@ -44,6 +44,9 @@ export function number(value, digits = 4) {
   return power === undefined ? text : `${mantissa}·10${raised(power)}`;
 }
 
+/** A number of which next to nothing is said to be that. */
+export const near = (value) => (value && Math.abs(value) < 1e-9 ? "≈ 0" : number(value));
+
 const raised = (power) => [...String(power)].map((c) => SUPERSCRIPT[c] ?? "").join("");
 const SUPERSCRIPT = { "-": "⁻", "+": "", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 

@@ -14,9 +14,9 @@ const LEAST = -9;  // the power of ten of the relative distance at which the bar
 const opened = (relative) => (relative > 0 ? Math.min(1, Math.max(0, 1 - Math.log10(relative) / LEAST)) : 0);
 
 /** A claim in a word or two, and its colour; of a held assignment it is a claim within that alone. */
-export function claimOf({ claim, program }) {
+export function claimOf({ claim, program }, held = "optimal for this assignment") {
   const [word, colour] = CLAIMS[claim] ?? [claim, "yellow"];
-  return [claim === "optimal" && program.endsWith("that is held") ? "optimal for this assignment" : word, colour];
+  return [claim === "optimal" && program.endsWith("that is held") ? held : word, colour];
 }
 
 export class Figures {

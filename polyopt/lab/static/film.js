@@ -61,7 +61,7 @@ export class Film {
       pen.lineWidth = name === "boundary" ? 1.5 : 0.9;
       pen.stroke(new Path2D(contour(numbers, nx, ny, value * (1 + 1e-5), (i, j) => [(i / (nx - 1)) * SIZE, (1 - j / (ny - 1)) * SIZE])));
     }
-    const [word, colour] = claimOf(frame.certificate);
+    const [word, colour] = claimOf(frame.certificate, "optimal if held");
     const button = h("button", {
       type: "button", class: "shot", title: `Take ${parameter} = ${number(frame.value, 3)} over`,
       onclick: () => this.lab.set(parameter, frame.value),

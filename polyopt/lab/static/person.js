@@ -1,12 +1,9 @@
 // One sample: why it is a support vector or none, and its rows of the optimality conditions.
 
-import { h, number, say } from "./dom.js";
+import { h, near, number, say } from "./dom.js";
 
 /** A row's name, and its face where it is one's. */
 const named = ({ row, face }) => `${row.replaceAll("_", " ")}${face === null || face === undefined || face < 0 ? "" : `, face ${face}`}`;
-
-/** A number; what is next to nothing is said to be. */
-const next = (value) => (value !== 0 && value !== null && Math.abs(value) < 1e-9 ? "≈ 0" : number(value));
 
 let persons = 0;
 
@@ -47,7 +44,7 @@ export class Person {
     const head = ["row", "multiplier", "slack"].map((text, i) => h("th", { scope: "col", class: i ? "" : "text", text }));
     const body = rows.map((row) => h("tbody", { class: row.binding ? "binding" : "" }, h("tr", {},
       h("td", { class: "text", text: named(row) }), h("td", { text: `${row.letter} ${row.binding || !row.multiplier ? `= ${number(row.multiplier)}` : "≈ 0"}` }),
-      h("td", { text: next(row.slack) })), h("tr", {}, h("td", { class: "text words", colspan: 3, text: row.words }))));
+      h("td", { text: near(row.slack) })), h("tr", {}, h("td", { class: "text words", colspan: 3, text: row.words }))));
     this.rows.replaceChildren(h("table", {}, h("caption", { text: "Its rows of the optimality conditions" }),
       h("thead", {}, h("tr", {}, head)), body));
   }

@@ -26,7 +26,7 @@ export class Plane {
     this.lines = s("g", { class: "lines", "aria-hidden": "true", "clip-path": `url(#${clip})` });
     this.steps = s("g", { class: "steps", "aria-hidden": "true", "clip-path": `url(#${clip})` });
     this.samples = s("g", { class: "samples", role: "group", "aria-label": "Samples" });
-    this.svg = s("svg", { class: "plane" }, s("clipPath", { id: clip }, this.clip),
+    this.svg = s("svg", { class: "plane", role: "none" }, s("clipPath", { id: clip }, this.clip),
       this.axes, this.lines, this.steps, this.samples);
     frame.append(this.canvas, this.svg);
   }

@@ -1,6 +1,6 @@
 // The program with the numbers of this moment, and its dual beside it; what binds is highlighted.
 
-import { h, number, s, say } from "./dom.js";
+import { h, near, s, say } from "./dom.js";
 
 /** An element around HTML of the engine, which comes escaped. */
 function html(tag, attributes, text) {
@@ -34,8 +34,8 @@ function rowOf(row) {
 
 function numbersOf(numbers) {
   const cells = numbers.map((each) => h("tr", { class: each.binding ? "binding" : "" },
-    h("td", { text: owner(each) }), h("td", { text: number(each.left) }), h("td", { text: number(each.multiplier) }),
-    h("td", { text: number(each.slack) }), h("td", { class: "text", text: each.words ?? "" })));
+    h("td", { text: owner(each) }), h("td", { text: near(each.left) }), h("td", { text: near(each.multiplier) }),
+    h("td", { text: near(each.slack) }), h("td", { class: "text", text: each.words ?? "" })));
   const heads = ["sample", "left side", "multiplier", "slack"].map((text) => h("th", { scope: "col", text }));
   return h("div", { class: "scroll numbers", tabindex: 0 }, h("table", {},
     h("thead", {}, h("tr", {}, heads, h("th", { scope: "col", class: "text", text: "in words" }))), h("tbody", {}, cells)));
