@@ -1,7 +1,9 @@
-"""The pass over the rows: a few of them at a time, one column after the other.
+"""The pass over the rows: a few of them at a time, some columns and then the faces with weights for them.
 
-A tile of one column is read into one buffer of doubles, from whatever type and order it has, checked there,
-and added to the outputs of the faces that have a weight for it, all in the processor's first cache.
+A tile of a column is read into a row of a small table, from whatever type and order it has. Once that is
+checked, curves stand in place of numbers, and hinges in rows of their own. Each face then adds four rows at a
+time. All of it stays in the processor's first cache. Places in arrays are unsigned where the loops over rows
+need them: numba looks at a signed one for being negative, which takes longer than the reading.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from numba import carray, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from polyopt.answers.packed import PIECES
+
 __all__ = ["TILE", "score_rows"]
 
-TILE = 128  # rows at a time
+TILE = 256  # rows at a time
 _ROUNDING = {"contract", "reassoc"}  # of a sum that is looked at for being a number alone
 
 
@@ -36,10 +40,9 @@ def _take(cells, step, n, centre, x):  # type: ignore[no-untyped-def]
         for i in range(n):
             x[i] = cells[i] - centre
     else:
-        place = 0
+        apart = np.uint64(step)
         for i in range(n):
-            x[i] = cells[place] - centre
-            place += step
+            x[i] = cells[np.uint64(i) * apart] - centre
 
 
 @njit(cache=True, nogil=True)
@@ -71,12 +74,6 @@ def _is_spoiled(x, n):  # type: ignore[no-untyped-def]
     return total != 0.0
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _add(out, weight, x, n):  # type: ignore[no-untyped-def]
-    for i in range(n):
-        out[i] += weight * x[i]
-
-
 # Assignments to slices would do for the next two, but numba takes seconds to compile how it words a
 # mismatch of their sizes.
 
@@ -93,6 +90,12 @@ def _put(values, n, out):  # type: ignore[no-untyped-def]
         out[i] = values[i]
 
 
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _add_four(out, a, x, b, y, c, z, d, u, n):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        out[i] += (a * x[i] + b * y[i]) + (c * z[i] + d * u[i])
+
+
 @njit(cache=True, nogil=True)
 def _beyond(x, knot, n, y):  # type: ignore[no-untyped-def]
     for i in range(n):
@@ -100,22 +103,26 @@ def _beyond(x, knot, n, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _follow(x, knots, rises, n, u):  # type: ignore[no-untyped-def]
-    """Put a curve of the numbers in their place; `u` is room."""
-    low, high = knots[0], knots[-1]
+def _follow(x, level, knots, slopes, n, u):  # type: ignore[no-untyped-def]
+    """Put a curve of the numbers, as :mod:`polyopt.answers.packed` has it, in their place; `u` is room."""
     for i in range(n):
-        u[i] = min(max(x[i], low), high)
-        x[i] = rises[0]
-    for h in range(1, len(rises)):
-        knot, rise = knots[h - 1], rises[h]
+        u[i] = x[i]
+    for h in range(0, len(slopes) - 1, PIECES):
+        p, q, r, s, t, v = knots[h], knots[h + 1], knots[h + 2], knots[h + 3], knots[h + 4], knots[h + 5]
+        a, b, c, d, e, f = (
+            slopes[h],
+            slopes[h + 1],
+            slopes[h + 2],
+            slopes[h + 3],
+            slopes[h + 4],
+            slopes[h + 5],
+        )
+        w = knots[h + 6]
         for i in range(n):
-            x[i] += rise * max(u[i] - knot, 0.0)
-
-
-@njit(cache=True, nogil=True)
-def _raise_to(best, other, n):  # type: ignore[no-untyped-def]
-    for i in range(n):
-        best[i] = other[i] if other[i] > best[i] else best[i]
+            one = a * min(max(u[i], p), q) + b * min(max(u[i], q), r)
+            two = c * min(max(u[i], r), s) + d * min(max(u[i], s), t)
+            three = e * min(max(u[i], t), v) + f * min(max(u[i], v), w)
+            x[i] = (level if h == 0 else x[i]) + ((one + two) + three)
 
 
 @njit(cache=True, nogil=True)
@@ -141,67 +148,104 @@ def _look_up(x, n, levels, table, faces, place, outputs):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _join(outputs, starts, signs, is_least, best, score, n):  # type: ignore[no-untyped-def]
-    """The score of the groups, as in :class:`polyopt.answers.form.Form`; the outputs are flipped."""
+def _join(outputs, starts, signs, is_least, score, n):  # type: ignore[no-untyped-def]
+    """The score of the groups, as in :class:`polyopt.answers.form.Form`; the flipped outputs are lost."""
+    _level(0.0, n, score)
     for g in range(len(signs)):
-        _put(outputs[starts[g]], n, best)
+        best, sign = outputs[starts[g]], signs[g]
         for k in range(starts[g] + 1, starts[g + 1]):
-            _raise_to(best, outputs[k], n)
-        if not is_least:
-            _add(score, signs[g], best, n)
-        elif g == 0:
+            other = outputs[k]
             for i in range(n):
-                score[i] = -best[i]
+                best[i] = other[i] if other[i] > best[i] else best[i]
+        if not is_least:
+            for i in range(n):
+                score[i] += sign * best[i]
         else:
             for i in range(n):
-                score[i] = -best[i] if -best[i] > score[i] else score[i]
+                score[i] = best[i] if g == 0 or best[i] < score[i] else score[i]
     if is_least:
         for i in range(n):
-            score[i] *= -signs[0]
+            score[i] *= signs[0]
 
 
 @njit(cache=True, nogil=True)
-def score_rows(cells, plan, levels, level_starts, rows, score, every):  # type: ignore[no-untyped-def]
-    """Scores of the rows from ``rows[0]`` to ``rows[1]``; arguments as :func:`polyopt.answers.plan.run` has.
+def _read_block(cells, columns, first, last, levels, level_starts, begin, n, rows, place, outputs):  # type: ignore[no-untyped-def]
+    """Rows of the numbers of some columns; texts are added to the outputs.
+
+    Gives how many rows, and the column, by its place in the plan, with what is no number, or -1.
+    """
+    addresses, steps, kinds = cells
+    centres, has_gaps, gap_starts, gap_faces, gap_weights, table_starts, table, text_starts, text_faces = (
+        columns
+    )
+    made = 0
+    for p in range(first, last):
+        x = rows[made]
+        _read(addresses[p], begin, steps[p], kinds[p], n, centres[p], x)
+        if level_starts[p + 1] > level_starts[p]:
+            own = text_faces[text_starts[p] : text_starts[p + 1]]
+            mine, rows_of = levels[level_starts[p] : level_starts[p + 1]], table_starts[p]
+            _look_up(x, n, mine, table[rows_of : table_starts[p + 1]], own, place, outputs)
+            continue
+        made += 1
+        if _is_spoiled(x, n):
+            if has_gaps[p]:
+                low, high = gap_starts[p], gap_starts[p + 1]
+                _fill_gaps(x, n, gap_faces[low:high], gap_weights[low:high], outputs)
+            if _is_spoiled(x, n):
+                return made, p
+    return made, -1
+
+
+@njit(cache=True, nogil=True)
+def _bend(bends, first, last, rows, made, level_starts, n, u):  # type: ignore[no-untyped-def]
+    """Curves in place of numbers, and the hinges in rows after them."""
+    curve_starts, levels, curve_knots, slopes, knot_starts, knots = bends
+    place = 0
+    for p in range(first, last):
+        if level_starts[p + 1] > level_starts[p]:
+            continue
+        x, begin, end = rows[place], curve_starts[p], curve_starts[p + 1]
+        place += 1
+        if end > begin:
+            _follow(x, levels[p], curve_knots[begin:end], slopes[begin:end], n, u)
+        for h in range(knot_starts[p], knot_starts[p + 1]):
+            _beyond(x, knots[h], n, rows[made])
+            made += 1
+
+
+@njit(cache=True, nogil=True)
+def score_rows(cells, plan, levels, level_starts, span, score, every):  # type: ignore[no-untyped-def]
+    """Scores of the rows from ``span[0]`` to ``span[1]``, by a plan that is packed.
 
     The outputs of all faces are put into `every`, if it has columns. Gives the column, by its place in the
     plan, in which there is what is no number, or -1.
     """
-    addresses, steps, kinds = cells
-    (centres, has_gaps, starts, faces, weights, gap_starts, gap_faces, gap_weights, table_starts, table,
-     text_starts, text_faces, knot_starts, knots, bend_starts, bend_faces, changes, curve_starts,
-     curve_knots, rises, b, group_starts, signs, is_least) = plan  # fmt: skip
-    outputs = np.empty((len(b), TILE))
-    x, best, place = np.empty(TILE), np.empty(TILE), np.empty(TILE, dtype=np.uint64)
-    for begin in range(rows[0], rows[1], TILE):
-        n = min(TILE, rows[1] - begin)
+    columns, bends, blocks, term_starts, features, weights, b, form = plan
+    group_starts, signs, is_least, width = form
+    outputs, rows = np.empty((len(b), TILE)), np.empty((width + 1, TILE))
+    u, place = np.empty(TILE), np.empty(TILE, dtype=np.uint64)
+    for begin in range(span[0], span[1], TILE):
+        n = min(TILE, span[1] - begin)
         for k in range(len(b)):
             _level(b[k], n, outputs[k])
-        for p in range(len(addresses)):
-            _read(addresses[p], begin, steps[p], kinds[p], n, centres[p], x)
-            if level_starts[p + 1] > level_starts[p]:
-                own = text_faces[text_starts[p] : text_starts[p + 1]]
-                mine, rows_of = levels[level_starts[p] : level_starts[p + 1]], table_starts[p]
-                _look_up(x, n, mine, table[rows_of : table_starts[p + 1]], own, place, outputs)
-                continue
-            if _is_spoiled(x, n):
-                if has_gaps[p]:
-                    first, last = gap_starts[p], gap_starts[p + 1]
-                    _fill_gaps(x, n, gap_faces[first:last], gap_weights[first:last], outputs)
-                if _is_spoiled(x, n):
-                    return p
-            if curve_starts[p + 1] > curve_starts[p]:
-                own = slice(curve_starts[p], curve_starts[p + 1])
-                _follow(x, curve_knots[own], rises[own], n, best)
-            for q in range(starts[p], starts[p + 1]):
-                _add(outputs[faces[q]], weights[q], x, n)
-            for h in range(knot_starts[p], knot_starts[p + 1]):
-                _beyond(x, knots[h], n, best)
-                for q in range(bend_starts[h], bend_starts[h + 1]):
-                    _add(outputs[bend_faces[q]], changes[q], best, n)
-        own_scores = score[begin:]
-        _level(0.0, n, own_scores)
-        _join(outputs, group_starts, signs, is_least, best, own_scores, n)
+        for g in range(len(blocks) - 1):
+            first, last = blocks[g], blocks[g + 1]
+            made, bad = _read_block(
+                cells, columns, first, last, levels, level_starts, begin, n, rows, place, outputs
+            )
+            if bad >= 0:
+                return bad
+            t = g * len(b)
+            _bend(bends, first, last, rows, made, level_starts, n, u)
+            for k in range(len(b)):
+                out = outputs[k]
+                for q in range(term_starts[t + k], term_starts[t + k + 1], 4):
+                    _add_four(
+                        out, weights[q], rows[features[q]], weights[q + 1], rows[features[q + 1]],
+                        weights[q + 2], rows[features[q + 2]], weights[q + 3], rows[features[q + 3]], n,
+                    )  # fmt: skip
         for k in range(every.shape[1]):
             _put(outputs[k], n, every[begin:, k])
+        _join(outputs, group_starts, signs, is_least, score[begin:], n)
     return -1

@@ -303,6 +303,11 @@ class PairwiseClassifier(ClassifierMixin, Portable):
         """Whether a score of two classes is one of the second."""
         return scores > 0
 
+    @property
+    def _zero_is_second(self) -> bool:
+        """Whether a score of 0 is of the second class."""
+        return bool(self._is_second(np.zeros(1))[0])
+
     def _votes(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Scores of the classes from those of the pairs, positive for the second class of a pair."""
         return _ovr_decision_function(self._is_second(scores), scores, len(self.classes_))

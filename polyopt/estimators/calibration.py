@@ -13,6 +13,8 @@ from scipy.special import expit
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.isotonic import IsotonicRegression
 
+from polyopt.answers import ABOVE
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -25,6 +27,7 @@ __all__ = [
     "Calibration",
     "CalibrationMethod",
     "agreeing",
+    "are_many",
     "calibrate",
     "draw_agreeing",
     "logistic",
@@ -36,8 +39,7 @@ METHODS = ("sigmoid", "isotonic")
 _SPREAD = 1e-12  # of the scores' size: less between them is rounding
 _SLOPE = 1e-6  # of the log-odds, for one standard deviation of the scores: less says nothing
 _BEYOND = 1e-6  # standard deviations of the scores
-_MANY = 1 << 14  # numbers from which on it is worth it to start a compiled loop
-_ABOVE = float(np.nextafter(0.5, 1.0))  # the least probability of a class that is the more probable
+_MANY = 1 << 14  # numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +106,14 @@ class Calibration:
         return graph.op("Add", risen, graph.constant(float(p[0])))
 
 
+def are_many(z: Array) -> bool:
+    """Whether it is worth it to start a compiled loop for so many numbers."""
+    return len(z) >= _MANY
+
+
 def logistic(z: Array) -> Array:
     """``1 / (1 + e^-z)``; of many finite numbers by compiled loops, whose last digit may differ."""
-    if len(z) < _MANY:
+    if not are_many(z):
         return np.asarray(expit(z))
     from polyopt.answers.sigmoid import sigmoid
 
@@ -127,7 +134,7 @@ def agreeing(second: Array, is_second: NDArray[np.bool_]) -> Array:
     is_second : ndarray of bool, shape (t,)
         Which samples are of that class.
     """
-    return np.where(is_second, np.maximum(second, _ABOVE), np.minimum(second, 0.5))
+    return np.where(is_second, np.maximum(second, ABOVE), np.minimum(second, 0.5))
 
 
 def draw_agreeing(graph: Graph, second: str, is_second: str) -> str:
@@ -140,7 +147,7 @@ def draw_agreeing(graph: Graph, second: str, is_second: str) -> str:
     second, is_second : str
         Its arguments, (n, 1).
     """
-    above = graph.op("Max", second, graph.constant(_ABOVE))
+    above = graph.op("Max", second, graph.constant(ABOVE))
     return graph.op("Where", is_second, above, graph.op("Min", second, graph.constant(0.5)))
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyopt.answers.plan import Bend, Curve, Plan
+from polyopt.answers.plan import Plan
+from polyopt.answers.weighed import Bend, Curve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

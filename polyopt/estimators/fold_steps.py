@@ -17,7 +17,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
-from polyopt.answers.plan import Bend, Curve
+from polyopt.answers.weighed import Bend, Curve
 from polyopt.estimators.hinges import Hinges
 from polyopt.estimators.piecewise_power import PiecewisePower
 
@@ -215,7 +215,8 @@ def _before_pieces(faces: PulledFaces, step: PiecewisePower) -> PulledFaces:
                 inner = curves[j].knots[(curves[j].knots > values[0]) & (curves[j].knots < values[-1])]
                 places = np.unique(np.append(knots, np.interp(inner, values, knots)))
                 values = np.array([curves[j].at(np.interp(x, knots, values)) for x in places])
-            centres[j] = places[len(places) // 2]
+            # Where it is steepest taking the centre off loses the fewest digits.
+            centres[j] = places[np.argmax(np.abs(np.diff(values) / np.diff(places)))]
             curves[j] = Curve(places - centres[j], values)
     return replace(faces, centres=centres, curves=curves)
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from formulations.polyhedral import scores
 from polyopt.estimators.calibrated import CalibratedClassifier
-from polyopt.estimators.calibration import agreeing, draw_agreeing, logistic
+from polyopt.estimators.calibration import draw_agreeing
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import shared
@@ -192,11 +192,8 @@ class Probabilities(CalibratedClassifier):
     def _couples(self) -> bool:
         return not self._is_binary and (self._is_calibrated or self._decides_by_model)
 
-    def _second(self, X: Any) -> Array:
-        if self._is_calibrated:
-            return super()._second(X)
-        log_odds = self._log_odds(X)
-        return agreeing(logistic(log_odds), self._is_second(log_odds))
+    def _odds(self, X: Any) -> tuple[Array, float] | None:
+        return super()._odds(X) if self._is_calibrated else (self._log_odds(X), 1.0)
 
     def _draw_two(self, graph: Graph, x: str) -> tuple[str, str, str | None]:
         scores, is_second, second = super()._draw_two(graph, x)

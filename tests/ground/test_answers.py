@@ -11,8 +11,9 @@ from scipy.special import expit
 
 from polyopt.answers.cells import KINDS, cells_of_columns, cells_of_matrix, is_readable
 from polyopt.answers.form import Form
-from polyopt.answers.plan import Bend, Curve, NotANumberError, Plan, plan_of_faces
-from polyopt.answers.sigmoid import sigmoid
+from polyopt.answers.plan import NotANumberError, Plan, plan_of_faces
+from polyopt.answers.sigmoid import sigmoid, two_classes
+from polyopt.answers.weighed import Bend, Curve
 
 FORMS = (
     Form(1.0, (0,), (1.0,)),
@@ -139,6 +140,43 @@ def test_bends_add_what_they_do_by_hand_and_gaps_are_none_of_theirs():
     assert np.allclose(curved, known, rtol=1e-13, atol=1e-13)
 
 
+def test_curves_and_hinges_of_more_columns_than_a_block_holds():
+    rng = np.random.default_rng(5)
+    n, m, K = 270, 23, 4
+    X = rng.normal(size=(n, m))
+    weights, b = rng.normal(size=(m, K)) * (rng.random((m, K)) < 0.5), rng.normal(size=K)
+    counts = [0, 1, 5, 20, 3] * 5  # 20 knots alone are more than a block
+    bends = {
+        p: Bend(np.sort(rng.normal(size=c)), rng.normal(size=(c, K)) * (rng.random((c, K)) < 0.7))
+        for p, c in zip(range(m), counts, strict=False)
+        if c
+    }
+    pieces = {p: 2 + p for p in range(0, m, 3)}  # 1 to 22 pieces, in steps of six
+    curves = {p: Curve(np.sort(rng.normal(size=c)), np.cumsum(rng.random(c))) for p, c in pieces.items()}
+    plan = Plan(np.arange(m), np.zeros(m), weights, {}, {}, b, FORMS[2], bends, curves)
+    known = np.tile(b, (n, 1))
+    for p in range(m):
+        u = np.interp(X[:, p], curves[p].knots, curves[p].levels) if p in curves else X[:, p]
+        known += np.outer(u, weights[p])
+        if p in bends:
+            known += np.maximum(u[:, None] - bends[p].knots, 0.0) @ bends[p].changes
+    assert np.allclose(plan.outputs(cells_of_matrix(X, plan.places)), known, rtol=1e-12, atol=1e-10)
+    assert np.allclose(plan.scores(cells_of_matrix(X, plan.places)), by_hand(known, FORMS[2]), atol=1e-10)
+    X[269, 22] = np.nan
+    with pytest.raises(NotANumberError) as caught:
+        plan.scores(cells_of_matrix(X, plan.places))
+    assert caught.value.column == 22
+
+
+def test_a_curve_over_many_powers_of_ten_keeps_its_digits():
+    knots = np.array([1e-9, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e9])
+    levels = np.arange(-3.0, 4.0)
+    x = np.concatenate([10.0 ** np.linspace(-10, 10, 999), [0.0, -1e300, 1e300]])
+    plan = Plan(np.arange(1), knots[:1], np.ones((1, 1)), {}, {}, np.zeros(1), FORMS[0],
+                curves={0: Curve(knots - knots[0], levels)})  # fmt: skip
+    assert np.allclose(plan.scores(cells_of_columns([x], len(x))), np.interp(x, knots, levels), atol=1e-13)
+
+
 def test_parts_of_the_rows_are_put_together():
     X = np.random.default_rng(3).normal(size=(70_000, 2))
     W, b = faces(2)
@@ -153,3 +191,16 @@ def test_the_logistic_function_is_scipys():
     assert np.allclose(sigmoid(z), expit(z), rtol=1e-15, atol=0.0)
     assert sigmoid(np.zeros(1))[0] == 0.5
     assert np.allclose(sigmoid(np.array([-1e308, 1e308])), [0.0, 1.0], atol=1e-300)
+
+
+def test_probabilities_of_both_classes_are_on_the_side_of_the_label():
+    z = np.concatenate(
+        [np.linspace(-60, 60, 300), [0.0, -0.0, 1e-300, -1e-300, 1e308, -1e308, np.inf, -np.inf]]
+    )
+    for slope, with_zero in product([1.0, 1e-8, 30.0], [False, True]):
+        p, is_second = two_classes(z, slope, with_zero), z >= 0 if with_zero else z > 0
+        with np.errstate(over="ignore"):
+            assert np.allclose(p[:, 1], expit(slope * z), rtol=1e-14, atol=1e-300)
+        assert np.array_equal(p[:, 0], 1.0 - p[:, 1])
+        assert np.array_equal(p.argmax(axis=1) == 1, is_second)
+    assert np.isnan(two_classes(np.array([np.nan]), 1.0, True)).all()
