@@ -13,12 +13,15 @@ from polyopt.cli.completion import complete_data, complete_methods
 from polyopt.cli.stopping import KeepInterrupted, end_if_stopped, is_replaced, tell, whole_command
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from polyopt.compare.comparison import Comparison
 
 _Data = Annotated[
     list[str] | None,
     typer.Option(
-        help="Name of a data set, or path of a CSV or svmlight file; may be given again.",
+        help="Name of a data set, built-in for all that need no download, or path of a CSV or svmlight file; "
+        "may be given again.",
         autocompletion=complete_data,
     ),
 ]
@@ -51,6 +54,9 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of the solvers that use chance.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="The first seed, of the splits and of the solvers.")] = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds at most for each fit.")] = None,
+    data_limit: Annotated[
+        float | None, typer.Option("--limit-per-set", help="Seconds at most for all fits on one data set.")
+    ] = None,
     target: options.Target = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
@@ -63,10 +69,11 @@ def compare(
     """Solve each method exactly and fast, and certify both.
 
     Prints, for each method and solver, objective, proven bound, gap, worst residual of the optimality
-    conditions and its row, support vectors or faces, test error and seconds. With --global a third row of
+    conditions and its row, support vectors or faces, test error and seconds. With --global further rows of
     each method that has a solver that proves more, such as branch and bound over all assignments of a
-    polytope. Ctrl-C prints what is done, and writes it to the report; to one that is there only with
-    --keep-interrupted.
+    polytope, and how far each solver ended from that bound; the report draws the gap against time. With
+    --data built-in that is one command for all sets that need no download. Ctrl-C prints what is done, and
+    writes it to the report; to one that is there only with --keep-interrupted.
 
     A setting is for the methods that have it. With --splits it prints means over splits of the data with
     their intervals, and the differences of test error between methods.
@@ -85,20 +92,28 @@ def compare(
         ridge=ridge, kernel=kernel, gamma=gamma,
     )  # fmt: skip
     chosen, given = _chosen(methods, prove, given, others)
-    check_read_once(data or ())
+    names = _with_built_in(data or (PROVABLE_DATA if prove else DEFAULT_DATA))
+    check_read_once(names)
     form = Form(separator, decimal, categorical, impute, large)
-    datasets = [load_data(text, target, form) for text in data or (PROVABLE_DATA if prove else DEFAULT_DATA)]
+    datasets = [load_data(text, target, form) for text in names]
     for one in datasets:
         check_faces(one, given, large)
     with progress("", quiet), whole_command() as whole:
         found = run(
             datasets, chosen, settings=given, seed=seed, seeds=seeds, splits=splits, time_limit=time_limit,
-            prove=prove,
+            data_limit=data_limit, prove=prove,
         )  # fmt: skip
     _show(found, csv, json)
     if report is not None and (not whole.is_stopped or is_replaced(report, keep_interrupted)):
         _write_page(found, report, quiet)
     end_if_stopped(whole)
+
+
+def _with_built_in(names: Sequence[str]) -> list[str]:
+    """The names, ``built-in`` replaced by all that it stands for."""
+    from polyopt.datasets import built_in
+
+    return [name for given in names for name in (built_in() if given == "built-in" else (given,))]
 
 
 def _write_page(found: Comparison, report: Path, quiet: bool) -> None:

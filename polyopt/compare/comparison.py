@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from polyopt.compare.data import Prepared
+from polyopt.compare.proofs import Proof, proof_table, proofs_of
 from polyopt.compare.repeat_table import repeat_notes, repeat_tables, shown_differences
 from polyopt.compare.repeats import Difference, Summary, differences_of, summaries_of
 from polyopt.compare.row import Row
@@ -73,6 +74,10 @@ class Comparison:
     def differences(self) -> list[Difference]:
         """Differences of test error between every two methods, split by split; none of a single split."""
         return differences_of(self.rows, self._ratios())
+
+    def proofs(self) -> list[Proof]:
+        """How far each solver ended from what is proven of all points; of the first split and seed."""
+        return proofs_of(self.first_rows)
 
     def _ratios(self) -> dict[str, float]:
         return {data.name: len(data.y_test) / len(data.y_train) for data in self.datasets}
@@ -209,7 +214,8 @@ class Comparison:
             titles = {data.name: self._repeated(data) for data in self.datasets}
             notes = self.notes() if self.rows or self.interrupted else []
             return repeat_tables(self.summaries(), self.differences(), titles, notes, width)
-        return tables(self.rows, titles, self.notes() if self.rows or self.interrupted else (), width)
+        proofs, notes = self.proofs(), self.notes() if self.rows or self.interrupted else []
+        return tables(self.rows, titles, notes, width, [proof_table(proofs)] if proofs else [])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         yield self.table(options.max_width)

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from formulations import arguments
-from formulations.clock import Run, current_run
+from formulations.clock import Clock, Run, current_run
 from formulations.runs import one_run, stop_after
 from formulations.samples import two_blobs
 from formulations.solution import Status
@@ -46,6 +46,7 @@ def compare(
     seeds: int = 1,
     splits: int = 1,
     time_limit: float | None = None,
+    data_limit: float | None = None,
     prove: bool = False,
     on_start: Callable[[str, str, str], None] | None = None,
     on_row: Callable[[Row], None] | None = None,
@@ -71,9 +72,12 @@ def compare(
         part is the publisher's.
     time_limit : float, optional
         Seconds at most for each fit; the point reached is kept, and certified as it is.
+    data_limit : float, optional
+        Seconds at most for all fits on one split of one data set: each gets an equal share of what those
+        before it left.
     prove : bool
         Whether methods that are not convex are also solved by search over all assignments, which proves
-        the optimum on small data, and a bound on it elsewhere; 60 seconds at most unless `time_limit`
+        the optimum on small data, and a bound on it elsewhere; 60 seconds at most unless a limit
         says otherwise.
     on_start : callable, optional
         Called with data, method and solver before each fit.
@@ -92,13 +96,13 @@ def compare(
         data set which others can has a row that says so.
     """
     began = time.perf_counter()
-    time_limit = arguments.seconds(time_limit)
+    time_limit, data_limit = arguments.seconds(time_limit), arguments.seconds(data_limit)
     seeds, splits = arguments.whole("seeds", seeds), arguments.whole("splits", splits)
     given = chosen_methods(methods or DEFAULT_METHODS, settings or {})
     several = [data] if not isinstance(data, Iterable) or isinstance(data, str) else list(data)
     loaded = _named_apart([load(one) if isinstance(one, str) else one for one in several])
     datasets = tuple(prepare(one, seed) for one in loaded)
-    race = _Race(given, range(seed, seed + seeds), time_limit, prove, on_start, on_row)
+    race = _Race(given, range(seed, seed + seeds), time_limit, data_limit, prove, on_start, on_row)
     counts = [1 if first.published else splits for first in datasets]
     with one_run() as run:
         try:
@@ -130,12 +134,14 @@ class _Race:
         given: Mapping[str, Mapping[str, Any]],
         seeds: range,
         time_limit: float | None,
+        data_limit: float | None,
         prove: bool,
         on_start: Callable[[str, str, str], None] | None,
         on_row: Callable[[Row], None] | None,
     ):
         self.rows: list[Row] = []
-        self._given, self._seeds, self._time_limit, self._prove = given, seeds, time_limit, prove
+        self._given, self._seeds, self._prove = given, seeds, prove
+        self._time_limit, self._data_limit = time_limit, data_limit
         self._on_start, self._on_row = on_start, on_row
         self._solvers = {name: find_method(name).solvers(prove) for name in given}
 
@@ -160,6 +166,7 @@ class _Race:
 
     def run(self, data: Prepared, split: int, step: Step) -> None:
         """All methods on one split; what was done is kept whatever ends it."""
+        clock, left = Clock(self._data_limit), self.size
         for name, solvers in self._solvers.items():
             method = find_method(name)
             settings, wrong = _settings(method, data, self._given[name])
@@ -169,8 +176,11 @@ class _Race:
                     step.name(f"{name} {solver} on {data.name}")
                     if self._on_start is not None:
                         self._on_start(data.name, name, solver)
+                    share = None if clock.left is None else clock.left / left
+                    limits = [limit for limit in (self._time_limit, share) if limit is not None]
                     endless = solver == method.proving or (method.is_integer and solver == "exact")
-                    seconds = _PROOF if self._time_limit is None and endless else self._time_limit
+                    seconds = min(limits, default=_PROOF if endless else None)
+                    left -= 1
                     how = {"settings": settings, "time_limit": seconds, "seed": seed}
                     self._take(replace(_fit(method, solver, how, data, wrong), split=split, seed=seed))
                     step.done()

@@ -63,7 +63,10 @@ def duration(seconds: float) -> str:
     return f"{seconds:.{2 if seconds < 9.995 else 1 if seconds < 99.95 else 0}f}"
 
 
-def tables(rows: Sequence[Row], titles: Mapping[str, str], notes: Iterable[str], width: int) -> Group:
+def tables(
+    rows: Sequence[Row], titles: Mapping[str, str], notes: Iterable[str], width: int,
+    more: Sequence[RenderableType] = (),
+) -> Group:  # fmt: skip
     """One table per data set, then the meaning of the marks and how the numbers came about.
 
     Parameters
@@ -76,6 +79,8 @@ def tables(rows: Sequence[Row], titles: Mapping[str, str], notes: Iterable[str],
         How the numbers came about.
     width : int
         Characters of a line.
+    more : sequence
+        What else is to be shown, below the tables.
     """
     parts: list[RenderableType] = []
     shown = []
@@ -84,6 +89,8 @@ def tables(rows: Sequence[Row], titles: Mapping[str, str], notes: Iterable[str],
         if own:
             parts += [_table(title, own, width), Text()]
             shown += own
+    for one in more:
+        parts += [one, Text()]
     if not shown:
         parts.append(Text("No fit was finished."))
     elif width < _WIDE:

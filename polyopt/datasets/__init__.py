@@ -4,7 +4,7 @@
 ``read_svmlight`` and ``read_csv`` read a user's own files and name every broken line.
 """
 
-from polyopt.datasets._catalogue import catalogue, names
+from polyopt.datasets._catalogue import built_in, catalogue, names
 from polyopt.datasets._csvfile import Table, read_csv, read_table
 from polyopt.datasets._dataset import Dataset, Features
 from polyopt.datasets._errors import DataFileError, DatasetUnavailable
@@ -40,6 +40,7 @@ __all__ = [
     "Source",
     "Table",
     "as_known",
+    "built_in",
     "catalogue",
     "columns_of_features",
     "features_of",

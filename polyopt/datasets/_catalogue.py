@@ -20,6 +20,11 @@ def names() -> tuple[str, ...]:
     return tuple(ENTRIES)
 
 
+def built_in() -> tuple[str, ...]:
+    """Names of the sets that need no download: those of the package, and of scikit-learn."""
+    return tuple(entry.name for entry in (*SHIPPED, *WITH_SKLEARN))
+
+
 def find_entry(name: str) -> Entry:
     """The entry of that name.
 

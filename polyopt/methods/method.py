@@ -73,6 +73,8 @@ class Method:
         settings.
     proving : str
         The solver that proves the optimum where the others prove less; empty where they do not.
+    besides : tuple of str
+        Further solvers, compared where the optimum is to be proven.
     is_integer : bool
         Whether the program has integer variables, and so may take very long.
     duals_of : str
@@ -106,6 +108,7 @@ class Method:
     rule: str = ""
     tuning: str = ""
     proving: str = ""
+    besides: tuple[str, ...] = ()
     is_integer: bool = False
     duals_of: str = ""
     leftovers: tuple[str, ...] = ()
@@ -123,8 +126,9 @@ class Method:
         return self.counts == "faces"
 
     def solvers(self, prove: bool = False) -> tuple[str, ...]:
-        """The solvers to compare: the exact one, the fast one, and at will the proving one."""
-        return ("exact", self.fast, self.proving) if prove and self.proving else ("exact", self.fast)
+        """The solvers to compare: the exact one, the fast one, and at will the others and the proving one."""
+        more = (*self.besides, self.proving) if prove and self.proving else ()
+        return ("exact", self.fast, *more)
 
     @property
     def estimator_class(self) -> type:

@@ -66,6 +66,7 @@ ENTRIES = (
         rule="the class inside of the polytope is the one whose samples spread less widely",
         tuning="polyopt.methods.tuning.narrower_class",
         proving="global",
+        besides=("dual",),
         leftovers=("beta",),
         slopes="polyopt.sensitivity.polyhedral.of_cpm",
         crosschecks=tuple(

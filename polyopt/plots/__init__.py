@@ -10,6 +10,7 @@ from polyopt.plots.conditions import conditions
 from polyopt.plots.convergence import convergence
 from polyopt.plots.displays import CertificateDisplay, DualsDisplay, FacesDisplay
 from polyopt.plots.face_weights import face_weights
+from polyopt.plots.gaps import gaps
 from polyopt.plots.multipliers import multipliers
 from polyopt.plots.path import path
 from polyopt.plots.polytope import polytope_plane, polytope_slices
@@ -25,6 +26,7 @@ __all__ = [
     "decision_boundaries",
     "decision_boundary",
     "face_weights",
+    "gaps",
     "multipliers",
     "path",
     "polytope_plane",

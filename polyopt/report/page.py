@@ -16,6 +16,7 @@ from polyopt.methods.registry import BUILT_IN, METHODS
 from polyopt.report.frame import Contents, framed, part, scrolling
 from polyopt.report.pictures import Picture, pictures_of
 from polyopt.report.programs import program_section
+from polyopt.report.proofs import proof_section
 from polyopt.report.repeats import repeats_section
 from polyopt.text import escape
 
@@ -59,6 +60,9 @@ def write_report(
     """
     contents = Contents()
     sections = [_data_section(comparison, data, on_step, contents) for data in comparison.datasets]
+    if proofs := comparison.proofs():
+        title = contents.heading(2, "how far from proven", "How far from proven")
+        sections.append(proof_section(proofs, title, _figure))
     reading = contents.heading(2, "how to read it", "How to read it")
     programs = contents.heading(2, "the programs", "The programs")
     methods = list(dict.fromkeys(row.method for row in comparison.rows))

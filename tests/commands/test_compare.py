@@ -14,15 +14,17 @@ import pytest
 from rich.console import Console
 
 from formulations.program import Status
+from polyopt.certificates.certificate import relative_gap
 from polyopt.compare import DEFAULT_METHODS, METHODS, compare, find_method
 from polyopt.compare import run as run_module
 from polyopt.compare.data import prepare
 from polyopt.compare.programs import find_programs
 from polyopt.compare.table import CLAIMS, duration, number, solver_word
 from polyopt.compare.trace import trace
-from polyopt.datasets import Dataset
+from polyopt.datasets import Dataset, built_in, names
 from polyopt.estimators.svm import SVM
 from polyopt.methods.tuning import narrower_class, relative_bound
+from polyopt.plots import gaps
 
 CONVEX = [name for name, method in METHODS.items() if method.counts != "faces" and not method.is_integer]
 INTEGER = [name for name, method in METHODS.items() if method.is_integer]
@@ -388,11 +390,48 @@ def test_the_optimum_over_all_assignments_is_proven_beside_the_others():
     found = compare(blobs(40), ["svm", "cpm"], prove=True)
     rows = {(row.method, row.solver): row for row in found.rows}
     assert list(rows) == [
-        ("svm", "exact"), ("svm", "interior-point"), ("cpm", "exact"), ("cpm", "sgd"), ("cpm", "global"),
+        ("svm", "exact"), ("svm", "interior-point"), ("cpm", "exact"), ("cpm", "sgd"), ("cpm", "dual"),
+        ("cpm", "global"),
     ]  # fmt: skip
     proven = rows["cpm", "global"]
     assert proven.relative_gap < 1e-6
-    for solver in ("exact", "sgd"):
+    for solver in ("exact", "sgd", "dual"):
         assert proven.bound <= rows["cpm", solver].objective * (1 + 1e-9)
         assert rows["cpm", solver].claim != "optimal"
     assert any("over all assignments" in note for note in found.notes())
+    (proof,) = found.proofs()
+    assert (proof.data, proof.method, proof.bound) == ("blobs", "cpm", proven.bound)
+    assert set(proof.gaps) == {"exact", "sgd", "dual", "global"}
+    assert min(proof.gaps.values()) == pytest.approx(0.0, abs=1e-6)
+    assert all(proof.gaps[row.solver] == relative_gap(row.objective, proven.bound) for row in found.rows[2:])
+    assert proof.run[-1, 1] <= proof.run[0, 1]
+    assert (np.diff(proof.run[:, 0]) >= 0).all()
+    axes = gaps({"blobs": proof.run}, {"blobs": {"sgd": (0.0, 0.0), "global": (1.0, 0.5)}}).axes[0]
+    assert [line.get_label() for line in axes.lines if not line.get_label().startswith("_")] == [
+        "blobs", "sgd", "global",
+    ]  # fmt: skip
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert "Gap to the bound" in printed(found, 120)
+    with pytest.raises(ValueError, match="needs a run"):
+        gaps({}, {})
+
+
+def test_a_limit_for_a_data_set_is_shared_by_its_fits_and_keeps_what_there_is():
+    given = []
+
+    def noted(data, method, solver):
+        given.append((data, solver))
+
+    found = compare(blobs(40), ["cpm"], prove=True, data_limit=1e-3, on_start=noted)
+    assert [solver for data, solver in given if data] == ["exact", "sgd", "dual", "global"]
+    assert {row.status for row in found.rows if row.solver == "global"} == {str(Status.TIME_LIMIT)}
+    assert all(np.isfinite(row.objective) for row in found.rows)
+    with pytest.raises(ValueError, match="must be"):
+        compare(blobs(40), ["cpm"], data_limit=-1.0)
+
+
+def test_built_in_stands_for_all_sets_that_need_no_download():
+    from polyopt.cli.compare import _with_built_in
+
+    assert _with_built_in(["banana.csv", "built-in"]) == ["banana.csv", *built_in()]
+    assert {"ionosphere", "wdbc"} <= set(built_in()) < set(names())

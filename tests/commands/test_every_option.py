@@ -29,7 +29,8 @@ TRIALS = {
          r"Settings given: perplexity=1.5, n_init=1"),
         ("--data DATA --methods spla1 --ridge 0.2 --faces 1 --set n_init=1", r"ridge=0.2"),
         ("--data DATA --methods cpm --faces 1 --double-sided --set n_init=1", r"double_sided=True"),
-        ("--data DATA --methods cpm --faces 2 --global --set n_init=1 --time-limit 60", r"^ +global"),
+        ("--data DATA --methods cpm --faces 2 --global --set n_init=1 --time-limit 60 --limit-per-set 200",
+         r"^ +global"),
     ],
     "catalogue": [("svm --format csv", r"^svm\.primal,")],
     "show": [

@@ -1,0 +1,124 @@
+"""How far each solver ended from what is proven of all assignments: one line per data set and method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+
+from polyopt.certificates.certificate import relative_gap
+from polyopt.methods import METHODS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.compare.row import Row
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["Proof", "proof_table", "proofs_of"]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What one method's solvers came to on one data set, held against one bound.
+
+    Attributes
+    ----------
+    data, method : str
+        What was solved.
+    bound : float
+        What the proving solver proves of every point: no solver's objective is below it.
+    objectives, seconds : dict of str to float
+        Of each solver that ended with a point.
+    gaps : dict of str to float
+        Relative, from each objective to the bound.
+    proving : str
+        The solver whose bound it is.
+    run : ndarray of shape (records, 2)
+        Seconds and relative gap between its own best point and its bound, as it went; empty where it keeps no
+        records of both.
+    """
+
+    data: str
+    method: str
+    bound: float
+    objectives: dict[str, float]
+    seconds: dict[str, float]
+    proving: str
+    run: Vector = field(repr=False, compare=False)
+
+    @property
+    def gaps(self) -> dict[str, float]:
+        """Relative, from each objective to the bound."""
+        return {solver: relative_gap(value, self.bound) for solver, value in self.objectives.items()}
+
+
+def proofs_of(rows: Iterable[Row]) -> list[Proof]:
+    """Of all data sets and methods of which the proving solver has a bound, in their order.
+
+    Parameters
+    ----------
+    rows : iterable of Row
+        Of one split and seed.
+    """
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.data, row.method), []).append(row)
+    proofs = []
+    for (data, method), own in found.items():
+        proving = METHODS[method].proving
+        last = next((row for row in own if proving and row.solver == proving), None)
+        if last is None or not np.isfinite(last.bound):
+            continue
+        ended = [row for row in own if np.isfinite(row.objective)]
+        proofs.append(
+            Proof(
+                data, method, last.bound, {row.solver: row.objective for row in ended},
+                {row.solver: row.seconds for row in ended}, proving, _run(last.estimator),
+            )
+        )  # fmt: skip
+    return proofs
+
+
+def _run(estimator: Any) -> Vector:
+    """Seconds and gap of each record that has both values."""
+    history = getattr(estimator, "history_", None)
+    if history is None or not {"seconds", "objective", "bound"} <= set(history):
+        return np.empty((0, 2))
+    kept = history[["seconds", "objective", "bound"]].dropna().to_numpy(dtype=float)
+    gaps = [relative_gap(value, bound) for _, value, bound in kept]
+    return np.column_stack([kept[:, 0], np.array(gaps)]) if len(kept) else np.empty((0, 2))
+
+
+def proof_table(proofs: list[Proof]) -> Table:
+    """The proofs as a table for a console: the bound, and each solver's gap to it and seconds.
+
+    Parameters
+    ----------
+    proofs : list of Proof
+        At least one.
+    """
+    from polyopt.compare.table import duration, number
+
+    solvers = list(dict.fromkeys(solver for proof in proofs for solver in proof.objectives))
+    table = Table(
+        title="Gap to the bound on all points, in percent, and seconds", title_justify="left",
+        title_style="bold", box=None, show_edge=False, pad_edge=False, header_style="bold",
+    )  # fmt: skip
+    for header in ("data", "method"):
+        table.add_column(header, no_wrap=True)
+    for header in ("best", "bound", *solvers):
+        table.add_column(header, justify="right", no_wrap=True)
+    for proof in proofs:
+        gaps = proof.gaps
+        cells = [
+            f"{100 * gaps[solver]:.3g} ({duration(proof.seconds[solver])})" if solver in gaps else "–"
+            for solver in solvers
+        ]
+        best = min(proof.objectives.values(), default=np.nan)
+        table.add_row(proof.data, proof.method, number(best, 7), number(proof.bound, 7), *cells)
+    return table
