@@ -11,6 +11,14 @@ alone. −ln P is never negative, so 0 is a bound as well. A point is ``stationa
 own responsibilities: a fixed point of expectation and maximisation, and no more. One face alone is a logistic
 regression with a ridge, and can be ``optimal``.
 
+There is no bound on all responsibilities, and none is to be had from a convex relaxation of L. Of a negative
+the loss ℓ(S) = −ln P(outside) at its scores S has, for two faces and more and γ > 0, the convex envelope 0:
+S is the mean of S + tD and S − tD with D = (1, −1, 0, ..., 0), and as t grows the gate of either goes to a
+face whose score falls without end, so that P(outside) goes to 1 and both losses to 0. What is left of the
+relaxation is the positives and the ridge alone, whose least is no more than Σ_+ c_i ln(1 + e^−b) + ρ/2 K b²
+for any b ≥ 0, whatever the negatives are: W = 0 and b on every face. That ‖W‖² ≤ 2U/ρ for a known value U
+makes the envelope positive, but no larger than e^−t with t the largest score that this allows.
+
 Value and gradient are balls (:mod:`polyopt.certificates.rounding`). The responsibilities are those given, or
 those computed at W, over their sum in each row: real numbers that add up to 1, whatever rounding did to them.
 """

@@ -828,3 +828,25 @@ def test_a_diagonal_is_lifted_as_little_as_makes_it_definite():
     factor = np.tril(positive_factor(np.diag([4.0, -1e-3]))[0])
     lift = (factor @ factor.T - np.diag([4.0, -1e-3])).diagonal()
     assert lift == pytest.approx(np.full(2, 4e-3), rel=1e-9)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("gamma", [0.5, 2.0])
+def test_a_convex_relaxation_knows_nothing_of_the_negatives(K, gamma):
+    """At any scores its loss is above 0, but the mean of the losses at two far points is 0: its envelope."""
+    rng = np.random.default_rng(0)
+    S, far = 3.0 * rng.normal(size=(20, K)), np.zeros(K)
+    far[:2] = 200.0, -200.0
+
+    def losses(scores):  # −ln P(outside), P(inside) = σ(log odds)
+        return np.logaddexp(0.0, mixture.log_odds_of(scores, gamma))
+
+    assert (losses(S) > 1e-6).all()
+    assert (0.5 * (losses(S + far) + losses(S - far)) < 1e-40).all()
+    # With what is left, the positives and the ridge, faces without weights are near the least.
+    X, y = np.ones((30, 2)), np.repeat([1.0, -1.0], 15)
+    W, b = np.zeros((K, 3)), 4.0
+    W[:, -1] = b
+    left = mixture.loss(X[:15], y[:15], W, gamma, 1.0, RIDGE)
+    assert left == pytest.approx(15 * np.log1p(np.exp(-b)) + RIDGE / 2 * K * b**2, rel=1e-9)
+    assert left < 0.1 * mixture.loss(X, y, 0.0 * W, gamma, 1.0, RIDGE)
