@@ -34,7 +34,7 @@ def _inline(writer: Any, node: nodes.math) -> None:
 
 
 def _display(writer: Any, node: nodes.math_block) -> None:
-    writer.body.append(f"<div class='scroll'>{mathml(node.astext(), display=True)}</div>")
+    writer.body.append(f"<div class='scroll' tabindex='0'>{mathml(node.astext(), display=True)}</div>")
     raise nodes.SkipNode
 
 

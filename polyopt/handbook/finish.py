@@ -18,7 +18,6 @@ _CHANGES = (
     ('class="caption" role="heading">', 'class="caption" role="heading" aria-level="2">'),
     ('<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="The handbook">'),
     ('<aside class="toc-drawer">', '<aside class="toc-drawer" aria-label="On this page">'),
-    ("<div class='scroll'>", "<div class='scroll' tabindex='0'>"),
     ('<div class="table-wrapper docutils container">',
      '<div class="table-wrapper docutils container" tabindex="0">'),
     ("<pre>", '<pre tabindex="0">'),

@@ -11,6 +11,7 @@ import io
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 import warnings
 from importlib.util import find_spec
@@ -66,8 +67,11 @@ def check_installed() -> None:
     Raises
     ------
     ValueError
-        Sphinx, MyST or furo are not installed.
+        Sphinx, MyST or furo are not installed, or Python has left out the docstrings.
     """
+    if sys.flags.optimize > 1:
+        raise ValueError("the handbook is made of docstrings, which Python leaves out with -OO and "
+                         "PYTHONOPTIMIZE=2: run it without")  # fmt: skip
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise ValueError(f"the handbook is built by Sphinx, MyST and furo ({', '.join(missing)} missing): "
@@ -108,7 +112,11 @@ def kept_site() -> Path:
     check_installed()
     folder = site_folder()
     if not (folder / MARK).is_file():
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise type(error)(f"the cache cannot be written, where the handbook is kept ({error}); "
+                              "name another place: polyopt handbook --out FOLDER") from error  # fmt: skip
         build_site(folder)
         for other in folder.parent.iterdir():  # of older versions; one in the making begins with a dot
             if other != folder and not other.name.startswith("."):

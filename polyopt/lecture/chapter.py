@@ -157,7 +157,7 @@ def _reader() -> MarkdownIt:
         return mathml(tokens[i].content)
 
     def display(self: object, tokens: Sequence[Token], i: int, options: object, env: object) -> str:
-        return f"<div class='scroll'>{mathml(tokens[i].content, display=True)}</div>"
+        return f"<div class='scroll' tabindex='0'>{mathml(tokens[i].content, display=True)}</div>"
 
     def fence(self: object, tokens: Sequence[Token], i: int, options: object, env: object) -> str:
         return _code(tokens[i])
@@ -207,7 +207,7 @@ def _block(reader: MarkdownIt, tokens: list[Token], special: Callable[[str, str]
         lines = (first.content.count(r"\\") + 1) * _MATH + 0.6
     elif first.type == "table_open":
         lines = sum(token.type == "tr_open" for token in tokens) * _ROW + 0.5
-        html = f"<div class='scroll'>{html}</div>"
+        html = f"<div class='scroll' tabindex='0'>{html}</div>"
     else:  # a list, a quotation
         inlines = [token.content for token in tokens if token.type == "inline"]
         lines = sum(_lines_of(text) for text in inlines) + 0.2 * len(inlines)
@@ -258,9 +258,10 @@ def _code(token: Token) -> str:
     kind = token.info.strip()
     if kind != "python":
         style = "output" if kind == "output" else "plain"
-        return f"<pre class='{style}'><code>{escape(token.content)}</code></pre>"
+        return f"<pre class='{style}' tabindex='0'><code>{escape(token.content)}</code></pre>"
     from pygments import highlight
     from pygments.formatters import HtmlFormatter
     from pygments.lexers import PythonLexer
 
-    return f"<pre><code>{highlight(token.content, PythonLexer(), HtmlFormatter(nowrap=True))}</code></pre>"
+    coloured = highlight(token.content, PythonLexer(), HtmlFormatter(nowrap=True))
+    return f"<pre tabindex='0'><code>{coloured}</code></pre>"

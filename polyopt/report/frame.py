@@ -121,5 +121,6 @@ def scrolling(head: str, body: str, style: str = "", *, sortable: bool = False) 
     kinds = " ".join(filter(None, (style, "sortable" if sortable else "")))
     kind = f" class='{kinds}'" if kinds else ""
     return (
-        f"<div class='scroll'><table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<div class='scroll' tabindex='0'><table{kind}><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
     )

@@ -68,7 +68,7 @@ def program_section(program: Statement) -> str:
     return (
         f"<div class='program'><p class='quiet'>{escape(program.title)} — {escape(program.source)}. "
         f"{escape(size_of(program))}.</p>"
-        f"<div class='scroll'>{objective}</div>{table}{where}</div>"
+        f"<div class='scroll' tabindex='0'>{objective}</div>{table}{where}</div>"
     )
 
 

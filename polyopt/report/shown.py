@@ -41,7 +41,7 @@ def _table(table: Table) -> str:
     is_text = [not all(_is_number(row[place]) for row in table.rows) for place in range(len(table.columns))]
     kinds = ["text" if text else "" for text in is_text]
     head = "".join(
-        f"<th scope='col' class='{kind}'>{escape(name)}</th>"
+        f"<th scope='col' class='{kind}'>{escape(name)}</th>" if name else "<td></td>"
         for name, kind in zip(table.columns, kinds, strict=True)
     )
     body = "".join(

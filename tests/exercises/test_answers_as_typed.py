@@ -112,6 +112,11 @@ def test_a_number_that_is_asked_for_once_may_be_said_for_each():
     assert not ALL["plume_1"].check([0.74, 0.26])
 
 
+@in_turn("name", ALL)
+def test_the_dots_of_a_notebook_are_no_answer(name):
+    assert ALL[name].check(...).text == "Put your answer in the place of the dots."
+
+
 @pytest.mark.parametrize("name", ["svm_1", "svm_3", "l0_4"])
 def test_how_an_answer_is_written_is_said(name):
     assert ALL[name].form in repr(ALL[name]).replace("\n", " ")

@@ -19,6 +19,7 @@ from polyopt.lecture.chapter import Block, slides_of
 from polyopt.lecture.figures import MAKERS
 from polyopt.lecture.lectures import chapter_of
 from polyopt.lecture.notebook import exercise_notebook
+from polyopt.lecture.slides import slide_page
 from polyopt.lecture.tex import latex_file
 from polyopt.report.mathml import pieces, prose
 
@@ -166,7 +167,7 @@ def test_a_chapter_becomes_slides():
     text = "".join(block.html for block in found[2].blocks)
     assert text.count("<tr>") == 2
     assert '<span class="nb">print</span>' in text
-    assert "<pre class='output'><code>hello\n" in text
+    assert "<pre class='output' tabindex='0'><code>hello\n" in text
     assert "<b>note:left out</b>" in text
 
 
@@ -182,6 +183,21 @@ def test_where_there_is_no_room_a_paragraph_is_its_first_sentence_and_the_one_th
     assert "<strong>1. The step.</strong> What is done &lt;script&gt;" in step.html
     assert "They end here" not in step.html
     assert "They end here" in step.note
+
+
+def test_a_sentence_that_a_formula_ends_is_shown_up_to_it():
+    long = "It takes all the room that there is on a slide, and more of it. " * 12
+    text = f"# T\n\n## S\n\nRows have prices. {long}So they add\n\n$$x$$\n\nto the sum. {long}\n"
+    lead, _, end, *_ = slides(text)[1].blocks
+    assert lead.html == "<p>Rows have prices. … So they add</p>\n"
+    assert end.html == "<p>to the sum.</p>\n"
+
+
+def test_a_point_stays_with_its_formula_and_what_scrolls_is_reached_by_keys():
+    page = slide_page("# T\n\n## S\n\nThe slope is $w$. And ($b$) is.\n\n$$c$$\n", [], {})
+    held = re.findall(r"<span style='white-space:nowrap'><math.*?</math>([.,)]+)</span>", page)
+    assert held == [".", ")"]
+    assert page.count("<div class='scroll' tabindex='0'>") == 1
 
 
 @pytest.mark.parametrize("name", LECTURES)
@@ -202,7 +218,7 @@ def test_code_stays_with_what_it_prints_and_a_colon_ends_no_sentence():
     with_code = [slide for slide in found if any("<pre" in block.html for block in slide.blocks)]
     for slide in with_code:
         text = "".join(block.html for block in slide.blocks)
-        assert text.count("<pre>") == text.count("<pre class='output'>") == 1
+        assert text.count("<pre tabindex") == text.count("<pre class='output'") == 1
     assert "and so on." in found[1].blocks[0].html
 
 
