@@ -161,7 +161,8 @@ class Exercise(ABC):
         return ""
 
     def __repr__(self) -> str:
-        parts = [*self.task.split("\n"), *filter(None, [self.form])]
+        known = f"Its data are in .data: {', '.join(self.data)}." if self.data else ""
+        parts = [*self.task.split("\n"), *filter(None, [known, self.form])]
         return f"{self.title}\n\n" + "\n".join(textwrap.fill(part, _WIDTH) for part in parts)
 
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["setup"]
 
 _LONG = 300  # letters of a solution that is printed
+_HOW = (
+    "<p>They check themselves: <code>from polyopt.exercises import {0}</code>, then "
+    "<code>{0}.check(answer)</code>. The data of which a task speaks are <code>{0}.data</code>.</p>"
+)
 
 
 def _inline(writer: Any, node: nodes.math) -> None:
@@ -71,7 +75,7 @@ class _Exercises(_Raw):
         own = {name: one for name, one in exercises().items() if name.rpartition("_")[0] in (argument, stem)}
         if not own:
             raise ValueError(f"there are no exercises of {argument!r}")
-        return "".join(_exercise(name, one) for name, one in own.items())
+        return _HOW.format(next(iter(own))) + "".join(_exercise(name, one) for name, one in own.items())
 
 
 def _exercise(name: str, one: Exercise) -> str:

@@ -121,3 +121,4 @@ def test_the_dots_of_a_notebook_are_no_answer(name):
 def test_how_an_answer_is_written_is_said(name):
     assert ALL[name].form in repr(ALL[name]).replace("\n", " ")
     assert ALL[name].form
+    assert "Its data are in .data: X, y." in repr(ALL["rmm_3"])
