@@ -94,8 +94,14 @@ def _exercise(name: str, one: Exercise) -> str:
 def _readable(
     _app: Sphinx, what: str, _name: str, _thing: object, _options: object, lines: list[str]
 ) -> None:
-    """Docstrings in the words of reStructuredText: bars are bars, and references are plain numbers."""
+    """Docstrings in the words of reStructuredText: bars are bars, and references are plain numbers.
+
+    Formulas that stand indented in the text of a module keep their lines.
+    """
+    formulas = _indented(lines) if what == "module" else set()
     for i, line in enumerate(lines):
+        if i in formulas:
+            continue
         parts = re.split(r"(``.*?``)", re.sub(r"\[(\d)\]_", r"[\1]", line))
         # In a table columns stay where they are: a bar there becomes another sign of the same width.
         bar = "\u2223" if re.search(r"``.*``   ", line) else r"\|"
@@ -103,6 +109,22 @@ def _readable(
         lines[i] = re.sub(r"^(\s*)\.\. \[(\d)\] ", r"\1[\2] ", lines[i])
         if what == "module" and i and line and set(line) == {"-"} and len(line) == len(lines[i - 1]):
             lines[i - 1], lines[i] = f"**{lines[i - 1]}**", ""
+    for i in sorted(formulas, reverse=True):
+        if i - 1 not in formulas:
+            lines[i:i] = ["::", ""]
+
+
+def _indented(lines: list[str]) -> set[int]:
+    """The places of lines that stand indented after a blank line, and belong to no list."""
+    found: set[int] = set()
+    above = ""  # the last line that is neither blank nor found
+    for i, line in enumerate(lines):
+        after = i > 0 and (i - 1 in found or not lines[i - 1].strip())
+        if line.startswith("    ") and after and not re.match(r"(-|\*|\d+\.|\.\.) ", above):
+            found.add(i)
+        elif line.strip():
+            above = line
+    return found
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

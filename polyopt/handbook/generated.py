@@ -24,6 +24,7 @@ MODULES = (
     "formulations.mixture", "formulations.polyhedral", "formulations.rademacher", "formulations.samples",
     "polyopt.baselines", "polyopt.check.check", "polyopt.compare", "polyopt.crosschecks", "polyopt.datasets",
     "polyopt.exercises", "polyopt.exercises.exercise", "polyopt.explanations", "polyopt.lab",
+    "polyopt.lab.widget",
     "polyopt.lecture", "polyopt.methods", "polyopt.plots", "polyopt.polytope", "polyopt.report",
     "polyopt.verify",
 )  # fmt: skip

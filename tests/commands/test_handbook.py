@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import polyopt
 from polyopt.cli import app
-from polyopt.handbook import site
+from polyopt.handbook import extension, site
 from polyopt.handbook.generated import MODULES, public_names
 from polyopt.handbook.sources import hand_written
 
@@ -143,6 +143,24 @@ def test_a_page_is_finished_for_screen_readers_keys_and_lines(folder):
         assert not re.search(r"<aside class=\"[a-z-]+\">", text), path
         assert not re.search(r"</math>[.,;:)]", re.sub(r"</math>[.,;:)!?]+</span>", "", text)), path
         assert not re.search(r"<div class='scroll'>", text), path
+
+
+def test_formulas_that_stand_indented_in_a_module_keep_their_lines():
+    text = [
+        "Of x,",
+        "",
+        "    f = |x|",
+        "    g = 2 f",
+        "",
+        "and |x|.",
+        "",
+        "- a point",
+        "",
+        "    that goes on",
+    ]
+    extension._readable(None, "module", "", None, None, text)
+    assert text[:8] == ["Of x,", "", "::", "", "    f = |x|", "    g = 2 f", "", r"and \|x\|."]
+    assert text[8:] == ["", "- a point", "", "    that goes on"]
 
 
 def test_the_reference_has_every_name_that_the_pages_import():
