@@ -16,8 +16,9 @@ from polyopt.certificates import expansion
 from polyopt.certificates.l0 import certify_l0, certify_l0_data, cut_of, score_bound
 from polyopt.certificates.one_norm import certify_one_norm
 from polyopt.solvers.l0.lp import PatternLP
-from polyopt.solvers.l0.node import FREE, OFF, ON, NodeLP
+from polyopt.solvers.l0.node import FREE, OFF, ON
 from polyopt.solvers.l0.tree import solve_l0_tree
+from polyopt.solvers.l0.warm import WarmLP
 
 SEEDS = range(12)
 FEW = CrossEntropySettings(n_samples=20, max_iter=5)
@@ -105,7 +106,7 @@ def test_multipliers_are_balanced_over_the_reals_and_the_cut_knows_it(seed):
 def test_a_nodes_bound_is_one_over_the_reals(seed):
     K, y, C, weights, _ = problem(seed, spread=1.0)
     data = as_l0_data(K, y, C, weights)
-    node = NodeLP(data)
+    node = WarmLP(data)
     found = node.solve(np.full(len(y), FREE, dtype=np.int8), None, np.inf, _Endless())
     patterns = PatternLP(data)
     for sigma in itertools.product((0, 1), repeat=len(y)):

@@ -16,8 +16,9 @@ import numpy as np
 
 from polyopt.certificates.claims.statement import numeral
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.node import FREE, NodeLP
+from polyopt.solvers.l0.node import FREE
 from polyopt.solvers.l0.tree import Open, Search
+from polyopt.solvers.l0.warm import WarmLP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +63,7 @@ class _Tree(Search):
     def __init__(self, data: L0Data, goal: float, max_nodes: int):
         super().__init__(data, 0.0, Clock(None), max_nodes, None)
         self.goal, self.root = goal, dict[str, Any]()
-        self.lp = NodeLP(data)
+        self.lp = WarmLP(data)
         self.kept: dict[int, tuple[dict[str, Any], Whole]] = {}  # of open nodes: as in the file, multipliers
         self.caps = np.nextafter(data.C * data.weights, 0.0)  # not over C w, which the product may be
         self.unit = 2.0 ** float(np.frexp(self.caps.max())[1] - _BITS)
@@ -76,8 +77,6 @@ class _Tree(Search):
         """Decide until all leaves prove the goal, or as much as one of them can."""
         free = np.full(len(self.data.centres), FREE, dtype=np.int8)
         found = self.lp.solve(free, None, np.inf, self.clock)
-        if found.solved:
-            self.lp.narrow(found)
         self._keep(self.root, free, found, None)
         while self.heap and self.heap[0].bound < self.closed and self.nodes < self.most:
             self._split(heappop(self.heap))
@@ -93,26 +92,20 @@ class _Tree(Search):
             found = self._solve(one, j, on)
             self._keep(way, self._decided(one, j, on), found, above)
 
-    def _keep(
-        self, told: dict[str, Any], fixed: Marks, found: NodeSolution, above: Whole | None, *,
-        whole: bool = False,
-    ) -> None:  # fmt: skip
+    def _keep(self, told: dict[str, Any], fixed: Marks, found: NodeSolution, above: Whole | None) -> None:
         """Note a node's multipliers, those above if they prove more, and whether it is to decide."""
         u, a = self._on_grid(found.u), found.a
-        bound = self.lp.proves(fixed, u * self.unit)
+        bound = self.lp.bound.proves(fixed, u * self.unit)
         told.pop("rows", None)
-        if above is not None and self.lp.proves(fixed, above * self.unit) >= bound:
-            u, bound = above, self.lp.proves(fixed, above * self.unit)
+        if above is not None and self.lp.bound.proves(fixed, above * self.unit) >= bound:
+            u, bound = above, self.lp.bound.proves(fixed, above * self.unit)
         else:
             told["rows"] = {"margin": [self._changes(u, above)]}
         if bound >= self.goal:
             self.closed = min(self.closed, bound)
             return
         part = (fixed == FREE) & ((a > 0.0) & (a < 1.0) | (not found.solved))
-        if not (part.any() or whole):  # unless the rows and columns left out matter
-            again = self.lp.solve(fixed, found.basis, self.goal, self.clock)
-            self._keep(told, fixed, again, above, whole=True)
-        elif not part.any() or (fixed != FREE).sum() >= _DEEPEST:
+        if not part.any() or (fixed != FREE).sum() >= _DEEPEST:
             self.closed = min(self.closed, bound)
         else:
             self.made += 1

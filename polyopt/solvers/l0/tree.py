@@ -28,13 +28,15 @@ from formulations.arguments import tolerance
 from formulations.families import best_intercept
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.l0.node import FREE, OFF, ON, NodeLP, NodeSolution
+from polyopt.solvers.l0.node import FREE, OFF, ON
 from polyopt.solvers.l0.point import as_start, finished, idle
+from polyopt.solvers.l0.warm import WarmLP
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.l0_data import L0Data
+    from polyopt.solvers.l0.node import NodeSolution
 
     Vector = NDArray[np.float64]
     Marks = NDArray[np.int8]
@@ -49,7 +51,6 @@ _TRIES = 12  # centres tried at a node at most, with few pivots each
 _PIVOTS = 40  # of such a trial, at most
 _PATIENCE = 6  # centres in a row that are no better, after which the best so far is taken
 _LITTLE = 1e-3  # of a gap: a rise of less counts as this much
-_SHARE = 0.01  # of a node's gap: what rows and columns left out may cost
 _ROUNDING = (0.0, 0.25, 0.5, 0.75)  # a centre is on where its coefficient, in units of the cap, is over this
 _FIRST, _EVERY = 20, 5  # nodes at which each of these is tried; then one of them at every fifth
 
@@ -175,13 +176,12 @@ class Search:
             return Status.TIME_LIMIT
 
     def _explore(self) -> Status:
-        self.lp = NodeLP(self.data)
+        self.lp = WarmLP(self.data)
         free = np.full(len(self.data.centres), FREE, dtype=np.int8)
         root = self.lp.solve(free, None, np.inf, self.clock)
         self.bound = max(root.bound, 0.0)
         if not root.solved:
             return Status.TIME_LIMIT if self.clock.is_over else Status.FAILED
-        self.lp.narrow(root)
         for node in self._opened(free, root, 0.0):
             self.heap.append(node)
         while self._update() < self.enough and (self.heap or self.stack):
@@ -222,7 +222,7 @@ class Search:
                 self.progress(self.history[-1])
         return self.bound
 
-    def _opened(self, fixed: Marks, found: NodeSolution, least: float, *, whole: bool = False) -> list[Open]:
+    def _opened(self, fixed: Marks, found: NodeSolution, least: float) -> list[Open]:
         """The open node of a solved program, if there is anything left to decide in it."""
         bound = max(found.bound, least)
         if found.solved:
@@ -242,12 +242,10 @@ class Search:
             self.closed = min(self.closed, float(then[shut].min()))
         fixed = np.where(shut[1], OFF, np.where(shut[0], ON, fixed)).astype(np.int8)
         part = (fixed == FREE) & (found.a > 0.0) & (found.a < 1.0)
-        if not found.solved:  # HiGHS failed: any centre will do
+        if not found.solved:  # any centre will do
             part = fixed == FREE
         at = np.flatnonzero(part)
-        if not (at.size or whole):  # a leaf, if the rows and columns left out do not matter
-            return self._opened(fixed, self._exact(fixed, found), bound, whole=True)
-        if not at.size:
+        if not at.size:  # a leaf
             self.closed = min(self.closed, bound)
             return []
         self.made += 1
@@ -295,12 +293,6 @@ class Search:
                 break
         return chosen, (0, 1)
 
-    def _exact(self, fixed: Marks, found: NodeSolution) -> NodeSolution:
-        again = self.lp.solve(fixed, found.basis, self.enough, self.clock)
-        if self.clock.is_over:
-            raise _OutOfTime
-        return again
-
     def _learn(self, one: Open, j: int, on: int, rise: float) -> None:
         """Remember by how much deciding a centre raises the bound, for each unit that it moves."""
         part = float(one.parts[one.at == j][0])
@@ -315,10 +307,7 @@ class Search:
 
     def _solve(self, one: Open, j: int, on: int, most: int | None = None) -> NodeSolution:
         """Solve the program of a node with one centre more decided."""
-        loss = _SHARE * (self.enough - one.bound)
-        found = self.lp.solve(
-            self._decided(one, j, on), one.basis, self.enough, self.clock, most=most, loss=loss
-        )
+        found = self.lp.solve(self._decided(one, j, on), one.basis, self.enough, self.clock, most=most)
         if self.clock.is_over:
             raise _OutOfTime
         self._learn(one, j, on, found.bound - one.bound)
