@@ -375,8 +375,8 @@ def test_all_roundings_are_tried_at_the_first_nodes_and_later_one_now_and_then()
             nodes=nodes, tried=set(), data=SimpleNamespace(C=1.0), enough=np.inf, clock=Clock(),
             lp=SimpleNamespace(solve=lambda fixed, *_: SimpleNamespace(a=fixed)), offer=offered.append,
         )  # fmt: skip
-        l0_tree.Search._round(search, a)
-        l0_tree.Search._round(search, a)  # no pattern is tried twice
+        for _ in range(2):  # no pattern is tried twice
+            l0_tree.Search._round(search, SimpleNamespace(a=a, basis=None))
         found[nodes] = len(offered)
     every = len(l0_tree._ROUNDING)
     first = l0_tree._FIRST

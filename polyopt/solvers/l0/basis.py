@@ -268,7 +268,7 @@ def place_all(given: Given, at: State) -> None:
         rhs[r] = given.g[at.R[r]]
     for j in range(len(at.cols)):
         at.a[j] = given.cap[j] if at.cols[j] == AT_CAP else 0.0
-        if at.on[j]:
+        if at.on[j] and given.cap[j] > 0.0:  # else it is off by now
             value += given.full[j] * (given.free[j] - given.paid[j])
         if at.a[j] != 0.0:
             value += at.d[j] * at.a[j]

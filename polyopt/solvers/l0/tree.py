@@ -6,11 +6,16 @@ each gave (reliability branching). The open node of the least bound comes first.
 prove decides further centres without a solve. Where α is rounded to a pattern, its score may be a new best.
 
 This does what an integer solver does on program (3), of half the columns and no rows that tie σ to α: a node
-is a change of bounds, and takes a few pivots of a program that leaves out whatever does not matter.
+is a change of bounds, and some dozens of steps from its parent's basis (:mod:`polyopt.solvers.l0.warm`).
 
-Bounds after 30 s of computing from the same start, C = 1, RBF kernel; where the best score known is 65.15
-(ionosphere) and 66.09 (wdbc): the relaxation 64.50 and 65.39; a master program of Benders cuts over σ, solved
-anew for each cut, 64.51 on the first; HiGHS on program (3) 64.69 and 65.60; this 64.90 and 66.07.
+Bounds after 30 s of computing from the same start, C = 1, RBF kernel, ionosphere, where the best score known
+is 65.12: the relaxation 64.50; a master program of Benders cuts over σ, solved anew for each cut, 64.51;
+HiGHS on program (3) 64.69; this, with HiGHS at the nodes, 64.90. With steps of our own it comes to 64.89 in
+5 s.
+
+Tried at the root of cubic kernels, without use: tighter caps of single coefficients, from programs that
+maximise each among points no worse than the best known (all stayed at C); twelve rounds of Gomory's cuts (a
+twentieth of the gap, where branching for as long closes a third).
 
 Reference: Achterberg, Koch & Martin, Branching rules revisited (2005).
 """
@@ -50,6 +55,7 @@ _RELIABLE = 4  # gains of a centre's children seen, from which on it is not trie
 _TRIES = 12  # centres tried at a node at most, with few pivots each
 _PIVOTS = 40  # of such a trial, at most
 _PATIENCE = 6  # centres in a row that are no better, after which the best so far is taken
+_ALIKE = 1e-6  # of a score: its rounding
 _LITTLE = 1e-3  # of a gap: a rise of less counts as this much
 _ROUNDING = (0.0, 0.25, 0.5, 0.75)  # a centre is on where its coefficient, in units of the cap, is over this
 _FIRST, _EVERY = 20, 5  # nodes at which each of these is tried; then one of them at every fifth
@@ -225,7 +231,9 @@ class Search:
     def _opened(self, fixed: Marks, found: NodeSolution, least: float) -> list[Open]:
         """The open node of a solved program, if there is anything left to decide in it."""
         bound = max(found.bound, least)
-        if found.solved:
+        # Its support, once paid for, is worth as much; what is certainly no better need not be evaluated.
+        paid = float((1.0 - found.a)[(fixed == FREE) & (found.a > 0.0)].sum())
+        if found.solved and bound + paid < self.best * (1.0 + _ALIKE):
             self.offer(self.data.C * found.a)
         if bound >= self.enough:
             self.closed = min(self.closed, bound)
@@ -263,7 +271,7 @@ class Search:
             found = self._solve(one, j, on)
             children += self._opened(self._decided(one, j, on), found, one.bound)
             if found.solved:
-                self._round(found.a)
+                self._round(found)
         return children
 
     def _choose(self, one: Open) -> tuple[int, tuple[int, ...]]:
@@ -313,16 +321,16 @@ class Search:
         self._learn(one, j, on, found.bound - one.bound)
         return found
 
-    def _round(self, a: Vector) -> None:
+    def _round(self, found: NodeSolution) -> None:
         """Try the patterns of the larger coefficients: all at the first nodes, then one now and then."""
         if self.nodes > _FIRST and self.nodes % _EVERY:
             return
         rounding = _ROUNDING if self.nodes <= _FIRST else (_ROUNDING[self.nodes // _EVERY % len(_ROUNDING)],)
         for least in rounding:
-            sigma = a > least
+            sigma = found.a > least
             key = np.packbits(sigma).tobytes()
             if key in self.tried:
                 continue
             self.tried.add(key)
             fixed = np.where(sigma, ON, OFF).astype(np.int8)
-            self.offer(self.data.C * self.lp.solve(fixed, None, self.enough, self.clock).a)
+            self.offer(self.data.C * self.lp.solve(fixed, found.basis, self.enough, self.clock).a)
