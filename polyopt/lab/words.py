@@ -79,10 +79,12 @@ class Words:
         """
         where = "" if held.face is None or held.face < 0 else f" at face {held.face}"
         price = f"{held.letter} = {number_told(0.0 if held.is_zero else held.multiplier)}"
+        if math.isnan(held.multiplier):
+            price = f"{held.letter} is not known"
         if held.row.startswith("bound"):
             sign = "−" if held.row == "bound_below" else ""
             left = self._left(held, label)
-            over = f", slack {number_told(held.xi)}" if held.xi else ""
+            over = f", slack {number_told(held.xi)}" if held.xi is not None and held.xi > _NEAR else ""
             level = _beside(left, self._bound, f"B = {number_told(self._bound)}")
             return f"{sign}f(x) = {level}{over}; {price}: {held.state}"
         if held.row.startswith("slack"):
@@ -121,9 +123,10 @@ class Words:
             else " The point is not proven optimal: these multipliers are those at hand."
         )
         if not pulling:
+            zero = " = ".join(dict.fromkeys(held.letter for held in rows if held.pulls)) + " = 0"
             if is_support:
-                return f"It is a centre of the model, and no row of it has a price.{short}"
-            told = "none of its rows has a price, so relaxing them would change nothing"
+                return f"It is a centre of the model, though {zero}.{short}"
+            told = f"{zero}, so relaxing what is asked of it would change nothing"
             return f"It is no support vector: {told}{self._while}.{short}"
         name = (
             "It is a support vector"

@@ -95,6 +95,8 @@ def test_what_a_row_says_in_words_is_what_its_numbers_say(pictures, key):
     picture = pictures[key]
     if not picture["families"]:
         assert all("no multipliers" in why for why in picture["why"])
+        words = [row["words"] for rows in picture["rows"] for row in rows]
+        assert all("is not known" in each for each in words), "what is not known is no 0"
         return
     largest = max(abs(m) for family in picture["families"] for m in family["multiplier"])
     for sample, rows in enumerate(picture["rows"]):

@@ -59,7 +59,8 @@ export class Figures {
     put(this.claim, { class: `badge ${colour}` });
     say(this.claim, word);
     say(this.sentence, certificate?.sentence ?? "");
-    say(this.scope, certificate?.scope ?? "");
+    const named = !/^\w+\.\w+$/.test(certificate?.scope ?? "");  // some have but a name in the code
+    say(this.scope, (named ? certificate?.scope : picture.title) ?? "");
     say(this.primal, number(certificate?.primal_value, 6));
     say(this.dual, number(certificate?.dual_value, 6));
     const relative = certificate?.relative_gap;

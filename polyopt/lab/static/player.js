@@ -43,7 +43,7 @@ export class Player {
   update() {
     const { entry } = this.lab;
     this.element.hidden = !entry.offers.includes("trace");
-    say(this.hint, entry.shape === "polytope" ? "Watch faces and assignments change, beside the optimum."
+    say(this.hint, entry.shape === "polytope" ? "Watch faces and assignments change, beside what the exact solver ends with."
       : "Watch the solver come down to the optimum.");
   }
 
@@ -141,7 +141,7 @@ export class Player {
     if (optimum) this.chart.append(s("path", { class: "optimum", d: `M${left} ${y(optimum.objective)}H${w - right}` }));
     this.chart.append(s("path", { class: "bound", d: path(known("bound")) }), s("path", { class: "value", d: path(known("objective")) }),
       s("text", { x: w - right, y: high - 5, "text-anchor": "end", text: `${this.trace.unit}s` }),
-      s("text", { x: left, y: high - 5, text: optimum ? "value, and the optimum dashed" : "value, and the bound below it" }));
+      s("text", { x: left, y: high - 5, text: optimum ? `value, and ${optimum.certificate?.claim === "optimal" ? "the optimum" : "the exact solver's end"} dashed` : "value, and the bound below it" }));
     this.cursor = s("path", { class: "cursor" });
     this.chart.append(this.cursor);
     put(this.chart, { "aria-label": `Value and bound over ${VERBS[what] ?? "the run"}` });
