@@ -208,10 +208,23 @@ def test_bad_input_is_named(change, words):
         certify_hard_margin_loss(**{**good, **change})
 
 
-def test_inner_products_that_overflow_are_named():
-    data = as_hard_margin_loss_data([[-1e200], [1e200]], [-1, 1])
-    with pytest.raises(ValueError, match="scale the features"):
+@pytest.mark.parametrize("scale", [1e-120, 1e120, 1e200])
+def test_samples_beyond_double_precision_are_named(scale):
+    data = as_hard_margin_loss_data([[-scale], [scale]], [-1, 1])
+    with pytest.raises(ValueError, match=r"scale the\s+features"):
         Samples(data)
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1e9])
+def test_costs_of_another_scale_are_as_good(factor):
+    """Samples √factor times nearer to each other and costs divided by it: the same program in other units."""
+    data = overlapping(n=14)
+    least = solve_tree(data).objective
+    other = as_hard_margin_loss_data(data.X * factor**0.5, data.y, data.costs / factor)
+    found = solve_tree(other)
+    assert found.status is Status.OPTIMAL
+    assert found.objective * factor == pytest.approx(least, rel=1e-6)
+    assert found.bound * factor == pytest.approx(least, rel=1e-6)
 
 
 def test_an_M_cuts_no_optimum_off(solved):

@@ -3,6 +3,7 @@
 min  θ + Σ C_i z_i + P e   s.t.   θ/V_j + Σ_{S_j} z_i + e ≥ 1,   Σ_{S_j} z_i + e ≥ 1 (where θ < V_j is known)
 0 ≤ z ≤ 1,   0 ≤ θ,   0 ≤ e ≤ 1
 
+in units of the largest C_i, so that neither costs nor samples of another scale reach HiGHS's tolerances.
 A node of the tree fixes some z at 0 or 1. With the price P of e no cut can make the program infeasible, so
 that multipliers always prove what there is to prove. They are evaluated here from the cuts: HiGHS is trusted
 with nothing.
@@ -39,6 +40,8 @@ _OPTIONS = {
     "threads": 1,
     "presolve": "off",
 }
+_STEEP = 1e9  # of θ's entry in a row: a cut of a value so far below the costs says nothing
+_ABOVE_ALL = 1.0 - 2.0**-50  # a product is rounded
 _PRICE = 2.0  # of e, in units of the best value known
 _SPARE = 200  # rows that are not tight, from which on these are taken out
 
@@ -78,7 +81,8 @@ class Master:
 
     def __init__(self, costs: Vector, cuts: Cuts):
         highspy = quiet_highs()
-        self._costs, self._cuts, n = costs, cuts, len(costs)
+        self._unit = float(costs.max())
+        self._costs, self._cuts, n = costs / self._unit, cuts, len(costs)
         self._highs = highspy.Highs()
         self._ear = Ear(self._highs)
         for name, value in _OPTIONS.items():
@@ -86,7 +90,7 @@ class Master:
         if self._highs.run() == highspy.HighsStatus.kError:
             self._highs.setOptionValue("threads", 0)  # a process keeps the number that HiGHS began with
         none = np.empty(0, dtype=np.int32), np.empty(0)
-        for cost in costs:
+        for cost in self._costs:
             self._highs.addCol(float(cost), 0.0, 1.0, 0, *none)
         self._highs.addCol(1.0, 0.0, np.inf, 0, *none)
         self._highs.addCol(1.0, 0.0, 1.0, 0, *none)
@@ -96,13 +100,14 @@ class Master:
         self.solves = 0
 
     def add(self, cut: int, sharp: bool) -> bool:
-        """Put a cut into the program, with θ or in the sharp form; False if it is there."""
-        if (cut, sharp) in self._there:
+        """Put a cut into the program, with θ or in the sharp form; False if it is there, or says nothing."""
+        steep = 0.0 if sharp else self._unit / float(self._cuts.values[cut])
+        if (cut, sharp) in self._there or steep > _STEEP:
             return False
         n, members = len(self._costs), self._cuts.sets[cut].astype(np.int32)
         places, entries = np.append(members, n + 1), np.ones(len(members) + 1)
         if not sharp:
-            places, entries = np.append(places, n), np.append(entries, 1.0 / self._cuts.values[cut])
+            places, entries = np.append(places, n), np.append(entries, steep)
         order = np.argsort(places)
         self._highs.addRow(1.0, np.inf, len(places), places[order].astype(np.int32), entries[order])
         self.rows.append((cut, sharp))
@@ -121,12 +126,10 @@ class Master:
         clock : Clock
             When time is up, HiGHS stops.
         """
-        n, highs = len(self._costs), self._highs
-        price = _PRICE * (limit + float(self._costs.sum()))
+        n, highs, most = len(self._costs), self._highs, limit / self._unit
+        price = _PRICE * (most + float(self._costs.sum()))
         highs.changeColCost(n + 1, price)
-        highs.changeColsBounds(
-            n + 2, self._columns, np.append(low, [0.0, 0.0]), np.append(high, [limit, 1.0])
-        )
+        highs.changeColsBounds(n + 2, self._columns, np.append(low, [0.0, 0.0]), np.append(high, [most, 1.0]))
         values = self._cuts.values
         applies = np.array([not sharp or values[cut] >= limit for cut, sharp in self.rows], dtype=bool)
         if self.rows:
@@ -144,13 +147,15 @@ class Master:
             return None
         x = np.array(solution.col_value)
         duals = np.where(applies, np.maximum(np.array(solution.row_dual), 0.0), 0.0)
-        bound, given_up = self._proven(duals, low, high, limit, price)
-        return MasterSolution(np.clip(x[:n], low, high), max(float(x[n]), 0.0), bound, given_up)
+        proven = self._proven(duals, low, high, most, price)
+        bound, given_up = (max(each, 0.0) * self._unit * _ABOVE_ALL for each in proven)
+        theta = max(float(x[n]), 0.0) * self._unit
+        return MasterSolution(np.clip(x[:n], low, high), theta, bound, given_up)
 
     def _proven(
         self, duals: Vector, low: Bits, high: Bits, limit: float, price: float
     ) -> tuple[float, float]:
-        """Bounds by multipliers: of the objective, and of Σ C_i z_i from the sharp rows alone.
+        """Bounds by multipliers, in units: of the objective, and of Σ C_i z_i from the sharp rows alone.
 
         For multipliers λ ≥ 0 the least of the Lagrangian over the box of z, θ and e is Σ λ plus, for each
         column, the lesser of its reduced cost times either bound.
@@ -168,7 +173,7 @@ class Master:
             reduced = self._costs - pulled
             total = float(weight.sum())
             of_z = np.minimum(reduced * low, reduced * high)
-            of_theta = 1.0 - float(np.where(sharp, 0.0, weight) @ (1.0 / self._cuts.values[cuts]))
+            of_theta = 1.0 - float(np.where(sharp, 0.0, weight) @ (self._unit / self._cuts.values[cuts]))
             own = total + float(of_z.sum()) + min(of_theta * limit, 0.0) + min(price - total, 0.0)
             size = total + float((self._costs + pulled).sum()) + (1.0 + abs(of_theta)) * limit + price
             found.append(own - 4.0 * gamma(n + count + 8) * size)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Meeting", "Samples"]
 
+_SIZES = (1e-100, 1e100)  # of inner products: their squares and quotients are still numbers
 _STEPS = 20  # samples taken up at most, for each that may be active
 
 
@@ -64,10 +65,15 @@ class Samples:
         self.signed = data.y[:, None] * (data.X - data.centre)
         with np.errstate(over="ignore", invalid="ignore"):
             self._Q = self.signed @ self.signed.T
-        if not np.isfinite(self._Q).all():
+        size = float(np.abs(self._Q).max())
+        if size != 0.0 and not _SIZES[0] < size < _SIZES[1]:
             raise ValueError(
-                "the inner products of the samples overflow double precision: scale the features"
+                f"inner products of samples of the order of {size:.3g} are beyond double precision: scale "
+                "the features"
             )
+        # In units of a power of two, which rounds nothing: climbs do not depend on the samples' scale.
+        self._unit = 2.0 ** np.round(0.5 * np.log2(size)) if size != 0.0 else 1.0
+        self.signed, self._Q = self.signed / self._unit, self._Q / self._unit**2
         room = min(n, m + 1) + 3
         self._active, self._alpha = np.zeros(room, dtype=np.int64), np.zeros(room)
         self.margins = np.zeros(n)
@@ -83,15 +89,16 @@ class Samples:
             The value at which to stop.
         """
         most = _STEPS * len(self._active)
+        square = self._unit**2
         k, value, status = climb(
-            self._Q, self.data.y, kept, limit, self._active, self._alpha, self.margins, most
+            self._Q, self.data.y, kept, limit * square, self._active, self._alpha, self.margins, most
         )
         if status == STALLED:
             k = 0
         used = self._alpha[:k] > 0.0
-        active, alpha = self._active[:k][used], self._alpha[:k][used]
+        active, alpha = self._active[:k][used], self._alpha[:k][used] / square
         order = np.argsort(active)
-        return Meeting(status, value if status != RAY else np.inf, active[order], alpha[order])
+        return Meeting(status, value / square if status != RAY else np.inf, active[order], alpha[order])
 
     def hyperplane(self, found: Meeting) -> tuple[Vector, float]:
         """(w, b) of samples that are met."""
@@ -101,9 +108,10 @@ class Samples:
         rows = self.signed[at]
         # The inner products are rounded, and so is what they say: one step of refinement from the samples.
         system = np.block([[self._Q[np.ix_(at, at)], y[:, None]], [y[None, :], np.zeros((1, 1))]])
-        w, b = found.alpha @ rows, 0.0
+        w, b = (found.alpha * self._unit**2) @ rows, 0.0
         for _ in range(2):
             short = np.append(1.0 - rows @ w - b * y, 0.0)
             move = np.linalg.lstsq(system, short, rcond=1e-14)[0]
             w, b = w + move[:-1] @ rows, b + float(move[-1])
+        w = w / self._unit
         return w, b - float(self.data.centre @ w)

@@ -254,6 +254,9 @@ class Search:
             if not added or (slow >= 3 and number >= 3):
                 break
         bound = max(bound, given_up)
+        if last is not None and last.is_met and not high[last.active].any():
+            # All that holds the hyperplane is met for certain, so that ½‖w‖² is no less anywhere in the node.
+            bound = max(bound, (given_up + least_square(self.data, last.active, last.alpha)) * _BELOW)
         if bound >= self.enough:
             self.closed = min(self.closed, bound)
             return None
