@@ -52,7 +52,7 @@ def solve(
     if not PREFERRED[program.kind]:
         raise ValueError(
             f"no solver at hand takes whole numbers and logarithms together, as {program.name} has them: its "
-            "relaxation is solved, and polyopt.crosschecks.tangents solves it by linear programs"
+            "relaxation is solved, and formulations.tangents solves it by linear programs"
         )
     if "SCIP" in names:
         _require_scip()

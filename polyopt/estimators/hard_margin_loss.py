@@ -48,8 +48,8 @@ class HardMarginLossSVM(PairwiseClassifier):
         "ce" (and "auto") is the cross-entropy method over which samples to keep, with what the root of a
         branch and bound proves. "global" goes on from there until the optimum is proven, with combinatorial
         Benders' cuts; on more than a hundred samples of several features that overlap it may never end
-        without a `time_limit`. "exact" is the explicit program of ``formulations.hard_margin_loss`` in SCIP,
-        for comparison.
+        without a `time_limit`. "exact" is the explicit program of ``formulations.hard_margin_loss``, in SCIP
+        or, where that is not installed, in HiGHS with tangents of the squares; for comparison.
     time_limit : float, optional
         Seconds at most, for all pairs of classes together; the best point is kept.
     random_state : int, RandomState instance or None, default=None
@@ -79,7 +79,7 @@ class HardMarginLossSVM(PairwiseClassifier):
     The loss does not change with the features' scales, but ‖w‖ does: scale the features.
 
     ``certificate()`` bounds the distance to the best of all points, by the leaves of the branch and bound,
-    each evaluated from the data. The bound of "exact" is SCIP's word; a tree of 200 nodes looks for the
+    each evaluated from the data. The bound of "exact" is the solver's word; a tree of 200 nodes looks for the
     proof.
 
     References

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Bits = NDArray[np.bool_]
 
-__all__ = ["search_patterns", "solve_explicitly", "solve_hard_margin_loss"]
+__all__ = ["search_patterns", "solve_explicitly", "solve_hard_margin_loss", "solve_program"]
 
 _TRIED = 4  # samples that hold the hyperplane, and of those given up the nearest, tried at each step
 _LITTLE = 1e-9  # of a value: less is rounding
 _LEAST, _MOST = 0.05, 0.95  # probabilities that the root gives
 _PRIORS = (0.9, 0.6)  # the probability that a sample is kept, of the further runs
 _DRAWN, _ITERATIONS, _PATIENCE = 40, 30, 4
-_MIP_GAP = 1e-9  # relative, that the explicit program is solved to
+_MIP_GAP = 1e-8  # relative, that the explicit program is solved to
 _TREE_GAP = 5e-7  # half of a certificate's 1e-6, which leaves the other half to rounding
 _NODES = 200  # of a tree that is to check an integer solver
 _SHARE = 0.5  # of the time limit, that the search may take before a proof
@@ -62,7 +62,7 @@ def solve_hard_margin_loss(
         The problem.
     solver : {"ce", "global", "exact"}
         The cross-entropy method, with the bound of a tree's root; that, and branch and bound from its answer;
-        or the explicit program in SCIP.
+        or the explicit program.
     time_limit : float, optional
         Seconds, for everything together.
     seed : int
@@ -148,7 +148,9 @@ def search_patterns(
 
 
 def solve_explicitly(data: HardMarginLossData, clock: Clock) -> tuple[Solution, float]:
-    """Solve the program of :mod:`formulations.hard_margin_loss` as it stands, in SCIP.
+    """Solve the program of :mod:`formulations.hard_margin_loss` as it stands.
+
+    In SCIP; where that is not installed in HiGHS, with tangents in the place of the squares.
 
     Parameters
     ----------
@@ -160,16 +162,12 @@ def solve_explicitly(data: HardMarginLossData, clock: Clock) -> tuple[Solution, 
     Returns
     -------
     solution : Solution
-        ``bound`` is SCIP's word.
+        ``bound`` is the solver's word.
     searched : float
         What a small tree of our own proves, begun at the point; where it finds a better one, that is the
         solution.
     """
-    from formulations.hard_margin_loss import mixed_integer
-
-    program = mixed_integer(data.X, data.y, data.costs)
-    options: dict[str, Any] = {"limits/gap": _MIP_GAP}
-    found = program.solve(time_limit=clock.left, **options)
+    found = solve_program(data, clock)
     ours = finished(
         data, (found["w"], float(found["b"])) if found.primal else data.idle(), float(found.bound or 0.0),
         found.status, tol=1e-6, solver=found.solver, iterations=found.iterations,
@@ -185,6 +183,35 @@ def solve_explicitly(data: HardMarginLossData, clock: Clock) -> tuple[Solution, 
         name = f"{ours.solver}; then a better point by {checked.solver}"
         ours = replace(checked, solver=name, status=Status.INACCURATE)
     return ours, bound
+
+
+def solve_program(data: HardMarginLossData, clock: Clock) -> Solution:
+    """Solve the explicit program in SCIP or, where that is not installed, in HiGHS with tangents.
+
+    Parameters
+    ----------
+    data : HardMarginLossData
+        The problem.
+    clock : Clock
+        When time is up, the best point is the answer.
+
+    Returns
+    -------
+    Solution
+        The solver's own point, bound and status.
+    """
+    import cvxpy as cp
+
+    from formulations.hard_margin_loss import mixed_integer
+    from formulations.tangents import Square, solve_by_curves
+
+    program = mixed_integer(data.X, data.y, data.costs)
+    options: dict[str, Any] = {"limits/gap": _MIP_GAP}
+    if "SCIP" in cp.installed_solvers():
+        return program.solve(time_limit=clock.left, **options)
+    w, lost = program.variables["w"], program.parameters["C"] @ program.variables["z"]
+    half = Square(w, np.full(w.size, 0.5), np.full(w.size, np.sqrt(2.0 * data.at_most())))
+    return solve_by_curves(program, [half], lost, _MIP_GAP, time_limit=clock.left)
 
 
 class _Repairs:

@@ -117,8 +117,7 @@ def test_a_cut_is_proven_by_its_multipliers_alone(solved):
     assert least_square(data, np.array([0]), np.array([1.0])) == 0.0  # of one class alone
 
 
-def test_scip_agrees_on_the_explicit_program(solved):
-    pytest.importorskip("pyscipopt")
+def test_an_integer_solver_agrees_on_the_explicit_program(solved):
     data, found = solved
     exact, bound = outer.solve_hard_margin_loss(data, "exact")
     assert exact.objective == pytest.approx(found.objective, rel=1e-6)

@@ -9,7 +9,7 @@ import pytest
 
 from formulations import cpm, cpm_integer, cpm_subset
 from formulations.samples import two_blobs
-from polyopt.crosschecks.tangents import least_by_tangents
+from formulations.tangents import least_by_tangents
 from polyopt.solvers.cpm.subset import SubsetFace
 
 TOLERANCE = 1e-7

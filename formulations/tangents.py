@@ -5,20 +5,23 @@ convex function of one number, such as ln(1 + exp(−v)). So the program with a 
 place of each curve is a linear one whose optimum is a bound, and the point at which that is attained is
 feasible for the program itself: what it costs there is a value. A tangent more at that point, and again,
 until bound and value meet (Duran & Grossmann, An outer-approximation algorithm for a class of mixed-integer
-nonlinear programs, 1986). It has nothing in common with the branch and bound of
-:mod:`polyopt.outer.cpm.subset`, nor with SCIP.
+nonlinear programs, 1986). It has nothing in common with SCIP, nor with branch
+and bound over features or samples, which cross-checks hold against it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 from scipy.special import expit
 
-from formulations.highs import quiet_highs
+from formulations.backends import attempt
+from formulations.clock import Clock
+from formulations.solution import Solution, Status
+from formulations.statement import Row, Statement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Curve", "Logistic", "Square", "least_by_curves", "least_by_tangents"]
+__all__ = ["Curve", "Logistic", "Square", "least_by_curves", "least_by_tangents", "solve_by_curves"]
 
 _FIRST = 17  # tangents of each curve before the first program
 _ROUNDS = 100
@@ -133,21 +136,48 @@ def least_by_curves(
 
     Parameters
     ----------
-    program : Program
-        With linear rows.
-    curves : sequence of Curve
-        The curves of its objective.
-    paid : cvxpy.Expression, optional
-        The linear part.
-    tol : float
-        Relative gap between bound and value at which to end.
+    program, curves, paid, tol
+        As of :func:`solve_by_curves`.
 
     Returns
     -------
     bound, value : float
         As of :func:`least_by_tangents`.
     """
-    quiet_highs()
+    found = solve_by_curves(program, curves, paid, tol)
+    return -np.inf if found.bound is None else found.bound, found.objective
+
+
+def solve_by_curves(
+    program: Program,
+    curves: Sequence[Curve],
+    paid: cp.Expression | None = None,
+    tol: float = 1e-7,
+    *,
+    time_limit: float | None = None,
+) -> Solution:
+    """Solve a program whose objective is curves and what is linear.
+
+    Parameters
+    ----------
+    program : Program
+        To minimise, with linear rows.
+    curves : sequence of Curve
+        The curves of its objective.
+    paid : cvxpy.Expression, optional
+        The linear part.
+    tol : float
+        Relative gap between bound and value at which to end.
+    time_limit : float, optional
+        Seconds; the best point is kept.
+
+    Returns
+    -------
+    Solution
+        The best point, what it costs in the program itself, and the bound that HiGHS states; no multipliers.
+        With status ``FAILED`` and no point where there is none yet.
+    """
+    clock = Clock(time_limit)
     etas = [cp.Variable(len(curve.price), nonneg=True) for curve in curves]
     linear = cp.Constant(0.0) if paid is None else paid
     cuts = [
@@ -155,16 +185,31 @@ def least_by_curves(
         for curve, eta in zip(curves, etas, strict=True)
         for share in np.linspace(-1.0, 1.0, _FIRST)
     ]
-    rows, total = [row.constraint for row in program.rows], sum(cp.sum(eta) for eta in etas)
-    value, bound = np.inf, -np.inf
-    for _ in range(_ROUNDS):
-        problem = cp.Problem(cp.Minimize(total + linear), [*rows, *cuts])
-        problem.solve(solver="HIGHS", **_OPTIONS)
-        bound = max(bound, float(problem.solver_stats.extra_stats.mip_dual_bound))
-        points = [np.asarray(curve.at.value) for curve in curves]
-        costs = [float(curve.price @ curve.value(v)) for curve, v in zip(curves, points, strict=True)]
-        value = min(value, sum(costs) + float(linear.value))
-        if value - bound <= tol * value:
+    objective = cp.Minimize(sum(cp.sum(eta) for eta in etas) + linear)
+    best: dict[str, NDArray[Any]] = {}
+    value, bound, status, rounds, seconds = np.inf, -np.inf, Status.ITERATION_LIMIT, 0, np.zeros(2)
+    for rounds in range(1, _ROUNDS + 1):
+        found = attempt(_with(program, objective, cuts), "HIGHS", _OPTIONS, seconds=clock.left)
+        seconds += found.build_time, found.solve_time
+        bound = bound if found.bound is None else max(bound, found.bound)
+        if found.primal:
+            points = [np.asarray(curve.at.value) for curve in curves]
+            costs = [float(curve.price @ curve.value(v)) for curve, v in zip(curves, points, strict=True)]
+            here = sum(costs) + float(linear.value)
+            value, best = (here, found.primal) if here < value else (value, best)
+            cuts += [curve.tangents(eta, v) for curve, eta, v in zip(curves, etas, points, strict=True)]
+        if found.status is not Status.OPTIMAL or value - bound <= tol * abs(value):
+            status = found.status
             break
-        cuts += [curve.tangents(eta, v) for curve, eta, v in zip(curves, etas, points, strict=True)]
-    return bound, value
+    return Solution(
+        status, best, {}, value if best else np.nan, bound if np.isfinite(bound) else None,
+        "highs, by tangents", rounds, float(seconds[0]), float(seconds[1]),
+    )  # fmt: skip
+
+
+def _with(program: Program, objective: cp.Minimize, cuts: Sequence[cp.Constraint]) -> Statement:
+    """The program with another objective, and with rows that hold it above tangents."""
+    rows = (Row(f"tangent {i}", cut, "", "–", "") for i, cut in enumerate(cuts))
+    return Statement(
+        program.name, program.title, program.source, objective, "", program.variables, (*program.rows, *rows)
+    )
