@@ -309,11 +309,13 @@ def test_sgd_survives_degenerate_data(data, C, K):
 def test_a_solver_that_leaves_nothing_is_an_error_that_says_what_to_do(monkeypatch):
     from formulations.program import Program
     from formulations.solution import Solution, Status
+    from polyopt.outer.cpm import problem
 
     def nothing(self, *arguments, **settings):
         return Solution(Status.FAILED, {}, {}, float("nan"), None, "none")
 
     monkeypatch.setattr(Program, "solve", nothing)
+    monkeypatch.setattr(problem, "solve_explicit_face", lambda *arguments, **settings: None)
     X, y, _ = clusters(20, 3, 0)
     with pytest.raises(RuntimeError, match="solver='sgd'"):
         PolytopeProblem(X, y, np.ones(20), 3).solve(np.where(y > 0, 0, -1))

@@ -472,10 +472,10 @@ def test_what_cannot_be_sought_is_refused():
 
 @pytest.mark.slow
 def test_real_data_are_solved_to_the_proven_optimum():
-    """wdbc, 150 samples of 30 features: below what 20 starts of the alternation find, and proven."""
+    """wdbc, 150 samples of 30 features: below what five starts of the alternation find, and proven."""
     data = prepare("wdbc", 0)
     machines = {
-        solver: ConvexPolytopeMachine(3, solver=solver, inside_label=1, random_state=0)
+        solver: ConvexPolytopeMachine(3, solver=solver, inside_label=1, n_init=5, random_state=0)
         for solver in ("exact", "global")
     }
     with warnings.catch_warnings():
