@@ -188,7 +188,8 @@ def solve_by_curves(
     objective = cp.Minimize(sum(cp.sum(eta) for eta in etas) + linear)
     best: dict[str, NDArray[Any]] = {}
     value, bound, status, rounds, seconds = np.inf, -np.inf, Status.ITERATION_LIMIT, 0, np.zeros(2)
-    for rounds in range(1, _ROUNDS + 1):
+    while rounds < _ROUNDS:
+        rounds += 1
         found = attempt(_with(program, objective, cuts), "HIGHS", _OPTIONS, seconds=clock.left)
         seconds += found.build_time, found.solve_time
         bound = bound if found.bound is None else max(bound, found.bound)

@@ -8,8 +8,8 @@ import numpy as np
 
 from formulations import cpm_integer, cpm_subset
 from formulations.samples import two_blobs
-from polyopt.crosschecks.registry import NotRun, Registry
 from formulations.tangents import least_by_tangents
+from polyopt.crosschecks.registry import NotRun, Registry
 from polyopt.outer.cpm.subset import search_subset
 from polyopt.solvers.cpm.integer import IntegerFace
 from polyopt.solvers.cpm.subset import SubsetFace

@@ -18,10 +18,10 @@ from formulations import (
 )
 from formulations.samples import two_blobs
 from formulations.solution import Solution, Status
+from formulations.tangents import Logistic, Square, least_by_curves
 from polyopt.certificates.smooth_tree import bound_of_few_faces
 from polyopt.certificates.spla1_subset import CellLoss
 from polyopt.crosschecks.registry import Registry
-from formulations.tangents import Logistic, Square, least_by_curves
 from polyopt.outer.cpm.subset import search_subset
 from polyopt.outer.plume import PlumeProblem
 from polyopt.outer.plume_few import FewPlume

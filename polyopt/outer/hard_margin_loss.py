@@ -41,7 +41,7 @@ _DRAWN, _ITERATIONS, _PATIENCE = 40, 30, 4
 _MIP_GAP = 1e-8  # relative, that the explicit program is solved to
 _TREE_GAP = 5e-7  # half of a certificate's 1e-6, which leaves the other half to rounding
 _NODES = 200  # of a tree that is to check an integer solver
-_SHARE = 0.5  # of the time limit, that the search may take before a proof
+_SHARE = 0.5  # of the time limit, that a search, or an integer solver, may take before a proof
 
 Listener = Callable[[dict[str, float]], None] | None
 
@@ -167,7 +167,9 @@ def solve_explicitly(data: HardMarginLossData, clock: Clock) -> tuple[Solution, 
         What a small tree of our own proves, begun at the point; where it finds a better one, that is the
         solution.
     """
-    found = solve_program(data, clock)
+    known = solve_tree(data, time_limit=clock.left, tol=_TREE_GAP, max_nodes=0)
+    limit = None if clock.left is None else _SHARE * clock.left
+    found = solve_program(data, Clock(limit), known.objective)
     ours = finished(
         data, (found["w"], float(found["b"])) if found.primal else data.idle(), float(found.bound or 0.0),
         found.status, tol=1e-6, solver=found.solver, iterations=found.iterations,
@@ -185,7 +187,7 @@ def solve_explicitly(data: HardMarginLossData, clock: Clock) -> tuple[Solution, 
     return ours, bound
 
 
-def solve_program(data: HardMarginLossData, clock: Clock) -> Solution:
+def solve_program(data: HardMarginLossData, clock: Clock, upper: float | None = None) -> Solution:
     """Solve the explicit program in SCIP or, where that is not installed, in HiGHS with tangents.
 
     Parameters
@@ -194,6 +196,8 @@ def solve_program(data: HardMarginLossData, clock: Clock) -> Solution:
         The problem.
     clock : Clock
         When time is up, the best point is the answer.
+    upper : float, optional
+        The value of any point: the lower, the smaller is the program's M.
 
     Returns
     -------
@@ -205,12 +209,12 @@ def solve_program(data: HardMarginLossData, clock: Clock) -> Solution:
     from formulations.hard_margin_loss import mixed_integer
     from formulations.tangents import Square, solve_by_curves
 
-    program = mixed_integer(data.X, data.y, data.costs)
+    program = mixed_integer(data.X, data.y, data.costs, upper)
     options: dict[str, Any] = {"limits/gap": _MIP_GAP}
     if "SCIP" in cp.installed_solvers():
         return program.solve(time_limit=clock.left, **options)
     w, lost = program.variables["w"], program.parameters["C"] @ program.variables["z"]
-    half = Square(w, np.full(w.size, 0.5), np.full(w.size, np.sqrt(2.0 * data.at_most())))
+    half = Square(w, np.full(w.size, 0.5), np.full(w.size, np.sqrt(2.0 * (upper or data.at_most()))))
     return solve_by_curves(program, [half], lost, _MIP_GAP, time_limit=clock.left)
 
 

@@ -26,6 +26,7 @@ def of_hard_margin_loss(machine: HardMarginLossSVM, tol: float) -> list[Sensitiv
     tol : float
         Relative tolerance, within which its point is to be the best with the samples it gives up.
     """
+    machine._need_data("sensitivities()")
     w, b, alpha = machine.coef_[0], float(machine.intercept_[0]), machine.solution_["margin"]
     found = certify_hard_margin_loss_data(machine._data, w, b, alpha=alpha, tol=tol)
     if found.claim is not Claim.STATIONARY:
