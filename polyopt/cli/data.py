@@ -13,9 +13,8 @@ from polyopt.text import visible
 if TYPE_CHECKING:
     from polyopt.datasets import Dataset, Source
 
-__all__ = ["Form", "check_faces", "check_read_once", "column_of", "first_row", "is_svmlight", "load_data"]
+__all__ = ["Form", "check_faces", "check_read_once", "column_of", "first_row", "load_data"]
 
-_SVMLIGHT_LINE = re.compile(r"\s*[^\s,:]+(\s+(qid|-?\d+):\S+)+\s*(#.*)?$")
 _MANY_CLASSES = 100  # 4,950 pairs
 _SOME_CLASSES = 20  # 190 pairs; more, where most labels stand once, are numbers rather than classes
 _MANY_FEATURES = 10_000_000  # 80 MB a weight vector
@@ -48,7 +47,7 @@ def load_data(text: str, target: str | None = None, form: Form = Form()) -> Data
     ValueError
         When it is neither; the message lists the names. When fitting it would take absurdly long.
     """
-    from polyopt.datasets import load, names, open_source, read_csv, read_svmlight
+    from polyopt.datasets import is_svmlight, load, names, open_source, read_csv, read_svmlight
 
     path = Path(text)
     if text in names() and not path.is_file():
@@ -181,17 +180,6 @@ def _check_sizes(data: Dataset) -> None:
             f"{data.name} has the index {n_features:,}: each vector of weights takes {n_features * 8e-9:.1f} "
             "GB, and a fit several. Number the features without gaps, or --large goes on"
         )
-
-
-def is_svmlight(source: Source) -> bool:
-    """Whether a file is in svmlight format: by its ending or, failing that, by its first line."""
-    if source.ending in (".svm", ".svmlight", ".libsvm"):
-        return True
-    if source.ending in (".csv", ".tsv"):
-        return False
-    lines = source.beginning().splitlines()
-    line = next((line for line in lines if line.partition("#")[0].strip()), "")
-    return _SVMLIGHT_LINE.match(line) is not None
 
 
 def column_of(source: Source, target: str, separator: str | None = None) -> int | str:

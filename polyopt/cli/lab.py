@@ -19,6 +19,9 @@ def lab(
     points: Annotated[
         str | None, typer.Option(help="Data to begin with: the name of a set, or a file of two classes.")
     ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column of a file's classes, by name or place; the last by default.")
+    ] = None,
 ) -> None:
     """Open a page where points are drawn and dragged, and programs solved and certified at once.
 
@@ -36,7 +39,7 @@ def lab(
         raise ValueError(f"{_INSTALL} (there is no {' and no '.join(missing)})")
     from polyopt.lab.server import listening_socket
 
-    begin = _beginning(points)
+    begin = _beginning(points, target)
     listening = listening_socket(port)
     tell("the lab has ended")
     with listening:
@@ -51,14 +54,34 @@ def lab(
     say("The lab has ended.")
 
 
-def _beginning(points: str | None) -> dict[str, Any]:
-    from polyopt.lab.sets import beginning, points_of, state_of
+def _beginning(points: str | None, target: str | None) -> dict[str, Any]:
+    """The state to begin with, and what its axes and classes are called."""
+    from pathlib import Path
+
+    from polyopt.cli.console import say
+    from polyopt.datasets import load, names, open_source
+    from polyopt.lab.sets import beginning, dataset, datasets, points_of, state_of
+    from polyopt.lab.tables import read_own
 
     if points is None:
+        if target is not None:
+            raise ValueError("--target is a column of a file: give one by --points FILE")
         return beginning()
-    from polyopt.cli.data import load_data
-
-    return state_of(points_of(load_data(points))["points"])
+    known = [one["name"] for one in datasets()]
+    is_file = points == "-" or Path(points).exists()
+    if is_file:
+        found, note = read_own(open_source(points), target)
+        told = points_of(found, note=note)
+    elif target is not None:
+        raise ValueError(f"--target is a column of a file, and {points!r} is none")
+    elif points in known:
+        told = dataset({"name": points})
+    elif points in names():
+        told = points_of(load(points))
+    else:
+        raise ValueError(f"{points!r} is neither a file nor a known data set; known: {', '.join(known)}")
+    say(told["sentence"])
+    return {**state_of(told["points"]), "axes": told["axes"], "classes": told["classes"]}
 
 
 def _warm(begin: dict[str, Any]) -> None:

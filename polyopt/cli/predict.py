@@ -149,8 +149,8 @@ def read_rows(model: Model, text: str, form: Form, by_position: bool) -> tuple[A
     by_position : bool
         Whether columns are taken in order, whatever their names.
     """
-    from polyopt.cli.data import is_svmlight, load_data
-    from polyopt.datasets import as_known, names, open_source, read_svmlight
+    from polyopt.cli.data import load_data
+    from polyopt.datasets import as_known, is_svmlight, names, open_source, read_svmlight
 
     path = Path(text)
     if not (text == "-" or path.exists()) or (text in names() and not path.is_file()):

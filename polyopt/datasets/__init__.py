@@ -30,7 +30,7 @@ from polyopt.datasets._preparation import (
 )
 from polyopt.datasets._shapes import make_bananas, make_checkerboard, make_ringnorm, make_two_spirals
 from polyopt.datasets._source import Source, open_source
-from polyopt.datasets._svmlight import read_svmlight
+from polyopt.datasets._svmlight import is_svmlight, read_svmlight
 
 __all__ = [
     "DataFileError",
@@ -48,6 +48,7 @@ __all__ = [
     "fit_preparation",
     "imputes",
     "is_number",
+    "is_svmlight",
     "labels_of_text",
     "load",
     "make_bananas",

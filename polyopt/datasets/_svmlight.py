@@ -20,10 +20,22 @@ from polyopt.datasets._labels import labels_of_numbers
 from polyopt.datasets._source import Source, open_source
 from polyopt.datasets._textfile import finite_number, label_names, quoted
 
+_LINE = re.compile(r"\s*[^\s,:]+(\s+(qid|-?\d+):\S+)+\s*(#.*)?$")
 _INDEX = re.compile(r"[+-]?\d+", re.ASCII)
 _EXACT = 2**53  # below which a float tells every whole number from the next
 _LARGEST_INDEX = 2**31 - 1  # that the column numbers of a CSR matrix hold, at 32 bits
 _LONGEST = 100  # digits of an index that are read: more are too many in any case
+
+
+def is_svmlight(source: Source) -> bool:
+    """Whether a file is in svmlight format: by its ending or, failing that, by its first line."""
+    if source.ending in (".svm", ".svmlight", ".libsvm"):
+        return True
+    if source.ending in (".csv", ".tsv"):
+        return False
+    lines = source.beginning().splitlines()
+    line = next((line for line in lines if line.partition("#")[0].strip()), "")
+    return _LINE.match(line) is not None
 
 
 def read_svmlight(path: str | Path | Source, *, n_features: int | None = None) -> Dataset:

@@ -14,6 +14,7 @@ from polyopt.lab.picture import MOST_NODES, explained, picture, read_grid
 from polyopt.lab.programs import program_told
 from polyopt.lab.sets import beginning, dataset, datasets
 from polyopt.lab.state import MOST_POINTS, read_state, read_view
+from polyopt.lab.tables import MOST_TEXT, columns_of
 from polyopt.lab.traces import trace_told
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def hello(begin: Mapping[str, Any] | None) -> dict[str, Any]:
         "version": polyopt.__version__,
         "machines": [machine.shown() for machine in machines().values()],
         "datasets": datasets(),
-        "limits": {"points": MOST_POINTS, "grid": MOST_NODES},
+        "limits": {"points": MOST_POINTS, "grid": MOST_NODES, "text": MOST_TEXT},
         "state": dict(beginning() if begin is None else begin),
     }
 
@@ -95,6 +96,10 @@ def _solve(context: Context) -> Answer:
 
 def _dataset(context: Context) -> Answer:
     return dataset(context.message), None
+
+
+def _columns(context: Context) -> Answer:
+    return columns_of(context.message), None
 
 
 def _trace(context: Context) -> Answer:
@@ -124,7 +129,7 @@ def _export(context: Context) -> Answer:
 _SMALL_GRID = (24, 24)
 
 COMPUTED: dict[str, Callable[[Context], Answer]] = {
-    "solve": _solve, "dataset": _dataset, "trace": _trace, "path": _path, "program": _program,
-    "export": _export,
+    "solve": _solve, "dataset": _dataset, "columns": _columns, "trace": _trace, "path": _path,
+    "program": _program, "export": _export,
 }  # fmt: skip
 """The requests that are computed one after the other: what is answered, and what a picture shows."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_BYTES", "Engine"]
 
-MOST_BYTES = 262_144
+MOST_BYTES = 2_097_152
 """Of a message from a client."""
 
 _LONGEST = 30.0  # seconds that a job may take

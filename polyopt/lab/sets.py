@@ -24,6 +24,7 @@ from polyopt.datasets import (
 from polyopt.lab.machines import machines
 from polyopt.lab.plain import plain
 from polyopt.lab.state import MOST_POINTS
+from polyopt.lab.tables import read_own, source_of
 from polyopt.methods.registry import DEFAULT_METHOD
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def datasets() -> list[dict[str, Any]]:
 
 
 def dataset(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Points of a named set.
+    """Points of a named set, or of a file that the page has read.
 
     Parameters
     ----------
@@ -85,6 +86,9 @@ def dataset(told: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"most must be a whole number from 4 to {MOST_POINTS}")
     if type(seed) is not int or not 0 <= seed < 2**31:
         raise ValueError("seed must be a whole number from 0 to 2147483647")
+    if told.get("table") is not None:
+        whole, note = read_own(source_of(told["table"]), told["table"].get("target"))
+        return points_of(whole, most, seed, features, note)
     known = [one["name"] for one in datasets()]
     if name not in known:
         raise ValueError(f"data set {str(name)[:40]!r} is not known. Known: {', '.join(known)}")
@@ -95,7 +99,9 @@ def dataset(told: Mapping[str, Any]) -> dict[str, Any]:
     return _told(str(name), found.X, found.y, found.feature_names, found.target_names, features, most, seed)
 
 
-def points_of(found: Dataset, most: int = _MOST, seed: int = 0) -> dict[str, Any]:
+def points_of(
+    found: Dataset, most: int = _MOST, seed: int = 0, features: object = None, note: str = ""
+) -> dict[str, Any]:
     """Points of a data set of two classes: its two features, or its principal plane.
 
     Parameters
@@ -106,14 +112,19 @@ def points_of(found: Dataset, most: int = _MOST, seed: int = 0) -> dict[str, Any
         Points at most; of more, some are drawn at random.
     seed : int
         Of the draw.
+    features : object
+        Two places of features, as a client names them; None for the principal plane.
+    note : str
+        What was done to the set before, as a clause.
 
     Raises
     ------
     ValueError
-        Another number of classes, or one feature.
+        Another number of classes, one feature, or features that there are not.
     """
     whole, _ = fit_preparation(found)
-    return _told(found.name, whole.X, whole.y, whole.feature_names, whole.target_names, None, most, seed)
+    told = _told(found.name, whole.X, whole.y, whole.feature_names, whole.target_names, features, most, seed)
+    return {**told, "sentence": f"{told['sentence'][:-1]}; {note}."} if note else told
 
 
 def _told(
@@ -122,9 +133,11 @@ def _told(
 ) -> dict[str, Any]:  # fmt: skip
     labels, codes = np.unique(np.asarray(y), return_inverse=True)
     if len(labels) != 2:
-        raise ValueError(f"{name} has {len(labels)} classes; the lab shows sets of two")
+        many = "class" if len(labels) == 1 else "classes"
+        raise ValueError(f"{name} has {len(labels)} {many} in that column; the lab shows sets of two")
     if X.shape[1] < 2:
-        raise ValueError(f"{name} has {X.shape[1]} feature; the lab shows two")
+        many = "feature" if X.shape[1] == 1 else "features"
+        raise ValueError(f"{name} has {X.shape[1]} {many} beside the classes; the lab shows two")
     names = [f"x{j + 1}" for j in range(X.shape[1])] if columns is None else list(columns)
     plane, axes, words = _plane(X, names, features, seed)
     kept = np.arange(len(codes))
@@ -153,6 +166,8 @@ def _plane(X: Any, names: list[str], features: object, seed: int) -> tuple[Array
     from sklearn.preprocessing import StandardScaler
 
     scaler = StandardScaler(with_mean=not sparse.issparse(X))
+    if not sparse.issparse(X):
+        X = _of_one_size(X)
     if features is None and X.shape[1] > 2:
         svd = TruncatedSVD(2, random_state=seed)
         plane = svd.fit_transform(scaler.fit_transform(X))
@@ -171,6 +186,14 @@ def _plane(X: Any, names: list[str], features: object, seed: int) -> tuple[Array
         [names[j] for j in pair],
         f"the features {names[pair[0]]} and {names[pair[1]]}, scaled",
     )
+
+
+def _of_one_size(X: Any) -> Array:
+    """Columns of any size as such whose squares are numbers: a column is moved and multiplied."""
+    table = np.asarray(X, dtype=float)
+    low, high = table.min(axis=0) / 2, table.max(axis=0) / 2
+    wide = high - low
+    return (table / 2 - low) / np.where(wide > 0, wide, 1.0)
 
 
 def _scaled(plane: Array) -> Array:

@@ -208,6 +208,28 @@ def test_a_set_is_loaded_in_its_principal_plane_or_by_two_of_its_features(lab):
     assert lab.page.locator("[data-field='data'] select").input_value() == "", "it is the set no more"
 
 
+def test_a_file_is_opened_and_its_column_of_classes_chosen(lab):
+    rows = "".join(f"{'pq'[i % 2]},{i % 5},{(i * i) % 7},{i}\n" for i in range(30))
+    picker = lab.page.locator("[data-name='file']")
+    before = lab.state()["points"]
+    picker.set_input_files(
+        {"name": "mine.csv", "mimeType": "text/csv", "buffer": ("k,a,b,c\n" + rows).encode()}
+    )
+    lab.until("document.querySelector('.trouble').checkVisibility()")
+    assert "30 classes in that column" in lab.page.locator(".trouble").inner_text()
+    assert lab.state()["points"] == before
+    lab.choose("target", "0")
+    assert len(lab.state()["points"]) == 30
+    assert lab.page.locator(".features option").all_inner_texts()[:4] == ["principal plane", "a", "b", "c"]
+    assert "+1: q" in lab.page.locator(".legend").inner_text()
+    assert lab.page.locator(".trouble").is_hidden()
+    for data, text in [(b"\xff\xfe\x00", "UTF-8"), (b"1," * 600_000, "1000000 bytes")]:
+        picker.set_input_files({"name": "other.csv", "mimeType": "text/csv", "buffer": data})
+        lab.until("document.querySelector('.trouble').checkVisibility()")
+        assert text in lab.page.locator(".trouble").inner_text()
+        assert len(lab.state()["points"]) == 30
+
+
 def test_a_link_holds_samples_and_settings_and_a_broken_one_is_told(lab, browser, server):
     lab.choose("kernel", "rbf")
     lab.write("C", 3)

@@ -174,8 +174,25 @@ export class Bench {
     this.renewed();
   }
 
-  async load(name, features) {
-    const answer = await this.desk.ask("dataset", { name, features, most: 150, seed: 0 });
+  /** A file of the person's own, which the file picker has handed over. */
+  async openFile(file) {
+    const most = this.hello.limits.text, larger = `polyopt lab --points ${file.name} takes larger and compressed ones`;
+    if (file.size > most) return this.complain(`The file has more than ${most} bytes; ${larger}.`);
+    let text;
+    try {
+      text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    } catch {
+      return this.complain(`The file is not a text in UTF-8; ${larger}.`);
+    }
+    const table = { name: file.name, text, target: null }, answer = await this.desk.ask("columns", { table });
+    if (answer.kind !== "columns") return this.complain(answer.sentence);
+    this.controls.opened(table, answer.names);
+    return this.load({ table }, null);
+  }
+
+  /** A set by its name, or a table: {name} or {table}. */
+  async load(source, features) {
+    const answer = await this.desk.ask("dataset", { ...source, features, most: 150, seed: 0 });
     if (answer.kind !== "dataset") return this.complain(answer.sentence);
     this.model.mark();
     if (this.held) this.release();
@@ -183,7 +200,7 @@ export class Bench {
     Object.assign(this.model, { axes: answer.axes, classes: answer.classes });
     this.view.fit(this.model.points);
     this.renewed();
-    this.controls.loaded(answer, name, features);
+    this.controls.loaded(answer, source, features);
   }
 
   // --- requests --------------------------------------------------------------------------------------------------

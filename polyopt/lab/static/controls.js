@@ -20,12 +20,25 @@ export class Controls {
     this.machine = h("select", { id: `${this.key}-machine`, onchange: () => lab.choose(this.machine.value) });
     this.method = h("select", { id: `${this.key}-method`, onchange: () => lab.chooseMethod(this.method.value) });
     this.settings = h("div", { class: "settings" });
-    this.data = h("select", { id: `${this.key}-data`, onchange: () => this.data.value && lab.load(this.data.value, null) });
+    this.data = h("select", { id: `${this.key}-data`, onchange: () => {
+      this.table = null;
+      this.targets.hidden = true;
+      if (this.data.value) lab.load({ name: this.data.value }, null);
+    } });
+    this.picker = h("input", { type: "file", hidden: true, "data-name": "file", accept: ".csv,.tsv,.txt,.dat,.data,.svm,.svmlight,.libsvm,text/*",
+      onchange: () => {
+        const [file] = this.picker.files;
+        this.picker.value = "";  // the same file may be opened again
+        if (file) lab.openFile(file);
+      } });
+    this.opener = h("button", { type: "button", "data-name": "open-file", text: "Open a file…",
+      title: "A table of features and one column of classes (CSV), or an svmlight file", onclick: () => this.picker.click() });
+    this.targets = h("div", { hidden: true });
     this.features = h("div", { class: "features", hidden: true });
     this.words = h("p", { class: "quiet" });
     this.element = h("section", { class: "controls", "aria-label": "Machine and data" },
       field("machine", "Machine", this.machine), field("method", "Solved", this.method), this.settings,
-      h("hr", {}), field("data", "Samples", this.data), this.features, this.words);
+      h("hr", {}), field("data", "Samples", this.data), this.opener, this.picker, this.targets, this.features, this.words);
     this.shown = "";
   }
 
@@ -126,10 +139,22 @@ export class Controls {
     return { setting, element, show };
   }
 
+  /** A file has been opened: which of its columns holds the classes. */
+  opened(table, names) {
+    this.table = table;
+    this.targets.hidden = names.length < 2;
+    const list = h("select", { id: `${this.key}-target`, onchange: () => {
+      table.target = Number(list.value);
+      this.lab.load({ table }, null);
+    } }, options(names.map((name, i) => [String(i), name || `column ${i}`]), String(names.length - 1)));
+    this.targets.replaceChildren(field("target", `Class, a column of ${table.name}`, list));
+  }
+
   /** After a set has been loaded: what it is, and which two of its features are looked at. */
-  loaded(answer, name, features) {
+  loaded(answer, source, features) {
     say(this.words, answer.sentence);
-    this.data.value = name;
+    this.data.value = source.name ?? "";
+    if (source.table !== this.table) this.targets.hidden = true;
     this.features.hidden = answer.columns.length < 3;
     const names = answer.columns.map((column, i) => [String(i), column]);
     const lists = [0, 1].map((place) => h("select", {
@@ -137,7 +162,7 @@ export class Controls {
       onchange: () => {
         const own = lists[place].value, free = names.map(([value]) => value).find((value) => value !== own);
         const other = lists[1 - place].value !== own && lists[1 - place].value || free;
-        this.lab.load(name, own === "" ? null : (place ? [other, own] : [own, other]).map(Number));
+        this.lab.load(source, own === "" ? null : (place ? [other, own] : [own, other]).map(Number));
       },
     }, options([["", "principal plane"], ...names], features ? String(features[place]) : "")));
     this.features.replaceChildren(...lists);
@@ -146,7 +171,7 @@ export class Controls {
   /** Samples were changed by hand. */
   drawn() {
     this.data.value = "";
-    this.features.hidden = true;
+    this.features.hidden = this.targets.hidden = true;
     say(this.words, "");
   }
 }

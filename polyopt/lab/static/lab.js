@@ -108,6 +108,7 @@ async function greet(bench, first) {
   if (first) {
     const held = await bench.options.held?.(), refusal = held === undefined ? "" : bench.refusal(held);
     bench.model.take(held && !refusal ? held : hello.state);
+    if (!held || refusal) Object.assign(bench.model, { axes: hello.state.axes ?? null, classes: hello.state.classes ?? null });
     bench.plane.measure();
     bench.view.fit(bench.model.points);
     if (bench.options.link) bench.opening = refusal;
