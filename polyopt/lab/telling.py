@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from polyopt.lab.plain import plain
@@ -17,6 +19,30 @@ __all__ = ["Teller"]
 _QUIET = 0.3  # seconds without a word
 _EVERY = 0.1  # seconds between two words, at least
 _SILENT = 0.5  # seconds after which it is told that the job goes on, whether a solver has a record or not
+_COMPILES = "compiles what this solver needs, the first time alone; nothing stops that"
+
+
+@cache
+def _compiler() -> Any:
+    """What knows how many functions numba compiles at this moment, in any thread."""
+    from numba.core import event
+
+    class Counter(event.Listener):  # type: ignore[misc]
+        at_work = 0
+
+        def on_start(self, _event: object) -> None:
+            self.at_work += 1
+
+        def on_end(self, _event: object) -> None:
+            self.at_work = max(self.at_work - 1, 0)  # it may have begun before anybody counted
+
+    counter = Counter()
+    event.register("numba:compile", counter)
+    return counter
+
+
+def _compiles() -> bool:
+    return "numba" in sys.modules and _compiler().at_work > 0
 
 
 class Teller:
@@ -70,7 +96,8 @@ class Teller:
         with self._one:
             now = self._last = time.perf_counter()
             told: dict[str, Any] = {"objective": None, "bound": None, "seconds": now - self._start}
-            told |= {"share": self._watch.share, "text": self._watch.text, **values}
+            text = _COMPILES if _compiles() else self._watch.text
+            told |= {"share": self._watch.share, "text": text, **values}
             self._send(plain({"id": self._number, "kind": "progress", **told}))
 
     def _tick(self) -> None:

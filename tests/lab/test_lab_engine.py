@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 
+import numba
+import numba.extending
 import numpy as np
 import pytest
 from helpers.lab import Client, some_points
@@ -12,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.clock import Run
-from polyopt.lab import answers, fitting
+from polyopt.lab import answers, fitting, telling
 from polyopt.lab.engine import MOST_BYTES
 from polyopt.lab.fitting import fit_state
 from polyopt.lab.state import MOST_POINTS, read_state
@@ -194,6 +196,38 @@ def test_a_job_that_says_nothing_is_told_to_go_on(held):
     assert client.engine.wait()
     assert [message["kind"] for message in client.received][-1] == "picture"
     assert client.received[0]["seconds"] > 0
+
+
+def test_it_is_told_when_a_solver_is_compiled_first():
+    """Which takes long, and no solver's word comes on the way."""
+    told = []
+
+    class Watching:
+        share, text = None, "nodes 3"
+
+    with telling.Teller(1, told.append, Watching()) as teller:
+        teller.tell()
+
+        @numba.njit
+        def one(x):
+            teller_says()
+            return x + 1
+
+        @numba.extending.overload(teller_says)
+        def _while_it_is_compiled():
+            teller.tell()
+            return lambda: None
+
+        one(1)
+        teller.tell()
+    texts = [message["text"] for message in told]
+    assert texts[0] == texts[-1] == "nodes 3"
+    assert all("compiles" in text for text in texts[1:-1])
+    assert len(texts) > 2
+
+
+def teller_says():
+    """What is compiled in the place of this tells how far the compiler is."""
 
 
 def test_too_many_requests_are_refused(held):

@@ -16,6 +16,7 @@ export class Bench {
     this.timings = [];
     this.open = this.dirty = this.settled = false;
     this.chosen = this.step = this.trace = null;
+    this.longs = 0;  // requests that may take long and are under way
   }
 
   // --- changes ---------------------------------------------------------------------------------------------------
@@ -23,11 +24,28 @@ export class Bench {
   /** The model is another; `settled` is false while it still moves. */
   change(settled = true, stamp = performance.now()) {
     Object.assign(this, { dirty: true, settled, stamp });
-    if (settled) this.model.tag = null;  // what comes now is another change
+    if (settled) {
+      this.model.tag = null;  // what comes now is another change
+      if (this.hello) this.options.changed?.(this.model.wire());
+    }
     this.drawSamples();
     this.controls.update();
     this.film.update();
     this.pump();
+  }
+
+  /** Before a change: what is now can be had back. */
+  mark(tag = null, own = "") {
+    this.model.mark(tag);
+    this.leave(own);
+  }
+
+  /** Runs and films of an earlier model are shown no more, nor waited for; but a film over `own` holds when that changes. */
+  leave(own = "") {
+    this.player.close();
+    if (own === "" || own !== this.film.over) this.film.clear();
+    if (this.longs > 0 && !this.leaving) this.desk.ask("stop");
+    this.leaving = this.longs > 0;
   }
 
   changeSoon() {
@@ -37,9 +55,8 @@ export class Bench {
 
   /** Samples were changed by hand: they are no longer those of a set, and no step of a run is theirs. */
   touched(tag) {
-    this.model.mark(tag);
+    this.mark(tag);
     this.controls.drawn();
-    this.player.close();
   }
 
   add(point, tag, stamp) {
@@ -81,16 +98,14 @@ export class Bench {
   }
 
   set(name, value, tag = null) {
-    this.model.mark(tag);
+    this.mark(tag, name);
     this.model.settings[name] = value;
     if (this.held && NEED_FREE.has(name)) this.release();
-    this.player.close();
-    this.film.clear();
     this.change(tag === null);
   }
 
   choose(machine) {
-    this.model.mark();
+    this.mark();
     const own = this.model.settings, entry = this.hello.machines.find((each) => each.name === machine);
     this.model.machine = machine;
     this.model.method = entry.methods[0].name;
@@ -104,10 +119,9 @@ export class Bench {
       this.controls.update();
       return this.complain("There is no picture yet whose assignment could be held.");
     }
-    this.model.mark();
+    this.mark();
     this.model.method = method;
     if (this.held) this.hold();
-    this.player.close();
     this.change();
   }
 
@@ -143,8 +157,7 @@ export class Bench {
   /** Machine or samples are others altogether. */
   renewed() {
     this.entry = this.hello.machines.find((each) => each.name === this.model.machine) ?? this.hello.machines[0];
-    this.player.close();
-    this.film.clear();
+    this.leave();
     this.point(null);
     for (const part of [this.controls, this.player, this.film, this.programs]) part.update();
     this.plane.drawAxes(this.model.axes);
@@ -167,7 +180,7 @@ export class Bench {
     if (!this.hello) return;
     const refusal = this.refusal(state);
     if (refusal) return void this.complain(refusal);
-    this.model.mark();
+    this.mark();
     this.model.take(state);
     Object.assign(this.model, { axes: null, classes: null });
     this.view.fit(this.model.points);
@@ -194,7 +207,7 @@ export class Bench {
   async load(source, features) {
     const answer = await this.desk.ask("dataset", { ...source, features, most: 150, seed: 0 });
     if (answer.kind !== "dataset") return this.complain(answer.sentence);
-    this.model.mark();
+    this.mark();
     if (this.held) this.release();
     this.model.take({ ...this.model.wire(), points: answer.points });
     Object.assign(this.model, { axes: answer.axes, classes: answer.classes });
@@ -231,7 +244,7 @@ export class Bench {
     else if (answer.kind === "error") {
       this.forget();
       this.complain(answer.sentence);
-    } else if (answer.kind === "stopped" && !answer.superseded) {
+    } else if (answer.kind === "stopped" && !answer.superseded && !this.dirty) {
       this.forget();  // what is shown is of an earlier model
       this.complain(answer.sentence);
     }
@@ -265,7 +278,6 @@ export class Bench {
     this.programs.renew();
     if (this.chosen) this.person.show(this.chosen);
     if (picture.stopped) this.say("Broken off: the best point so far is shown.");
-    this.options.changed?.(this.model.wire());
   }
 
   /** There is no picture of this model. */
@@ -277,15 +289,20 @@ export class Bench {
     this.figures.show(null);
     this.legend.replaceChildren(...legend(null, this.model.classes));
     this.person.show(this.chosen);
+    this.programs.forget();
   }
 
   /** A request that may take long: with its progress, and a sentence where it fails. */
   async long(op, fields, heard = () => {}) {
+    this.longs += 1;
     const answer = await this.desk.ask(op, fields, (message) => {
       this.figures.running(message);
       heard(message);
     });
-    if (!this.flight) this.figures.running(null);
+    this.longs -= 1;
+    if (this.longs === 0) this.leaving = false;
+    if (this.flight) return answer;  // a newer picture is on its way
+    this.figures.running(null);
     if (this.picture) this.figures.show(this.picture);
     if (answer.kind === "error") this.complain(answer.sentence);
     else if (answer.kind === "stopped") this.say(answer.sentence);

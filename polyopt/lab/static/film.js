@@ -11,6 +11,7 @@ const DASHES = { boundary: [], margin: [4, 3], bound: [6, 2, 1, 2] };
 export class Film {
   constructor(lab) {
     this.lab = lab;
+    this.turn = 0;  // of films; what is told of an earlier one comes too late
     this.parameter = h("select", { "aria-label": "Parameter of the film strip" });
     this.begin = h("button", { type: "button", "data-name": "film", text: "Draw the film strip", onclick: () => this.fetch() });
     this.strip = h("ol", { class: "strip scroll", tabindex: 0, "aria-label": "Frames of the path" });
@@ -27,16 +28,22 @@ export class Film {
     }
   }
 
-  clear() { this.strip.replaceChildren(); }
+  clear() {
+    this.turn += 1;
+    this.over = "";
+    this.strip.replaceChildren();
+  }
 
   async fetch() {
     const { lab } = this, parameter = this.parameter.value, points = lab.model.points.map((point) => ({ ...point }));
     this.clear();
+    const { turn } = this;
+    this.over = parameter;
     this.begin.disabled = true;
     const asked = { state: lab.model.wire(), parameter, values: null, count: 9, grid: [32, 32], view: lab.view.box };
-    const answer = await lab.long("path", asked, ({ frame }) => frame && this.strip.append(this.frame(frame, parameter, points)));
+    const answer = await lab.long("path", asked, ({ frame }) => frame && turn === this.turn && this.strip.append(this.frame(frame, parameter, points)));
     this.begin.disabled = false;
-    if (answer.kind === "path") this.strip.replaceChildren(...answer.frames.map((frame) => this.frame(frame, parameter, points)));
+    if (answer.kind === "path" && turn === this.turn) this.strip.replaceChildren(...answer.frames.map((frame) => this.frame(frame, parameter, points)));
   }
 
   frame(frame, parameter, points) {

@@ -20,7 +20,7 @@ export class Player {
   constructor(lab) {
     this.lab = lab;
     this.trace = null;
-    this.at = 0;
+    this.at = this.turn = 0;  // the turn of runs; what is told of an earlier one comes too late
     this.begin = h("button", { type: "button", "data-name": "trace", text: "Step by step", onclick: () => this.fetch() });
     this.back = h("button", { type: "button", "aria-label": "A step back", text: "‹", onclick: () => this.step(-1) });
     this.on = h("button", { type: "button", "aria-label": "A step on", text: "›", onclick: () => this.step(1) });
@@ -49,9 +49,10 @@ export class Player {
 
   async fetch() {
     this.begin.disabled = true;
+    const { turn } = this;
     const answer = await this.lab.long("trace", { state: this.lab.model.wire(), most: 60 });
     this.begin.disabled = false;
-    if (answer.kind !== "trace") return;
+    if (answer.kind !== "trace" || turn !== this.turn) return;
     if (answer.steps.length === 0) return this.lab.complain(answer.sentence || "The run kept no steps.");
     this.trace = answer;
     put(this.slide, { max: answer.steps.length - 1 });
@@ -65,6 +66,7 @@ export class Player {
   }
 
   close() {
+    this.turn += 1;
     this.pause();
     if (this.trace === null) return;
     this.trace = null;

@@ -74,6 +74,13 @@ export class Programs {
     if (this.element.open && !this.element.hidden) this.fetch();
   }
 
+  /** There is no picture, and so no numbers. */
+  forget() {
+    this.stale = true;
+    say(this.sentence, "");
+    this.sides.replaceChildren();
+  }
+
   async fetch() {
     if (this.asking || !this.stale || !this.lab.picture) return;
     this.asking = true;
