@@ -14,6 +14,7 @@ from docutils.parsers.rst import Directive
 
 from polyopt.compare.programs import find_programs
 from polyopt.exercises import exercises
+from polyopt.handbook import contents
 from polyopt.report.mathml import mathml
 from polyopt.report.programs import program_section
 from polyopt.text import escape
@@ -139,4 +140,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive_to_domain("std", "program", _Program, override=True)  # Sphinx's own is of command lines
     app.add_directive("exercises", _Exercises)
     app.connect("autodoc-process-docstring", _readable, priority=400)  # before napoleon
+    app.connect("builder-inited", contents.connect)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
