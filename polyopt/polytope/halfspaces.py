@@ -10,11 +10,13 @@ Everywhere W (K, m) are the normals and b (K,) the offsets.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import linprog
+
+from formulations.highs import quiet_highs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +31,7 @@ _FRAMES = 6  # times the origin is moved to a better centre
 _RELATIVE = 1e-8  # below this share of its distance from the centre, a face cuts nothing off
 # The tightest that HiGHS takes.
 _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-_OPTIMAL, _UNBOUNDED = 0, 3  # statuses of scipy's linprog
+_OPTIMAL, _UNBOUNDED, _NEITHER = 0, 3, 4  # statuses of scipy's linprog
 _PROVEN = 1e-8  # relative residuals of an optimum that is believed
 
 
@@ -158,25 +160,48 @@ def _maximise(cost: Array, A: Array, limits: Array) -> _Optimum:
     if not len(A) or not size:
         value = np.inf if size else 0.0
         return _Optimum(_UNBOUNDED if size else _OPTIMAL, value, np.zeros(len(cost)), np.zeros(len(A)))
-    answer: Any = None
+    unit = cost / size
     # The dual simplex gives up on some easy programs of free variables (status Unknown): then another.
-    for method in ("highs", "highs-ipm"):
-        answer = linprog(
-            -cost / size, A_ub=A, b_ub=limits, bounds=(None, None), method=method, options=_OPTIONS
-        )
+    for solve in (_by_simplex, _by_interior_points):
+        answer = solve(unit, A, limits)
         if answer.status == _UNBOUNDED:
             return _Optimum(_UNBOUNDED, np.inf, np.zeros(len(cost)), np.zeros(len(A)))
-        if answer.status == _OPTIMAL and _is_optimum(cost / size, A, limits, answer):
-            return _Optimum(_OPTIMAL, float(cost @ answer.x), answer.x, -answer.ineqlin.marginals)
+        if answer.status == _OPTIMAL and _is_optimum(unit, A, limits, answer):
+            return replace(answer, value=float(cost @ answer.point))
     raise RuntimeError(
-        f"HiGHS could not solve a linear program of {A.shape[0]} faces and {A.shape[1]} variables: "
-        f"{answer.message}. Are the faces of wildly different sizes?"
+        f"HiGHS could not solve a linear program of {A.shape[0]} faces and {A.shape[1]} variables. "
+        "Are the faces of wildly different sizes?"
     )
 
 
-def _is_optimum(cost: Array, A: Array, limits: Array, answer: Any) -> bool:
+def _by_simplex(cost: Array, A: Array, limits: Array) -> _Optimum:
+    """By HiGHS itself: a small program takes a third of the time that it takes through scipy."""
+    highspy = quiet_highs()
+    solver, lp, there = highspy.Highs(), highspy.HighsLp(), A != 0
+    for name, value in {"output_flag": False, "parallel": "off", **_OPTIONS}.items():
+        solver.setOptionValue(name, value)
+    lp.num_row_, lp.num_col_ = A.shape
+    lp.col_cost_, lp.row_lower_, lp.row_upper_ = -cost, np.full(len(A), -np.inf), limits
+    lp.col_lower_, lp.col_upper_ = np.full(len(cost), -np.inf), np.full(len(cost), np.inf)
+    lp.a_matrix_.format_, lp.a_matrix_.value_ = highspy.MatrixFormat.kRowwise, A[there]
+    lp.a_matrix_.start_ = np.append(0, there.sum(axis=1).cumsum()).astype(np.int32)
+    lp.a_matrix_.index_ = np.nonzero(there)[1].astype(np.int32)
+    if solver.passModel(lp) != highspy.HighsStatus.kError:
+        solver.run()
+    status = {"kOptimal": _OPTIMAL, "kUnbounded": _UNBOUNDED}.get(solver.getModelStatus().name, _NEITHER)
+    found = solver.getSolution()
+    return _Optimum(status, np.nan, np.array(found.col_value), -np.array(found.row_dual))
+
+
+def _by_interior_points(cost: Array, A: Array, limits: Array) -> _Optimum:
+    found = linprog(-cost, A_ub=A, b_ub=limits, bounds=(None, None), method="highs-ipm", options=_OPTIONS)
+    point, multipliers = (np.zeros(0) if one is None else one for one in (found.x, found.ineqlin.marginals))
+    return _Optimum(found.status, np.nan, point, -multipliers)
+
+
+def _is_optimum(cost: Array, A: Array, limits: Array, answer: _Optimum) -> bool:
     """Whether the point and its multipliers prove each other, whatever the solver says of them."""
-    x, y = answer.x, -answer.ineqlin.marginals
+    x, y = answer.point, answer.multipliers
     beyond = (A @ x - limits) / (1.0 + np.abs(limits) + np.abs(A) @ np.abs(x))
     off = np.abs(A.T @ y - cost) / (1.0 + np.abs(A).T @ np.abs(y))
     gap = abs(cost @ x - limits @ y) / (1.0 + np.abs(cost) @ np.abs(x))

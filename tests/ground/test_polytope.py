@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 
@@ -15,8 +16,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
-from polyopt.polytope import Polytope
-from polyopt.polytope.halfspaces import _is_optimum
+from polyopt.polytope import Polytope, halfspaces
+from polyopt.polytope.halfspaces import _is_optimum, _Optimum
 from polyopt.polytope.rules import _sizes
 
 
@@ -251,20 +252,39 @@ def test_a_needle_is_bounded_and_a_wedge_is_not():
 
 
 def test_a_solvers_wrong_answer_is_not_believed(monkeypatch):
-    def wrong_for(methods):
-        def solve(*arguments, method, **others):
-            answer = linprog(*arguments, method=method, **others)
-            if method in methods:
-                answer.x = answer.x * 1.001
-            return answer
+    asked = []
 
-        monkeypatch.setattr("polyopt.polytope.halfspaces.linprog", solve)
+    def spoil(name):
+        right = getattr(halfspaces, name)
 
-    wrong_for(["highs"])
+        def wrong(*program):
+            asked.append(name)
+            answer = right(*program)
+            return replace(answer, point=answer.point * 1.001)
+
+        monkeypatch.setattr(halfspaces, name, wrong)
+
+    spoil("_by_simplex")
     assert simplex(3).chebyshev().radius == pytest.approx(1.0 / (3 + math.sqrt(3)), rel=1e-9)
-    wrong_for(["highs", "highs-ipm"])
+    spoil("_by_interior_points")
     with pytest.raises(RuntimeError, match="could not solve a linear program of 4 faces"):
         simplex(3).chebyshev()
+    assert asked[-2:] == ["_by_simplex", "_by_interior_points"]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_both_solvers_say_the_same_of_a_program(rng, sign):
+    """An optimum with its multipliers as scipy's simplex has them, and that there is none."""
+    A, limits = np.vstack([rng.normal(size=(6, 3)), np.eye(3), -np.eye(3)]), rng.uniform(1, 2, 12)
+    A[:6] *= rng.random((6, 3)) < 0.7
+    cost = sign * np.array([1.0, 2.0, 0.5])
+    found = linprog(-cost, A_ub=A, b_ub=limits, bounds=(None, None), method="highs")
+    for solve in (halfspaces._by_simplex, halfspaces._by_interior_points):
+        answer = solve(cost, A, limits)
+        assert answer.status == found.status == 0
+        np.testing.assert_allclose(answer.point, found.x, atol=1e-7)
+        np.testing.assert_allclose(answer.multipliers, -found.ineqlin.marginals, atol=1e-7)
+        assert solve(np.array([1.0, 1.0, 1.0]), -np.eye(3), np.ones(3)).status == 3
 
 
 def test_an_optimum_is_one_whose_point_and_multipliers_prove_each_other():
@@ -273,7 +293,7 @@ def test_an_optimum_is_one_whose_point_and_multipliers_prove_each_other():
     right = {"x": np.array([1.0, 1.0]), "y": np.array([2.0, 1.0, 0.0, 0.0])}
 
     def is_optimum(x, y):
-        return _is_optimum(cost, A, limits, SimpleNamespace(x=x, ineqlin=SimpleNamespace(marginals=-y)))
+        return _is_optimum(cost, A, limits, _Optimum(0, np.nan, x, y))
 
     assert is_optimum(**right)
     for change in (
