@@ -95,6 +95,17 @@ def blobs(request):
     return two_blobs(seed=request.param)
 
 
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A browser without a window, one for all pages that are files."""
+    from helpers.browser import Browser, find_browser
+
+    if find_browser() is None:
+        pytest.skip("no Chromium is installed")
+    with Browser(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+
+
 @pytest.fixture
 def rng():
     import numpy as np

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from helpers.browser import Browser, find_browser
 from typer.testing import CliRunner
 
 import polyopt
@@ -248,14 +247,6 @@ def test_a_page_that_is_not_there_is_told_with_those_that_are():
 SPILLS = """[...document.querySelectorAll('article *')].filter(each =>
     !each.closest('.scroll, .table-wrapper, pre, .highlight, math')
     && each.getBoundingClientRect().right > innerWidth + 1).map(each => each.outerHTML.slice(0, 80))"""
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if find_browser() is None:
-        pytest.skip("no Chromium is installed")
-    with Browser(tmp_path_factory.mktemp("browser")) as one:
-        yield one
 
 
 def check_pages(browser, folder, pages):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from helpers.browser import Browser, find_browser
+from helpers.browser import find_browser
 
 from benchmarks.helpers.report import write_report as write_benchmarks
 from formulations.catalogue import catalogue
@@ -64,12 +64,6 @@ def folder(tmp_path_factory):
     write_verification(entries, checks, outcomes, place / "verify.html")
     write_benchmarks({name: f"{name} in words.\n\nMore of them." for name in KEPT}, place / "benchmarks.html")
     return place
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Browser(tmp_path_factory.mktemp("browser")) as one:
-        yield one
 
 
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => { each.open = true; });"

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,6 +28,8 @@ def shell(tmp_path_factory):
     monkeypatch.setattr(
         "polyopt.plots.picture.Picture.savefig", lambda self, buffer, **how: buffer.write(b"PNG")
     )
+    # A new session looks for garbage among all that the tests have left; here it takes longer than the cells.
+    monkeypatch.setattr("IPython.core.displayhook.gc", SimpleNamespace(collect=lambda: 0))
     config = Config()
     config.HistoryManager.enabled = False
     one = InteractiveShell.instance(config=config)

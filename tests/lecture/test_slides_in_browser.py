@@ -6,7 +6,7 @@ import base64
 import re
 
 import pytest
-from helpers.browser import Browser, find_browser
+from helpers.browser import find_browser
 
 pytest.importorskip("mdit_py_plugins", reason="what reads the chapters is not installed")
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
@@ -55,12 +55,6 @@ def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("slides") / "slides.html"
     path.write_text(slide_page(text, [Picture("p", "Picture", "Of a line.", figure)], {}), encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Browser(tmp_path_factory.mktemp("browser")) as one:
-        yield one
 
 
 SHOWN = """[...document.querySelectorAll('.slide')].filter(s => getComputedStyle(s).visibility === 'visible')
