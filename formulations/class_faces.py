@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.arguments import whole
+from formulations.face_penalty import FacePenalty
 from formulations.polyhedral import pull
 from formulations.recovery import as_costs, as_data
 
@@ -87,6 +88,21 @@ class Owners:
             )
         return np.asarray(free & given)
 
+    def ways(self, m: int, signs: ArrayLike | None = None) -> Array:
+        """The sign (K, m) that each weight keeps, 0 where it is free, for the signs of the log-odds.
+
+        A face of class +1 keeps the sign σ_j of a feature, one of class −1 the other one.
+
+        Raises
+        ------
+        ValueError
+            `signs` has not one entry of -1, 0 or +1 for each feature.
+        """
+        if signs is None:
+            return np.zeros((self.count, m))
+        kept = FacePenalty.of(m, signs=signs).signs
+        return np.asarray(np.where(self.free[:, None], self.classes[:, None] * kept, 0.0))
+
     def others(self, y: Array) -> NDArray[np.bool_]:
         """O (n, K): which faces are of the other class than a sample."""
         return np.asarray(y[:, None] * self.classes < 0)
@@ -143,9 +159,10 @@ def value(
     return float(as_costs(C, len(y)) @ np.logaddexp(0.0, xi) + paid)
 
 
-def shrunk(q: Array, l1: float) -> Array:
-    """Every entry nearer to 0 by `l1`, and no further."""
-    return np.sign(q) * np.maximum(np.abs(q) - l1, 0.0)
+def shrunk(q: Array, l1: float, ways: ArrayLike = 0.0) -> Array:
+    """Every entry nearer to 0 by `l1`, and no further; 0 where `ways` has the other sign."""
+    up, down = np.maximum(q - l1, 0.0), np.maximum(-q - l1, 0.0)
+    return np.where(np.asarray(ways) < 0, 0.0, up) - np.where(np.asarray(ways) > 0, 0.0, down)
 
 
 def pulls(X: Matrix, y: Array, owners: Owners, assignment: ArrayLike, alpha: Array) -> tuple[Array, Array]:

@@ -18,7 +18,8 @@ K faces in all, those at rest among them. w (K, m), b (K,), 0 for a face at rest
 and p (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,). Z (n, K) is 1 where a face
 answers for a sample, a face of its own class; O (n, K) is 1 at the faces of the other class. F_k is 0 for a
 face at rest, else 1. S_kj is 1 where a weight may differ from 0: at every one of a face not at rest, or at
-the few that were chosen.
+the few that were chosen. σ_kj is +1 or −1 where a weight keeps that sign, else 0: log-odds do not fall with a
+feature where the faces of class +1 have no negative weight for it, and those of class −1 no positive one.
 
 Primal
 ------
@@ -26,6 +27,7 @@ Primal
      margin:  ξ_i ≥ s_ik − Σ_l Z_il s_il    for O_ik > 0     [alpha]
      above:   w_kj ≤ t_kj                                    [u_plus]
      below:   −w_kj ≤ t_kj                                   [u_minus]
+     sign:    σ_kj w_kj ≥ 0         for σ_kj not 0           [delta]
      rest:    w_kj = 0              for S_kj < 1             [held]
      still:   b_k = 0               for F_k < 1              [stopped]
 
@@ -33,23 +35,26 @@ Dual
 ----
 with alpha_ik = C_i v_ik, the entropy H(p) = −p ln p − (1 − p) ln(1 − p), and the pulls
 q_k = Σ_i C_i (Z_ik p_i − v_ik) x_i, r_k the same of 1 in place of x_i
-     max  Σ C_i H(p_i) − 1/(2ρ) Σ S_kj (q_kj − u⁺_kj + u⁻_kj)² − 1/(2η) Σ F_k r_k²
+     max  Σ C_i H(p_i) − 1/(2ρ) Σ S_kj (q_kj − u⁺_kj + u⁻_kj + σ_kj δ_kj)² − 1/(2η) Σ F_k r_k²
      xi:      Σ_k v_ik = p_i                                 [xi]
      margin:  v_ik ≥ 0              for O_ik > 0             [surplus]
      off:     v_ik = 0              for O_ik < 1             [beyond]
      t:       u⁺_kj + u⁻_kj ≤ λ                              [t]
      above:   u⁺_kj ≥ 0                                      [above]
      below:   u⁻_kj ≥ 0                                      [below]
+     sign:    δ_kj ≥ 0              for σ_kj not 0           [signed]
 
 Recovery
 --------
-w_kj = (q_kj − u⁺_kj + u⁻_kj)/ρ where S_kj = 1, and b_k = r_k/η of a face not at rest. The best u for any v
-shrink q_k: every entry comes nearer to 0 by λ, and no further. So any v ≥ 0 with Σ_k v_ik ≤ 1 gives a bound.
+w_kj = (q_kj − u⁺_kj + u⁻_kj + σ_kj δ_kj)/ρ where S_kj = 1, and b_k = r_k/η of a face not at rest. The best u
+and δ for any v shrink q_k: every entry comes nearer to 0 by λ, and no further, and is 0 where its sign is not
+allowed. So any v ≥ 0 with Σ_k v_ik ≤ 1 gives a bound.
 
 Multipliers
 -----------
 alpha_ik is what sample i pulls at face k of the other class, and Σ_k alpha_ik what it pulls at its own: near
-its weight where it is on the wrong side, near 0 well on its own.
+its weight where it is on the wrong side, near 0 well on its own. δ_kj is what a weight of the forbidden sign
+would gain.
 
 Infeasible when
 ---------------
@@ -104,6 +109,7 @@ _LETTERS = {
     "Sₖⱼ": "1 where the weight $j$ of face $k$ may differ from 0, else 0: at a face at rest, or not chosen",
     "Fₖ": "0 where face $k$ is at rest, the one face of a class without faces, else 1",
     "xᵢ": "sample $i$",
+    "σₖⱼ": "+1 where the weight $j$ of face $k$ may not be negative, −1 where not positive, else 0",
     "ρ": "> 0: the ridge on the weights",
     "η": "> 0: the ridge on the biases",
     "λ": "≥ 0: the price of a unit of a weight",
@@ -128,6 +134,7 @@ def _chosen(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
 def fixed_assignment(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, C: ArrayLike = 1.0, *,
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
+    signs: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
     """The machine for a fixed assignment.
 
@@ -147,6 +154,8 @@ def fixed_assignment(
         λ, at least 0.
     support : array_like of bool, shape (K, m), optional
         Which weights may differ from 0; by default all.
+    signs : array_like of int, shape (m,), optional
+        +1 for a feature with which the log-odds may not fall, -1 where they may not rise, 0 for a free one.
 
     Returns
     -------
@@ -174,6 +183,12 @@ def fixed_assignment(
         Row("above", w <= t, "wₖⱼ ≤ tₖⱼ", "u_plus", "price that keeps a weight from growing", by_weight),
         Row("below", -w <= t, "−wₖⱼ ≤ tₖⱼ", "u_minus", "price that keeps a weight from falling", by_weight),
     ]
+    ways = owners.ways(m, signs) * S
+    if ways.any():
+        rows.append(
+            Row("sign", _chosen(cp.multiply(ways, w), ways != 0) >= 0, "σₖⱼ wₖⱼ ≥ 0 for σₖⱼ² > 0", "delta",
+                "what a weight of the sign that is not allowed would gain", _places(ways != 0).T)
+        )  # fmt: skip
     if not S.all():
         rows.append(
             Row("rest", _chosen(w, ~S) == 0, "wₖⱼ = 0 for Sₖⱼ < 1", "held",
@@ -195,13 +210,15 @@ def fixed_assignment(
         rows=tuple(rows),
         parameters={"C": costs},
         letters=_LETTERS,
-        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": free, "ρ": rho, "η": eta, "λ": price},
-    )
+        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": free, "σ": ways, "ρ": rho,
+              "η": eta, "λ": price},
+    )  # fmt: skip
 
 
 def fixed_assignment_dual(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, C: ArrayLike = 1.0, *,
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
+    signs: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
     """Dual of :func:`fixed_assignment`; arguments as in the primal."""
     X, y = as_data(X, y)
@@ -215,7 +232,17 @@ def fixed_assignment_dual(
     pull = cp.multiply(cp.reshape(costs, (n, 1), order="C") @ np.ones((1, K)), pull)
     on = free.astype(float)
     S = owners.support(m, support).astype(float)
-    q = cp.multiply(S, pull.T @ X - u_plus + u_minus)
+    left, kept, signed = pull.T @ X - u_plus + u_minus, "", []
+    variables = {"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus}
+    ways = owners.ways(m, signs) * S
+    if ways.any():
+        delta, kept = cp.Variable((K, m), name="delta"), " + σₖⱼ δₖⱼ"
+        left, variables["delta"] = left + cp.multiply(ways, delta), delta
+        signed = [
+            Row("sign", _chosen(delta, ways != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
+                "the size of the weight, where it has a sign to keep", _places(ways != 0).T)
+        ]  # fmt: skip
+    q = cp.multiply(S, left)
     r = cp.multiply(on, pull.T @ np.ones(n))
     by_weight = np.arange(K * m).reshape(K, m).T
     rows = [
@@ -228,6 +255,7 @@ def fixed_assignment_dual(
         Row("t", u_plus + u_minus <= price, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t", "the size of a weight", by_weight),
         Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "how far a weight is below its size", by_weight),
         Row("below", u_minus >= 0, "u⁻ₖⱼ ≥ 0", "below", "how far it is above minus its size", by_weight),
+        *signed,
     ]  # fmt: skip
     entropy = costs @ (cp.entr(p) + cp.entr(1 - p))
     pulled = "Σᵢ Cᵢ (Zᵢₖ pᵢ − vᵢₖ)"
@@ -237,24 +265,27 @@ def fixed_assignment_dual(
         source=_SOURCE,
         objective=cp.Maximize(entropy - cp.sum_squares(q) / (2 * rho) - cp.sum_squares(r) / (2 * eta)),
         objective_text=(
-            f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖⱼ Sₖⱼ ({pulled} xᵢⱼ − u⁺ₖⱼ + u⁻ₖⱼ)² − 1/(2η) Σₖ Fₖ ({pulled})²"
+            f"Σᵢ Cᵢ H(pᵢ) − 1/(2ρ) Σₖⱼ Sₖⱼ ({pulled} xᵢⱼ − u⁺ₖⱼ + u⁻ₖⱼ{kept})² − 1/(2η) Σₖ Fₖ ({pulled})²"
         ),
-        variables={"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus},
+        variables=variables,
         rows=tuple(rows),
         parameters={"C": costs},
         letters=_LETTERS,
-        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": on, "ρ": rho, "η": eta, "λ": price},
-    )
+        data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": on, "σ": ways, "ρ": rho,
+              "η": eta, "λ": price},
+    )  # fmt: skip
 
 
 def recover(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, alpha: Array, *,
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
+    signs: ArrayLike | None = None,
 ) -> dict[str, Array]:  # fmt: skip
     """Primal variables from the multipliers alpha (n, K) of the row margin, C_i v_ik."""
     X, y = as_data(X, y)
     q, r = pulls(X, y, owners, assignment, np.where(owners.others(y), alpha, 0.0))
-    w, b = shrunk(q * owners.support(X.shape[1], support), l1) / ridge, r / bias_ridge
+    m = X.shape[1]
+    w, b = shrunk(q * owners.support(m, support), l1, owners.ways(m, signs)) / ridge, r / bias_ridge
     xi = shortfall(y, scores(X, w, b), owners, np.asarray(assignment))
     return {"w": w, "b": b, "xi": xi, "t": np.abs(w)}
 
@@ -262,15 +293,18 @@ def recover(
 def pairs(seed: int = 0) -> list[Duality]:
     """The programs of this module on random data, as primal-dual pairs.
 
-    With faces for both classes, of which some weights are held at 0, and with a class at rest.
+    With faces for both classes, of which some weights are held at 0, with a class at rest, and with signs.
     """
     X, y = two_blobs(seed=seed)
     C = np.where(y > 0, 1.0, 0.7)
 
-    def of(owners: Owners, support: NDArray[np.bool_] | None = None) -> Duality:
+    def of(
+        owners: Owners, support: NDArray[np.bool_] | None = None, signs: ArrayLike | None = None
+    ) -> Duality:
         mine = np.where(owners.others(y), -np.inf, np.arange(len(y))[:, None] * np.arange(owners.count) % 3)
         z = mine.argmax(axis=1)
         settings: dict[str, Any] = {"ridge": 2.0, "bias_ridge": 0.7, "l1": 0.8, "support": support}
+        settings["signs"] = signs
         return Duality(
             fixed_assignment(X, y, owners, z, C, **settings),
             fixed_assignment_dual(X, y, owners, z, C, **settings),
@@ -278,7 +312,8 @@ def pairs(seed: int = 0) -> list[Duality]:
         )
 
     some = np.arange(4 * X.shape[1]).reshape(4, -1) % 3 > 0
-    return [of(Owners(2, 2), some), of(Owners(0, 3))]
+    kept = np.append([1, -1], np.zeros(X.shape[1] - 2, dtype=int))
+    return [of(Owners(2, 2), some), of(Owners(0, 3)), of(Owners(2, 1), signs=kept)]
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ multipliers alpha ≥ 0 of a sample that add up to no more than its weight give 
 
     Σ C_i H(p_i) − 1/(2ρ) Σ s(q_kj)² − 1/(2η) Σ r_k²,    p_i = Σ_k alpha_ik / C_i,
 
-with q and r the pulls of alpha, and s, which brings a number nearer to 0 by λ. The first sum is over the
-weights that may differ from 0. A point is ``stationary``
+with q and r the pulls of alpha, and s, which brings a number nearer to 0 by λ, and to 0 where its sign is not
+allowed. The first sum is over the weights that may differ from 0. A point is ``stationary``
 when it attains the bound and no sample would gain by another face of its class. With one face against one, or
 against none, there is one assignment, and the point can be ``optimal``.
 
@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import entr
 
 from formulations.arguments import at_least, positive, tolerance
-from formulations.class_faces import BIAS, Owners, natural_assignment
+from formulations.class_faces import BIAS, Owners, natural_assignment, shrunk
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.logistic import state_logistic_polytopes
@@ -51,7 +51,8 @@ _SOFTNESS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)  # of the maxima by which ties share 
 def certify_logistic_polytopes(
     X: MatrixLike, y: ArrayLike, W: ArrayLike, *, n_faces: tuple[int, int], ridge: float,
     bias_ridge: float | None = None, l1: float = 0.0, C: ArrayLike = 1.0, alpha: ArrayLike | None = None,
-    assignment: ArrayLike | None = None, support: ArrayLike | None = None, tol: float = 1e-6,
+    assignment: ArrayLike | None = None, support: ArrayLike | None = None, signs: ArrayLike | None = None,
+    tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
     """Certify faces of logistic polytopes (:mod:`formulations.logistic_polytopes`).
 
@@ -75,6 +76,8 @@ def certify_logistic_polytopes(
         The face of each sample, of its own class; by default the best for W.
     support : array_like of bool, shape (K, m), optional
         Which weights may differ from 0; by default all.
+    signs : array_like of int, shape (m,), optional
+        The sign that the log-odds keep with each feature; by default none has one.
     tol : float
         Relative tolerance for the gap and for every residual.
 
@@ -89,7 +92,8 @@ def certify_logistic_polytopes(
     ------
     ValueError
         Anything given that is not finite, real and of its shape, a ridge that is not positive, a face of a
-        class without faces that is not 0, or a weight that is not 0 and may not differ from it.
+        class without faces that is not 0, or a weight that is not 0 and may not differ from it, or has a sign
+        that is not allowed.
     """
     X, y = as_data(X, y)
     tol, owners = tolerance(tol), Owners(*n_faces)
@@ -101,6 +105,9 @@ def certify_logistic_polytopes(
     free = np.column_stack([owners.support(X.shape[1], support), owners.free])
     if W[~free].any():
         raise ValueError("W must be 0 where support says that a weight is held there")
+    ways = owners.ways(X.shape[1], signs)
+    if (ways * W[:, :-1] < 0).any():
+        raise ValueError("W must keep the signs: faces of class +1 those given, faces of class -1 the others")
     costs, others = as_costs(C, len(y)), owners.others(y)
     s = product(X, W[:, :-1].T) + W[:, -1]
     Z = owners.answers(y, natural_assignment(y, s.mid, owners) if assignment is None else assignment)
@@ -117,11 +124,11 @@ def certify_logistic_polytopes(
         assert numbers is not None
         stated = [residual("sign", "alpha", -np.where(others, numbers, 0.0).min(axis=1), 1.0)]
         given = [np.where(others, np.maximum(numbers, 0.0), 0.0)]
-    bounds = [_bound(X, a, Z, costs, free, (rho, eta, price)) for a in given]
+    bounds = [_bound(X, a, Z, costs, free, ways, (rho, eta, price)) for a in given]
     at = int(np.argmax([float(found.lower) for found, _, _ in bounds]))
     bound, pulls, scale = bounds[at]
     single = max(owners.minus, owners.plus) <= 1
-    residuals = [*stated, _stationarity(W, pulls, free, (rho, eta, price), scale)]
+    residuals = [*stated, _stationarity(W, pulls, free, ways, (rho, eta, price), scale)]
     if not single:
         own = np.where(others, -np.inf, s.mid).max(axis=1) - s.mid[np.arange(len(y)), z]
         residuals.append(residual("stationarity", "assignment", own, float(np.abs(s.mid).max()) or 1.0))
@@ -136,7 +143,7 @@ def certify_logistic_polytopes(
         notes=[] if single and support is None else [_OTHERS] * (not single) + [_FEW] * (support is not None),
     )
     prices = (rho, eta, price)
-    made = partial(state_logistic_polytopes, X, y, W, owners, free, prices, costs, z, given[at])
+    made = partial(state_logistic_polytopes, X, y, W, owners, free, ways, prices, costs, z, given[at])
     return replace(certificate, evidence=(Evidence(made),))
 
 
@@ -150,7 +157,7 @@ def _suggested(s: Vector, xi: Vector, costs: Vector, others: NDArray[np.bool_], 
 
 
 def _bound(
-    X: Matrix, alpha: Vector, Z: Vector, costs: Vector, entries: NDArray[np.bool_],
+    X: Matrix, alpha: Vector, Z: Vector, costs: Vector, entries: NDArray[np.bool_], ways: Vector,
     prices: tuple[float, float, float],
 ) -> tuple[Ball, tuple[Ball, Ball], float]:  # fmt: skip
     """The bound at multipliers, never under 0, their pulls q (m, K) and r (K,), and their size."""
@@ -160,7 +167,8 @@ def _bound(
     net = Z * Ball(total.mid[:, None], total.rad[:, None]) - alpha
     free = entries[:, -1].astype(float)
     q, r = transposed_product(X, net.signed(free)), net.signed(free).sum(axis=0)
-    shrunken = (Ball(q.size * entries[:, :-1].T) - price).positive()
+    size = np.where(ways.T > 0, q.upper, np.where(ways.T < 0, -q.lower, q.size))
+    shrunken = (Ball(np.maximum(size, 0.0) * entries[:, :-1].T) - price).positive()
     lost = shrunken.square_sum() * (1.0 / rho) + Ball(r.size).square_sum() * (1.0 / eta)
     lost = Ball(0.5 * lost.mid, 0.5 * lost.rad + 2.0 * UNIT * lost.mid)  # of the two divisions
     found = _entropy(total, costs) - lost
@@ -179,11 +187,11 @@ def _entropy(total: Ball, costs: Vector) -> Ball:
 
 
 def _stationarity(
-    W: Vector, pulls: tuple[Ball, Ball], entries: NDArray[np.bool_], prices: tuple[float, float, float],
-    scale: float,
+    W: Vector, pulls: tuple[Ball, Ball], entries: NDArray[np.bool_], ways: Vector,
+    prices: tuple[float, float, float], scale: float,
 ) -> Residual:  # fmt: skip
     """How far the faces are from those that the multipliers imply, against the size of what pulls."""
     (rho, eta, price), q, r = prices, pulls[0].mid.T, pulls[1].mid
-    implied = np.sign(q) * np.maximum(np.abs(q) - price, 0.0)
+    implied = shrunk(q, price, ways)
     off = np.column_stack([rho * W[:, :-1] - implied, eta * W[:, -1] - r]) * entries
     return residual("stationarity", "W", np.abs(off).max(axis=1), scale)

@@ -73,6 +73,22 @@ def newton_and_the_program(seed: int) -> Pair:
     return found.objective, program.solve().objective
 
 
+@CHECKS.add("X135", 1e-6)
+def newton_and_the_program_with_signs(seed: int) -> Pair:
+    """Logistic polytopes with signs to keep: where Newton's method ends = its assignment's explicit program.
+
+    Source: formulations.logistic_polytopes; derived.
+    """
+    X, y, owners, _, _ = _drawn(seed)
+    l1, signs = 0.3 * (seed % 2), np.sign(generator(seed + 2).normal(size=X.shape[1])).astype(int)
+    problem = FaceLoss(X, y, np.ones(len(y)), owners, 0.1, 0.1, l1, signs=signs)
+    found = solve_logistic_polytopes(problem, tol=1e-8, n_init=1)
+    program = logistic_polytopes.fixed_assignment(
+        X, y, owners, found["assignment"], ridge=0.1, bias_ridge=0.1, l1=l1, signs=signs
+    )
+    return found.objective, program.solve().objective
+
+
 @CHECKS.add("X73", 1e-12)
 def common_plane(seed: int) -> Pair:
     """Logistic polytopes: the same plane added to all faces, none at rest, changes no log-odds.

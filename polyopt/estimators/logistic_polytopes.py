@@ -11,15 +11,15 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from formulations.arguments import at_least, whole_or_none
+from formulations.arguments import whole_or_none
 from formulations.class_faces import BIAS, Owners
 from formulations.polyhedral import scores
 from polyopt.answers.form import Form
 from polyopt.certificates.logistic_polytopes import certify_logistic_polytopes
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.faces import FaceClassifier
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import Probabilities
+from polyopt.estimators.priced_faces import SIGNED, SparseFaces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ def owners_of(n_faces: object) -> Owners:
 
 
 @estimator
-class LogisticPolytopes(Probabilities, FaceClassifier):
+class LogisticPolytopes(Probabilities, SparseFaces):
     """Each class has faces; the log-odds are the best score of the one's less the best of the other's.
 
     ``log P(classes_[1] | x) / P(classes_[0] | x) = max_k (w_k'x + b_k) - max_l (w_l'x + b_l)``, k over the
@@ -70,8 +70,6 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
         The faces of each class, or those of ``classes_[0]`` and of ``classes_[1]``.
     ridge : float, default=0.1
         ρ, positive: what half the square of a weight costs, where a sample's loss counts its weight.
-    l1 : float, default=0.0
-        λ, what a unit of a weight costs. The larger, the more weights are 0.
     max_numbers : int, optional
         Weights and biases other than 0 at most, at least one for every face; by default any number. Weights
         that cost the least to lose are held at 0 until no more are left, without a price that makes the
@@ -114,7 +112,6 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
     n_faces: int | tuple[int, int] = 3
     _: KW_ONLY
     ridge: float = 0.1
-    l1: float = 0.0
     max_numbers: int | None = None
     solver: str = "auto"
     n_init: int = 4
@@ -137,7 +134,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
             "verbose",
         ),
         "n_faces": [Ruled(owners_of)],
-        "l1": [Ruled(lambda value: at_least("l1", value, 0.0))],
+        **SIGNED,
         "max_numbers": [Ruled(lambda value: whole_or_none("max_numbers", value))],
         "solver": [StrOptions({"auto", "newton", "exact"})],
     }  # fmt: skip
@@ -163,6 +160,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
         )  # fmt: skip
         places = np.where(problem.free, np.cumsum(problem.free) - 1, -1)
         self._assignment = places[self.solution_["assignment"]]
+        self._tell_if_empty(self.solution_["W"])
         self._warn_if_short(lambda: self._binary_certificate(max(self.tol, 1e-6)))
 
     def _for_pairs(self, X: Any, weights: NDArray[Any]) -> Self:
@@ -214,7 +212,8 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
         from polyopt.solvers.logistic_polytopes import FaceLoss
 
         owners = owners_of(self.n_faces)
-        return FaceLoss(X, y, weights, owners, self.ridge, BIAS * self.ridge, self.l1)
+        ridge, signs = self.ridge, self.known_signs(X.shape[1])
+        return FaceLoss(X, y, weights, owners, ridge, BIAS * ridge, self.l1, signs=signs)
 
     def _show(self, solution: Solution) -> None:
         assert self._owners is not None
@@ -314,7 +313,7 @@ class LogisticPolytopes(Probabilities, FaceClassifier):
             self._X, self._y, self.solution_["W"], n_faces=(self._owners.minus, self._owners.plus),
             ridge=self._asked["ridge"], l1=self._asked["l1"], C=self._costs, tol=tol,
             alpha=self.solution_.duals["margin"], assignment=self.solution_["assignment"],
-            support=self.solution_.primal.get("support"),
+            support=self.solution_.primal.get("support"), signs=self.known_signs(self._X.shape[1]),
         )  # fmt: skip
 
     def _binary_duals(self) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from formulations.arguments import whole, whole_or_none
 from formulations.class_faces import BIAS
@@ -60,7 +61,8 @@ class LogisticSearch(ClassifierSearch):
         number.
     n_knots : int or sequence of int, default=0
         Knots of each feature that are tried (:class:`Hinges`). With more than 0 the faces may bend with every
-        feature, and ``best_estimator_`` is a pipeline of ``Hinges`` and the machine.
+        feature, and ``best_estimator_`` is a pipeline of ``Hinges`` and the machine. With a feature that has
+        a sign to keep (`signs` of the machine) they bend one way only.
     n_init : int, default=1
         Starts of each path; the last fit has those of the machine as well.
     budget : int, optional
@@ -98,7 +100,8 @@ class LogisticSearch(ClassifierSearch):
         whole_or_none("budget", self.budget)
         machine = LogisticPolytopes() if self.estimator is None else clone(self.estimator)
         seed = int(check_random_state(machine.random_state).randint(2**31 - 1))
-        bent = {count: _Bent(count) for count in _counts(self.n_knots)}
+        signs = _signs_of(machine, X)
+        bent = {count: _Bent(count, signs) for count in _counts(self.n_knots)}
         cv = None if self.cv is None else check_cv(self.cv, y, classifier=True)
         problems = {
             count: SplitSamples(each.of(X), y, weights, machine, cv, seed) for count, each in bent.items()
@@ -107,6 +110,7 @@ class LogisticSearch(ClassifierSearch):
         paths = Paths(
             {count: each.splits for count, each in problems.items()},
             {count: each.numbers for count, each in bent.items()},
+            {count: each.signs for count, each in bent.items()},
             seed, self.n_init, BIAS, machine.l1, self.budget,
         )  # fmt: skip
         rounds = SearchRounds(
@@ -150,11 +154,20 @@ def _told(tried: int, settings: dict[str, Any]) -> str:
     return f"{tried} candidates were tried; the machine is the best one's, {whose}, as far as it came."
 
 
+def _signs_of(machine: LogisticPolytopes, X: SamplesLike) -> NDArray[np.int64] | None:
+    """The sign that the log-odds keep with each feature, asked by name where X has names."""
+    if machine.signs is None or np.ndim(X) != 2:  # what is no table is refused with the samples
+        return None
+    validate_data(machine, X, skip_check_array=True)
+    return machine.known_signs(machine.n_features_in_)
+
+
 class _Bent:
     """The samples with the hinges of so many knots of each feature."""
 
-    def __init__(self, count: int):
+    def __init__(self, count: int, signs: NDArray[np.int64] | None):
         self.hinges = Hinges(count) if count else None
+        self.signs = signs
         self.numbers: Array | None = None
 
     def of(self, X: SamplesLike) -> Any:
@@ -163,6 +176,9 @@ class _Bent:
             return X
         made = self.hinges.fit_transform(X)
         self.numbers = self.hinges.numbers_
+        if self.signs is not None:
+            bends = np.repeat(self.signs, [len(knots) for knots in self.hinges.knots_])
+            self.signs = np.concatenate([self.signs, bends])
         return made
 
     def before(self, machine: LogisticPolytopes, weights: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -170,6 +186,8 @@ class _Bent:
         if self.hinges is None:
             return machine, weights
         machine.count_knots(self.hinges.numbers_)
+        if self.signs is not None:
+            machine.set_params(signs=self.signs)
         named = {f"machine__{name}": values for name, values in weights.items()}
         return Pipeline([("hinges", self.hinges), ("machine", machine)]), named
 

@@ -85,6 +85,18 @@ class SparseFaces(FaceClassifier):
             found = FacePenalty(found.l1, found.group, -found.signs, found.groups)
         return None if found.is_absent else found
 
+    def known_signs(self, m: int) -> NDArray[np.int64] | None:
+        """The sign (m,) that the log-odds keep with each feature, or None where none has one.
+
+        Parameters
+        ----------
+        m : int
+            How many features there are.
+        """
+        if not self._has_signs:
+            return None
+        return FacePenalty.of(m, signs=self._by_number(self._asked_now("signs"))).signs
+
     def _asked_now(self, name: str) -> Any:
         """A parameter as it was when the machine was fitted, or is fitted now."""
         asked: Mapping[str, Any] = getattr(self, "_asked", {})

@@ -85,6 +85,8 @@ class Paths:
         pair.
     knots : mapping of int to ndarray or None
         For each number of knots, the numbers that each feature itself takes; None where none takes any.
+    signs : mapping of int to ndarray or None
+        For each number of knots, the sign that the log-odds keep with each feature; None where none has one.
     l1 : float
         λ of a fit to all samples.
     seed : int
@@ -98,10 +100,12 @@ class Paths:
     """
 
     def __init__(
-        self, splits: Mapping[int, Sequence[Sequence[Split]]], knots: Mapping[int, Array | None], seed: int,
-        n_init: int, bias_ridge: float, l1: float = 0.0, budget: int | None = None,
+        self, splits: Mapping[int, Sequence[Sequence[Split]]], knots: Mapping[int, Array | None],
+        signs: Mapping[int, NDArray[np.int64] | None], seed: int, n_init: int, bias_ridge: float,
+        l1: float = 0.0, budget: int | None = None,
     ):  # fmt: skip
-        self._splits, self._knots, self._seed, self._n_init = splits, knots, seed, n_init
+        self._splits, self._knots, self._signs = splits, knots, signs
+        self._seed, self._n_init = seed, n_init
         self._bias, self._l1, self._budget = bias_ridge, l1, budget
         self._found: dict[tuple[Candidate, int], tuple[list[Array], Array, Array]] = {}
         self.made = 0
@@ -179,7 +183,7 @@ class Paths:
         ridge = candidate.ridge * part.share
         return FaceLoss(
             part.X, part.y, part.c, Owners(*candidate.n_faces), ridge, self._bias * ridge,
-            self._l1 * part.share,
+            self._l1 * part.share, signs=self._signs[candidate.n_knots],
         )  # fmt: skip
 
     def _held(self, candidate: Candidate, split: int, faces: Sequence[Array]) -> tuple[Array, Array]:

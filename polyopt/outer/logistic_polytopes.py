@@ -44,6 +44,8 @@ def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
     K, m = problem.shape[0], problem.shape[1] - 1
     directions = rng.normal(size=(K, m)) * (_SIZE / np.sqrt(m)) / scale
     middle = np.asarray(problem.X.T @ problem.c).ravel() / problem.c.sum()
+    ways = problem.ways[:, :-1]
+    directions = np.where(ways * directions < 0, -directions, directions)
     W = np.column_stack([directions, -directions @ middle + rng.normal(size=K) * (_SIZE / 2)])
     W[~problem.free] = 0.0
     return W
@@ -171,7 +173,7 @@ class _Explicit(AlternatingProblem):
         on = self.problem
         program = fixed_assignment(
             on.X, on.y, on.owners, assignment, on.c, ridge=on.ridge, bias_ridge=on.bias_ridge, l1=on.l1,
-            support=on.support,
+            support=on.support, signs=on.signs,
         )  # fmt: skip
         found = program.solve(time_limit=time_limit)
         if not found.primal:
@@ -180,7 +182,7 @@ class _Explicit(AlternatingProblem):
                 "variance, raise ridge, or choose solver='newton'"
             )
         W = np.column_stack([found["w"], found["b"]])
-        W[~on.entries] = 0.0
+        W = on.allowed(np.where(on.entries, W, 0.0))
         alpha = np.zeros(on.others.shape)
         alpha[on.others] = found.duals["margin"]
         value = faces.value(

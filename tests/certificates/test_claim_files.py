@@ -58,6 +58,9 @@ MACHINES = {
     "plume": polyopt.PLUME(n_faces=2, gamma=0.7, n_init=1, random_state=0),
     "plume-group": polyopt.PLUME(n_faces=2, group=0.3, n_init=1, random_state=0),
     "logistic": polyopt.LogisticPolytopes(n_faces=(1, 2), n_init=1, random_state=0),
+    "logistic-signs": polyopt.LogisticPolytopes(
+        n_faces=(1, 2), l1=0.3, signs={0: 1, 1: -1}, n_init=1, random_state=0
+    ),
     "logistic-few": polyopt.LogisticPolytopes(
         n_faces=(0, 2), l1=0.1, max_numbers=4, n_init=1, random_state=0
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.conventions import broken_conventions
 from sklearn.base import clone
@@ -111,6 +112,41 @@ def test_a_machine_keeps_to_its_numbers(ring):
     for few in (3, 0, -1, 2.5, True):
         with pytest.raises(ValueError, match="max_numbers"):
             LogisticPolytopes((0, 4), max_numbers=few).fit(*ring)
+
+
+@pytest.mark.parametrize("n_knots", [0, 3])
+def test_the_search_keeps_signs_by_name_and_the_probability_is_monotone(n_knots):
+    data = datasets.load("pima")
+    X = pd.DataFrame(StandardScaler().fit_transform(data.X)[:200], columns=list("abcdefgh"))
+    y, signs = data.y[:200], {"b": +1, "f": -1}
+    machine = LogisticPolytopes(signs=signs, n_init=1, tol=1e-3, random_state=0)
+    found = LogisticSearch(machine, max_faces=2, n_knots=n_knots, max_numbers=40, budget=12).fit(X, y)
+    p = found.predict_proba(X)[:, 1]
+    for name, sign in signs.items():
+        moved = X.assign(**{name: X[name] + 0.7 * sign})
+        assert (found.predict_proba(moved)[:, 1] >= p - 1e-12).all()
+    assert found.n_numbers_ <= 40
+
+
+def test_signs_of_features_that_are_not_there_are_refused(ring):
+    for signs, says in (({"age": 1}, "no names"), ({2: 1}, "from 0 to 1"), ([1], "one entry for each")):
+        for machine in (LogisticPolytopes(signs=signs), LogisticSearch(LogisticPolytopes(signs=signs))):
+            with pytest.raises(ValueError, match=says):
+                machine.fit(*ring)
+
+
+def test_three_classes_keep_signs_pair_by_pair():
+    X, y = load_iris(return_X_y=True)
+    found = LogisticPolytopes((1, 2), signs={2: 1}, n_init=1, random_state=0).fit(X, y)
+    first, moved = found.estimators_[0], X + np.array([0.0, 0.0, 0.5, 0.0])
+    assert (first.decision_function(moved) >= first.decision_function(X)).all()
+    assert set(found.features_) <= {0, 1, 2, 3}
+
+
+def test_a_price_that_leaves_no_weight_is_told(ring):
+    with pytest.warns(UserWarning, match="every weight is zero"):
+        found = LogisticPolytopes(2, l1=1e6, n_init=1, random_state=0).fit(*ring)
+    assert found.n_nonzero_ == 0
 
 
 def test_three_classes_and_copies_without_data():

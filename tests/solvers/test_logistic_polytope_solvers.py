@@ -122,12 +122,13 @@ def test_the_polish_ends_at_the_optimum_of_its_assignment(owners, l1):
     assert again.claim is Claim.STATIONARY, again
 
 
-@settings(max_examples=12)
+@settings(max_examples=16)
 @given(
     st.integers(0, 10_000), st.sampled_from([*OWNERS, Owners(1, 1), Owners(0, 1)]),
     st.sampled_from([0.0, 0.3, 3.0]), st.sampled_from(["copies", "constant", "twins", "few", "far"]),
+    st.lists(st.sampled_from([-1, 0, 1]), min_size=4, max_size=4),
 )  # fmt: skip
-def test_degenerate_data_end_stationary_too(seed, owners, l1, kind):
+def test_degenerate_data_end_stationary_too(seed, owners, l1, kind, signs):
     rng = np.random.default_rng(seed)
     X, y = two_blobs(5 if kind == "few" else 24, 4, seed)
     if kind == "copies":
@@ -139,10 +140,50 @@ def test_degenerate_data_end_stationary_too(seed, owners, l1, kind):
         X[:, 2] = X[:, 1]
     elif kind == "far":
         X = X * np.array([1e-3, 1.0, 1e3, 1.0]) + np.array([0.0, 50.0, 0.0, 0.0])
-    problem = FaceLoss(X, y, rng.uniform(0.5, 2.0, len(y)), owners, 0.5, 0.05, l1)
+    c, kept = rng.uniform(0.5, 2.0, len(y)), np.array(signs)
+    problem = FaceLoss(X, y, c, owners, 0.5, 0.05, l1, signs=kept)
     found = solve_logistic_polytopes(problem, n_init=1, tol=1e-6, seed=seed)
-    certificate = certified(problem, found, alpha=found.duals["margin"], assignment=found["assignment"])
+    assert (owners.classes[:, None] * kept * found["W"][:, :-1] >= 0.0).all()
+    certificate = certified(
+        problem, found, alpha=found.duals["margin"], assignment=found["assignment"], signs=kept
+    )
     assert certificate.relative_gap <= 2e-6, certificate
+
+
+@pytest.mark.parametrize("l1", [0.0, 1.0])
+def test_signs_are_kept_and_the_point_is_proven_for_them(l1):
+    """Signs against what the data say: the free optimum would be better, and is refused."""
+    owners = Owners(2, 1)
+    free, _ = drawn(owners, l1)
+    other = solve_logistic_polytopes(free, n_init=2, tol=1e-8)
+    k, j = np.unravel_index(np.abs(other["W"][:, :-1]).argmax(), (3, 3))
+    signs = np.where(np.arange(3) == j, -np.sign(owners.classes[k] * other["W"][k, j]), [1, 0, 0]).astype(int)
+    problem = replace(free, signs=signs)
+    found = solve_logistic_polytopes(problem, n_init=2, tol=1e-8)
+    settings = {"ridge": problem.ridge, "bias_ridge": problem.bias_ridge, "l1": l1, "signs": signs}
+    z = found["assignment"]
+    for solver in ("CLARABEL", "SCS"):
+        program = programs.fixed_assignment(problem.X, problem.y, owners, z, problem.c, **settings)
+        assert found.objective == pytest.approx(program.solve(solver=solver).objective, rel=1e-4)
+    proven = certified(problem, found, alpha=found.duals["margin"], assignment=z, signs=signs)
+    assert proven.claim is Claim.STATIONARY, proven
+    exact = solve_logistic_polytopes(problem, method="exact", n_init=2)
+    again = certified(
+        problem, exact, alpha=exact.duals["margin"], assignment=exact["assignment"], signs=signs
+    )
+    assert again.claim is Claim.STATIONARY, again
+    # Without the signs the same point has more to gain, and other points break them.
+    assert certified(problem, found, assignment=z).claim is Claim.SUBOPTIMAL_BY
+    assert other.objective < found.objective
+    with pytest.raises(ValueError, match="keep the signs"):
+        certified(problem, other, signs=signs)
+    few = solve_logistic_polytopes(problem, n_init=2, tol=1e-8, max_numbers=6)
+    assert numbers_of(few["W"]) <= 6
+    held = certified(
+        problem, few, alpha=few.duals["margin"], assignment=few["assignment"], support=few["support"],
+        signs=signs,
+    )  # fmt: skip
+    assert held.claim is Claim.STATIONARY, held
 
 
 def test_zeros_keep_their_condition():

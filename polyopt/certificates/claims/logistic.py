@@ -86,7 +86,7 @@ def _row(name: str, side: int | str, loss: str, caps: list[Fraction]) -> dict[st
 
 
 def state_logistic_polytopes(
-    X: Matrix, y: Vector, W: Vector, owners: Owners, free: NDArray[np.bool_],
+    X: Matrix, y: Vector, W: Vector, owners: Owners, free: NDArray[np.bool_], ways: Vector,
     prices: tuple[float, float, float], costs: Vector, own: NDArray[np.int64], alpha: Vector,
 ) -> Statement:  # fmt: skip
     """The statement of logistic polytopes for an assignment.
@@ -99,6 +99,8 @@ def state_logistic_polytopes(
         Whose the faces are.
     free : ndarray of bool, shape (K, m+1)
         Which weights may differ from 0.
+    ways : ndarray of shape (K, m)
+        The sign that each weight keeps, 0 where it is free.
     prices : tuple of float
         ρ, η and λ.
     own : ndarray of int, shape (n,)
@@ -111,9 +113,11 @@ def state_logistic_polytopes(
     size: dict[str, Any] = {"kind": "square", "factor": numerals([rho / 2] * m + [eta / 2])}
     if price:
         size["l1"] = numerals([price] * m + [Fraction(0)])
-    if not free.all():
-        size["low"] = {"faces": [["-inf" if may else 0 for may in face] for face in free.tolist()]}
-        size["high"] = {"faces": [["inf" if may else 0 for may in face] for face in free.tolist()]}
+    if not free.all() or ways.any():
+        signed = np.column_stack([ways, np.zeros(len(W))])
+        low, high = free & (signed <= 0), free & (signed >= 0)
+        size["low"] = {"faces": [["-inf" if may else 0 for may in face] for face in low.tolist()]}
+        size["high"] = {"faces": [["inf" if may else 0 for may in face] for face in high.tolist()]}
     row = _row("margin", -1, "logistic", [Fraction(c) for c in costs.tolist()])
     row |= {"kink": 0, "pays": "worst", "at": [others[s] for s in y.tolist()], "less": own.tolist()}
     told = {"features": {"kind": "lifted"}, "size": size, "faces": len(W), "intercept": False, "rows": [row]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,13 +71,14 @@ def _by_features(
     for _ in range(_WIDENED):
         if not active.any() or active.mean() > _NEARLY_ALL:
             break
-        part = replace(problem, X=problem.X[:, np.flatnonzero(active)])
+        part = problem.of_features(np.flatnonzero(active))
         kept = np.append(active, True)
         V, steps = _descended(part, W[:, kept], clock, softness, max_iter, tol)
         W, made = np.zeros(problem.shape), made + steps
         W[:, kept] = V
         slope = problem.smooth(W, softness[-1], softness[-1])[1][:, :-1]
-        wanted = (np.abs(slope) > (1.0 + _SLACK) * problem.l1).any(axis=0) & ~active
+        up, down = ((1.0 + _SLACK) * price[:, :-1] for price in problem.thresholds)
+        wanted = ((slope < -up) | (slope > down)).any(axis=0) & ~active
         if not wanted.any() or clock.is_over or run_is_over():
             return W, made
         active |= wanted
@@ -91,10 +91,11 @@ def _descended(
 ) -> tuple[Array, int]:
     allowed = problem.entries
     units = _Units(problem.X, problem.c)
-    here, made = units.inward(W)[allowed], 0
+    here, made = units.inward(problem.allowed(W))[allowed], 0
     price = np.broadcast_to(problem.prices / units.scale, problem.shape)[allowed]
     whole = np.zeros(problem.shape)
     split = problem.l1 > 0.0
+    bounds = _bounds(problem.ways[allowed], split)
 
     def evaluate(x: Array, t: float) -> tuple[float, Array]:
         whole[allowed] = x
@@ -114,7 +115,7 @@ def _descended(
         start = np.r_[np.maximum(here, 0.0), np.maximum(-here, 0.0)] if split else here
         found = minimize(
             evaluate_parts if split else evaluate, start, args=(t,), jac=True, method="L-BFGS-B",
-            bounds=[(0.0, None)] * len(start) if split else None, callback=stop,
+            bounds=bounds, callback=stop,
             options={"maxiter": max_iter, "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0},
         )  # fmt: skip
         here = found.x[: len(here)] - found.x[len(here) :] if split else found.x
@@ -124,6 +125,16 @@ def _descended(
     W = np.zeros(problem.shape)
     W[allowed] = here
     return units.outward(W), made
+
+
+def _bounds(ways: Array, split: bool) -> list[tuple[float | None, float | None]] | None:
+    """Of entries with such signs to keep: of what they have above 0 and below it, or of themselves."""
+    if split:
+        sides = np.r_[ways >= 0, ways <= 0]
+        return [(0.0, None if may else 0.0) for may in sides.tolist()]
+    if not ways.any():
+        return None
+    return [(0.0 if way > 0 else None, 0.0 if way < 0 else None) for way in ways.tolist()]
 
 
 class _Units:

@@ -9,7 +9,6 @@ the program of the weights that are left (:mod:`formulations.logistic_polytopes`
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -115,7 +114,7 @@ def _descended(problem: FaceLoss, W: Array, support: Chosen, clock: Clock) -> Ar
     used = np.flatnonzero(support.any(axis=0))
     used = used if len(used) else np.zeros(1, dtype=int)  # biases alone are left
     kept = np.append(used, W.shape[1] - 1)
-    part = replace(problem, X=problem.X[:, used], support=support[:, used])
+    part = problem.of_features(used, support)
     V, _ = descend(part, W[:, kept], clock, softness=(_SOFTNESS,), max_iter=_ITERATIONS)
     found = np.zeros_like(W)
     found[:, kept] = V

@@ -48,7 +48,7 @@ def polish(problem: FaceLoss, W: Array, clock: Clock, *, tol: float = 1e-6, max_
     problem : FaceLoss
         The samples and prices.
     W : ndarray of shape (K, m+1)
-        Where to begin.
+        Where to begin; it keeps the signs that are asked.
     clock : Clock
         When to stop; the best point is kept.
     tol : float
@@ -143,7 +143,7 @@ def _newton(kept: _Kept, t: float, tol: float, max_iter: int, clock: Clock) -> S
             return Status.STALLED
         direction = np.zeros_like(kept.W)
         H = _curvature(problem, kept.R, kept.a, active, t)
-        held = np.broadcast_to(problem.prices > 0.0, active.shape)[active]
+        held = ((problem.prices > 0.0) | (problem.ways != 0.0))[active]
         direction[active] = step_within(H, down[active], kept.W[active], np.where(held, signs[active], 0.0))
         kept.made += 1
         if not _search(kept, direction, down, t):
@@ -151,12 +151,13 @@ def _newton(kept: _Kept, t: float, tol: float, max_iter: int, clock: Clock) -> S
 
 
 def _orthant(problem: FaceLoss, W: Array, slope: Array) -> tuple[Array, Array]:
-    """The signs that a step keeps, and the way of steepest descent, 0 where a price holds a weight at 0."""
-    at_zero = -np.sign(slope) * (np.abs(slope) > problem.prices)
+    """The signs that a step keeps, and the way of steepest descent, 0 where a weight is held at 0."""
+    up, down = problem.thresholds
+    at_zero = (slope < -up).astype(float) - (slope > down)
     signs = np.where(W != 0.0, np.sign(W), at_zero)
-    down = np.where(signs != 0.0, -(slope + problem.prices * signs), 0.0)
-    down[~problem.entries] = 0.0
-    return signs, down
+    steepest = np.where(signs != 0.0, -(slope + problem.prices * signs), 0.0)
+    steepest[~problem.entries] = 0.0
+    return signs, steepest
 
 
 def _search(kept: _Kept, direction: Array, down: Array, t: float) -> bool:

@@ -7,7 +7,7 @@ above that of the fixed assignment (:mod:`formulations.logistic_polytopes`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,8 @@ class FaceLoss:
         ρ, η and λ.
     support : ndarray of bool, shape (K, m), optional
         Which weights may differ from 0; by default all.
+    signs : ndarray of int, shape (m,), optional
+        Of each feature, the sign that the log-odds keep; by default none has one.
     """
 
     X: Matrix
@@ -53,6 +55,29 @@ class FaceLoss:
     bias_ridge: float
     l1: float = 0.0
     support: NDArray[np.bool_] | None = None
+    signs: NDArray[np.int64] | None = None
+
+    def of_features(self, used: NDArray[np.intp], support: NDArray[np.bool_] | None = None) -> FaceLoss:
+        """The same with some of the features; `support` (K, m) is of all of them."""
+        return replace(
+            self, X=self.X[:, used], support=None if support is None else support[:, used],
+            signs=None if self.signs is None else self.signs[used],
+        )  # fmt: skip
+
+    @cached_property
+    def ways(self) -> Array:
+        """The sign (K, m+1) that each entry of a face keeps, 0 where it is free."""
+        return np.column_stack([self.owners.ways(self.X.shape[1], self.signs), np.zeros(self.owners.count)])
+
+    @cached_property
+    def thresholds(self) -> tuple[Array, Array]:
+        """What a pull up and a pull down must pass to move an entry of a face, (K, m+1) each."""
+        up, down = self.ways < 0, self.ways > 0
+        return np.where(up, np.inf, self.prices), np.where(down, np.inf, self.prices)
+
+    def allowed(self, W: Array) -> Array:
+        """The faces (K, m+1) with 0 where the sign is not allowed."""
+        return np.where(self.ways * W < 0, 0.0, W)
 
     @cached_property
     def others(self) -> NDArray[np.bool_]:
@@ -202,7 +227,8 @@ def bound(problem: FaceLoss, W: Array, slope: Array, a: Array) -> float:
     """
     pulls = problem.ridges * W - slope
     pulls[~problem.entries] = 0.0
-    shrunken = np.maximum(np.abs(pulls) - problem.prices, 0.0)
+    up, down = problem.thresholds
+    shrunken = np.maximum(pulls - up, 0.0) + np.maximum(-pulls - down, 0.0)
     p = problem.probabilities(a)
     entropy = float(problem.c @ (entr(p) + entr(1.0 - p)))
     return entropy - 0.5 * float((shrunken**2 / problem.ridges).sum())
