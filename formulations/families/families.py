@@ -13,11 +13,15 @@ from formulations.families.family import Family, bound_families, margin_family
 from formulations.families.intercept import (
     Bound,
     Priced,
+    Reaches,
     allowed,
     bounds_of,
     cheapest,
     optimal_interval,
     priced,
+    reaches_of,
+    shrink_of,
+    within,
 )
 from formulations.families.pieces import Layout, Pieces, lay_out
 from formulations.recovery import as_costs, as_labels
@@ -151,7 +155,8 @@ class Families:
     # -- outputs -------------------------------------------------------------------------------
 
     @cached_property
-    def _priced(self) -> Priced:
+    def priced(self) -> Priced:
+        """The rows with slack of all families, for the search for an intercept."""
         return priced(self._families)
 
     @cached_property
@@ -174,11 +179,11 @@ class Families:
 
     def shrink(self, f: Vector) -> float:
         """The factor, at most 1, that brings outputs f (n,) within every bound without slack."""
-        factor = 1.0
-        for bound in self._bounds:
-            reach = bound.reach(f)
-            factor = min(factor, bound.end / reach) if reach > bound.end else factor
-        return factor
+        return shrink_of(self.reaches(f))
+
+    def reaches(self, f: Vector) -> Reaches:
+        """How far outputs f (n,) go towards each bound without slack."""
+        return reaches_of(self._bounds, f)
 
     def best_intercept(self, g: Vector) -> float:
         """The intercept that is optimal for given scores: exact, and free of tolerances on multipliers.
@@ -192,14 +197,7 @@ class Families:
         g : ndarray of shape (n,)
             Scores without intercept.
         """
-        low, high = cheapest(self._priced, g)
-        least, most = allowed(self._bounds, g)
-        if least > most:
-            return (least + most) / 2
-        low, high = min(max(low, least), most), min(max(high, least), most)
-        if np.isinf(low) or np.isinf(high):  # bounds alone, on one side: any b beyond its end does
-            return high if np.isfinite(high) else low if np.isfinite(low) else 0.0
-        return (low + high) / 2
+        return within(cheapest(self.priced, g), allowed(self.reaches(g)))
 
     def intercept_interval(
         self, g: Vector, multipliers: Mapping[str, Vector], tol: float = 1e-6

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Bound", "Priced", "allowed", "bounds_of", "cheapest", "optimal_interval", "priced"]
+__all__ = [
+    "Bound", "Priced", "Reaches", "allowed", "bounds_of", "breaks_of", "cheapest", "optimal_interval",
+    "priced", "reaches_of", "shrink_of", "within",
+]  # fmt: skip
+
+Reaches = dict[tuple[bool, float], float]
+"""How far outputs go towards each bound without slack: by its side (is it the lower one?) and its end."""
 
 
 class Priced(NamedTuple):
@@ -79,8 +85,7 @@ def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
     """
     if not rows.repeats:
         return -np.inf, np.inf
-    scores = g if rows.repeats == 1 else np.tile(g, rows.repeats)
-    breaks = rows.places - (scores if rows.kept is None else scores[rows.kept])
+    breaks = breaks_of(rows, g)
     order = breaks.argsort()
     slope = rows.costs[order].cumsum() - rows.rising
     rounding = 1e-12 * rows.total
@@ -91,6 +96,20 @@ def cheapest(rows: Priced, g: Vector) -> tuple[float, float]:
     if not rows.any_rise:  # the minimum is flat from -infinity up to the first breakpoint
         low, high = -np.inf, float(breaks[order[0]])
     return low, high
+
+
+def breaks_of(rows: Priced, g: Vector) -> Vector:
+    """Where the slope of what the slacks of ``g + b`` cost rises, by each of the costs.
+
+    Parameters
+    ----------
+    rows : Priced
+        The rows with slack, of one family at least.
+    g : ndarray of shape (n,)
+        Scores without intercept.
+    """
+    scores = g if rows.repeats == 1 else np.tile(g, rows.repeats)
+    return np.asarray(rows.places - (scores if rows.kept is None else scores[rows.kept]))
 
 
 class Bound(NamedTuple):
@@ -127,24 +146,69 @@ def bounds_of(families: Sequence[Family]) -> list[Bound]:
     return found
 
 
-def allowed(bounds: list[Bound], g: Vector) -> tuple[float, float]:
+def reaches_of(bounds: Sequence[Bound], f: Vector) -> Reaches:
+    """How far outputs f (n,) go towards each of these bounds.
+
+    Parameters
+    ----------
+    bounds : sequence of Bound
+        The bounds.
+    f : ndarray of shape (n,)
+        Outputs.
+    """
+    found: Reaches = {}
+    for bound in bounds:
+        key = bound.is_lower, bound.end
+        found[key] = max(bound.reach(f), found.get(key, -np.inf))
+    return found
+
+
+def shrink_of(reaches: Reaches) -> float:
+    """The factor, at most 1, that brings outputs that reach so far within every bound.
+
+    Parameters
+    ----------
+    reaches : dict
+        As of :func:`reaches_of`.
+    """
+    return min((end / reach for (_, end), reach in reaches.items() if reach > end), default=1.0)
+
+
+def allowed(reaches: Reaches) -> tuple[float, float]:
     """The interval of b that keeps every bound without slack; empty where its ends are in no order.
 
     Parameters
     ----------
-    bounds : list of Bound
-        The bounds.
-    g : ndarray of shape (n,)
-        Scores without intercept.
+    reaches : dict
+        As of :func:`reaches_of`, of the scores without intercept.
     """
     least, most = -np.inf, np.inf
-    for bound in bounds:
-        room = bound.end - bound.reach(g)
-        if bound.is_lower:
+    for (is_lower, end), reach in reaches.items():
+        room = end - reach
+        if is_lower:
             least = max(least, -room)
         else:
             most = min(most, room)
     return least, most
+
+
+def within(interval: tuple[float, float], bounds: tuple[float, float]) -> float:
+    """The middle of an interval of b, as far as another one allows it; of that one, where it is empty.
+
+    Parameters
+    ----------
+    interval : tuple of float
+        Such as that of :func:`cheapest`.
+    bounds : tuple of float
+        Such as that of :func:`allowed`.
+    """
+    (low, high), (least, most) = interval, bounds
+    if least > most:
+        return (least + most) / 2
+    low, high = min(max(low, least), most), min(max(high, least), most)
+    if np.isinf(low) or np.isinf(high):  # bounds alone, on one side: any b beyond its end does
+        return high if np.isfinite(high) else low if np.isfinite(low) else 0.0
+    return (low + high) / 2
 
 
 def optimal_interval(families: Sequence[Family], g: Vector, Z: Vector, tol: float) -> tuple[float, float]:

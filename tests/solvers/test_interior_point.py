@@ -20,8 +20,9 @@ from formulations.solution import Status
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.interior_point import driver, solve_interior_point
+from polyopt.solvers.interior_point.block import central_slack
 from polyopt.solvers.interior_point.passes import State, centre, weigh
-from polyopt.solvers.interior_point.point import Point, _central_slack
+from polyopt.solvers.interior_point.point import Point
 from polyopt.solvers.interior_point.problem import read
 from polyopt.solvers.interior_point.rows import Rows
 from polyopt.solvers.interior_point.system import Regulariser, System
@@ -312,9 +313,8 @@ def test_stationarity_is_relative_to_a_w_that_would_matter_where_nothing_pulls(b
     X, y = blobs
     machine = Point(read(X, hinge_families(y, np.ones(len(y))), None, None), 1e-8)
     survey = machine.survey()
-    machine._V[:] = 0.0
     zeros = np.zeros(X.shape[1])
-    assert machine._scale(survey.M, zeros, zeros, 2.0) == pytest.approx(1e-4 * 2.0)
+    assert machine._scale(survey.M, zeros, zeros, 2.0, 0.0) == pytest.approx(1e-4 * 2.0)
 
 
 @pytest.mark.parametrize("B", [np.inf, 1.3])
@@ -323,16 +323,20 @@ def test_multipliers_on_the_way_are_balanced_and_prove_the_bound_of_their_survey
     X, y = two_blobs(n=50, separation=1.5, seed=3)
     y[:8] = 1.0
     costs, unbalanced = np.random.default_rng(0).uniform(0.3, 2.0, 50), 0
-    problem = read(X, hinge_families(y, costs, B), None, None)
+    rows = hinge_families(y, costs, B)
+    problem = read(X, rows, None, None)
     machine = Point(problem, 1e-8)
     for _ in range(6):
         survey = machine.survey()
-        beta = machine.multipliers(survey)
-        unbalanced += abs(machine._V[:, 0].sum()) > 1e-3
+        machine.keep(survey)
+        left = problem.crew.ask("sums")[0][1]
+        beta = rows.beta(problem.crew.ask("multipliers")[0])
+        unbalanced += abs(survey.left[-1]) > 1e-3
         if np.isfinite(survey.bound):
             assert beta.sum() == pytest.approx(0.0, abs=1e-9 * np.abs(beta).sum())
             w = X.T @ beta
-            dual = problem.rows.gain(problem.rows.split(beta)) - 0.5 * w @ w
+            assert left == pytest.approx(beta.sum(), abs=1e-9)
+            dual = rows.gain(rows.split(beta)) - 0.5 * w @ w
             assert dual >= survey.bound - 1e-9 * abs(survey.bound)  # whose split of beta is not the best
         machine.advance(survey)
     assert unbalanced > 0
@@ -341,7 +345,7 @@ def test_multipliers_on_the_way_are_balanced_and_prove_the_bound_of_their_survey
 @pytest.mark.parametrize("kink", [-1e9, -3.0, -0.1, 0.0, 0.1, 1.0, 30.0])
 def test_the_slack_at_the_start_is_central(kink):
     """Both products of a row are 3/8 of its cost, and its multipliers add up to it, to the last digits."""
-    xi = _central_slack(kink)
+    xi = central_slack(kink)
     assert 0.375 / (xi - kink) + 0.375 / xi == pytest.approx(1.0, rel=1e-12)
     assert xi > max(kink, 0.0)
 
@@ -533,6 +537,7 @@ def test_the_best_of_either_side_is_kept_until_a_gap_closes_and_then_what_fits_b
     problem = read(np.eye(3), hinge_families(np.array([1.0, -1.0, 1.0]), 1.0), None, None)
     kept = driver._Kept(problem, 1e-3, Clock(), None)
     assert (kept._objective, kept._bound, kept.is_closed) == (3.0, 0.0, False)  # those of zeros
+    told: list[int] = []
     script = [
         ((0.9, 0.5, 4.0, -1.0), (None, None)),
         ((0.9, 0.4, 2.5, -1.0), (1, None)),
@@ -545,10 +550,10 @@ def test_the_best_of_either_side_is_kept_until_a_gap_closes_and_then_what_fits_b
     ]
     for k, ((gap, violation, objective, bound), (point, multipliers)) in enumerate(script):
         survey = SimpleNamespace(gap=gap, violation=violation, objective=objective, bound=bound)
-        at = SimpleNamespace(v=np.full(4, 1.0 + k), multipliers=lambda _, k=k: np.full(3, 1.0 + k))
+        at = SimpleNamespace(v=np.full(4, 1.0 + k), keep=lambda _, k=k: told.append(k))
         kept.look(at, survey)
         assert kept._v[0] == (0.0 if point is None else 1.0 + point)
-        assert kept._beta[0] == (0.0 if multipliers is None else 1.0 + multipliers)
+        assert (told[-1] if told else None) == multipliers
         record = kept._history[-1]
         assert (record["iteration"], record["violation"]) == (k, violation)
         assert (record["objective"], record["bound"]) == (kept._objective, kept._bound)
@@ -567,8 +572,13 @@ def test_the_best_of_either_side_is_kept_until_a_gap_closes_and_then_what_fits_b
 def test_what_is_left_of_the_balance_is_taken_where_there_is_room(beta, wanted):
     """Of each multiplier in proportion to its room between 0 and its cap, and no more than that."""
     problem = read(np.eye(3), hinge_families(np.array([1.0, -1.0, 1.0]), 1.0), None, None)
-    found = driver._Kept(problem, 1e-3, Clock(), None)._balanced(np.array(beta))
-    assert found == pytest.approx(wanted)
+    kept = driver._Kept(problem, 1e-3, Clock(), None)
+    Point(problem, 1e-8)
+    problem.crew.ask("sums")
+    block = problem.crew.blocks[0]
+    block.kept = np.array(beta)
+    kept.solution(Status.OPTIMAL)
+    assert block.kept == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def at(rng):
     state = State(sides, kinks, caps, f, EASE, Z, T)
     aim, df = rng.normal(size=(5, N)), rng.normal(size=N)
     h, dZ, dT, room = np.empty((N, 1)), np.full((5, N), np.nan), np.full((5, N), np.nan), np.empty((2, N))
-    condense(state, aim, h, room[0], room[1])
+    condense(state, aim, h, 0, room[0], room[1])
     longest, linear, square = direct(state, aim, df, dZ, dT, room[1])
     return SimpleNamespace(
         state=state, aim=aim, df=df, h=h[:, 0], dZ=dZ, dT=dT, longest=longest, linear=linear, square=square

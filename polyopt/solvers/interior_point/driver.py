@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.arguments import tolerance, whole_or_none
+from formulations.families.intercept import allowed, shrink_of, within
 from formulations.solution import Solution, Status
 from polyopt.certificates.certificate import relative_gap
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.interior_point.point import Point, Survey
-from polyopt.solvers.interior_point.problem import Problem, read
+from polyopt.solvers.interior_point.crew import total
+from polyopt.solvers.interior_point.intercept import cheapest_of_blocks
+from polyopt.solvers.interior_point.point import Point, Survey, largest_reaches
+from polyopt.solvers.interior_point.problem import Problem, in_order, read
 from polyopt.watch import show
 
 if TYPE_CHECKING:
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["solve_interior_point"]
+__all__ = ["solve_interior_point", "solve_problem"]
 
 _ITERATIONS = 200  # at most, by default; twenty to forty are usual
 _STRICT = 0.5  # share of the tolerance for residuals, which certificates measure a little differently
@@ -88,6 +92,34 @@ def solve_interior_point(
     clock, tol = Clock(time_limit), tolerance(tol)
     max_iter = whole_or_none("max_iter", max_iter)
     problem = read(X, rows, D, weights)
+    solution = solve_problem(problem, tol, max_iter, clock, progress)
+    (Z,) = problem.crew.ask("multipliers")
+    return replace(solution, duals=in_order(rows)[0].named(Z))
+
+
+def solve_problem(
+    problem: Problem,
+    tol: float,
+    max_iter: int | None,
+    clock: Clock,
+    progress: Callable[[dict[str, float]], None] | None,
+) -> Solution:
+    """Solve a program whose samples are in blocks.
+
+    Parameters
+    ----------
+    problem : Problem
+        The program.
+    tol, max_iter, progress
+        As of :func:`solve_interior_point`.
+    clock : Clock
+        The limit.
+
+    Returns
+    -------
+    Solution
+        As of :func:`solve_interior_point`, without multipliers: these are with the blocks.
+    """
     kept = _Kept(problem, tol, clock, progress)
     try:
         status = _run(Point(problem, tol), kept, tol, _ITERATIONS if max_iter is None else max_iter)
@@ -136,9 +168,9 @@ class _Kept:
         self.clock, self.misfit = clock, np.inf
         self._problem, self._tol, self._progress = problem, tol, progress
         # Zeros are feasible, for both programs.
-        n, m = problem.samples.n, problem.samples.m
-        self._objective, self._v = problem.rows.cost(np.zeros(n)), np.zeros(m + 1)
-        self._bound, self._beta = 0.0, np.zeros(n)
+        zeros = np.zeros(problem.facts.m + 1)
+        self._objective, self._v = float(total(problem.crew.ask("costs_at", zeros, 1.0))), zeros
+        self._bound = 0.0
         self._history: list[dict[str, float]] = []
 
     @property
@@ -152,7 +184,8 @@ class _Kept:
         if fits or (survey.objective < self._objective and not self.is_closed):
             self._objective, self._v = survey.objective, point.v.copy()
         if fits or (survey.bound > self._bound and not self.is_closed):
-            self._bound, self._beta = survey.bound, point.multipliers(survey)
+            self._bound = survey.bound
+            point.keep(survey)
         if fits:
             self.misfit = survey.violation
         record = {
@@ -170,15 +203,20 @@ class _Kept:
     def _shown(self) -> dict[str, Vector]:
         """The point kept, as weights and intercept for the samples as they came: ``w`` (m+1,)."""
         w = self._v[:-1]
-        return {"w": np.append(w, self._v[-1] - float(self._problem.samples.shift @ w))}
+        return {"w": np.append(w, self._v[-1] - float(self._problem.shift @ w))}
 
     def solution(self, status: Status) -> Solution:
-        """The points that were kept, made exactly feasible, with the intercept that is best for w."""
-        samples, rows = self._problem.samples, self._problem.rows
+        """The points that were kept, made exactly feasible, with the intercept that is best for w.
+
+        Multipliers are with the blocks.
+        """
+        problem, crew = self._problem, self._problem.crew
         objective, w, b = self._primal()
-        beta = self._balanced(self._beta)
-        Z = rows.split(beta)
-        bound = rows.gain(Z) - self._problem.regulariser.conjugate(samples.pull(beta[:, None])[:-1, 0])
+        room, imbalance = (float(each) for each in total(crew.ask("sums")))
+        crew.tell("even", imbalance / room if room > 0 else 0.0)
+        found = crew.ask("dual")
+        gain, pulled = float(total([each[0] for each in found])), total([each[1] for each in found])
+        bound = gain - problem.regulariser.conjugate(pulled[:-1])
         if status is Status.OPTIMAL and not relative_gap(objective, bound) <= max(
             10.0 * self._tol, _REPAIRED
         ):
@@ -187,8 +225,8 @@ class _Kept:
             status = Status.STALLED
         return Solution(
             status=status,
-            primal={"w": w, "b": np.array(b if self._problem.is_centred else b - float(samples.shift @ w))},
-            duals=rows.named(Z),
+            primal={"w": w, "b": np.array(b if problem.is_centred else b - float(problem.shift @ w))},
+            duals={},
             objective=objective,
             bound=bound,
             solver="interior-point",
@@ -199,21 +237,16 @@ class _Kept:
 
     def _primal(self) -> tuple[float, Vector, float]:
         """Objective, w and b (for centred rows) of the point kept, scaled back within the bounds."""
-        rows, regulariser = self._problem.rows, self._problem.regulariser
+        crew, regulariser = self._problem.crew, self._problem.regulariser
         w = regulariser.least(self._v[:-1])
-        g = self._problem.samples.scores(np.append(w, 0.0))
+        g = largest_reaches(crew.ask("reach", np.append(w, 0.0)))
+        best = within(cheapest_of_blocks(crew.ask, total, w), allowed(g))
         options = []
         # Where no intercept brings all outputs within the bounds, the best one need not be the better.
-        for b in (rows.best_intercept(g), float(self._v[-1])):
-            shrink = rows.shrink(g + b)
-            value = shrink**2 * regulariser.energy(w) + rows.cost(shrink * (g + b))
-            options.append((value, shrink, b))
+        for b in (best, float(self._v[-1])):
+            moved = {(low, end): reach - b if low else reach + b for (low, end), reach in g.items()}
+            shrink = shrink_of(moved)
+            cost = float(total(crew.ask("costs_at", np.append(w, b), shrink)))
+            options.append((shrink**2 * regulariser.energy(w) + cost, shrink, b))
         value, shrink, b = min(options)
         return value, shrink * w, shrink * b
-
-    def _balanced(self, beta: Vector) -> Vector:
-        """β with the rounding errors of Σ β_i = 0 taken off, where there is room for it."""
-        room = np.abs(beta - self._problem.rows.pieces.ends).min(axis=0)
-        total = float(room.sum())
-        share = float(beta.sum()) / total if total > 0 else 0.0
-        return beta - np.clip(share, -1.0, 1.0) * room

@@ -48,7 +48,7 @@ class State(NamedTuple):
     T: Vector
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", nogil=True)
 def weigh(state: State, d: Vector, V: Vector) -> tuple[float, float, float, float, float, float]:
     """Fill d, the diagonal of D, and the columns beta and room of V.
 
@@ -91,7 +91,7 @@ def weigh(state: State, d: Vector, V: Vector) -> tuple[float, float, float, floa
     return gain, fall, products, largest, multiplier, violation
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", nogil=True)
 def _changes(state: State, aim: Vector, q: int, change: Vector, weight: Vector) -> None:
     """The change of mu of a family as a function of that of f: ``change − weight side df``."""
     sides, kinks, caps, f, ease, Z, T = state
@@ -112,18 +112,19 @@ def _changes(state: State, aim: Vector, q: int, change: Vector, weight: Vector) 
             change[i] = (aim_s[i] - mu[i] * lack) / held if mu[i] > 0.0 else 0.0
 
 
-@njit(cache=True, error_model="numpy")
-def condense(state: State, aim: Vector, h: Vector, change: Vector, weight: Vector) -> None:
-    """Fill h, where the change of beta is ``h − D df``; `change` and `weight` (n,) are room to work in."""
-    h[:] = 0.0
+@njit(cache=True, error_model="numpy", nogil=True)
+def condense(state: State, aim: Vector, V: Vector, k: int, change: Vector, weight: Vector) -> None:
+    """Fill column k of V with h, where beta changes by ``h − D df``; the last two are room to work in."""
+    for i in range(len(change)):
+        V[i, k] = 0.0
     for q in range(len(state.kinks)):
         _changes(state, aim, q, change, weight)
         side = state.sides[q]
         for i in range(len(change)):
-            h[i, 0] += side[i] * change[i]
+            V[i, k] += side[i] * change[i]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", nogil=True)
 def direct(
     state: State, aim: Vector, df: Vector, dZ: Vector, dT: Vector, weight: Vector
 ) -> tuple[float, float, float]:
@@ -154,14 +155,14 @@ def direct(
     return (1.0 / steepest if steepest > 0.0 else np.inf), linear, square
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", nogil=True)
 def _slacks(z: Vector, t: Vector, aim: Vector, change: Vector, out: Vector) -> None:
     """The change of a slack that goes with that of its multiplier; none where there is no row."""
     for i in range(len(z)):
         out[i] = (aim[i] - t[i] * change[i]) / z[i] if z[i] > 0.0 else 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", nogil=True)
 def _along(z: Vector, t: Vector, dz: Vector, dt: Vector) -> tuple[float, float, float]:
     """The inverse of the longest step, and the products' change per step and per squared step."""
     steepest, linear, square = 0.0, 0.0, 0.0
@@ -175,7 +176,7 @@ def _along(z: Vector, t: Vector, dz: Vector, dt: Vector) -> tuple[float, float, 
     return steepest, linear, square
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def target(state: State, mean: float, mu: float, dZ: Vector, dT: Vector, second: float, aim: Vector) -> None:
     """Aim at products of mu per unit of cost; less `second` times what dZ and dT would add to them."""
     caps, Z, T = state.caps, state.Z, state.T
@@ -186,7 +187,7 @@ def target(state: State, mean: float, mu: float, dZ: Vector, dT: Vector, second:
             aim[r, i] = wanted - Z[r, i] * T[r, i] - second * dZ[r, i] * dT[r, i]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def centre(
     state: State, mean: float, mu: float, dZ: Vector, dT: Vector, length: float, low: float, high: float,
     aim: Vector,
@@ -204,7 +205,7 @@ def centre(
                 aim[r, i] -= min(product - high * wanted, high * wanted)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def step(length: float, Z: Vector, T: Vector, dZ: Vector, dT: Vector) -> None:
     """Move everything by the same step."""
     for r in range(Z.shape[0]):
@@ -213,7 +214,7 @@ def step(length: float, Z: Vector, T: Vector, dZ: Vector, dT: Vector) -> None:
             T[r, i] += length * dT[r, i]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def step_apart(soft: int, share: float, Z: Vector, T: Vector, dZ: Vector, dT: Vector) -> None:
     """Move each sample by the whole step, or else by this share of the way to its own nearest end.
 
@@ -228,7 +229,7 @@ def step_apart(soft: int, share: float, Z: Vector, T: Vector, dZ: Vector, dT: Ve
             T[r, i] += max(dT[r, i], -share * T[r, i])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _move_pair(share: float, Z: Vector, dZ: Vector, first: int, i: int) -> None:
     length = 1.0
     for r in range(first, first + 2):
@@ -238,7 +239,7 @@ def _move_pair(share: float, Z: Vector, dZ: Vector, first: int, i: int) -> None:
         Z[r, i] += length * dZ[r, i]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def cost(state: State, shrink: float) -> float:
     """Cost of the least slacks of the outputs ``shrink f``."""
     total = 0.0

@@ -7,28 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.families.intercept import shrink_of
 from polyopt.certificates.certificate import relative_gap
-from polyopt.solvers.interior_point.passes import (
-    State,
-    centre,
-    condense,
-    cost,
-    direct,
-    step,
-    step_apart,
-    target,
-    weigh,
-)
+from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.system import System
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
+    from formulations.families.intercept import Reaches
     from polyopt.solvers.interior_point.problem import Problem
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Point", "Survey"]
+__all__ = ["Point", "Survey", "largest_reaches"]
 
 _FIRST_SHARE = 0.9  # of the way to its end that a sample goes in the first step
 _SHARE = 0.99  # of the way to the first end that all go in later ones
@@ -36,9 +30,7 @@ _CORRECTIONS = 2  # centrality corrections at most, ...
 _FULL = 0.95  # ... for steps shorter than this
 _REACH = 0.3  # by how much a correction is to lengthen the step, ...
 _GAIN = 0.03  # ... and by how much it has to
-_NEAR, _FAR = 0.1, 10.0  # products in this range of the mean are well centred
 _ENOUGH = 0.05  # share of the gap asked for under which mu is not brought
-_CENTRAL = 0.375  # products at the start, per unit of cost
 _EASE = 1e-9  # dual proximal term, over the mean cost: no weight in D is above its inverse, ...
 _MORE = 3.0  # ... which falls by this where rounding, times such weights, is all that is left
 
@@ -63,6 +55,8 @@ class Survey:
         The normal matrix.
     left : ndarray of shape (m+1,)
         X'β − Rw, and Σ β_i.
+    push : ndarray of shape (m+1,)
+        What products of zero, aimed at, would pull besides.
     """
 
     objective: float
@@ -72,6 +66,7 @@ class Survey:
     share: float
     M: Vector
     left: Vector
+    push: Vector
 
     @property
     def gap(self) -> float:
@@ -96,54 +91,43 @@ class Point:
     """
 
     def __init__(self, problem: Problem, tol: float):
-        self._problem, self._tol = problem, tol
-        rows, soft, n = problem.rows, problem.soft, problem.samples.n
-        hard, caps = len(rows) - soft, np.stack([family.cap for family in rows][:soft])
-        sides = np.stack([family.side.astype(np.int8) for family in rows])
-        self._mean = float(caps.mean())
-        self._measure = 2.0 * float(caps.sum()) + hard * n * self._mean
-        self._ease, self._residual, self._is_first = _EASE / self._mean, np.inf, True
-        self.v, f = np.zeros(problem.samples.m + 1), np.zeros(n)
-        Z, T = np.zeros((2 * soft + hard, n)), np.ones((2 * soft + hard, n))
-        # At f = 0 this is central and meets every row.
-        for q, family in enumerate(rows):
-            if q < soft:
-                xi = _central_slack(family.kink)
-                share = _CENTRAL / (xi - family.kink)
-                Z[2 * q], Z[2 * q + 1] = share * family.cap, (1.0 - share) * family.cap
-                T[2 * q], T[2 * q + 1] = xi - family.kink, xi
-            else:
-                Z[soft + q], T[soft + q] = _CENTRAL * self._mean / -family.kink, -family.kink
-                if (there := family.is_there) is not None:
-                    Z[soft + q, ~there] = 0.0
-                    self._measure -= float((~there).sum()) * self._mean
-        self._state = State(sides, rows.kinks, caps, f, self._ease, Z, T)
-        self._dZ, self._dT, self._aim = (np.zeros_like(Z) for _ in range(3))
-        self._d, self._V, self._h = np.empty(n), np.empty((n, 2)), np.empty((n, 1))
-        self._room = np.empty(n), np.empty(n)  # fresh memory at every step would cost more than its passes
+        self._problem, self._tol, self._crew = problem, tol, problem.crew
+        facts = problem.facts
+        mean = facts.costs / (problem.soft * facts.n)
+        self._measure = 2.0 * facts.costs + facts.bounds * mean
+        self._ease, self._residual, self._is_first, self._size = _EASE / mean, np.inf, True, 0.0
+        self.v = np.zeros(facts.m + 1)
+        self._crew.tell("begin", mean, self._ease)
 
-    def multipliers(self, survey: Survey) -> Vector:
-        """β, repaired to Σ β_i = 0."""
-        return self._V[:, 0] - survey.share * self._V[:, 1]
+    def keep(self, survey: Survey) -> None:
+        """Have the multipliers kept, repaired to Σ β_i = 0."""
+        self._crew.tell("keep", survey.share)
 
     # -- where it stands -----------------------------------------------------------------------
 
     def survey(self) -> Survey:
         """Both objectives, the residuals, and the normal matrix for the next step."""
-        rows, regulariser = self._problem.rows, self._problem.regulariser
-        gain, fall, products, largest, multiplier, violation = weigh(self._state, self._d, self._V)
-        M, pulled = self._problem.samples.normal(self._d, self._V)
+        regulariser = self._problem.regulariser
+        self._crew.tell("aim", 0.0, 0.0)
+        found = self._crew.ask("survey")
+        sums = total([[f.gain, f.fall, f.products, f.size, f.cost] for f in found])
+        gain, fall, products, size, cost = (float(each) for each in sums)
+        most = np.max([[f.largest, f.multiplier, f.violation] for f in found], axis=0)
+        largest, multiplier, violation = (float(each) for each in most)
+        M, pulled = total([f.M for f in found]), total([f.pulled for f in found])
         w, gradient = self.v[:-1], regulariser.gradient(self.v[:-1])
-        shrink = rows.shrink(self._state.f)
-        objective = shrink**2 * regulariser.energy(w) + cost(self._state, shrink)
-        imbalance, room = pulled[-1]
+        shrink = shrink_of(largest_reaches(f.reaches for f in found))
+        if shrink < 1.0:
+            cost = float(total(self._crew.ask("costs", shrink)))
+        objective = shrink**2 * regulariser.energy(w) + cost
+        imbalance, room = float(pulled[-1, 0]), float(pulled[-1, 1])
         share = imbalance / max(room, abs(imbalance), np.finfo(float).tiny)
         c = pulled[:-1, 0] - share * pulled[:-1, 1]
         can_repair = abs(imbalance) <= room
         bound = gain - share * fall - regulariser.conjugate(c) if can_repair else -np.inf
         residual = float(np.abs(c - gradient).max(initial=0.0))
-        residual /= self._scale(M, gradient, c, objective)
-        found = Survey(
+        residual /= self._scale(M, gradient, c, objective, size)
+        survey = Survey(
             objective=objective,
             bound=bound,
             violation=max(violation, residual, largest / max(multiplier, np.finfo(float).tiny)),
@@ -151,22 +135,22 @@ class Point:
             share=share,
             M=M,
             left=pulled[:, 0] - np.append(gradient, 0.0),
+            push=pulled[:, 2],
         )
-        if found.gap <= self._tol < residual and residual > 0.5 * self._residual:
+        if survey.gap <= self._tol < residual and residual > 0.5 * self._residual:
             self._ease *= _MORE
-            self._state = self._state._replace(ease=self._ease)
         self._residual = residual
-        return found
+        return survey
 
-    def _scale(self, M: Vector, gradient: Vector, c: Vector, objective: float) -> float:
+    def _scale(self, M: Vector, gradient: Vector, c: Vector, objective: float, size: float) -> float:
         """What the residual of stationarity is relative to: as in a certificate, or a little less."""
         if self._is_first:  # D is in proportion to the costs
             spread = np.sqrt(M.diagonal()[:-1] / M[-1, -1])
-            self._size = float((spread + np.abs(self._problem.samples.shift)).max(initial=0.0))
+            self._size = float((spread + np.abs(self._problem.shift)).max(initial=0.0))
         return max(
             float(np.abs(gradient).max(initial=0.0)),
             float(np.abs(c).max(initial=0.0)),
-            3e-9 * self._size * float(np.abs(self._V[:, 0]).sum()),
+            3e-9 * self._size * size,
             1e-4 * self._problem.regulariser.unit * float(np.sqrt(2.0 * objective)),
             float(np.finfo(float).tiny),  # samples that are all alike pull nowhere
         )
@@ -185,28 +169,24 @@ class Point:
         if self._is_first:
             self._take_first(system, survey)
             return
-        self._target(0.0, 0.0)
-        _, _, length, linear, square = self._direction(system, survey)
+        _, length, linear, square = self._turn(system, survey, survey.push)
         length = min(length, 1.0)
         left = survey.mu + (length * linear + length**2 * square) / self._measure
         least = _ENOUGH * self._tol * survey.objective / self._measure
         mu = max(left**3 / max(survey.mu**2, np.finfo(float).tiny), least)
-        self._target(mu, 1.0)
-        dv, df, length, _, _ = self._direction(system, survey)
+        dv, length = self._aimed(system, survey, mu, 1.0)
         for _ in range(_CORRECTIONS):
             if length >= _FULL:
                 break
-            before, reach = self._aim.copy(), min(length + _REACH, 1.0)
-            centre(self._state, self._mean, mu, self._dZ, self._dT, reach, _NEAR, _FAR, self._aim)
-            dv2, df2, longer, _, _ = self._direction(system, survey)
+            self._crew.tell("correct", mu, min(length + _REACH, 1.0))
+            better, longer, _, _ = self._turn(system, survey, self._push())
             if longer < length + _GAIN:
-                self._aim = before
-                direct(self._state, self._aim, df, self._dZ, self._dT, self._room[1])
+                self._crew.tell("back")
                 break
-            dv, df, length = dv2, df2, longer
+            dv, length = better, longer
         length = min(_SHARE * length, 1.0)
-        step(length, self._state.Z, self._state.T, self._dZ, self._dT)
-        self._go(length * dv, length * df)
+        self._crew.tell("move", length)
+        self._go(length * dv)
 
     def _take_first(self, system: System, survey: Survey) -> None:
         """The whole step in w, with each sample going as far as its own ends let it.
@@ -214,29 +194,41 @@ class Point:
         It leaves rows unmet, but it brings w and the multipliers near to where they will be; a common
         step would be the shortest of all.
         """
-        self._target(survey.mu, 0.0)
-        dv, df, _, _, _ = self._direction(system, survey)
-        step_apart(self._problem.soft, _FIRST_SHARE, self._state.Z, self._state.T, self._dZ, self._dT)
-        self._go(dv, df)
+        dv, _ = self._aimed(system, survey, survey.mu, 0.0)
+        self._crew.tell("move_apart", _FIRST_SHARE)
+        self._go(dv)
         self._is_first = False
 
-    def _go(self, dv: Vector, df: Vector) -> None:
-        self.v, self._state = self.v + dv, self._state._replace(f=self._state.f + df)
+    def _go(self, dv: Vector) -> None:
+        self.v = self.v + dv
+        self._crew.tell("soften", self._ease)
 
-    def _target(self, mu: float, second: float) -> None:
-        target(self._state, self._mean, mu, self._dZ, self._dT, second, self._aim)
+    def _aimed(self, system: System, survey: Survey, mu: float, second: float) -> tuple[Vector, float]:
+        self._crew.tell("aim", mu, second)
+        dv, length, _, _ = self._turn(system, survey, self._push())
+        return dv, length
 
-    def _direction(self, system: System, survey: Survey) -> tuple[Vector, Vector, float, float, float]:
-        """The changes of (w, b) and of f for what is aimed at, with what `direct` tells of the rest."""
-        samples = self._problem.samples
-        condense(self._state, self._aim, self._h, *self._room)
-        dv = system.solve(survey.left + samples.pull(self._h)[:, 0])
-        df = samples.scores(dv)
-        return dv, df, *direct(self._state, self._aim, df, self._dZ, self._dT, self._room[1])
+    def _push(self) -> Vector:
+        return total(self._crew.ask("balance"))
+
+    def _turn(self, system: System, survey: Survey, push: Vector) -> tuple[Vector, float, float, float]:
+        """The change of (w, b) for what is aimed at, with what ``passes.direct`` tells of the rest."""
+        dv = system.solve(survey.left + push)
+        found = self._crew.change("turn", dv)
+        linear, square = total([each[1:] for each in found])
+        return dv, min(each[0] for each in found), float(linear), float(square)
 
 
-def _central_slack(kink: float) -> float:
-    """The slack xi at f = 0 for which (xi − kink) mu = xi eta = ``_CENTRAL`` cap, where mu + eta = cap."""
-    half = 8.0 * kink + 6.0
-    root = float(np.sqrt(half**2 - 96.0 * kink))
-    return (half + root) / 16.0 if half > 0.0 else 6.0 * kink / (half - root)
+def largest_reaches(found: Iterable[Reaches]) -> Reaches:
+    """How far the outputs of all blocks go.
+
+    Parameters
+    ----------
+    found : iterable of dict
+        Of each block.
+    """
+    most: Reaches = {}
+    for reaches in found:
+        for key, reach in reaches.items():
+            most[key] = max(reach, most.get(key, -np.inf))
+    return most

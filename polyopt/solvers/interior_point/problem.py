@@ -1,4 +1,4 @@
-"""What is to be solved: the samples, the families of rows and the regulariser, checked."""
+"""What is to be solved: the samples in blocks, the families of rows and the regulariser, checked."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ import scipy.sparse as sp
 
 from formulations.arguments import as_weights, within
 from formulations.families import Families
-from polyopt.solvers.interior_point.rows import Rows
+from polyopt.solvers.interior_point.block import Block, Facts
+from polyopt.solvers.interior_point.crew import Local, total
+from polyopt.solvers.interior_point.rows import Rows, is_scattered
 from polyopt.solvers.interior_point.system import Regulariser
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.matrices import Matrix
+    from polyopt.solvers.interior_point.crew import Crew
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Problem", "read"]
+__all__ = ["Problem", "in_order", "read", "state"]
 
 _CONSTANT = 1e-12  # a spread under this share of the mean is rounding
+_ONE_WAY = "C must be positive for samples of both classes; y and C leave only one"
 
 
 @dataclass(frozen=True)
@@ -31,21 +35,24 @@ class Problem:
 
     Attributes
     ----------
-    samples : Rows
-        The samples, centred.
-    rows : Families
-        The families of rows, those with slack first.
+    crew : Crew
+        The samples and their families of rows, in blocks.
+    facts : Facts
+        What is known of all of them together.
     soft : int
-        How many have slack.
+        How many families have slack; these are first.
+    shift : ndarray of shape (m,)
+        The point that samples are taken from.
     regulariser : Regulariser
         ½ w'Rw.
     is_centred : bool
         Whether b is the intercept for centred inputs.
     """
 
-    samples: Rows
-    rows: Families
+    crew: Crew
+    facts: Facts
     soft: int
+    shift: Vector
     regulariser: Regulariser
     is_centred: bool
 
@@ -55,23 +62,82 @@ def read(X: Matrix, rows: Families, D: float | None, weights: ArrayLike | None) 
     X = _matrix(X)
     if rows.n != X.shape[0]:
         raise ValueError(f"the rows must be of the {X.shape[0]} samples of X, not of {rows.n}")
+    rows, soft = in_order(rows)
+    if not rows.pulls_both_ways:
+        raise ValueError(_ONE_WAY)
+    D = None if D is None else within("D", D, 0.0, 1.0)
+    counts = None if weights is None else as_weights(weights, rows.n)
+    if D is not None and counts is not None and not (counts > 0).all():
+        raise ValueError("weights must be positive; drop the samples whose weight is zero")
+    return state(Local([Block(Rows(X), rows, soft, counts)]), soft, D)
+
+
+def in_order(rows: Families) -> tuple[Families, int]:
+    """The families of rows, those with slack first, and how many these are.
+
+    Parameters
+    ----------
+    rows : Families
+        The families of rows of a machine.
+
+    Raises
+    ------
+    ValueError
+        A family that this method does not take.
+    """
     soft = [family for family in rows if family.is_soft]
     hard = [family for family in rows if not family.is_soft]
     if not soft or any(family.has_slack or family.kink > 0.0 for family in hard):
         raise ValueError("this solver needs finite costs of slack; an explicit program takes hard margins")
     if any(family.kink == 0.0 for family in hard):
         raise ValueError("B must be positive; at B = 0 every output is 0")
-    if not rows.pulls_both_ways:
-        raise ValueError("C must be positive for samples of both classes; y and C leave only one")
-    D = None if D is None else within("D", D, 0.0, 1.0)
-    counts = np.ones(rows.n) if weights is None else as_weights(weights, rows.n)
-    if D is not None and not (counts > 0).all():
-        raise ValueError("weights must be positive; drop the samples whose weight is zero")
-    samples = Rows(X)
-    regulariser = _centre(samples, D, counts / counts.sum())
     if not all(family.is_soft for family in list(rows)[: len(soft)]):
         rows = Families(*soft, *hard)
-    return Problem(samples, rows, len(soft), regulariser, D is not None)
+    return rows, len(soft)
+
+
+def state(crew: Crew, soft: int, D: float | None) -> Problem:
+    """The program of samples in blocks: their facts, the point that they are taken from, and R.
+
+    Parameters
+    ----------
+    crew : Crew
+        The blocks, of samples with as many features, and of the same families.
+    soft : int
+        How many families have slack.
+    D : float or None
+        The Sigma-SVM's share.
+
+    Raises
+    ------
+    ValueError
+        Costs that are positive on one side only, or samples that are not finite.
+    """
+    found = crew.ask("facts")
+    sums = total([[f.n, f.products, f.costs, f.bounds] for f in found])
+    facts = Facts(
+        int(sums[0]), found[0].m, float(sums[1]), float(sums[2]), float(sums[3]),
+        any(f.pulls_up for f in found), any(f.pulls_down for f in found),
+    )  # fmt: skip
+    if not (facts.pulls_up and facts.pulls_down):
+        raise ValueError(_ONE_WAY)
+    sums = total(crew.ask("total"))
+    mean, count = sums[:-1] / sums[-1], float(sums[-1])
+    if not np.isfinite(mean).all():
+        raise ValueError("X must be finite; it has NaN or infinite values")
+    scatters = is_scattered(facts.products, facts.n, facts.m)
+    # Where products scatter, centring would only be undone and done by subtraction.
+    shift = np.zeros(facts.m) if D is None and scatters else mean
+    crew.tell("place", shift, scatters)
+    if D is None:
+        return Problem(crew, facts, soft, shift, Regulariser(facts.m), False)
+    Sigma = total(crew.ask("spread"))[:-1, :-1] / count
+    # What rounding leaves of a constant feature must not pass for a small variance.
+    share = _CONSTANT if scatters else _CONSTANT**2
+    constant = Sigma.diagonal() <= share * mean**2
+    Sigma[constant] = Sigma[:, constant] = 0.0
+    R = (1.0 - D) * np.eye(facts.m) + D * Sigma
+    return Problem(crew, facts, soft, shift, Regulariser(facts.m, R), True)
 
 
 def _matrix(X: Matrix) -> Any:
@@ -86,21 +152,3 @@ def _matrix(X: Matrix) -> Any:
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, not shape {X.shape}")
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-
-
-def _centre(rows: Rows, D: float | None, shares: Vector) -> Regulariser:
-    """Centre the rows, which changes no SVM but its b, and find R."""
-    mean = rows.pull(shares[:, None])[:-1, 0]
-    if not np.isfinite(mean).all():
-        raise ValueError("X must be finite; it has NaN or infinite values")
-    if D is None:
-        if not rows.scatters:  # there, centring would only be undone and done by subtraction
-            rows.shift = mean
-        return Regulariser(rows.m)
-    rows.shift = mean
-    Sigma = rows.normal(shares, np.zeros((rows.n, 0)))[0][:-1, :-1]
-    # What rounding leaves of a constant feature must not pass for a small variance.
-    share = _CONSTANT if rows.scatters else _CONSTANT**2
-    constant = Sigma.diagonal() <= share * mean**2
-    Sigma[constant] = Sigma[:, constant] = 0.0
-    return Regulariser(rows.m, (1.0 - D) * np.eye(rows.m) + D * Sigma)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Rows"]
+__all__ = ["Rows", "is_scattered"]
 
 _BLOCK = 1 << 16  # numbers in a block: half a megabyte, so that it stays in the cache
 _SCATTER = 40.0  # multiplications that BLAS does in the time of one that goes through row indices
@@ -49,8 +49,10 @@ class Rows:
         Samples and features.
     shift : ndarray of shape (m,)
         What is subtracted from every sample; zeros at first.
+    products : float
+        What X'DX takes, of single products.
     scatters : bool
-        Whether X is so sparse that X'DX is made of single products; else it is made by BLAS.
+        Whether X is so sparse that X'DX is made of these; else it is made by BLAS.
     """
 
     def __init__(self, X: Matrix):
@@ -59,8 +61,8 @@ class Rows:
         self.shift = np.zeros(self.m)
         self._block = max(_BLOCK // (self.m + 1), 64)
         self._piece = self.n if X.dtype == np.float64 else self._block  # what is brought to float64 at once
-        in_row = np.diff(X.indptr).astype(float) if is_sparse(X) else np.full(self.n, float(self.m))
-        self.scatters = _SCATTER * float(in_row @ in_row) < self.n * float(self.m) ** 2
+        self.products = _squares_of_counts(X)
+        self.scatters = is_scattered(self.products, self.n, self.m)
 
     def scores(self, v: Vector) -> Vector:
         """Outputs at ``v = (w, b)``, shape (n,)."""
@@ -123,13 +125,26 @@ class Rows:
         return (slice(first, first + size) for first in range(0, self.n, size))
 
 
+def _squares_of_counts(X: Matrix) -> float:
+    """The squares of the numbers of entries of all rows, added up."""
+    if not is_sparse(X):
+        return X.shape[0] * float(X.shape[1]) ** 2
+    in_row = np.diff(X.indptr).astype(float)
+    return float(in_row @ in_row)
+
+
+def is_scattered(products: float, n: int, m: int) -> bool:
+    """Whether so many single products are less work than n rows of m numbers are to BLAS."""
+    return _SCATTER * products < n * float(m) ** 2
+
+
 def _mirrored(M: Vector) -> Vector:
     """The symmetric matrix whose lower triangle is given."""
     lower = np.tril(M)
     return lower + np.tril(M, -1).T
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _weigh(X: Matrix, shift: Vector, d: Vector, V: Vector, out: Vector) -> None:
     """Rows ``√d_i (x_i - shift, 1)``, followed by ``V_i / √d_i``."""
     m = shift.shape[0]
@@ -142,7 +157,7 @@ def _weigh(X: Matrix, shift: Vector, d: Vector, V: Vector, out: Vector) -> None:
             out[i, m + 1 + k] = V[i, k] / root if root > 0.0 else 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _csr_scores(data: Vector, indices: Any, indptr: Any, w: Vector, b: float) -> Vector:
     out = np.empty(indptr.shape[0] - 1)
     for i in range(out.shape[0]):
@@ -153,7 +168,7 @@ def _csr_scores(data: Vector, indices: Any, indptr: Any, w: Vector, b: float) ->
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _csr_pull(data: Vector, indices: Any, indptr: Any, V: Vector, out: Vector) -> None:
     for i in range(V.shape[0]):
         for p in range(indptr[i], indptr[i + 1]):
@@ -161,7 +176,7 @@ def _csr_pull(data: Vector, indices: Any, indptr: Any, V: Vector, out: Vector) -
                 out[indices[p], k] += data[p] * V[i, k]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _csr_normal(data: Vector, indices: Any, indptr: Any, d: Vector, out: Vector) -> None:
     """Lower triangle of X' diag(d) X; the indices of each row ascend."""
     for i in range(d.shape[0]):

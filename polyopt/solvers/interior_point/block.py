@@ -1,0 +1,342 @@
+"""Some of the samples, with their rows, multipliers and slacks: what each of them does when all are asked.
+
+Methods that change a block are called by way of the log in :mod:`polyopt.solvers.interior_point.crew`, and
+again, in the same order, where a block was lost; the others change nothing. What a block answers is added up
+over the blocks, or the largest is taken: it is never of the size of the samples, but for the multipliers.
+"""
+
+from __future__ import annotations
+
+from threading import local
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from polyopt.solvers.interior_point.intercept import Ends, Few, bins_of, ends_of, few_of
+from polyopt.solvers.interior_point.passes import (
+    State,
+    centre,
+    condense,
+    cost,
+    direct,
+    step,
+    step_apart,
+    target,
+    weigh,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from formulations.families import Families
+    from formulations.families.intercept import Reaches
+    from polyopt.solvers.interior_point.rows import Rows
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["Block", "Facts", "Measured", "Work"]
+
+_NEAR, _FAR = 0.1, 10.0  # products in this range of the mean are well centred
+CENTRAL = 0.375  # products at the start, per unit of cost
+
+
+class Facts(NamedTuple):
+    """What is known of some samples before anything is solved.
+
+    Samples and features; single products in X'DX; costs, added up; bounds without slack, added up; whether
+    there are costs that pull outputs up, and down.
+    """
+
+    n: int
+    m: int
+    products: float
+    costs: float
+    bounds: float
+    pulls_up: bool
+    pulls_down: bool
+
+
+class Measured(NamedTuple):
+    """What a pass over a block finds; the first six as ``weigh`` in the passes has them.
+
+    `size` is the sum of the sizes of beta, `cost` that of the least slacks; `M` and `pulled` are what
+    :meth:`polyopt.solvers.interior_point.rows.Rows.normal` makes of beta, room and h.
+    """
+
+    gain: float
+    fall: float
+    products: float
+    largest: float
+    multiplier: float
+    violation: float
+    size: float
+    cost: float
+    reaches: Reaches
+    M: Vector
+    pulled: Vector
+
+
+class Work(local):
+    """Room to work in, for a block at a time in each thread: fresh memory would cost more than the passes."""
+
+    owner: object = None  # whose d and V are in it
+    _size = -1
+
+    def of(self, block: Block) -> Work:
+        """The room, as long as the block."""
+        n = block.samples.n
+        if n > self._size:
+            self._all = [np.empty(n) for _ in range(3)], np.empty((n, 3)), np.empty((n, 1))
+            self._size, self.owner = n, None
+        if self.owner is not block:
+            self.owner = None
+            self.d, self.change, self.weight = (each[:n] for each in self._all[0])
+            self.V, self.h = self._all[1][:n], self._all[2][:n]
+        return self
+
+    d: Vector
+    V: Vector
+    h: Vector
+    change: Vector
+    weight: Vector
+
+
+class Block:
+    """Some of the samples.
+
+    Parameters
+    ----------
+    samples : Rows
+        The samples.
+    rows : Families or callable
+        Their families of rows, those with slack first; or what makes them, to be made when they are needed.
+    soft : int
+        How many have slack.
+    counts : ndarray of shape (n,), optional
+        Weights in the mean and the covariance; ones by default.
+    work : Work, optional
+        Room to work in, shared with other blocks.
+
+    Attributes
+    ----------
+    done : int
+        How many changes it has been through.
+    answer : object
+        What the last of them gave.
+    """
+
+    done = 0
+    answer: object = None
+
+    def __init__(
+        self,
+        samples: Rows,
+        rows: Families | Callable[[], Families],
+        soft: int,
+        counts: Vector | None = None,
+        work: Work | None = None,
+    ):
+        self.samples, self.soft, self._rows = samples, soft, rows
+        self._counts, self._mean, self.kept = counts, 0.0, np.zeros(samples.n)
+        self._work = Work() if work is None else work
+
+    @property
+    def rows(self) -> Families:
+        """The families of rows."""
+        return self._rows() if callable(self._rows) else self._rows
+
+    # -- before it begins ------------------------------------------------------------------------
+
+    def facts(self) -> Facts:
+        """What is known before anything is solved."""
+        rows = list(self.rows)
+        soft, there = rows[: self.soft], [family.is_there for family in rows[self.soft :]]
+        pulling = [(family.up, np.greater(family.common_cap, 0.0)) for family in rows if family.kink > 0]
+        up, down = (any((pulls & (ups == way)).any() for ups, pulls in pulling) for way in (True, False))
+        return Facts(
+            self.samples.n,
+            self.samples.m,
+            self.samples.products,
+            sum(float(family.cap.sum()) for family in soft),
+            float(sum(self.samples.n if each is None else np.count_nonzero(each) for each in there)),
+            up,
+            down,
+        )
+
+    def total(self) -> Vector:
+        """The samples, each as often as it counts, added up; last, how many these are."""
+        return self.samples.pull(self._weights()[:, None])[:, 0]
+
+    def _weights(self) -> Vector:
+        return np.ones(self.samples.n) if self._counts is None else self._counts
+
+    def spread(self) -> Vector:
+        """Their moments of second order."""
+        return self.samples.normal(self._weights(), np.zeros((self.samples.n, 0)))[0]
+
+    def place(self, shift: Vector, scatters: bool) -> None:
+        """Take the samples from this point, and their products in this way."""
+        self.samples.shift, self.samples.scatters = shift, scatters
+
+    def begin(self, mean: float, ease: float) -> None:
+        """Take multipliers and slacks that are central and meet every row at outputs of 0."""
+        n, soft, rows = self.samples.n, self.soft, self.rows
+        hard = len(rows) - soft
+        self._mean = mean
+        Z, T = np.zeros((2 * soft + hard, n)), np.ones((2 * soft + hard, n))
+        for q, family in enumerate(rows):
+            if q < soft:
+                xi = central_slack(family.kink)
+                share = CENTRAL / (xi - family.kink)
+                Z[2 * q], Z[2 * q + 1] = share * family.cap, (1.0 - share) * family.cap
+                T[2 * q], T[2 * q + 1] = xi - family.kink, xi
+            else:
+                Z[soft + q], T[soft + q] = CENTRAL * mean / -family.kink, -family.kink
+                if (there := family.is_there) is not None:
+                    Z[soft + q, ~there] = 0.0
+        caps = np.stack([family.cap for family in rows][:soft])
+        sides = np.stack([family.side.astype(np.int8) for family in rows])
+        self.state = State(sides, rows.kinks, caps, np.zeros(n), ease, Z, T)
+        self._dZ, self._dT, self._aim = (np.zeros_like(Z) for _ in range(3))
+        self._df = np.zeros(n)
+        self._before: tuple[Vector, Vector] = self._aim, self._df
+
+    # -- where it stands -------------------------------------------------------------------------
+
+    def survey(self) -> Measured:
+        """All that is known about the point, and what of the next step needs the samples."""
+        room, V = self._weighed()
+        condense(self.state, self._aim, V, 2, room.change, room.weight)
+        M, pulled = self.samples.normal(room.d, V)
+        size, reaches = float(np.abs(V[:, 0]).sum()), self.rows.reaches(self.state.f)
+        gain, fall, products, largest, multiplier, violation = self._found
+        return Measured(
+            gain, fall, products, largest, multiplier, violation, size, cost(self.state, 1.0), reaches, M,
+            pulled,
+        )  # fmt: skip
+
+    def _weighed(self) -> tuple[Work, Vector]:
+        room = self._work.of(self)
+        if room.owner is not self:
+            self._found = weigh(self.state, room.d, room.V)
+            room.owner = self
+        return room, room.V
+
+    def costs(self, shrink: float) -> float:
+        """The cost of the least slacks of the outputs times this factor."""
+        return cost(self.state, shrink)
+
+    def keep(self, share: float) -> None:
+        """Keep β, less this share of the room that it has."""
+        _, V = self._weighed()
+        self.kept = V[:, 0] - share * V[:, 1]
+
+    # -- how it moves ----------------------------------------------------------------------------
+
+    def soften(self, ease: float) -> None:
+        """Take another ease."""
+        self.state = self.state._replace(ease=ease)
+        self._work.owner = None
+
+    def aim(self, mu: float, second: float) -> None:
+        """Aim at products of mu per unit of cost, less `second` times what the last direction adds."""
+        target(self.state, self._mean, mu, self._dZ, self._dT, second, self._aim)
+
+    def balance(self) -> Vector:
+        """What h of that pulls at (w, b)."""
+        room = self._work.of(self)
+        condense(self.state, self._aim, room.h, 0, room.change, room.weight)
+        return self.samples.pull(room.h)[:, 0]
+
+    def turn(self, dv: Vector) -> tuple[float, float, float]:
+        """Take the direction that goes with a change of (w, b); see ``passes.direct`` for what it tells."""
+        self._df = self.samples.scores(dv)
+        return self._direct()
+
+    def _direct(self) -> tuple[float, float, float]:
+        room = self._work.of(self)
+        return direct(self.state, self._aim, self._df, self._dZ, self._dT, room.weight)
+
+    def correct(self, mu: float, reach: float) -> None:
+        """Aim at products that a step of this length would leave well centred, too."""
+        self._before = self._aim.copy(), self._df
+        centre(self.state, self._mean, mu, self._dZ, self._dT, reach, _NEAR, _FAR, self._aim)
+
+    def back(self) -> None:
+        """Go back to what was aimed at before the last correction, and its direction."""
+        self._aim, self._df = self._before
+        self._direct()
+
+    def move(self, length: float) -> None:
+        """Take a step of this length."""
+        step(length, self.state.Z, self.state.T, self._dZ, self._dT)
+        self._go(length)
+
+    def move_apart(self, share: float) -> None:
+        """Go with the outputs all the way; multipliers and slacks no further than their own ends let them."""
+        step_apart(self.soft, share, self.state.Z, self.state.T, self._dZ, self._dT)
+        self._go(1.0)
+
+    def _go(self, length: float) -> None:
+        self.state = self.state._replace(f=self.state.f + length * self._df)
+        self._work.owner = None
+
+    # -- where it ends ---------------------------------------------------------------------------
+
+    def reach(self, v: Vector) -> Reaches:
+        """How far the outputs of (w, b) go towards the bounds."""
+        return self.rows.reaches(self.samples.scores(v))
+
+    def costs_at(self, v: Vector, shrink: float) -> float:
+        """The cost of the least slacks of the outputs of (w, b), times this factor."""
+        return self.rows.cost(shrink * self.samples.scores(v))
+
+    def break_ends(self, w: Vector) -> Ends:
+        """The first and the last b at which (w, b) meets a row, and what rows cost."""
+        return ends_of(self.rows, self._plain(w))
+
+    def break_bins(self, w: Vector, edges: Vector) -> Vector:
+        """Costs and numbers of rows that are met up to each edge: shape (2, edges + 1)."""
+        return bins_of(self.rows, self._plain(w), edges)
+
+    def few_breaks(self, w: Vector, low: float, high: float) -> Few:
+        """The b above `low`, up to `high`, at which rows are met."""
+        return few_of(self.rows, self._plain(w), low, high)
+
+    def _plain(self, w: Vector) -> Vector:
+        return self.samples.scores(np.append(w, 0.0))
+
+    def sums(self) -> tuple[float, float]:
+        """The room of the multipliers kept, and their β, added up."""
+        return float(self._ends().sum()), float(self.kept.sum())
+
+    def _ends(self) -> Vector:
+        room: Vector = np.abs(self.kept - self.rows.pieces.ends).min(axis=0)
+        return room
+
+    def even(self, share: float) -> None:
+        """Take this share of their room off the multipliers kept."""
+        self.kept = self.kept - np.clip(share, -1.0, 1.0) * self._ends()
+
+    def dual(self) -> tuple[float, Vector]:
+        """The linear part of the dual objective at the multipliers kept, and what they pull."""
+        return self.rows.gain(self.multipliers()), self.samples.pull(self.kept[:, None])[:, 0]
+
+    def multipliers(self) -> Vector:
+        """The multipliers kept, by family: shape (q, n)."""
+        return self.rows.split(self.kept)
+
+
+def central_slack(kink: float) -> float:
+    """The slack xi at f = 0 for which (xi − kink) mu = xi eta = ``CENTRAL`` cap, where mu + eta = cap.
+
+    Parameters
+    ----------
+    kink : float
+        Of a family with slack.
+    """
+    half = 8.0 * kink + 6.0
+    root = float(np.sqrt(half**2 - 96.0 * kink))
+    return (half + root) / 16.0 if half > 0.0 else 6.0 * kink / (half - root)
