@@ -108,14 +108,18 @@ class LinearGeometry:
     centred : bool
         Whether scores are of the samples less a point amid them (dense ones only). A program with a free
         intercept is the same for both, and far from the origin only this one keeps its digits.
+    centre : ndarray of shape (m,), optional
+        The point to take dense samples from, in place of one amid them.
     """
 
     note, short = "", 0.0
 
-    def __init__(self, X: Matrix, *, centred: bool = False):
+    def __init__(self, X: Matrix, *, centred: bool = False, centre: Vector | None = None):
         self.X: Matrix = sp.csr_array(X, dtype=float) if sp.issparse(X) else np.asarray(X, dtype=float)
         self.n, m = self.X.shape
         self._shift = middle(self.X) if centred else None
+        if centre is not None and not sp.issparse(self.X):
+            self._shift = centre
         self.centre = np.zeros(m) if self._shift is None else self._shift
         self.unit = 1.0
 
@@ -152,11 +156,15 @@ class LinearGeometry:
         return np.asarray((rows.toarray() if sp.issparse(rows) else rows - self.centre).T)
 
     def pull_scale(self, beta: Vector) -> float:
+        return float(np.max(self.pull_sizes(beta), initial=0.0))
+
+    def pull_sizes(self, beta: Vector) -> Vector:
+        """The sizes of the terms that :meth:`pull` adds up, added up."""
         size, found = np.abs(beta), np.zeros(self.X.shape[1])
         for start in range(0, self.n, BLOCK):
             rows = self.X[start : start + BLOCK]
             found += abs(rows if sp.issparse(rows) else rows - self.centre).T @ size[start : start + BLOCK]
-        return float(np.max(found, initial=0.0))
+        return found
 
     def represent(self, beta: Vector) -> Vector:
         return self.pull(beta)

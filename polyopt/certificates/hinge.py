@@ -30,6 +30,13 @@ from polyopt.certificates.ascent import ascend
 from polyopt.certificates.certificate import Certificate, Residual, conclude, conclude_infeasible, residual
 from polyopt.certificates.claims.hinge import state_hinge, state_ray
 from polyopt.certificates.claims.statement import Evidence
+from polyopt.certificates.hinge_residuals import (
+    balance_residual,
+    complementarity_violations,
+    primal_violations,
+    sign_violations,
+    stationarity,
+)
 from polyopt.certificates.ray import to_feasible, value_between
 from polyopt.certificates.rounding import ABOVE, Ball
 
@@ -42,11 +49,10 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["certify_hinge", "find_ray", "is_ray"]
+__all__ = ["BROKEN", "NO_RAY", "certify_hinge", "find_ray", "is_ray"]
 
-_BROKEN = "The point breaks its bounds; the value is of the point scaled back to them."
-_NO_RAY = "No multiple of the point keeps every hard row for certain."
-_HIDES = 1e-9  # rounding of an output from which on it may hide that a row is broken
+BROKEN = "The point breaks its bounds; the value is of the point scaled back to them."
+NO_RAY = "No multiple of the point keeps every hard row for certain."
 _EXACT_TERMS = 1_000_000  # of rational sums, at most
 _DENOMINATOR = 10**6  # of a multiplier in units of the least one
 
@@ -132,80 +138,42 @@ def certify_hinge(
         residuals,
         tol,
         feasible=feasible,
-        notes=["" if feasible else _BROKEN, _NO_RAY if np.isinf(scale) else "", geometry.note],
+        notes=["" if feasible else BROKEN, NO_RAY if np.isinf(scale) else "", geometry.note],
     )
     return replace(certificate, evidence=(Evidence(partial(state_hinge, program, v, float(b.mid), found)),))
 
 
 def _primal_residuals(program: HingeProgram, f: Ball) -> list[Residual]:
-    """Hard rows only, at what the outputs may be: slacks are recomputed, so rows with slack hold."""
-    found = []
-    for family in program.rows:
-        hard = np.isinf(family.cap)
-        if hard.any():
-            short = _certain(-family.room(f.mid), f.rad)
-            found.append(residual("primal", family.name, np.where(hard, short, 0.0), family.unit))
-    return found
-
-
-def _certain(violation: Vector, rad: Vector) -> Vector:
-    """Violations, at their worst where rounding may hide them; rounding alone is no violation."""
-    return np.where(rad > _HIDES, violation + rad, violation)
+    return [residual("primal", row, missed, unit) for row, missed, unit in primal_violations(program, f)]
 
 
 def _dual_residuals(program: HingeProgram, Z: Vector) -> list[Residual]:
-    """Signs and caps against the largest multiplier; the balance against the sum of their sizes.
-
-    The multiplier of the sign of a slack is the cap less the row's own, so its sign is the cap.
-    """
+    """Signs and caps against the largest multiplier; the balance against the sum of their sizes."""
     scale = float(np.abs(Z).max()) or float(program.rows.caps.max())
-    found = []
-    for family, mu in zip(program.rows, Z, strict=True):
-        found.append(residual("sign", family.name, -mu, scale))
-        if family.slack:
-            found.append(residual("sign", family.slack[0], mu - family.cap, scale))
+    found = [residual("sign", row, missed, scale) for row, missed in sign_violations(program, Z)]
     if program.intercept:
         beta = program.rows.beta(Z)
-        total, size = abs(float(beta.sum())), float(np.abs(beta).sum())
-        found.append(Residual("stationarity", "b", total, total / size if size > 0 else total))
+        found.append(balance_residual(float(beta.sum()), float(np.abs(beta).sum())))
     return found
 
 
 def _stationarity(program: HingeProgram, v: Vector, Z: Vector, primal_value: float) -> list[Residual]:
-    """The gradient in w, relative to its own size.
-
-    Where the pulls of the samples cancel, rounding is relative to the terms and not to their sum; and where
-    w is nearly zero, the gradient is compared with a w that would matter to the objective.
-    """
     geometry = program.geometry
     beta = program.rows.beta(Z)
     gradient, pulled = geometry.gradient(v), geometry.pull(beta)
-    scale = max(
-        float(np.abs(gradient).max(initial=0.0)),
-        float(np.abs(pulled).max(initial=0.0)),
-        1e-8 * geometry.pull_scale(beta),
-        1e-4 * geometry.unit * float(np.sqrt(2.0 * primal_value)),
-    )
-    return [residual("stationarity", "w", np.abs(gradient - pulled), scale)] if len(gradient) else []
+    return stationarity(gradient, pulled, geometry.pull_scale(beta), geometry.unit, primal_value)
 
 
 def _complementarity(program: HingeProgram, f: Vector, Z: Vector) -> list[Residual]:
-    """Products of multiplier and slack of each row; together they add up to the gap.
+    """Relative to the largest multiplier times the size of an output at the row.
 
-    Relative to the largest multiplier times the size of an output at the row, so that the number of
-    samples does not matter.
+    So the number of samples does not matter.
     """
     largest = float(np.abs(Z).max()) or 1.0
-    found = []
-    for family, mu in zip(program.rows, Z, strict=True):
-        room, scale = family.room(f), largest * family.unit
-        slack = np.maximum(0.0, -room) if family.slack else np.zeros(len(room))
-        found.append(residual("complementarity", family.name, np.abs(mu * (room + slack)), scale))
-        if family.slack:
-            soft = np.isfinite(family.cap)
-            unused = np.where(soft, (np.where(soft, family.cap, 0.0) - mu) * slack, 0.0)
-            found.append(residual("complementarity", family.slack[0], np.abs(unused), scale))
-    return found
+    return [
+        residual("complementarity", row, product, largest * unit)
+        for row, product, unit in complementarity_violations(program, f, Z)
+    ]
 
 
 def is_ray(program: HingeProgram, Z: Vector) -> bool:

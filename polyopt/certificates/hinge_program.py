@@ -6,7 +6,7 @@ The program and its dual stand in :mod:`polyopt.certificates.hinge`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,23 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["HingeProgram", "balancing"]
+__all__ = ["Balance", "HingeProgram", "balancing"]
 
 _TOO_LONG = 1e150  # to be squared
+
+
+class Balance(NamedTuple):
+    """What the balance Σ β_i = 0 needs, summed over the samples.
+
+    What is left of it; multipliers of rows that hold outputs up, and down; the norms of the samples, each
+    times the rounding of its β, and times its multipliers.
+    """
+
+    left: Ball
+    up: float
+    down: float
+    error: float
+    length: float
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,19 @@ class HingeProgram:
 
     def value(self, v: Vector, f: Ball, scale: float = 1.0, *, soft_only: bool = False) -> Ball:
         """:meth:`primal_value` with its rounding, at ``scale * v``; hard margins may break if `soft_only`."""
+        paid, broken, costs = self.paid(f, scale)
+        if self.geometry.short:
+            # With a matrix within that distance the cost of slack differs by at most this.
+            off = self.geometry.short * scale * float(np.linalg.norm(v)) * float(np.linalg.norm(costs))
+            paid = Ball(paid.mid, paid.rad + off * ABOVE)
+        energy = self.geometry.energy(v) * Ball(scale) * scale * 0.5
+        return energy + (Ball(np.inf) if broken and not soft_only else paid)
+
+    def paid(self, f: Ball, scale: float) -> tuple[Ball, bool, Vector]:
+        """What slack costs at outputs ``scale * f``; whether a hard margin breaks; costs of slack in use.
+
+        The last only where the geometry is short of convex.
+        """
         paid, broken, costs = Ball(0.0), False, np.zeros(self.rows.n)
         for family in self.rows:
             soft = np.isfinite(family.cap)
@@ -65,12 +92,7 @@ class HingeProgram:
             broken |= family.kink > 0.0 and bool((slack.mid[~soft] > 0.0).any())
             if self.geometry.short:
                 costs += np.where(soft & ((slack.mid + slack.rad) > 0.0), family.cap, 0.0)
-        if self.geometry.short:
-            # With a matrix within that distance the cost of slack differs by at most this.
-            off = self.geometry.short * scale * float(np.linalg.norm(v)) * float(np.linalg.norm(costs))
-            paid = Ball(paid.mid, paid.rad + off * ABOVE)
-        energy = self.geometry.energy(v) * Ball(scale) * scale * 0.5
-        return energy + (Ball(np.inf) if broken and not soft_only else paid)
+        return paid, broken, costs
 
     def dual_value(self, Z: Vector) -> float:
         """Dual objective at multipliers that are feasible up to rounding."""
@@ -83,24 +105,33 @@ class HingeProgram:
         Σ β_i = 0, real multipliers near these pay for: those of the heavier side, shrunk a little, are in
         balance. The objective is taken at these, and what the others differ by is in the radius.
         """
-        geometry = self.geometry
+        gain, beta, sums = self.earned(Z)
+        return self.bound_by(gain, self.geometry.price(beta.mid), sums)
+
+    def earned(self, Z: Vector) -> tuple[Ball, Ball, Balance]:
+        """What multipliers earn, the β_i, and what :meth:`bound_by` needs of their balance."""
         pulls = [Ball(mu * family.side) for family, mu in zip(self.rows, Z, strict=True)]
         gains = [Ball(mu).sum() * family.kink for family, mu in zip(self.rows, Z, strict=True)]
         beta, gain = sum(pulls[1:], start=pulls[0]), sum(gains[1:], start=gains[0])
-        pays = geometry.price(beta.mid)
-        moved = beta.rad
+        up, sizes = self.rows.sides > 0, self.geometry.sizes()
+        return gain, beta, Balance(
+            beta.sum(), float(Z[up].sum()), float(Z[~up].sum()),
+            float(beta.rad @ sizes), float(Z.sum(axis=0) @ sizes),
+        )  # fmt: skip
+
+    def bound_by(self, gain: Ball, pays: Ball, sums: Balance) -> Ball:
+        """:meth:`bound`, from sums over the samples."""
+        more = sums.error
         if self.intercept:
-            off = float(beta.sum().size)
-            up = self.rows.sides > 0
-            heavy = max(float(Z[up].sum()), float(Z[~up].sum()))
+            off = float(sums.left.size)
+            heavy = max(sums.up, sums.down)
             if off >= heavy:
                 return Ball(0.0)  # of no multipliers at all, which are in balance
-            share = off / heavy * ABOVE
-            moved = moved + share * Z.sum(axis=0)
+            more = more + off / heavy * ABOVE * sums.length
             # What a unit of a multiplier earns is lost with it; where it costs, nothing is.
             gain = Ball(gain.mid, gain.rad + off * max(float(self.rows.kinks.max()), 0.0) * ABOVE)
         # ‖Σ β φ‖ for the multipliers in balance is at most this much more.
-        more = float(moved @ geometry.sizes()) * ABOVE
+        more *= ABOVE
         length = float(np.sqrt(max(float(pays.upper), 0.0)))
         if not length + more < _TOO_LONG:
             return Ball(0.0)  # of no multipliers at all; these overflow
@@ -126,13 +157,17 @@ class HingeProgram:
         The balance Σ β_i = 0 is restored by shrinking the side that is too heavy, which keeps every
         sign and every cap.
         """
-        rows = self.rows
-        clipped: Vector = np.clip(Z, 0.0, rows.caps)
-        if not self.intercept:
-            return clipped
-        up = rows.sides > 0
-        s_plus, s_minus = balancing(float(clipped[up].sum()), float(clipped[~up].sum()))
-        return clipped * np.where(up, s_plus, s_minus)
+        clipped, plus, minus = self.clipped(Z)
+        return self.shrunk(clipped, *balancing(plus, minus)) if self.intercept else clipped
+
+    def clipped(self, Z: Vector) -> tuple[Vector, float, float]:
+        """The multipliers within their signs and caps; their sum for rows that hold up, and down."""
+        up, clipped = self.rows.sides > 0, np.clip(Z, 0.0, self.rows.caps)
+        return clipped, float(clipped[up].sum()), float(clipped[~up].sum())
+
+    def shrunk(self, Z: Vector, plus: float, minus: float) -> Vector:
+        """The multipliers times factors, for rows that hold up and down."""
+        return Z * np.where(self.rows.sides > 0, plus, minus)
 
 
 def balancing(plus: float, minus: float) -> tuple[float, float]:

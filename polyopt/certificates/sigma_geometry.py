@@ -25,6 +25,13 @@ import scipy.sparse as sp
 
 from polyopt.certificates.geometry import BLOCK, KernelGeometry, LinearGeometry, largest_eigenvalue
 from polyopt.certificates.rounding import ABOVE, Ball, transposed_product
+from polyopt.certificates.sigma_metric import (
+    SigmaMetric,
+    inverse,
+    kept,
+    left_by_spread,
+    sizes_in_metric,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,13 +72,13 @@ class SigmaLinearGeometry:
         self.total = float(self.weights.sum())
         # The mean, as the point amid the samples and what is left from there.
         self.centre = self._plain.centre + self._plain.pull(self.weights) / self.total
-        self.unit = float(np.sqrt(max(self._metric.diagonal().max(initial=0.0), 0.0)))
+        self.unit = self._metric.unit
 
     def prepare(self, *vectors: Vector) -> None:
         pass
 
     @cached_property
-    def _metric(self) -> Vector:
+    def _metric(self) -> SigmaMetric:
         X, m = self.X, self.X.shape[1]
         if m > _FEATURES:
             raise ValueError(
@@ -90,22 +97,8 @@ class SigmaLinearGeometry:
         Sigma /= self.total
         if sp.issparse(X):
             Sigma -= np.outer(shift, shift)
-        return (1.0 - self.D) * np.eye(m) + self.D * Sigma
-
-    @cached_property
-    def _scaling(self) -> Vector:
-        """T: what makes the diagonal of the metric one; 0 for a feature without size."""
-        size = np.sqrt(np.maximum(self._metric.diagonal(), 0.0))
-        return np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-
-    @cached_property
-    def _scaled(self) -> tuple[Vector, Vector]:
-        """Eigenvalues and vectors of TAT."""
-        T = self._scaling
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled = T[:, None] * self._metric * T
-        values, vectors = np.linalg.eigh(np.nan_to_num((scaled + scaled.T) / 2))
-        return values, vectors
+        A = (1.0 - self.D) * np.eye(m) + self.D * Sigma
+        return SigmaMetric(A, self.D, self.n, shift if sp.issparse(X) else None)
 
     def scores(self, v: Vector) -> Vector:
         g = self._plain.scores(v)
@@ -113,11 +106,11 @@ class SigmaLinearGeometry:
 
     def outputs(self, v: Vector) -> Ball:
         g = self._plain.outputs(v)
-        return g - g.dot(self.weights) * _inverse(self._total)
+        return g - g.dot(self.weights) * inverse(self._total)
 
     def moved(self, v: Vector, intercept: float) -> Ball:
         """The intercept for centred samples, from the one for samples as they are."""
-        mean = self._plain.outputs(v).dot(self.weights) * _inverse(self._total)
+        mean = self._plain.outputs(v).dot(self.weights) * inverse(self._total)
         return self._plain.moved(v, intercept) + mean
 
     @cached_property
@@ -125,7 +118,7 @@ class SigmaLinearGeometry:
         return Ball(self.weights).sum()
 
     def gradient(self, v: Vector) -> Vector:
-        return self._metric @ v
+        return self._metric.A @ v
 
     def pull(self, beta: Vector) -> Vector:
         return np.asarray(self._plain.pull(beta) - (self.centre - self._plain.centre) * beta.sum())
@@ -137,53 +130,24 @@ class SigmaLinearGeometry:
         return self._plain.pull_scale(beta)
 
     def represent(self, beta: Vector) -> Vector:
-        return self._solve(self.pull(beta))
-
-    def _solve(self, u: Vector) -> Vector:
-        T, (values, vectors) = self._scaling, self._scaled
-        floor = 8 * len(values) * np.finfo(float).eps * values.max(initial=0.0)
-        inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > floor)
-        w = np.zeros_like(u)
-        for _ in range(2):  # once more for what the first solution leaves
-            w = w + T * (vectors @ (inverse * (vectors.T @ (T * (u - self._metric @ w)))))
-        return w
+        return self._metric.solve(self.pull(beta))
 
     def energy(self, v: Vector) -> Ball:
         f, v = self.outputs(v), np.asarray(v)
-        spread = (f * f).dot(self.weights) * _inverse(self._total)
-        return _kept(self.D) * Ball(v).square_sum() + self.D * spread
+        spread = (f * f).dot(self.weights) * inverse(self._total)
+        return kept(self.D) * Ball(v).square_sum() + self.D * spread
 
     def price(self, beta: Vector) -> Ball:
         v = self.represent(beta)
-        r = Ball(beta) - self.D * (self.outputs(v) * self.weights) * _inverse(self._total)
-        rho = transposed_product(self.X, r, self._plain._shift) - _kept(self.D) * Ball(v)
-        left = [np.inf]
-        if self.D < 1.0:
-            left.append(float((rho.square_sum() * _inverse(_kept(self.D))).upper))
-        else:
-            left.append(float(((r * r).dot(1.0 / self.weights) * self._total).upper) * (1 + 1e-12))
-        if self.X.shape[1] and left[-1] > 1e-12 * float(self.energy(v).size):
-            left.append(self._by_least_eigenvalue(rho))
-        return self.energy(v) + 2.0 * rho.dot(v) + Ball(0.0, min(left))
-
-    def _by_least_eigenvalue(self, rho: Ball) -> float:
-        """‖Tρ‖² over a number that the least eigenvalue of TAT is at least."""
-        T, values = self._scaling, self._scaled[0]
-        if (rho.size[T == 0.0] > 1e-290).any():  # a feature of zeros adds 0, up to underflow
-            return np.inf
-        # Errors of the metric's entries, in units of its diagonal, and of the eigenvalue itself.
-        error = len(T) * (self.n + 8 * len(T) + 40) * np.finfo(float).eps
-        if sp.issparse(self.X):
-            error *= 1.0 + float((self.centre * T).max(initial=0.0) ** 2)
-        least = float(values[int((T == 0.0).sum()) :].min(initial=np.inf)) - error
-        return float((rho * T).square_sum().upper) / least * (1 + 1e-12) if least > 0.0 else np.inf
+        r = Ball(beta) - self.D * (self.outputs(v) * self.weights) * inverse(self._total)
+        pulled, by_spread = transposed_product(self.X, r, self._plain._shift), np.inf
+        if self.D == 1.0:
+            by_spread = left_by_spread((r * r).dot(1.0 / self.weights), self._total)
+        return self._metric.price(v, self.energy(v), pulled, by_spread)
 
     def sizes(self) -> Vector:
-        """Norms in the metric: from A ⪰ (1-D) I, or from (φ_i − mean)'Σ⁺(φ_i − mean) ≤ N / s_i."""
         spread = float(np.linalg.norm(self.centre - self._plain.centre)) * ABOVE
-        by_norm = (self._plain.sizes() + spread) / np.sqrt(max(1.0 - self.D, 1e-300))
-        by_spread = np.sqrt(self.total / (max(self.D, 1e-300) * self.weights))
-        return np.asarray(np.minimum(by_norm, by_spread) * ABOVE)
+        return sizes_in_metric(self._plain.sizes() + spread, self.D, self.weights, self.total)
 
     def curvature(self) -> float:
         return largest_eigenvalue(lambda beta: self.scores(self.represent(beta)), self.n)
@@ -224,7 +188,7 @@ class SigmaKernelGeometry:
         self._kernel.prepare(*vectors)
 
     def _mean(self, g: Ball) -> Ball:
-        return g.dot(self.weights) * _inverse(self._total)
+        return g.dot(self.weights) * inverse(self._total)
 
     def scores(self, v: Vector) -> Vector:
         g = self._kernel.scores(v)
@@ -239,7 +203,7 @@ class SigmaKernelGeometry:
         return self._mean(self._kernel.outputs(v)) + intercept
 
     def _spread(self, f: Ball) -> Ball:
-        return f * self.weights * _inverse(self._total)
+        return f * self.weights * inverse(self._total)
 
     def gradient(self, v: Vector) -> Vector:
         return self.pull((1.0 - self.D) * v + self.D * self._spread(self.outputs(v)).mid)
@@ -281,7 +245,7 @@ class SigmaKernelGeometry:
     def energy(self, v: Vector) -> Ball:
         g = self._kernel.outputs(v)
         f = g - self._mean(g)
-        found = _kept(self.D) * g.dot(v) + self.D * self._spread(f).dot(f)
+        found = kept(self.D) * g.dot(v) + self.D * self._spread(f).dot(f)
         found = Ball(found.mid, found.rad + self._near(f, v))
         return found if found.mid >= 0.0 else Ball(0.0, float(found.size))
 
@@ -296,12 +260,12 @@ class SigmaKernelGeometry:
     def price(self, beta: Vector) -> Ball:
         v = self.represent(beta)
         f = self.outputs(v)
-        r = Ball(beta) - _kept(self.D) * Ball(v) - self.D * self._spread(f)
+        r = Ball(beta) - kept(self.D) * Ball(v) - self.D * self._spread(f)
         Kr = self._kernel.outputs(r.mid)
         sizes = self._kernel.sizes()
         Kr = Ball(Kr.mid, Kr.rad + sizes * float(r.rad @ sizes) * ABOVE)
         if self.D < 1.0:
-            left = float((Kr.dot(r) * _inverse(_kept(self.D))).upper)
+            left = float((Kr.dot(r) * inverse(kept(self.D))).upper)
         else:  # Σ r = 0, as Σ β and Σ s f are: ρ is of centred samples
             left = float((r * r * Ball(1.0 / self.weights, 4e-16 / self.weights)).sum().upper)
             left *= float(self._total.upper) * (1 + 1e-12)
@@ -317,15 +281,3 @@ class SigmaKernelGeometry:
 
     def curvature(self) -> float:
         return largest_eigenvalue(lambda beta: self.scores(self.represent(beta)), self.n)
-
-
-def _kept(D: float) -> Ball:
-    """1 − D."""
-    return 1.0 - Ball(D)
-
-
-def _inverse(x: Ball) -> Ball:
-    """1 / x of a positive ball."""
-    mid = 1.0 / x.mid
-    low = np.maximum(x.mid - x.rad, np.finfo(float).tiny)
-    return Ball(mid, (1.0 / low - mid) * ABOVE + 4e-16 * mid)

@@ -188,8 +188,8 @@ def test_directions_that_are_off_make_a_price_of_linear_features_dear_too(form, 
     _, rows, A = made(form, D)
     for _ in range(5):
         geometry = made(form, D)[0]
-        values, vectors = geometry._scaled
-        geometry._scaled = values, vectors + size * rng.normal(size=vectors.shape)
+        values, vectors = geometry._metric._scaled
+        geometry._metric._scaled = values, vectors + size * rng.normal(size=vectors.shape)
         beta = rng.normal(size=N)
         beta -= beta.mean()
         exact = (rows.T @ beta) @ np.linalg.solve(A, rows.T @ beta)

@@ -8,10 +8,12 @@ over the blocks, or the largest is taken: it is never of the size of the samples
 from __future__ import annotations
 
 from threading import local
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from polyopt.certificates.hinge_slices import Slices
+from polyopt.certificates.tally import Tally
 from polyopt.solvers.interior_point.intercept import Ends, Few, bins_of, ends_of, few_of
 from polyopt.solvers.interior_point.passes import (
     State,
@@ -323,6 +325,29 @@ class Block:
     def dual(self) -> tuple[float, Vector]:
         """The linear part of the dual objective at the multipliers kept, and what they pull."""
         return self.rows.gain(self.multipliers()), self.samples.pull(self.kept[:, None])[:, 0]
+
+    def prove(self, step: str, *arguments: Any) -> Tally:
+        """What is to be said for a certificate of the multipliers kept; see ``certificates.hinge_blocks``.
+
+        Parameters
+        ----------
+        step : str
+            A method of :class:`~polyopt.certificates.hinge_slices.Slices`.
+        *arguments : object
+            What it takes, the multipliers left out.
+        """
+        slices = Slices(self.samples.X, self.rows, self.samples.shift, self._counts)
+        if step == "point":
+            v, b, metric = arguments
+            return slices.point(v, b, self.multipliers(), metric)
+        if step == "values":
+            v, b, scales, shrink, metric, mean = arguments
+            return slices.values(v, b, scales, self.multipliers(), shrink, metric, mean)
+        if step == "price":
+            v, mean, shrink, metric = arguments
+            return slices.price(v, mean, self.multipliers(), shrink, metric)
+        found: Tally = getattr(slices, step)(*arguments)
+        return found
 
     def multipliers(self) -> Vector:
         """The multipliers kept, by family: shape (q, n)."""

@@ -62,12 +62,14 @@ def ends_of(rows: Families, g: Vector) -> Ends:
     g : ndarray of shape (n,)
         Scores without intercept.
     """
-    known = rows.priced
-    if not known.repeats:
-        return Ends(np.inf, -np.inf, 0, 0.0, 0.0, False)
-    breaks = breaks_of(known, g)
+    known, breaks = rows.priced, _breaks(rows, g)
     ends = float(breaks.min(initial=np.inf)), float(breaks.max(initial=-np.inf))
     return Ends(*ends, len(breaks), known.total, known.rising, known.any_rise)
+
+
+def _breaks(rows: Families, g: Vector) -> Vector:
+    """Where rows are met that cost something."""
+    return breaks_of(rows.priced, g) if rows.priced.total > 0.0 else np.zeros(0)
 
 
 def bins_of(rows: Families, g: Vector, edges: Vector) -> Vector:
@@ -80,9 +82,10 @@ def bins_of(rows: Families, g: Vector, edges: Vector) -> Vector:
     edges : ndarray of shape (k,)
         Ascending.
     """
-    bins = edges.searchsorted(breaks_of(rows.priced, g))
-    size = len(edges) + 1
-    return np.stack([np.bincount(bins, rows.priced.costs, size), np.bincount(bins, minlength=size)])
+    bins, size = edges.searchsorted(_breaks(rows, g)), len(edges) + 1
+    return np.stack(
+        [np.bincount(bins, rows.priced.costs[: len(bins)], size), np.bincount(bins, minlength=size)]
+    )
 
 
 def few_of(rows: Families, g: Vector, low: float, high: float) -> Few:
@@ -95,7 +98,8 @@ def few_of(rows: Families, g: Vector, low: float, high: float) -> Few:
     low, high : float
         The ends.
     """
-    breaks, costs = breaks_of(rows.priced, g), rows.priced.costs
+    breaks = _breaks(rows, g)
+    costs = rows.priced.costs[: len(breaks)]
     before, within = breaks <= low, (breaks > low) & (breaks <= high)
     places, which = np.unique(breaks[within], return_inverse=True)
     after = float(breaks[breaks > high].min(initial=np.inf))
