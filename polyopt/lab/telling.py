@@ -27,7 +27,7 @@ def _compiler() -> Any:
     """What knows how many functions numba compiles at this moment, in any thread."""
     from numba.core import event
 
-    class Counter(event.Listener):  # type: ignore[misc]
+    class Counter(event.Listener):
         at_work = 0
 
         def on_start(self, _event: object) -> None:
