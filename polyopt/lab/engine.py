@@ -219,9 +219,9 @@ def sentence_of(error: BaseException) -> str:
     Parameters
     ----------
     error : Exception
-        A ValueError says it itself; of others the kind says more.
+        A ValueError says it itself, as does what is not installed; of others the kind says more.
     """
     text = " ".join(str(error).split())
-    if isinstance(error, ValueError) and text:
+    if isinstance(error, ValueError | ImportError) and text:
         return text
     return f"The lab could not compute this: {type(error).__name__}{': ' + text if text else ''}"
