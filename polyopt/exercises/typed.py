@@ -24,9 +24,12 @@ _SIGNS = {
     "top": "'", "intercal": "'", "star": "*", "ast": "*", "lbrack": "[", "rbrack": "]",
 }  # fmt: skip
 _SILENT = (
-    r"\\(?:left|right|[bB]igg?[lr]?|displaystyle|limits|quad|qquad|mathbf|mathrm|boldsymbol|[,;:! ()\[\]])"
+    r"\\(?:left|right|[bB]igg?[lr]?|displaystyle|(?:no)?limits|q?quad|math(?:bf|rm)|boldsymbol|[,;:! ()\[\]])"
     r"(?![A-Za-z])|\$"
 )
+_UPRIGHT = r"\\(?:mathbf|mathrm|mathit|boldsymbol|bm)\{(\\?\w+)\}"
+_KERNEL = r"(?<![\w\\])[kK]\( *x_\{?([ijkl])\}? *, *x_\{?([ijkl])\}? *\)"
+_PRODUCT = r"(?:\\langle|⟨)([^,⟩+−-]*?),([^,⟨+−-]*?)(?:\\rangle|⟩)"
 _TYPED = {"<=": "≤", ">=": "≥", "==": "=", "||": "‖", "**": "^"}
 
 
@@ -43,8 +46,13 @@ def as_read(answer: str) -> str:
     UnreadableError
         A command of LaTeX that is not known, or braces that do not match.
     """
-    text = re.sub(_SILENT, " ", answer)
-    text = re.sub(r"_\{?([ijkl]) *= *1\}?\^(?:\{\w\}|\w)", r"_{\1}", text)  # the limits of a sum: its index
+    text = re.sub(_UPRIGHT, r" \1", answer.strip().rstrip(".,;"))
+    text = re.sub(r"\s+(?=[_^])", "", re.sub(_SILENT, " ", text))
+    text = re.sub(_PRODUCT, r"(\1 · \2)", re.sub(_KERNEL, r"K_{\1\2}", text))
+    text = re.sub(r"_\{([ijkl]) *, *([ijkl]) *(= *1)? *\}", r"_{\1\2\3}", text)
+    text = re.sub(
+        r"_\{?([ijkl]{1,2}) *= *1\}?\^(?:\{\w\}|\w)", r"_{\1}", text
+    )  # the limits of a sum: its index
     if "\\" in text:  # a script is one letter there, and a run of letters where it was typed in words
         text = re.sub(r"([_^])([A-Za-z0-9])", r"\1{\2}", text)
     text = _fractions(text)
@@ -54,6 +62,7 @@ def as_read(answer: str) -> str:
     text = re.sub(r"(?<![A-Za-z])([A-Za-z]+)(?![A-Za-z])", lambda found: _WORDS.get(found[1], found[1]), text)
     if re.search("Σ[ijkl]", text):  # then αi is meant as αᵢ
         text = re.sub(r"(?<![A-Za-z])([A-Za-zα-ωΣ])([ijkl]{1,2})(?![A-Za-z])", r"\1_{\2}", text)
+    text = re.sub(r"(_[ijkl]{1,2}|_\{[ijkl]{1,2}\})\*(?=[\w(Σ‖])", r"\1 ", text)  # times, and no star of α
     for typed, sign in _TYPED.items():
         text = text.replace(typed, sign)
     text = re.sub(r"\^ *(?:\{ *('|T) *\}|'|T(?!\w))", "'", text)
