@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -29,7 +28,7 @@ def shell(tmp_path_factory):
         "polyopt.plots.picture.Picture.savefig", lambda self, buffer, **how: buffer.write(b"PNG")
     )
     # A new session looks for garbage among all that the tests have left; here it takes longer than the cells.
-    monkeypatch.setattr("IPython.core.displayhook.gc", SimpleNamespace(collect=lambda: 0))
+    monkeypatch.setattr("gc.collect", lambda *_: 0)
     config = Config()
     config.HistoryManager.enabled = False
     one = InteractiveShell.instance(config=config)
