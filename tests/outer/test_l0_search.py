@@ -34,20 +34,21 @@ from polyopt.solvers.one_norm import solve_one_norm, solve_relaxation
 from polyopt.solvers.persistent_lp import PersistentLP
 
 COURSE = ("restart", "iteration", "best", "elite_threshold", "mean_p", "entropy")
+P = 7  # centres of a problem of which all patterns are tried
 DEGENERATE = ["duplicates", "lonely", "zero kernel", "weightless"]
 
 
 def small(kind, seed):
-    """A problem of 8 centres, all of whose patterns can be tried."""
+    """A problem of P centres, all of whose patterns can be tried."""
     rng = np.random.default_rng(seed)
     if kind == "square":  # asymmetric, indefinite
-        return as_l0_data(rng.normal(size=(8, 8)), rng.permutation(np.resize([1.0, -1.0], 8)), 2.0)
-    K, y = rng.normal(size=(12, 8)), np.resize([1.0, -1.0, 1.0], 12)
+        return as_l0_data(rng.normal(size=(P, P)), rng.permutation(np.resize([1.0, -1.0], P)), 2.0)
+    K, y = rng.normal(size=(12, P)), np.resize([1.0, -1.0, 1.0], 12)
     if kind == "ties":
         K = K.round()
         K[:, 1], K[:, 2] = K[:, 0], 0.0
-        return as_l0_data(K, y, 2.0, centres=rng.choice([-1.0, 1.0], 8))
-    return as_l0_data(K, y, 2.0, rng.uniform(0.2, 3.0, 12), rng.choice([-1.0, 1.0], 8))
+        return as_l0_data(K, y, 2.0, centres=rng.choice([-1.0, 1.0], P))
+    return as_l0_data(K, y, 2.0, rng.uniform(0.2, 3.0, 12), rng.choice([-1.0, 1.0], P))
 
 
 def searched(data, *, time_limit=None, seed=0, n_jobs=None, progress=None, **settings):
@@ -63,7 +64,7 @@ def model_of(data):
 def all_losses(kind, seed, C):
     """L(σ) of every pattern σ, as a dictionary."""
     model = model_of(replace(small(kind, seed), C=C))
-    return {sigma: model.solve(sigma).value for sigma in product((False, True), repeat=8)}
+    return {sigma: model.solve(sigma).value for sigma in product((False, True), repeat=P)}
 
 
 def all_scores(kind, seed, C):
@@ -180,7 +181,7 @@ def assert_same(first, second):
 def test_the_search_with_screening_is_the_search_without(name, seed, C):
     K, y, _, weights, centres = of_a_name(name, seed)
     data = as_l0_data(K, y, C, weights, centres)
-    settings = {"n_init": 2, "n_samples": 30, "max_iter": 20, "seed": seed}
+    settings = {"n_init": 2, "n_samples": 30, "max_iter": 8, "seed": seed}
     screened, plain = searched(data, **settings), searched(data, screening=False, **settings)
     assert_same(screened, plain)
     assert plain[1].work.screened == 0
@@ -252,7 +253,7 @@ def test_every_pattern_ruled_out_is_over_the_ceiling(kernel, C):
     scorer = PatternScorer(data, screening=True, n_jobs=None, clock=Clock())
     p, ruled_out, threshold = K.shape[1], 0, np.inf
     for batch in range(2):
-        drawn = np.unique(late(p, 25, seed=batch).astype(bool), axis=0)
+        drawn = np.unique(late(p, 15, seed=batch).astype(bool), axis=0)
         truth = np.array([s.sum() + C * scipy_value(K, y, C, data.weights, centres, s) for s in drawn])
         values = scorer(drawn, threshold, 4)
         known = np.isfinite(values)
@@ -309,7 +310,7 @@ def test_flips_end_at_a_local_optimum_and_never_rise(kind, C):
         data = replace(small(kind, seed), C=C)
         scores = all_scores(kind, seed, C)
         rng = np.random.default_rng(seed)
-        for start in (np.zeros(8, bool), np.ones(8, bool), rng.random(8) < 0.5):
+        for start in (np.zeros(P, bool), np.ones(P, bool), rng.random(P) < 0.5):
             end = descend_by_flips(model_of(data), CutPool(data), start, clock=Clock(), work=Work())
             assert end.is_local_optimum
             assert not end.interrupted

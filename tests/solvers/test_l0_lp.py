@@ -28,7 +28,7 @@ def test_it_equals_scipy_on_many_patterns(kernel):
     arguments = problem(kernel)
     p = arguments[0].shape[1]
     lp, prepared = PatternLP(as_l0_data(*arguments)), PatternLP(as_l0_data(*arguments))
-    for batch in (patterns(p, 30, seed=1), late(p, 30, seed=2)):
+    for batch in (patterns(p, 15, seed=1), late(p, 15, seed=2)):
         prepared.prepare(batch)
         for sigma in batch:
             expected = scipy_value(*arguments, sigma)
@@ -39,8 +39,8 @@ def test_it_equals_scipy_on_many_patterns(kernel):
                 assert (found.alpha >= 0).all()
                 assert (found.alpha <= lp.data.C * sigma).all()
                 assert lp.data.loss(found.alpha, found.b) == found.value
-    assert (lp.solves, lp.restarts, lp.limits, lp.failures) == (60, 0, 0, 0)
-    assert (prepared.solves, prepared.restarts, prepared.failures) == (60, 0, 0)
+    assert (lp.solves, lp.restarts, lp.limits, lp.failures) == (30, 0, 0, 0)
+    assert (prepared.solves, prepared.restarts, prepared.failures) == (30, 0, 0)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -59,8 +59,8 @@ def test_it_equals_the_modelling_language_and_passes_the_certificate(kernel):
 def test_degenerate_data_are_no_trouble(kind):
     arguments = degenerate(kind)
     p = arguments[0].shape[1]
-    lp, batch = PatternLP(as_l0_data(*arguments)), patterns(p, 40, seed=3)
-    lp.prepare(batch[:30])
+    lp, batch = PatternLP(as_l0_data(*arguments)), patterns(p, 20, seed=3)
+    lp.prepare(batch[:15])
     for sigma in batch:
         found = lp.solve(sigma)
         assert found.status is Status.OPTIMAL
@@ -82,7 +82,7 @@ def test_pruning_keeps_the_loss_and_more_centres_never_raise_it(kernel):
     arguments = problem(kernel)
     p = arguments[0].shape[1]
     lp, rng, dropped = PatternLP(as_l0_data(*arguments)), np.random.default_rng(6), 0
-    for sigma in patterns(p, 60, seed=6):
+    for sigma in patterns(p, 30, seed=6):
         whole = lp.solve(sigma)
         kept = lp.data.support(whole.alpha)
         pruned = lp.solve(kept)
@@ -178,7 +178,7 @@ def test_cut_off_is_a_proof_and_any_other_answer_is_the_optimum(kernel):
     p = arguments[0].shape[1]
     rng, pool = np.random.default_rng(11), CutPool(as_l0_data(*arguments))
     whole, lp, prepared = (PatternLP(as_l0_data(*arguments)) for _ in range(3))
-    batches, cut_off, above = (patterns(p, 40, seed=12), late(p, 40, seed=13)), 0, 0
+    batches, cut_off, above = (patterns(p, 20, seed=12), late(p, 20, seed=13)), 0, 0
     values = {}
     for batch in batches:
         prepared.prepare(batch)
@@ -203,7 +203,7 @@ def test_cut_off_is_a_proof_and_any_other_answer_is_the_optimum(kernel):
                     assert found.value == pytest.approx(expected, rel=1e-8, abs=1e-8)
     # HiGHS looks every few pivots; programs as small as these are often solved by then.
     assert 5 < lp.cut_off + prepared.cut_off == cut_off <= 2 * above
-    assert (lp.solves, lp.restarts, lp.limits, lp.failures) == (80, 0, 0, 0)
+    assert (lp.solves, lp.restarts, lp.limits, lp.failures) == (40, 0, 0, 0)
     for batch in batches:
         bounds = pool.bounds(batch)
         assert (bounds <= np.array([values[sigma.tobytes()] for sigma in batch]) + 1e-9).all()
@@ -242,7 +242,7 @@ def test_prepared_a_cutoff_changes_no_other_answer():
 def test_a_cutoff_at_the_optimum_of_degenerate_data(kind, shift):
     arguments = degenerate(kind)
     lp, full = PatternLP(as_l0_data(*arguments)), PatternLP(as_l0_data(*arguments))
-    for sigma in patterns(arguments[0].shape[1], 25, seed=3):
+    for sigma in patterns(arguments[0].shape[1], 12, seed=3):
         value = full.solve(sigma).value
         found = lp.solve(sigma, cutoff=value * (1.0 + shift))
         if found.status is Status.CUT_OFF:
@@ -394,7 +394,7 @@ def test_a_cut_is_valid_everywhere_and_tight_at_home(kernel):
     arguments = problem(kernel)
     p = arguments[0].shape[1]
     lp, pool = PatternLP(as_l0_data(*arguments)), CutPool(as_l0_data(*arguments))
-    seen, new = patterns(p, 40, seed=7), patterns(p, 60, seed=8)
+    seen, new = patterns(p, 40, seed=7), patterns(p, 25, seed=8)
     for sigma in seen:
         found = lp.solve(sigma)
         pool.add(*found.cut)
