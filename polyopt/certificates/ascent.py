@@ -32,7 +32,6 @@ _BANDS = (1e-6, 1e-4, 1e-2)  # how near the margin or a bound an output counts a
 _FREE_LIMIT = 600  # least squares over more free multipliers than this would cost more than it gives, ...
 _FIT_WORK = 2e9  # ... as it would where rows times squared columns are more than this
 _VALUES = 4e9  # of a kernel that an ascent may ask for
-_FAR = 1e300  # a shift beyond which there is nothing
 _CHECK_EVERY = 20  # ascent steps between two evaluations of the bound
 
 
@@ -147,22 +146,30 @@ class _Dual:
         return len(self.rows) * 1.1 * self.program.geometry.curvature() or 1.0
 
     def project(self, z: Vector) -> Vector:
-        """The nearest point with 0 <= z <= upper and, with a free intercept, signs'z = 0."""
+        """The nearest point with 0 <= z <= upper and, with a free intercept, signs'z = 0.
+
+        It is z less a multiple of the signs, cut to the box. Its balance signs'z falls with the multiple, in
+        straight pieces between the places where an entry comes to an end of its interval: the piece that
+        crosses 0 is searched for among these, and its slope is the number of entries that move in it.
+        """
 
         def moved(shift: float) -> Vector:
-            return np.clip(z - shift * self.signs, 0.0, self.upper)
+            return np.minimum(np.maximum(z - shift * self.signs, 0.0), self.upper)
 
-        if not self.program.intercept:
+        if not self.program.intercept or not len(z):
             return moved(0.0)
-        low, high = -1.0, 1.0
-        while self.signs @ moved(low) < 0 and low > -_FAR:
-            low *= 4.0
-        while self.signs @ moved(high) > 0 and high < _FAR:
-            high *= 4.0
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            if self.signs @ moved(middle) > 0:
-                low = middle
+        begin, end = np.sort([self.signs * z, self.signs * (z - self.upper)], axis=0)
+        places = np.unique([begin, end])
+        places = np.concatenate([[-np.inf], places[np.isfinite(places)], [np.inf]])
+        low, high, above = 0, len(places) - 1, 0.0  # the balance is positive at low, and not at high
+        while high - low > 1:
+            middle = (low + high) // 2
+            balance = float(self.signs @ moved(places[middle]))
+            if balance > 0.0:
+                low, above = middle, balance
             else:
                 high = middle
-        return moved(0.5 * (low + high))
+        moving = max(int(((begin <= places[low]) & (end >= places[high])).sum()), 1)
+        if low > 0:
+            return moved(places[low] + above / moving)
+        return moved(places[high] + float(self.signs @ moved(places[high])) / moving)

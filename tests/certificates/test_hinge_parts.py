@@ -160,6 +160,28 @@ def test_the_projection_is_the_nearest_balanced_point(z, nearest):
     assert dual.project(np.array(z)) == pytest.approx(nearest, abs=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["both", "up", "down"])
+def test_one_shift_accounts_for_every_entry_of_a_projection(kind, rng):
+    """Which proves it: entries within are moved by it, those at 0 or at their cap would be moved beyond."""
+    for turn in range(100):
+        n = int(rng.integers(1, 9))
+        upper = np.where(rng.random(n) < 0.3, np.inf, rng.uniform(0.1, 3.0, n))
+        signs = {"both": rng.choice([-1.0, 1.0], n), "up": np.ones(n), "down": -np.ones(n)}[kind]
+        dual = ascent._Dual(program(np.zeros((n, 1)), hinge_families(signs, upper, hard=True)))
+        z = rng.normal(size=n) * 10.0 ** rng.uniform(-3, 3)
+        z = z if turn % 3 else z.round()
+        found, size = dual.project(z), 1.0 + np.abs(z).max()
+        assert (found >= 0.0).all()
+        assert (found <= upper).all()
+        assert abs(signs @ found) <= 1e-13 * size
+        moved = signs * (z - found)
+        least = np.where((found == 0.0) == (signs > 0), moved, -np.inf)
+        most = np.where((found == upper) == (signs > 0), moved, np.inf)
+        within = (found > 0.0) & (found < upper)
+        least, most = np.where(within, moved, least), np.where(within, moved, most)
+        assert least.max() <= most.min() + 1e-13 * size
+
+
 def test_where_no_multiplier_is_free_the_guess_is_all_at_their_ends():
     dual = ascent._Dual(program([[1.0], [-1.0]], hinge_families(Y, 2.0)))
     assert dual.fitted(np.zeros(1), np.array([-1.0, -1.0]), 0.1) == pytest.approx([2.0, 2.0])
