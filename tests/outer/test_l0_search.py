@@ -23,7 +23,7 @@ from polyopt.datasets import load
 from polyopt.outer.cross_entropy.patterns import with_ties
 from polyopt.outer.l0 import proof
 from polyopt.outer.l0 import search as search_module
-from polyopt.outer.l0.flips import descend_by_flips
+from polyopt.outer.l0.flips import _Descent, descend_by_flips
 from polyopt.outer.l0.scores import PatternScorer, Work
 from polyopt.outer.l0.search import round_relaxation, solve_l0
 from polyopt.outer.l0.settings import CrossEntropySettings
@@ -343,6 +343,18 @@ def of_thirty():
     return as_l0_data(K, y, 3.0, weights)
 
 
+def test_a_better_solution_that_another_basis_led_to_is_kept():
+    data = of_thirty()
+    descent, pattern = _Descent(model_of(data), CutPool(data), Clock(), Work()), late(30, 1)[0].astype(bool)
+    plain = descent.settle(pattern, 0)
+    better = descend_by_flips(descent.model, CutPool(data), pattern, clock=Clock(), work=Work()).solution
+    kept = descent.settle(pattern, 3, better)
+    assert kept.solution is better
+    assert kept.score < plain.score
+    assert (kept.moves, kept.is_local_optimum) == (3, False)
+    assert descent.settle(pattern, 3, replace(better, value=np.inf)).score == plain.score
+
+
 def test_flips_that_run_out_of_time_prove_nothing():
     data = of_thirty()
     start = np.zeros(30, dtype=bool)
@@ -584,6 +596,12 @@ def test_the_one_norm_machine_is_the_program_of_the_formulations(kernel, C):
     assert found["cap"] == pytest.approx(np.maximum(y * (K.T @ (y * found["margin"])) - 1, 0.0))
     broken_point = certify_one_norm(K, y, costs, alpha=found["alpha"] + 0.01 * costs, u=found["margin"])
     assert broken_point.claim is not Claim.OPTIMAL
+
+
+def test_multipliers_that_prove_less_than_nothing_prove_0():
+    K, y = np.full((4, 4), 1e3) + 1e3 * np.eye(4), np.array([1.0, 1.0, -1.0, -1.0])
+    found = certify_one_norm(K, y, 1.0, alpha=np.zeros(4), u=np.ones(4))
+    assert found.dual_value == 0.0 < found.primal_value
 
 
 @pytest.mark.parametrize("C", [1e-9, 1e-6, 1e-3, 1.0, 1e3, 1e6])
