@@ -94,6 +94,19 @@ def test_the_contents_beside_a_page_are_those_made_for_it_alone(folder):
     assert sum('<ul class="current">' in line for line in deep) == 2
 
 
+def test_of_a_page_that_the_contents_name_twice_the_last_line_is_the_page():
+    """As the theme has it; both lines lead nowhere from there, and each marks what is above it."""
+    line = '<li class="toctree-l{0}"><a class="reference internal" href="{1}">x</a>{2}'
+    text = ["<ul>", line.format(1, "a", "<ul>"), line.format(2, "b", "</li>"), "</ul>", "</li>"]
+    text += [line.format(1, "b", "</li>"), "</ul>"]
+    lines = contents.marked("\n".join(text), "b").split("\n")
+    own = '<li class="toctree-l{0} current{1}"><a class="current reference internal" href="#">x</a></li>'
+    assert lines[0] == '<ul class="current">'
+    assert lines[1] == line.format(1, "a", '<ul class="current">').replace("l1", "l1 current")
+    assert (lines[2], lines[5]) == (own.format(2, ""), own.format(1, " current-page"))
+    assert contents.marked("\n".join(text), "c").split("\n") == text
+
+
 def test_a_broken_link_is_seen(tmp_path):
     (tmp_path / "a.html").write_text(
         "<p id='x'></p><a href='#x'>1</a><a href='#y'>2</a><a href='b.html'>3</a><a href='https://x.test'>4</a>"
