@@ -1,8 +1,9 @@
 """Microseconds a row that predictions take: folded polytopes against EBM, on raw rows.
 
 Both are fitted to the same rows, at most 2,000, and give ``predict_proba`` for tables as they come: arrays of
-numbers, frames with categories. The polytopes are logistic ones: of a search for at most 60 numbers, and with
-eight faces for each class and every weight in use. They are behind ``Columns`` and folded (``polyopt.fold``).
+numbers, frames with categories. The polytopes are logistic ones: of a search for at most 60 numbers, with
+eight faces for each class and every weight in use, and the two of ``interpretable``, whose faces may bend and
+whose columns do. They are behind ``Columns`` and folded (``polyopt.fold``).
 EBM is interpret's, with its own pairs of columns; it has one bag and few rounds of boosting, which make its
 fit short and change nothing of its prediction, a sum over the same tables. Seconds are those of the processor
 on one thread, medians of interleaved rounds. Rows are drawn again from the set up to a million, or as many as
@@ -20,6 +21,7 @@ import pandas as pd
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.helpers.interpretable_data import SETS, load_set
+from benchmarks.helpers.interpretable_ours import OURS, ours
 from benchmarks.helpers.timing import race
 from polyopt import Columns, LogisticPolytopes, LogisticSearch, fold
 
@@ -30,6 +32,7 @@ DATA = (
 ROWS = (1, 100, 10_000, 1_000_000)
 _TRAINED, _BYTES = 2_000, 200_000_000
 _SMALL, _WIDE = "at most 60 numbers", "16 dense faces"
+_COMPARED = {f"of interpretable: {name}": name for name in OURS}
 
 
 def run(smoke: bool = False) -> pd.DataFrame:
@@ -43,7 +46,7 @@ def run(smoke: bool = False) -> pd.DataFrame:
         for count in ROWS[:2] if smoke else ROWS:
             table = _of(samples, np.resize(np.arange(len(y)), min(count, most)))
             seconds = _race(machines, table)
-            for machine in (_SMALL, _WIDE):
+            for machine in (_SMALL, _WIDE, *_COMPARED):
                 cells.append(
                     {
                         "data": name, "columns": X.shape[1], "rows": count, "polytopes": machine,
@@ -70,6 +73,7 @@ def _fitted(X: Any, y: np.ndarray) -> dict[str, Any]:
         return {
             _SMALL: fold(make_pipeline(Columns(), search).fit(X, y)),
             _WIDE: fold(make_pipeline(Columns(), machine).fit(X, y)),
+            **{shown: ours(name).fit(X, y) for shown, name in _COMPARED.items()},
             "EBM": ExplainableBoostingClassifier(outer_bags=1, max_rounds=50, n_jobs=1, random_state=0).fit(
                 X, y
             ),

@@ -1,9 +1,10 @@
 """The pass over the rows: a few of them at a time, some columns and then the faces with weights for them.
 
 A tile of a column is read into a row of a small table, from whatever type and order it has. Once that is
-checked, curves stand in place of numbers, and hinges in rows of their own. Each face then adds four rows at a
-time. All of it stays in the processor's first cache. Places in arrays are unsigned where the loops over rows
-need them: numba looks at a signed one for being negative, which takes longer than the reading.
+checked, curves stand in place of numbers, and hinges in rows of their own. Each face, or two of them, then
+adds four rows at a time. All of it stays in the processor's first cache. Places in arrays are unsigned where
+the loops over rows need them: numba looks at a signed one for being negative, which takes longer than the
+reading. What adds rows takes tables and places in them: a row of a table as an array of its own is counted.
 """
 
 from __future__ import annotations
@@ -91,9 +92,17 @@ def _put(values, n, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _add_four(out, a, x, b, y, c, z, d, u, n):  # type: ignore[no-untyped-def]
+def _add_four(out, k, rows, p, q, r, s, a, b, c, d, n):  # type: ignore[no-untyped-def]
     for i in range(n):
-        out[i] += (a * x[i] + b * y[i]) + (c * z[i] + d * u[i])
+        out[k, i] += (a * rows[p, i] + b * rows[q, i]) + (c * rows[r, i] + d * rows[s, i])
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _add_four_to_two(out, k, other, rows, p, q, r, s, a, b, c, d, e, f, g, h, n):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        x, y, z, u = rows[p, i], rows[q, i], rows[r, i], rows[s, i]
+        out[k, i] += (a * x + b * y) + (c * z + d * u)
+        out[other, i] += (e * x + f * y) + (g * z + h * u)
 
 
 @njit(cache=True, nogil=True)
@@ -215,13 +224,30 @@ def _bend(bends, first, last, rows, made, level_starts, n, u):  # type: ignore[n
 
 
 @njit(cache=True, nogil=True)
+def _add(steps, g, rows, outputs, n):  # type: ignore[no-untyped-def]
+    """Add what the faces have for the rows of the table, of one block."""
+    starts, ones, others, term_starts, features, first, second = steps
+    for step in range(starts[g], starts[g + 1]):
+        k, other = np.uint64(ones[step]), others[step]
+        for t in range(term_starts[step], term_starts[step + 1], 4):
+            p, q = np.uint64(features[t]), np.uint64(features[t + 1])
+            r, s = np.uint64(features[t + 2]), np.uint64(features[t + 3])
+            a, b, c, d = first[t], first[t + 1], first[t + 2], first[t + 3]
+            if other < 0:
+                _add_four(outputs, k, rows, p, q, r, s, a, b, c, d, n)
+            else:
+                e, f, v, h = second[t], second[t + 1], second[t + 2], second[t + 3]
+                _add_four_to_two(outputs, k, np.uint64(other), rows, p, q, r, s, a, b, c, d, e, f, v, h, n)
+
+
+@njit(cache=True, nogil=True)
 def score_rows(cells, plan, levels, level_starts, span, score, every):  # type: ignore[no-untyped-def]
     """Scores of the rows from ``span[0]`` to ``span[1]``, by a plan that is packed.
 
     The outputs of all faces are put into `every`, if it has columns. Gives the column, by its place in the
     plan, in which there is what is no number, or -1.
     """
-    columns, bends, blocks, term_starts, features, weights, b, form = plan
+    columns, bends, blocks, steps, b, form = plan
     group_starts, signs, is_least, width = form
     outputs, rows = np.empty((len(b), TILE)), np.empty((width + 1, TILE))
     u, place = np.empty(TILE), np.empty(TILE, dtype=np.uint64)
@@ -236,15 +262,8 @@ def score_rows(cells, plan, levels, level_starts, span, score, every):  # type: 
             )
             if bad >= 0:
                 return bad
-            t = g * len(b)
             _bend(bends, first, last, rows, made, level_starts, n, u)
-            for k in range(len(b)):
-                out = outputs[k]
-                for q in range(term_starts[t + k], term_starts[t + k + 1], 4):
-                    _add_four(
-                        out, weights[q], rows[features[q]], weights[q + 1], rows[features[q + 1]],
-                        weights[q + 2], rows[features[q + 2]], weights[q + 3], rows[features[q + 3]], n,
-                    )  # fmt: skip
+            _add(steps, g, rows, outputs, n)
         for k in range(every.shape[1]):
             _put(outputs[k], n, every[begin:, k])
         _join(outputs, group_starts, signs, is_least, score[begin:], n)

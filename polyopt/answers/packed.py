@@ -1,8 +1,9 @@
 """A plan as the arrays that the loops take.
 
 Columns are cut into blocks whose numbers and hinges, a row of the loops' table each, stay in the processor's
-first cache. For each block and face there are the rows that it has weights for, filled up to fours by weights
-of 0. A curve of straight pieces is ``level + Σ_h slope_h min(max(u, knot_h), knot_{h+1})``, PIECES at once.
+first cache. Faces go by twos where they have weights for much the same rows, for what takes time is to load
+these. For each block and face, or two, there are the rows with weights, filled up to fours by weights of 0. A
+curve of straight pieces is ``level + Σ_h slope_h min(max(u, knot_h), knot_{h+1})``, PIECES at once.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ PIECES = 6
 """Straight pieces that a loop adds at once; the power transform has as many."""
 
 _WIDTH, _FOUR = 16, 4  # rows of the table, unless a column alone has more; rows that a face adds at once
+_TWO = 1.4  # what two faces take for four rows, next to one
+_MOST_COMPARED = 64  # faces up to which all twos are compared
 
 
 def packed(plan: Weighed) -> tuple[Any, ...]:
@@ -41,12 +44,9 @@ def packed(plan: Weighed) -> tuple[Any, ...]:
     rows = [_rows_of(plan, p) for p in range(len(plan.places))]
     ends = _blocks([len(own) for own in rows])
     blocks = [_of_block(rows[first:last], K) for first, last in pairwise(ends)]
-    terms = [_terms(form.flip * block[:, k]) for block in blocks for k in range(K)]
-    starts = _starts(len(own) for own, _ in terms)
+    steps = [_steps(form.flip * block) for block in blocks]
     return (
-        _columns(plan), _bends(plan), np.array(ends, dtype=np.int64), starts,
-        np.concatenate([np.empty(0, np.int64), *(own for own, _ in terms)]),
-        np.concatenate([np.empty(0), *(own for _, own in terms)]), form.flip * plan.b,
+        _columns(plan), _bends(plan), np.array(ends, dtype=np.int64), _joined(steps), form.flip * plan.b,
         (np.array([*form.starts, K]), np.array(form.signs, dtype=float), form.is_least,
          max(map(len, blocks), default=0)),
     )  # fmt: skip
@@ -76,13 +76,46 @@ def _of_block(rows: list[Array], K: int) -> Array:
     return np.vstack([np.empty((0, K)), *(own[:1] for own in rows), *(own[1:] for own in rows)])
 
 
-def _terms(weights: Array) -> tuple[Integers, Array]:
-    """The rows that a face has weights for, and the weights, by fours."""
-    used = np.flatnonzero(weights)
-    count = -(-len(used) // _FOUR) * _FOUR
-    places, own = np.full(count, used[0] if count else 0, dtype=np.int64), np.zeros(count)
-    places[: len(used)], own[: len(used)] = used, weights[used]
-    return places, own
+def _steps(weights: Array) -> list[tuple[tuple[int, int], Integers, Array]]:
+    """What is added in one go: to a face, or to two, some rows of the table with weights (2, t), by fours."""
+    found = []
+    for k, other in _by_twos(weights != 0.0):
+        own = weights[:, [k, k if other < 0 else other]].T
+        used = np.flatnonzero(own.any(axis=0))
+        count = -(-len(used) // _FOUR) * _FOUR
+        places, filled = np.full(count, used[0] if count else 0, dtype=np.int64), np.zeros((2, count))
+        places[: len(used)], filled[:, : len(used)] = used, own[:, used]
+        found.append(((k, other), places, filled))
+    return found
+
+
+def _by_twos(used: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Faces that go together, those first that save the most, and those that go alone, with -1."""
+    count, found = used.sum(axis=0), []
+    left = set(np.flatnonzero(count).tolist())
+    if len(left) <= _MOST_COMPARED:
+        shared = used.astype(float).T @ used
+        fours = np.ceil(count / _FOUR)
+        saved = fours[:, None] + fours - _TWO * np.ceil((count[:, None] + count - shared) / _FOUR)
+        one, other = np.nonzero(np.triu(saved > 0.0, 1))
+        order = np.argsort(-saved[one, other], kind="stable")
+        for k, j in zip(one[order].tolist(), other[order].tolist(), strict=True):
+            if k in left and j in left:
+                found.append((k, j))
+                left -= {k, j}
+    return [*found, *((k, -1) for k in sorted(left))]
+
+
+def _joined(steps: list[list[tuple[tuple[int, int], Integers, Array]]]) -> tuple[Any, ...]:
+    """The steps of all blocks: where those of each begin, their faces, where their rows begin, weights."""
+    every = [step for own in steps for step in own]
+    faces = np.array([both for both, _, _ in every], dtype=np.int64).reshape(-1, 2)
+    return (
+        _starts(map(len, steps)), *faces.T,
+        _starts(len(places) for _, places, _ in every),
+        np.concatenate([np.empty(0, np.int64), *(places for _, places, _ in every)]),
+        *np.concatenate([np.empty((2, 0)), *(own for _, _, own in every)], axis=1),
+    )  # fmt: skip
 
 
 def _columns(plan: Weighed) -> tuple[Any, ...]:

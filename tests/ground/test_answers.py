@@ -39,9 +39,9 @@ def by_hand(S, form):
 
 
 def test_scores_are_those_of_a_product():
-    for (n, m), form in product([(1, 1), (127, 3), (128, 7), (300, 20)], FORMS):
+    for (n, m, K), form in product([(1, 1, 5), (127, 3, 5), (128, 7, 5), (300, 20, 5), (50, 3, 70)], FORMS):
         X = np.random.default_rng(n).normal(size=(n, m))
-        W, b = faces(m)
+        W, b = faces(m, K)
         plan = plan_of_faces(W, b, form)
         cells = cells_of_matrix(X, plan.places)
         assert np.allclose(plan.scores(cells), by_hand(X @ W.T + b, form), rtol=1e-13, atol=1e-13)
