@@ -12,7 +12,8 @@ from helpers.cases import in_turn
 from formulations.centred_kernel import CentredKernel
 from polyopt.certificates.geometry import KernelGeometry, LinearGeometry, largest_eigenvalue
 from polyopt.certificates.rounding import Ball
-from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry, _inverse
+from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinearGeometry
+from polyopt.certificates.sigma_metric import inverse
 from polyopt.kernels import MatrixGram
 
 N, M = 14, 3
@@ -255,7 +256,7 @@ def test_what_is_said_of_a_matrix_short_of_semidefinite_holds_for_those_near_it(
 @pytest.mark.parametrize("rad", [0.0, 1e-12, 0.1])
 def test_a_reciprocal_holds_those_of_all_numbers_of_its_ball(rad):
     for x in (3.0, 1e-200, 7e150):
-        found = _inverse(Ball(x, rad * x))
+        found = inverse(Ball(x, rad * x))
         low, high = Fraction(x) - Fraction(rad * x), Fraction(x) + Fraction(rad * x)
         assert Fraction(float(found.lower)) <= 1 / high
         assert 1 / low <= Fraction(float(found.upper))

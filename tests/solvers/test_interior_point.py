@@ -20,7 +20,7 @@ from formulations.solution import Status
 from polyopt import Claim, certify_rmm, certify_sigma_svm, certify_svm, datasets
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.interior_point import driver, solve_interior_point
-from polyopt.solvers.interior_point.block import central_slack
+from polyopt.solvers.interior_point.measured import central_slack
 from polyopt.solvers.interior_point.passes import State, centre, weigh
 from polyopt.solvers.interior_point.point import Point
 from polyopt.solvers.interior_point.problem import read
@@ -528,7 +528,7 @@ def test_a_run_gives_up_after_so_many_steps_without_a_tenth_of_progress(is_close
     kept = SimpleNamespace(
         look=lambda *_: None, is_closed=is_closed, misfit=1.0, clock=SimpleNamespace(is_over=False)
     )
-    assert driver._run(point, kept, 1e-8, 100) is Status.INACCURATE
+    assert driver._Run(point, kept, 1e-8).to_end(100) is Status.INACCURATE
     assert len(surveys) - len(list(given)) == 4 + steps + 1
 
 

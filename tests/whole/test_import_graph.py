@@ -48,7 +48,13 @@ FLOORS = [
     ("the loops around them", ("polyopt.outer",)),
     (
         "scikit-learn classes; the papers' comparators; why they say what they say",
-        ("polyopt.baselines", "polyopt.estimators", "polyopt.explanations"),
+        (
+            "polyopt.baselines",
+            "polyopt.dask",
+            "polyopt.estimators",
+            "polyopt.explanations",
+            "polyopt.large",
+        ),
     ),
     (
         "the methods by name, models in files; exact against fast, identities, pictures, slopes",

@@ -7,14 +7,14 @@ over the blocks, or the largest is taken: it is never of the size of the samples
 
 from __future__ import annotations
 
-from threading import local
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyopt.certificates.hinge_slices import Slices
 from polyopt.certificates.tally import Tally
 from polyopt.solvers.interior_point.intercept import Ends, Few, bins_of, ends_of, few_of
+from polyopt.solvers.interior_point.measured import CENTRAL, Facts, Measured, Work, central_slack
 from polyopt.solvers.interior_point.passes import (
     State,
     centre,
@@ -38,71 +38,9 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Block", "Facts", "Measured", "Work"]
+__all__ = ["Block"]
 
 _NEAR, _FAR = 0.1, 10.0  # products in this range of the mean are well centred
-CENTRAL = 0.375  # products at the start, per unit of cost
-
-
-class Facts(NamedTuple):
-    """What is known of some samples before anything is solved.
-
-    Samples and features; single products in X'DX; costs, added up; bounds without slack, added up; whether
-    there are costs that pull outputs up, and down.
-    """
-
-    n: int
-    m: int
-    products: float
-    costs: float
-    bounds: float
-    pulls_up: bool
-    pulls_down: bool
-
-
-class Measured(NamedTuple):
-    """What a pass over a block finds; the first six as ``weigh`` in the passes has them.
-
-    `size` is the sum of the sizes of beta, `cost` that of the least slacks; `M` and `pulled` are what
-    :meth:`polyopt.solvers.interior_point.rows.Rows.normal` makes of beta, room and h.
-    """
-
-    gain: float
-    fall: float
-    products: float
-    largest: float
-    multiplier: float
-    violation: float
-    size: float
-    cost: float
-    reaches: Reaches
-    M: Vector
-    pulled: Vector
-
-
-class Work(local):
-    """Room to work in, for a block at a time in each thread: fresh memory would cost more than the passes."""
-
-    owner: object = None  # whose d and V are in it
-    _size = -1
-
-    def of(self, block: Block) -> Work:
-        """The room, as long as the block."""
-        n = block.samples.n
-        if n > self._size:
-            self._all = [np.empty(n) for _ in range(3)], np.empty((n, 3)), np.empty((n, 1))
-            self._size, self.owner = n, None
-        if self.owner is not block:
-            self.owner = None
-            self.d, self.change, self.weight = (each[:n] for each in self._all[0])
-            self.V, self.h = self._all[1][:n], self._all[2][:n]
-        return self
-
-    d: Vector
-    V: Vector
-    h: Vector
-    change: Vector
-    weight: Vector
 
 
 class Block:
@@ -220,7 +158,7 @@ class Block:
         )  # fmt: skip
 
     def _weighed(self) -> tuple[Work, Vector]:
-        room = self._work.of(self)
+        room = self._work.of(self, self.samples.n)
         if room.owner is not self:
             self._found = weigh(self.state, room.d, room.V)
             room.owner = self
@@ -248,7 +186,7 @@ class Block:
 
     def balance(self) -> Vector:
         """What h of that pulls at (w, b)."""
-        room = self._work.of(self)
+        room = self._work.of(self, self.samples.n)
         condense(self.state, self._aim, room.h, 0, room.change, room.weight)
         return self.samples.pull(room.h)[:, 0]
 
@@ -258,7 +196,7 @@ class Block:
         return self._direct()
 
     def _direct(self) -> tuple[float, float, float]:
-        room = self._work.of(self)
+        room = self._work.of(self, self.samples.n)
         return direct(self.state, self._aim, self._df, self._dZ, self._dT, room.weight)
 
     def correct(self, mu: float, reach: float) -> None:
@@ -352,16 +290,3 @@ class Block:
     def multipliers(self) -> Vector:
         """The multipliers kept, by family: shape (q, n)."""
         return self.rows.split(self.kept)
-
-
-def central_slack(kink: float) -> float:
-    """The slack xi at f = 0 for which (xi − kink) mu = xi eta = ``CENTRAL`` cap, where mu + eta = cap.
-
-    Parameters
-    ----------
-    kink : float
-        Of a family with slack.
-    """
-    half = 8.0 * kink + 6.0
-    root = float(np.sqrt(half**2 - 96.0 * kink))
-    return (half + root) / 16.0 if half > 0.0 else 6.0 * kink / (half - root)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -103,6 +103,8 @@ def solve_problem(
     max_iter: int | None,
     clock: Clock,
     progress: Callable[[dict[str, float]], None] | None,
+    save: Callable[[dict[str, Any]], None] | None = None,
+    known: Mapping[str, Any] | None = None,
 ) -> Solution:
     """Solve a program whose samples are in blocks.
 
@@ -114,6 +116,11 @@ def solve_problem(
         As of :func:`solve_interior_point`.
     clock : Clock
         The limit.
+    save : callable, optional
+        Called after every iteration with what the loop knows, which together with the crew's log is all that
+        is needed to go on from there.
+    known : mapping, optional
+        What `save` was given, to go on from there; the crew has the log.
 
     Returns
     -------
@@ -121,34 +128,56 @@ def solve_problem(
         As of :func:`solve_interior_point`, without multipliers: these are with the blocks.
     """
     kept = _Kept(problem, tol, clock, progress)
+    run = _Run(Point(problem, tol, begins=known is None), kept, tol, save)
+    if known is not None:
+        run.recall(known)
     try:
-        status = _run(Point(problem, tol), kept, tol, _ITERATIONS if max_iter is None else max_iter)
+        status = run.to_end(_ITERATIONS if max_iter is None else max_iter)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     return kept.solution(status)
 
 
-def _run(point: Point, kept: _Kept, tol: float, max_iter: int) -> Status:
-    least, stale, iteration = np.full(3, np.inf), 0, 0
-    while True:
-        survey = point.survey()
-        kept.look(point, survey)
-        if survey.gap <= tol and survey.violation <= _STRICT * tol:
-            return Status.OPTIMAL
-        now = np.array([survey.gap, survey.violation, survey.mu])
-        stale = 0 if (now < 0.9 * least).any() else stale + 1
-        least = np.minimum(least, now)
-        if stale > (_STALL_AT_END if kept.is_closed else _STALL) or np.isnan(now).any():
-            return Status.OPTIMAL if kept.misfit <= tol else Status.INACCURATE
-        if iteration >= max_iter:
-            return Status.ITERATION_LIMIT
-        if kept.clock.is_over:
-            return Status.TIME_LIMIT
-        try:
-            point.advance(survey)
-        except np.linalg.LinAlgError:
-            return Status.INACCURATE
-        iteration += 1
+class _Run:
+    """The loop."""
+
+    def __init__(
+        self, point: Point, kept: _Kept, tol: float, save: Callable[[dict[str, Any]], None] | None = None
+    ):
+        self._point, self._kept, self._tol, self._save = point, kept, tol, save
+        self._least, self._stale, self._iteration = np.full(3, np.inf), 0, 0
+
+    def recall(self, known: Mapping[str, Any]) -> None:
+        """Go on from what was known after an iteration."""
+        self._least, self._stale, self._iteration = known["least"], known["stale"], known["iteration"]
+        self._point.recall(known)
+        self._kept.recall(known)
+
+    def to_end(self, max_iter: int) -> Status:
+        """Take steps until the gap is closed, or a limit ends them."""
+        point, kept, tol = self._point, self._kept, self._tol
+        while True:
+            survey = point.survey()
+            kept.look(point, survey)
+            if survey.gap <= tol and survey.violation <= _STRICT * tol:
+                return Status.OPTIMAL
+            now = np.array([survey.gap, survey.violation, survey.mu])
+            self._stale = 0 if (now < 0.9 * self._least).any() else self._stale + 1
+            self._least = np.minimum(self._least, now)
+            if self._stale > (_STALL_AT_END if kept.is_closed else _STALL) or np.isnan(now).any():
+                return Status.OPTIMAL if kept.misfit <= tol else Status.INACCURATE
+            if self._iteration >= max_iter:
+                return Status.ITERATION_LIMIT
+            if kept.clock.is_over:
+                return Status.TIME_LIMIT
+            try:
+                point.advance(survey)
+            except np.linalg.LinAlgError:
+                return Status.INACCURATE
+            self._iteration += 1
+            if self._save is not None:
+                loop = {"least": self._least, "stale": self._stale, "iteration": self._iteration}
+                self._save(loop | point.known() | kept.known())
 
 
 class _Kept:
@@ -172,6 +201,18 @@ class _Kept:
         self._objective, self._v = float(total(problem.crew.ask("costs_at", zeros, 1.0))), zeros
         self._bound = 0.0
         self._history: list[dict[str, float]] = []
+
+    def known(self) -> dict[str, Any]:
+        """What it would go on from."""
+        return {
+            "objective": self._objective, "kept": self._v, "bound": self._bound, "misfit": self.misfit,
+            "history": self._history,
+        }  # fmt: skip
+
+    def recall(self, known: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self._objective, self._v = known["objective"], known["kept"]
+        self._bound, self.misfit, self._history = known["bound"], known["misfit"], list(known["history"])
 
     @property
     def is_closed(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.system import System
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -83,6 +83,8 @@ class Point:
         What is to be solved.
     tol : float
         The relative gap that is asked for.
+    begins : bool
+        Whether the blocks are to begin; else they go on from a log.
 
     Attributes
     ----------
@@ -90,14 +92,27 @@ class Point:
         (w, b).
     """
 
-    def __init__(self, problem: Problem, tol: float):
+    def __init__(self, problem: Problem, tol: float, *, begins: bool = True):
         self._problem, self._tol, self._crew = problem, tol, problem.crew
         facts = problem.facts
         mean = facts.costs / (problem.soft * facts.n)
         self._measure = 2.0 * facts.costs + facts.bounds * mean
         self._ease, self._residual, self._is_first, self._size = _EASE / mean, np.inf, True, 0.0
         self.v = np.zeros(facts.m + 1)
-        self._crew.tell("begin", mean, self._ease)
+        if begins:
+            self._crew.tell("begin", mean, self._ease)
+
+    def known(self) -> dict[str, Any]:
+        """What the point would go on from, beside the crew's log."""
+        return {
+            "v": self.v, "ease": self._ease, "residual": self._residual, "is_first": self._is_first,
+            "size": self._size,
+        }  # fmt: skip
+
+    def recall(self, known: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.v, self._ease, self._residual = known["v"], known["ease"], known["residual"]
+        self._is_first, self._size = known["is_first"], known["size"]
 
     def keep(self, survey: Survey) -> None:
         """Have the multipliers kept, repaired to Σ β_i = 0."""

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 
 from formulations.arguments import as_weights, within
 from formulations.families import Families
-from polyopt.solvers.interior_point.block import Block, Facts
+from polyopt.solvers.interior_point.block import Block
 from polyopt.solvers.interior_point.crew import Local, total
+from polyopt.solvers.interior_point.measured import Facts
 from polyopt.solvers.interior_point.rows import Rows, is_scattered
 from polyopt.solvers.interior_point.system import Regulariser
 

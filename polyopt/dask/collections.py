@@ -1,0 +1,127 @@
+"""Dask's arrays and frames as blocks of samples, and lazy answers for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from polyopt.large.parts import matrix_of
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from polyopt.large.sources import Arrays
+
+
+CollectionLike: TypeAlias = Any
+"""A Dask array or frame."""
+
+__all__ = ["CollectionLike", "is_collection", "mapped", "parts_of", "parts_of_arrays"]
+
+
+def is_collection(X: object) -> bool:
+    """Whether something is a Dask array or frame."""
+    return hasattr(X, "__dask_graph__") and (hasattr(X, "blocks") or hasattr(X, "partitions"))
+
+
+def _pieces(X: Any, name: str) -> list[Any]:
+    """The partitions of rows, as delayed objects."""
+    if hasattr(X, "chunks"):
+        if X.ndim == 2 and X.numblocks[1] > 1:
+            X = X.rechunk({1: -1})
+        return list(X.to_delayed().ravel())
+    if not hasattr(X, "to_delayed"):
+        raise ValueError(f"{name} must be a Dask array or frame too, not {type(X).__name__}")
+    return list(X.to_delayed())
+
+
+def _values(each: Any) -> Any:
+    return each.to_numpy() if hasattr(each, "to_numpy") else each
+
+
+def _part(X: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:
+    """On a worker: the arrays of a partition."""
+    y = np.asarray(_values(y))
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    return (
+        matrix_of(_values(X)),
+        y,
+        None if weights is None else np.asarray(_values(weights)).reshape(len(weights)),
+    )
+
+
+def parts_of(
+    client: Client, X: CollectionLike, y: CollectionLike, weights: CollectionLike | None = None
+) -> list[Any]:
+    """Futures of the arrays of every partition, which stay with the workers.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The client.
+    X, y, weights : Dask array or frame
+        Samples, labels and weights, cut alike.
+
+    Raises
+    ------
+    ValueError
+        Different numbers of partitions.
+    """
+    from dask import delayed
+
+    pieces = [_pieces(X, "X"), _pieces(y, "y")]
+    if weights is not None:
+        pieces.append(_pieces(weights, "sample_weight"))
+    for name, other in zip(("y", "sample_weight"), pieces[1:], strict=False):
+        if len(other) != len(pieces[0]):
+            raise ValueError(
+                f"{name} has {len(other)} partitions of rows and X has {len(pieces[0])}: cut them alike, as "
+                f"with {name}.rechunk or repartition"
+            )
+    part = delayed(_part, pure=False)
+    return list(client.compute([part(*each) for each in zip(*pieces, strict=True)]))
+
+
+def parts_of_arrays(client: Client, arrays: Arrays) -> list[Any]:
+    """The same of arrays in the client's memory, of which the scheduler keeps a copy, too.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The client.
+    arrays : Arrays
+        The arrays, in blocks.
+    """
+    return [client.submit(_part, *arrays.read(k), pure=False) for k in range(arrays.count)]
+
+
+def mapped(
+    X: CollectionLike, function: Callable[[Any], Any], width: tuple[int, ...], dtype: np.dtype[Any]
+) -> Any:
+    """A lazy Dask array of what a function gives for each partition.
+
+    Parameters
+    ----------
+    X : Dask array or frame
+        Samples.
+    function : callable
+        Takes the rows of a partition.
+    width : tuple of int
+        The shape of what a row gives.
+    dtype : dtype
+        Its type.
+    """
+    if not hasattr(X, "chunks"):
+        X = X.to_dask_array()
+    elif X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    empty = np.zeros((0, *width), dtype)
+
+    def answered(rows: Any) -> Any:
+        return function(rows) if rows.shape[0] else empty
+
+    if width:
+        return X.map_blocks(answered, chunks=(X.chunks[0], width), dtype=dtype, meta=empty)
+    return X.map_blocks(answered, drop_axis=1, dtype=dtype, meta=empty)

@@ -1,0 +1,103 @@
+"""The linear machines of :mod:`polyopt.large` on Dask: its collections, its workers, lazy answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyopt.dask.collections import is_collection, mapped, parts_of, parts_of_arrays
+from polyopt.dask.crew import Team
+from polyopt.large import machines
+from polyopt.large.machine import LargeMachine
+from polyopt.large.sources import Arrays
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from polyopt.large.held import Hands
+
+__all__ = ["SVM", "RelativeMarginMachine", "SigmaSVM"]
+
+
+class _OnDask(LargeMachine):
+    """What machines on Dask share."""
+
+    _client: Client | None = None
+
+    @property
+    def client(self) -> Client:
+        """The client: the one that was set, or the current one."""
+        if self._client is not None:
+            return self._client
+        from distributed import default_client
+
+        return default_client()
+
+    @client.setter
+    def client(self, client: Client | None) -> None:
+        self._client = client
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_client"}
+
+    def _hands(self, X: Any, y: Any, sample_weight: Any) -> Hands:
+        if is_collection(X) and y is not None:
+            return Team(self.client, parts_of(self.client, X, y, sample_weight))
+        source = self._source(X, y, sample_weight)
+        if isinstance(source, Arrays):
+            return Team(self.client, parts_of_arrays(self.client, source))
+        return Team(self.client, [source] * source.count)
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores of samples; of a Dask collection a lazy Dask array.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or array_like or sparse matrix, of shape (t, m)
+            Samples.
+        """
+        if not is_collection(X):
+            return super().decision_function(X)
+        width = () if len(self.pairs_) == 1 else (len(self.classes_),)
+        return mapped(X, super().decision_function, width, np.dtype(float))
+
+    def predict(self, X: Any) -> Any:
+        """Labels of samples; of a Dask collection a lazy Dask array.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or array_like or sparse matrix, of shape (t, m)
+            Samples.
+        """
+        if not is_collection(X):
+            return super().predict(X)
+        return mapped(X, super().predict, (), self.classes_.dtype)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of samples whose label is right.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of ``fit``.
+        """
+        if not is_collection(X):
+            return float(super().score(X, y, sample_weight))
+        hits = (self.predict(X) == getattr(y, "values", y)).astype(float)
+        if sample_weight is None:
+            return float(hits.mean().compute())
+        weights = getattr(sample_weight, "values", sample_weight)
+        return float(((hits * weights).sum() / weights.sum()).compute())
+
+
+class SVM(_OnDask, machines.SVM):
+    """Support vector machine with linear features on Dask; see :class:`polyopt.large.SVM`."""
+
+
+class SigmaSVM(_OnDask, machines.SigmaSVM):
+    """Sigma-SVM with linear features on Dask; see :class:`polyopt.large.SigmaSVM`."""
+
+
+class RelativeMarginMachine(_OnDask, machines.RelativeMarginMachine):
+    """Relative Margin Machine on Dask; see :class:`polyopt.large.RelativeMarginMachine`."""

@@ -1,0 +1,101 @@
+"""What a worker does, and what it keeps of blocks between two tasks."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from polyopt.large.parts import Recipe, block_of, look, samples_of
+from polyopt.large.sources import Samples, Source
+from polyopt.solvers.interior_point.crew import Change, bring
+from polyopt.solvers.interior_point.measured import Work
+from polyopt.threads import blas_held
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from polyopt.large.parts import Looked
+    from polyopt.solvers.interior_point.block import Block
+
+__all__ = ["Missing", "Part", "answers", "forget", "looked"]
+
+Part = Source | tuple[Any, ...]
+"""The samples of a block: what it is read from, or its arrays."""
+
+
+class Missing:
+    """A worker's answer where it has not the block that it is asked for."""
+
+
+class _Here:
+    """A block on a worker, and whose turn it is."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.block: Block | None = None
+
+
+_held: dict[tuple[str, int], _Here] = {}
+_work = Work()
+
+
+def _samples(part: Part, number: int) -> Samples:
+    return part.read(number) if isinstance(part, Source) else Samples(*part)
+
+
+def looked(part: Part, number: int) -> Looked:
+    """On a worker: a first look at a block."""
+    return look(_samples(part, number), number)
+
+
+def answers(
+    fit: str, numbers: Sequence[int], recipe: Recipe, parts: Sequence[Part], log: Sequence[Change],
+    begins: int, ask: Change | None,
+) -> list[Any]:  # fmt: skip
+    """On a worker: what some blocks answer, or that they are not here.
+
+    Parameters
+    ----------
+    fit : str
+        The name of the fit.
+    numbers : sequence of int
+        Those of the blocks.
+    recipe : Recipe
+        What they are made by.
+    parts : sequence of Source or tuple
+        Their samples.
+    log : sequence of Change
+        The log from place `begins` on.
+    begins : int
+        That place.
+    ask : Change or None
+        What is asked.
+    """
+    with blas_held():
+        return [
+            _answer(_held.setdefault((fit, n), _Here()), recipe, _samples(part, n), log, begins, ask)
+            for n, part in zip(numbers, parts, strict=True)
+        ]
+
+
+def _answer(
+    here: _Here, recipe: Recipe, samples: Samples, log: Sequence[Change], begins: int, ask: Change | None
+) -> Any:
+    with here.lock:
+        if here.block is None and begins > 0:
+            return Missing()
+        if here.block is None:
+            here.block = block_of(samples, recipe, _work)
+        if here.block is None:
+            return None
+        here.block.samples.X = samples_of(samples, recipe)
+        try:
+            return bring(here.block, log, begins, ask)
+        finally:
+            here.block.samples.X = None
+
+
+def forget(fit: str) -> None:
+    """On a worker: let go of a fit's blocks."""
+    for key in [key for key in _held if key[0] == fit]:
+        _held.pop(key, None)

@@ -1,0 +1,109 @@
+"""Checkpoints of the interior point on blocks: the log of changes and what the loop knows, and no samples.
+
+From these every block is made anew, so a checkpoint has some vectors of the size of w for each iteration,
+whatever the number of samples. It replaces the one before it when it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from polyopt.files import write_bytes
+from polyopt.solvers.interior_point.crew import Change
+
+__all__ = ["load", "save"]
+
+_FORMAT = "polyopt checkpoint 1"
+
+
+def save(path: str | Path, log: list[Change], known: dict[str, Any], about: dict[str, Any]) -> None:
+    """Write a checkpoint.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; one that is there is replaced when the new one is whole.
+    log : list of Change
+        All changes.
+    known : dict
+        What the loop knows: numbers, arrays, or lists of records.
+    about : dict
+        What machine and samples these are, in plain values.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be written; the message names it.
+    """
+    arrays: dict[str, Any] = {}
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            arrays[f"a{len(arrays)}"] = value
+            return {"array": f"a{len(arrays) - 1}"}
+        if isinstance(value, bool | np.bool_):
+            return bool(value)
+        return {"float": float(value).hex()} if isinstance(value, float) else value
+
+    changes = [[change.name, [plain(each) for each in change.arguments]] for change in log]
+    loop = {name: plain(value) for name, value in known.items()}
+    head = {"format": _FORMAT, "about": about, "log": changes, "known": loop}
+    stream = BytesIO()
+    np.savez(stream, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
+    write_bytes(path, stream.getvalue())
+
+
+def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[str, Any]]:
+    """Read a checkpoint of this machine and these samples.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    about : dict
+        As of :func:`save`.
+
+    Returns
+    -------
+    log : list of Change
+        All changes.
+    known : dict
+        What the loop knew.
+
+    Raises
+    ------
+    ValueError
+        No checkpoint, or one of something else.
+    FileNotFoundError
+        No such file.
+    """
+    try:
+        with np.load(BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
+            head = json.loads(file["head"].tobytes())
+            arrays = {name: file[name] for name in file.files if name != "head"}
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise ValueError(f"{str(path)!r} is no checkpoint: {error}") from error
+    if head.get("format") != _FORMAT:
+        raise ValueError(f"{str(path)!r} is no checkpoint of this version")
+    differing = sorted(name for name in about if head["about"].get(name) != about[name])
+    if differing:
+        raise ValueError(
+            f"{str(path)!r} is of another fit: {differing[0]} was {head['about'].get(differing[0])!r}, "
+            f"and is {about[differing[0]]!r}"
+        )
+
+    def value(each: Any) -> Any:
+        if isinstance(each, dict) and "array" in each:
+            return arrays[each["array"]]
+        return float.fromhex(each["float"]) if isinstance(each, dict) and "float" in each else each
+
+    log = [Change(name, tuple(value(each) for each in given)) for name, given in head["log"]]
+    return log, {name: value(each) for name, each in head["known"].items()}

@@ -1,0 +1,170 @@
+"""Linear machines on a real cluster of processes: the bits of one machine, whoever is lost on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from formulations.samples import two_blobs
+from polyopt import Claim, large
+
+distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
+da = pytest.importorskip("dask.array")
+
+pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore")]
+CHUNK = 40
+
+
+@contextmanager
+def cluster(workers):
+    settings = {"distributed.comm.timeouts.connect": "10s", "distributed.worker.daemon": True}
+    with (
+        __import__("dask").config.set(settings),
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as made,
+        distributed.Client(made) as client,
+    ):
+        yield made, client
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster(2) as (_, client):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = two_blobs(n=150, m=4, separation=1.0, seed=0)
+    y = np.where(y > 0, "yes", "no")
+    weights = np.random.default_rng(0).uniform(0.0, 2.0, len(y)).round(1)
+    return X, y, weights
+
+
+def bits(machine):
+    proof = machine.certificate()
+    return machine.coef_.tobytes(), machine.intercept_.tobytes(), proof.primal_value, proof.dual_value
+
+
+def on_dask(X, y, weights=None):
+    arrays = (X, y) if weights is None else (X, y, weights)
+    return tuple(da.from_array(each, chunks=(CHUNK, *each.shape[1:])) for each in arrays)
+
+
+def machines(module):
+    return [module.SVM(C=0.5), module.SigmaSVM(D=0.5), module.RelativeMarginMachine(B=1.5)]
+
+
+def test_dask_has_the_bits_of_one_machine(client, data):
+    import polyopt.dask
+
+    X, y, weights = data
+    for here, there in zip(machines(large), machines(polyopt.dask), strict=True):
+        here.fit(large.Arrays(X, y, weights, rows=CHUNK))
+        there.fit(*on_dask(X, y, weights))
+        assert bits(there) == bits(here)
+        assert there.certificate().claim is Claim.OPTIMAL
+        assert there.n_iter_ == here.n_iter_
+    again = polyopt.dask.RelativeMarginMachine(B=1.5).fit(large.Arrays(X, y, weights, rows=CHUNK))
+    assert bits(again) == bits(there)  # arrays of the client
+
+
+def test_answers_are_lazy_and_those_of_one_machine(client, data):
+    from polyopt.dask import SVM
+
+    X, y, weights = data
+    dX, dy, dw = on_dask(X, y, weights)
+    machine = SVM().fit(dX, dy)
+    scores, labels = machine.decision_function(dX), machine.predict(dX)
+    assert scores.chunks == (dX.chunks[0],)
+    assert np.array_equal(scores.compute(), machine.decision_function(X))
+    assert np.array_equal(labels.compute(), machine.predict(X))
+    assert machine.score(dX, dy, dw) == pytest.approx(machine.score(X, y, weights))
+    many = SVM().fit(dX, da.where(dX[:, 0] > 1.0, "other", dy))
+    assert many.decision_function(dX).shape == (len(X), 3)
+    assert np.array_equal(many.predict(dX).compute(), many.predict(X))
+
+
+def test_frames_and_empty_and_one_sided_partitions(client, data):
+    dd = pytest.importorskip("dask.dataframe")
+    import pandas as pd
+
+    from polyopt.dask import SVM
+
+    X, y, _ = data
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(label=y).sort_values("label", ignore_index=True)
+    whole = dd.from_pandas(frame, npartitions=6)
+    whole = whole.map_partitions(lambda part: part[part.a > -1.0] if len(part) else part)
+    whole = dd.concat([whole, whole[whole.a > 1e9]])
+    machine = SVM().fit(whole[list("abcd")], whole["label"])
+    kept = frame[frame.a > -1.0]
+    wanted = large.SVM().fit(kept[list("abcd")].to_numpy(), kept.label.to_numpy())
+    assert machine.certificate().primal_value == pytest.approx(wanted.certificate().primal_value, rel=1e-7)
+    assert (machine.predict(whole[list("abcd")]).compute() == wanted.predict(kept[list("abcd")])).all()
+
+
+def test_a_nan_is_named_with_its_partition_and_row(client, data):
+    from polyopt.dask import SVM
+
+    X, y, _ = data
+    X = X.copy()
+    X[3 * CHUNK + 7, 2] = np.nan
+    with pytest.raises(ValueError, match="in partition 3, row 7, feature 2"):
+        SVM().fit(*on_dask(X, y))
+    with pytest.raises(ValueError, match="y has 3 partitions of rows and X has 4"):
+        SVM().fit(on_dask(X, y)[0], da.from_array(y, chunks=60))
+
+
+def test_killed_workers_cost_no_bit(client, data, monkeypatch):
+    """One in the midst of each of three phases: while blocks are made, on the way, and in the proof."""
+    from polyopt.dask import SVM
+    from polyopt.dask.crew import Workers
+
+    X, y, weights = data
+    wanted = bits(large.SVM().fit(large.Arrays(X, y, weights, rows=CHUNK)))
+    send, asked, killed = Workers._send, [], []
+
+    def sending(self, numbers, ask):
+        asked.append("change" if ask is None else ask.name)
+        future = send(self, numbers, ask)
+        if (asked[-1], asked.count(asked[-1])) in (("facts", 2), ("change", 9), ("prove", 1)):
+            pid = sorted(client.run(os.getpid).values())[0]
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        return future
+
+    monkeypatch.setattr(Workers, "_send", sending)
+    begun = time.monotonic()
+    assert bits(SVM().fit(*on_dask(X, y, weights))) == wanted
+    assert len(killed) == 3
+    assert time.monotonic() - begun < 240.0  # it does not hang
+
+
+def test_a_lost_scheduler_is_an_error_and_the_checkpoint_goes_on_elsewhere(data, tmp_path):
+    from polyopt.dask import SVM
+    from polyopt.dask.crew import Workers
+
+    X, y, _ = data
+    source, path, sent = large.Arrays(X, y, rows=CHUNK), tmp_path / "checkpoint", []
+    wanted = bits(large.SVM().fit(source))
+    with pytest.MonkeyPatch.context() as patched, cluster(1) as (made, client):
+        send = Workers._send
+
+        def sending(self, *arguments):
+            sent.append(1)
+            if len(sent) == 60:
+                made.sync(made.scheduler.close)
+            return send(self, *arguments)
+
+        patched.setattr(Workers, "_send", sending)
+        machine = SVM()
+        machine.client = client
+        with pytest.raises(RuntimeError, match="scheduler is lost"):
+            machine.fit(*on_dask(X, y), checkpoint=path)
+    assert bits(large.SVM().fit(source, resume=path)) == wanted

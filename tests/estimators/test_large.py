@@ -1,0 +1,179 @@
+"""Linear machines of samples read by blocks: the optimum of those in memory, from every kind of source."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers.cases import in_turn
+from sklearn.datasets import dump_svmlight_file
+from sklearn.exceptions import ConvergenceWarning
+
+import polyopt
+from formulations.samples import two_blobs
+from formulations.solution import Status
+from polyopt import Claim, large
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = two_blobs(n=120, m=4, separation=1.2, seed=0)
+    return X, np.where(y > 0, "yes", "no"), np.random.default_rng(0).uniform(0.0, 2.0, 120).round(1)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("SVM", {}),
+        ("SigmaSVM", {"D": 0.4}),
+        ("RelativeMarginMachine", {"B": 1.5}),
+    ],
+)
+@pytest.mark.parametrize("class_weight", [None, "balanced", {"yes": 3.0}])
+def test_the_machine_is_that_of_the_samples_in_memory(name, settings, class_weight, data):
+    X, y, weights = data
+    settings = settings | {"C": 0.7, "class_weight": class_weight}
+    whole = getattr(polyopt, name)(kernel="linear", **settings).fit(X, y, weights)
+    parts = getattr(large, name)(**settings).fit(large.Arrays(X, y, weights, rows=17))
+    assert parts.certificate().claim is Claim.OPTIMAL
+    assert parts.certificate().primal_value == pytest.approx(whole.certificate().primal_value, rel=1e-7)
+    assert parts.coef_ == pytest.approx(whole.coef_, abs=1e-4)
+    assert parts.intercept_ == pytest.approx(whole.intercept_, abs=1e-4)
+    assert (parts.predict(X) == whole.predict(X)).all()
+    assert parts.decision_function(X) == pytest.approx(whole.decision_function(X), abs=1e-3)
+    again = pickle.loads(pickle.dumps(parts))
+    assert (again.predict(X) == parts.predict(X)).all()
+
+
+def test_every_source_has_the_same_bits(data, tmp_path):
+    X, y, _ = data
+    y = np.where(y == "yes", 1, 2)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    sources = [
+        large.Arrays(X, y, rows=50),
+        large.NpyFiles(tmp_path / "X.npy", tmp_path / "y.npy", rows=50),
+        large.Generated(lambda k: (X[50 * k : 50 * k + 50], y[50 * k : 50 * k + 50]), 3),
+    ]
+    try:
+        import pandas as pd
+        import pyarrow  # noqa: F401
+    except ImportError:
+        pass
+    else:
+        frame = pd.DataFrame(X, columns=list("abcd")).assign(label=y)
+        frame.to_parquet(tmp_path / "all.parquet", row_group_size=50)
+        sources.append(large.ParquetFiles(tmp_path / "all.parquet", "label"))
+    fits = [large.SVM().fit(source) for source in sources]
+    assert len({fit.coef_.tobytes() + fit.intercept_.tobytes() for fit in fits}) == 1
+    dump_svmlight_file(X, y, str(tmp_path / "all.svm"), zero_based=False)
+    sparse = large.SVM().fit(large.SvmlightFile(tmp_path / "all.svm", 4, rows=50))
+    assert sparse.coef_ == pytest.approx(fits[0].coef_, abs=1e-4)
+    assert sparse.certificate().claim is Claim.OPTIMAL
+
+
+def test_several_classes_have_a_machine_for_each_pair(data):
+    X, y, _ = data
+    y = np.where(X[:, 0] > 1.0, "other", y)
+    whole = polyopt.SVM(kernel="linear").fit(X, y)
+    parts = large.SVM().fit(large.Arrays(X, y, rows=17))
+    assert parts.pairs_ == whole.pairs_
+    assert [each.claim for each in parts.certificate()] == [Claim.OPTIMAL] * 3
+    assert parts.coef_ == pytest.approx(np.concatenate([e.coef_ for e in whole.estimators_]), abs=1e-4)
+    assert (parts.predict(X) == whole.predict(X)).all()
+
+
+def test_blocks_may_be_empty_or_of_one_class_or_small_whole_numbers(data):
+    X, y, _ = data
+    X = np.round(10.0 * X)
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], y[order]
+    cuts = [0, 0, 3, 40, 40, 119, 120, 120]
+    part = lambda k: slice(cuts[k], cuts[k + 1])  # noqa: E731
+    source = large.Generated(lambda k: (X[part(k)].astype(np.int16), y[part(k)]), 7)
+    found = large.SVM().fit(source)
+    assert found.certificate().primal_value == pytest.approx(
+        polyopt.SVM(kernel="linear").fit(X, y).certificate().primal_value, rel=1e-7
+    )
+
+
+def test_a_limit_is_told_and_keeps_a_proven_bound(data):
+    X, y, _ = data
+    with pytest.warns(ConvergenceWarning, match="iteration"):
+        short = large.SVM(max_iter=2).fit(X, y)
+    assert short.solutions_[0].status is Status.ITERATION_LIMIT
+    assert short.certificate().claim is Claim.SUBOPTIMAL_BY
+
+
+@pytest.mark.parametrize("D", [None, 0.5])
+def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(D, data, tmp_path):
+    X, y, weights = data
+    machine = large.SVM() if D is None else large.SigmaSVM(D=D)
+    source, path = large.Arrays(X, y, weights, rows=30), tmp_path / "checkpoint"
+    whole = machine.fit(source)
+    wanted = whole.coef_.tobytes(), whole.intercept_.tobytes(), whole.certificate().dual_value
+    for stop in (1, 5):
+        with pytest.warns(ConvergenceWarning):
+            machine.set_params(max_iter=stop).fit(source, checkpoint=path)
+        machine.set_params(max_iter=None).fit(source, resume=path)
+        found = machine.coef_.tobytes(), machine.intercept_.tobytes(), machine.certificate().dual_value
+        assert found == wanted
+        assert machine.n_iter_ == whole.n_iter_
+    with pytest.raises(ValueError, match="of another fit: C was"):
+        machine.set_params(C=2.0).fit(source, resume=path)
+    with pytest.raises(ValueError, match="of another fit: digest was"):
+        machine.set_params(C=1.0).fit(large.Arrays(X + 1.0, y, weights, rows=30), resume=path)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match="is no checkpoint"):
+        machine.fit(source, resume=path)
+
+
+def parts(**changes):
+    def make(k):
+        X, y = np.ones((5, 2)) * (k + 1), np.array([0, 1, 0, 1, 0])
+        X[:, 0] = np.arange(5)
+        found = {"X": X, "y": y, "weights": None}
+        if k == 3:
+            found |= {name: change(found[name]) for name, change in changes.items()}
+        return found["X"], found["y"], found["weights"]
+
+    return large.Generated(make, 5)
+
+
+def with_nan(array):
+    array = np.array(array, dtype=float)
+    array.ravel()[5 if array.ndim == 2 else 2] = np.nan
+    return array
+
+
+@in_turn(
+    ("source", "message"),
+    [
+        (parts(X=with_nan), "X has NaN or an infinite value in partition 3, row 2, feature 1"),
+        (parts(X=lambda X: sp.csr_array(with_nan(X))), "in partition 3, row 2, feature 1"),
+        (parts(y=with_nan), "y has NaN or an infinite value in partition 3, row 2"),
+        (parts(y=lambda y: y[:4]), "y has 4 entries in partition 3, and X has 5 rows"),
+        (parts(weights=lambda _: np.array([1, 1, -1, 1, 1])), "in partition 3, row 2, it is -1.0"),
+        (parts(X=lambda X: X[:, :1]), r"some with \[1, 2\]"),
+        (parts(X=lambda X: X[:, 0]), "X has 1 dimensions in partition 3"),
+        (parts(X=sp.csr_array), "all dense or all sparse"),
+        (large.Generated(lambda k: (np.ones((3, 1)), np.zeros(3)), 2), "at least two classes"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(source, message):
+    with pytest.raises(ValueError, match=message):
+        large.SVM().fit(source)
+
+
+def test_arguments_that_do_not_fit_are_refused(data):
+    X, y, _ = data
+    with pytest.raises(ValueError, match="needs labels y"):
+        large.SVM().fit(X)
+    with pytest.raises(ValueError, match="leave y and sample_weight out"):
+        large.SVM().fit(large.Arrays(X, y), y)
+    with pytest.raises(ValueError, match="C must be positive"):
+        large.SVM(C=0.0).fit(X, y)
+    with pytest.raises(ValueError, match="y has 3 entries, and X has 120 rows"):
+        large.Arrays(X, y[:3])
