@@ -1,14 +1,14 @@
 """Linear machines of more rows than fit into memory, on one machine and on Dask's workers; kills; and rivals.
 
-covtype, standardised, as float32, its 581,012 rows a block, repeated; C is one over the number of copies, so
-that the optimum is that of one copy. "one process" is ``polyopt.large`` on one thread; "Dask" is
-``polyopt.dask`` on processes of one thread each. CPU seconds are those of all processes, per iteration, which
-other work on the machine hardly disturbs; memory is the largest of one process. "in memory" is the solver of
-``polyopt.SVM`` on the same rows. The kills: workers killed at random moments, in fits of eight blocks of 20,000
-rows, until there were fifty; the answer is compared with that of one process bit by bit, and the seconds are
-those of the slowest fit. The rivals have the seconds by the clock that our fit took, and what they need to
-finish a round that they had begun; the excess is that of the SVM's objective at their weights, with the best
-intercept, over our certified optimum.
+covtype, standardised, as float32, its 581,012 rows a block, repeated; C is one over the number of copies,
+so that the optimum is that of one copy. "one process" is ``polyopt.large`` on one thread; "Dask" is
+``polyopt.dask`` on processes of one thread each. CPU seconds are those of all processes, per iteration,
+which other work on the machine hardly disturbs; memory is the largest of one process. "in memory" is the
+solver of ``polyopt.SVM`` on the same rows. The kills: workers killed at random moments, in fits of eight
+blocks of 20,000 rows, until there were fifty; the answer is compared with that of one process bit by bit,
+and the seconds are those of the slowest fit. The rivals have the seconds by the clock that our fit took,
+and what they need to finish a round that they had begun; the excess is that of the SVM's objective at their
+weights, with the best intercept, over our certified optimum.
 """
 
 from __future__ import annotations

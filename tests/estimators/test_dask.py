@@ -168,3 +168,32 @@ def test_a_lost_scheduler_is_an_error_and_the_checkpoint_goes_on_elsewhere(data,
         with pytest.raises(RuntimeError, match="scheduler is lost"):
             machine.fit(*on_dask(X, y), checkpoint=path)
     assert bits(large.SVM().fit(source, resume=path)) == wanted
+
+
+def test_independent_work_goes_to_the_workers_by_joblib_and_has_the_same_bits(client):
+    """Pairs of classes, starts, and the patterns of cross-entropy."""
+    from joblib import parallel_config
+
+    from polyopt import SVM, ConvexPolytopeMachine, cross_entropy_minimize
+
+    X, y = two_blobs(n=60, m=3, separation=1.0, seed=1)
+    three = np.where(X[:, 0] > 1, 2, y)
+
+    def answers():
+        pairs = SVM().fit(X, three).decision_function(X)
+        starts = ConvexPolytopeMachine(n_faces=2, n_init=3, random_state=0, solver="exact").fit(X, y)
+        drawn = cross_entropy_minimize(_score, 6, n_samples=20, max_iter=3)
+        return (
+            pairs.tobytes(),
+            starts.decision_function(X).tobytes(),
+            drawn.pattern.tolist(),
+            drawn.evaluations,
+        )
+
+    here = answers()
+    with parallel_config(backend="dask"):
+        assert answers() == here
+
+
+def _score(pattern):
+    return float(abs(np.arange(1, 7)[pattern].sum() - 9))
