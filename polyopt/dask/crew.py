@@ -256,12 +256,10 @@ class Workers(Crew):
         while True:
             now = time.monotonic()
             with suppress(Exception):
-                there = self._client.sync(
-                    self._client.scheduler.identity, n_workers=-1, callback_timeout=_SILENT
-                )["workers"]
+                there = self._client.sync(self._client.scheduler.ncores, callback_timeout=_SILENT)
                 heard = now
                 if there:
-                    return {worker: max(int(each["nthreads"]), 1) for worker, each in there.items()}
+                    return {worker: max(int(threads), 1) for worker, threads in there.items()}
             if now - heard > _SILENT or self._client.status == "closed":
                 raise RuntimeError(
                     "Dask's scheduler is lost, and the fit with it; a checkpoint is whole and can be resumed"

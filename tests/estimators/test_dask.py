@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from formulations.samples import two_blobs
+from formulations.solution import Status
 from polyopt import Claim, large
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install polyopt[dask]")
@@ -144,6 +145,45 @@ def test_killed_workers_cost_no_bit(client, data, monkeypatch):
     assert bits(SVM().fit(*on_dask(X, y, weights))) == wanted
     assert len(killed) == 3
     assert time.monotonic() - begun < 240.0  # it does not hang
+
+
+def test_ctrl_c_in_the_midst_of_a_round_keeps_a_point_with_its_proof(client, data, monkeypatch):
+    from polyopt.dask import SVM
+    from polyopt.dask.crew import Workers
+
+    X, y, _ = data
+    best = large.SVM().fit(X, y).certificate()
+    ended, rounds = Workers._ended, []
+
+    def interrupted(self, futures):
+        rounds.append(1)
+        if len(rounds) == 45:
+            raise KeyboardInterrupt
+        return ended(self, futures)
+
+    monkeypatch.setattr(Workers, "_ended", interrupted)
+    machine = SVM().fit(*on_dask(X, y))
+    assert machine.solutions_[0].status is Status.INTERRUPTED
+    proof = machine.certificate()
+    assert proof.claim is Claim.SUBOPTIMAL_BY
+    assert 0.0 < proof.dual_value <= best.primal_value
+    assert proof.primal_value >= best.dual_value
+
+
+def test_threads_in_place_of_processes_have_the_same_bits(data):
+    from polyopt.dask import RelativeMarginMachine
+
+    X, y, weights = data
+    wanted = bits(large.RelativeMarginMachine(B=1.5).fit(large.Arrays(X, y, weights, rows=CHUNK)))
+    settings = {"processes": False, "dashboard_address": None, "silence_logs": 50}
+    for workers, threads in ((2, 1), (1, 3)):
+        with (
+            distributed.LocalCluster(n_workers=workers, threads_per_worker=threads, **settings) as made,
+            distributed.Client(made) as client,
+        ):
+            machine = RelativeMarginMachine(B=1.5)
+            machine.client = client
+            assert bits(machine.fit(*on_dask(X, y, weights))) == wanted
 
 
 def test_a_lost_scheduler_is_an_error_and_the_checkpoint_goes_on_elsewhere(data, tmp_path):
