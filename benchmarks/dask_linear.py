@@ -33,6 +33,8 @@ from polyopt import datasets, large
 from polyopt.solvers.interior_point import solve_interior_point
 
 COPIES = (1, 5, 52)
+# A worker that was killed is started anew, which takes a while on a busy machine.
+_SETTINGS = {"distributed.worker.daemon": True, "distributed.deploy.lost-worker-timeout": "120s"}
 
 
 def run(smoke: bool = False, quick: bool = False) -> pd.DataFrame:
@@ -125,7 +127,7 @@ def _cluster(workers: int) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     with (
-        dask.config.set({"distributed.worker.daemon": True}),
+        dask.config.set(_SETTINGS),
         LocalCluster(
             n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
         ) as cluster,
@@ -186,9 +188,9 @@ def _kills(X: np.ndarray, y: np.ndarray, wanted: int) -> dict[str, Any]:
 
             def kill(ends: Event = ends) -> None:
                 nonlocal killed
-                while not ends.wait(rng.uniform(0.5, 4.0)) and killed < wanted:
+                while not ends.wait(rng.uniform(0.5, 6.0)) and killed < wanted:
                     pids = list(client.run(os.getpid, on_error="ignore").values())
-                    if pids:  # else all are being started anew
+                    if len(pids) > 1:  # else the others are being started anew
                         os.kill(pids[rng.integers(len(pids))], signal.SIGKILL)
                         killed += 1
 

@@ -23,7 +23,11 @@ CHUNK = 40
 
 @contextmanager
 def cluster(workers):
-    settings = {"distributed.comm.timeouts.connect": "10s", "distributed.worker.daemon": True}
+    settings = {
+        "distributed.comm.timeouts.connect": "10s",
+        "distributed.deploy.lost-worker-timeout": "120s",  # a busy machine starts a worker slowly
+        "distributed.worker.daemon": True,
+    }
     with (
         __import__("dask").config.set(settings),
         distributed.LocalCluster(
