@@ -100,7 +100,7 @@ TRIALS = {
     "info": [("MODEL", r"u, v"), ("MODEL --json", r'"method": "cpm"')],
     "export": [("MODEL --format onnx --out OUT", r"")],
     "lab": [
-        ("--points DATA --port 0 --no-browser", r"^The lab is at http://127\.0\.0\.1:\d+/\?token=\S{40,}$"),
+        ("--points DATA --target answer --port 0 --no-browser", r"^The lab is at http://127\.0\.0\.1:\d+/\?token=\S{40,}$"),
         ("--browser --port 0", r"^The lab has ended\.$"),
     ],
     "doctor": [("--json", r'"problems": \[\]')],
