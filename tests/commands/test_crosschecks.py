@@ -17,20 +17,22 @@ from polyopt.crosschecks.registry import Crosscheck, NotRun, Outcome, Registry, 
 
 CROSSCHECKS = all_checks()
 BY_NAME = {check.name: check for check in CROSSCHECKS}
-# One of two draws of data for each check: those of a family, which stand together, see both.
-SEEDS = {name: place % 2 for place, name in enumerate(BY_NAME)}
+# One of two draws of data for each check, by its number; both where they lead through other lines of code.
+DRAW = {name: int(re.sub(r"\D", "", name)) % 2 for name in BY_NAME}
+BOTH = {"T33", "X48", "X103", "X108", "X114", "X131", "X133", "X135"}
+CASES = [(name, seed) for name in BY_NAME for seed in (0, 1) if name in BOTH or seed == DRAW[name]]
 
 
 @cache
-def numbers(name):
-    return BY_NAME[name].evaluate(SEEDS[name])
+def numbers(name, seed):
+    return BY_NAME[name].evaluate(seed)
 
 
-@pytest.mark.parametrize("name", BY_NAME)
-def test_every_check_holds(name):
+@pytest.mark.parametrize(("name", "seed"), CASES)
+def test_every_check_holds(name, seed):
     check = BY_NAME[name]
     try:
-        difference, computed, expected = deviation(check.relation, *numbers(name))
+        difference, computed, expected = deviation(check.relation, *numbers(name, seed))
     except NotRun as reason:
         pytest.skip(str(reason))
     assert check.holds(difference), f"{computed!r} {check.relation} {expected!r}: off by {difference:.2e}"
@@ -40,7 +42,7 @@ def test_every_check_holds(name):
 def test_a_number_that_is_off_by_ten_tolerances_is_caught(name):
     check = BY_NAME[name]
     try:
-        computed, expected = (np.asarray(values, dtype=float) for values in numbers(name))
+        computed, expected = (np.asarray(values, dtype=float) for values in numbers(name, DRAW[name]))
     except NotRun as reason:
         pytest.skip(str(reason))
     scale = np.abs(expected).max() or 1.0
