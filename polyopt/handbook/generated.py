@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,10 @@ MODULES = (
     "formulations.program", "formulations.statement", "formulations.printed", "formulations.margin_bounds",
     "formulations.mixture", "formulations.polyhedral", "formulations.rademacher", "formulations.samples",
     "polyopt.baselines", "polyopt.check.check", "polyopt.compare", "polyopt.crosschecks", "polyopt.datasets",
-    "polyopt.exercises", "polyopt.exercises.exercise", "polyopt.explanations", "polyopt.lab",
+    "polyopt.exercises", "polyopt.exercises.exercise", "polyopt.explanations", "polyopt.lab", "polyopt.large",
     "polyopt.lab.widget",
     "polyopt.lecture", "polyopt.methods", "polyopt.plots", "polyopt.polytope", "polyopt.report",
-    "polyopt.verify",
+    "polyopt.verify", *(["polyopt.dask"] if find_spec("distributed") else []),
 )  # fmt: skip
 
 
