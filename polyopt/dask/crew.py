@@ -28,6 +28,7 @@ __all__ = ["Team", "Workers"]
 _NEWS = 10.0  # seconds between two looks at the workers in any case
 _LOOK = 0.5  # seconds between two looks at the workers while nothing comes
 _ALONE = 60.0  # seconds without any worker after which a fit fails
+_FAILURES = 100  # of tasks, by workers that were lost, that a fit bears
 _SILENT = 5.0  # seconds without a scheduler after which it does
 
 
@@ -84,7 +85,7 @@ class Workers(Crew):
         self._parts = dict(enumerate(parts))
         self._homes: dict[int, str] = {}
         self._threads: dict[str, int] = {}
-        self._looked = -_NEWS
+        self._looked, self._failures = -_NEWS, 0
         self._through = dict.fromkeys(self._parts, 0)  # how much of the log a block at home has been through
         # Whoever has no sample of the two classes answers None, and is left out.
         found = self._all(Change("facts"))
@@ -161,9 +162,9 @@ class Workers(Crew):
 
     def _collect(self, ended: dict[Future, list[int]], found: dict[int, Any]) -> None:
         """Take the answers; blocks whose worker is gone or does not know them are to be asked again."""
-        for future in ended:
-            if future.status == "error" and not _is_loss(future.exception()):
-                raise future.exception()
+        for future, numbers in ended.items():
+            if future.status == "error":
+                self._bear(future.exception(), numbers)
         come = self._gathered([future for future in ended if future.status == "finished"])
         for future, numbers in ended.items():
             for number, answer in zip(numbers, come.get(future.key, [Missing()] * len(numbers)), strict=True):
@@ -173,6 +174,16 @@ class Workers(Crew):
                     found[number] = answer
         if any(number not in found for numbers in ended.values() for number in numbers):
             self._find_homes()
+
+    def _bear(self, error: BaseException, numbers: list[int]) -> None:
+        """Try again after an error that says that workers were lost; raise any other, and one too many."""
+        self._failures += 1
+        if not _is_loss(error) or self._failures > _FAILURES:
+            raise error
+        failed = [self._parts[number] for number in numbers]
+        again = [part for part in failed if getattr(part, "status", "") == "error"]
+        if again:  # Dask gives a task up whose worker was lost some times
+            self._client.retry(again)
 
     def _gathered(self, finished: list[Future]) -> dict[str, list[Any]]:
         """The answers that can be had, by their keys: not those of a worker that is gone."""

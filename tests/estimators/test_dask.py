@@ -151,6 +151,25 @@ def test_killed_workers_cost_no_bit(client, data, monkeypatch):
     assert time.monotonic() - begun < 240.0  # it does not hang
 
 
+def test_what_is_no_loss_of_a_worker_is_raised(client, data, monkeypatch, tmp_path):
+    from polyopt.dask import SVM
+    from polyopt.dask.crew import Workers
+
+    np.save(tmp_path / "X.npy", data[0])
+    np.save(tmp_path / "y.npy", data[1])
+    source = large.NpyFiles(tmp_path / "X.npy", tmp_path / "y.npy", rows=50)
+    send = Workers._send
+
+    def sending(self, numbers, ask):
+        if ask is not None and ask.name == "survey":
+            (tmp_path / "X.npy").unlink(missing_ok=True)
+        return send(self, numbers, ask)
+
+    monkeypatch.setattr(Workers, "_send", sending)
+    with pytest.raises(FileNotFoundError, match="X.npy"):
+        SVM().fit(source)
+
+
 def test_ctrl_c_in_the_midst_of_a_round_keeps_a_point_with_its_proof(client, data, monkeypatch):
     from polyopt.dask import SVM
     from polyopt.dask.crew import Workers
