@@ -166,7 +166,7 @@ def test_what_is_no_loss_of_a_worker_is_raised(client, data, monkeypatch, tmp_pa
         return send(self, numbers, ask)
 
     monkeypatch.setattr(Workers, "_send", sending)
-    with pytest.raises(FileNotFoundError, match="X.npy"):
+    with pytest.raises(FileNotFoundError, match=r"X\.npy"):
         SVM().fit(source)
 
 
