@@ -60,7 +60,6 @@ class Rows:
         self.n, self.m = X.shape
         self.shift = np.zeros(self.m)
         self._block = max(_BLOCK // (self.m + 1), 64)
-        self._piece = self.n if X.dtype == np.float64 else self._block  # what is brought to float64 at once
         self.products = _squares_of_counts(X)
         self.scatters = is_scattered(self.products, self.n, self.m)
 
@@ -70,8 +69,8 @@ class Rows:
         if is_sparse(self.X):
             return _csr_scores(self.X.data, self.X.indices, self.X.indptr, w, b)
         out = np.empty(self.n)
-        for rows in self._parts(self._piece):
-            out[rows] = np.asarray(self.X[rows], dtype=np.float64) @ w
+        for rows, block in self._wide():
+            out[rows] = block @ w
         out += b
         return out
 
@@ -81,8 +80,8 @@ class Rows:
         if is_sparse(self.X):
             _csr_pull(self.X.data, self.X.indices, self.X.indptr, V, out)
         else:
-            for rows in self._parts(self._piece):
-                out[:-1] += np.asarray(self.X[rows], dtype=np.float64).T @ V[rows]
+            for rows, block in self._wide():
+                out[:-1] += block.T @ V[rows]
         out[-1] = V.sum(axis=0)
         out[:-1] -= np.outer(self.shift, out[-1])
         return out
@@ -120,6 +119,17 @@ class Rows:
         moment = np.outer(pulled[:-1, -1], self.shift)
         M[:-1, :-1] -= moment + moment.T + total * np.outer(self.shift, self.shift)
         return M, pulled[:, :-1]
+
+    def _wide(self) -> Iterator[tuple[slice, Vector]]:
+        """Dense rows in float64, some at a time, all in the same memory: new memory would cost more."""
+        if self.X.dtype == np.float64:
+            yield slice(None), self.X
+            return
+        room = np.empty((min(self._block, self.n), self.m))
+        for rows in self._parts(self._block):
+            block = room[: len(self.X[rows])]
+            np.copyto(block, self.X[rows])
+            yield rows, block
 
     def _parts(self, size: int) -> Iterator[slice]:
         return (slice(first, first + size) for first in range(0, self.n, size))
