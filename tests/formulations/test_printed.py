@@ -12,7 +12,17 @@ import pytest
 from helpers.cases import in_turn
 from helpers.misprints import latex_misprints, letters_of, text_misprints
 
-from formulations import FAMILIES, cpm, cpm_global, pc_slp, polyceptron, rmm, sigma_svm, svm
+from formulations import (
+    FAMILIES,
+    cpm,
+    cpm_global,
+    logistic_polytopes,
+    pc_slp,
+    polyceptron,
+    rmm,
+    sigma_svm,
+    svm,
+)
 from formulations.catalogue import catalogue
 from formulations.notation.latex import latex_pieces
 from formulations.notation.parser import functions_of, read_expression, read_row
@@ -33,8 +43,10 @@ WEIGHTS = 1.0 + np.arange(len(Y)) % 3
 @cache
 def variants():
     """Programs with arguments that print other formulas, or the same of other numbers."""
-    faces = (X, Y, 2, np.arange(len(Y)) % 2)
+    faces, signed = (X, Y, 2, np.arange(len(Y)) % 2), logistic_polytopes.pairs()[2]
     return {
+        "signs": signed.primal,
+        "signs, dual": signed.dual,
         "weights in the mean": sigma_svm.primal(X, Y, 1.0, 0.3, WEIGHTS),
         "weights in the mean, dual": sigma_svm.dual(X, Y, 1.0, 0.3, WEIGHTS),
         "weights in the mean, kernel": sigma_svm.kernel_dual((X @ X.T + 1.0) ** 2, Y, 1.0, 0.3, WEIGHTS),
