@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from formulations.arguments import one_of, tolerance, whole
 from formulations.matrices import dense
-from formulations.polytope import check_loss, natural_assignment, objective
+from formulations.polytope import natural_assignment, objective
 from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
-from polyopt.certificates.cpm_point import check_margin
 from polyopt.certificates.rounding import gamma
+from polyopt.outer.cpm.arguments import MOST_SAMPLES, as_faces, check_arguments
 from polyopt.outer.cpm.boxes import MOST_FEATURES, BoxSearch
 from polyopt.outer.cpm.polish import polished_face
 from polyopt.outer.cpm.prepared import best_order, merge, unmerge
+from polyopt.outer.cpm.prices import PriceSearch
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.bound import Moves, moves_for
 from polyopt.solvers.cpm.face import Samples, settle
@@ -40,12 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_SAMPLES", "solve_cpm_global"]
 
-MOST_SAMPLES = 500  # beyond, no search would end
-
 _STARTS = 30  # of the alternating heuristic, each from random directions and from a random assignment
 _BYTES = 256 * 2**20  # for open nodes
 _BEGINNING, _ORDERING = 0.2, 0.1  # of the time left, for the starts, and for the order of the samples
 _RECORD = 0.2  # seconds between records of the history
+_FEW = 3**8  # assignments that need no prices
 _ALONE, _BOXES = 200, 20  # partial assignments before the first boxes, and boxes for each one beyond
 _MORE = 8  # times as many boxes where they are ahead
 
@@ -80,7 +79,7 @@ def solve_cpm_global(
     tol : float
         Relative gap between the point and the bound at which the search ends.
     max_nodes : int, optional
-        Partial assignments examined at most.
+        Partial assignments, and rounds of prices, at most.
     time_limit : float, optional
         Seconds.
     start : array_like of shape (K, m+1), optional
@@ -90,9 +89,10 @@ def solve_cpm_global(
         same search, whatever the time it takes.
     bounds : {"best", "additive", "plain"}
         What bounds a partial assignment: the faces' dual values and what the samples not assigned must cost
-        besides (:mod:`polyopt.solvers.cpm.bound`), or, with "plain", the former alone. "best" searches boxes
-        of the faces' coefficients too (:mod:`polyopt.outer.cpm.boxes`), by turns, with up to 4 features and
-        more than one face; the larger bound is that of the solution.
+        besides (:mod:`polyopt.solvers.cpm.bound`), or, with "plain", the former alone. With up to 4 features
+        and more than one face, "best" begins with prices of the positives (:mod:`polyopt.outer.cpm.prices`),
+        which mostly prove the optimum, and else goes on with boxes of the faces' coefficients too
+        (:mod:`polyopt.outer.cpm.boxes`), by turns; the largest bound is that of the solution.
     loss, margin
         As in :func:`polyopt.certificates.certify_cpm`. With loss="max" or margin="worst" the search is that
         of :mod:`polyopt.outer.cpm.coupled`, for fewer samples still.
@@ -103,7 +103,8 @@ def solve_cpm_global(
         ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
         assignment; ``objective`` at the point; ``bound``, which no assignment's optimum is below: it is
         lowered by running error bounds of all that was computed for it. ``OPTIMAL`` if the two are within
-        `tol`; a limit, or Ctrl-C, keeps the best point and the bound reached. ``iterations`` counts nodes;
+        `tol`; a limit, or Ctrl-C, keeps the best point and the bound reached. ``iterations`` counts nodes,
+        and rounds of prices;
         ``history`` has one record for each fifth of a second: nodes, open, bound, objective, seconds.
 
     Raises
@@ -118,8 +119,8 @@ def solve_cpm_global(
     """
     X, y = as_data(X, y)
     costs, X = as_costs(C, len(y)), X if len(y) > MOST_SAMPLES else dense(X)
-    _check(len(y), n_faces, tol, bounds, loss, margin)
-    first = None if start is None else _faces("start", start, (n_faces, X.shape[1] + 1))
+    check_arguments(len(y), n_faces, tol, bounds, loss, margin)
+    first = None if start is None else as_faces("start", start, (n_faces, X.shape[1] + 1))
     clock, additive = Clock(time_limit), bounds != "plain"
     if (loss, margin) != ("sum", "total"):
         from polyopt.outer.cpm.coupled import search_coupled
@@ -128,28 +129,9 @@ def solve_cpm_global(
         return search_coupled(*program, tol, clock, seed, max_nodes, first, additive)
     search = _Search(X, y, costs, n_faces, tol, clock, np.random.default_rng(seed))
     search.takes_boxes = bounds == "best" and n_faces > 1 and X.shape[1] <= MOST_FEATURES
-    kind = "additive bound and boxes" if search.takes_boxes else f"{'additive' if additive else bounds} bound"
+    kind = f"{'additive' if additive else bounds} bound"
+    kind = f"prices, {kind} and boxes" if search.takes_boxes else kind
     return search.solution(search.run(first, max_nodes, additive), f"branch and bound, {kind}")
-
-
-def _check(n: int, n_faces: int, tol: float, bounds: str, loss: str, margin: str) -> None:
-    if n > MOST_SAMPLES:
-        raise ValueError(
-            f"the global optimum can be sought for up to {MOST_SAMPLES} samples, not {n}: bound it by groups "
-            "(loss='sum' with margin='total'), or use alternating minimisation from many starts"
-        )
-    whole("n_faces", n_faces)
-    tolerance(tol)
-    one_of("bounds", bounds, ("best", "additive", "plain"))
-    check_loss(loss)
-    check_margin(margin)
-
-
-def _faces(name: str, values: ArrayLike, shape: tuple[int, int]) -> Vector:
-    W = np.array(values, dtype=float)
-    if W.shape != shape or not np.isfinite(W).all():
-        raise ValueError(f"{name} must be finite, of shape {shape}; its shape is {W.shape}")
-    return W
 
 
 @dataclass(order=True, frozen=True)
@@ -177,6 +159,7 @@ class _Search:
     history: list[dict[str, float]] = field(default_factory=list)
     takes_boxes: bool = False
     boxes: BoxSearch | None = None
+    prices: PriceSearch | None = None
 
     def __post_init__(self) -> None:
         self.data, self.merged = merge(self.X, self.y, self.C, self.rng)
@@ -195,6 +178,10 @@ class _Search:
         """Search until the gap is closed or a limit is reached."""
         try:
             self._start(first)
+            if self._takes_prices:
+                self.prices = PriceSearch(self.data, self.best, self.tol, self.rng)
+                if self._priced(self.prices, max_nodes):
+                    return self._record(Status.OPTIMAL)
             order = np.arange(self.npos)
             if additive:
                 order, rows = best_order(self.data, self.moves, self.rng, self.clock.part(_ORDERING))
@@ -206,6 +193,19 @@ class _Search:
             if not np.isfinite(self.best.limits[0]):
                 raise
             return self._record(Status.INTERRUPTED)
+
+    @property
+    def _takes_prices(self) -> bool:
+        """Whether there is more than the tree looks through at once."""
+        return self.takes_boxes and self.npos < len(self.data.C) and self.n_faces**self.npos > _FEW
+
+    def _priced(self, prices: PriceSearch, max_nodes: int | None) -> bool:
+        """Rounds of prices, until they bring nothing more; whether they close the gap."""
+        while not (prices.is_done or self.clock.is_over or self.nodes == max_nodes):
+            self.nodes += 1
+            prices.look(self.clock)
+            self._record()
+        return prices.is_closed
 
     def _put_in_order(self, rows: NDArray[np.int64]) -> None:
         given = self.data
@@ -221,6 +221,8 @@ class _Search:
                 return self._record(Status.TIME_LIMIT)
             if not self.history or self.clock.seconds > self.history[-1]["seconds"] + _RECORD:
                 self._record()
+            if self.prices is not None and self.prices.is_closed:
+                break
             one = self.stack[-1] if self.stack else self.heap[0]
             self.at_hand = one.bound  # an interruption must not lose it
             _ = self.stack.pop() if self.stack else heappop(self.heap)
@@ -281,8 +283,9 @@ class _Search:
     def _bound(self) -> float:
         """The least bound of what is open and of what was cut or finished, less all rounding."""
         least = self._least()
-        if self.boxes is not None:
-            least = max(least, min(self.boxes.bound, float(self.best.limits[0])))
+        for other in (self.boxes, self.prices):
+            if other is not None:
+                least = max(least, min(other.bound, float(self.best.limits[0])))
         # Costs of equal samples were added up, which scales them, and the optimum, by no more than this.
         scaled = 2.0 * gamma(len(self.y) + 4) * abs(least)
         self.proven = max(self.proven, float(np.nextafter(least - scaled, -np.inf)))

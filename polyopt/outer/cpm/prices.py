@@ -1,0 +1,242 @@
+"""The faces of the Convex Polytope Machine one by one, at prices of the positives: a global bound.
+
+The machine is a problem of location: K faces are placed, each costs f(w) = ‖w‖² + Σ_neg C_i [1 + w·x̃_i]_+
+by itself, and each positive pays h_i(w) = C_i [1 − w·x̃_i]_+ on the face that is best for it. Faces have
+nothing in common but the positives, so these get prices.
+
+Theorem. For any λ ≥ 0 let G(w) = f(w) + Σ_pos min(h_i(w), λ_i), and G ≥ B for all w. Then all faces cost at
+least Σ λ_i + K (B − Σ λ_i).
+
+Proof. For numbers h_1 ... h_K, min_k h_k ≥ λ − max_k [λ − h_k]_+ ≥ λ − Σ_k [λ − h_k]_+, which is
+λ + Σ_k (min(h_k, λ) − λ). Put in h_ik for each positive, add up, and add Σ_k f(w_k): the cost is at least
+Σ λ_i + Σ_k (G(w_k) − Σ λ_i). ∎
+
+So a face is bounded alone, in d coefficients where K faces have K d, and which face is which plays no part.
+Best prices are the multipliers of a linear program over the faces known so far
+(:mod:`polyopt.solvers.cpm.price_master`); a face that costs less at them than these is one more, until there
+is none. The bound is then that of the convex hull of what faces can do; on the data tried it mostly is the
+optimum itself, as with other problems of location.
+
+G is not convex. Its minimum is sought over boxes of the coefficients
+(:mod:`polyopt.solvers.cpm.priced_box`), for which features must be few. The first box is |w_j| ≤ √U: outside
+of it G(w) ≥ ‖w‖² > U, and B ≤ U is asked.
+
+References: du Merle, Hansen, Jaumard & Mladenović, An interior point algorithm for minimum sum-of-squares
+clustering (1999); Aloise, Hansen & Liberti, An improved column generation algorithm for minimum
+sum-of-squares clustering (2012).
+"""
+
+from __future__ import annotations
+
+import math
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from polyopt.certificates.rounding import gamma
+from polyopt.outer.cpm.polish import polished_face
+from polyopt.solvers.cpm.face import price, settle
+from polyopt.solvers.cpm.price_master import PriceMaster
+from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of
+from polyopt.solvers.cpm.priced_face import priced_face
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.solvers.clock import Clock
+    from polyopt.solvers.cpm.face import Samples
+    from polyopt.solvers.cpm.tree import Best
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["PriceSearch", "bound_at_prices"]
+
+_BYTES = 256 * 2**20  # for open boxes
+_SHARE, _FINEST = 0.2, 0.2  # of the gap, and of the tolerance: how far off a minimum may be
+_CLOSE = 1e-3  # relative gap at which the incumbent is solved to the end
+_LITTLE, _PATIENCE = 0.1, 1  # of the gap: rounds in a row that close less of it
+_FINER = 0.1  # of that, once a round brings nothing new
+_STARTS = 30  # assignments at random whose faces are the first to be known
+_MOST_BOXES = 200_000  # in one round
+_KEPT = 20  # faces that one round adds at most
+
+
+def bound_at_prices(prices: Vector, least: float, n_faces: int) -> float:
+    """What the theorem proves, rounded down.
+
+    Parameters
+    ----------
+    prices : ndarray of shape (npos,)
+        λ.
+    least : float
+        B.
+    n_faces : int
+        K.
+    """
+    total = math.fsum(prices)
+    value = total + n_faces * (least - total)
+    return float(value - gamma(8) * (n_faces * (abs(least) + total) + total))
+
+
+class _Open(NamedTuple):
+    """An open box: bound, number, ends, multipliers."""
+
+    bound: float
+    number: int
+    low: Vector
+    high: Vector
+    codes: NDArray[np.uint8]
+
+
+class PriceSearch:
+    """Rounds of prices and of faces at them.
+
+    Parameters
+    ----------
+    data : Samples
+        Rows y_i x̃_i (n, d), those inside first; both classes are there.
+    best : Best
+        The incumbent, which is bettered where a round finds better faces.
+    tol : float
+        Relative gap at which it ends.
+    rng : Generator
+        Of the first faces.
+
+    Attributes
+    ----------
+    bound : float
+        What is proven.
+    boxes, rounds : int
+        What it took.
+    is_done : bool
+        Whether another round would bring nothing, or none is needed.
+    """
+
+    def __init__(self, data: Samples, best: Best, tol: float, rng: np.random.Generator):
+        self.data, self.best, self.tol, self.rng = data, best, tol, rng
+        self.n_faces, self.npos = len(best.W), len(data.C) - data.inside
+        self.master = PriceMaster(self.n_faces)
+        self.box = face_box_for(data)
+        self.room = _BYTES // (len(data.C) + 16 * data.A.shape[1] + 400)
+        self.bound, self.boxes, self.rounds, self.is_done = 0.0, 0, 0, False
+        self._polished, self.idle = np.inf, 0
+        self.off = _SHARE * float(best.limits[0]) / self.n_faces  # how far off the least face may be
+        self._begin()
+
+    def _begin(self) -> None:
+        """Faces of the incumbent, of no feature, and of assignments at random."""
+        points = self.data.A[self.data.inside :]
+        for w in self.best.W:
+            self._add_face(w)
+        for bias in (-1.0, 1.0):
+            self._add_face(np.append(np.zeros(points.shape[1] - 1), bias))
+        for _ in range(_STARTS):
+            face = (points[:, :-1] @ self.rng.normal(size=(points.shape[1] - 1, self.n_faces))).argmax(axis=1)
+            for k in range(self.n_faces):
+                self._add_face(priced_face(self.data, np.where(face == k, np.inf, 0.0), face == k)[0])
+
+    def _add_face(self, w: Vector) -> None:
+        paid = np.maximum(1.0 - self.data.A @ w, 0.0) * self.data.C
+        inside = self.data.inside
+        self.master.add(w, float(w @ w + paid[:inside].sum()), paid[inside:])
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the gap is closed."""
+        best = float(self.best.limits[0])
+        return best - self.bound <= self.tol * best
+
+    def look(self, clock: Clock) -> None:
+        """One round: prices, and the least face at them."""
+        self.rounds += 1
+        finest = _FINEST * self.tol * float(self.best.limits[0]) / self.n_faces
+        off = max(self.off, finest)
+        found = self.master.solve()
+        if found is None:
+            self.is_done = True
+            return
+        self._round(found.shares)
+        prices = found.prices
+        known = min(
+            price_of(self.data, prices, w) for w in self.master.W
+        )  # μ + Σ λ, but for HiGHS's rounding
+        least, faces, is_whole = self._least(prices, known, off, clock)
+        already = self.bound
+        self.bound = max(self.bound, bound_at_prices(prices, least, self.n_faces))
+        before = len(self.master.W)
+        for w in faces:
+            better = priced_face(self.data, prices, self._answers(w, prices))[0]
+            self._add_face(min(w, better, key=lambda face: price_of(self.data, prices, face)))
+        self._polish(clock)
+        self.idle = 0 if self.bound - already > _LITTLE * (self.best.limits[0] - already) else self.idle + 1
+        best = float(self.best.limits[0])
+        new = len(self.master.W) > before
+        self.off = min(off if new else _FINER * off, _SHARE * (best - self.bound) / self.n_faces)
+        self.is_done = (
+            self.is_closed
+            or self.idle > _PATIENCE
+            or not (new or clock.is_over or (is_whole and off > finest))
+        )
+
+    def _answers(self, w: Vector, prices: Vector) -> NDArray[np.bool_]:
+        rows = slice(self.data.inside, None)
+        answers: NDArray[np.bool_] = np.maximum(1.0 - self.data.A[rows] @ w, 0.0) * self.data.C[rows] < prices
+        return answers
+
+    def _round(self, shares: Vector) -> None:
+        """Try the faces with the largest shares as an incumbent."""
+        largest = np.resize(np.argsort(-shares, kind="stable"), self.n_faces)
+        W = np.array([self.master.W[t] for t in largest])
+        face = (self.data.A[self.data.inside :] @ W.T).argmax(axis=1)
+        cost = settle(self.data, face, W, 1e-4 * self.tol * self.best.limits[0])
+        if cost < self.best.limits[0]:
+            self.best.limits[0], self.best.W[:] = cost, W
+
+    def _polish(self, clock: Clock) -> None:
+        """Solve the incumbent's faces to the end, once the bound is close."""
+        best = float(self.best.limits[0])
+        if best == self._polished or best - self.bound > _CLOSE * best:
+            return
+        face = (self.data.A[self.data.inside :] @ self.best.W.T).argmax(axis=1)
+        little = 0.1 * self.tol * best / self.n_faces
+        W = np.array([polished_face(self.data, face, k, little, clock)[1] for k in range(self.n_faces)])
+        cost = price(self.data, W, face)
+        if cost < best:
+            self.best.limits[0], self.best.W[:] = cost, W
+        self._polished = float(self.best.limits[0])
+
+    def _least(
+        self, prices: Vector, known: float, off: float, clock: Clock
+    ) -> tuple[float, list[Vector], bool]:
+        """A bound on G, faces that cost less than is `known`, and whether it is within `off` of the least."""
+        n, d = self.data.A.shape
+        widest = np.full(d, math.sqrt(max(known, 0.0)) * (1.0 + 1e-9))
+        heap = [_Open(0.0, 0, -widest, widest, np.zeros(n, dtype=np.uint8))]
+        faces: list[tuple[float, int, Vector]] = []
+        done, made, goal = np.inf, 0, known - off
+        most = self.boxes + _MOST_BOXES
+        while heap and not clock.is_over and len(heap) < self.room and self.boxes < most:
+            one = heappop(heap)
+            if one.bound >= goal:
+                heappush(heap, one)
+                break
+            self.boxes += 1
+            self.box.low[:], self.box.high[:] = one.low, one.high
+            codes = one.codes.copy()
+            bound, cost, j, at = examine_face_box(self.data, prices, self.box, codes, goal)
+            bound = max(bound, one.bound)
+            if cost < known - 0.5 * off:
+                faces.append((cost, self.boxes, self.box.w.copy()))
+                goal = min(goal, cost - 0.5 * off)
+            if bound >= goal or j < 0:
+                done = min(done, bound)
+                continue
+            for upper in (False, True):
+                low, high = self.box.low.copy(), self.box.high.copy()
+                (low if upper else high)[j] = at
+                made += 1
+                heappush(heap, _Open(bound, made, low, high, codes))
+        # What boxes left out as they shrank costs no less than the goal did then.
+        least = min(done, heap[0].bound if heap else np.inf, goal)
+        return least, [w for *_, w in sorted(faces)[:_KEPT]], not heap or heap[0].bound >= goal

@@ -1,0 +1,116 @@
+"""Faces at prices of the positives: the bound of one face in a box, and of all faces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formulations.solution import Status
+from polyopt.outer.cpm import optimum
+from polyopt.outer.cpm.optimum import solve_cpm_global
+from polyopt.outer.cpm.prepared import merge
+from polyopt.outer.cpm.prices import PriceSearch, bound_at_prices
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.face import price
+from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of
+from polyopt.solvers.cpm.tree import Best
+
+
+def given_data(seed, n=7):
+    """Samples on a grid or not, some of them equal, some free, and costs of very different sizes."""
+    rng = np.random.default_rng(seed)
+    d, K = 1 + seed % 3, 2 + seed % 2
+    X = rng.integers(-1, 2, (n, d)).astype(float) if seed % 4 else rng.normal(size=(n, d))
+    y, C = rng.choice([-1.0, 1.0], n), rng.choice([0.0, 0.5, 1.0, 4.0, 30.0], n)
+    y[:2], C[:2] = (1.0, -1.0), 1.0
+    data, _ = merge(X, y, C, rng)
+    return rng, X, y, C, K, data
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6))
+def test_no_face_in_a_box_costs_less_than_its_bound_and_what_is_left_out_costs_the_goal(seed):
+    rng, *_, data = given_data(seed)
+    box = face_box_for(data)
+    prices = rng.choice([0.0, 0.3, 1.0, 5.0, 100.0], len(data.C) - data.inside) * rng.random()
+    for size in 10.0 ** rng.uniform(-3, 1.5, 4):
+        low = rng.normal(size=len(box.low)) * rng.choice([0.1, 1.0, 10.0]) - size
+        high = low + size * rng.uniform(0, 2, len(low))
+        box.low[:], box.high[:] = low, high
+        codes = rng.integers(0, 256, len(data.C)).astype(np.uint8)
+        middle = price_of(data, prices, (low + high) / 2)
+        goal = middle * rng.choice([0.8, 1.0, 1.2])
+        bound, cost, _, _ = examine_face_box(data, prices, box, codes, goal)
+        assert cost >= min(bound, goal) * (1 - 1e-12)
+        for _ in range(30):
+            w = low + (high - low) * rng.choice([0.0, 1.0, rng.random()], len(low))
+            assert min(bound, goal) <= price_of(data, prices, np.clip(w, low, high)) * (1 + 1e-12)
+
+
+@given(st.integers(0, 10**6))
+def test_faces_cost_no_less_than_prices_and_the_least_of_them_prove(seed):
+    rng, *_, K, data = given_data(seed)
+    for _ in range(20):
+        prices = rng.uniform(0, 3, len(data.C) - data.inside)
+        W = rng.normal(size=(K, data.A.shape[1])) * rng.choice([0.1, 1.0, 4.0])
+        cost = price(data, W, np.zeros(len(prices), dtype=np.int64))
+        least = min(price_of(data, prices, w) for w in W)
+        assert bound_at_prices(prices, least, K) <= cost * (1 + 1e-12)
+
+
+# In the first three a bound that forgets what shrunken boxes left out is above the optimum.
+@pytest.mark.parametrize("seed", [47, 52, 95, 3, 101])
+def test_rounds_of_prices_are_below_the_optimum_of_all_assignments(seed):
+    rng, X, y, C, K, data = given_data(seed)
+    known = solve_cpm_global(X, y, C, K, bounds="additive", tol=1e-8)
+    # The faces at 0 are the worst incumbent that there is.
+    search = PriceSearch(
+        data, Best(np.zeros((K, data.A.shape[1])), np.array([K * C.sum(), np.inf, 0.0])), 1e-6, rng
+    )
+    for _ in range(6):
+        before = search.bound
+        if not search.is_done:
+            search.look(Clock())
+        assert before <= search.bound <= known.objective * (1 + 1e-9)
+        assert search.best.limits[0] >= known.bound
+
+
+def test_overlapping_samples_are_proven_by_prices_alone():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(100, 2))
+    y = np.where((X**2).sum(axis=1) > 1.2, 1.0, -1.0)
+    y = np.where(rng.random(100) < 0.3, -y, y)
+    found = solve_cpm_global(X, y, 0.5, 3, max_nodes=60)
+    assert found.status is Status.OPTIMAL
+    assert found.objective - found.bound <= 1e-6 * found.objective
+    assert found.history[-1]["open"] == 1.0  # no assignment was looked into
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_search_that_begins_with_prices_finds_what_assignments_find(seed, monkeypatch):
+    monkeypatch.setattr(optimum, "_FEW", 1)
+    _, X, y, C, K, _ = given_data(seed, 6)
+    both = solve_cpm_global(X, y, C, K, tol=1e-5)
+    alone = solve_cpm_global(X, y, C, K, tol=1e-8, bounds="additive")
+    assert both.status is Status.OPTIMAL
+    assert both.bound <= alone.objective * (1 + 1e-9)
+    assert both.objective >= alone.bound * (1 - 1e-9)
+    assert both.objective - both.bound <= 1e-5 * both.objective
+
+
+def test_ctrl_c_among_the_prices_keeps_the_point_and_the_bound(monkeypatch):
+    look, seen = PriceSearch.look, []
+
+    def interrupted(self, clock):
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(look(self, clock))
+
+    monkeypatch.setattr(PriceSearch, "look", interrupted)
+    X = np.random.default_rng(5).normal(size=(60, 2))
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+    found = solve_cpm_global(X, y, 1.0, 3)
+    assert found.status is Status.INTERRUPTED
+    assert 0 < found.bound < found.objective
