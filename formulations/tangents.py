@@ -193,7 +193,8 @@ def solve_by_curves(
         found = attempt(_with(program, objective, cuts), "HIGHS", _OPTIONS, seconds=clock.left)
         seconds += found.build_time, found.solve_time
         bound = bound if found.bound is None else max(bound, found.bound)
-        if found.primal:
+        # At a limit HiGHS may leave numbers that meet no row, and then no bound either.
+        if found.primal and (found.status is Status.OPTIMAL or found.bound is not None):
             points = [np.asarray(curve.at.value) for curve in curves]
             costs = [float(curve.price @ curve.value(v)) for curve, v in zip(curves, points, strict=True)]
             here = sum(costs) + float(linear.value)

@@ -7,9 +7,9 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from formulations import cpm, cpm_integer, cpm_subset
+from formulations import cpm, cpm_integer, cpm_subset, hard_margin_loss
 from formulations.samples import two_blobs
-from formulations.tangents import least_by_tangents
+from formulations.tangents import Square, least_by_tangents, solve_by_curves
 from polyopt.solvers.cpm.subset import SubsetFace
 
 TOLERANCE = 1e-7
@@ -52,3 +52,12 @@ def test_without_a_choice_it_is_the_face(data):
     X, y, C = data
     _, value = least_by_tangents(cpm_subset.mixed_integer(X, y, 4, C), {"w": 1.0, "b": 1.0})
     assert value == pytest.approx(cpm.face(X, y, C).solve().objective, rel=1e-6)
+
+
+def test_without_time_there_is_no_point_and_no_bound(data):
+    program = hard_margin_loss.mixed_integer(*data)
+    half = Square(program.variables["w"], np.full(4, 0.5), np.full(4, 4.0))
+    paid = program.parameters["C"] @ program.variables["z"]
+    found = solve_by_curves(program, [half], paid, time_limit=0.0)
+    assert (found.primal, found.bound) == ({}, None)
+    assert np.isnan(found.objective)
