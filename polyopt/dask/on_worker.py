@@ -5,6 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from polyopt.dask.allocation import give_back, hold
 from polyopt.large.parts import Recipe, block_of, look, samples_of
 from polyopt.large.sources import Samples, Source
 from polyopt.solvers.interior_point.crew import Change, bring
@@ -36,7 +37,15 @@ class _Here:
 
 
 _held: dict[tuple[str, int], _Here] = {}
-_work = Work()
+
+
+class _Room:
+    """Room to work in, as long as there are blocks."""
+
+    work = Work()
+
+
+_room = _Room()
 
 
 def _samples(part: Part, number: int) -> Samples:
@@ -71,6 +80,7 @@ def answers(
     ask : Change or None
         What is asked.
     """
+    hold()
     with blas_held():
         return [
             _answer(_held.setdefault((fit, n), _Here()), recipe, _samples(part, n), log, begins, ask)
@@ -85,7 +95,7 @@ def _answer(
         if here.block is None and begins > 0:
             return Missing()
         if here.block is None:
-            here.block = block_of(samples, recipe, _work)
+            here.block = block_of(samples, recipe, _room.work)
         if here.block is None:
             return None
         here.block.samples.X = samples_of(samples, recipe)
@@ -99,3 +109,6 @@ def forget(fit: str) -> None:
     """On a worker: let go of a fit's blocks."""
     for key in [key for key in _held if key[0] == fit]:
         _held.pop(key, None)
+    if not _held:
+        _room.work = Work()
+        give_back()

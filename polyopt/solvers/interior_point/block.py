@@ -80,6 +80,7 @@ class Block:
     ):
         self.samples, self.soft, self._rows = samples, soft, rows
         self._counts, self._mean, self.kept = counts, 0.0, np.zeros(samples.n)
+        self._before: tuple[Vector, Vector] | None = None  # what was aimed at and its df, once corrected
         self._work = Work() if work is None else work
 
     @property
@@ -139,9 +140,9 @@ class Block:
         caps = np.stack([family.cap for family in rows][:soft])
         sides = np.stack([family.side.astype(np.int8) for family in rows])
         self.state = State(sides, rows.kinks, caps, np.zeros(n), ease, Z, T)
+        # Later passes go through this memory again: new pages would take longer than what is done in them.
         self._dZ, self._dT, self._aim = (np.zeros_like(Z) for _ in range(3))
-        self._df = np.zeros(n)
-        self._before: tuple[Vector, Vector] = self._aim, self._df
+        self._df, self._before = np.zeros(n), None
 
     # -- where it stands -------------------------------------------------------------------------
 
@@ -171,7 +172,8 @@ class Block:
     def keep(self, share: float) -> None:
         """Keep β, less this share of the room that it has."""
         _, V = self._weighed()
-        self.kept = V[:, 0] - share * V[:, 1]
+        np.multiply(share, V[:, 1], out=self.kept)
+        np.subtract(V[:, 0], self.kept, out=self.kept)
 
     # -- how it moves ----------------------------------------------------------------------------
 
@@ -192,7 +194,7 @@ class Block:
 
     def turn(self, dv: Vector) -> tuple[float, float, float]:
         """Take the direction that goes with a change of (w, b); see ``passes.direct`` for what it tells."""
-        self._df = self.samples.scores(dv)
+        self.samples.scores(dv, self._df)
         return self._direct()
 
     def _direct(self) -> tuple[float, float, float]:
@@ -201,12 +203,16 @@ class Block:
 
     def correct(self, mu: float, reach: float) -> None:
         """Aim at products that a step of this length would leave well centred, too."""
-        self._before = self._aim.copy(), self._df
+        if self._before is None:
+            self._before = np.empty_like(self._aim), np.empty_like(self._df)
+        np.copyto(self._before[0], self._aim)
+        self._df, self._before = self._before[1], (self._before[0], self._df)
         centre(self.state, self._mean, mu, self._dZ, self._dT, reach, _NEAR, _FAR, self._aim)
 
     def back(self) -> None:
         """Go back to what was aimed at before the last correction, and its direction."""
-        self._aim, self._df = self._before
+        assert self._before is not None
+        (self._aim, self._df), self._before = self._before, (self._aim, self._df)
         self._direct()
 
     def move(self, length: float) -> None:
@@ -220,8 +226,10 @@ class Block:
         self._go(1.0)
 
     def _go(self, length: float) -> None:
-        self.state = self.state._replace(f=self.state.f + length * self._df)
-        self._work.owner = None
+        room = self._work.of(self, self.samples.n)
+        np.multiply(length, self._df, out=room.change)
+        np.add(self.state.f, room.change, out=self.state.f)
+        room.owner = None
 
     # -- where it ends ---------------------------------------------------------------------------
 

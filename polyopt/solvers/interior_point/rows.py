@@ -63,14 +63,15 @@ class Rows:
         self.products = _squares_of_counts(X)
         self.scatters = is_scattered(self.products, self.n, self.m)
 
-    def scores(self, v: Vector) -> Vector:
-        """Outputs at ``v = (w, b)``, shape (n,)."""
+    def scores(self, v: Vector, out: Vector | None = None) -> Vector:
+        """Outputs at ``v = (w, b)``, shape (n,); into `out`, if it is given."""
+        out = np.empty(self.n) if out is None else out
         w, b = v[:-1], float(v[-1] - self.shift @ v[:-1])
         if is_sparse(self.X):
-            return _csr_scores(self.X.data, self.X.indices, self.X.indptr, w, b)
-        out = np.empty(self.n)
+            _csr_scores(self.X.data, self.X.indices, self.X.indptr, w, b, out)
+            return out
         for rows, block in self._wide():
-            out[rows] = block @ w
+            np.matmul(block, w, out=out[rows])
         out += b
         return out
 
@@ -168,14 +169,12 @@ def _weigh(X: Matrix, shift: Vector, d: Vector, V: Vector, out: Vector) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _csr_scores(data: Vector, indices: Any, indptr: Any, w: Vector, b: float) -> Vector:
-    out = np.empty(indptr.shape[0] - 1)
+def _csr_scores(data: Vector, indices: Any, indptr: Any, w: Vector, b: float, out: Vector) -> None:
     for i in range(out.shape[0]):
         total = b
         for p in range(indptr[i], indptr[i + 1]):
             total += data[p] * w[indices[p]]
         out[i] = total
-    return out
 
 
 @njit(cache=True, nogil=True)
