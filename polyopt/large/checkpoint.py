@@ -7,6 +7,7 @@ whatever the number of samples. It replaces the one before it when it is whole.
 from __future__ import annotations
 
 import json
+import warnings
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from polyopt.files import write_bytes
+from polyopt.files import check_target, write_bytes
 from polyopt.solvers.interior_point.crew import Change
 
-__all__ = ["load", "save"]
+__all__ = ["Saver", "load", "save"]
 
 _FORMAT = "polyopt checkpoint 1"
 
@@ -57,6 +58,40 @@ def save(path: str | Path, log: list[Change], known: dict[str, Any], about: dict
     stream = BytesIO()
     np.savez(stream, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
     write_bytes(path, stream.getvalue())
+
+
+class Saver:
+    """Writes a checkpoint after every iteration, as long as it can: a full disk does not end a fit.
+
+    The first failure is a warning; the checkpoint that was written last stays, and the next iteration tries
+    again.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    log : list of Change
+        All changes, which grow.
+    about : dict
+        As of :func:`save`.
+    """
+
+    def __init__(self, path: str | Path, log: list[Change], about: dict[str, Any]):
+        check_target(path, "checkpoint")
+        self._path, self._log, self._about, self._has_failed = path, log, about, False
+
+    def __call__(self, known: dict[str, Any]) -> None:
+        """Write what the loop knows."""
+        try:
+            save(self._path, self._log, known, self._about)
+        except OSError as error:
+            if not self._has_failed:
+                warnings.warn(
+                    f"{error}. The fit goes on; the checkpoint written last is whole.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            self._has_failed = True
 
 
 def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[str, Any]]:

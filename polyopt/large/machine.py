@@ -112,7 +112,8 @@ class LargeMachine(ClassifierMixin, BaseEstimator):
         sample_weight : array_like of shape (n,), optional
             Non-negative weights; none for a source.
         checkpoint : str or Path, optional
-            A file to be written after every iteration, some vectors of the size of w for each of them.
+            A file to be written after every iteration, some vectors of the size of w for each of them. One
+            that cannot be written in the midst of a fit, on a full disk, is a warning.
         resume : str or Path, optional
             A checkpoint to go on from, of the same machine and blocks. It ends with the same bits. Both are
             for two classes.
@@ -126,7 +127,7 @@ class LargeMachine(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             A parameter out of its range, data that are not finite or do not fit (the block and its row are
-            named), fewer than two classes, or a checkpoint of something else.
+            named), fewer than two classes, or a checkpoint of something else or in no folder.
         """
         check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
         hands = self._hands(X, y, sample_weight)
@@ -211,9 +212,7 @@ class LargeMachine(ClassifierMixin, BaseEstimator):
         known = None
         if resume is not None:
             crew.log[:], known = files.load(resume, about)
-        save = None
-        if checkpoint is not None:
-            save = lambda loop: files.save(checkpoint, crew.log, loop, about)  # noqa: E731
+        save = None if checkpoint is None else files.Saver(checkpoint, crew.log, about)
         found = solve_problem(problem, self.tol, self.max_iter, clock, listener(), save, known)
         w, b = found["w"], float(found["b"])
         if problem.is_centred:

@@ -151,6 +151,33 @@ def test_killed_workers_cost_no_bit(client, data, monkeypatch):
     assert time.monotonic() - begun < 240.0  # it does not hang
 
 
+def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
+    from polyopt.dask import SVM, crew
+
+    source = large.Arrays(*data, rows=20)
+    wanted = bits(large.SVM().fit(source))
+    send, homes, asked = crew.Workers._send, [], []
+
+    def sending(self, numbers, ask):
+        asked.append("change" if ask is None else ask.name)
+        if (asked[-1], asked.count(asked[-1])) == ("balance", 5):
+            client.cluster.scale(3)
+            client.wait_for_workers(3)
+        if (asked[-1], asked.count(asked[-1])) == ("balance", 40):
+            client.retire_workers([homes[0]], close_workers=True)
+        homes.append(self._homes[numbers[0]])
+        return send(self, numbers, ask)
+
+    monkeypatch.setattr(crew, "_NEWS", 0.0)  # workers are looked at in every round
+    monkeypatch.setattr(crew.Workers, "_send", sending)
+    try:
+        assert bits(SVM().fit(source)) == wanted
+    finally:
+        client.cluster.scale(2)
+    assert len(set(homes[:4])) == 2 < len(set(homes))  # the one that joined had blocks
+    assert homes[0] not in homes[-4:]  # and the one that left has none
+
+
 def test_what_is_no_loss_of_a_worker_is_raised(client, data, monkeypatch, tmp_path):
     from polyopt.dask import SVM
     from polyopt.dask.crew import Workers

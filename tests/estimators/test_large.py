@@ -130,6 +130,28 @@ def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(D, data, tmp_path):
         machine.fit(source, resume=path)
 
 
+def test_a_disk_that_is_full_costs_the_checkpoint_and_not_the_fit(data, tmp_path):
+    resource = pytest.importorskip("resource")  # of Unix
+    source, path = large.Arrays(*data, rows=30), tmp_path / "checkpoint"
+    whole, machine = large.SVM().fit(source), large.SVM()
+    with pytest.warns(ConvergenceWarning):
+        machine.set_params(max_iter=4).fit(source, checkpoint=path)
+    before, limits = path.stat().st_size, resource.getrlimit(resource.RLIMIT_FSIZE)
+    machine.set_params(max_iter=None)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, limits[1]))
+        with pytest.warns(RuntimeWarning, match=r"cannot write .*checkpoint.* The fit goes on") as told:
+            machine.fit(source, checkpoint=path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert len(told) == 1
+    assert machine.coef_.tobytes() == whole.coef_.tobytes()
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"]
+    assert machine.fit(source, resume=path).coef_.tobytes() == whole.coef_.tobytes()
+    with pytest.raises(ValueError, match="the folder .* does not exist"):
+        machine.fit(source, checkpoint=tmp_path / "none" / "checkpoint")
+
+
 def parts(**changes):
     def make(k):
         X, y = np.ones((5, 2)) * (k + 1), np.array([0, 1, 0, 1, 0])
