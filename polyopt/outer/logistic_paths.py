@@ -108,6 +108,7 @@ class Paths:
         self._seed, self._n_init = seed, n_init
         self._bias, self._l1, self._budget = bias_ridge, l1, budget
         self._found: dict[tuple[Candidate, int], tuple[list[Array], Array, Array]] = {}
+        self._units: dict[tuple[int, int, int], tuple[Array, Array]] = {}
         self.made = 0
 
     def follow(self, points: Sequence[Candidate], splits: Sequence[int]) -> bool:
@@ -157,7 +158,7 @@ class Paths:
         clock, found = Clock(None), []
         parts = self._splits[candidate.n_knots][split]
         for number, part in enumerate(parts):
-            problem = self._problem(candidate, part)
+            problem = self._problem(candidate, part, (candidate.n_knots, split, number))
             if before is None:
                 W = self._begun(problem, (split, number), clock)
             elif candidate.max_numbers is None:
@@ -179,12 +180,14 @@ class Paths:
         W = min(ends, key=free.value)
         return W if problem.l1 == 0.0 else descend(problem, W, clock, softness=_SHARP, max_iter=_NEXT)[0]
 
-    def _problem(self, candidate: Candidate, part: Split) -> FaceLoss:
+    def _problem(self, candidate: Candidate, part: Split, key: tuple[int, int, int]) -> FaceLoss:
         ridge = candidate.ridge * part.share
-        return FaceLoss(
+        problem = FaceLoss(
             part.X, part.y, part.c, Owners(*candidate.n_faces), ridge, self._bias * ridge,
-            self._l1 * part.share, signs=self._signs[candidate.n_knots],
+            self._l1 * part.share, signs=self._signs[candidate.n_knots], known_units=self._units.get(key),
         )  # fmt: skip
+        self._units[key] = problem.units
+        return problem
 
     def _held(self, candidate: Candidate, split: int, faces: Sequence[Array]) -> tuple[Array, Array]:
         owners, losses, weights = Owners(*candidate.n_faces), [], []

@@ -1,4 +1,4 @@
-"""From a start to a good point: L-BFGS-B on the objective with soft maxima, softer ones first."""
+"""From a start to a good point: L-BFGS on the objective with soft maxima, softer ones first."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.preprocessing import StandardScaler
 
 from formulations.clock import run_is_over
 from formulations.matrices import is_sparse
+from polyopt.solvers.logistic_polytopes.quasi_newton import quasi_newton
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
     from polyopt.solvers.clock import Clock
     from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 
@@ -35,6 +34,8 @@ def descend(
     tol: float = 1e-9,
 ) -> tuple[Array, int]:  # fmt: skip
     """Lower the smoothed objective.
+
+    Dense samples without a price and without signs go to :mod:`.quasi_newton`, all else to L-BFGS-B.
 
     Parameters
     ----------
@@ -58,6 +59,14 @@ def descend(
     iterations : int
         In all.
     """
+    if problem.l1 == 0.0 and not problem.ways.any() and not is_sparse(problem.X):
+        W, made = np.where(problem.entries, W, 0.0), 0
+        for t in softness:
+            W, steps = quasi_newton(problem, W, clock, t, max_iter, tol)
+            made += steps
+            if clock.is_over or run_is_over():
+                break
+        return W, made
     if problem.l1 > 0.0 and problem.support is None:
         return _by_features(problem, W, clock, softness, max_iter, tol)
     return _descended(problem, W, clock, softness, max_iter, tol)
@@ -90,7 +99,7 @@ def _descended(
     problem: FaceLoss, W: Array, clock: Clock, softness: Sequence[float], max_iter: int, tol: float
 ) -> tuple[Array, int]:
     allowed = problem.entries
-    units = _Units(problem.X, problem.c)
+    units = _Units(problem)
     here, made = units.inward(problem.allowed(W))[allowed], 0
     price = np.broadcast_to(problem.prices / units.scale, problem.shape)[allowed]
     whole = np.zeros(problem.shape)
@@ -138,12 +147,10 @@ def _bounds(ways: Array, split: bool) -> list[tuple[float | None, float | None]]
 
 
 class _Units:
-    """Features of spread 1 around 0, in which L-BFGS sees no valleys that only units make."""
+    """Features in units of their own (:attr:`FaceLoss.units`)."""
 
-    def __init__(self, X: Matrix, c: Array):
-        scaler = StandardScaler(with_mean=not is_sparse(X)).fit(X, sample_weight=c)
-        self.scale = np.append(scaler.scale_, 1.0)
-        self.middle = np.zeros(X.shape[1]) if scaler.mean_ is None or is_sparse(X) else scaler.mean_
+    def __init__(self, problem: FaceLoss):
+        self.scale, self.middle = problem.units
 
     def inward(self, W: Array) -> Array:
         V = W * self.scale

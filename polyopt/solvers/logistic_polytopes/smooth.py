@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 import numba as nb
 import numpy as np
 from scipy.special import entr
+from sklearn.preprocessing import StandardScaler
 
 from formulations.class_faces import Owners, natural_assignment
+from formulations.matrices import is_sparse
 from formulations.polyhedral import pull, scores
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ class FaceLoss:
         Which weights may differ from 0; by default all.
     signs : ndarray of int, shape (m,), optional
         Of each feature, the sign that the log-odds keep; by default none has one.
+    known_units : tuple of ndarray, optional
+        What :attr:`units` is, where it is known.
     """
 
     X: Matrix
@@ -56,13 +60,28 @@ class FaceLoss:
     l1: float = 0.0
     support: NDArray[np.bool_] | None = None
     signs: NDArray[np.int64] | None = None
+    known_units: tuple[Array, Array] | None = None
 
     def of_features(self, used: NDArray[np.intp], support: NDArray[np.bool_] | None = None) -> FaceLoss:
         """The same with some of the features; `support` (K, m) is of all of them."""
+        scale, middle = self.units
         return replace(
             self, X=self.X[:, used], support=None if support is None else support[:, used],
             signs=None if self.signs is None else self.signs[used],
+            known_units=(np.append(scale[:-1][used], 1.0), middle[used]),
         )  # fmt: skip
+
+    @cached_property
+    def units(self) -> tuple[Array, Array]:
+        """The spread of each entry's feature (m+1,), 1 for the bias, and the mean (m,), 0 of sparse samples.
+
+        Features of spread 1 around 0 are those in which a descent sees no valleys that only units make.
+        """
+        if self.known_units is not None:
+            return self.known_units
+        scaler = StandardScaler(with_mean=not is_sparse(self.X)).fit(self.X, sample_weight=self.c)
+        middle = np.zeros(self.X.shape[1]) if is_sparse(self.X) else scaler.mean_
+        return np.append(scaler.scale_, 1.0), middle
 
     @cached_property
     def ways(self) -> Array:

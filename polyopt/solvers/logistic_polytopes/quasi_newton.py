@@ -1,0 +1,290 @@
+"""L-BFGS on the objective with soft maxima, for dense samples and no price: one compiled loop.
+
+A search makes hundreds of short descents on a few hundred samples, which cost a general solver more outside
+of the objective than in it. This is the method of Liu & Nocedal (1989), "On the limited memory BFGS method
+for large scale optimization": the last ten pairs of steps and slopes, and steps that lower enough and leave
+less of a slope (Wolfe's conditions; what is between is halved or met by a parabola). Scores are kept face by
+face, so that exponentials of many samples are taken at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from formulations.clock import run_is_over
+from polyopt.answers.doubles import FAR, exp, log
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.solvers.clock import Clock
+    from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
+
+    Array = NDArray[np.float64]
+
+__all__ = ["quasi_newton"]
+
+_MEMORY = 10  # pairs of steps and slopes that are kept
+_TRIALS = 20  # of a line search
+_ENOUGH, _LESS = 1e-3, 0.9  # Wolfe's conditions: share of the decrease promised, share of the slope left
+_TILE = 256  # samples at once
+_AT_ONCE = 1e8  # products after which the clock is asked
+
+
+def quasi_newton(
+    problem: FaceLoss, W: Array, clock: Clock, softness: float, max_iter: int, tol: float
+) -> tuple[Array, int]:
+    """Lower the smoothed objective of dense samples, without a price and without signs.
+
+    Parameters
+    ----------
+    problem : FaceLoss
+        The samples and prices.
+    W : ndarray of shape (K, m+1)
+        Faces to begin from, 0 where they may not differ from it.
+    clock : Clock
+        When to stop; the best point so far is kept then.
+    softness : float
+        t of the maxima, positive.
+    max_iter : int
+        Iterations at most.
+    tol : float
+        Relative decrease of a step at which to stop.
+
+    Returns
+    -------
+    W : ndarray
+        Faces.
+    iterations : int
+        Steps made.
+    """
+    scale, middle = problem.units
+    samples = (
+        *(np.ascontiguousarray(each, dtype=float) for each in (problem.X, problem.y, problem.c)),
+        problem.owners.first, float(softness),
+        np.asarray(problem.entries, dtype=float), problem.ridges, scale, middle,
+        np.empty((problem.shape[0], len(problem.y))), np.empty((5, _TILE)),
+    )  # fmt: skip
+    size = W.size
+    state = (
+        _inward(W, scale, middle).ravel(), np.zeros(size), np.full(1, np.nan), np.zeros(2, dtype=np.int64),
+        np.empty((_MEMORY, size)), np.empty((_MEMORY, size)), np.empty(_MEMORY),
+    )  # fmt: skip
+    most = max(1, int(_AT_ONCE / (len(problem.y) * size + 1)))
+    made = 0
+    while made < max_iter:
+        steps, is_over = _advance(*state, min(most, max_iter - made), tol, *samples)
+        made += steps
+        if is_over or clock.is_over or run_is_over():
+            break
+    return _outward(state[0].reshape(W.shape), scale, middle), made
+
+
+def _inward(W: Array, scale: Array, middle: Array) -> Array:
+    V = W * scale
+    V[:, -1] += W[:, :-1] @ middle
+    return V
+
+
+def _outward(V: Array, scale: Array, middle: Array) -> Array:
+    W = V / scale
+    W[:, -1] -= W[:, :-1] @ middle
+    return W
+
+
+# Divided as numpy does: a look for a division by 0, which there is not, keeps a loop from the vector units.
+# Loops are written out, and few functions call others: what is called is compiled again with every caller.
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _raise(scores, b, top, fresh):  # type: ignore[no-untyped-def]
+    """The best so far."""
+    if fresh:
+        for i in range(len(scores)):
+            top[i] = scores[i] + b
+    else:
+        for i in range(len(scores)):
+            top[i] = max(top[i], scores[i] + b)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _exponentials(scores, b, top, t, total, fresh):  # type: ignore[no-untyped-def]
+    """Of scores less the best, and their sum."""
+    for i in range(len(scores)):
+        e = exp(max((scores[i] + b - top[i]) / t, -FAR))
+        scores[i] = e
+        total[i] = e if fresh else total[i] + e
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _logarithms(top, t, total):  # type: ignore[no-untyped-def]
+    for i in range(len(total)):
+        top[i] += t * log(total[i])
+        total[i] = 1.0 / total[i]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _paid(y, c, minus, plus, losses):  # type: ignore[no-untyped-def]
+    """What each sample pays, and, in place of the best scores of class -1, what it pulls at them."""
+    for i in range(len(y)):
+        xi = y[i] * (minus[i] - plus[i])
+        small = exp(max(-abs(xi), -FAR))
+        share = 1.0 / (1.0 + small)
+        losses[i] = c[i] * (max(xi, 0.0) + log(1.0 + small))
+        minus[i] = y[i] * c[i] * (share if xi >= 0.0 else small * share)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _pulled(scores, pulls, shares, sign, single):  # type: ignore[no-untyped-def]
+    """A face's part of what samples pull."""
+    if single:
+        for i in range(len(scores)):
+            scores[i] = sign * pulls[i]
+    else:
+        for i in range(len(scores)):
+            scores[i] *= sign * pulls[i] * shares[i]
+
+
+@njit(cache=True, nogil=True)
+def _lost(S, b, y, c, first, t, room):  # type: ignore[no-untyped-def]
+    """The loss of scores without their biases, and in their place its slope."""
+    K, whole = S.shape
+    loss = 0.0
+    for at in range(0, whole, _TILE):
+        end = min(at + _TILE, whole)
+        n = end - at
+        for side in range(2):
+            lo, hi = (0, first) if side == 0 else (first, K)
+            for k in range(lo, hi):
+                _raise(S[k, at:end], b[k], room[side, :n], k == lo)
+            if hi - lo > 1:
+                for k in range(lo, hi):
+                    _exponentials(S[k, at:end], b[k], room[side, :n], t, room[2 + side, :n], k == lo)
+                _logarithms(room[side, :n], t, room[2 + side, :n])
+        _paid(y[at:end], c[at:end], room[0, :n], room[1, :n], room[4, :n])
+        for i in range(n):
+            loss += room[4, i]
+        for k in range(K):
+            side = 0 if k < first else 1
+            single = first == 1 if k < first else K - first == 1
+            _pulled(S[k, at:end], room[0, :n], room[2 + side, :n], 1.0 - 2.0 * side, single)
+    return loss
+
+
+@njit(cache=True, nogil=True)
+def _valued(v, g, X, y, c, first, t, entries, ridges, scale, middle, S, room):  # type: ignore[no-untyped-def]
+    """The objective at faces of scaled features, and its slope in g, both row by row."""
+    K, m = len(S), len(middle)
+    A, b, pulls, lifts = np.empty((K, m)), np.empty(K), np.empty((K, m)), np.empty(K)
+    cost = 0.0
+    for k in range(K):
+        b[k] = v[k * (m + 1) + m]
+        for j in range(m):
+            A[k, j] = v[k * (m + 1) + j] / scale[j]
+            b[k] -= A[k, j] * middle[j]
+            cost += ridges[j] * A[k, j] * A[k, j]
+        cost += ridges[m] * b[k] * b[k]
+    np.dot(A, X.T, S)
+    loss = _lost(S, b, y, c, first, t, room)
+    np.dot(S, X, pulls)
+    np.dot(S, np.ones(len(y)), lifts)
+    for k in range(K):
+        lift = entries[k, m] * (lifts[k] + ridges[m] * b[k])
+        g[k * (m + 1) + m] = lift
+        for j in range(m):
+            own = pulls[k, j] + ridges[j] * A[k, j] - lift * middle[j]
+            g[k * (m + 1) + j] = entries[k, j] * own / scale[j]
+    return loss + 0.5 * cost
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _add(y, a, x):  # type: ignore[no-untyped-def]
+    for i in range(len(y)):
+        y[i] += a * x[i]
+
+
+@njit(cache=True, nogil=True)
+def _direction(g, counts, steps, bends, sizes, d):  # type: ignore[no-untyped-def]
+    """Less the slope times what the pairs say of the inverse of the curvature."""
+    for i in range(len(g)):
+        d[i] = -g[i]
+    kept, head = counts[0], counts[1]
+    share = np.empty(_MEMORY)
+    for back in range(1, kept + 1):
+        p = (head - back) % _MEMORY
+        share[p] = np.dot(steps[p], d) / sizes[p]
+        _add(d, -share[p], bends[p])
+    if kept:
+        p = (head - 1) % _MEMORY
+        unit = sizes[p] / np.dot(bends[p], bends[p])
+        for i in range(len(d)):
+            d[i] *= unit
+    for ahead in range(kept):
+        p = (head - kept + ahead) % _MEMORY
+        _add(d, share[p] - np.dot(bends[p], d) / sizes[p], steps[p])
+
+
+@njit(cache=True, nogil=True)
+def _next(size, lo, lo_value, lo_fall, hi, hi_value):  # type: ignore[no-untyped-def]
+    """The next step to try: on, where none was too long; else from what the values at both ends say."""
+    if np.isinf(hi):
+        return 2.0 * size
+    wide = hi - lo
+    share = -0.5 * lo_fall * wide / (hi_value - lo_value - lo_fall * wide)
+    if not (np.isfinite(share) and np.isfinite(hi_value)):
+        share = 0.1
+    return lo + min(max(share, 0.1), 0.5) * wide
+
+
+@njit(cache=True, nogil=True)
+def _advance(  # type: ignore[no-untyped-def]
+    v, g, value, counts, steps, bends, sizes, most, tol,
+    X, y, c, first, t, entries, ridges, scale, middle, S, room,
+):  # fmt: skip
+    """So many iterations more, and whether they came to an end before."""
+    d, there, slope = np.empty(len(v)), np.empty(len(v)), np.empty(len(v))
+    if np.isnan(value[0]):
+        value[0] = _valued(v, g, X, y, c, first, t, entries, ridges, scale, middle, S, room)
+    f, made = value[0], 0
+    while made < most:
+        _direction(g, counts, steps, bends, sizes, d)
+        fall = np.dot(g, d)
+        size = 1.0 if counts[0] else 1.0 / max(np.sqrt(np.dot(g, g)), 1.0)
+        lo, lo_value, lo_fall, hi, hi_value, trials = 0.0, f, fall, np.inf, np.inf, 0
+        found, is_good = f, fall >= 0.0
+        while not is_good and trials <= _TRIALS:
+            # After the last trial the longest step goes that lowered enough.
+            size = lo if trials == _TRIALS else size
+            for i in range(len(v)):
+                there[i] = v[i] + size * d[i]
+            found = _valued(there, slope, X, y, c, first, t, entries, ridges, scale, middle, S, room)
+            trials += 1
+            if not found <= f + _ENOUGH * size * fall:
+                hi, hi_value = size, found
+            else:
+                lo, lo_value, lo_fall = size, found, np.dot(slope, d)
+                is_good = lo_fall >= _LESS * fall or trials > _TRIALS
+            size = _next(size, lo, lo_value, lo_fall, hi, hi_value)
+        if lo == 0.0:
+            if not counts[0]:
+                return made, True
+            counts[0] = 0
+            continue
+        made += 1
+        p = counts[1]
+        for i in range(len(v)):
+            steps[p, i] = there[i] - v[i]
+            bends[p, i] = slope[i] - g[i]
+            v[i], g[i] = there[i], slope[i]
+        sizes[p] = np.dot(steps[p], bends[p])
+        if sizes[p] > 1e-16 * np.dot(bends[p], bends[p]):
+            counts[1] = (p + 1) % _MEMORY
+            counts[0] = min(counts[0] + 1, _MEMORY)
+        before, f = f, found
+        value[0] = f
+        if before - f <= tol * max(abs(before), abs(f), 1.0):
+            return made, True
+    return made, False
