@@ -23,6 +23,7 @@ import pandas as pd
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.helpers.slides import DATA
+from benchmarks.helpers.words import word_of
 from formulations.l0_data import L0Data, as_l0_data
 from polyopt import CrossEntropySettings, Kernel, datasets
 from polyopt.files import replacing, write_text
@@ -37,7 +38,7 @@ KEPT, PICTURE = RESULTS / "l0_optimum.csv", RESULTS / "l0_optimum.png"
 KERNELS, C = ("linear", "poly", "rbf"), 1.0
 _SHOWN = (
     "kernel; data; n; relaxation; one-norm, 1; one-norm, 1/C; CE, one run; CE, one run, s; CE; "
-    "support vectors; MILP; MILP, bound; MILP, s; tree; tree, bound; tree, s; "
+    "support vectors; MILP; MILP, bound; MILP, s; MILP, status; tree; tree, bound; tree, s; tree, status; "
     "excess of one run, %; excess, %; open gap, %"
 )
 LIMIT = 60.0
@@ -96,6 +97,7 @@ def _cell(name: str, kernel: str, every: int = 1, limit: float = LIMIT) -> dict[
             title: proof.objective,
             f"{title}, bound": proof.bound,
             f"{title}, s": time.process_time() - started,
+            f"{title}, status": word_of(proof.status),
         }
     return row
 
