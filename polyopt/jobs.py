@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
@@ -74,13 +75,23 @@ def _results(
     run: Run | None, function: Callable[[_Task], _Result], tasks: Sequence[_Task], n_jobs: int | None
 ) -> Iterator[tuple[int, _Result]]:
     calls = (
-        delayed(call_in_run)(run, _numbered, function, number, task) for number, task in enumerate(tasks)
+        delayed(call_in_run)(run, _numbered, function, number, *_apart(task))
+        for number, task in enumerate(tasks)
     )
     yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
 
 
-def _numbered(function: Callable[[Any], _Result], number: int, task: Any) -> tuple[int, _Result]:
-    return number, function(task)
+def _apart(task: Any) -> tuple[Any, ...]:
+    """A task as it is sent: Dask's backend sends an array once to all calls that have it as an argument."""
+    if is_dataclass(task) and not isinstance(task, type):
+        return (type(task), *(getattr(task, field.name) for field in fields(task)))
+    return (type(task), *task) if hasattr(task, "_fields") else (None, task)
+
+
+def _numbered(
+    function: Callable[[Any], _Result], number: int, made: Callable[..., Any] | None, *task: Any
+) -> tuple[int, _Result]:
+    return number, function(task[0] if made is None else made(*task))
 
 
 def call_in_run(run: Run | None, function: Callable[..., _Result], *arguments: object) -> _Result:

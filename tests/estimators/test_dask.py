@@ -6,6 +6,8 @@ import os
 import signal
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -278,6 +280,71 @@ def test_independent_work_goes_to_the_workers_by_joblib_and_has_the_same_bits(cl
             starts.decision_function(X).tobytes(),
             drawn.pattern.tolist(),
             drawn.evaluations,
+        )
+
+    here = answers()
+    with parallel_config(backend="dask"):
+        assert answers() == here
+
+
+class Sent(np.ndarray):
+    """An array that counts how often it is packed."""
+
+    times = 0
+
+    def __reduce_ex__(self, protocol):
+        Sent.times += 1
+        return np.asarray(self).__reduce_ex__(protocol)
+
+
+@dataclass
+class Sum:
+    X: Any
+    power: int
+
+
+def _sum(task):
+    return float((task.X**task.power).sum())
+
+
+def test_joblib_sends_the_samples_once(client, monkeypatch):
+    from joblib import parallel_config
+
+    from polyopt.jobs import deal
+
+    X = np.arange(4000.0).view(Sent)
+    wanted, Sent.times = [_sum(Sum(X, power)) for power in range(6)], 0
+    scatter, sent = distributed.Client.scatter, []
+
+    def scattering(self, data, **settings):
+        sent.append(data is X)
+        return scatter(self, data, **settings)
+
+    monkeypatch.setattr(distributed.Client, "scatter", scattering)
+    with parallel_config(backend="dask"):
+        assert deal(_sum, [Sum(X, power) for power in range(6)], None, "sum") == wanted
+    assert sent.count(True) == 1
+    assert Sent.times == 0  # with no task
+
+
+def test_searches_and_folds_go_to_the_workers_and_have_the_same_bits(client):
+    from joblib import parallel_config
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+
+    from polyopt import SVM, ConvexPolytopeMachine, PolytopeSearch
+
+    X, y = two_blobs(n=80, m=3, separation=1.0, seed=2)
+    polytopes = ConvexPolytopeMachine(n_faces=2, solver="exact", random_state=0, calibration="sigmoid")
+
+    def answers():
+        search = GridSearchCV(SVM(), {"C": [0.1, 1.0]}, cv=3).fit(X, y)
+        return (
+            search.cv_results_["mean_test_score"].tolist(),
+            cross_val_score(SVM(), X, y, cv=3).tolist(),
+            polytopes.fit(X, y).predict_proba(X).tobytes(),
+            PolytopeSearch(polytopes, costs=[0.1, 1.0], perplexities=[], cv=2)
+            .fit(X, y)
+            .results_.error.tolist(),
         )
 
     here = answers()

@@ -148,7 +148,7 @@ def test_a_disk_that_is_full_costs_the_checkpoint_and_not_the_fit(data, tmp_path
     assert machine.coef_.tobytes() == whole.coef_.tobytes()
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"]
     assert machine.fit(source, resume=path).coef_.tobytes() == whole.coef_.tobytes()
-    with pytest.raises(ValueError, match="the folder .* does not exist"):
+    with pytest.raises(ValueError, match=r"the folder .* does not exist"):
         machine.fit(source, checkpoint=tmp_path / "none" / "checkpoint")
 
 
