@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["PriceSearch", "bound_at_prices"]
 
 _BYTES = 256 * 2**20  # for open boxes
+_EXACT = 0.01  # of the tolerance: the gap of the program that makes prices
 _SHARE, _FINEST = 0.2, 0.2  # of the gap, and of the tolerance: how far off a minimum may be
 _CLOSE = 1e-3  # relative gap at which the incumbent is solved to the end
 _LITTLE, _PATIENCE = 0.1, 3  # of the gap: rounds in a row that close less of it
@@ -116,7 +117,7 @@ class PriceSearch:
     def __init__(self, data: Samples, best: Best, tol: float, rng: np.random.Generator):
         self.data, self.best, self.tol, self.rng = data, best, tol, rng
         self.n_faces, self.npos = len(best.W), len(data.C) - data.inside
-        self.master = PriceMaster(self.n_faces)
+        self.master = PriceMaster(self.n_faces, _EXACT * tol)
         self.box = face_box_for(data)
         self.room = _BYTES // (len(data.C) + 16 * data.A.shape[1] + 400)
         self.bound, self.boxes, self.rounds, self.is_done = 0.0, 0, 0, False
@@ -160,7 +161,7 @@ class PriceSearch:
         prices = found.prices
         known = min(
             price_of(self.data, prices, w) for w in self.master.W
-        )  # μ + Σ λ, but for HiGHS's rounding
+        )  # μ + Σ λ, but for the gap of the prices
         least, faces, is_whole = self._least(prices, known, off, clock)
         already = self.bound
         self.bound = max(self.bound, bound_at_prices(prices, least, self.n_faces))

@@ -1,26 +1,31 @@
-"""Prices of the positives from the faces known so far: a linear program of location, in HiGHS.
+"""Prices of the positives from the faces known so far: a linear program of location, by an interior point.
 
 A face w costs f(w) by itself, and positive i would pay h_i(w) = C_i [1 − w·x̃_i]_+ on it. The prices λ of the
 positives and μ of a face are the multipliers of
 
-    min Σ_t f_t z_t + Σ_ti h_ti x_ti   s.t.   Σ_t x_ti = 1 for each i,   0 ≤ x_ti ≤ z_t,   Σ_t z_t = K.
+    min Σ_t f_t z_t + Σ_ti h_ti x_ti   s.t.   Σ_t x_ti = 1 for each i,   0 ≤ x_ti ≤ z_t,   Σ_t z_t = K,
 
-An interior point method without crossover ends in the middle of the optimal prices, which change little from
-one program to the next; a vertex would be at random. Nothing rests on their being exact, as any λ ≥ 0 prove a
-bound (:mod:`polyopt.outer.cpm.prices`).
+whose dual is max Σ λ_i + K μ over s ≥ 0, h_ti − λ_i + s_ti ≥ 0, Σ_i s_ti = f_t − μ.
 
-Reference: Gondzio, González-Brevis & Munari, New developments in the primal-dual column generation technique
-(2013).
+There are as many x as pairs of a face and a positive, but each stands in one row of each kind: with the
+slacks left out of Newton's equations, then x, then λ, one system is left with as many unknowns as there are
+faces. So a step costs (faces)² times the positives, and thousands of positives are no trouble. Steps start
+from a point that is feasible and stay so; they aim at Mehrotra's point and are lengthened by corrections of
+the products that stand out (Gondzio).
+
+Such a method ends in the middle of the optimal prices, which change little from one program to the next; a
+vertex would be at random. Nothing rests on their being exact, as any λ ≥ 0 prove a bound
+(:mod:`polyopt.outer.cpm.prices`).
+
+References: Gondzio, Multiple centrality corrections in a primal-dual method for linear programming (1996);
+Gondzio, González-Brevis & Munari, New developments in the primal-dual column generation technique (2013).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-
-from formulations.highs import quiet_highs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,13 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PriceMaster", "Prices"]
 
-_OPTIONS = {
-    "output_flag": False,
-    "solver": "ipm",
-    "run_crossover": "off",
-    "presolve": "off",
-    "parallel": "off",
-}
+_STEPS, _CORRECTIONS = 60, 3  # at most, and corrections of one step
+_LONGEST, _SMALLEST = 0.995, 0.3  # of the way to the boundary, and the largest share of a product aimed at
+_NEAR = 10.0  # times more or less than the product aimed at: what a correction leaves alone
+_RIDGE = 1e-14  # of the mean of its diagonal, added to the system
 
 
 class Prices(NamedTuple):
@@ -53,7 +55,9 @@ class PriceMaster:
     Parameters
     ----------
     n_faces : int
-        K.
+        K, at least 2.
+    tol : float
+        Relative gap at which prices are good enough.
 
     Attributes
     ----------
@@ -61,8 +65,8 @@ class PriceMaster:
         The faces.
     """
 
-    def __init__(self, n_faces: int):
-        self.n_faces = n_faces
+    def __init__(self, n_faces: int, tol: float):
+        self.n_faces, self.tol = n_faces, tol
         self.W: list[Vector] = []
         self._own: list[float] = []
         self._hinges: list[Vector] = []
@@ -88,43 +92,127 @@ class PriceMaster:
             self._hinges.append(hinges.copy())
 
     def solve(self) -> Prices | None:
-        """The prices; None where HiGHS has no answer."""
-        highspy = quiet_highs()
-        program = self._program(highspy)
-        highs = highspy.Highs()
-        for name, value in _OPTIONS.items():
-            highs.setOptionValue(name, value)
-        highs.passModel(program)
-        highs.run()
-        solution = highs.getSolution()
-        duals, values = np.array(solution.row_dual), np.array(solution.col_value)
-        if not (solution.dual_valid and len(duals) and np.isfinite(duals).all()):
+        """The prices; None where numbers are too large or too small for any."""
+        with np.errstate(all="ignore"):
+            point = _Point(np.array(self._own), np.array(self._hinges), self.n_faces)
+            for _ in range(_STEPS):
+                if not point.gap > self.tol * (abs(point.value) + point.gap) or not point.step():
+                    break
+        prices = np.maximum(point.prices, 0.0)
+        if not (np.isfinite(prices).all() and np.isfinite(point.shares).all()):
             return None
-        npos = len(self._hinges[0])
-        prices, mu = np.maximum(duals[:npos], 0.0), float(duals[npos])
-        return Prices(prices, mu, float(prices.sum() + self.n_faces * mu), values[: len(self.W)])
+        return Prices(prices, point.mu, point.value, point.shares)
 
-    def _program(self, highspy: Any) -> Any:
-        """The program, its columns z before x, its rows those of the positives, of the count, of x ≤ z."""
-        count, npos = len(self.W), len(self._hinges[0])
-        face, positive = np.divmod(np.arange(count * npos), npos)
-        pair = np.arange(count * npos)
-        A = sp.csc_matrix(
-            (
-                np.concatenate([np.ones(count), np.ones(2 * count * npos), -np.ones(count * npos)]),
-                (
-                    np.concatenate([np.full(count, npos), positive, npos + 1 + pair, npos + 1 + pair]),
-                    np.concatenate([np.arange(count), count + pair, count + pair, face]),
-                ),
-            )
-        )
-        program = highspy.HighsLp()
-        program.num_row_, program.num_col_ = A.shape
-        program.col_cost_ = np.concatenate([self._own, np.ravel(self._hinges)])
-        program.col_lower_, program.col_upper_ = np.zeros(A.shape[1]), np.full(A.shape[1], np.inf)
-        program.row_lower_ = np.concatenate([np.ones(npos), [self.n_faces], np.full(count * npos, -np.inf)])
-        program.row_upper_ = np.concatenate([np.ones(npos), [self.n_faces], np.zeros(count * npos)])
-        program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        program.a_matrix_.start_, program.a_matrix_.index_ = A.indptr, A.indices
-        program.a_matrix_.value_ = A.data
-        return program
+
+class _Move(NamedTuple):
+    """A step: of z, μ, λ, and of the pairs (x, z − x) and the multipliers (h − λ + s, s) that go with them."""
+
+    z: Vector
+    mu: float
+    prices: Vector
+    pairs: Vector  # (2, faces, npos)
+    duals: Vector
+
+
+class _Point:
+    """A feasible point: pairs (2, faces, npos) x and z − x, duals their multipliers."""
+
+    def __init__(self, own: Vector, hinges: Vector, n_faces: int):
+        count, npos = hinges.shape
+        self.n_faces = n_faces
+        self.shares = np.full(count, n_faces / count)
+        one = np.full((count, npos), 1.0 / count)
+        self.pairs = np.stack([one, (n_faces - 1) * one])
+        size = max(hinges.max(), float(np.ptp(own)) / npos, np.finfo(float).tiny)
+        self.mu = float(own.min()) - npos * size
+        multipliers = np.repeat((own - self.mu)[:, None] / npos, npos, axis=1)
+        self.prices = hinges.min(axis=0) + (2 - n_faces) * size
+        self.duals = np.stack([hinges + multipliers - self.prices, multipliers])
+
+    @property
+    def gap(self) -> float:
+        """What the two programs differ by."""
+        return float((self.pairs * self.duals).sum())
+
+    @property
+    def value(self) -> float:
+        """Σ λ + K μ."""
+        return float(self.prices.sum() + self.n_faces * self.mu)
+
+    def step(self) -> bool:
+        """Towards the optimum; whether that went well."""
+        pairs, duals = self.pairs, self.duals
+        newton = _Newton(pairs, duals)
+        products, gap = pairs * duals, self.gap
+        if not newton.is_sound:
+            return False
+        first = newton.solve(-products)
+        ahead, behind = (min(1.0, part / _LONGEST) for part in self._lengths(first))
+        after = float(((pairs + ahead * first.pairs) * (duals + behind * first.duals)).sum())
+        aim = min((after / gap) ** 3, _SMALLEST) * gap / products.size
+        wanted = aim - products - ahead * behind * first.pairs * first.duals
+        move = newton.solve(wanted)
+        ahead, behind = self._lengths(move)
+        for _ in range(_CORRECTIONS):
+            longer, further = min(1.0, 1.1 * ahead + 0.1), min(1.0, 1.1 * behind + 0.1)
+            reached = (pairs + longer * move.pairs) * (duals + further * move.duals)
+            wanted = wanted + np.maximum(np.clip(reached, aim / _NEAR, aim * _NEAR) - reached, -aim * _NEAR)
+            other = newton.solve(wanted)
+            lengths = self._lengths(other)
+            if not sum(lengths) > ahead + behind + 0.01:
+                break
+            move, (ahead, behind) = other, lengths
+        if not np.isfinite(ahead + behind + move.mu):
+            return False
+        self.shares += ahead * move.z
+        self.pairs += ahead * move.pairs
+        self.mu += behind * move.mu
+        self.prices += behind * move.prices
+        self.duals += behind * move.duals
+        return bool(self.pairs.min() > 0.0 and self.duals.min() > 0.0)
+
+    def _lengths(self, move: _Move) -> tuple[float, float]:
+        return _length(self.pairs, move.pairs), _length(self.duals, move.duals)
+
+
+def _length(at: Vector, step: Vector) -> float:
+    """How far `step` may be taken with all of `at` above zero."""
+    most = float((-step / at).max())
+    return _LONGEST / max(most, _LONGEST)
+
+
+class _Newton:
+    """Newton's equations at a point, but for their right-hand side.
+
+    With a = x / p and b = s / v, of p and s the multipliers of x and v = z − x,
+
+        dx = e + g dz + q dλ,   ds = r − k dz + g dλ,   Σ_t dx_ti = 0,   Σ_i ds_ti = −dμ,   Σ_t dz_t = 0,
+
+    where g = ab / (1 + ab), q = a / (1 + ab) and k = b / (1 + ab).
+    """
+
+    def __init__(self, pairs: Vector, duals: Vector):
+        self.pairs, self.duals = pairs, duals
+        self.a, self.b = pairs[0] / duals[0], duals[1] / pairs[1]
+        self.below = 1.0 / (1.0 + self.a * self.b)
+        self.g, self.q, self.k = self.a * self.b * self.below, self.a * self.below, self.b * self.below
+        self.total = self.q.sum(axis=0)
+        system = (self.g / self.total) @ self.g.T
+        diagonal = np.einsum("ii->i", system)
+        diagonal += self.k.sum(axis=1) + _RIDGE * (diagonal.mean() + self.k.sum() / len(system))
+        self.is_sound = bool(np.isfinite(system).all())
+        self.inverse = np.linalg.pinv(system, hermitian=True) if self.is_sound else system
+
+    def solve(self, wanted: Vector) -> _Move:
+        """The step that changes products of pairs and multipliers by what is `wanted`, to first order."""
+        ends = wanted[1] / self.pairs[1]
+        e = (wanted[0] / self.duals[0] - self.a * ends) * self.below
+        r = ends + self.b * e
+        known = r.sum(axis=1) - (self.g * (e.sum(axis=0) / self.total)).sum(axis=1)
+        z, ones = self.inverse @ known, self.inverse.sum(axis=1)
+        mu = -z.sum() / ones.sum()
+        z = z + mu * ones
+        prices = -(e.sum(axis=0) + z @ self.g) / self.total
+        x = e + self.g * z[:, None] + self.q * prices
+        s = r - self.k * z[:, None] + self.g * prices
+        return _Move(z, float(mu), prices, np.stack([x, z[:, None] - x]), np.stack([s - prices, s]))
