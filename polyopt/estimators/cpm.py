@@ -83,8 +83,8 @@ class ConvexPolytopeMachine(PolytopeLearner):
         coordinate solver, to `tol`; "sgd" is Algorithms 1 and 2; "global" proves the optimum over all
         assignments, by branch and bound, for small data. All minimise the same objective. "auto" is
         exact on small data and SGD beyond, and with a price or signs dual before SGD; ``solver_`` says which.
-        Beyond 500 samples "global" bounds the optimum by groups of samples, and answers with the best of many
-        dual ascents: what lies between is in the certificate.
+        Beyond 500 samples "global" takes prices with up to 4 features (20,000 samples), and else bounds it
+        by groups of samples and answers with the best of dual ascents: the certificate has the gap.
         With a price "dual" makes Newton steps on the dual, and ends at gaps of about 1e-10; "sgd" is dual
         averaging, whose answers have exact zeros too; "global" has none.
     group_size : int, optional

@@ -458,7 +458,9 @@ def test_ctrl_c_keeps_the_point_and_the_bound(monkeypatch):
 def test_what_cannot_be_sought_is_refused():
     X, y, _ = clusters(600, 3, 0)
     with pytest.raises(ValueError, match=r"up to 500 samples, not 600: bound it by groups"):
-        solve_cpm_global(X, y, 1.0, 3)
+        solve_cpm_global(X, y, 1.0, 3, bounds="additive")
+    with pytest.raises(ValueError, match=r"up to 500 samples, not 600: bound it by groups"):
+        solve_cpm_global(np.hstack([X, X, X]), y, 1.0, 3)
     X, y = X[::20], y[::20]
     with pytest.raises(ValueError, match=r"start must be finite, of shape \(3, 3\)"):
         solve_cpm_global(X, y, 1.0, 3, start=np.zeros((2, 3)))

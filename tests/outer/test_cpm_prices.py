@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from formulations.solution import Status
 from polyopt.outer.cpm import optimum
 from polyopt.outer.cpm.optimum import solve_cpm_global
 from polyopt.outer.cpm.prepared import merge
 from polyopt.outer.cpm.prices import PriceSearch, bound_at_prices
+from polyopt.outer.cpm.solve import Settings, solve_cpm
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.cpm.face import price
+from polyopt.solvers.cpm.price_master import PriceMaster
 from polyopt.solvers.cpm.priced_box import examine_face_box, face_box_for, price_of
 from polyopt.solvers.cpm.tree import Best
 
@@ -114,3 +117,49 @@ def test_ctrl_c_among_the_prices_keeps_the_point_and_the_bound(monkeypatch):
     found = solve_cpm_global(X, y, 1.0, 3)
     assert found.status is Status.INTERRUPTED
     assert 0 < found.bound < found.objective
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e7, 1e-6])
+@pytest.mark.parametrize(("faces", "npos", "K"), [(1, 1, 2), (2, 5, 2), (12, 9, 3), (25, 30, 4)])
+def test_prices_are_those_of_the_program_of_location(faces, npos, K, scale):
+    rng = np.random.default_rng(faces)
+    own, hinges = rng.uniform(1, 3, faces) * scale, np.maximum(rng.normal(size=(faces, npos)), 0) * scale
+    master = PriceMaster(K, 1e-9)
+    for t in range(faces):
+        master.add(np.array([float(t)]), own[t], hinges[t])
+    found = master.solve()
+    # x before z: each positive is shared out, no more of it to a face than there is of the face.
+    pairs = np.eye(faces * npos)
+    cover = np.hstack([np.tile(np.eye(npos), faces), np.zeros((npos, faces))])
+    known = linprog(
+        np.r_[hinges.ravel(), own] / scale,
+        A_eq=np.vstack([cover, np.r_[np.zeros(faces * npos), np.ones(faces)]]), b_eq=np.r_[np.ones(npos), K],
+        A_ub=np.hstack([pairs, -np.repeat(np.eye(faces), npos, axis=0)]), b_ub=np.zeros(faces * npos),
+    ).fun * scale  # fmt: skip
+    proven = found.prices.sum() + K * (own + np.minimum(hinges - found.prices, 0.0).sum(axis=1)).min()
+    assert proven == pytest.approx(known, rel=1e-7)
+    assert found.shares.sum() == pytest.approx(K)
+
+
+def test_beyond_the_tree_prices_alone_prove_the_optimum_or_say_what_they_bound():
+    rng = np.random.default_rng(8)
+    X = np.round(rng.normal(size=(520, 1)), 1)
+    y = np.where((abs(X[:, 0]) > 1) ^ (rng.random(520) < 0.2), 1.0, -1.0)
+    found = solve_cpm(X, y, np.ones(520), Settings(2, "global"), 0)
+    assert found.status is Status.OPTIMAL
+    # Equal samples are one: the tree can prove the same.
+    rows, place = np.unique(np.column_stack([y, X]), axis=0, return_inverse=True)
+    alone = solve_cpm_global(rows[:, 1:], rows[:, 0], np.bincount(place.ravel()), 2)
+    assert found.objective == pytest.approx(alone.objective, rel=3e-6)
+    # All of them different: limits keep what there is.
+    X = X + 1e-3 * rng.normal(size=X.shape)
+    known = solve_cpm_global(X, y, 1.0, 2)
+    assert known.solver == "branch and bound, prices"
+    assert known.status in (Status.OPTIMAL, Status.BOUNDED)
+    few = solve_cpm_global(X, y, 1.0, 2, max_nodes=1)
+    assert few.status is Status.ITERATION_LIMIT
+    at_once = solve_cpm_global(X, y, 1.0, 2, time_limit=0.0)
+    assert at_once.status is Status.TIME_LIMIT
+    for short in (few, at_once):
+        assert short.bound <= known.objective * (1 + 1e-9)
+        assert short.objective >= known.bound

@@ -15,31 +15,48 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["MOST_SAMPLES", "as_faces", "check_arguments"]
+__all__ = ["MOST_SAMPLES", "as_faces", "check_arguments", "takes_prices"]
 
-MOST_SAMPLES = 500  # beyond, no search would end
+MOST_SAMPLES = 500  # beyond, no search through assignments would end
+_MOST_PRICED, _MOST_FEATURES = 20_000, 4  # of samples and features, with which prices and boxes do
 
 
-def check_arguments(n: int, n_faces: int, tol: float, bounds: str, loss: str, margin: str) -> None:
+def takes_prices(shape: tuple[int, ...], n_faces: int) -> bool:
+    """Whether faces are few-dimensional enough to be bounded one by one, at prices of the positives.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Samples and features.
+    n_faces : int
+        K.
+    """
+    return n_faces > 1 and shape[1] <= _MOST_FEATURES and shape[0] <= _MOST_PRICED
+
+
+def check_arguments(
+    shape: tuple[int, ...], n_faces: int, tol: float, bounds: str, loss: str, margin: str
+) -> None:
     """Raise ValueError for what makes no program.
 
     Parameters
     ----------
-    n : int
-        Samples.
+    shape : tuple of int
+        Samples and features.
     n_faces, tol, bounds, loss, margin
         As of :func:`polyopt.outer.cpm.optimum.solve_cpm_global`.
     """
-    if n > MOST_SAMPLES:
-        raise ValueError(
-            f"the global optimum can be sought for up to {MOST_SAMPLES} samples, not {n}: bound it by groups "
-            "(loss='sum' with margin='total'), or use alternating minimisation from many starts"
-        )
     whole("n_faces", n_faces)
     tolerance(tol)
     one_of("bounds", bounds, ("best", "additive", "plain"))
     check_loss(loss)
     check_margin(margin)
+    priced = bounds == "best" and (loss, margin) == ("sum", "total") and takes_prices(shape, n_faces)
+    if shape[0] > MOST_SAMPLES and not priced:
+        raise ValueError(
+            f"the global optimum can be sought for up to {MOST_SAMPLES} samples, not {shape[0]}: bound it by groups "
+            "(loss='sum' with margin='total'), or use alternating minimisation from many starts"
+        )
 
 
 def as_faces(name: str, values: ArrayLike, shape: tuple[int, int]) -> Vector:

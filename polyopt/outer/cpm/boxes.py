@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["MOST_FEATURES", "BoxSearch"]
+__all__ = ["BoxSearch"]
 
-MOST_FEATURES = 4  # with which boxes are worth their time
 _BYTES = 256 * 2**20  # for open boxes
 _WIDER = 1.0 + 1e-9  # of the first box, for the rounding of U
 

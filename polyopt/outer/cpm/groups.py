@@ -252,7 +252,6 @@ def _searched(task: _Task, until: Run, max_nodes: int | None, n_jobs: int | None
         return _Found(0.0, None, 0, Status.TIME_LIMIT)
     found = solve_cpm_global(
         task.X, task.y, task.C, task.n_faces, tol=_CLOSE, max_nodes=max_nodes, seed=task.seed,
-        bounds="additive",  # with costs as large as these boxes are far behind
         time_limit=share(until, task.number, task.groups, n_jobs),
     )  # fmt: skip
     bound = float(found.bound or 0.0)

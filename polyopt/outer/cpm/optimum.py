@@ -1,8 +1,7 @@
 """The global optimum of the Convex Polytope Machine for small data, by branch and bound.
 
-Over the assignments of positives to faces the machine is not convex. The search of
-:mod:`polyopt.solvers.cpm.tree` goes through partial assignments and leaves out those that a dual bound shows
-to be no better than a known solution: what it returns is a point, and a bound that no assignment can beat.
+The search of :mod:`polyopt.solvers.cpm.tree` goes through partial assignments and leaves out those that a
+dual bound shows to be no better than a known solution: it returns a point, and a bound on all assignments.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from formulations.polytope import natural_assignment, objective
 from formulations.recovery import as_costs, as_data
 from formulations.solution import Solution, Status
 from polyopt.certificates.rounding import gamma
-from polyopt.outer.cpm.arguments import MOST_SAMPLES, as_faces, check_arguments
-from polyopt.outer.cpm.boxes import MOST_FEATURES, BoxSearch
+from polyopt.outer.cpm.arguments import MOST_SAMPLES, as_faces, check_arguments, takes_prices
+from polyopt.outer.cpm.boxes import BoxSearch
 from polyopt.outer.cpm.polish import polished_face
 from polyopt.outer.cpm.prepared import best_order, merge, unmerge
 from polyopt.outer.cpm.prices import PriceSearch
@@ -40,7 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_SAMPLES", "solve_cpm_global"]
 
-_STARTS = 30  # of the alternating heuristic, each from random directions and from a random assignment
+_STARTS, _FEWER = 30, 5  # of the alternating heuristic, each from random directions and at random
+_FINE, _COARSE = 1e-9, 1e-7  # of all costs: a start's precision
 _BYTES = 256 * 2**20  # for open nodes
 _BEGINNING, _ORDERING = 0.2, 0.1  # of the time left, for the starts, and for the order of the samples
 _RECORD = 0.2  # seconds between records of the history
@@ -64,12 +64,12 @@ def solve_cpm_global(
     loss: Loss = "sum",
     margin: Margin = "total",
 ) -> Solution:
-    """Minimise eq. (6) over the faces and over all assignments, for small data.
+    """Minimise eq. (6) over the faces and over all assignments.
 
     Parameters
     ----------
     X : array_like or CSR of shape (n, m)
-        Samples, at most 500; sparse ones are made dense.
+        Samples, at most 500, or 20,000 where prices are taken (see `bounds`); sparse ones are made dense.
     y : array_like of shape (n,)
         Labels: -1 inside, +1 outside.
     C : float or array_like of shape (n,)
@@ -77,7 +77,7 @@ def solve_cpm_global(
     n_faces : int
         K, at least 1.
     tol : float
-        Relative gap between the point and the bound at which the search ends.
+        Relative gap between point and bound at which the search ends.
     max_nodes : int, optional
         Partial assignments, and rounds of prices, at most.
     time_limit : float, optional
@@ -85,14 +85,12 @@ def solve_cpm_global(
     start : array_like of shape (K, m+1), optional
         Faces to begin from. By default the best of alternating minimisation from random starts.
     seed : int
-        Of the random starts and of the order in which bounds are added up. The same seed gives the
-        same search, whatever the time it takes.
+        Of random starts and of the order in which bounds are added up: the same seed, the same search.
     bounds : {"best", "additive", "plain"}
         What bounds a partial assignment: the faces' dual values and what the samples not assigned must cost
         besides (:mod:`polyopt.solvers.cpm.bound`), or, with "plain", the former alone. With up to 4 features
-        and more than one face, "best" begins with prices of the positives (:mod:`polyopt.outer.cpm.prices`),
-        which mostly prove the optimum, and else goes on with boxes of the faces' coefficients too
-        (:mod:`polyopt.outer.cpm.boxes`), by turns; the largest bound is that of the solution.
+        and more than one face "best" begins with prices (:mod:`polyopt.outer.cpm.prices`), which mostly
+        prove the optimum, then takes boxes too (:mod:`polyopt.outer.cpm.boxes`) or, beyond 500 samples, ends.
     loss, margin
         As in :func:`polyopt.certificates.certify_cpm`. With loss="max" or margin="worst" the search is that
         of :mod:`polyopt.outer.cpm.coupled`, for fewer samples still.
@@ -102,24 +100,19 @@ def solve_cpm_global(
     Solution
         ``primal`` W (K, m+1) and assignment (n,), -1 at the negatives; ``duals`` margin (n, K), for that
         assignment; ``objective`` at the point; ``bound``, which no assignment's optimum is below: it is
-        lowered by running error bounds of all that was computed for it. ``OPTIMAL`` if the two are within
-        `tol`; a limit, or Ctrl-C, keeps the best point and the bound reached. ``iterations`` counts nodes,
-        and rounds of prices;
-        ``history`` has one record for each fifth of a second: nodes, open, bound, objective, seconds.
+        lowered by running error bounds. ``OPTIMAL`` if the two are within `tol`; a limit, or Ctrl-C, keeps
+        the best point and the bound reached. ``iterations`` counts nodes, and rounds of prices; ``history``
+        has a record for each fifth of a second. Open nodes have 256 MiB; beyond, the search is depth first.
 
     Raises
     ------
     ValueError
-        More than 500 samples, or arguments that make no program.
+        More samples than that, or arguments that make no program.
 
-    Notes
-    -----
-    The time grows exponentially with the positives that the classes' overlap leaves in doubt. Open
-    nodes are kept in at most 256 MiB; where those are full, the search goes on depth first.
     """
     X, y = as_data(X, y)
-    costs, X = as_costs(C, len(y)), X if len(y) > MOST_SAMPLES else dense(X)
-    check_arguments(len(y), n_faces, tol, bounds, loss, margin)
+    check_arguments(X.shape, n_faces, tol, bounds, loss, margin)
+    costs, X = as_costs(C, len(y)), dense(X)
     first = None if start is None else as_faces("start", start, (n_faces, X.shape[1] + 1))
     clock, additive = Clock(time_limit), bounds != "plain"
     if (loss, margin) != ("sum", "total"):
@@ -128,9 +121,9 @@ def solve_cpm_global(
         program = (X, y, costs, n_faces, loss, margin)
         return search_coupled(*program, tol, clock, seed, max_nodes, first, additive)
     search = _Search(X, y, costs, n_faces, tol, clock, np.random.default_rng(seed))
-    search.takes_boxes = bounds == "best" and n_faces > 1 and X.shape[1] <= MOST_FEATURES
+    search.takes_boxes = bounds == "best" and takes_prices(X.shape, n_faces)
     kind = f"{'additive' if additive else bounds} bound"
-    kind = f"prices, {kind} and boxes" if search.takes_boxes else kind
+    kind = "prices" if search.is_large else f"prices, {kind} and boxes" if search.takes_boxes else kind
     return search.solution(search.run(first, max_nodes, additive), f"branch and bound, {kind}")
 
 
@@ -156,18 +149,18 @@ class _Search:
     tol: float
     clock: Clock
     rng: np.random.Generator
-    history: list[dict[str, float]] = field(default_factory=list)
     takes_boxes: bool = False
     boxes: BoxSearch | None = None
     prices: PriceSearch | None = None
+    history: list[dict[str, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.data, self.merged = merge(self.X, self.y, self.C, self.rng)
         n, d = self.data.A.shape
-        self.npos = n - self.data.inside
-        K = self.n_faces
+        self.npos, K = n - self.data.inside, self.n_faces
         self.best = Best(np.zeros((K, d)), np.array([np.inf, np.inf, 0.0]))
-        self.moves: Moves = moves_for(self.npos, n, d, K)
+        self.is_large = n > MOST_SAMPLES  # too many for the tree
+        self.precision = _COARSE if self.is_large else _FINE
         self.room = _BYTES // (8 * K * n + K * self.npos + 400)
         root = _Open(0.0, 0, 0, np.ones((self.npos, K), dtype=bool), np.zeros((K, n)))
         self.heap: list[_Open] = [root]
@@ -182,6 +175,9 @@ class _Search:
                 self.prices = PriceSearch(self.data, self.best, self.tol, self.rng)
                 if self._priced(self.prices, max_nodes):
                     return self._record(Status.OPTIMAL)
+            if self.is_large:
+                return self._record(self._limit(max_nodes) or Status.BOUNDED)
+            self.moves: Moves = moves_for(self.npos, len(self.data.C), self.data.A.shape[1], self.n_faces)
             order = np.arange(self.npos)
             if additive:
                 order, rows = best_order(self.data, self.moves, self.rng, self.clock.part(_ORDERING))
@@ -207,6 +203,11 @@ class _Search:
             self._record()
         return prices.is_closed
 
+    def _limit(self, max_nodes: int | None) -> Status | None:
+        if max_nodes is not None and self.nodes >= max_nodes:
+            return Status.ITERATION_LIMIT
+        return Status.TIME_LIMIT if self.clock.is_over else None
+
     def _put_in_order(self, rows: NDArray[np.int64]) -> None:
         given = self.data
         self.data = Samples(given.A[rows], given.q[rows], given.C[rows], given.inside)
@@ -215,10 +216,9 @@ class _Search:
     def _explore(self, node: Node, max_nodes: int | None, additive: bool) -> Status:
         """Best bound first; where there is no more room, depth first, which needs little."""
         while self.heap or self.stack:
-            if max_nodes is not None and self.nodes >= max_nodes:
-                return self._record(Status.ITERATION_LIMIT)
-            if self.clock.is_over:
-                return self._record(Status.TIME_LIMIT)
+            limit = self._limit(max_nodes)
+            if limit is not None:
+                return self._record(limit)
             if not self.history or self.clock.seconds > self.history[-1]["seconds"] + _RECORD:
                 self._record()
             if self.prices is not None and self.prices.is_closed:
@@ -303,12 +303,12 @@ class _Search:
         if first is not None:
             self._settle((points @ first.T).argmax(axis=1))
             return
-        middle = points[:, :-1].mean(axis=0) if self.npos else np.zeros(self.data.A.shape[1] - 1)
+        middle = points[:, :-1].mean(axis=0) if self.npos else np.zeros(points.shape[1] - 1)
         scale = points[:, :-1].std(axis=0) if self.npos else np.ones_like(middle)
         centred = (points[:, :-1] - middle) / np.where(scale > 0, scale, 1.0)
         self._settle(np.zeros(self.npos, dtype=np.int64))
         beginning = self.clock.part(_BEGINNING)
-        for _ in range(_STARTS if self.n_faces > 1 else 0):
+        for _ in range((_FEWER if self.is_large else _STARTS) if self.n_faces > 1 else 0):
             self._settle((centred @ self.rng.normal(size=(centred.shape[1], self.n_faces))).argmax(axis=1))
             self._settle(self.rng.integers(0, self.n_faces, self.npos))
             if beginning.is_over:
@@ -316,7 +316,7 @@ class _Search:
 
     def _settle(self, assignment: NDArray[np.int64]) -> None:
         W = np.zeros_like(self.best.W)
-        J = settle(self.data, assignment.astype(np.int64), W, 1e-9 * self.data.C.sum())
+        J = settle(self.data, assignment.astype(np.int64), W, self.precision * self.data.C.sum())
         if self.best.limits[0] > J:
             self.best.limits[0], self.best.W[:] = J, W
 

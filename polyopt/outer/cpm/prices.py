@@ -57,6 +57,7 @@ _EXACT = 0.01  # of the tolerance: the gap of the program that makes prices
 _SHARE, _FINEST = 0.2, 0.2  # of the gap, and of the tolerance: how far off a minimum may be
 _CLOSE = 1e-3  # relative gap at which the incumbent is solved to the end
 _LITTLE, _PATIENCE = 0.1, 3  # of the gap: rounds in a row that close less of it
+_ALMOST, _LONGER = 100, 12  # times the tolerance: a gap with which more of them are made
 _FINER = 0.1  # of that, once a round brings nothing new
 _STARTS = 30  # assignments at random whose faces are the first to be known
 _MOST_BOXES = 200_000  # in one round
@@ -176,7 +177,7 @@ class PriceSearch:
         self.off = min(off if new else _FINER * off, _SHARE * (best - self.bound) / self.n_faces)
         self.is_done = (
             self.is_closed
-            or self.idle > _PATIENCE
+            or self.idle > (_LONGER if best - self.bound <= _ALMOST * self.tol * best else _PATIENCE)
             or not (new or clock.is_over or (is_whole and off > finest))
         )
 

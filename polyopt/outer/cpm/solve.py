@@ -134,11 +134,13 @@ def _sgd(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solu
 
 
 def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> Solution:
-    from polyopt.outer.cpm.optimum import MOST_SAMPLES, solve_cpm_global
+    from polyopt.outer.cpm.arguments import MOST_SAMPLES, takes_prices
+    from polyopt.outer.cpm.optimum import solve_cpm_global
 
     program = (as_floats(X, settings.feature_scale), y, C, settings.n_faces)
     plain = settings.loss == "sum" and settings.margin == "total"
-    if settings.group_size is not None or (plain and len(y) > MOST_SAMPLES):
+    is_large = plain and len(y) > MOST_SAMPLES and not takes_prices(X.shape, settings.n_faces)
+    if settings.group_size is not None or is_large:
         from polyopt.outer.cpm.groups import solve_cpm_groups
 
         return solve_cpm_groups(

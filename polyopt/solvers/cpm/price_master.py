@@ -105,7 +105,7 @@ class PriceMaster:
 
 
 class _Move(NamedTuple):
-    """A step: of z, μ, λ, and of the pairs (x, z − x) and the multipliers (h − λ + s, s) that go with them."""
+    """A step: of z, μ, λ, and of the pairs (x, z − x) and their multipliers (h − λ + s, s)."""
 
     z: Vector
     mu: float
