@@ -387,7 +387,7 @@ def test_of_several_starts_the_best_is_the_incumbent(monkeypatch):
 
     monkeypatch.setattr(module, "settle", settled)
     best = SimpleNamespace(W=np.zeros((2, 3)), limits=np.array([np.inf, np.inf, 0.0]))
-    search = SimpleNamespace(best=best, data=SimpleNamespace(C=np.ones(4)))
+    search = SimpleNamespace(best=best, data=SimpleNamespace(C=np.ones(4)), precision=1e-9)
     for least in (3.0, 1.0, 1.0):
         module._Search._settle(search, np.zeros(4))
         assert best.limits.tolist() == [least, np.inf, 0.0]

@@ -54,8 +54,8 @@ def check_arguments(
     priced = bounds == "best" and (loss, margin) == ("sum", "total") and takes_prices(shape, n_faces)
     if shape[0] > MOST_SAMPLES and not priced:
         raise ValueError(
-            f"the global optimum can be sought for up to {MOST_SAMPLES} samples, not {shape[0]}: bound it by groups "
-            "(loss='sum' with margin='total'), or use alternating minimisation from many starts"
+            f"the global optimum can be sought for up to {MOST_SAMPLES} samples, not {shape[0]}: bound it by "
+            "groups (loss='sum' with margin='total'), or use alternating minimisation from many starts"
         )
 
 
