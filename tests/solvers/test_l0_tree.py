@@ -182,6 +182,18 @@ def test_without_room_it_goes_depth_first_to_the_same_optimum(monkeypatch):
     assert found.history[-1]["open"] < 60
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("nodes", [0, 2, None])
+def test_wherever_it_stops_it_is_never_above_its_start(kernel, nodes):
+    data, patterns, values = scores(kernel)
+    lp, p = PatternLP(data), len(data.centres)
+    for pattern in (patterns[values.argmin()], np.zeros(p), np.ones(p)):
+        begun = lp.solve(pattern)
+        found = solve_l0_tree(data, start=(begun.alpha, begun.b), max_nodes=nodes)
+        assert found.objective <= data.score(begun.alpha, begun.b) * (1.0 + 1e-12)
+        assert found.bound <= min(found.objective, values.min() * (1.0 + 1e-9))
+
+
 @pytest.mark.parametrize("after", [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144])
 def test_wherever_it_is_interrupted_the_bound_holds(monkeypatch, after):
     data, optimum = medium()
