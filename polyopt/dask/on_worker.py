@@ -92,7 +92,8 @@ def _answer(
     here: _Here, recipe: Recipe, samples: Samples, log: Sequence[Change], begins: int, ask: Change | None
 ) -> Any:
     with here.lock:
-        if here.block is None and begins > 0:
+        # It may also be one that was here before another worker had it, and has missed a part of the log.
+        if begins > (0 if here.block is None else here.block.done):
             return Missing()
         if here.block is None:
             here.block = block_of(samples, recipe, _room.work)

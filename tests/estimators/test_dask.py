@@ -153,6 +153,23 @@ def test_killed_workers_cost_no_bit(client, data, monkeypatch):
     assert time.monotonic() - begun < 240.0  # it does not hang
 
 
+def test_a_block_that_has_missed_a_part_of_the_log_says_so(data):
+    """It was at home here, then elsewhere, and is here again, whoever was lost in between."""
+    from polyopt.dask.on_worker import Missing, answers, forget
+    from polyopt.large.parts import Recipe
+    from polyopt.solvers.interior_point.crew import Change
+
+    X, y, _ = data
+    log = [Change("place", (np.zeros(4), False)), Change("begin", (1.0, 1e-9)), Change("aim", (0.0, 0.0))]
+    parts, recipe = [(X, y, None)], Recipe(("no", "yes"), (1.0, 1.0), 1.0)
+    ask = Change("costs", (1.0,))
+    assert isinstance(answers("fit", [0], recipe, parts, log[1:], 1, ask)[0], Missing)
+    assert answers("fit", [0], recipe, parts, log[:2], 0, ask)[0] > 0.0
+    assert isinstance(answers("fit", [0], recipe, parts, [], 3, ask)[0], Missing)
+    assert answers("fit", [0], recipe, parts, log, 0, ask)[0] > 0.0
+    forget("fit")
+
+
 def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
     from polyopt.dask import SVM, crew
 

@@ -80,6 +80,7 @@ class Block:
     ):
         self.samples, self.soft, self._rows = samples, soft, rows
         self._counts, self._mean, self.kept = counts, 0.0, np.zeros(samples.n)
+        self._moves = 0
         self._before: tuple[Vector, Vector] | None = None  # what was aimed at and its df, once corrected
         self._work = Work() if work is None else work
 
@@ -160,9 +161,9 @@ class Block:
 
     def _weighed(self) -> tuple[Work, Vector]:
         room = self._work.of(self, self.samples.n)
-        if room.owner is not self:
+        if room.owner is not self or room.moves != self._moves:  # another thread may have moved it since
             self._found = weigh(self.state, room.d, room.V)
-            room.owner = self
+            room.owner, room.moves = self, self._moves
         return room, room.V
 
     def costs(self, shrink: float) -> float:
@@ -180,7 +181,7 @@ class Block:
     def soften(self, ease: float) -> None:
         """Take another ease."""
         self.state = self.state._replace(ease=ease)
-        self._work.owner = None
+        self._moves += 1
 
     def aim(self, mu: float, second: float) -> None:
         """Aim at products of mu per unit of cost, less `second` times what the last direction adds."""
@@ -229,7 +230,7 @@ class Block:
         room = self._work.of(self, self.samples.n)
         np.multiply(length, self._df, out=room.change)
         np.add(self.state.f, room.change, out=self.state.f)
-        room.owner = None
+        self._moves += 1
 
     # -- where it ends ---------------------------------------------------------------------------
 

@@ -59,7 +59,8 @@ class Measured(NamedTuple):
 class Work(local):
     """Room to work in, for a block at a time in each thread: fresh memory would cost more than the passes."""
 
-    owner: object = None  # whose d and V are in it
+    owner: object = None  # whose d and V are in it, ...
+    moves = 0  # ... and after how many of its moves
     _size = -1
 
     def of(self, block: object, n: int) -> Work:
