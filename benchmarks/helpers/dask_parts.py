@@ -137,14 +137,14 @@ def _logistic(dX: Any, dy: Any, n: int) -> Iterator[np.ndarray]:
 def _booster(dX: Any, dy: Any, n: int) -> Iterator[np.ndarray]:
     import json
 
-    import xgboost
     from distributed import default_client
+    from xgboost import dask
 
     client = default_client()
-    data, model = xgboost.dask.DaskDMatrix(client, dX, dy), None
+    data, model = dask.DaskDMatrix(client, dX, dy), None
     settings = {"booster": "gblinear", "objective": "binary:logistic", "reg_lambda": 1.0 / n, "nthread": 1}
     while True:
-        model = xgboost.dask.train(client, settings, data, num_boost_round=20, xgb_model=model)["booster"]
+        model = dask.train(client, settings, data, num_boost_round=20, xgb_model=model)["booster"]
         yield np.array(json.loads(model.get_dump(dump_format="json")[0])["weight"], dtype=float)
 
 
