@@ -139,7 +139,8 @@ def _global(X: Matrix, y: Vector, C: Vector, settings: Settings, seed: int) -> S
 
     program = (as_floats(X, settings.feature_scale), y, C, settings.n_faces)
     plain = settings.loss == "sum" and settings.margin == "total"
-    is_large = plain and len(y) > MOST_SAMPLES and not takes_prices(X.shape, settings.n_faces)
+    priced = takes_prices(X.shape, settings.n_faces) and len(np.unique(y)) > 1
+    is_large = plain and len(y) > MOST_SAMPLES and not priced
     if settings.group_size is not None or is_large:
         from polyopt.outer.cpm.groups import solve_cpm_groups
 
