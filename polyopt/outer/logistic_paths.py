@@ -18,7 +18,7 @@ from formulations.clock import run_is_over
 from formulations.polyhedral import scores
 from polyopt.outer.logistic_polytopes import random_start
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.logistic_polytopes import FaceLoss, descend, eliminate, numbers_of
+from polyopt.solvers.logistic_polytopes import FaceLoss, Units, descend, eliminate, numbers_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,7 +108,7 @@ class Paths:
         self._seed, self._n_init = seed, n_init
         self._bias, self._l1, self._budget = bias_ridge, l1, budget
         self._found: dict[tuple[Candidate, int], tuple[list[Array], Array, Array]] = {}
-        self._units: dict[tuple[int, int, int], tuple[Array, Array]] = {}
+        self._units: dict[tuple[int, int, int], Units] = {}
         self.made = 0
 
     def follow(self, points: Sequence[Candidate], splits: Sequence[int]) -> bool:

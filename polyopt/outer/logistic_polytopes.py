@@ -39,7 +39,7 @@ def random_start(problem: FaceLoss, rng: np.random.Generator) -> Array:
     They are drawn for scaled data with weights, so that neither the units of X, nor the order of the samples,
     nor their repetition in place of weight makes a difference.
     """
-    scale = problem.units[0][:-1]
+    scale = problem.units.scale[:-1]
     K, m = problem.shape[0], problem.shape[1] - 1
     directions = rng.normal(size=(K, m)) * (_SIZE / np.sqrt(m)) / scale
     middle = np.asarray(problem.X.T @ problem.c).ravel() / problem.c.sum()

@@ -41,11 +41,9 @@ _RIDGE = 1e-14  # of the mean of its diagonal, added to the system
 
 
 class Prices(NamedTuple):
-    """λ (npos,), μ, the value of the program, and what share each face has, (faces,)."""
+    """λ (npos,), and what share each face has, (faces,)."""
 
     prices: Vector
-    mu: float
-    value: float
     shares: Vector
 
 
@@ -101,7 +99,7 @@ class PriceMaster:
         prices = np.maximum(point.prices, 0.0)
         if not (np.isfinite(prices).all() and np.isfinite(point.shares).all()):
             return None
-        return Prices(prices, point.mu, point.value, point.shares)
+        return Prices(prices, point.shares)
 
 
 class _Move(NamedTuple):

@@ -9,6 +9,6 @@ and sharper maxima, with a bound).
 from polyopt.solvers.logistic_polytopes.descend import descend
 from polyopt.solvers.logistic_polytopes.eliminate import eliminate, numbers_of, sizes_down_to
 from polyopt.solvers.logistic_polytopes.polish import polish
-from polyopt.solvers.logistic_polytopes.smooth import FaceLoss, bound
+from polyopt.solvers.logistic_polytopes.smooth import FaceLoss, Units, bound
 
-__all__ = ["FaceLoss", "bound", "descend", "eliminate", "numbers_of", "polish", "sizes_down_to"]
+__all__ = ["FaceLoss", "Units", "bound", "descend", "eliminate", "numbers_of", "polish", "sizes_down_to"]

@@ -99,7 +99,7 @@ def _descended(
     problem: FaceLoss, W: Array, clock: Clock, softness: Sequence[float], max_iter: int, tol: float
 ) -> tuple[Array, int]:
     allowed = problem.entries
-    units = _Units(problem)
+    units = problem.units
     here, made = units.inward(problem.allowed(W))[allowed], 0
     price = np.broadcast_to(problem.prices / units.scale, problem.shape)[allowed]
     whole = np.zeros(problem.shape)
@@ -144,25 +144,3 @@ def _bounds(ways: Array, split: bool) -> list[tuple[float | None, float | None]]
     if not ways.any():
         return None
     return [(0.0 if way > 0 else None, 0.0 if way < 0 else None) for way in ways.tolist()]
-
-
-class _Units:
-    """Features in units of their own (:attr:`FaceLoss.units`)."""
-
-    def __init__(self, problem: FaceLoss):
-        self.scale, self.middle = problem.units
-
-    def inward(self, W: Array) -> Array:
-        V = W * self.scale
-        V[:, -1] += W[:, :-1] @ self.middle
-        return V
-
-    def outward(self, V: Array) -> Array:
-        W = V / self.scale
-        W[:, -1] -= W[:, :-1] @ self.middle
-        return W
-
-    def slope(self, G: Array) -> Array:
-        own = G.copy()
-        own[:, :-1] -= G[:, -1:] * self.middle
-        return own / self.scale

@@ -61,16 +61,16 @@ def quasi_newton(
     iterations : int
         Steps made.
     """
-    scale, middle = problem.units
+    units = problem.units
     samples = (
         *(np.ascontiguousarray(each, dtype=float) for each in (problem.X, problem.y, problem.c)),
         problem.owners.first, float(softness),
-        np.asarray(problem.entries, dtype=float), problem.ridges, scale, middle,
+        np.asarray(problem.entries, dtype=float), problem.ridges, *units,
         np.empty((problem.shape[0], len(problem.y))), np.empty((5, _TILE)),
     )  # fmt: skip
     size = W.size
     state = (
-        _inward(W, scale, middle).ravel(), np.zeros(size), np.full(1, np.nan), np.zeros(2, dtype=np.int64),
+        units.inward(W).ravel(), np.zeros(size), np.full(1, np.nan), np.zeros(2, dtype=np.int64),
         np.empty((_MEMORY, size)), np.empty((_MEMORY, size)), np.empty(_MEMORY),
     )  # fmt: skip
     most = max(1, int(_AT_ONCE / (len(problem.y) * size + 1)))
@@ -80,19 +80,7 @@ def quasi_newton(
         made += steps
         if is_over or clock.is_over or run_is_over():
             break
-    return _outward(state[0].reshape(W.shape), scale, middle), made
-
-
-def _inward(W: Array, scale: Array, middle: Array) -> Array:
-    V = W * scale
-    V[:, -1] += W[:, :-1] @ middle
-    return V
-
-
-def _outward(V: Array, scale: Array, middle: Array) -> Array:
-    W = V / scale
-    W[:, -1] -= W[:, :-1] @ middle
-    return W
+    return units.outward(state[0].reshape(W.shape)), made
 
 
 # Divided as numpy does: a look for a division by 0, which there is not, keeps a loop from the vector units.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -28,7 +28,40 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Assignment = NDArray[np.int64]
 
-__all__ = ["FaceLoss", "bound", "shares_of"]
+__all__ = ["FaceLoss", "Units", "bound", "shares_of"]
+
+
+class Units(NamedTuple):
+    """Units of features, in which a descent sees no valleys that only their spreads make.
+
+    Attributes
+    ----------
+    scale : ndarray of shape (m+1,)
+        The spread of each entry's feature, 1 for the bias.
+    middle : ndarray of shape (m,)
+        What features are taken from.
+    """
+
+    scale: Array
+    middle: Array
+
+    def inward(self, W: Array) -> Array:
+        """Faces (K, m+1) of features in these units."""
+        V = W * self.scale
+        V[:, -1] += W[:, :-1] @ self.middle
+        return V
+
+    def outward(self, V: Array) -> Array:
+        """Faces of the features as they came."""
+        W = V / self.scale
+        W[:, -1] -= W[:, :-1] @ self.middle
+        return W
+
+    def slope(self, G: Array) -> Array:
+        """The slope at faces in these units, from that at the faces as they came."""
+        own = G.copy()
+        own[:, :-1] -= G[:, -1:] * self.middle
+        return own / self.scale
 
 
 @dataclass(frozen=True)
@@ -47,7 +80,7 @@ class FaceLoss:
         Which weights may differ from 0; by default all.
     signs : ndarray of int, shape (m,), optional
         Of each feature, the sign that the log-odds keep; by default none has one.
-    known_units : tuple of ndarray, optional
+    known_units : Units, optional
         What :attr:`units` is, where it is known.
     """
 
@@ -60,7 +93,7 @@ class FaceLoss:
     l1: float = 0.0
     support: NDArray[np.bool_] | None = None
     signs: NDArray[np.int64] | None = None
-    known_units: tuple[Array, Array] | None = None
+    known_units: Units | None = None
 
     def of_features(self, used: NDArray[np.intp], support: NDArray[np.bool_] | None = None) -> FaceLoss:
         """The same with some of the features; `support` (K, m) is of all of them."""
@@ -68,20 +101,17 @@ class FaceLoss:
         return replace(
             self, X=self.X[:, used], support=None if support is None else support[:, used],
             signs=None if self.signs is None else self.signs[used],
-            known_units=(np.append(scale[:-1][used], 1.0), middle[used]),
+            known_units=Units(np.append(scale[:-1][used], 1.0), middle[used]),
         )  # fmt: skip
 
     @cached_property
-    def units(self) -> tuple[Array, Array]:
-        """The spread of each entry's feature (m+1,), 1 for the bias, and the mean (m,), 0 of sparse samples.
-
-        Features of spread 1 around 0 are those in which a descent sees no valleys that only units make.
-        """
+    def units(self) -> Units:
+        """Those in which features have spread 1 around 0; sparse samples stay where they are."""
         if self.known_units is not None:
             return self.known_units
         scaler = StandardScaler(with_mean=not is_sparse(self.X)).fit(self.X, sample_weight=self.c)
         middle = np.zeros(self.X.shape[1]) if is_sparse(self.X) else scaler.mean_
-        return np.append(scaler.scale_, 1.0), middle
+        return Units(np.append(scaler.scale_, 1.0), middle)
 
     @cached_property
     def ways(self) -> Array:
