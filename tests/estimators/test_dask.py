@@ -170,6 +170,30 @@ def test_a_block_that_has_missed_a_part_of_the_log_says_so(data):
     forget("fit")
 
 
+def test_a_worker_keeps_what_it_frees_only_where_it_was_told_to_give_it_back(monkeypatch):
+    from polyopt.dask import allocation
+
+    told = []
+    monkeypatch.setattr(allocation, "_set", lambda option, size: told.append((option, size)))
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    allocation.hold()
+    allocation.give_back()
+    assert told == []
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+    for given, held, back in (
+        ("65536", 1 << 26, 65536),
+        ("999999999", 999999999, 999999999),
+        ("?", 1 << 26, 1 << 17),
+    ):
+        monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", given)
+        told.clear()
+        allocation.hold()
+        assert told == [(-1, held), (-3, 1 << 25)]  # of trimming, and of mapping, as <malloc.h> numbers them
+        told.clear()
+        allocation.give_back()
+        assert told == [(-1, back), (-3, 1 << 17)]
+
+
 def test_workers_that_join_and_leave_cost_no_bit(client, data, monkeypatch):
     from polyopt.dask import SVM, crew
 

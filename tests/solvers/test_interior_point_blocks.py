@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from unittest import mock
@@ -259,3 +260,26 @@ def test_sums_are_taken_by_groups_in_their_order():
     groups = [sum(terms[k + 1 : k + 8], start=terms[k]) for k in range(0, 70, 8)]
     tops = [sum(groups[1:8], start=groups[0]), groups[8]]
     assert float(total(terms)) == tops[0] + tops[1]
+
+
+def test_a_threads_room_is_made_anew_where_another_thread_has_moved_the_block(rng):
+    """Each thread has a room of its own, which only tells whose numbers are in it, and of which move."""
+    X, y = two_blobs(n=40, m=3, separation=1.0, seed=1)
+
+    def after(call, looks):
+        (block,) = blocks_of(X, y, np.ones(40), np.inf, [])
+        block.place(np.zeros(3), False)
+        block.begin(1.0, 1e-9)
+        block.aim(0.0, 0.0)
+        if looks:
+            block.survey()
+        call(block.turn, np.full(4, 0.1))
+        call(block.move, 0.5)
+        call(block.soften, 1e-3)
+        return block.survey()
+
+    with ThreadPoolExecutor(1) as other:
+        elsewhere = after(lambda *call: other.submit(*call).result(), looks=True)
+    for looks in (True, False):  # without a look before, the room is new
+        here = after(lambda change, *of: change(*of), looks)
+        assert pickle.dumps(elsewhere) == pickle.dumps(here)
