@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,14 @@ from polyopt import datasets, large
 _SETTINGS = {"distributed.worker.daemon": True, "distributed.deploy.lost-worker-timeout": "120s"}
 
 
-def covtype(limit: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of covtype, standardised, or wdbc where it is not to be had; labels -1 and 1."""
+def covtype(limit: int | None = None, or_wdbc: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of covtype, standardised, or wdbc where it is not to be had and may stand in; labels ±1."""
     try:
         data = datasets.load("covtype")
         X, y = data.X, np.where(data.y == 2, 1, -1)
     except datasets.DatasetUnavailable:
+        if not or_wdbc:
+            raise
         data = datasets.load("wdbc")
         X, y = data.X, np.where(data.y == data.y[0], 1, -1)
     X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-12)
@@ -36,9 +38,13 @@ class Repeated:
     """The same block again and again, by way of a file that every process maps into its memory."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray, count: int):
-        self._folder, self.count = mkdtemp(), count
+        self._own = TemporaryDirectory()  # gone with this; workers know its name alone
+        self._folder, self.count = self._own.name, count
         np.save(f"{self._folder}/X.npy", X)
         np.save(f"{self._folder}/y.npy", y)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_folder": self._folder, "count": self.count}
 
     def read(self, number: int) -> large.Samples:
         """The block."""
