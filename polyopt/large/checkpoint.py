@@ -87,7 +87,7 @@ class Saver:
         except OSError as error:
             if not self._has_failed:
                 warnings.warn(
-                    f"{error}. The fit goes on; the checkpoint written last is whole.",
+                    f"{error}. The fit goes on; a checkpoint written before is whole.",
                     RuntimeWarning,
                     stacklevel=2,
                 )
