@@ -28,6 +28,19 @@ NAMES = (
 )  # fmt: skip
 
 
+_OWN = ("benchmarks", "formulations", "polyopt")  # of these no part may be missing
+
+
+def _reason(missing: Exception) -> str:
+    """Why a benchmark is left out: its data, or a rival's package, are not here."""
+    if not isinstance(missing, ModuleNotFoundError):
+        return str(missing)
+    package = (missing.name or "").partition(".")[0]
+    if package in ("", *_OWN):
+        raise missing
+    return f"{package} is not installed; pip install 'polyopt[bench]' has what rivals need"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -76,10 +89,11 @@ def main() -> None:
         started = time.perf_counter()
         try:
             table = modules[name].run(**few)
-        except DatasetUnavailable as missing:
+        except (DatasetUnavailable, ModuleNotFoundError) as missing:
+            reason = _reason(missing)
             if arguments.names:
-                run.exit(1, f"{name}: {missing}\n")
-            print(f"{name}: left out. {missing}\n")
+                run.exit(1, f"{name}: {reason}\n")
+            print(f"{name}: left out. {reason}\n")
             continue
         if not few or arguments.kept:
             keep(name, table, time.perf_counter() - started)

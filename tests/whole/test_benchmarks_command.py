@@ -39,3 +39,27 @@ def test_a_benchmark_that_is_asked_for_needs_its_data(called, capsys):
         called("run", "moon", "--quick")
     assert ended.value.code == 1
     assert capsys.readouterr().err == "moon: 'digits of the moon' is not on this machine\n"
+
+
+def test_a_benchmark_without_its_rivals_is_left_out_and_told(called, capsys, monkeypatch):
+    def run_first(quick=False):
+        raise ModuleNotFoundError("No module named 'rival.parts'", name="rival.parts")
+
+    monkeypatch.setattr(sys.modules["benchmarks.moon"], "run", run_first)
+    called("run", "--quick")
+    said = capsys.readouterr().out
+    assert "moon: left out. rival is not installed; pip install" in said
+    assert "sun: What sun shows." in said
+    with pytest.raises(SystemExit):
+        called("run", "moon")
+    assert "moon: rival is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["polyopt.no_such_part", "formulations", None])
+def test_a_missing_part_of_our_own_is_an_error(called, monkeypatch, name):
+    def run_first(quick=False):
+        raise ModuleNotFoundError("No module", name=name)
+
+    monkeypatch.setattr(sys.modules["benchmarks.moon"], "run", run_first)
+    with pytest.raises(ModuleNotFoundError):
+        called("run", "--quick")
