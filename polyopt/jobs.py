@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
@@ -83,9 +83,14 @@ def _results(
 
 def _apart(task: Any) -> tuple[Any, ...]:
     """A task as it is sent: Dask's backend sends an array once to all calls that have it as an argument."""
-    if is_dataclass(task) and not isinstance(task, type):
+    if is_dataclass(task) and not isinstance(task, type) and all(map(_is_place, fields(task))):
         return (type(task), *(getattr(task, field.name) for field in fields(task)))
     return (type(task), *task) if hasattr(task, "_fields") else (None, task)
+
+
+def _is_place(field: Field[Any]) -> bool:
+    """Whether a field is one of the arguments, by its place, that make its dataclass again."""
+    return field.init and not field.kw_only
 
 
 def _numbered(

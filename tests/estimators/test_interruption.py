@@ -1,6 +1,7 @@
 """Ctrl-C ends a whole fit, with its pairs, sides and workers, and keeps what is there."""
 
 import warnings
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
@@ -194,6 +195,21 @@ def test_shares_use_what_is_left():
         assert share(run, 0, 45, 2) == pytest.approx(4.0, rel=0.1)
     with one_run() as run:
         assert share(run, 0, 45, 1) is None
+
+
+@dataclass
+class _Found:
+    what: int
+    times: int = field(init=False, default=1)
+    by: int = field(kw_only=True, default=1)
+
+
+def test_tasks_arrive_as_they_were_sent():
+    """Fields that are no arguments, or have no place among them, go with the task."""
+    tasks = [_Found(number, by=10) for number in range(3)]
+    for task in tasks:
+        task.times = 7
+    assert deal(lambda task: task.what * task.times * task.by, tasks, None, "sum") == [0, 70, 140]
 
 
 def test_what_was_done_is_dealt_out_before_the_interruption():

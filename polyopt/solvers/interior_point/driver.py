@@ -51,7 +51,7 @@ def solve_interior_point(
     """Solve a linear hinge-type machine by a primal-dual interior-point method: SVM, Sigma-SVM, RMM.
 
     The work of an iteration is that of one matrix X'DX, so m should not be much above a thousand.
-    Memory: some 36 numbers per sample (24 without a bound), a block of rows, and matrices of size m.
+    Memory: at most some 63 numbers per sample (36 without a bound), a block of rows, and matrices of size m.
 
     Parameters
     ----------
