@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import Field, fields, is_dataclass
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 
 from formulations.clock import Run, current_run
 from formulations.runs import run_here, stop_after
 from polyopt.watch import counted
 
-__all__ = ["call_in_run", "deal", "dealt", "share"]
+__all__ = ["answers", "call_in_run", "deal", "dealt", "share"]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -78,7 +79,28 @@ def _results(
         delayed(call_in_run)(run, _numbered, function, number, *_apart(task))
         for number, task in enumerate(tasks)
     )
-    yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
+    yield from answers(calls, n_jobs, in_order=False)
+
+
+def answers(calls: Iterable[Any], n_jobs: int | None, *, in_order: bool = True) -> Generator[Any]:
+    """What delayed calls return, each as it comes, or all at the end from a backend that cannot do so.
+
+    Of joblib's backends Ray's and ``"multiprocessing"`` cannot.
+
+    Parameters
+    ----------
+    calls : iterable
+        Calls, of :func:`joblib.delayed`.
+    n_jobs : int, optional
+        Calls made at once, as joblib counts.
+    in_order : bool, default=True
+        In the order of the calls, otherwise in that in which they end.
+    """
+    if getattr(get_active_backend()[0], "supports_return_generator", False):
+        order = "generator" if in_order else "generator_unordered"
+        yield from Parallel(n_jobs=n_jobs, return_as=order)(calls)
+    else:
+        yield from Parallel(n_jobs=n_jobs)(calls)
 
 
 def _apart(task: Any) -> tuple[Any, ...]:

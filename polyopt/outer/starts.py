@@ -7,12 +7,12 @@ from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 
 from formulations.clock import Run, current_run
 from formulations.runs import one_run
 from formulations.solution import Solution, Status
-from polyopt.jobs import call_in_run
+from polyopt.jobs import answers, call_in_run
 from polyopt.solvers.clock import Clock
 from polyopt.watch import counted, current_listener, heard_by
 
@@ -79,7 +79,7 @@ def _runs(
         with heard_by(listener):
             return call_in_run(here, run, number, limit.left)
 
-    made = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(timed)(number) for number in range(count))
+    made = answers((delayed(timed)(number) for number in range(count)), n_jobs)
     try:
         for solution in counted(made, count, "start"):
             runs.append(solution)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from joblib import delayed, parallel_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -31,7 +32,7 @@ from polyopt.estimators.face_search import FaceSearch
 from polyopt.estimators.hinge import HingeClassifier
 from polyopt.estimators.interruption import warn_of_interruption
 from polyopt.estimators.status import status_of
-from polyopt.jobs import deal, share
+from polyopt.jobs import answers, deal, share
 from polyopt.outer.l0.settings import CrossEntropySettings
 from polyopt.outer.path import rmm_path
 
@@ -210,6 +211,13 @@ def test_tasks_arrive_as_they_were_sent():
     for task in tasks:
         task.times = 7
     assert deal(lambda task: task.what * task.times * task.by, tasks, None, "sum") == [0, 70, 140]
+
+
+@pytest.mark.parametrize("backend", ["threading", "multiprocessing"])
+def test_a_backend_that_answers_at_the_end_alone_is_taken_as_well(backend):
+    with parallel_config(backend=backend, n_jobs=2):
+        assert deal(abs, [-1, 2, -3], None, "number") == [1, 2, 3]
+        assert list(answers((delayed(abs)(number) for number in (-1, 2, -3)), None)) == [1, 2, 3]
 
 
 def test_what_was_done_is_dealt_out_before_the_interruption():

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 
 from formulations.clock import current_run
-from polyopt.jobs import call_in_run
+from polyopt.jobs import answers, call_in_run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +91,7 @@ class Evaluator:
             run(current_run(), _evaluate, self._score, self._at_once, self._errors, pattern)
             for pattern in patterns
         )
-        outcomes = Parallel(n_jobs=self._n_jobs, return_as="generator")(tasks)
+        outcomes = answers(tasks, self._n_jobs)
         try:
             for outcome in outcomes:  # noqa: UP028 - `yield from` would close them before the filter is set
                 yield outcome

@@ -198,7 +198,7 @@ class PatternScorer:
 
     def _prepare(self, batch: Bits) -> None:
         time_left = self._clock.left
-        made = Parallel(n_jobs=len(self._models), prefer="threads")(
+        made = Parallel(n_jobs=len(self._models), require="sharedmem")(
             delayed(model.prepare)(batch, time_limit=time_left) for model in self._models
         )
         self.work.programs += 1
@@ -218,7 +218,7 @@ class PatternScorer:
                 for pattern in patterns[hand::hands]
             ]
 
-        played = Parallel(n_jobs=hands, prefer="threads")(delayed(play)(hand) for hand in range(hands))
+        played = Parallel(n_jobs=hands, require="sharedmem")(delayed(play)(hand) for hand in range(hands))
         return [played[place % hands][place // hands] for place in range(len(patterns))]
 
     def _learn(self, pattern: Bits, found: PatternSolution) -> float:
