@@ -13,6 +13,7 @@ import signal
 from types import SimpleNamespace
 
 import pytest
+from helpers import cases
 from hypothesis import settings
 
 # Each worker has a core for itself: the threads of several would only wait for each other. This must be said
@@ -29,7 +30,8 @@ if WORKER:
     gc.disable()
 
 # Solvers are slow next to what hypothesis expects, and a shared machine is slower still.
-settings.register_profile("polyopt", deadline=None, max_examples=25, derandomize=True)
+settings.register_profile("polyopt", deadline=None, max_examples=10, derandomize=True)
+settings.register_profile("every-case", settings.get_profile("polyopt"), max_examples=25)
 settings.load_profile("polyopt")
 
 
@@ -39,8 +41,73 @@ def pytest_configure(config):
     Among pytest's settings this filter would import numba, and numpy with it, before the threads are limited
     above, and also in the process that only hands out the tests.
     """
+    if config.getoption("every_case"):
+        cases.EVERY = True
+        settings.load_profile("every-case")
     if WORKER or not getattr(config.option, "numprocesses", None):
         config.addinivalue_line("filterwarnings", "error::numba.core.errors.NumbaWarning")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--every-case",
+        action="store_true",
+        help="run also the cases that take the same way through the code as others, as the project's CI does",
+    )
+
+
+def values_of(item):
+    """What a case is tried on: a value for each time that its test is parametrised, or a fixture of it."""
+    left = dict(item.callspec.params) if hasattr(item, "callspec") else {}
+    found = set()
+    for marker in item.iter_markers("parametrize"):
+        names = marker.args[0] if isinstance(marker.args[0], str) else ",".join(marker.args[0])
+        names = [name.strip() for name in names.split(",") if name.strip()]
+        found.add(tuple((name, plain(left.pop(name, None))) for name in names))
+    return found | {((name, plain(value)),) for name, value in left.items()}
+
+
+def plain(value):
+    """A value that can be told from others: itself, or the place of its object."""
+    return value if isinstance(value, str | bytes | int | float | None) else id(value)
+
+
+def spread(values, n):
+    """The places of ``n`` cases, each as new in its values, and then as far from the others, as can be.
+
+    Without ``n``, as many as leave no value out.
+    """
+    chosen, seen = [], set()
+    while len(chosen) < (len(values) if n is None else min(n, len(values))):
+        left = [place for place in range(len(values)) if place not in chosen]
+        news = [len(values[place] - seen) for place in left]
+        if n is None and not max(news):
+            break
+        far = [min((abs(place - other) for other in chosen), default=0) for place in left]
+        chosen.append(left[max(range(len(left)), key=lambda i: (news[i], far[i], -i))])
+        seen |= values[chosen[-1]]
+    return chosen
+
+
+def left_out(items):
+    """Cases that need not run each time.
+
+    Where a test is parametrised twice or more, it is run on each value, and not on each with each; a marker
+    ``cases`` gives their number, or "all".
+    """
+    tests = {}
+    for item in items:
+        if hasattr(item, "callspec") or item.get_closest_marker("cases"):
+            tests.setdefault((item.parent.nodeid, item.originalname), []).append(item)
+    for group in tests.values():
+        marker = group[0].get_closest_marker("cases")
+        n, *named = marker.args if marker else (None,)
+        if n == "all":
+            continue
+        chosen = set(spread([values_of(item) for item in group], n))
+        for place, item in enumerate(group):
+            if place not in chosen and not any(name in item.name for name in named):
+                yield item
 
 
 # The order of the tests: two workers have a half each, and what one of them compiles serves both. The second
@@ -63,8 +130,14 @@ def pytest_collect_directory(path, parent):
     return FromTheEnd.from_parent(parent, path=path) if WORKER[-1:] in tuple("13579") else None
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(tryfirst=True)  # before what the user leaves out by words and markers
+def pytest_collection_modifyitems(config, items):
     """Hinge losses, commands and formulas come first; polyhedral machines, and whatever needs all, last."""
+    by_name = any("::" in argument for argument in config.args)  # who names a test wants all of it
+    if not config.getoption("every_case") and not by_name:
+        out = set(left_out(items))
+        config.hook.pytest_deselected(items=list(out))
+        items[:] = [item for item in items if item not in out]
 
     def place(item):
         folder, file = item.path.parts[-2:]

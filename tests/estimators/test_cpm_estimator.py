@@ -28,7 +28,7 @@ CPM = ConvexPolytopeMachine
 
 
 def test_check_estimator_has_no_failure():
-    assert broken_conventions(CPM(2, n_init=1, max_iter=5)) == {}
+    assert broken_conventions(CPM(2, n_init=1, max_iter=5), first=True) == {}
 
 
 def test_check_estimator_has_no_failure_for_sgd():

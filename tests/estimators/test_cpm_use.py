@@ -247,6 +247,7 @@ def test_the_bound_of_theorem_1_is_above_the_error():
     assert bound.total > 0.0
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kind", ["one side", "two sides", "three classes"])
 def test_model_files_come_back_exactly(kind, tmp_path):
     X, y = load_iris(return_X_y=True)

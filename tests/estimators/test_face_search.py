@@ -84,4 +84,4 @@ def test_nonsense_is_refused(arguments, message, triangle):
 
 def test_check_estimator_has_no_failure():
     search = FaceSearch(Polyceptron(n_init=1, max_iter=5, random_state=0), (1, 2), cv=2)
-    assert broken_conventions(search) == {}
+    assert broken_conventions(search, first=True) == {}

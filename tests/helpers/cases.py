@@ -1,4 +1,4 @@
-"""Many cases of one test that take next to no time each."""
+"""How many cases of a test are run, and how."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ import inspect
 import pytest
 
 _Case = type(pytest.param())
+
+EVERY = False  # whether --every-case is given; set before any test is read
+
+
+def few(n, every):
+    """``n`` seeds, draws or examples of those that lead the same way, and ``every`` one with --every-case."""
+    return every if EVERY else n
 
 
 def in_turn(names, cases):

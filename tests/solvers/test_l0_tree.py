@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.cases import few
 from scipy.optimize import linprog
 
 from formulations.l0_data import as_l0_data
@@ -141,7 +142,7 @@ def tiny(rng):
 def test_on_thousands_of_tiny_degenerate_problems_no_bound_is_above_and_none_is_short():
     """Of each a node, cut short, from its parent's basis and from nothing, against all patterns and scipy."""
     rng, clock, solved, failures = np.random.default_rng(6), Clock(), 0, 0
-    for turn in range(1000):
+    for turn in range(few(250, 1000)):
         data = tiny(rng)
         lp, p = WarmLP(data), len(data.centres)
         root = lp.solve(np.full(p, FREE, dtype=np.int8), None, np.inf, clock)
@@ -166,7 +167,7 @@ def test_on_thousands_of_tiny_degenerate_problems_no_bound_is_above_and_none_is_
                 if all(m == FREE or (m == ON) == s for m, s in zip(fixed, sigma, strict=True))
             ]
             assert max(found.bound, short.bound) <= min(within) * (1 + 1e-9) + 1e-12
-    assert solved == 200
+    assert solved == few(50, 200)
     assert failures < 10
 
 
