@@ -104,6 +104,7 @@ def test_every_family_is_proven(name, saved, capsys):
     assert bound >= max(certificate.dual_value, 0.0) - 1e-7 * max(1.0, abs(value))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", LINEAR)
 def test_a_checker_written_from_the_page_alone_agrees(name, saved):
     claim, cells, _ = saved[name]
@@ -125,6 +126,7 @@ def test_a_checker_written_from_the_page_alone_agrees(name, saved):
     assert refused >= 25
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_claim_that_says_a_little_more_is_refused(name, saved, tmp_path):
     claim, cells, _ = saved[name]
@@ -139,6 +141,7 @@ def test_a_claim_that_says_a_little_more_is_refused(name, saved, tmp_path):
         assert verdict(changed, cells) == 1, field
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("name", MACHINES)
 def test_other_data_other_parameters_and_broken_multipliers_are_refused(name, saved, tmp_path):
     claim, cells, _ = saved[name]

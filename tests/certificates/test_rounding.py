@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ def holds(ball, truth):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(15, 60), deadline=None)
 @given(st.lists(st.tuples(FLOATS, FLOATS), min_size=1, max_size=12))
 def test_sums_products_and_inner_products_hold_the_rational_ones(pairs):
     a, b = (np.array(side) for side in zip(*pairs, strict=True))

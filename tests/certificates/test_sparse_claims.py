@@ -102,6 +102,7 @@ def test_multipliers_are_balanced_over_the_reals_and_the_cut_knows_it(seed):
     assert Fraction(score_bound(data, u)) <= bound
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_nodes_bound_is_one_over_the_reals(seed):
     K, y, C, weights, _ = problem(seed, spread=1.0)

@@ -401,6 +401,7 @@ def test_duals_of_prices_name_the_feature(name, table):
     assert "what the price λ holds against the weight" in " ".join(shown.stdout.split())
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("name", "solver"),
     [("ce-svm-rbf", "fast"), ("one-norm-svm", "fast"), ("rmm", "exact"), ("plume", "fast"), ("cpm", "exact")],

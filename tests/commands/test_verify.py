@@ -110,6 +110,7 @@ def test_an_integer_program_is_not_held_to_what_is_not_installed(monkeypatch):
     assert falls_short(checks) == []
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["sigma", "b"])
 def test_an_integer_program_with_a_wrong_point_falls_short(monkeypatch, name):
     (program,) = family("l0").singles(0)

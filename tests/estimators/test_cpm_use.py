@@ -277,6 +277,7 @@ def test_model_files_come_back_exactly(kind, tmp_path):
 # -- every solver, one objective -----------------------------------------------------------
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_every_solver_minimises_one_objective(seed):
     X, y, _ = clusters(40, 3, seed, widen=1.4)

@@ -39,6 +39,7 @@ MACHINES = {
 CASES = [(name, solver) for name, (_, others, _) in MACHINES.items() for solver in ("exact", "auto", *others)]
 
 
+@pytest.mark.cases(22)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("name", "solver"), CASES)
 def test_exact_and_no_other_solver_is_the_explicit_program(name, solver, monkeypatch):

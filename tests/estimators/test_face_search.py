@@ -38,6 +38,7 @@ def test_cross_validation_takes_the_least_number_that_is_as_good_as_any(triangle
     assert (search.predict(X) == search.best_estimator_.predict(X)).all()
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "machine",
     [

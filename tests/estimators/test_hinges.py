@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from helpers.cases import few
 from helpers.conventions import broken_conventions
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,7 +40,7 @@ def test_a_pile_does_not_take_all_knots_to_itself():
     assert (knots > 0.0).sum() >= 2
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(10, 40), deadline=None)
 @given(
     hnp.arrays(float, st.tuples(st.integers(1, 30), st.just(2)), elements=st.floats(-1e9, 1e9)),
     st.integers(0, 6),

@@ -79,6 +79,7 @@ def stopped_after(monkeypatch):
     return stop_after
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("machine", MACHINES, ids=repr)
 def test_a_stopped_run_has_a_point_at_once(machine):
     X, y = three()
@@ -238,6 +239,7 @@ def test_what_was_done_is_dealt_out_before_the_interruption():
     assert seen == [0, 1, 2, 2, 3]  # what was left out is called in the run that is over
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("machine", MACHINES, ids=repr)
 def test_verbose_is_for_all_and_silent_on_standard_output(machine, monkeypatch, capsys):
     from polyopt.solvers import progress

@@ -80,6 +80,7 @@ def test_learns_the_square_and_says_which_side_is_inside(machine, square):
     assert other.decision_function(X) == pytest.approx(-fitted.decision_function(X))
 
 
+@pytest.mark.cases(4)
 @every_machine
 def test_three_classes_vote_in_pairs(machine):
     X, y = load_iris(return_X_y=True)
@@ -346,6 +347,7 @@ def test_degenerate_data_give_finite_faces_and_true_certificates(machine, kind):
     assert fitted.history_["occupied"].iloc[-1] <= min(faces, len(X))
 
 
+@pytest.mark.cases(4)
 @every_machine
 @pytest.mark.parametrize("scale", [1e-8, 1e8])
 def test_features_of_odd_scale_are_answered_with_advice(machine, scale, square):
@@ -369,6 +371,7 @@ def test_a_time_limit_keeps_the_best_point(machine, square):
     assert certificate.dual_value <= certificate.primal_value
 
 
+@pytest.mark.cases(4)
 @every_machine
 def test_ctrl_c_keeps_the_best_point(machine, square, monkeypatch):
     from polyopt.outer import starts

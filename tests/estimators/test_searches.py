@@ -74,6 +74,7 @@ def whole(blobs):
     return found
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("how", "fits", "rows"),
     [

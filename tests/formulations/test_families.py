@@ -6,6 +6,7 @@ import pickle
 import cvxpy as cp
 import numpy as np
 import pytest
+from helpers.cases import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -174,7 +175,7 @@ def test_rows_pull_both_ways_whatever_they_cost_and_wherever_they_begin(size):
     assert not pulls(1.0, [0.0, size], down)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=few(10, 40))
 @given(SEEDS)
 def test_the_interval_of_the_multipliers_holds_the_best_intercept(seed):
     rows, rng = invented(seed)

@@ -8,6 +8,7 @@ from math import ceil, log, sqrt
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,7 +85,7 @@ def test_how_far_a_point_may_go_before_an_entry_vanishes():
     assert landmarks._room(np.array([1.0, 2.0]), np.array([0.0, 1.0])) == np.inf
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(10, 40), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 30),

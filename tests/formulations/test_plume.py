@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -234,6 +235,7 @@ def test_weights_of_one_and_a_ridge_of_a_thousandth_unless_said():
     assert (one["W"] == plume.recover(X, y, R, R, R, 2.0, 1.0, 1e-3)["W"]).all()
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_every_way_to_the_m_step_ends_at_one_point(gamma):
     X, y, c, W = square()
@@ -451,7 +453,7 @@ def test_no_step_raises_the_loss(method, inner, gamma):
     gamma=st.sampled_from([0.0, 1.0, 20.0, 1e4]),
     init=st.sampled_from(["random", "kmeans"]),
 )
-@settings(max_examples=40)
+@settings(max_examples=few(10, 40))
 def test_no_step_raises_the_loss_on_awkward_data(seed, kind, method, gamma, init):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(25, 2))

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from helpers.cases import few
 from hypothesis import given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
@@ -249,7 +250,7 @@ def degenerate(seed, n, values):
     return X, y, np.ones(n) if seed % 2 else rng.uniform(0.5, 2.0, n)
 
 
-@tried(max_examples=30, deadline=None)
+@tried(max_examples=few(8, 30), deadline=None)
 @given(
     seed=st.integers(0, 10**6), n=st.integers(2, 16), values=st.integers(0, 2), n_faces=st.integers(1, 3),
     l1=st.sampled_from([0.0, 1e-6, 0.3, 2.0, 1e5]), radius=st.sampled_from([1e4, np.inf, 1.0, 0.3]),

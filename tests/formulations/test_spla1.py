@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
@@ -209,7 +210,7 @@ def test_a_cell_is_scikit_learn_s_logistic_regression(method):
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["newton", "bfgs"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(10, 40), deadline=None)
 def test_a_cell_s_bound_is_below_every_value(seed, method):
     rng = np.random.default_rng(seed)
     X = np.round(rng.normal(size=(12, 2)), 1) * rng.choice([0.0, 1e-4, 1.0, 1e4], size=2)
@@ -273,7 +274,7 @@ def test_without_penalty_a_separable_cell_has_no_end(rng):
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["random", "ties", "copies", "one point", "flat"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(10, 40), deadline=None)
 def test_with_all_positives_in_every_program_no_step_raises_the_loss(seed, kind):
     X, y, rng = square(40, seed)
     if kind == "ties":

@@ -16,7 +16,7 @@ from urllib.error import URLError
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
+from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -393,7 +393,7 @@ DECIMALS = st.builds(lambda k, e: float(f"{k}e{e}"), st.integers(1 - 10**15, 10*
 
 
 @given(data=st.data(), n=st.integers(1, 12), m=st.integers(1, 8), tabs=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(15, 60), deadline=None)
 def test_svmlight_round_trip_by_both_readers(data, n, m, tabs, tmp_path_factory):
     values = st.one_of(st.just(0.0), DECIMALS)
     X = np.array(data.draw(st.lists(st.lists(values, min_size=m, max_size=m), min_size=n, max_size=n)))
@@ -523,7 +523,7 @@ def test_csv_target_that_is_not_there(tmp_path, target):
 
 
 @given(data=st.data(), n=st.integers(1, 8), m=st.integers(1, 5), header=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(10, 40), deadline=None)
 def test_csv_round_trip_is_exact(data, n, m, header, tmp_path_factory):
     values = st.floats(allow_nan=False, allow_infinity=False)
     X = np.array(data.draw(st.lists(st.lists(values, min_size=m, max_size=m), min_size=n, max_size=n)))

@@ -9,6 +9,7 @@ import numba
 import numba.extending
 import numpy as np
 import pytest
+from helpers.cases import few
 from helpers.lab import Client, some_points
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -272,7 +273,7 @@ points = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=few(8, 25), deadline=None)
 @given(
     points, st.sampled_from(["svm", "sigma-svm", "rmm", "one-norm-svm", "pc-slp"]),
     st.sampled_from(["linear", "rbf", "poly"]), st.sampled_from([1e-4, 0.3, 1.0, 1e4]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import few
 from helpers.cpm import clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,7 +81,7 @@ def test_halves_have_all_faces_of_the_box_that_are_in_order(seed):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=40)
+@settings(max_examples=few(10, 40))
 def test_at_every_moment_the_bound_is_below_the_optimum_that_all_assignments_have(seed):
     rng, X, y, C, K = given_data(seed, 6)
     best = solve_cpm_global(X, y, C, K, bounds="additive")

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers.cases import few
 from helpers.cpm import clusters
 
 from formulations import cpm, cpm_worst
@@ -90,7 +91,9 @@ def test_a_worse_point_is_not_called_optimal_by_the_same_bound(loss, margin):
 @pytest.mark.parametrize(("loss", "margin"), COUPLED)
 def test_degenerate_data(loss, margin):
     rng = np.random.default_rng(7)
-    for positives, negatives, K in ((1, 2, 3), (3, 1, 2), (2, 0, 2), (0, 2, 2), (2, 2, 1)):
+    for positives, negatives, K in few(
+        ((1, 2, 3), (2, 0, 2)), ((1, 2, 3), (3, 1, 2), (2, 0, 2), (0, 2, 2), (2, 2, 1))
+    ):
         X = rng.integers(-1, 2, size=(positives + negatives, 2)).astype(float)
         y = np.r_[np.ones(positives), -np.ones(negatives)]
         C = rng.choice([0.0, 0.5, 4.0], size=len(y))
@@ -169,6 +172,7 @@ def test_the_optimum_is_a_point_of_the_mixed_integer_program_of_the_same_value(l
     assert program.value(point) == pytest.approx(best.objective, rel=1e-9)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("loss", "margin"), COUPLED)
 def test_scip_agrees_with_the_search(loss, margin):
     pytest.importorskip("pyscipopt")

@@ -254,6 +254,7 @@ def test_with_one_class_there_is_nothing_to_assign(label):
         mixed_integer(np.eye(3), np.full(3, label), 2)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("seed", "K"), [(0, 2), (1, 3)])
 def test_scip_agrees_with_the_search(seed, K):
     pytest.importorskip("pyscipopt")

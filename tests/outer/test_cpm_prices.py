@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
@@ -32,7 +33,7 @@ def given_data(seed, n=7):
     return rng, X, y, C, K, data
 
 
-@settings(max_examples=40)
+@settings(max_examples=few(10, 40))
 @given(st.integers(0, 10**6))
 def test_no_face_in_a_box_costs_less_than_its_bound_and_what_is_left_out_costs_the_goal(seed):
     rng, *_, data = given_data(seed)
@@ -91,6 +92,7 @@ def test_overlapping_samples_are_proven_by_prices_alone():
     assert found.history[-1]["open"] == 1.0  # no assignment was looked into
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_the_search_that_begins_with_prices_finds_what_assignments_find(seed, monkeypatch):
     monkeypatch.setattr(optimum, "_FEW", 1)

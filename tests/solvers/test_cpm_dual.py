@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import few
 from helpers.cpm import clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -232,7 +233,7 @@ def test_the_bound_rises_and_the_same_seed_is_the_same_run(fixed):
 numbers = st.sampled_from([-1e12, -2.0, -1e-12, 0.0, 0.0, 1e-12, 1.0, 1.0, 3.0, 1e12])
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(15, 60))
 @given(st.data())
 def test_degenerate_data_keep_the_bound_below_the_value(data):
     n, m, K = (data.draw(st.integers(1, high)) for high in (8, 3, 4))

@@ -194,6 +194,7 @@ def test_one_face_is_learnt_to_the_exact_optimum(seed, C):
         assert cpm.face(X, y, factor * C).solve()["w"] != pytest.approx(exact["w"], abs=1e-3)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_several_faces_are_learnt_to_the_exact_optimum_of_their_assignment(seed):
     X, y, _ = clusters(90, 3, seed, widen=1.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -161,7 +162,7 @@ def test_slopes_and_kinks_of_one_variable_are_those_of_all(B):
 # -- kernel rows -------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=few(10, 40))
 @given(st.integers(0, 10**6))
 def test_rows_are_right_whatever_came_before(seed):
     """Rows fetched, driven out, cut and widened at random are always those of the matrix."""
@@ -416,7 +417,7 @@ def test_a_small_machine_needs_no_working_set(blobs, monkeypatch):
 # -- the active set ----------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=few(10, 40))
 @given(st.integers(0, 10**6), st.sampled_from([np.inf, 1.0, 1.0001, 1.4]), st.sampled_from([1, 3, 40]))
 def test_an_active_set_raises_the_dual_and_stays_feasible(seed, B, rank):
     """From any feasible point, on kernels of any rank with like samples among them."""

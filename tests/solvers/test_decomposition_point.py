@@ -55,6 +55,7 @@ def test_a_point_given_up_has_outputs_of_its_own(dtype):
     assert np.array_equal(point.beta, beta)
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("size", np.geomspace(1e2, 1e5, 7))
 @pytest.mark.parametrize("seed", range(4))
 def test_trusted_outputs_are_right_for_every_sample(seed, size):

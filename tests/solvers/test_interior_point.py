@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
+from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,7 +108,7 @@ def test_multipliers_are_exactly_feasible(blobs, rng):
     assert np.abs(X @ fast["w"] + float(fast["b"])).max() <= 1.2 * (1 + 1e-12)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=few(15, 60))
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(2, 60),

@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -136,6 +137,7 @@ class Careless(Crew):
         return bring(self._held[k], pickle.loads(pickle.dumps(self.log)), 0, ask)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("B", "D"), [(np.inf, None), (1.4, None), (np.inf, 0.5)])
 def test_the_same_bits_by_one_thread_by_many_and_with_blocks_lost_on_the_way(B, D):
     X, y = two_blobs(n=200, m=4, separation=1.0, seed=2)
@@ -158,7 +160,7 @@ def test_the_same_bits_by_one_thread_by_many_and_with_blocks_lost_on_the_way(B, 
     assert careless.lost > 20
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=few(8, 25))
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(2, 50),
@@ -192,7 +194,7 @@ def test_any_cut_of_degenerate_data_ends_certified_where_the_whole_does(seed, n,
         assert certificate_of(crew, problem, found, B, None, False, tol=1e-5).claim is Claim.OPTIMAL
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=few(10, 40))
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 40), grain=st.sampled_from([None, 1.0]), B=st.booleans())
 def test_the_cheapest_intercept_of_blocks_is_that_of_all_rows(seed, n, grain, B):
     """By edges too, with which rows are told apart where there are too many to be listed."""
@@ -210,8 +212,8 @@ def test_the_cheapest_intercept_of_blocks_is_that_of_all_rows(seed, n, grain, B)
     def ask(name, w, *more):
         return [steps[name](some, scores, *more) for some, scores in parts]
 
-    for few in (50_000, 0):
-        with mock.patch.object(intercept, "_FEW", few):
+    for least in (50_000, 0):
+        with mock.patch.object(intercept, "_FEW", least):
             low, high = intercept.cheapest_of_blocks(ask, total, np.zeros(1))
         cost = [rows.cost(g + b) for b in (low, high, *wanted) if np.isfinite(b)]
         assert np.ptp(cost) <= 1e-12 + 1e-9 * max(cost, default=0.0)

@@ -23,7 +23,7 @@ from polyopt.solvers.l0.node import FREE, OFF, ON, NodeLP
 from polyopt.solvers.l0.tree import solve_l0_tree
 from polyopt.solvers.l0.warm import WarmLP
 
-KERNELS = ["linear", "rbf", "indefinite", "rectangular"]
+KERNELS = few(["indefinite", "rectangular"], ["linear", "rbf", "indefinite", "rectangular"])
 
 
 def problem(kernel, n, seed=0):

@@ -69,6 +69,7 @@ def explicit(K, y, C, B):
 
 
 # Every bound for a full kernel and for one of low rank; for the others none, a common one, and the least.
+@pytest.mark.cases(16)
 @pytest.mark.parametrize(
     ("name", "B"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import few
 from hypothesis import given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
@@ -111,7 +112,7 @@ def test_a_limit_keeps_a_point_that_is_no_worse(samples):
     n=st.integers(2, 9), seed=st.integers(0, 10**6), l1=st.sampled_from([0.0, 0.3, 3.0]),
     group=st.sampled_from([0.0, 0.5]), scale=st.sampled_from([1.0, 1e3]), size=st.sampled_from([1.0, 1e3]),
 )  # fmt: skip
-@tried(max_examples=25)
+@tried(max_examples=few(8, 25))
 def test_degenerate_data_are_solved(n, seed, l1, group, scale, size):
     """Repeated and constant columns, repeated samples, few samples, dear ones."""
     rng = np.random.default_rng(seed)

@@ -165,6 +165,7 @@ MACHINES = machines()
 
 
 # Every bound for a full kernel and for one of low rank; for the others none, a common one, and the least.
+@pytest.mark.cases(24)
 @pytest.mark.parametrize(
     ("name", "B"),
     [
@@ -264,6 +265,7 @@ def standardised(name):
 
 
 # On the larger sets the hardest machine.
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("name", "C", "B"),
     [
