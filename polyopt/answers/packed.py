@@ -111,7 +111,7 @@ def _joined(steps: list[list[tuple[tuple[int, int], Integers, Array]]]) -> tuple
     every = [step for own in steps for step in own]
     faces = np.array([both for both, _, _ in every], dtype=np.int64).reshape(-1, 2)
     return (
-        _starts(map(len, steps)), *faces.T,
+        _starts(map(len, steps)), *np.ascontiguousarray(faces.T),  # one kind of array: loops compile once
         _starts(len(places) for _, places, _ in every),
         np.concatenate([np.empty(0, np.int64), *(places for _, places, _ in every)]),
         *np.concatenate([np.empty((2, 0)), *(own for _, _, own in every)], axis=1),

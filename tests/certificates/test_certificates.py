@@ -10,6 +10,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import few
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
@@ -150,8 +151,9 @@ def test_the_false_optimum_of_the_design():
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_certificate_of_any_program_fails_perturbed_points(name, rng):
-    for pair in family(name).pairs():
-        for program in (pair.primal, pair.dual):
+    for turn, pair in enumerate(family(name).pairs()):
+        both = (pair.primal, pair.dual)
+        for program in few((both[turn % 2],), both):
             solution = program.solve()
             assert certify_program(program, solution.primal, solution.duals).claim is Claim.CONDITIONS
             for vectors in (solution.primal, solution.duals):
@@ -160,8 +162,10 @@ def test_the_certificate_of_any_program_fails_perturbed_points(name, rng):
                         continue  # held by other rows alone, or zero throughout
                     scale = max(float(np.abs(value).max()), 1e-2)
                     moved = {**vectors, key: value + 1e-2 * scale * rng.choice([-1.0, 1.0], value.shape)}
-                    both = (moved, solution.duals) if vectors is solution.primal else (solution.primal, moved)
-                    assert certify_program(program, *both).claim is Claim.NONE, (program.name, key)
+                    point = (
+                        (moved, solution.duals) if vectors is solution.primal else (solution.primal, moved)
+                    )
+                    assert certify_program(program, *point).claim is Claim.NONE, (program.name, key)
 
 
 def test_a_certificate_is_of_the_parameters_as_they_are_now():

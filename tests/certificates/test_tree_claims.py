@@ -9,6 +9,7 @@ import random
 
 import numpy as np
 import pytest
+from helpers.cases import few
 from helpers.corrupted_claims import corrupted
 from helpers.reader_of_claims import believes, leaves, number
 
@@ -119,7 +120,7 @@ def is_true(text, X, labels):
 
 def test_random_corruptions_are_never_believed(saved, tmp_path):
     claim, X, labels = whole(saved)
-    draw, refused, times = random.Random(4), 0, 80
+    draw, refused, times = random.Random(4), 0, few(25, 80)
     for _ in range(times):
         found = corrupted(claim, draw)
         if verdict(found, saved[1], tmp_path / "bad.json"):
@@ -161,7 +162,7 @@ def changes(claim, draw):
 def test_lies_about_cases_are_refused(saved, tmp_path):
     claim, X, labels = whole(saved)
     draw, kept = random.Random(6), []
-    for _ in range(8):
+    for _ in range(few(2, 8)):
         for kind, found in changes(claim, draw):
             if verdict(found, saved[1], tmp_path / "bad.json"):
                 assert is_true(json.dumps(found), X, labels), kind

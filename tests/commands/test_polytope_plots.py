@@ -237,6 +237,7 @@ def test_a_fitted_machine_brings_its_classes_with_it(outer):
         assert all(t == f"face {k}, answers for {counts[k]}" for t in texts if t.startswith(f"face {k},"))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("count", "n_faces"), [(2, 9), (3, 60), (4, 9)])
 def test_no_words_overlap(count, n_faces):
     rng = np.random.default_rng(1)

@@ -302,7 +302,7 @@ def test_what_is_printed_is_not_mixed_with_a_file_on_standard_output(tmp_path):
     for command in (("fit", table, "--out"), ("compare", "--data", table, "--report"), ("verify", "--html")):
         assert f"{command[-1]}: standard output has what is printed" in refused(*command, "-")
     worked("fit", table, *FAST, "--out", model)
-    assert run("export", model, "--out", "-").exit_code == 0
+    assert worked("export", model, "--format", "python", "--out", "-")
 
 
 def test_a_terminal_of_no_columns_hides_nothing(monkeypatch, capsys):

@@ -317,6 +317,7 @@ def test_the_worst_margin_is_wider_and_the_total_no_better():
     assert certificate.primal_value == pytest.approx(paid["worst"] + norms["worst"].max(), rel=1e-6)
 
 
+@pytest.mark.cases(0)
 def test_bytes_go_to_every_solver():
     X, y = load_digits(return_X_y=True)
     kept = np.isin(y, (3, 8))

@@ -61,6 +61,7 @@ def test_check_estimator_of_the_online_variant_but_for_weights():
     assert set(broken_conventions(clone(MACHINES["online"]).set_params(n_init=1))) <= EQUIVALENCE
 
 
+@pytest.mark.cases(5)
 @every_machine
 def test_learns_the_square_and_says_which_side_is_inside(machine, square):
     X, names = square

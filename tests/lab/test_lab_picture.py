@@ -41,6 +41,7 @@ def fitted_again(picture):
     ).fit(own.X, own.y)
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("key", [*CONVEX, *POLYTOPES], ids=str)
 def test_every_number_is_the_estimators_or_the_certificates(pictures, key):
     picture = pictures[key]

@@ -105,6 +105,7 @@ def test_degenerate_data(loss, margin):
         assert found.bound <= best * (1 + 1e-7) + 1e-12
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("loss", "margin"), COUPLED)
 def test_limits_keep_a_point_and_a_valid_bound(loss, margin):
     X, y, C = draw(12, 3)

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import few
 from helpers.cpm import LOSSES, clusters
 from sklearn.preprocessing import StandardScaler
 
@@ -205,7 +206,7 @@ def test_the_ends_of_dual_ascent_are_starts_that_end_lower():
     data = load("sonar")
     X, y = StandardScaler().fit_transform(data.X), np.where(data.y == 1, -1.0, 1.0)
     ratios = []
-    for seed in range(3):
+    for seed in range(few(1, 3)):
         found = solve_cpm(X, y, np.full(len(y), 10.0), Settings(3, "exact", n_init=4), seed)
         *random, last = (run.objective for run in found.runs)
         assert len(random) == 4
@@ -214,6 +215,7 @@ def test_the_ends_of_dual_ascent_are_starts_that_end_lower():
     assert np.mean(ratios) < 0.97
 
 
+@pytest.mark.cases(0)
 @pytest.mark.slow
 def test_the_defaults_end_lower_on_wdbc():
     data = load("wdbc")

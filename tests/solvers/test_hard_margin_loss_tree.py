@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import few
 from scipy.optimize import nnls
 
 from formulations import hard_margin_loss
@@ -68,7 +69,7 @@ def solved():
 
 
 def test_brute_force_agrees_and_the_bound_is_never_above_it():
-    for seed in range(150):
+    for seed in range(few(40, 150)):
         X, y, costs = drawn(seed)
         data, least = as_hard_margin_loss_data(X, y, costs), by_brute_force(X, y, costs)
         found = solve_tree(data)

@@ -212,6 +212,7 @@ def test_wherever_it_is_interrupted_the_bound_holds(monkeypatch, after):
     assert found.objective >= optimum * (1 - 1e-9)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("share", [0.1, 0.6])
 def test_failures_of_the_solvers_cost_time_and_no_truth(monkeypatch, share):
     data, optimum = medium(18)

@@ -65,7 +65,7 @@ def quasi_newton(
     samples = (
         *(np.ascontiguousarray(each, dtype=float) for each in (problem.X, problem.y, problem.c)),
         problem.owners.first, float(softness),
-        np.asarray(problem.entries, dtype=float), problem.ridges, *units,
+        np.ascontiguousarray(problem.entries, dtype=float), problem.ridges, *units,
         np.empty((problem.shape[0], len(problem.y))), np.empty((5, _TILE)),
     )  # fmt: skip
     size = W.size
