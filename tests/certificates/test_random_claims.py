@@ -110,7 +110,7 @@ def drawn_multipliers(draw, program, W):
 
 
 # With these a wrong sign or factor of every part of the bound is found; 1600 programs more passed.
-@pytest.mark.parametrize("seed", [0, *few([102], [1, 102, 103, 135])])
+@pytest.mark.parametrize("seed", [0, *few([135], [1, 102, 103, 135])])
 def test_no_bound_is_above_any_value(seed):
     draw, compared = random.Random(seed), 0
     for _ in range(40):

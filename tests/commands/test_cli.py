@@ -681,6 +681,7 @@ def refused(done, message):
     assert done.exception is None or isinstance(done.exception, SystemExit)
 
 
+@pytest.mark.cases(None, "duals-one class")
 @pytest.mark.parametrize("kind", BROKEN_FILES)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_broken_file_is_named_with_its_line(command, kind, tmp_path):

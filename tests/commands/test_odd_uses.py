@@ -54,7 +54,7 @@ def test_more_faces_than_samples_are_told_before_they_take_minutes(command, tmp_
     assert said in refused(command, *data, method, "cpm", "--faces", 1000)
     assert said in refused(command, *data, method, "cpm", "--set", "n_faces=1000")
     if command == "fit":
-        more = ("--large", "--set", "n_init=1", "--solver", "fast", "--set", "max_iter=1", "--quiet")
+        more = ("--large", "--set", "n_init=1", "--solver", "exact", "--set", "max_iter=1", "--quiet")
         worked("fit", table, "--method", "cpm", "--faces", 31, *more)
 
 

@@ -71,7 +71,7 @@ def test_with_few_features_the_loss_is_to_faces_of_as_few(data):
     assert 0 <= found.certificate().eps == pytest.approx(found.integer_loss_, abs=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(few(3, 10)))
+@pytest.mark.parametrize("seed", few([0, 6], range(10)))
 def test_on_ten_sets_the_stated_loss_holds(seed):
     X, y = two_blobs(n=40, m=3, seed=seed)
     C = np.full(40, 0.4)

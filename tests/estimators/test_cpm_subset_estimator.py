@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import few
 from sklearn.utils import estimator_checks
 
 from polyopt import Claim, ConvexPolytopeMachine
@@ -18,7 +19,7 @@ CPM = ConvexPolytopeMachine
 def data():
     """A strip in two of five features: two faces of one feature each are enough."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(150, 5)).astype(np.float32)
+    X = rng.normal(size=(150, 5)).astype(few(np.float64, np.float32))
     return X, np.where(np.abs(X[:, 1]) > 0.8, "out", "in")
 
 

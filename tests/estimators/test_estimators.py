@@ -395,6 +395,7 @@ def test_prediction_asks_for_the_same_features_and_a_fit(blobs):
         SVM().predict(X)
 
 
+@pytest.mark.cases(None, "1000000000000.0-machine0")
 @pytest.mark.parametrize("machine", [SVM(), SigmaSVM(D=0.7), RelativeMarginMachine(B=1.2)])
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
 def test_extreme_scales_give_a_right_answer_or_say_so(machine, scale):

@@ -146,6 +146,7 @@ def test_scikit_learns_conventions_hold(check, name):
     check(type(MACHINES[name]()).__name__, MACHINES[name](max_features=1, n_init=1, random_state=0))
 
 
+@pytest.mark.cases("all")
 @pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize(
     ("asked", "words"),

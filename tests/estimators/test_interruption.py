@@ -79,7 +79,7 @@ def stopped_after(monkeypatch):
     return stop_after
 
 
-@pytest.mark.cases(9)
+@pytest.mark.cases(9, "SigmaSVM", "worst", "CrossEntropySVM")
 @pytest.mark.parametrize("machine", MACHINES, ids=repr)
 def test_a_stopped_run_has_a_point_at_once(machine):
     X, y = three()

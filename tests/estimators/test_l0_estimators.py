@@ -616,6 +616,7 @@ def honest(machine, X, y):
     return certificate
 
 
+@pytest.mark.cases(None, "ce-rbf-1000000.0")
 @pytest.mark.parametrize("C", [1e-9, 1.0, 1e6, 1e9])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("solver", ["ce", "highs", "one-norm machine"])

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import few
 from helpers.cpm import clusters
 
 from formulations import cpm
@@ -159,6 +160,7 @@ def test_every_form_of_the_samples_takes_the_same_steps(rng):
     ends = {
         name: solve_cpm_sgd(X, y, C, 3, perplexity=2.0, scale=scale, max_iter=5)
         for name, (X, scale) in forms.items()
+        if name in few(["float64", "CSR", "bytes"], forms)  # each type of number has loops of its own
     }
     for end in ends.values():
         assert end["W"] == pytest.approx(ends["float64"]["W"], abs=1e-4 * np.abs(end["W"]).max())
