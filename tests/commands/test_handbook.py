@@ -15,7 +15,7 @@ import polyopt
 from polyopt.cli import app
 from polyopt.handbook import contents, extension, site
 from polyopt.handbook.generated import MODULES, public_names
-from polyopt.handbook.sources import hand_written
+from polyopt.handbook.sources import hand_written, write_sources
 
 FEW = {"families": ("rmm",), "names": ("SVM", "certify_svm"), "demonstrate": False, "results": False}
 CHAPTERS = Path(polyopt.__path__[0]) / "handbook" / "chapters"
@@ -209,6 +209,30 @@ def test_the_reference_has_every_name_that_the_pages_import():
             assert set(names.split(", ")) <= known, (path.name, module, names)
             parents = {module.rsplit(".", n)[0] for n in range(module.count(".") + 1)} - {"polyopt"}
             assert module == "polyopt" or parents & modules, (path.name, module)
+
+
+def test_the_sources_have_demonstrations_the_reference_and_the_kept_results(tmp_path):
+    write_sources(tmp_path, families=("svm",))
+    assert {path.stem for path in (tmp_path / "api").iterdir()} == {"index", *public_names(), *MODULES}
+    assert f"automodule:: {MODULES[0]}" in (tmp_path / "api" / f"{MODULES[0]}.md").read_text()
+    page = (tmp_path / "programs" / "svm.md").read_text(encoding="utf-8")
+    assert "## Demonstration" in page
+    assert "gap" in page.partition("## Demonstration")[2]
+    index = (tmp_path / "index.md").read_text(encoding="utf-8")
+    assert (tmp_path / "results.md").is_file() == ("\nresults\n" in index)
+
+
+def test_docstrings_are_told_in_restructured_text():
+    lines = ["The rule", "--------", "With |w| and ``a|b``, see [1]_.", "", "    a = |b|", "", "- one"]
+    lines += ["", "    of a list", "", "``x``   in a table | of signs", "", ".. [1] A paper."]
+    extension._readable(None, "module", "", None, None, lines)
+    assert lines == [
+        "**The rule**", "", r"With \|w\| and ``a|b``, see [1].", "", "::", "", "    a = |b|", "", "- one",
+        "", "    of a list", "", "``x``   in a table \u2223 of signs", "", "[1] A paper.",
+    ]  # fmt: skip
+    method = ["    |x|"]
+    extension._readable(None, "method", "", None, None, method)
+    assert method == [r"    \|x\|"]
 
 
 def test_the_site_is_built_once_and_older_ones_go(tmp_path, monkeypatch):
