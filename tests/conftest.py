@@ -160,6 +160,11 @@ def pytest_collection_finish():
     gc.enable()
 
 
+def pytest_sessionfinish():
+    """Nobody looks for garbage when all is over: pytest, and Python itself, would spend seconds on it."""
+    gc.freeze()
+
+
 @pytest.fixture(params=[0, 2])
 def blobs(request):
     """Two overlapping classes in three dimensions: X (40, 3), y (40,)."""
