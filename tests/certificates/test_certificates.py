@@ -10,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few
+from helpers.cases import few, in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
@@ -215,7 +215,7 @@ def test_ascent_takes_the_steps_that_it_may_and_climbs(kind, steps, blobs, monke
         assert certificate.dual_value > certify(w=vectors["w"], b=vectors["b"], max_iter=1).dual_value
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@in_turn("kind", KINDS)
 def test_a_merely_primal_optimum_gets_a_close_bound(kind, blobs):
     certify, vectors = solved(kind, *blobs)
     certificate = certify(w=vectors["w"], b=vectors["b"])
@@ -309,7 +309,7 @@ def test_degenerate_and_badly_scaled_optima_are_certified(seed, log_scale, dupli
     assert certify_rmm(s * X, y, C / s**2, B, **vectors).claim is not Claim.OPTIMAL
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("call", "message"),
     [
         (lambda X, y: certify_svm(X, y, C), "needs a primal point"),

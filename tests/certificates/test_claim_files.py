@@ -15,6 +15,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from helpers.corrupted_claims import corrupted
 from helpers.reader_of_claims import believes, number
 from sklearn.preprocessing import StandardScaler
@@ -268,7 +269,7 @@ def test_what_has_no_form_is_refused_in_a_sentence(data, tmp_path):
         polyopt.SigmaSVM(D=1.0, kernel="linear").fit(X, y).certificate().save(tmp_path / "c.json")
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "text",
     [
         "", "{", "[]", "null", '{"format": "polyopt claim"}', "[" * 100_000, '{"a":' * 50_000,
@@ -285,7 +286,7 @@ def test_a_hostile_file_ends_in_a_sentence(text, saved, tmp_path, capsys):
     assert said.rstrip().endswith("NO")
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("place", "new"),
     [
         ("point", {"w": [[]], "b": [0]}), ("point", None), ("multipliers", {"rows": {}}),
@@ -315,7 +316,7 @@ def test_a_hostile_field_ends_in_a_sentence(place, new, saved, tmp_path, capsys)
     assert said.rstrip().endswith("NO")
 
 
-@pytest.mark.parametrize("name", ["absent", "empty", "words", "short.npy", "nan", "ragged"])
+@in_turn("name", ["absent", "empty", "words", "short.npy", "nan", "ragged"])
 def test_hostile_data_end_in_a_sentence(name, saved, tmp_path, capsys):
     text = {"empty": "", "words": "a b c\nd e f\n", "short.npy": "\x93NUMPY", "nan": "1 1:nan\n-1 1:inf\n",
             "ragged": "1,2,a\n3,b\n"}  # fmt: skip
@@ -350,9 +351,7 @@ def test_exp_and_ln_are_enclosed():
                 assert 0 <= high - mpmath.log1p(mpmath.exp(sign * exact)) <= 6 * unit
 
 
-@pytest.mark.parametrize(
-    "value", [0.0, 1.0, -3.0, 0.1, -1e-310, 5e-324, 1.7e308, Fraction(-22, 7), Fraction(5, 2**900)]
-)
+@in_turn("value", [0.0, 1.0, -3.0, 0.1, -1e-310, 5e-324, 1.7e308, Fraction(-22, 7), Fraction(5, 2**900)])
 def test_a_numeral_is_the_number(value):
     assert checker.number(numeral(value)) == number(numeral(value)) == Fraction(value)
 

@@ -90,7 +90,7 @@ def test_notes_are_those_given_and_overflow_says_what_it_is():
     assert claim(-1.0, -2.0, stated=-1.0).claim is Claim.SOLVERS_WORD  # of a negative value too
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("p", "d", "expected"),
     [
         (2.0, 1.0, 0.5), (1.0, 2.0, 0.5), (-1.0, -2.0, 0.5), (1.0, -1.0, 2.0), (0.0, 0.0, 0.0),
@@ -119,7 +119,7 @@ def test_a_residual_is_the_worst_entry_and_tells_its_place():
     assert claim(1.0, 1.0, []).worst is None
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("certify", "program", "shared"),
     [
         (certificates.certify_svm, svm.primal, "C"),

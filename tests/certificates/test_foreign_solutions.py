@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -297,7 +298,7 @@ HEAD = (
 LINEAR = "solver_type L2R_L1LOSS_SVC_DUAL\nlabel yes no\nnr_feature 3\nbias 1\nw\n"  # and of LIBLINEAR
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("text", "said"),
     [
         ("", "is empty"), ("{", "is no JSON"), ("[" * 100_000, "is no JSON"), ('{"w": "x"}', "w must"),

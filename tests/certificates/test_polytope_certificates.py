@@ -56,7 +56,7 @@ def hinges(X, y, W):
 # -- multipliers are feasible as real numbers ------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-8, 1.0, 1e150])
+@in_turn("size", [1e-300, 1e-8, 1.0, 1e150])
 def test_shared_caps_hold_exactly(size):
     rng = np.random.default_rng(0)
     caps = size * rng.random(200)
@@ -143,7 +143,7 @@ def rational_dual(data, a):
     return exact(a).sum() - (v**2).sum()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@in_turn("kind", KINDS)
 def test_a_dual_value_is_off_by_no_more_than_its_error(kind):
     data = samples(kind, 2)
     rng = np.random.default_rng(3)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from scipy.special import expit
 
 from formulations import cpm, one_norm, spla1
@@ -155,7 +156,7 @@ def test_of_the_polytope_machine_with_coupled_faces(loss, margin, size):
     require(certificate, expected)
 
 
-@pytest.mark.parametrize(("seed", "size"), [(0, 1.0), (1, 1.0), (2, 1.0), (2, 1e-3), (2, 0.0)])
+@in_turn(("seed", "size"), [(0, 1.0), (1, 1.0), (2, 1.0), (2, 1e-3), (2, 0.0)])
 def test_of_the_one_norm_machine(seed, size):
     X, y, C, _, _, rng = point(seed)
     A = np.tanh(X @ X.T)
@@ -183,7 +184,7 @@ def test_of_the_one_norm_machine(seed, size):
     )
 
 
-@pytest.mark.parametrize(("seed", "size"), [(0, 1.0), (1, 1.0), (2, 1e-3), (2, 0.0)])
+@in_turn(("seed", "size"), [(0, 1.0), (1, 1.0), (2, 1e-3), (2, 0.0)])
 def test_of_the_l0_machine(seed, size):
     """Of multipliers within a pattern: beside the largest weight, and products beside the value over C."""
     X, y, weights, _, _, rng = point(seed)
@@ -330,7 +331,7 @@ def test_of_several_parts_the_worst_is_told_and_of_equals_the_first():
     assert (alone.primal_value, alone.dual_value, alone.tol) == (one.primal_value, one.dual_value, one.tol)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("shape", "rows", "columns", "fits"),
     [
         ((2, 3), 2, 3, True), ((2, 3), None, 3, True), ((2, 3), 2, None, True), ((1, 1), None, None, True),

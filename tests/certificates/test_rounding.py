@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few
+from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -194,7 +194,7 @@ def test_radii_are_those_of_the_theory_of_rounding():
     covers(a.softplus(), [t + 8 * u * x for t, x in zip(r, exact(a.softplus().mid), strict=True)])
 
 
-@pytest.mark.parametrize("k", [1, 1000, 2**40, 2**49])
+@in_turn("k", [1, 1000, 2**40, 2**49])
 def test_gamma_is_what_k_roundings_in_a_row_may_add_up_to(k):
     """(1 + u)^k − 1 and 1 − (1 − u)^k are at most k u / (1 − k u), and no less by far while k u is small."""
     u = Fraction(UNIT)

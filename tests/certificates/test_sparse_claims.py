@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 
 from formulations.l0_data import as_l0_data
 from polyopt import Claim, CrossEntropySettings, CrossEntropySVM, OneNormSVM
@@ -76,7 +77,7 @@ def holds(ball, true):
     )
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@in_turn("seed", SEEDS)
 def test_multipliers_are_balanced_over_the_reals_and_the_cut_knows_it(seed):
     K, y, C, weights, rng = problem(seed)
     u = rng.normal(size=len(y)) * 10.0 ** rng.uniform(-3, 3, len(y))
@@ -152,7 +153,7 @@ def test_the_trees_bound_and_point_are_those_of_all_patterns(seed):
     assert Fraction(proof.primal_value) >= value
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@in_turn("seed", SEEDS)
 def test_both_values_of_a_certificate_lie_on_the_safe_side(seed):
     K, y, C, weights, rng = problem(seed)
     alpha, b = C * rng.uniform(0.0, 1.0, len(y)) * (rng.random(len(y)) < 0.6), float(rng.normal())

@@ -154,7 +154,7 @@ def test_a_time_limit_keeps_the_point(table):
 # -- show and verify ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", families())
+@in_turn("name", families())
 def test_show_a_family_prints_its_mathematics(name):
     text = run("show", name.replace("_", "-")).output
     for heading in ("Problem", "Primal", "Dual", "Multipliers", "Reference"):
@@ -244,7 +244,7 @@ def test_the_catalogue_loses_nothing_in_a_narrow_terminal():
         assert entry.equation in words
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "markdown", "html"])
+@in_turn("form", ["csv", "json", "markdown", "html"])
 def test_the_catalogue_in_every_format(form):
     done = run("catalogue", "l0", "--format", form)
     assert done.exit_code == 0
@@ -740,7 +740,7 @@ def test_bad_settings_are_named(command, options, message, table):
     refused(run(*start, *options), message)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("options", "message"),
     [
         (("--methods", "svm,tree"), r"method 'tree' is not known.*Known: svm"),
@@ -822,7 +822,7 @@ def test_help_is_quick_and_imports_nothing_heavy():
     assert out.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["compare", "catalogue", "show", "verify", "duals", "fit", "predict"])
+@in_turn("command", ["compare", "catalogue", "show", "verify", "duals", "fit", "predict"])
 def test_every_command_explains_itself(command):
     assert command in run("--help").output
     done = run(command, "--help")

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from helpers.cases import in_turn
 from rich.console import Console
 
 from formulations.program import Status
@@ -348,7 +349,7 @@ def labelled(y):
     return Dataset("odd", np.arange(2.0 * len(y)).reshape(-1, 2), np.asarray(y), target_names=("0",))
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("arguments", "message"),
     [
         ({"data": with_value(np.nan)}, r"blobs.*NaN.*row 3, column 1"),
@@ -373,7 +374,7 @@ def test_bad_input_is_refused_before_any_fit(arguments, message):
 # -- the registry --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", METHODS)
+@in_turn("name", METHODS)
 def test_the_programs_of_a_method_exist(name):
     primal, dual = (find_programs(program)[0] for program in METHODS[name].programs)
     assert (primal.sense, dual.sense) == ("minimise", "maximise")
@@ -393,7 +394,7 @@ def test_an_unknown_program_is_named(name, message):
         find_programs(name)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("value", "text"),
     [(44.478473123, "44.478473"), (31.22594, "31.225940"), (1e-12, "1.0000000e-12"), (np.nan, "–")],
 )

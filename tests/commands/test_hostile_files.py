@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from helpers.commands import run, worked
 
 from polyopt.cli.data import Form, load_data
@@ -198,7 +199,7 @@ def test_labels_are_kept_as_the_text_they_are(tmp_path, labels, expected):
     assert set(out.read_text().split("\n")) <= {str(label) for label in y.tolist()} | {""}
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("labels", "expected"),
     [
         (["1", "+1", "1.0", "-1"], [1, 1, 1, -1]),
@@ -277,7 +278,7 @@ def test_rules_name_the_indicators(tmp_path):
     assert "colour_red" in worked("rules", model)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("options", "said"),
     [
         (("--categorical", "hue"), r"categorical='hue' is not a feature column of .*; it has size, colour"),

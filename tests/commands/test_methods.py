@@ -54,7 +54,7 @@ def test_verify_goes_over_the_programs_of_every_method():
         assert set(method.families) <= {entry.family for entry in entries(method.families)}
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@in_turn("name", BUILT_IN)
 def test_what_an_entry_names_is_there(name):
     method = METHODS[name]
     cls = method.estimator_class
@@ -163,7 +163,7 @@ def test_no_module_outside_the_entries_names_a_method(path):
     assert list(namings(path.read_text(encoding="utf-8"))) == []
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "line",
     [
         'usual = ["cpm"]',
@@ -198,7 +198,7 @@ def test_the_list_for_type_checkers_is_of_public_names():
 # -- what an entry may hold ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("changes", "message"),
     [
         ({"name": "My method"}, "a method's name must be small letters, digits and hyphens, not 'My method'"),
@@ -231,7 +231,7 @@ def test_a_size_that_is_not_kept_is_not_counted():
     assert isinstance(BUILT_IN["svm"], Method)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("given", "message"),
     [
         ("C", r"--set takes NAME=VALUE, not 'C'"),

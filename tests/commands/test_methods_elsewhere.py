@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from helpers.commands import run, small_table, worked
 
 import polyopt
@@ -228,7 +229,7 @@ BROKEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", BROKEN)
+@in_turn("kind", BROKEN)
 def test_a_broken_entry_is_told_and_takes_nothing_away(kind, site):
     points, code, sentence = BROKEN[kind]
     install(site, "bad-one", points, broken=code)

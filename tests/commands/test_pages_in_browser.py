@@ -6,6 +6,7 @@ import re
 
 import pytest
 from helpers.browser import find_browser
+from helpers.cases import in_turn
 
 from benchmarks.helpers.report import write_report as write_benchmarks
 from formulations.catalogue import catalogue
@@ -97,7 +98,7 @@ def test_a_name_that_is_a_script_is_shown_and_not_run(browser, folder):
     assert any(text.startswith("\u2060_<script>") for text in legend), "a class's name is left out"
 
 
-@pytest.mark.parametrize("name", PAGES)
+@in_turn("name", PAGES)
 def test_on_paper_nothing_is_cut_and_nothing_is_closed(browser, folder, name):
     path = folder / f"{name}.html"
     across = "size: landscape" in path.read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.image import AxesImage
@@ -270,7 +271,7 @@ def test_no_words_overlap(count, n_faces):
     assert not clashes
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "message"),
     [
         ({"X": np.ones((4, 2))}, r"X must be of shape \(n, 3\)"),

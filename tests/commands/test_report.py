@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+from helpers.cases import in_turn
 from matplotlib.colors import to_hex
 
 import polyopt.report.pictures as pictures_module
@@ -175,7 +176,7 @@ def test_text_from_outside_is_shown_and_does_nothing(comparison, tmp_path):
     assert r"$\x" in page.text, "the class whose name would be a broken formula"
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("text", "seen"),
     [("\x00\x1b\x9b", r"\x00\x1b\x9b"), ("a\nb\tc", r"a\nb\tc"),
      ("\u2067x\u2069\u200f", r"\u2067x\u2069\u200f"),

@@ -7,6 +7,7 @@ from itertools import pairwise, product
 import cvxpy as cp
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from helpers.conventions import broken_conventions
 from scipy.linalg import eigh
 from sklearn.datasets import load_iris, make_circles
@@ -40,12 +41,12 @@ def test_check_estimator_has_no_failure(machine):
     assert broken_conventions(machine, first=True) == {}
 
 
-@pytest.mark.parametrize("thing", [polyopt.baselines, *BASELINES])
+@in_turn("thing", [polyopt.baselines, *BASELINES])
 def test_a_baseline_says_that_it_is_one(thing):
     assert "for the papers' tables; not advertised as more" in thing.__doc__
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("machine", "message"),
     [
         (ObliqueTree(prune=1.0), r"'prune' parameter .* range \[0.0, 1.0\). Got 1.0"),
@@ -58,7 +59,6 @@ def test_a_baseline_says_that_it_is_one(thing):
         (KernelLDA(regularization="none"), "'regularization' .* Got 'none'"),
         (KernelLDA(kernel="precomputed"), "must be square, not of shape"),
     ],
-    ids=repr,
 )
 def test_a_bad_parameter_is_named(machine, message, blobs):
     with pytest.raises(ValueError, match=message):
@@ -130,7 +130,7 @@ def test_impurity_never_rises_along_the_climb(criterion):
     assert path[-1] < path[0]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@in_turn("seed", range(5))
 def test_the_climb_ends_where_no_coefficient_improves(seed):
     columns, codes, weights, a = split_data(seed, n=60)
     rest, start = (codes, weights, 3, CRITERIA["gini"]), a.copy()
@@ -274,7 +274,7 @@ def subtrees(tree: Tree, node: int = 0):
         yield from (a + b for a, b in product(list(subtrees(tree, left)), list(subtrees(tree, right))))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@in_turn("seed", range(4))
 def test_pruning_finds_the_best_of_the_cost_complexity_sequence(seed):
     X, y = noisy_line(n=150, seed=seed, share=0.15)
     how = Growth("gini", 2, 0, 2, 4)

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from helpers.conventions import EQUIVALENCE, broken_conventions
 from helpers.cpm import LOSSES, clusters
 from hypothesis import given
@@ -223,7 +224,7 @@ def test_a_limit_is_told(ticking):
     assert machine.score(X, y) > 0.8
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("settings", "sentence"),
     [
         ({"n_faces": 0}, "n_faces must be an integer of at least 1, not 0"),

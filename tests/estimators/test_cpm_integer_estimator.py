@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from helpers.cases import few
+from helpers.cases import few, in_turn
 
 from formulations.samples import two_blobs
 from polyopt import Claim, ConvexPolytopeMachine, certify_cpm
@@ -117,7 +117,7 @@ def test_ctrl_c_leaves_whole_numbers(data, monkeypatch):
     assert 0 < found.bound <= found.objective
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("settings", "words"),
     [
         ({"solver": "sgd"}, "integers=2 needs solver='exact' or 'dual', not 'sgd'"),

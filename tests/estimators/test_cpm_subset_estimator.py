@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few
+from helpers.cases import few, in_turn
 from sklearn.utils import estimator_checks
 
 from polyopt import Claim, ConvexPolytopeMachine
@@ -90,7 +90,7 @@ def test_scikit_learns_conventions_hold(check):
     check("ConvexPolytopeMachine", CPM(2, max_features=1, n_init=1))
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("settings", "words"),
     [
         ({"solver": "sgd"}, "max_features=2 needs solver='exact' or 'dual', not 'sgd'"),

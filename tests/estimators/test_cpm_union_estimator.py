@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from helpers.conventions import broken_conventions
 from sklearn.exceptions import ConvergenceWarning
 
@@ -119,7 +120,7 @@ def test_several_classes_by_pairs_with_a_side_for_each(board):
         PolytopeUnion(inside_label="dark").fit(X, three)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("settings", "text"),
     [
         ({"n_polytopes": 0}, "n_polytopes must be an integer"),

@@ -9,6 +9,7 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from helpers.cpm import clusters
 from hypothesis import given
 from hypothesis import strategies as st
@@ -185,7 +186,7 @@ def test_a_fit_begins_anew_after_a_stream_and_a_stream_after_a_fit():
     assert (machine.partial_fit(X, y).W_ == first).all()
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("settings", "arguments", "sentence"),
     [
         ({"solver": "exact"}, {}, "partial_fit is Algorithm 1"),

@@ -74,7 +74,7 @@ def test_the_solver_that_auto_picked_is_named(rng):
     assert wide.certificate().claim is Claim.OPTIMAL  # solved in its samples
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid"])
+@in_turn("kernel", ["linear", "rbf", "poly", "sigmoid"])
 def test_the_svm_is_libsvm_s(kernel, blobs):
     X, y = blobs
     X = X / 5
@@ -518,7 +518,7 @@ def test_an_end_is_checked_where_the_rounding_of_an_output_costs_as_much_as_the_
     assert len(gaps) == (C > 1.0)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("labels", "given"),
     [
         (["1", "2"], {"1": 3.0, "2": 0.5}),
@@ -535,7 +535,7 @@ def test_class_weights_are_those_of_the_labels_as_they_are(labels, given):
     assert weighted.decision_function(X) == pytest.approx(plain.decision_function(X))
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("given", "message"),
     [
         ({1: 2.0, "x": 1.0}, r"has the labels \[1, 'x'\], and none for \['1'\] of \['1', 'x'\]"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from helpers.cases import in_turn
 
 from formulations import program as program_module
 from formulations.samples import two_blobs
@@ -63,7 +64,7 @@ def test_exact_and_no_other_solver_is_the_explicit_program(name, solver, monkeyp
     assert set(asked) == ({family} if solver_ == "exact" else set())
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@in_turn("name", MACHINES)
 def test_every_solver_of_a_machine_is_looked_at(name):
     machine, others, _ = MACHINES[name]
     with pytest.raises(ValueError, match="'solver' parameter") as refused:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 
 from polyopt import PLUME, SPLA1, ConvexPolytopeMachine, PolytopeUnion
 from polyopt.certificates import Claim
@@ -101,7 +102,7 @@ def test_alone_is_what_changes_the_label(machines):
     assert tried
 
 
-@pytest.mark.parametrize("name", EVERY)
+@in_turn("name", EVERY)
 def test_counts_are_those_of_the_model_without_the_face(machines, name):
     X, y, found = machines
     e = found[name].explain_model()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from helpers.conventions import broken_conventions
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
@@ -69,7 +70,7 @@ def test_a_face_counts_if_it_bounds_and_cuts(triangle):
     assert (needed_faces(machine) == before).all()
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("arguments", "message"),
     [
         ({"n_faces": ()}, "n_faces must name"),

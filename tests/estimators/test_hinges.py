@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.cases import few
+from helpers.cases import few, in_turn
 from helpers.conventions import broken_conventions
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,7 +56,7 @@ def test_knots_lie_within_the_data_and_any_piecewise_linear_function_of_them_is_
     assert np.array_equal(made.transform(X)[:, :2], X)
 
 
-@pytest.mark.parametrize("count", [-1, 2.5, True, "3", None])
+@in_turn("count", [-1, 2.5, True, "3", None])
 def test_numbers_of_knots_that_are_none_are_refused(count):
     with pytest.raises(ValueError, match="n_knots"):
         Hinges(count).fit(np.eye(3))
@@ -100,7 +100,7 @@ def test_a_search_with_knots_takes_weights_and_generators_of_splits(bump):
     assert heavy > (y == "in").mean() + 0.05
 
 
-@pytest.mark.parametrize("n_knots", [-1, (), "3", 2.5, (0, -1), None, True])
+@in_turn("n_knots", [-1, (), "3", 2.5, (0, -1), None, True])
 def test_knots_of_a_search_that_are_none_are_refused(bump, n_knots):
     with pytest.raises(ValueError, match="n_knots"):
         LogisticSearch(n_knots=n_knots).fit(*bump)

@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from helpers.conventions import EQUIVALENCE, broken_conventions
 from joblib import parallel_config
 from sklearn.base import clone
@@ -482,7 +483,7 @@ def test_ctrl_c_keeps_the_best_point(monkeypatch):
 # -- bad input -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("settings", "sentence"),
     [
         ({"C": 0.0}, "C must be positive and finite, not 0.0"),
@@ -506,7 +507,7 @@ def test_a_bad_setting_is_named(settings, sentence):
             machine(**settings).fit(X, y)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("name", "value", "allowed"),
     [
         ("rho", 0.0, "over 0 and at most 1"),
@@ -559,7 +560,7 @@ def test_the_examples_of_the_settings_are_true():
     assert results.failed == 0
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("spoil", "sentence"),
     [
         (lambda X, y: (np.where(X == X[3, 1], np.nan, X), y), "NaN"),

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
@@ -51,7 +52,7 @@ def test_faces_without_samples_are_in_neither_the_model_nor_its_loss():
     assert SPLA1(1, ridge=1e6).fit(X, y).certificate().claim is Claim.OPTIMAL
 
 
-@pytest.mark.parametrize("seed", range(8))
+@in_turn("seed", range(8))
 def test_spla1_s_objective_is_its_certificate_s_value(seed):
     rng = np.random.default_rng(seed)
     X, y = rng.standard_normal((12, 2)), np.arange(12) % 2
@@ -193,10 +194,9 @@ def test_parameters_set_after_the_fit_are_for_the_next_one(stripes):
 # -- sizes -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "machine",
     [PCSLP(2), Polyceptron(), SPLA1(2), PLUME(2), ConvexPolytopeMachine(2)],
-    ids=lambda m: type(m).__name__,
 )
 def test_sizes_beyond_double_precision_are_refused_in_words(machine, stripes):
     X, y = stripes

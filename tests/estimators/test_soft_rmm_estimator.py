@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from helpers.conventions import broken_conventions
 from sklearn.base import clone
 
@@ -159,7 +160,7 @@ def test_a_multiplier_above_its_price_is_told_and_bounds_nothing(blobs):
     assert max(r.value for r in certificate.residuals if r.row in ("slack_above", "slack_below")) > 0.0
 
 
-@pytest.mark.parametrize(("changes", "message"), [
+@in_turn(("changes", "message"), [
     ({"D": 0.0}, "D must be positive"), ({"D": -1.0}, "D must be positive"),
     ({"D": np.nan}, "D must be positive"),
     ({"B": 0.5}, "B must be at least 1, not"),

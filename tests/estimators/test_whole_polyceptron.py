@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from helpers.cases import few
+from helpers.cases import few, in_turn
 
 from formulations import polyceptron, polyceptron_integer
 from formulations.printed import misprints
@@ -100,7 +100,7 @@ def test_the_program_is_printed_as_computed_and_is_the_best_of_all_numbers():
     assert found == pytest.approx(min(of(np.array(p)) for p in product((-1, 0, 1), repeat=2)), rel=1e-8)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("asked", "words"),
     [
         ({"solver": "batch"}, "integers=2 needs solver='highs', not 'batch'"),

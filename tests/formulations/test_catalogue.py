@@ -205,7 +205,7 @@ def test_every_formula_is_drawn(program):
         assert all(letter in shown(formula) for letter in letters)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("latex", "xml"),
     [
         (r"\tfrac12\|w\|^2", "<mn>1</mn><mn>2</mn></mfrac>"),
@@ -234,7 +234,7 @@ def test_latex_becomes_mathml(latex, xml):
     assert xml in drawn
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("latex", "message"),
     [
         (r"\nonsense x", r'Unknown command "\\nonsense", at character 1 of the formula'),

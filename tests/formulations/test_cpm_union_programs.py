@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 
 from formulations import cpm, cpm_union
 from formulations.polytope import lift
@@ -80,7 +81,7 @@ def test_the_assignments_can_be_changed():
     assert changed == pytest.approx(anew, rel=1e-8)
 
 
-@pytest.mark.parametrize("pieces", [[], [1], [0, 2], [0, 1, 0], [0.0, 1.0], [[0, 1]], [-1, 0], "01"])
+@in_turn("pieces", [[], [1], [0, 2], [0, 1, 0], [0.0, 1.0], [[0, 1]], [-1, 0], "01"])
 def test_pieces_that_are_none_are_refused(pieces):
     with pytest.raises(ValueError, match="pieces must say the piece of each face"):
         check_pieces(pieces)

@@ -6,7 +6,7 @@ import pickle
 import cvxpy as cp
 import numpy as np
 import pytest
-from helpers.cases import few
+from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -217,7 +217,7 @@ def test_every_solver_finds_the_optimum_of_any_families(seed):
         assert alone.dual_value <= value * (1 + 1e-6) + 1e-8
 
 
-@pytest.mark.parametrize("name", ["margin", "bound_above", "bound_below", "extra"])
+@in_turn("name", ["margin", "bound_above", "bound_below", "extra"])
 def test_a_perturbed_multiplier_of_any_family_is_not_optimal(name, blobs):
     X, y = blobs
     n = len(y)

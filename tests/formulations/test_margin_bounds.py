@@ -8,7 +8,7 @@ from math import ceil, log, sqrt
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few
+from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,7 +49,7 @@ def test_the_least_trace_is_the_semidefinite_programs(seed, D):
     assert here == pytest.approx(rmm_bounds.h_complexity(X, U, 0.7, D).solve().objective, rel=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@in_turn("seed", range(4))
 def test_a_step_brings_the_barrier_down_as_its_slope_promises(seed):
     """From far off the centre, where the whole Newton step is too long, and from a direction that climbs."""
     rng = np.random.default_rng(seed)

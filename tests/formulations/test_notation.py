@@ -156,7 +156,7 @@ def test_what_cannot_be_read_is_a_sentence_that_names_the_place(text, sentence):
         value(text)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("latex", "sentence"),
     [
         (r"\nonsense x", r"\\nonsense is not known, at character 1"),
@@ -212,7 +212,7 @@ def test_a_definition_has_the_indices_of_its_formula():
             scope.value(read_expression(name))
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("text", "latex"),
     [
         ("½‖w‖² + Σᵢ Cᵢ ξᵢ", r"\tfrac12 \|w\|^2 + \sum_i C_i \xi_i"),

@@ -81,7 +81,7 @@ def test_sums_differences_and_entries_are_of_the_same_kind(kind, axes):
     same(where(mask, b), lambda p, q: q * (p != 0), mask, b)
 
 
-@pytest.mark.parametrize("axes", PAIRS)
+@in_turn("axes", PAIRS)
 def test_powers_norms_and_columns(axes):
     a, b = drawn("number", axes[0], 0), drawn("number", axes[1], 1)
     same(power(a, b), lambda p, q: p**q, a, b)
@@ -134,7 +134,7 @@ def test_blocks_are_put_side_by_side_and_units_fill_squares():
             blocks(wrong)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("left", "right"),
     [("row", "row"), ("column", "column"), ("column", "matrix"), ("matrix", "row")],
 )

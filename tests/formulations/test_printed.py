@@ -71,7 +71,7 @@ def test_every_formula_is_what_is_computed(seed):
     assert not found
 
 
-@pytest.mark.parametrize("name", variants())
+@in_turn("name", variants())
 def test_other_arguments_print_what_they_compute(name):
     program = variants()[name]
     assert not misprints(program, tolerance=TOLERANCE)
@@ -239,7 +239,7 @@ def test_other_names_of_indices_are_the_same_and_other_ranges_are_not():
     assert not same_but_for_names(tree, read_row("Kᵢᵢ αᵢ ≤ Cᵢ"), ranges)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("make", "row", "text"),
     [
         # what a multiplier or the direction of a row depends on, though the set of points does not
@@ -289,7 +289,7 @@ def test_every_letter_is_a_variable_or_explained(program):
     assert not unexplained(program)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@in_turn("name", FAMILIES)
 def test_every_explanation_has_a_use(name):
     programs = [entry.program for entry in ENTRIES if entry.family == name]
     programs += [program for key, program in variants().items() if program.name.startswith(f"{name}.")]

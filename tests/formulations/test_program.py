@@ -153,7 +153,7 @@ def every_program():
     ]
 
 
-@pytest.mark.parametrize("program", every_program())
+@in_turn("program", every_program())
 def test_programs_are_convex_parametrised_and_fully_named(program):
     assert program.problem.is_dcp(dpp=True), "a change of a parameter would rebuild the program"
     assert not any(v.attributes["nonneg"] or v.attributes["bounds"] for v in program.variables.values())
@@ -417,7 +417,7 @@ def test_options_of_the_caller_are_asked_for_once(blobs, monkeypatch):
     assert (solution.status, len(asked), asked[0][1]["max_threads"]) == (Status.INACCURATE, 1, 2)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("limits", "message"),
     [
         ({"time_limit": -1}, "time_limit must be seconds, at least 0, or None, not -1"),

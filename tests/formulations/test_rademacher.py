@@ -8,6 +8,7 @@ from math import ceil, log, sqrt
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -195,7 +196,7 @@ def test_the_ramp_deviates_by_less_than_capacity_and_confidence_in_the_worst_cas
     assert largest > 0.1  # there was something to bound
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "message"),
     [
         ({"W": np.ones((2, 2))}, r"W must be of shape \(K, 3\)"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 
 from formulations import rmm_bounds
 from formulations.rmm_bounds import (
@@ -99,7 +100,7 @@ def test_a_new_energy_re_uses_the_program_and_sparse_data_are_the_same():
         assert dual.set(E=energy, D=weight).solve().objective == pytest.approx(here, rel=1e-6)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("call", "message"),
     [
         (lambda X, U: f_complexity(X, 0.0), "E must be positive"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few
+from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
@@ -90,7 +90,7 @@ def test_where_no_scale_helps_scores_are_brought_to_a_mean_size_of_one():
     assert polyhedral.best_scale(X, y, 0.0 * W) == 1.0
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "assignment",
     [
         [0.5, 0.0, 1.0],
@@ -240,7 +240,7 @@ def test_newton_s_matrix_is_the_slope_of_its_gradient(form, rng):
     assert H == pytest.approx((np.array(steps[:3]) - steps[3:]) / 2e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("start", [0.5, 1.4, 4.0, 8.0])
+@in_turn("start", [0.5, 1.4, 4.0, 8.0])
 def test_a_step_of_newton_s_is_halved_until_it_brings_what_its_slope_promises(start):
     """Far from the optimum of two samples that contradict each other the whole step goes too far."""
     X, y, c = np.zeros((2, 1)), np.array([1.0, -1.0]), np.array([1.0, 1.5])
@@ -415,7 +415,7 @@ def test_one_face_is_optimal():
     assert certificate.relative_gap < 1e-9
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "message"),
     [
         ({"ridge": 0.0}, "ridge must be positive"),

@@ -138,7 +138,7 @@ def test_repr_says_size_kind_and_labels():
     assert repr(with_test) == "Dataset('t', 1 × 2 dense, test 4 × 2, labels {0: 1})"
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("arguments", "message"),
     [
         ({"y": np.zeros(3)}, "X must be"),
@@ -169,7 +169,7 @@ def test_polytope_points_keep_the_margin_on_their_side(m, K, margin, seed):
     assert 0.35 < (y == 1).mean() < 0.65
 
 
-@pytest.mark.parametrize(("m", "K"), [(1, 2), (2, 3), (2, 7), (3, 12), (10, 4)])
+@in_turn(("m", "K"), [(1, 2), (2, 3), (2, 7), (3, 12), (10, 4)])
 def test_every_face_of_the_polytope_is_needed(m, K):
     """On each face there is a point strictly inside all other half-spaces: where the inner ball touches."""
     _, _, W, b = datasets.make_polytope(10, m, K, random_state=5)
@@ -197,7 +197,7 @@ def test_the_faces_do_not_depend_on_how_many_points_are_drawn():
     assert np.array_equal(few[3], many[3])
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("arguments", "message"),
     [
         ({"n_samples": 0}, "n_samples must be an integer of at least 1, not 0"),
@@ -244,7 +244,7 @@ def test_polyceptron_faces_as_printed():
         datasets.polyceptron_faces(3)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "make",
     [datasets.make_polyceptron1, datasets.make_polyceptron2, datasets.make_polytope, datasets.make_two_lines],
 )
@@ -254,7 +254,7 @@ def test_a_seed_gives_the_same_data_and_another_seed_other_data(make):
     assert not np.array_equal(first[0], other[0])
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0, 10.0])
+@in_turn("scale", [0.5, 1.0, 3.0, 10.0])
 def test_two_lines_have_their_two_known_answers(scale):
     X, y = datasets.make_two_lines(40, scale=scale, random_state=3)
     # Relative margin with B = 1: the only w, b that project every point exactly to its label.
@@ -300,7 +300,7 @@ def test_two_lines_refuses_bad_arguments(arguments):
 # --- svmlight files ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("content", "X", "y"),
     [
         (b"1 1:2\n-1 3:0.5\n", [[2, 0, 0], [0, 0, 0.5]], [1, -1]),
@@ -436,7 +436,7 @@ def test_a_missing_file_is_named_in_a_sentence(read, tmp_path):
 # --- csv files -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("content", "target", "X", "y", "names"),
     [
         ("a,b,label\n1,2,yes\n3,4.5,no\n", -1, [[1, 2], [3, 4.5]], ["yes", "no"], ("a", "b")),
@@ -550,7 +550,7 @@ def no_data(monkeypatch, tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", _fetch.FETCHERS)
+@in_turn("name", _fetch.FETCHERS)
 def test_offline_the_message_says_how_to_get_it(name, no_data):
     with pytest.raises(DatasetUnavailable) as caught:
         datasets.load(name)

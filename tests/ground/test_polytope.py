@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
@@ -465,7 +466,7 @@ def test_a_scaler_that_will_not_do():
         Polytope.from_scaler([[1.0]], [0.0], MinMaxScaler(clip=True).fit([[0.0], [1.0]]))
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("arguments", "message"),
     [
         (([1.0], [0.0]), "W must have 2"),

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from helpers.cases import few
+from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
@@ -236,7 +236,7 @@ def test_every_multiplier_bounds_the_distance():
         assert bound <= best
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("wrong", "message"),
     [
         ({"x": [1.0, np.nan]}, "x must be finite"),

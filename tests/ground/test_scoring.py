@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
@@ -273,7 +274,7 @@ def test_the_samples_side_of_a_product_is_made_only_where_there_is_a_product(for
     assert bool(made) == (form == "products")
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@in_turn("size", [1, 2, 3, 5])
 def test_chunks_are_all_the_samples_in_order_and_none_is_larger(size):
     for n in range(8):
         parts = list(chunks(np.arange(n), size))

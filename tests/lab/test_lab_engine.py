@@ -9,7 +9,7 @@ import numba
 import numba.extending
 import numpy as np
 import pytest
-from helpers.cases import few
+from helpers.cases import few, in_turn
 from helpers.lab import Client, some_points
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,7 +66,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("text", ERRORS)
+@in_turn("text", ERRORS)
 def test_bad_input_gets_a_sentence_that_names_it(client, text):
     answer = client.ask(**ERRORS[text])
     assert answer["kind"] == "error"
@@ -74,7 +74,7 @@ def test_bad_input_gets_a_sentence_that_names_it(client, text):
     assert "Traceback" not in answer["sentence"]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("raw", "text"),
     [
         ("{", "not JSON"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from helpers.lab import Client, some_points, values_of
 
 from polyopt.lab.machines import machines
@@ -91,7 +92,7 @@ def test_the_optimum_of_the_machine_is_proven_by_the_pictures_own_numbers(pictur
     assert abs((1.1 * alpha * np.where(y > 0, 1, 0.9)) @ y) > 1e-3  # and other multipliers are infeasible
 
 
-@pytest.mark.parametrize("key", [*CONVEX, *POLYTOPES], ids=str)
+@in_turn("key", [*CONVEX, *POLYTOPES])
 def test_what_a_row_says_in_words_is_what_its_numbers_say(pictures, key):
     picture = pictures[key]
     if not picture["families"]:
@@ -128,7 +129,7 @@ def test_a_function_machines_output_is_on_its_own_side(pictures):
         assert above["left"] <= picture["state"]["settings"]["B"] + 1e-6
 
 
-@pytest.mark.parametrize("name", [n for n in POLYTOPES if n not in ("cpm-union", "logistic", "plume")])
+@in_turn("name", [n for n in POLYTOPES if n not in ("cpm-union", "logistic", "plume")])
 def test_the_faces_are_positive_outside(pictures, name):
     picture = pictures[name]
     W, b = (np.array([face[key] for face in picture["faces"]]) for key in ("w", "b"))

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from helpers.lab import some_points
 from typer.testing import CliRunner
 
@@ -60,7 +61,7 @@ def test_the_link_lets_a_browser_in_and_leaves_the_address(browser):
     assert page.headers["cache-control"] == "no-store"
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "headers",
     [
         {"host": "evil.example"},
@@ -74,7 +75,6 @@ def test_the_link_lets_a_browser_in_and_leaves_the_address(browser):
         {"origin": f"http://localhost:{PORT}"},  # another origin than the Host's
         {"origin": f"{HOME}.evil.example"},
     ],
-    ids=str,
 )
 def test_other_names_and_other_pages_are_refused(known, headers):
     assert known.get("/", headers=headers).status_code == 403
@@ -93,7 +93,7 @@ def test_a_line_without_an_origin_is_refused(known):
         pass
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("path", "status"),
     [
         ("/static/lab.js", 200),

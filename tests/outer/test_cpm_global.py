@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.cases import in_turn
 from helpers.cpm import clusters
 from hypothesis import given
 from hypothesis import strategies as st
@@ -308,7 +309,7 @@ def partial(X, y, C, K, assigned):
     return data, caps, alpha, W
 
 
-@pytest.mark.parametrize("seed", range(8))
+@in_turn("seed", range(8))
 def test_the_additive_bound_is_below_every_completion_and_above_the_plain_one(seed):
     rng = np.random.default_rng(seed)
     X, y, _ = clusters(14, 3, seed, widen=1.8)

@@ -150,7 +150,7 @@ def test_features_of_a_regression_are_selected():
 # -- what it does in an iteration ------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n_samples", "rho"), [(50, 0.1), (100, 0.07), (30, 0.01), (7, 1.0), (40, 0.33)])
+@in_turn(("n_samples", "rho"), [(50, 0.1), (100, 0.07), (30, 0.01), (7, 1.0), (40, 0.33)])
 def test_p_moves_to_the_elite_s_share_ties_included(n_samples, rho):
     settings = {"n_samples": n_samples, "rho": rho, "beta": 0.3, "max_iter": 1}
     p0 = np.linspace(0.2, 0.8, 6)
@@ -183,9 +183,7 @@ def test_scores_that_differ_by_rounding_tie(sign):
     assert screened.screened > 100
 
 
-@pytest.mark.parametrize(
-    ("n_samples", "rho", "elite"), [(100, 0.07, 7), (100, 0.071, 8), (20, 0.01, 1), (9, 1, 9)]
-)
+@in_turn(("n_samples", "rho", "elite"), [(100, 0.07, 7), (100, 0.071, 8), (20, 0.01, 1), (9, 1, 9)])
 def test_the_elite_are_the_lowest_share_rounded_up(n_samples, rho, elite):
     values = np.random.default_rng(0).permutation(n_samples)[None]
     found = cross_entropy_minimize(scripted(values), 60, n_samples=n_samples, rho=rho, batch=True, max_iter=1)
@@ -725,7 +723,7 @@ def test_the_time_limit_keeps_the_best(monkeypatch):
     assert (whole.evaluations, whole.iterations, whole.status) == (100, 1, Status.TIME_LIMIT)
 
 
-@pytest.mark.parametrize("when", [1, 2, 30, 160])
+@in_turn("when", [1, 2, 30, 160])
 def test_ctrl_c_keeps_the_best(when):
     def interrupt(number):
         if number == when:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from helpers.cpm import INSIDE, NPOS, WIDTH, half_assigned
 
 from polyopt.solvers.cpm.bound import (
@@ -77,7 +78,7 @@ def test_a_product_of_nothing_still_has_its_rounding():
     assert least <= error <= 3.0 * least
 
 
-@pytest.mark.parametrize("seed", range(6))
+@in_turn("seed", range(6))
 def test_a_move_by_itself_raises_the_dual_by_what_it_is_said_to_cost(seed):
     """Within the boxes, with that of the sample's own opened; to the optimum, or as far as is asked."""
     _, data, caps, alpha, W, moves = half_assigned(seed)
@@ -104,7 +105,7 @@ def test_a_move_by_itself_raises_the_dual_by_what_it_is_said_to_cost(seed):
     assert W[k] == pytest.approx(0.5 * alpha[k] @ data.A)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@in_turn("seed", range(6))
 def test_joint_moves_cost_alike_on_every_face_and_add_up_to_the_bound(seed):
     """Each is worth, by the theorem's formula, what it adds; and boxes are left what it does not take."""
     rng, data, caps, alpha, W, moves = half_assigned(seed)
@@ -150,7 +151,7 @@ def test_joint_moves_cost_alike_on_every_face_and_add_up_to_the_bound(seed):
     assert added[done[:-1]].sum() < 0.5 * total
 
 
-@pytest.mark.parametrize("seed", range(4))
+@in_turn("seed", range(4))
 def test_what_a_sample_costs_beside_all_others_leaves_their_moves_as_they_are(seed):
     """For the last in order that is what it adds on its face, with its own moves given back to the boxes."""
     _, data, caps, alpha, W, moves = half_assigned(seed)
@@ -168,7 +169,7 @@ def test_what_a_sample_costs_beside_all_others_leaves_their_moves_as_they_are(se
         assert np.array_equal(part, kept)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@in_turn("seed", range(4))
 def test_a_joint_move_errs_by_no_less_than_its_roundings_may_and_hardly_more(seed):
     """A sum of n products is off by n units of what it adds up; a slope by what its face is; see there."""
     _, data, caps, alpha, W, moves = half_assigned(seed)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few
+from helpers.cases import few, in_turn
 from helpers.cpm import clusters
 
 from formulations import cpm
@@ -291,7 +291,7 @@ def test_an_interruption_keeps_the_epochs_before_it(epochs, monkeypatch):
         assert (stopped["W"] == whole["W"]).all()
 
 
-@pytest.mark.parametrize("size", [1e-30, 1e-12, 1e12, 1e20])
+@in_turn("size", [1e-30, 1e-12, 1e12, 1e20])
 def test_no_size_of_the_data_overflows(size):
     X, y, _ = clusters(60, 2, 0)
     solution = solve_cpm_sgd(size * X, y, np.ones(60), 2, max_iter=20)
@@ -315,7 +315,7 @@ def test_an_average_over_an_exchange_of_roles_is_not_the_answer():
 # -- the answer ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("measured", "tol", "settled"),
     [
         ([1.0, 1.0], 0.1, False),  # two are not enough

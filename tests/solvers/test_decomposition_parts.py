@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few
+from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -258,7 +258,7 @@ def test_pair_steps_solve_a_working_set(B, blobs):
 COMPUTABLE = [RBF, Kernel("linear"), Kernel("poly", 0.2, 1, 0.3), Kernel("poly", 0.2, 3, 1.0)]
 
 
-@pytest.mark.parametrize("kernel", COMPUTABLE, ids=lambda kernel: f"{kernel.name}{kernel.degree}")
+@in_turn("kernel", COMPUTABLE)
 def test_rows_computed_one_at_a_time_are_those_of_the_matrix(kernel, blobs):
     X, y = blobs
     K, n = kernel(X), len(y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 
 from formulations.families import hinge_families
 from formulations.samples import two_blobs
@@ -141,7 +142,7 @@ def test_values_are_of_the_point_and_the_program_at_hand():
     assert len(set(seen)) == 4
 
 
-@pytest.mark.parametrize(("error", "is_trusted"), [(0.9, True), (-0.9, True), (1.1, False), (-1.1, False)])
+@in_turn(("error", "is_trusted"), [(0.9, True), (-0.9, True), (1.1, False), (-1.1, False)])
 def test_an_error_of_a_tenth_of_the_tolerance_matters_where_an_output_counts(error, is_trusted):
     """In tenths of the tolerance, at the sample nearest to where it would count, which is always probed."""
     point, K, beta = a_point(np.inf, np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 import numpy as np
-import pytest
+from helpers.cases import in_turn
 
 from polyopt.solvers import interior_point, logistic, one_norm, osqp_dual, plume, polyceptron
 from polyopt.solvers.cpm import dual, sgd
@@ -35,7 +35,7 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("solver", DEFAULTS, ids=lambda solver: solver.__name__)
+@in_turn("solver", DEFAULTS)
 def test_a_solver_has_no_limit_of_time_and_its_orders_are_those_of_seed_0_unless_told(solver):
     given = {
         name: parameter.default

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import few
+from helpers.cases import few, in_turn
 from scipy.optimize import nnls
 
 from formulations import hard_margin_loss
@@ -190,7 +190,7 @@ def test_a_point_or_multipliers_that_are_off_are_not_certified(solved):
         assert certify_hard_margin_loss(*arguments, **{**good, **bad}).claim is not Claim.STATIONARY
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "words"),
     [
         ({"y": np.ones(4)}, "both classes"),

@@ -342,7 +342,7 @@ def test_multipliers_on_the_way_are_balanced_and_prove_the_bound_of_their_survey
     assert unbalanced > 0
 
 
-@pytest.mark.parametrize("kink", [-1e9, -3.0, -0.1, 0.0, 0.1, 1.0, 30.0])
+@in_turn("kink", [-1e9, -3.0, -0.1, 0.0, 0.1, 1.0, 30.0])
 def test_the_slack_at_the_start_is_central(kink):
     """Both products of a row are 3/8 of its cost, and its multipliers add up to it, to the last digits."""
     xi = central_slack(kink)
@@ -560,7 +560,7 @@ def test_the_best_of_either_side_is_kept_until_a_gap_closes_and_then_what_fits_b
     assert (kept._objective, kept._bound, kept.misfit) == (2.8, 0.8, 0.1)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("beta", "wanted"),
     [
         ([0.5, -0.25, 0.0], [1 / 3, -1 / 3, 0.0]),

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from helpers.cases import in_turn
 from sklearn.metrics.pairwise import rbf_kernel
 
 from formulations import rmm, svm
@@ -224,7 +225,7 @@ def test_a_loose_tolerance_is_not_called_optimal(blobs):
     assert loose.objective - loose.bound > 1e-6 * loose.objective
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("arguments", "message"),
     [
         ({"B": -1.0}, "B must be at least 0"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
+from helpers.cases import in_turn
 
 from polyopt.solvers import progress
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("record", "phrase"),
     [
         ({}, "1.3 s"),

@@ -269,9 +269,7 @@ def test_one_sentence_for_one_fault_in_costs_per_sample(function, given_first, n
         call(function, given_first, name, [1.0] * 11)
 
 
-@pytest.mark.parametrize(
-    "machine", [polyopt.SVM, polyopt.ConvexPolytopeMachine, polyopt.PLUME, polyopt.OneNormSVM]
-)
+@in_turn("machine", [polyopt.SVM, polyopt.ConvexPolytopeMachine, polyopt.PLUME, polyopt.OneNormSVM])
 def test_weights_have_one_sentence(machine):
     for fault in (np.nan, np.inf, -1.0):
         weights = np.where(np.arange(12) == 3, fault, ones).tolist()
@@ -360,7 +358,7 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize("machine", [machine for machine, _ in MACHINES])
+@in_turn("machine", [machine for machine, _ in MACHINES])
 def test_a_classifier_takes_all_of_a_range_and_nothing_beyond_its_ends(machine):
     for name, rule in (each.split("=") for each in dict(MACHINES)[machine].split()):
         allowed = {name: machine._parameter_constraints[name]}

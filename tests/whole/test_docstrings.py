@@ -30,7 +30,7 @@ def headings(docstring: str) -> list[str]:
     return [line for line, rule in pairwise(lines) if line and rule == "-" * len(line)]
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@in_turn("name", FAMILIES)
 def test_a_family_follows_the_template(name):
     docstring = inspect.getdoc(family(name))
     assert headings(docstring) == HEADINGS
@@ -38,7 +38,7 @@ def test_a_family_follows_the_template(name):
     assert re.search(r"eq\. \(\d", docstring), "the reference gives an equation number"
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@in_turn("name", FAMILIES)
 def test_every_row_of_a_family_is_named_in_its_docstring(name):
     docstring = inspect.getdoc(family(name))
     for pair in family(name).pairs():

@@ -200,7 +200,7 @@ def test_the_guide_draws_the_floors_and_the_rooms():
     assert table() in text
 
 
-@pytest.mark.parametrize("method", METHODS)
+@in_turn("method", METHODS)
 def test_a_method_has_its_name_on_every_floor(method):
     for story in ("formulations", "polyopt.certificates", "polyopt.estimators"):
         if (method, story) not in SHARED:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
+from helpers.cases import in_turn
 
 import benchmarks
 import formulations
@@ -98,7 +98,7 @@ def test_arguments_have_types():
     assert {name: found[name] for name in found if not name.startswith("benchmarks/")} == {}
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("source", "expected"),
     [
         ("def f(a: Any, *, b: Any = None): ...", ["f.a", "f.b"]),
