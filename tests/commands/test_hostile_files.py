@@ -481,7 +481,7 @@ def nasty(path, labels, header=("[b]x[/b]", "<i>y</i>")):
     return path
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("labels", "shown"),
     [

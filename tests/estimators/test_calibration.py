@@ -143,6 +143,7 @@ def test_without_it_nothing_is_there_and_bad_values_are_refused(data, fitted):
     assert not hasattr(again, "predict_proba")
 
 
+@pytest.mark.cases(0)
 def test_probabilities_are_better_than_a_sigmoid_of_the_score():
     """On each of five sets for the sigmoid, and in the mean for the isotonic curve."""
     losses = []

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
+from helpers.cases import few, in_turn
 from helpers.commands import worked
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,7 +106,7 @@ def tables(draw):
     )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=few(5, 15), deadline=None)
 @given(tables(), tables())
 def test_they_are_scikit_learn_s_own_and_put_together_by_its_column_transformer(table, new):
     fill = SimpleImputer(strategy="median", keep_empty_features=True)

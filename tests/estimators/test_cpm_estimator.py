@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
+from helpers.cases import few, in_turn
 from helpers.conventions import EQUIVALENCE, broken_conventions
 from helpers.cpm import LOSSES, clusters
 from hypothesis import given
@@ -29,7 +29,7 @@ CPM = ConvexPolytopeMachine
 
 
 def test_check_estimator_has_no_failure():
-    assert broken_conventions(CPM(2, n_init=1, max_iter=5), first=True) == {}
+    assert broken_conventions(CPM(2, n_init=1, max_iter=5)) == {}
 
 
 def test_check_estimator_has_no_failure_for_sgd():
@@ -63,6 +63,7 @@ def test_the_solver_that_auto_picked_is_named():
     assert CPM(random_state=0).fit(X, y).solver_ == "sgd"
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "settings", [{"solver": "exact"}, {"solver": "exact", "loss": "max"}, {"solver": "sgd"}]
 )
@@ -276,7 +277,7 @@ def degenerate(draw):
     )
 
 
-@tried(max_examples=15)
+@tried(max_examples=few(5, 15))
 @given(degenerate(), st.sampled_from([1e-3, 1.0, 1e3]), st.sampled_from(LOSSES), st.integers(1, 4))
 def test_degenerate_data_are_solved_or_said_not_to_be(data, C, loss, K):
     X, y = data
@@ -292,7 +293,7 @@ def test_degenerate_data_are_solved_or_said_not_to_be(data, C, loss, K):
     assert certificate.primal_value <= machine.C * K * len(y) * (1 + 1e-6)  # as good as W = 0
 
 
-@tried(max_examples=12)
+@tried(max_examples=few(5, 12))
 @given(degenerate(), st.sampled_from([1e-3, 1.0, 1e3]), st.integers(1, 4))
 def test_sgd_survives_degenerate_data(data, C, K):
     X, y = data

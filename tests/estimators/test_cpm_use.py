@@ -43,6 +43,7 @@ def wbc():
 # -- two sides -----------------------------------------------------------------------------
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("solver", ["exact", "sgd"])
 def test_two_sides_are_the_two_machines_with_one(solver):
     X, y, _ = clusters(60, 3, 0, widen=1.4)
@@ -248,7 +249,7 @@ def test_the_bound_of_theorem_1_is_above_the_error():
     assert bound.total > 0.0
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", ["one side", "two sides", "three classes"])
 def test_model_files_come_back_exactly(kind, tmp_path):
     X, y = load_iris(return_X_y=True)

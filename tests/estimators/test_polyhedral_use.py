@@ -48,6 +48,7 @@ def square():
 # -- conventions -----------------------------------------------------------------------------
 
 
+@pytest.mark.cases(0, "batch", "spla1", "pc-slp", "plume")
 @pytest.mark.parametrize("name", ["batch", "highs", "spla1", "pc-slp", "plume"])
 def test_check_estimator_has_no_failure(name):
     rounds = {"plume": {"max_iter": 2}, "spla1": {"max_iter": 5}}.get(name, {})

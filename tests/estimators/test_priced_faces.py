@@ -118,6 +118,7 @@ def test_coupled_faces_are_solved_exactly_with_zeros(frame, loss, margin):
     assert machine.n_nonzero_ < machine.W_.size
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("form", [np.array, sp.csr_array])
 def test_dual_averaging_comes_near_with_exact_zeros_and_signs(frame, form):
     X, y = frame

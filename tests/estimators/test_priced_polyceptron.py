@@ -169,5 +169,6 @@ def test_a_limit_of_time_keeps_a_point_of_the_right_signs(frame):
     assert {"margin", "upper", "lower", "sign"} == rows
 
 
+@pytest.mark.cases(0)
 def test_check_estimator_has_no_failure_with_a_price():
     assert broken_conventions(Polyceptron(2, l1=0.01, n_init=1, max_iter=50)) == {}

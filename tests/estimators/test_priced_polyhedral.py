@@ -146,6 +146,7 @@ def test_a_limit_of_time_keeps_a_point_of_the_right_signs(frame):
         assert np.isfinite(found.certificate().primal_value)
 
 
+@pytest.mark.cases(0)
 def test_check_estimator_has_no_failure_with_a_price():
     assert broken_conventions(SPLA1(2, l1=0.01, n_init=1, max_iter=10, positives="all")) == {}
 

@@ -151,6 +151,7 @@ def test_contraction_wins_where_many_small_norms_would_have_to_be_paid_for():
     assert (many.form, few.form) == ("contraction", "faces")
 
 
+@pytest.mark.cases(0)
 def test_the_bound_holds_on_fresh_samples_and_says_something():
     rng = np.random.default_rng(7)
     square = np.array([[1.0, 0, -1], [-1, 0, -1], [0, 1, -1], [0, -1, -1]])

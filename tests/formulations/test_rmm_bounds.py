@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import in_turn
+from helpers.cases import few, in_turn
 
 from formulations import rmm_bounds
 from formulations.rmm_bounds import (
@@ -55,7 +55,7 @@ def test_each_bounds_the_complexity_of_its_class_over_many_signs():
     bounds["h"] = h_complexity(X, U, E, D).solve().objective
     rng, means = np.random.default_rng(1), {}
     for name, bound in bounds.items():
-        draws = [supremum(X, U, rng.choice([-1.0, 1.0], len(X)), name) for _ in range(60)]
+        draws = [supremum(X, U, rng.choice([-1.0, 1.0], len(X)), name) for _ in range(few(25, 60))]
         means[name] = np.mean(draws)
         error = np.std(draws) / np.sqrt(len(draws))
         assert means[name] - 4 * error <= bound

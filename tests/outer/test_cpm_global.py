@@ -474,6 +474,7 @@ def test_what_cannot_be_sought_is_refused():
         solve_cpm_global(X, y, 1.0, 2, bounds="strong")
 
 
+@pytest.mark.cases(0)
 @pytest.mark.slow
 def test_real_data_are_solved_to_the_proven_optimum():
     """wdbc, 150 samples of 30 features: below what five starts of the alternation find, and proven."""

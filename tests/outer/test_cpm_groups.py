@@ -118,6 +118,7 @@ def test_the_same_seed_makes_the_same_groups_however_many_are_searched_at_once(d
     assert again.objective == found.objective
 
 
+@pytest.mark.cases(0)
 def test_one_face_is_the_convex_program():
     X, y, _ = clusters(520, 3, 0, widen=1.8)
     best = cpm.face(X, y, 1.0).solve().objective

@@ -7,7 +7,6 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.cases import few
 from helpers.cpm import LOSSES, clusters
 from sklearn.preprocessing import StandardScaler
 
@@ -101,6 +100,7 @@ def test_starts_do_not_depend_on_order_or_repetition(data, rng):
     assert (start(sp.csr_array(X), y, 1.0 * repeats) == plain).all()
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["sonar", "ionosphere"])
 def test_starts_end_lower_than_random_directions_do(name, rng):
     data, step = load(name), 2 if name == "ionosphere" else 1
@@ -201,12 +201,13 @@ def test_a_time_limit_within_a_round_is_admitted():
 # -- starts from dual ascent ---------------------------------------------------------------
 
 
+@pytest.mark.cases(0)
 def test_the_ends_of_dual_ascent_are_starts_that_end_lower():
     """Sonar with a cost of 10: random starts of the explicit programs end some 10 % above them."""
     data = load("sonar")
     X, y = StandardScaler().fit_transform(data.X), np.where(data.y == 1, -1.0, 1.0)
     ratios = []
-    for seed in range(few(1, 3)):
+    for seed in range(3):
         found = solve_cpm(X, y, np.full(len(y), 10.0), Settings(3, "exact", n_init=4), seed)
         *random, last = (run.objective for run in found.runs)
         assert len(random) == 4

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
+from helpers.cases import few, in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joblib import parallel_config
@@ -550,7 +550,7 @@ def test_a_failed_improvement_leaves_the_score():
 @given(
     st.integers(0, 10_000), st.sampled_from([None, "improved", "drawn"]), st.sampled_from([0.05, 0.1, 0.3])
 )
-@settings(max_examples=10)
+@settings(max_examples=few(4, 10))
 def test_screening_changes_nothing_but_the_evaluations(seed, rank, rho):
     n = 14 + seed % 10
     raw, mask = rugged(n, seed, digits=0 if seed % 2 else None), np.arange(n) < 10

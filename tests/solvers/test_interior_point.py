@@ -468,6 +468,7 @@ def test_the_history_ends_at_the_answer(blobs):
     assert solution.iterations <= 40
 
 
+@pytest.mark.cases(0)
 @pytest.mark.slow
 def test_covtype():
     """A twentieth of covtype; the whole of it is a benchmark."""

@@ -223,7 +223,7 @@ VALUES = st.one_of(
 
 
 @pytest.mark.parametrize("group", [PROGRAMS, CERTIFICATES, SOLVERS, LOOPS, ESTIMATORS], ids=len)
-@settings(max_examples=few(25, 100), deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=few(10, 100), deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(data=st.data())
 def test_one_sentence_for_one_fault(group, data):
     cases = [case for case in CASES if any(case[0] is function for function, *_ in group)]

@@ -112,6 +112,7 @@ def test_gaps_and_unseen_levels_are_prepared():
     assert mixed.transform(other)[0, 1:].tolist() == [0, 0, 0]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", [name for name in RIVALS if f"{LIMIT} numbers" in name])
 def test_what_is_called_small_is_small(name, samples):
     assert 0 < numbers_of(RIVALS[name].make("numbers", 0).fit(*samples)) <= LIMIT

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from helpers.cases import few
 
 from benchmarks import l0_claims, l0_reason, l0_tables
 from benchmarks.helpers.slides import CLAIMED, DATA, METHODS, PRINTED, mean_ratio
@@ -94,16 +95,16 @@ def test_settings_are_chosen_by_error_then_size_or_by_size_within_a_standard_err
 
 def test_bounds_on_few_support_vectors_hold_for_every_pattern():
     rng = np.random.default_rng(0)
-    for C in (1.0, 10.0):
+    for C in few((10.0,), (1.0, 10.0)):
         K = np.exp(-((rng.normal(size=(9, 1)) - rng.normal(size=9)) ** 2))
         data = as_l0_data(K, np.where(rng.random(9) < 0.5, 1.0, -1.0), C)
         lp = PatternLP(data)
         losses = {sigma: lp.solve(np.array(sigma, dtype=float)).value for sigma in product((0, 1), repeat=9)}
         for k in range(10):
-            few = {sigma: loss for sigma, loss in losses.items() if sum(sigma) <= k}
-            least = min(sum(sigma) + C * loss for sigma, loss in few.items())
+            within = {sigma: loss for sigma, loss in losses.items() if sum(sigma) <= k}
+            least = min(sum(sigma) + C * loss for sigma, loss in within.items())
             assert l0_reason.with_at_most(data, k) <= least + 1e-7
-            loss = min(few.values())
+            loss = min(within.values())
             fewest = min(sum(sigma) for sigma, value in losses.items() if value <= loss + 1e-9)
             assert l0_reason.fewest_of_any(data, loss) <= fewest
         assert l0_reason.with_at_most(data, 0) == pytest.approx(C * losses[(0,) * 9], rel=1e-6)
