@@ -56,60 +56,6 @@ def pytest_addoption(parser):
     )
 
 
-def values_of(item):
-    """What a case is tried on: a value for each time that its test is parametrised, or a fixture of it."""
-    left = dict(item.callspec.params) if hasattr(item, "callspec") else {}
-    found = set()
-    for marker in item.iter_markers("parametrize"):
-        names = marker.args[0] if isinstance(marker.args[0], str) else ",".join(marker.args[0])
-        names = [name.strip() for name in names.split(",") if name.strip()]
-        found.add(tuple((name, plain(left.pop(name, None))) for name in names))
-    return found | {((name, plain(value)),) for name, value in left.items()}
-
-
-def plain(value):
-    """A value that can be told from others: itself, or the place of its object."""
-    return value if isinstance(value, str | bytes | int | float | None) else id(value)
-
-
-def spread(values, n):
-    """The places of ``n`` cases, each as new in its values, and then as far from the others, as can be.
-
-    Without ``n``, as many as leave no value out.
-    """
-    chosen, seen = [], set()
-    while len(chosen) < (len(values) if n is None else min(n, len(values))):
-        left = [place for place in range(len(values)) if place not in chosen]
-        news = [len(values[place] - seen) for place in left]
-        if n is None and not max(news):
-            break
-        far = [min((abs(place - other) for other in chosen), default=0) for place in left]
-        chosen.append(left[max(range(len(left)), key=lambda i: (news[i], far[i], -i))])
-        seen |= values[chosen[-1]]
-    return chosen
-
-
-def left_out(items):
-    """Cases that need not run each time.
-
-    Where a test is parametrised twice or more, it is run on each value, and not on each with each; a marker
-    ``cases`` gives their number, or "all".
-    """
-    tests = {}
-    for item in items:
-        if hasattr(item, "callspec") or item.get_closest_marker("cases"):
-            tests.setdefault((item.parent.nodeid, item.originalname), []).append(item)
-    for group in tests.values():
-        marker = group[0].get_closest_marker("cases")
-        n, *named = marker.args if marker else (None,)
-        if n == "all":
-            continue
-        chosen = set(spread([values_of(item) for item in group], n))
-        for place, item in enumerate(group):
-            if place not in chosen and not any(name in item.name for name in named):
-                yield item
-
-
 # The order of the tests: two workers have a half each, and what one of them compiles serves both. The second
 # begins with certificates and formulations, which compile little; what both want, the first has by then.
 # The files of formulas and claims that fit hinge machines come late, with the polyhedral ones.
@@ -135,7 +81,7 @@ def pytest_collection_modifyitems(config, items):
     """Hinge losses, commands and formulas come first; polyhedral machines, and whatever needs all, last."""
     by_name = any("::" in argument for argument in config.args)  # who names a test wants all of it
     if not config.getoption("every_case") and not by_name:
-        out = set(left_out(items))
+        out = set(cases.left_out(items))
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
 
