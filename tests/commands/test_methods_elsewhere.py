@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.cases import in_turn
 from helpers.commands import run, small_table, worked
 
 import polyopt
@@ -229,7 +228,7 @@ BROKEN = {
 }  # fmt: skip
 
 
-@in_turn("kind", BROKEN)
+@pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_entry_is_told_and_takes_nothing_away(kind, site):
     points, code, sentence = BROKEN[kind]
     install(site, "bad-one", points, broken=code)
