@@ -150,19 +150,31 @@ def shortfall(y: Array, s: Array, owners: Owners, assignment: Assignment | None 
 
 def value(
     X: MatrixLike, y: ArrayLike, w: Array, b: Array, owners: Owners, C: ArrayLike = 1.0, *,
-    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, assignment: Assignment | None = None,
+    ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, group: float = 0.0,
+    groups: ArrayLike | None = None, assignment: Assignment | None = None,
 ) -> float:  # fmt: skip
     """The objective at faces w (K, m), b (K,), for the best assignment unless one is given."""
     X, y = as_data(X, y)
     xi = shortfall(y, scores(X, w, b), owners, assignment)
-    paid = 0.5 * ridge * (w**2).sum() + 0.5 * bias_ridge * (b**2).sum() + l1 * np.abs(w).sum()
+    penalty = FacePenalty.of(X.shape[1], l1=l1, group=group, groups=groups)
+    paid = 0.5 * ridge * (w**2).sum() + 0.5 * bias_ridge * (b**2).sum()
+    paid += penalty.value(np.column_stack([w, b]))
     return float(as_costs(C, len(y)) @ np.logaddexp(0.0, xi) + paid)
 
 
-def shrunk(q: Array, l1: float, ways: ArrayLike = 0.0) -> Array:
-    """Every entry nearer to 0 by `l1`, and no further; 0 where `ways` has the other sign."""
+def shrunk(
+    q: Array, l1: float, ways: ArrayLike = 0.0, group: float = 0.0, groups: ArrayLike | None = None
+) -> Array:
+    """Every entry nearer to 0 by `l1`, and no further; 0 where `ways` has the other sign.
+
+    Then every group of features over all faces is shorter by `group`, or 0.
+    """
     up, down = np.maximum(q - l1, 0.0), np.maximum(-q - l1, 0.0)
-    return np.where(np.asarray(ways) < 0, 0.0, up) - np.where(np.asarray(ways) > 0, 0.0, down)
+    cut = np.where(np.asarray(ways) < 0, 0.0, up) - np.where(np.asarray(ways) > 0, 0.0, down)
+    if group == 0.0:
+        return cut
+    shares = FacePenalty.of(q.shape[1], group=group, groups=groups).shares
+    return np.asarray(cut * shares(np.column_stack([cut, np.zeros(len(cut))])))
 
 
 def pulls(X: Matrix, y: Array, owners: Owners, assignment: ArrayLike, alpha: Array) -> tuple[Array, Array]:

@@ -39,7 +39,16 @@ from formulations.program import Program, Row
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["HINGES", "FaceTerms", "dual_terms", "primal_terms", "rows_of_prices", "sizes"]
+__all__ = [
+    "HINGES",
+    "FaceTerms",
+    "by_groups",
+    "dual_terms",
+    "membership",
+    "primal_terms",
+    "rows_of_prices",
+    "sizes",
+]
 
 HINGES = "Σᵢ αᵢₖ yᵢ x̃ᵢⱼ"
 """What pulls at a weight, as the formulas print it, where samples pull by their hinges."""
@@ -139,11 +148,11 @@ def primal_terms(penalty: FacePenalty, W: cp.Variable) -> FaceTerms:
         s = cp.Variable(penalty.n_groups, name="s")
         terms.cost, terms.text = terms.cost + tau * cp.sum(s), f"{terms.text} + τ Σₗ sₗ"
         terms.rows += (
-            Row("group", cp.SOC(s, _by_groups(penalty, faces), axis=0), "sqrt(Σₖⱼ Gₗⱼ Wₖⱼ²) ≤ sₗ", "q",
+            Row("group", cp.SOC(s, by_groups(penalty, faces), axis=0), "sqrt(Σₖⱼ Gₗⱼ Wₖⱼ²) ≤ sₗ", "q",
                 "$τ$; and under it what it holds against the group's weights on all faces, with its sign"),
         )  # fmt: skip
         terms.variables["s"], terms.parameters["tau"] = s, tau
-        terms.data["G"] = _membership(penalty)
+        terms.data["G"] = membership(penalty)
     if penalty.signs.any():
         signed = np.flatnonzero(penalty.signs)
         kept = cp.multiply(np.tile(penalty.signs[signed].astype(float), (K, 1)), W[:, signed])
@@ -189,11 +198,11 @@ def dual_terms(penalty: FacePenalty, K: int, pulled: str = HINGES) -> FaceTerms:
         tau, q = cp.Parameter(nonneg=True, name="tau", value=penalty.group), cp.Variable((K, m), name="q")
         most = tau * np.ones(penalty.n_groups)
         terms.rows += (
-            Row("group", cp.SOC(most, _by_groups(penalty, q), axis=0), "sqrt(Σₖⱼ Gₗⱼ qₖⱼ²) ≤ τ", "W",
+            Row("group", cp.SOC(most, by_groups(penalty, q), axis=0), "sqrt(Σₖⱼ Gₗⱼ qₖⱼ²) ≤ τ", "W",
                 "the group's length over all faces; and under it, with the other sign, its weights"),
         )  # fmt: skip
         terms.variables["q"], terms.parameters["tau"] = q, tau
-        terms.data |= {"qₖⱼ": _padded(q, K), "G": _membership(penalty)}
+        terms.data |= {"qₖⱼ": _padded(q, K), "G": membership(penalty)}
         terms.taken = terms.taken + _padded(q, K)
     if penalty.signs.any():
         signed = np.flatnonzero(penalty.signs)
@@ -247,12 +256,13 @@ def _signed_places(penalty: FacePenalty, K: int) -> NDArray[np.int64]:
     return places
 
 
-def _membership(penalty: FacePenalty) -> NDArray[np.float64]:
+def membership(penalty: FacePenalty) -> NDArray[np.float64]:
+    """Which feature is in which group, (L, m+1), and 0 at the bias."""
     own = penalty.groups == np.arange(penalty.n_groups)[:, None]
     return np.hstack([own.astype(float), np.zeros((penalty.n_groups, 1))])
 
 
-def _by_groups(penalty: FacePenalty, part: cp.Expression) -> cp.Expression:
+def by_groups(penalty: FacePenalty, part: cp.Expression) -> cp.Expression:
     """The entries of (K, m) with a column for each group, filled up with zeros to the longest of them."""
     K, m = part.shape
     counts = np.bincount(penalty.groups, minlength=penalty.n_groups)

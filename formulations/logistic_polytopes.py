@@ -14,19 +14,21 @@ raises it.
 
 Variables and shapes
 --------------------
-K faces in all, those at rest among them. w (K, m), b (K,), 0 for a face at rest; xi (n,); t (K, m). v (n, K)
-and p (n,) in the dual. X is (n, m), y is (n,) of -1 and +1, C is a scalar or (n,). Z (n, K) is 1 where a face
-answers for a sample, a face of its own class; O (n, K) is 1 at the faces of the other class. F_k is 0 for a
-face at rest, else 1. S_kj is 1 where a weight may differ from 0: at every one of a face not at rest, or at
-the few that were chosen. σ_kj is +1 or −1 where a weight keeps that sign, else 0: log-odds do not fall with a
-feature where the faces of class +1 have no negative weight for it, and those of class −1 no positive one.
+K faces in all, those at rest among them. w (K, m), b (K,), 0 for a face at rest; xi (n,); t (K, m); h (L,),
+the lengths of L groups of features over all faces. v (n, K), p (n,) and g (K, m) in the dual. X is (n, m), y
+is (n,) of -1 and +1, C is a scalar or (n,). Z (n, K) is 1 where a face answers for a sample, a face of its
+own class; O (n, K) is 1 at the faces of the other class. F_k is 0 for a face at rest, else 1. S_kj is 1 where
+a weight may differ from 0: at every one of a face not at rest, or at the few that were chosen. σ_kj is +1 or
+−1 where a weight keeps that sign, else 0: log-odds do not fall with a feature where the faces of class +1
+have no negative weight for it, and those of class −1 no positive one.
 
 Primal
 ------
-     min  Σ C_i ln(1 + exp(ξ_i)) + ρ/2 Σ ‖w_k‖² + η/2 Σ b_k² + λ Σ t_kj
+     min  Σ C_i ln(1 + exp(ξ_i)) + ρ/2 Σ ‖w_k‖² + η/2 Σ b_k² + λ Σ t_kj + τ Σ_l h_l
      margin:  ξ_i ≥ s_ik − Σ_l Z_il s_il    for O_ik > 0     [alpha]
      above:   w_kj ≤ t_kj                                    [u_plus]
      below:   −w_kj ≤ t_kj                                   [u_minus]
+     group:   ‖(w_kj : j in group l)‖ ≤ h_l                  [g]
      sign:    σ_kj w_kj ≥ 0         for σ_kj not 0           [delta]
      rest:    w_kj = 0              for S_kj < 1             [held]
      still:   b_k = 0               for F_k < 1              [stopped]
@@ -35,26 +37,27 @@ Dual
 ----
 with alpha_ik = C_i v_ik, the entropy H(p) = −p ln p − (1 − p) ln(1 − p), and the pulls
 q_k = Σ_i C_i (Z_ik p_i − v_ik) x_i, r_k the same of 1 in place of x_i
-     max  Σ C_i H(p_i) − 1/(2ρ) Σ S_kj (q_kj − u⁺_kj + u⁻_kj + σ_kj δ_kj)² − 1/(2η) Σ F_k r_k²
+     max  Σ C_i H(p_i) − 1/(2ρ) Σ S_kj (q_kj − u⁺_kj + u⁻_kj − g_kj + σ_kj δ_kj)² − 1/(2η) Σ F_k r_k²
      xi:      Σ_k v_ik = p_i                                 [xi]
      margin:  v_ik ≥ 0              for O_ik > 0             [surplus]
      off:     v_ik = 0              for O_ik < 1             [beyond]
      t:       u⁺_kj + u⁻_kj ≤ λ                              [t]
      above:   u⁺_kj ≥ 0                                      [above]
      below:   u⁻_kj ≥ 0                                      [below]
+     group:   ‖(g_kj : j in group l)‖ ≤ τ                    [h_l, and −w]
      sign:    δ_kj ≥ 0              for σ_kj not 0           [signed]
 
 Recovery
 --------
-w_kj = (q_kj − u⁺_kj + u⁻_kj + σ_kj δ_kj)/ρ where S_kj = 1, and b_k = r_k/η of a face not at rest. The best u
-and δ for any v shrink q_k: every entry comes nearer to 0 by λ, and no further, and is 0 where its sign is not
-allowed. So any v ≥ 0 with Σ_k v_ik ≤ 1 gives a bound.
+w_kj = (q_kj − u⁺_kj + u⁻_kj − g_kj + σ_kj δ_kj)/ρ where S_kj = 1, and b_k = r_k/η of a face not at rest. For
+any v the best u, δ and g shrink q: every entry comes nearer to 0 by λ, and no further, and is 0 where its
+sign is not allowed; then each group comes nearer to 0 by τ. So any v ≥ 0 with Σ_k v_ik ≤ 1 gives a bound.
 
 Multipliers
 -----------
 alpha_ik is what sample i pulls at face k of the other class, and Σ_k alpha_ik what it pulls at its own: near
 its weight where it is on the wrong side, near 0 well on its own. δ_kj is what a weight of the forbidden sign
-would gain.
+would gain. g is τ times the direction of a group in use, and shorter where a group is not worth its price.
 
 Infeasible when
 ---------------
@@ -86,6 +89,8 @@ import numpy as np
 
 from formulations.arguments import at_least, positive
 from formulations.class_faces import Owners, pulls, scores, shortfall, shrunk
+from formulations.face_penalty import FacePenalty
+from formulations.face_rows import by_groups, membership
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
@@ -104,6 +109,7 @@ __all__ = ["Owners", "fixed_assignment", "fixed_assignment_dual", "pairs", "reco
 _SOURCE = "after Kantchelian et al. (2014), eq. (6), and Manwani & Sastry (2010) (derived)"
 _LETTERS = {
     "H(v)": "= −v ln v − (1 − v) ln(1 − v): it keeps $v$ between 0 and 1",
+    "fᵢ": "= Σₖ Zᵢₖ (wₖ·xᵢ + bₖ): the score of the face that answers for sample $i$",
     "Zᵢₖ": "1 where face $k$ answers for sample $i$, a face of its own class, else 0",
     "Oᵢₖ": "1 where face $k$ is of the class that sample $i$ is not of, else 0",
     "Sₖⱼ": "1 where the weight $j$ of face $k$ may differ from 0, else 0: at a face at rest, or not chosen",
@@ -113,9 +119,16 @@ _LETTERS = {
     "ρ": "> 0: the ridge on the weights",
     "η": "> 0: the ridge on the biases",
     "λ": "≥ 0: the price of a unit of a weight",
+    "τ": "≥ 0: the price of a unit of a group's length over all faces",
+    "Gₗⱼ": "1 where feature $j$ is in group $l$, else 0",
     "Cᵢ": "the weight of sample $i$",
 }
-_SCORE = "(wₗ·xᵢ + bₗ)"
+
+
+def _grouped(m: int, group: float, groups: ArrayLike | None) -> tuple[FacePenalty, dict[str, Any]]:
+    """The price of groups, and what a program's formulas know of it."""
+    penalty = FacePenalty.of(m, group=group, groups=groups)
+    return penalty, {"τ": penalty.group, "G": membership(penalty)[:, :-1]} if penalty.group else {}
 
 
 def _checked(ridge: float, bias_ridge: float, l1: float) -> tuple[float, float, float]:
@@ -134,28 +147,28 @@ def _chosen(values: cp.Expression, mask: NDArray[np.bool_]) -> cp.Expression:
 def fixed_assignment(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, C: ArrayLike = 1.0, *,
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
-    signs: ArrayLike | None = None,
+    signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
     """The machine for a fixed assignment.
 
     Parameters
     ----------
-    X, y
-        Samples (n, m) and labels -1 and +1.
+    X, y, C
+        Samples (n, m), labels -1 and +1, and the weight of each sample, or of all.
     owners : Owners
         How many faces each class has.
     assignment : array_like of int, shape (n,)
         The face of each sample, one of its own class (the numbers of :class:`Owners`).
-    C : float or array_like of shape (n,)
-        Weight of each sample.
-    ridge, bias_ridge : float
-        ρ and η, positive.
-    l1 : float
-        λ, at least 0.
+    ridge, bias_ridge, l1 : float
+        ρ and η, positive, and λ, at least 0.
     support : array_like of bool, shape (K, m), optional
         Which weights may differ from 0; by default all.
     signs : array_like of int, shape (m,), optional
         +1 for a feature with which the log-odds may not fall, -1 where they may not rise, 0 for a free one.
+    group : float
+        τ, at least 0.
+    groups : array_like of shape (m,), or sequence of sequences of int, optional
+        As in :meth:`formulations.face_penalty.FacePenalty.of`; by default each feature is its own.
 
     Returns
     -------
@@ -173,7 +186,7 @@ def fixed_assignment(
     short = cp.reshape(xi, (n, 1), order="C") @ np.ones((1, K))
     margin = Row(
         "margin", _chosen(short, others) >= _chosen(s - own, others),
-        f"ξᵢ ≥ wₖ·xᵢ + bₖ − Σₗ Zᵢₗ {_SCORE} for Oᵢₖ > 0", "alpha",
+        "ξᵢ ≥ wₖ·xᵢ + bₖ − fᵢ for Oᵢₖ > 0", "alpha",
         "pull of sample $i$ at face $k$ of the other class, and with it at its own", _places(others),
     )  # fmt: skip
     by_weight = np.arange(K * m).reshape(K, m).T  # the printed rows count features first
@@ -183,6 +196,15 @@ def fixed_assignment(
         Row("above", w <= t, "wₖⱼ ≤ tₖⱼ", "u_plus", "price that keeps a weight from growing", by_weight),
         Row("below", -w <= t, "−wₖⱼ ≤ tₖⱼ", "u_minus", "price that keeps a weight from falling", by_weight),
     ]
+    paid = 0.5 * rho * cp.sum_squares(w) + 0.5 * eta * cp.sum_squares(b) + price * cp.sum(t)
+    variables, more, (grouped, told) = {"w": w, "b": b, "xi": xi, "t": t}, "", _grouped(m, group, groups)
+    if told:
+        h = variables["h"] = cp.Variable(grouped.n_groups, name="h")
+        paid, more = paid + grouped.group * cp.sum(h), " + τ Σₗ hₗ"
+        rows.append(
+            Row("group", cp.SOC(h, by_groups(grouped, w), axis=0), "sqrt(Σₖⱼ Gₗⱼ wₖⱼ²) ≤ hₗ", "g",
+                "$τ$; and under it what it holds against the group's weights on all faces, with its sign")
+        )  # fmt: skip
     ways = owners.ways(m, signs) * S
     if ways.any():
         rows.append(
@@ -195,30 +217,27 @@ def fixed_assignment(
                 "pull at a weight that stays 0", _places(~S).T)
         )  # fmt: skip
     for k in np.flatnonzero(~free):
-        rows.append(
-            Row("still", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "stopped", "pull at its bias",
-                np.where(free, -1, 0))
-        )  # fmt: skip
-    paid = 0.5 * rho * cp.sum_squares(w) + 0.5 * eta * cp.sum_squares(b) + price * cp.sum(t)
+        place, says = np.where(free, -1, 0), "pull at its bias"
+        rows.append(Row("still", b[k : k + 1] == 0, "bₖ = 0 for Fₖ < 1", "stopped", says, place))
     return Program(
         name="logistic_polytopes.fixed_assignment",
         title="Logistic polytopes, fixed assignment",
         source=_SOURCE,
         objective=cp.Minimize(costs @ cp.logistic(xi) + paid),
-        objective_text="Σᵢ Cᵢ ln(1 + exp(ξᵢ)) + ρ/2 Σₖ ‖wₖ‖² + η/2 Σₖ bₖ² + λ Σₖⱼ tₖⱼ",
-        variables={"w": w, "b": b, "xi": xi, "t": t},
+        objective_text=f"Σᵢ Cᵢ ln(1 + exp(ξᵢ)) + ρ/2 Σₖ ‖wₖ‖² + η/2 Σₖ bₖ² + λ Σₖⱼ tₖⱼ{more}",
+        variables=variables,
         rows=tuple(rows),
         parameters={"C": costs},
         letters=_LETTERS,
         data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": free, "σ": ways, "ρ": rho,
-              "η": eta, "λ": price},
+              "η": eta, "λ": price, **told},
     )  # fmt: skip
 
 
 def fixed_assignment_dual(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, C: ArrayLike = 1.0, *,
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
-    signs: ArrayLike | None = None,
+    signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
     """Dual of :func:`fixed_assignment`; arguments as in the primal."""
     X, y = as_data(X, y)
@@ -232,16 +251,25 @@ def fixed_assignment_dual(
     pull = cp.multiply(cp.reshape(costs, (n, 1), order="C") @ np.ones((1, K)), pull)
     on = free.astype(float)
     S = owners.support(m, support).astype(float)
-    left, kept, signed = pull.T @ X - u_plus + u_minus, "", []
+    left, kept, last = pull.T @ X - u_plus + u_minus, "", []
     variables = {"v": v, "p": p, "u_plus": u_plus, "u_minus": u_minus}
+    grouped, told = _grouped(m, group, groups)
+    if told:
+        g = variables["g"] = cp.Variable((K, m), name="g")
+        left, kept = left - g, " − gₖⱼ"
+        most = grouped.group * np.ones(grouped.n_groups)
+        last.append(
+            Row("group", cp.SOC(most, by_groups(grouped, g), axis=0), "sqrt(Σₖⱼ Gₗⱼ gₖⱼ²) ≤ τ", "w",
+                "the group's length over all faces; and under it, with the other sign, its weights")
+        )  # fmt: skip
     ways = owners.ways(m, signs) * S
     if ways.any():
-        delta, kept = cp.Variable((K, m), name="delta"), " + σₖⱼ δₖⱼ"
+        delta, kept = cp.Variable((K, m), name="delta"), f"{kept} + σₖⱼ δₖⱼ"
         left, variables["delta"] = left + cp.multiply(ways, delta), delta
-        signed = [
+        last.append(
             Row("sign", _chosen(delta, ways != 0) >= 0, "δₖⱼ ≥ 0 for σₖⱼ² > 0", "signed",
                 "the size of the weight, where it has a sign to keep", _places(ways != 0).T)
-        ]  # fmt: skip
+        )  # fmt: skip
     q = cp.multiply(S, left)
     r = cp.multiply(on, pull.T @ np.ones(n))
     by_weight = np.arange(K * m).reshape(K, m).T
@@ -255,7 +283,7 @@ def fixed_assignment_dual(
         Row("t", u_plus + u_minus <= price, "u⁺ₖⱼ + u⁻ₖⱼ ≤ λ", "t", "the size of a weight", by_weight),
         Row("above", u_plus >= 0, "u⁺ₖⱼ ≥ 0", "above", "how far a weight is below its size", by_weight),
         Row("below", u_minus >= 0, "u⁻ₖⱼ ≥ 0", "below", "how far it is above minus its size", by_weight),
-        *signed,
+        *last,
     ]  # fmt: skip
     entropy = costs @ (cp.entr(p) + cp.entr(1 - p))
     pulled = "Σᵢ Cᵢ (Zᵢₖ pᵢ − vᵢₖ)"
@@ -272,39 +300,38 @@ def fixed_assignment_dual(
         parameters={"C": costs},
         letters=_LETTERS,
         data={"x": X, "y": y, "Z": Z, "O": others, "S": S, "F": on, "σ": ways, "ρ": rho,
-              "η": eta, "λ": price},
+              "η": eta, "λ": price, **told},
     )  # fmt: skip
 
 
 def recover(
     X: MatrixLike, y: ArrayLike, owners: Owners, assignment: ArrayLike, alpha: Array, *,
     ridge: float = 1e-3, bias_ridge: float = 1e-5, l1: float = 0.0, support: ArrayLike | None = None,
-    signs: ArrayLike | None = None,
+    signs: ArrayLike | None = None, group: float = 0.0, groups: ArrayLike | None = None,
 ) -> dict[str, Array]:  # fmt: skip
     """Primal variables from the multipliers alpha (n, K) of the row margin, C_i v_ik."""
     X, y = as_data(X, y)
     q, r = pulls(X, y, owners, assignment, np.where(owners.others(y), alpha, 0.0))
     m = X.shape[1]
-    w, b = shrunk(q * owners.support(m, support), l1, owners.ways(m, signs)) / ridge, r / bias_ridge
+    q, ways = q * owners.support(m, support), owners.ways(m, signs)
+    w, b = shrunk(q, l1, ways, group, groups) / ridge, r / bias_ridge
     xi = shortfall(y, scores(X, w, b), owners, np.asarray(assignment))
-    return {"w": w, "b": b, "xi": xi, "t": np.abs(w)}
+    grouped, told = _grouped(m, group, groups)
+    return {"w": w, "b": b, "xi": xi, "t": np.abs(w), **({"h": grouped.lengths(w)} if told else {})}
 
 
 def pairs(seed: int = 0) -> list[Duality]:
     """The programs of this module on random data, as primal-dual pairs.
 
-    With faces for both classes, of which some weights are held at 0, with a class at rest, and with signs.
+    With faces for both classes, of which some weights are held at 0, with a class at rest, signs, groups.
     """
     X, y = two_blobs(seed=seed)
     C = np.where(y > 0, 1.0, 0.7)
 
-    def of(
-        owners: Owners, support: NDArray[np.bool_] | None = None, signs: ArrayLike | None = None
-    ) -> Duality:
+    def of(owners: Owners, **more: Any) -> Duality:
         mine = np.where(owners.others(y), -np.inf, np.arange(len(y))[:, None] * np.arange(owners.count) % 3)
         z = mine.argmax(axis=1)
-        settings: dict[str, Any] = {"ridge": 2.0, "bias_ridge": 0.7, "l1": 0.8, "support": support}
-        settings["signs"] = signs
+        settings: dict[str, Any] = {"ridge": 2.0, "bias_ridge": 0.7, "l1": 0.8, **more}
         return Duality(
             fixed_assignment(X, y, owners, z, C, **settings),
             fixed_assignment_dual(X, y, owners, z, C, **settings),
@@ -313,7 +340,8 @@ def pairs(seed: int = 0) -> list[Duality]:
 
     some = np.arange(4 * X.shape[1]).reshape(4, -1) % 3 > 0
     kept = np.append([1, -1], np.zeros(X.shape[1] - 2, dtype=int))
-    return [of(Owners(2, 2), some), of(Owners(0, 3)), of(Owners(2, 1), signs=kept)]
+    whole = of(Owners(2, 2), l1=0.2, group=0.4, groups=[[1, 2]], support=some | (np.arange(4)[:, None] > 1))
+    return [of(Owners(2, 2), support=some), of(Owners(0, 3)), of(Owners(2, 1), signs=kept), whole]
 
 
 if __name__ == "__main__":

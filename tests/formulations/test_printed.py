@@ -43,10 +43,12 @@ WEIGHTS = 1.0 + np.arange(len(Y)) % 3
 @cache
 def variants():
     """Programs with arguments that print other formulas, or the same of other numbers."""
-    faces, signed = (X, Y, 2, np.arange(len(Y)) % 2), logistic_polytopes.pairs()[2]
+    faces, (*_, signed, grouped) = (X, Y, 2, np.arange(len(Y)) % 2), logistic_polytopes.pairs()
     return {
         "signs": signed.primal,
         "signs, dual": signed.dual,
+        "groups": grouped.primal,
+        "groups, dual": grouped.dual,
         "weights in the mean": sigma_svm.primal(X, Y, 1.0, 0.3, WEIGHTS),
         "weights in the mean, dual": sigma_svm.dual(X, Y, 1.0, 0.3, WEIGHTS),
         "weights in the mean, kernel": sigma_svm.kernel_dual((X @ X.T + 1.0) ** 2, Y, 1.0, 0.3, WEIGHTS),
