@@ -117,6 +117,11 @@ class FacePenalty:
             raise ValueError(f"penalty must be for {n_features} features, not {self.n_features}")
         return self
 
+    def of_features(self, used: NDArray[np.int64]) -> FacePenalty:
+        """The price of some of the features, by their numbers."""
+        own = np.unique(self.groups[used], return_inverse=True)[1]
+        return FacePenalty(self.l1, self.group, self.signs[used], own.astype(np.int64))
+
     @property
     def is_absent(self) -> bool:
         """Whether nothing is priced and no sign is asked."""

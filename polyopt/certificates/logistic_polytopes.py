@@ -3,12 +3,13 @@
 For a fixed assignment of the samples to faces of their own class the machine is a convex program, and any
 multipliers alpha ≥ 0 of a sample that add up to no more than its weight give a bound on it:
 
-    Σ C_i H(p_i) − 1/(2ρ) Σ s(q_kj)² − 1/(2η) Σ r_k²,    p_i = Σ_k alpha_ik / C_i,
+    Σ C_i H(p_i) − 1/(2ρ) Σ s(q)_kj² − 1/(2η) Σ r_k²,    p_i = Σ_k alpha_ik / C_i,
 
-with q and r the pulls of alpha, and s, which brings a number nearer to 0 by λ, and to 0 where its sign is not
-allowed. The first sum is over the weights that may differ from 0. A point is ``stationary``
-when it attains the bound and no sample would gain by another face of its class. With one face against one, or
-against none, there is one assignment, and the point can be ``optimal``.
+with q and r the pulls of alpha, and s, which brings numbers nearer to 0 by λ, to 0 where their sign is not
+allowed, and then groups of features nearer to 0 by τ (:mod:`formulations.face_penalty`). The first sum is
+over the weights that may differ from 0. A point is ``stationary`` when it attains the bound and no sample
+would gain by another face of its class. With one face against one, or against none, there is one assignment,
+and the point can be ``optimal``.
 
 Values and bounds are balls (:mod:`polyopt.certificates.rounding`).
 """
@@ -17,17 +18,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import entr
 
-from formulations.arguments import at_least, positive, tolerance
-from formulations.class_faces import BIAS, Owners, natural_assignment, shrunk
+from formulations.arguments import positive, tolerance
+from formulations.class_faces import BIAS, Owners, natural_assignment
+from formulations.face_penalty import FacePenalty
 from formulations.recovery import as_costs, as_data
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.claims.logistic import state_logistic_polytopes
 from polyopt.certificates.claims.statement import Evidence
+from polyopt.certificates.face_price import left_squares, price_of
 from polyopt.certificates.feasible import within_shared_caps
 from polyopt.certificates.given import checked_faces, checked_vector
 from polyopt.certificates.rounding import UNIT, Ball, product, transposed_product
@@ -47,12 +50,39 @@ _FEW = "Other weights held at 0 may have a lower optimum."
 _SOFTNESS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)  # of the maxima by which ties share a sample's pull
 
 
+class _Prices(NamedTuple):
+    """What weights cost, and which may be what.
+
+    Attributes
+    ----------
+    rho, eta : float
+        The ridges.
+    penalty : FacePenalty
+        Prices, and the signs of faces of class +1.
+    free : ndarray of bool, shape (K, m+1)
+        Which entries may differ from 0.
+    classes : ndarray of shape (K,)
+        The class of every face.
+    """
+
+    rho: float
+    eta: float
+    penalty: FacePenalty
+    free: NDArray[np.bool_]
+    classes: Vector
+
+    def turned(self, q: Ball) -> Ball:
+        """Pulls (m+1, K), 0 at the biases, as if all faces were of class +1, and 0 at weights held at 0."""
+        padded = Ball(*(np.vstack([part, np.zeros(len(self.free))]) for part in (q.mid, q.rad)))
+        return padded.signed(self.classes * self.free.T)
+
+
 @np.errstate(over="ignore", invalid="ignore")
 def certify_logistic_polytopes(
     X: MatrixLike, y: ArrayLike, W: ArrayLike, *, n_faces: tuple[int, int], ridge: float,
     bias_ridge: float | None = None, l1: float = 0.0, C: ArrayLike = 1.0, alpha: ArrayLike | None = None,
     assignment: ArrayLike | None = None, support: ArrayLike | None = None, signs: ArrayLike | None = None,
-    tol: float = 1e-6,
+    group: float = 0.0, groups: ArrayLike | None = None, tol: float = 1e-6,
 ) -> Certificate:  # fmt: skip
     """Certify faces of logistic polytopes (:mod:`formulations.logistic_polytopes`).
 
@@ -78,6 +108,10 @@ def certify_logistic_polytopes(
         Which weights may differ from 0; by default all.
     signs : array_like of int, shape (m,), optional
         The sign that the log-odds keep with each feature; by default none has one.
+    group : float
+        τ.
+    groups : array_like of shape (m,), or sequence of sequences of int, optional
+        As in :meth:`formulations.face_penalty.FacePenalty.of`; by default each feature is its own.
     tol : float
         Relative tolerance for the gap and for every residual.
 
@@ -97,7 +131,8 @@ def certify_logistic_polytopes(
     """
     X, y = as_data(X, y)
     tol, owners = tolerance(tol), Owners(*n_faces)
-    rho, price = positive("ridge", ridge), at_least("l1", l1, 0.0)
+    rho = positive("ridge", ridge)
+    penalty = FacePenalty.of(X.shape[1], l1=l1, group=group, signs=signs, groups=groups)
     eta = BIAS * rho if bias_ridge is None else positive("bias_ridge", bias_ridge)
     W = checked_faces("W", W, owners.count, X.shape[1] + 1)
     if W[~owners.free].any():
@@ -115,7 +150,7 @@ def certify_logistic_polytopes(
     best = Ball(np.where(others, s.mid, -np.inf), np.where(others, s.rad, 0.0)).max(axis=1)
     xi = best - s[np.arange(len(y)), z]
     paid = 0.5 * rho * Ball(W[:, :-1]).square_sum() + 0.5 * eta * Ball(W[:, -1]).square_sum()
-    value = (xi.softplus() * costs).sum() + paid + price * Ball(np.abs(W[:, :-1])).sum()
+    value = (xi.softplus() * costs).sum() + paid + price_of(penalty, W)
     stated: list[Residual] = []
     if alpha is None:
         given = [_suggested(s.mid, xi.mid, costs, others, t) for t in _SOFTNESS]
@@ -124,11 +159,12 @@ def certify_logistic_polytopes(
         assert numbers is not None
         stated = [residual("sign", "alpha", -np.where(others, numbers, 0.0).min(axis=1), 1.0)]
         given = [np.where(others, np.maximum(numbers, 0.0), 0.0)]
-    bounds = [_bound(X, a, Z, costs, free, ways, (rho, eta, price)) for a in given]
+    prices = _Prices(rho, eta, penalty, free, owners.classes)
+    bounds = [_bound(X, a, Z, costs, prices) for a in given]
     at = int(np.argmax([float(found.lower) for found, _, _ in bounds]))
     bound, pulls, scale = bounds[at]
     single = max(owners.minus, owners.plus) <= 1
-    residuals = [*stated, _stationarity(W, pulls, free, ways, (rho, eta, price), scale)]
+    residuals = [*stated, _stationarity(W, pulls, prices, scale)]
     if not single:
         own = np.where(others, -np.inf, s.mid).max(axis=1) - s.mid[np.arange(len(y)), z]
         residuals.append(residual("stationarity", "assignment", own, float(np.abs(s.mid).max()) or 1.0))
@@ -142,8 +178,8 @@ def certify_logistic_polytopes(
         scope=_NAME if single else "the fixed-assignment program",
         notes=[] if single and support is None else [_OTHERS] * (not single) + [_FEW] * (support is not None),
     )
-    prices = (rho, eta, price)
-    made = partial(state_logistic_polytopes, X, y, W, owners, free, ways, prices, costs, z, given[at])
+    paid_for = rho, eta, penalty
+    made = partial(state_logistic_polytopes, X, y, W, owners, free, ways, paid_for, costs, z, given[at])
     return replace(certificate, evidence=(Evidence(made),))
 
 
@@ -157,19 +193,16 @@ def _suggested(s: Vector, xi: Vector, costs: Vector, others: NDArray[np.bool_], 
 
 
 def _bound(
-    X: Matrix, alpha: Vector, Z: Vector, costs: Vector, entries: NDArray[np.bool_], ways: Vector,
-    prices: tuple[float, float, float],
-) -> tuple[Ball, tuple[Ball, Ball], float]:  # fmt: skip
+    X: Matrix, alpha: Vector, Z: Vector, costs: Vector, prices: _Prices
+) -> tuple[Ball, tuple[Ball, Ball], float]:
     """The bound at multipliers, never under 0, their pulls q (m, K) and r (K,), and their size."""
-    rho, eta, price = prices
     alpha = within_shared_caps(alpha, costs)
     total = Ball(alpha).sum(axis=1)
     net = Z * Ball(total.mid[:, None], total.rad[:, None]) - alpha
-    free = entries[:, -1].astype(float)
+    free = prices.free[:, -1].astype(float)
     q, r = transposed_product(X, net.signed(free)), net.signed(free).sum(axis=0)
-    size = np.where(ways.T > 0, q.upper, np.where(ways.T < 0, -q.lower, q.size))
-    shrunken = (Ball(np.maximum(size, 0.0) * entries[:, :-1].T) - price).positive()
-    lost = shrunken.square_sum() * (1.0 / rho) + Ball(r.size).square_sum() * (1.0 / eta)
+    left = left_squares(prices.penalty, prices.turned(q))
+    lost = left * (1.0 / prices.rho) + Ball(r.size).square_sum() * (1.0 / prices.eta)
     lost = Ball(0.5 * lost.mid, 0.5 * lost.rad + 2.0 * UNIT * lost.mid)  # of the two divisions
     found = _entropy(total, costs) - lost
     sizes = np.abs(net.mid) * free
@@ -186,12 +219,8 @@ def _entropy(total: Ball, costs: Vector) -> Ball:
     return (Ball(least, 8 * UNIT * (least + 1.0)) * costs).sum()
 
 
-def _stationarity(
-    W: Vector, pulls: tuple[Ball, Ball], entries: NDArray[np.bool_], ways: Vector,
-    prices: tuple[float, float, float], scale: float,
-) -> Residual:  # fmt: skip
+def _stationarity(W: Vector, pulls: tuple[Ball, Ball], prices: _Prices, scale: float) -> Residual:
     """How far the faces are from those that the multipliers imply, against the size of what pulls."""
-    (rho, eta, price), q, r = prices, pulls[0].mid.T, pulls[1].mid
-    implied = shrunk(q, price, ways)
-    off = np.column_stack([rho * W[:, :-1] - implied, eta * W[:, -1] - r]) * entries
-    return residual("stationarity", "W", np.abs(off).max(axis=1), scale)
+    implied = prices.penalty.shrunk(prices.turned(pulls[0]).mid.T)[:, :-1] * prices.classes[:, None]
+    off = np.column_stack([prices.rho * W[:, :-1] - implied, prices.eta * W[:, -1] - pulls[1].mid])
+    return residual("stationarity", "W", np.abs(off * prices.free).max(axis=1), scale)

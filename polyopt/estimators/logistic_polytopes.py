@@ -19,7 +19,7 @@ from polyopt.certificates.logistic_polytopes import certify_logistic_polytopes
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import Probabilities
-from polyopt.estimators.priced_faces import SIGNED, SparseFaces
+from polyopt.estimators.priced_faces import PRICED, PricedFaces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,17 +52,17 @@ def owners_of(n_faces: object) -> Owners:
 
 
 @estimator
-class LogisticPolytopes(Probabilities, SparseFaces):
+class LogisticPolytopes(Probabilities, PricedFaces):
     """Each class has faces; the log-odds are the best score of the one's less the best of the other's.
 
     ``log P(classes_[1] | x) / P(classes_[0] | x) = max_k (w_k'x + b_k) - max_l (w_l'x + b_l)``, k over the
     faces of ``classes_[1]`` and l over those of ``classes_[0]``; a class without faces has the score 0. The
     face with the best score of all decides. Minimises the negative log-likelihood plus ``ridge/2 Σ ||w||²``,
-    a hundredth of that for the biases, and ``l1 Σ |w|`` (:mod:`formulations.logistic_polytopes`). One face
-    against none is logistic regression; faces of one class against none, or one, of the other have a polytope
-    with the other class inside. With both, the region of the class with fewer faces, which is called the one
-    inside, is a union of polytopes (``polytopes_``). The problem is not convex where a class has more than
-    one face.
+    a hundredth of that for the biases, ``l1 Σ |w|``, and ``group`` times the lengths of the features' weights
+    over all faces (:mod:`formulations.logistic_polytopes`). One face against none is logistic regression;
+    faces of one class against none, or one, of the other have a polytope with the other class inside. With
+    both, the region of the class with fewer faces, which is called the one inside, is a union of polytopes
+    (``polytopes_``). The problem is not convex where a class has more than one face.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class LogisticPolytopes(Probabilities, SparseFaces):
             "verbose",
         ),
         "n_faces": [Ruled(owners_of)],
-        **SIGNED,
+        **PRICED,
         "max_numbers": [Ruled(lambda value: whole_or_none("max_numbers", value))],
         "solver": [StrOptions({"auto", "newton", "exact"})],
     }  # fmt: skip
@@ -213,7 +213,10 @@ class LogisticPolytopes(Probabilities, SparseFaces):
 
         owners = owners_of(self.n_faces)
         ridge, signs = self.ridge, self.known_signs(X.shape[1])
-        return FaceLoss(X, y, weights, owners, ridge, BIAS * ridge, self.l1, signs=signs)
+        group, groups = self.group, self.known_groups(X.shape[1])
+        return FaceLoss(
+            X, y, weights, owners, ridge, BIAS * ridge, self.l1, signs=signs, group=group, groups=groups
+        )
 
     def _show(self, solution: Solution) -> None:
         assert self._owners is not None
@@ -314,6 +317,7 @@ class LogisticPolytopes(Probabilities, SparseFaces):
             ridge=self._asked["ridge"], l1=self._asked["l1"], C=self._costs, tol=tol,
             alpha=self.solution_.duals["margin"], assignment=self.solution_["assignment"],
             support=self.solution_.primal.get("support"), signs=self.known_signs(self._X.shape[1]),
+            group=self._asked["group"], groups=self.known_groups(self._X.shape[1]),
         )  # fmt: skip
 
     def _binary_duals(self) -> pd.DataFrame:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from polyopt.estimators.given import SamplesLike, Splits
 
     Array = NDArray[np.float64]
+    Numbers = NDArray[np.int64]
 
 __all__ = ["LogisticSearch"]
 
@@ -100,8 +101,8 @@ class LogisticSearch(ClassifierSearch):
         whole_or_none("budget", self.budget)
         machine = LogisticPolytopes() if self.estimator is None else clone(self.estimator)
         seed = int(check_random_state(machine.random_state).randint(2**31 - 1))
-        signs = _signs_of(machine, X)
-        bent = {count: _Bent(count, signs) for count in _counts(self.n_knots)}
+        own = _kept_of(machine, X)
+        bent = {count: _Bent(count, *own) for count in _counts(self.n_knots)}
         cv = None if self.cv is None else check_cv(self.cv, y, classifier=True)
         problems = {
             count: SplitSamples(each.of(X), y, weights, machine, cv, seed) for count, each in bent.items()
@@ -111,7 +112,8 @@ class LogisticSearch(ClassifierSearch):
             {count: each.splits for count, each in problems.items()},
             {count: each.numbers for count, each in bent.items()},
             {count: each.signs for count, each in bent.items()},
-            seed, self.n_init, BIAS, machine.l1, self.budget,
+            {count: each.groups for count, each in bent.items()},
+            seed, self.n_init, BIAS, (machine.l1, machine.group), self.budget,
         )  # fmt: skip
         rounds = SearchRounds(
             paths, problem.unit, problem.count, problem.first, self.max_faces, self.max_numbers, list(bent),
@@ -154,20 +156,22 @@ def _told(tried: int, settings: dict[str, Any]) -> str:
     return f"{tried} candidates were tried; the machine is the best one's, {whose}, as far as it came."
 
 
-def _signs_of(machine: LogisticPolytopes, X: SamplesLike) -> NDArray[np.int64] | None:
-    """The sign that the log-odds keep with each feature, asked by name where X has names."""
-    if machine.signs is None or np.ndim(X) != 2:  # what is no table is refused with the samples
-        return None
+def _kept_of(machine: LogisticPolytopes, X: SamplesLike) -> tuple[Numbers | None, Numbers | None]:
+    """The sign that the log-odds keep with each feature, and its group, by name where X has names."""
+    asked = machine.signs is not None or machine.group > 0.0
+    if not asked or np.ndim(X) != 2:  # what is no table is refused with the samples
+        return None, None
     validate_data(machine, X, skip_check_array=True)
-    return machine.known_signs(machine.n_features_in_)
+    m: int = machine.n_features_in_
+    return machine.known_signs(m), machine.known_groups(m)
 
 
 class _Bent:
     """The samples with the hinges of so many knots of each feature."""
 
-    def __init__(self, count: int, signs: NDArray[np.int64] | None):
+    def __init__(self, count: int, signs: Numbers | None, groups: Numbers | None):
         self.hinges = Hinges(count) if count else None
-        self.signs = signs
+        self.signs, self.groups = signs, groups
         self.numbers: Array | None = None
 
     def of(self, X: SamplesLike) -> Any:
@@ -176,9 +180,11 @@ class _Bent:
             return X
         made = self.hinges.fit_transform(X)
         self.numbers = self.hinges.numbers_
-        if self.signs is not None:
-            bends = np.repeat(self.signs, [len(knots) for knots in self.hinges.knots_])
-            self.signs = np.concatenate([self.signs, bends])
+        counts = [len(knots) for knots in self.hinges.knots_]
+        self.signs, self.groups = (
+            None if each is None else np.concatenate([each, np.repeat(each, counts)])
+            for each in (self.signs, self.groups)
+        )
         return made
 
     def before(self, machine: LogisticPolytopes, weights: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -188,6 +194,8 @@ class _Bent:
         machine.count_knots(self.hinges.numbers_)
         if self.signs is not None:
             machine.set_params(signs=self.signs)
+        if self.groups is not None:
+            machine.set_params(feature_groups=self.groups)
         named = {f"machine__{name}": values for name, values in weights.items()}
         return Pipeline([("hinges", self.hinges), ("machine", machine)]), named
 

@@ -192,6 +192,18 @@ class PricedFaces(SparseFaces):
 
     _prices: ClassVar[tuple[str, ...]] = ("l1", "group")
 
+    def known_groups(self, m: int) -> NDArray[np.int64] | None:
+        """The group (m,) of each feature, or None where no group has a price.
+
+        Parameters
+        ----------
+        m : int
+            How many features there are.
+        """
+        if not self._asked_now("group"):
+            return None
+        return FacePenalty.of(m, groups=self._groups()).groups
+
     def _groups(self) -> Any:
         return self._numbered(self._asked_now("feature_groups"))
 

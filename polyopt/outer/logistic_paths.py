@@ -87,8 +87,10 @@ class Paths:
         For each number of knots, the numbers that each feature itself takes; None where none takes any.
     signs : mapping of int to ndarray or None
         For each number of knots, the sign that the log-odds keep with each feature; None where none has one.
-    l1 : float
-        λ of a fit to all samples.
+    groups : mapping of int to ndarray or None
+        For each number of knots, the group of each feature; None where each is its own.
+    prices : tuple of float
+        λ and τ of a fit to all samples.
     seed : int
         Seed of the starts.
     n_init : int
@@ -101,12 +103,13 @@ class Paths:
 
     def __init__(
         self, splits: Mapping[int, Sequence[Sequence[Split]]], knots: Mapping[int, Array | None],
-        signs: Mapping[int, NDArray[np.int64] | None], seed: int, n_init: int, bias_ridge: float,
-        l1: float = 0.0, budget: int | None = None,
+        signs: Mapping[int, NDArray[np.int64] | None], groups: Mapping[int, NDArray[np.int64] | None],
+        seed: int, n_init: int, bias_ridge: float, prices: tuple[float, float] = (0.0, 0.0),
+        budget: int | None = None,
     ):  # fmt: skip
-        self._splits, self._knots, self._signs = splits, knots, signs
+        self._splits, self._knots, self._signs, self._groups = splits, knots, signs, groups
         self._seed, self._n_init = seed, n_init
-        self._bias, self._l1, self._budget = bias_ridge, l1, budget
+        self._bias, self._prices, self._budget = bias_ridge, prices, budget
         self._found: dict[tuple[Candidate, int], tuple[list[Array], Array, Array]] = {}
         self._units: dict[tuple[int, int, int], Units] = {}
         self.made = 0
@@ -171,20 +174,22 @@ class Paths:
 
     def _begun(self, problem: FaceLoss, key: tuple[int, int], clock: Clock) -> Array:
         """The best of some starts; a price comes in after it."""
-        free = replace(problem, l1=0.0)
+        free = replace(problem, l1=0.0, group=0.0)
         single = max(problem.owners.minus, problem.owners.plus) <= 1
         ends = []
         for start in range(1 if single else self._n_init):
             W = random_start(free, np.random.default_rng([self._seed, *key, start]))
             ends.append(descend(free, W, clock, max_iter=_FIRST)[0])
         W = min(ends, key=free.value)
-        return W if problem.l1 == 0.0 else descend(problem, W, clock, softness=_SHARP, max_iter=_NEXT)[0]
+        priced = problem.l1 > 0.0 or problem.group > 0.0
+        return descend(problem, W, clock, softness=_SHARP, max_iter=_NEXT)[0] if priced else W
 
     def _problem(self, candidate: Candidate, part: Split, key: tuple[int, int, int]) -> FaceLoss:
-        ridge = candidate.ridge * part.share
+        ridge, (l1, group) = candidate.ridge * part.share, (part.share * price for price in self._prices)
         problem = FaceLoss(
-            part.X, part.y, part.c, Owners(*candidate.n_faces), ridge, self._bias * ridge,
-            self._l1 * part.share, signs=self._signs[candidate.n_knots], known_units=self._units.get(key),
+            part.X, part.y, part.c, Owners(*candidate.n_faces), ridge, self._bias * ridge, l1,
+            signs=self._signs[candidate.n_knots], group=group, groups=self._groups[candidate.n_knots],
+            known_units=self._units.get(key),
         )  # fmt: skip
         self._units[key] = problem.units
         return problem

@@ -172,7 +172,7 @@ class _Explicit(AlternatingProblem):
         on = self.problem
         program = fixed_assignment(
             on.X, on.y, on.owners, assignment, on.c, ridge=on.ridge, bias_ridge=on.bias_ridge, l1=on.l1,
-            support=on.support, signs=on.signs,
+            support=on.support, signs=on.signs, group=on.group, groups=on.groups,
         )  # fmt: skip
         found = program.solve(time_limit=time_limit)
         if not found.primal:
@@ -186,7 +186,8 @@ class _Explicit(AlternatingProblem):
         alpha[on.others] = found.duals["margin"]
         value = faces.value(
             on.X, on.y, W[:, :-1], W[:, -1], on.owners, on.c,
-            ridge=on.ridge, bias_ridge=on.bias_ridge, l1=on.l1, assignment=assignment,
+            ridge=on.ridge, bias_ridge=on.bias_ridge, l1=on.l1, group=on.group, groups=on.groups,
+            assignment=assignment,
         )  # fmt: skip
         return Solution(found.status, {"W": W}, {"margin": alpha}, value, None, found.solver)
 

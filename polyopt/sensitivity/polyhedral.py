@@ -83,12 +83,13 @@ def of_plume(machine: PLUME, tol: float) -> list[Sensitivity]:
 
 
 def of_logistic_polytopes(machine: LogisticPolytopes, tol: float) -> list[Sensitivity]:
-    """The ridge, and with it that of the biases, and the price of the weights, for the assignment reached."""
+    """The ridge, and with it that of the biases, and the prices of weights, for the assignment reached."""
     machine._need_data("sensitivities()")
     W, value = machine.solution_["W"], value_of(machine, tol)
     size = float(np.abs(W[:, :-1]).sum())
     shares = np.append(np.ones(W.shape[1] - 1), np.sqrt(BIAS))
-    return [slopes.ridge(machine.ridge, value, shares * W), slopes.price("l1", machine.l1, value, size)]
+    found = [slopes.ridge(machine.ridge, value, shares * W), slopes.price("l1", machine.l1, value, size)]
+    return found + [own for own in _prices(machine, value) if own.parameter == "group"]
 
 
 def of_polyceptron(machine: Polyceptron, tol: float) -> list[Sensitivity]:

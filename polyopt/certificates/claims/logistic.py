@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,7 @@ def _row(name: str, side: int | str, loss: str, caps: list[Fraction]) -> dict[st
 
 def state_logistic_polytopes(
     X: Matrix, y: Vector, W: Vector, owners: Owners, free: NDArray[np.bool_], ways: Vector,
-    prices: tuple[float, float, float], costs: Vector, own: NDArray[np.int64], alpha: Vector,
+    prices: tuple[float, float, FacePenalty], costs: Vector, own: NDArray[np.int64], alpha: Vector,
 ) -> Statement:  # fmt: skip
     """The statement of logistic polytopes for an assignment.
 
@@ -101,18 +102,16 @@ def state_logistic_polytopes(
         Which weights may differ from 0.
     ways : ndarray of shape (K, m)
         The sign that each weight keeps, 0 where it is free.
-    prices : tuple of float
-        ρ, η and λ.
+    prices : tuple
+        ρ, η, and the prices of weights, whose signs are not looked at.
     own : ndarray of int, shape (n,)
         The face of each sample.
     alpha : ndarray of shape (n, K)
         Multipliers.
     """
-    rho, eta, price = (Fraction(v) for v in prices)
+    (rho, eta), penalty = (Fraction(v) for v in prices[:2]), replace(prices[2], signs=0 * prices[2].signs)
     m, others = X.shape[1], {s: np.flatnonzero(owners.classes == -s).tolist() for s in (-1.0, 1.0)}
-    size: dict[str, Any] = {"kind": "square", "factor": numerals([rho / 2] * m + [eta / 2])}
-    if price:
-        size["l1"] = numerals([price] * m + [Fraction(0)])
+    size = priced({"kind": "square", "factor": numerals([rho / 2] * m + [eta / 2])}, penalty)
     if not free.all() or ways.any():
         signed = np.column_stack([ways, np.zeros(len(W))])
         low, high = free & (signed <= 0), free & (signed >= 0)

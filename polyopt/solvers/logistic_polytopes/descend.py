@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 
 from formulations.clock import run_is_over
 from formulations.matrices import is_sparse
+from polyopt.solvers.logistic_polytopes.proximal import proximal
 from polyopt.solvers.logistic_polytopes.quasi_newton import quasi_newton
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def descend(
 ) -> tuple[Array, int]:  # fmt: skip
     """Lower the smoothed objective.
 
-    Dense samples without a price and without signs go to :mod:`.quasi_newton`, all else to L-BFGS-B.
+    Dense samples without a price and without signs go to :mod:`.quasi_newton`, those with a price of groups
+    to :mod:`.proximal`, all else to L-BFGS-B.
 
     Parameters
     ----------
@@ -59,10 +61,12 @@ def descend(
     iterations : int
         In all.
     """
-    if problem.l1 == 0.0 and not problem.ways.any() and not is_sparse(problem.X):
+    smooth = problem.l1 == 0.0 and not problem.ways.any()
+    if problem.group > 0.0 or (smooth and not is_sparse(problem.X)):
         W, made = np.where(problem.entries, W, 0.0), 0
         for t in softness:
-            W, steps = quasi_newton(problem, W, clock, t, max_iter, tol)
+            run = proximal if problem.group > 0.0 else quasi_newton
+            W, steps = run(problem, W, clock, t, max_iter, tol)
             made += steps
             if clock.is_over or run_is_over():
                 break

@@ -1,10 +1,11 @@
 """From a good point to a stationary one: Newton's method for the assignment, at sharper and sharper maxima.
 
-For an assignment and a soft maximum of softness t the objective is convex, and smooth but for the price λ,
-whose kinks are met by steps within an orthant. Its optimum is above that of the assignment's program by no
-more than t Σ α ln L over the samples that two faces of the other class hold, and those are few: as t falls,
-so does the gap to the bound that the multipliers give. Between two steps every sample takes its best face,
-which lowers the objective, too.
+For an assignment and a soft maximum of softness t the objective is convex, and smooth but for its prices: the
+kinks of λ are met by steps within an orthant, those of groups by the least of the quadratic model with the
+price as it is (:mod:`polyopt.solvers.priced_model`). Its optimum is above that of the assignment's program by
+no more than t Σ α ln L over the samples that two faces of the other class hold, and those are few: as t
+falls, so does the gap to the bound that the multipliers give. Between two steps every sample takes its best
+face, which lowers the objective, too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from formulations.matrices import is_sparse
 from formulations.solution import Solution, Status
 from polyopt.solvers.logistic_polytopes.smooth import bound, shares_of
 from polyopt.solvers.orthant import step_within
+from polyopt.solvers.priced_model import Places, least_of_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +39,7 @@ _FEW = 3  # steps at one softness after which the next may be much sharper
 _SLOWEST = 0.6  # ratio of two softnesses beyond which it is not brought nearer to 1
 _SUFFICIENT = 1e-4  # share of the decrease that a slope promises which a step must bring
 _LEAST_STEP = 1e-6
+_NEAR = 0.01  # share of the gap at hand to which a model with groups is solved
 _CLOSER, _CLOSEST = 0.1, 1e-5  # shares of the tolerance to which each softness is solved, and the last one
 
 
@@ -137,17 +140,52 @@ def _newton(kept: _Kept, t: float, tol: float, max_iter: int, clock: Clock) -> S
             return Status.ITERATION_LIMIT
         if clock.is_over or run_is_over():
             return Status.TIME_LIMIT
-        signs, down = _orthant(problem, kept.W, kept.slope)
-        active = (kept.W != 0.0) | (down != 0.0)
-        if active.sum() > MOST:
+        found = (_within_orthant if problem.group == 0.0 else _with_groups)(kept, t, tol)
+        if found is None:
             return Status.STALLED
-        direction = np.zeros_like(kept.W)
-        H = _curvature(problem, kept.R, kept.a, active, t)
-        held = ((problem.prices > 0.0) | (problem.ways != 0.0))[active]
-        direction[active] = step_within(H, down[active], kept.W[active], np.where(held, signs[active], 0.0))
         kept.made += 1
-        if not _search(kept, direction, down, t):
+        if not _search(kept, *found, t):
             return None
+
+
+def _within_orthant(kept: _Kept, t: float, _tol: float) -> tuple[Array, float] | None:
+    """Where a step of Newton's ends, and the decrease that the slope promises; None for too many entries."""
+    problem = kept.problem
+    signs, down = _orthant(problem, kept.W, kept.slope)
+    active = (kept.W != 0.0) | (down != 0.0)
+    if active.sum() > MOST:
+        return None
+    direction = np.zeros_like(kept.W)
+    H = _curvature(problem, kept.R, kept.a, active, t)
+    held = ((problem.prices > 0.0) | (problem.ways != 0.0))[active]
+    direction[active] = step_within(H, down[active], kept.W[active], np.where(held, signs[active], 0.0))
+    return kept.W + direction, float((down * direction).sum())
+
+
+def _with_groups(kept: _Kept, t: float, tol: float) -> tuple[Array, float] | None:
+    """The same with a price of groups: the end is near the least of the model, and has its zeros."""
+    problem = kept.problem
+    price, W, slope = problem.face_price, problem.turned(kept.W), problem.turned(kept.slope)
+    pulls = np.where(problem.entries, problem.ridges * W - slope, 0.0)
+    active = ((W != 0.0) | (price.shrunk(pulls) != 0.0)) & problem.entries
+    active[:, -1] = problem.free
+    used = np.append(active[:, :-1].any(axis=0), True)
+    at = np.flatnonzero(active[:, used])
+    if active[:, used].size > MOST:
+        return None
+    H = np.eye(active[:, used].size)
+    signs = np.repeat(problem.owners.classes, active.sum(axis=1))
+    H[np.ix_(at, at)] = _curvature(problem, kept.R, kept.a, active, t) * np.outer(signs, signs)
+    part = price.of_features(np.flatnonzero(used[:-1]))
+    gap = max(kept.slack, 0.0)
+    enough = _NEAR * min(gap, max(kept.value * tol, gap * gap / kept.value))
+    ended = W.copy()
+    ended[:, used] = least_of_model(
+        part, Places.of(part, len(W)), W[:, used], slope[:, used], H, problem.ridges[used], active[:, used],
+        enough,
+    )  # fmt: skip
+    promised = float((slope * (W - ended)).sum()) + price.value(W) - price.value(ended)
+    return problem.turned(ended), promised
 
 
 def _orthant(problem: FaceLoss, W: Array, slope: Array) -> tuple[Array, Array]:
@@ -160,13 +198,12 @@ def _orthant(problem: FaceLoss, W: Array, slope: Array) -> tuple[Array, Array]:
     return signs, steepest
 
 
-def _search(kept: _Kept, direction: Array, down: Array, t: float) -> bool:
+def _search(kept: _Kept, ended: Array, promised: float, t: float) -> bool:
     """Go the first of shorter and shorter steps that lowers enough, if there is one."""
     W, value, size = kept.W, kept.smoothed, 1.0
-    slope = _SUFFICIENT * float((down * direction).sum())
     while size >= _LEAST_STEP:
-        kept.at(W + size * direction, t)
-        if kept.smoothed <= value - size * slope and kept.smoothed < value:
+        kept.at(ended if size == 1.0 else W + size * (ended - W), t)
+        if kept.smoothed <= value - size * _SUFFICIENT * promised and kept.smoothed < value:
             return True
         size *= 0.5
     kept.at(W, t)

@@ -17,6 +17,7 @@ from scipy.special import entr
 from sklearn.preprocessing import StandardScaler
 
 from formulations.class_faces import Owners, natural_assignment
+from formulations.face_penalty import FacePenalty
 from formulations.matrices import is_sparse
 from formulations.polyhedral import pull, scores
 
@@ -80,6 +81,10 @@ class FaceLoss:
         Which weights may differ from 0; by default all.
     signs : ndarray of int, shape (m,), optional
         Of each feature, the sign that the log-odds keep; by default none has one.
+    group : float
+        τ.
+    groups : ndarray of int, shape (m,), optional
+        The group of each feature, from 0; by default each is its own.
     known_units : Units, optional
         What :attr:`units` is, where it is known.
     """
@@ -93,6 +98,8 @@ class FaceLoss:
     l1: float = 0.0
     support: NDArray[np.bool_] | None = None
     signs: NDArray[np.int64] | None = None
+    group: float = 0.0
+    groups: NDArray[np.int64] | None = None
     known_units: Units | None = None
 
     def of_features(self, used: NDArray[np.intp], support: NDArray[np.bool_] | None = None) -> FaceLoss:
@@ -101,6 +108,7 @@ class FaceLoss:
         return replace(
             self, X=self.X[:, used], support=None if support is None else support[:, used],
             signs=None if self.signs is None else self.signs[used],
+            groups=None if self.groups is None else np.unique(self.groups[used], return_inverse=True)[1],
             known_units=Units(np.append(scale[:-1][used], 1.0), middle[used]),
         )  # fmt: skip
 
@@ -112,6 +120,17 @@ class FaceLoss:
         scaler = StandardScaler(with_mean=not is_sparse(self.X)).fit(self.X, sample_weight=self.c)
         middle = np.zeros(self.X.shape[1]) if is_sparse(self.X) else scaler.mean_
         return Units(np.append(scaler.scale_, 1.0), middle)
+
+    @cached_property
+    def face_price(self) -> FacePenalty:
+        """Prices and signs of faces that have been :meth:`turned`: those of all keep the same signs."""
+        return FacePenalty.of(
+            self.X.shape[1], l1=self.l1, group=self.group, signs=self.signs, groups=self.groups
+        )
+
+    def turned(self, V: Array) -> Array:
+        """Faces of class −1, or pulls at them, with the other sign, which no price sees; and back."""
+        return V * self.owners.classes[:, None]
 
     @cached_property
     def ways(self) -> Array:
@@ -168,11 +187,12 @@ class FaceLoss:
 
     def penalty(self, W: Array) -> float:
         """What the faces cost."""
-        return float(0.5 * (W * W).sum(axis=0) @ self.ridges + np.abs(W).sum(axis=0) @ self.prices)
+        return float(0.5 * (W * W).sum(axis=0) @ self.ridges) + self.price(W)
 
     def price(self, W: Array) -> float:
-        """λ times the sizes of the weights."""
-        return float(np.abs(W).sum(axis=0) @ self.prices)
+        """λ times the sizes of the weights, and τ times the lengths of their groups."""
+        found = float(np.abs(W).sum(axis=0) @ self.prices)
+        return found + self.group * float(self.face_price.lengths(W[:, :-1]).sum()) if self.group else found
 
     def value(self, W: Array, s: Array | None = None) -> float:
         """The objective itself, for the best assignment; `s` are the scores, where they are known."""
@@ -278,6 +298,8 @@ def bound(problem: FaceLoss, W: Array, slope: Array, a: Array) -> float:
     pulls[~problem.entries] = 0.0
     up, down = problem.thresholds
     shrunken = np.maximum(pulls - up, 0.0) + np.maximum(-pulls - down, 0.0)
+    if problem.group > 0.0:
+        shrunken[:, :-1] *= problem.face_price.shares(shrunken)
     p = problem.probabilities(a)
     entropy = float(problem.c @ (entr(p) + entr(1.0 - p)))
     return entropy - 0.5 * float((shrunken**2 / problem.ridges).sum())
