@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -85,6 +85,23 @@ def newton_and_the_program_with_signs(seed: int) -> Pair:
     found = solve_logistic_polytopes(problem, tol=1e-8, n_init=1)
     program = logistic_polytopes.fixed_assignment(
         X, y, owners, found["assignment"], ridge=0.1, bias_ridge=0.1, l1=l1, signs=signs
+    )
+    return found.objective, program.solve().objective
+
+
+@CHECKS.add("X136", 1e-6)
+def newton_and_the_program_with_groups(seed: int) -> Pair:
+    """Logistic polytopes with a price of groups: where Newton's method ends = its assignment's program.
+
+    Source: formulations.logistic_polytopes; derived.
+    """
+    X, y, owners, _, _ = _drawn(seed)
+    prices: dict[str, Any] = {"l1": 0.2 * (seed % 2), "group": 2.0, "groups": np.arange(X.shape[1]) // 2}
+    prices["signs"] = np.append((seed % 2) * [1], np.zeros(X.shape[1] - seed % 2, dtype=int)).astype(int)
+    problem = FaceLoss(X, y, np.ones(len(y)), owners, 0.1, 0.1, **prices)
+    found = solve_logistic_polytopes(problem, tol=1e-8, n_init=1)
+    program = logistic_polytopes.fixed_assignment(
+        X, y, owners, found["assignment"], ridge=0.1, bias_ridge=0.1, **prices
     )
     return found.objective, program.solve().objective
 

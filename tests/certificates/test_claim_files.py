@@ -62,6 +62,9 @@ MACHINES = {
     "logistic-signs": polyopt.LogisticPolytopes(
         n_faces=(1, 2), l1=0.3, signs={0: 1, 1: -1}, n_init=1, random_state=0
     ),
+    "logistic-group": polyopt.LogisticPolytopes(
+        n_faces=(1, 2), l1=0.1, group=0.5, signs={0: 1}, feature_groups=[[1, 2]], n_init=1, random_state=0
+    ),
     "logistic-few": polyopt.LogisticPolytopes(
         n_faces=(0, 2), l1=0.1, max_numbers=4, n_init=1, random_state=0
     ),

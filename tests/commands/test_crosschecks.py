@@ -20,7 +20,7 @@ CROSSCHECKS = all_checks()
 BY_NAME = {check.name: check for check in CROSSCHECKS}
 # One of two draws of data for each check, by its number; both where they lead through other lines of code.
 DRAW = {name: int(re.sub(r"\D", "", name)) % 2 for name in BY_NAME}
-BOTH = {"T33", "X48", "X103", "X108", "X114", "X131", "X133", "X135"}
+BOTH = {"T33", "X48", "X103", "X108", "X114", "X131", "X133", "X135", "X136"}
 CASES = [(name, seed) for name in BY_NAME for seed in (0, 1) if name in BOTH or seed == DRAW[name]]
 
 

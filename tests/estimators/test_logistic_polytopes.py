@@ -144,10 +144,32 @@ def test_three_classes_keep_signs_pair_by_pair():
     assert set(found.features_) <= {0, 1, 2, 3}
 
 
+@pytest.mark.parametrize("n_knots", [0, 2])
+def test_the_search_prices_groups_of_columns_by_name(n_knots):
+    data = datasets.load("pima")
+    X = pd.DataFrame(StandardScaler().fit_transform(data.X)[:150], columns=list("abcdefgh"))
+    machine = LogisticPolytopes(group=8.0, feature_groups=[["a", "c"]], n_init=1, tol=1e-3, random_state=0)
+    found = LogisticSearch(machine, max_faces=2, n_knots=n_knots, budget=8).fit(X, data.y[:150])
+    best = found.best_estimator_[-1] if n_knots else found.best_estimator_
+    W = best.W_ != 0.0
+    groups = np.array([0, 1, 0, 2, 3, 4, 5, 6])
+    if n_knots:
+        groups = np.asarray(best.feature_groups)
+        assert len(groups) == W.shape[1] > 8
+        assert len(np.unique(groups)) == 7  # a feature and its bends come and go together
+    used = W.any(axis=0)
+    assert 0 < len(best.features_) < W.shape[1]
+    assert all(used[groups == group].all() or not used[groups == group].any() for group in set(groups))
+
+
 def test_a_price_that_leaves_no_weight_is_told(ring):
     with pytest.warns(UserWarning, match="every weight is zero"):
         found = LogisticPolytopes(2, l1=1e6, n_init=1, random_state=0).fit(*ring)
     assert found.n_nonzero_ == 0
+    with pytest.warns(UserWarning, match="every weight is zero"):
+        found = LogisticPolytopes((0, 2), group=1e6, n_init=1, random_state=0).fit(*ring)
+    assert found.n_nonzero_ == 0
+    assert found.certificate().claim.name == "STATIONARY"
 
 
 def test_three_classes_and_copies_without_data():

@@ -56,7 +56,8 @@ def numeric(function, W, h=1e-6):
 def certified(problem, found, **more):
     return certify_logistic_polytopes(
         problem.X, problem.y, found["W"], n_faces=(problem.owners.minus, problem.owners.plus),
-        ridge=problem.ridge, bias_ridge=problem.bias_ridge, l1=problem.l1, C=problem.c, **more,
+        ridge=problem.ridge, bias_ridge=problem.bias_ridge, l1=problem.l1, group=problem.group,
+        groups=problem.groups, C=problem.c, **more,
     )  # fmt: skip
 
 
@@ -127,9 +128,10 @@ def test_the_polish_ends_at_the_optimum_of_its_assignment(owners, l1):
 @given(
     st.integers(0, 10_000), st.sampled_from([*OWNERS, Owners(1, 1), Owners(0, 1)]),
     st.sampled_from([0.0, 0.3, 3.0]), st.sampled_from(["copies", "constant", "twins", "few", "far"]),
-    st.lists(st.sampled_from([-1, 0, 1]), min_size=4, max_size=4),
+    st.lists(st.sampled_from([-1, 0, 1]), min_size=4, max_size=4), st.sampled_from([0.0, 0.5, 20.0]),
+    st.sampled_from([None, [0, 0, 1, 1], [0, 1, 0, 2]]),
 )  # fmt: skip
-def test_degenerate_data_end_stationary_too(seed, owners, l1, kind, signs):
+def test_degenerate_data_end_stationary_too(seed, owners, l1, kind, signs, group, groups):
     rng = np.random.default_rng(seed)
     X, y = two_blobs(5 if kind == "few" else 24, 4, seed)
     if kind == "copies":
@@ -142,7 +144,8 @@ def test_degenerate_data_end_stationary_too(seed, owners, l1, kind, signs):
     elif kind == "far":
         X = X * np.array([1e-3, 1.0, 1e3, 1.0]) + np.array([0.0, 50.0, 0.0, 0.0])
     c, kept = rng.uniform(0.5, 2.0, len(y)), np.array(signs)
-    problem = FaceLoss(X, y, c, owners, 0.5, 0.05, l1, signs=kept)
+    own = None if groups is None else np.array(groups)
+    problem = FaceLoss(X, y, c, owners, 0.5, 0.05, l1, signs=kept, group=group, groups=own)
     found = solve_logistic_polytopes(problem, n_init=1, tol=1e-6, seed=seed)
     assert (owners.classes[:, None] * kept * found["W"][:, :-1] >= 0.0).all()
     certificate = certified(
@@ -185,6 +188,36 @@ def test_signs_are_kept_and_the_point_is_proven_for_them(l1):
         signs=signs,
     )  # fmt: skip
     assert held.claim is Claim.STATIONARY, held
+
+
+def test_a_price_of_groups_takes_features_out_of_use_and_is_proven():
+    """Against the program by two solvers, other points, brute force over the features that are left out."""
+    free, _ = drawn(Owners(2, 1), n=40, m=4)
+    groups = np.array([0, 1, 1, 2])
+    problem = replace(free, group=9.0, groups=groups, signs=np.array([0, 0, 0, 1]))
+    found = solve_logistic_polytopes(problem, n_init=2, tol=1e-8)
+    z, used = found["assignment"], (found["W"][:, :-1] != 0.0).any(axis=0)
+    assert 0 < used.sum() < 4
+    assert used[1] == used[2]
+    settings = {"ridge": free.ridge, "bias_ridge": free.bias_ridge, "group": 9.0, "groups": groups}
+    settings["signs"] = problem.signs
+    for solver in ("CLARABEL", "SCS"):
+        program = programs.fixed_assignment(free.X, free.y, free.owners, z, free.c, **settings)
+        assert found.objective == pytest.approx(program.solve(solver=solver).objective, rel=1e-4)
+    margins = {"alpha": found.duals["margin"], "assignment": z, "signs": problem.signs}
+    assert certified(problem, found, **margins).claim is Claim.STATIONARY
+    exact = solve_logistic_polytopes(problem, method="exact", n_init=2, begin=found["W"])
+    assert exact.objective <= found.objective * (1.0 + 1e-6)
+    # The same weights cost less without the price, and are then not the best.
+    assert certified(free, found, assignment=z).claim is Claim.SUBOPTIMAL_BY
+    for at in np.flatnonzero(~used):
+        W = found["W"].copy()
+        W[:, at] += 1e-3 * np.array([0.0, 0.0, 1.0])
+        assert problem.value(W) > found.objective
+    few = solve_logistic_polytopes(problem, n_init=2, tol=1e-8, max_numbers=5)
+    assert numbers_of(few["W"]) <= 5
+    margins = {"alpha": few.duals["margin"], "assignment": few["assignment"], "support": few["support"]}
+    assert certified(problem, few, **margins, signs=problem.signs).claim is Claim.STATIONARY
 
 
 def test_zeros_keep_their_condition():

@@ -170,6 +170,7 @@ def _with_groups(kept: _Kept, t: float, tol: float) -> tuple[Array, float] | Non
     active = ((W != 0.0) | (price.shrunk(pulls) != 0.0)) & problem.entries
     active[:, -1] = problem.free
     used = np.append(active[:, :-1].any(axis=0), True)
+    used[0] |= not used[:-1].any()  # the model is of one feature at least
     at = np.flatnonzero(active[:, used])
     if active[:, used].size > MOST:
         return None
