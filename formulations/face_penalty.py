@@ -107,12 +107,8 @@ class FacePenalty:
         """How many features there are, m."""
         return len(self.signs)
 
-    def checked(self, n_features: int, *, linear: bool = False) -> FacePenalty:
-        """The same, refused where the features are not as many, or where linear faces would not stay so."""
-        if linear and self.group > 0.0:
-            raise ValueError(
-                f"penalty must have no price of groups, not {self.group!r}: it leaves no linear program"
-            )
+    def checked(self, n_features: int) -> FacePenalty:
+        """The same, refused where the features are not as many."""
         if self.n_features != n_features:
             raise ValueError(f"penalty must be for {n_features} features, not {self.n_features}")
         return self

@@ -5,8 +5,9 @@ Problem
 As in :mod:`formulations.polyceptron`, for a fixed assignment and with its margin of 1. Besides, the weights
 have a price that makes most of them zero, and may be asked to keep a sign, which makes the decision monotone
 in a feature. The price and its letters are in :mod:`formulations.face_penalty`, its rows in
-:mod:`formulations.face_rows`. Biases are free of it. There is no squared norm, so each face stays a linear
-program; a price of whole groups would make it another one, and is refused.
+:mod:`formulations.face_rows`. Biases are free of it. There is no squared norm, so that without a price of
+groups each face stays a linear program. A price τ of groups of features, over all faces, makes them one
+program of second-order cones.
 
 The paper's criterion E_P has no such machine: it is positively homogeneous, so that with any price W = 0 is
 its least. The margin is what makes weights worth something.
@@ -14,24 +15,26 @@ its least. The margin is what makes weights worth something.
 Variables and shapes
 --------------------
 As in :mod:`formulations.polyceptron`: x̃ = (x, 1), W (K, m+1), the bias last, ξ (n, K), Z (n, K) of which
-samples are in the program of which face, R the radius of the box; besides T (K, m), the sizes of the weights.
-In the dual u (n, K), s⁺ and s⁻ (K, m+1), r (K, m), delta with a column for each feature that has a sign.
+samples are in the program of which face, R the radius of the box; besides T (K, m), the sizes of the weights,
+and s (L,), the lengths of L groups of features over all faces. In the dual u (n, K), s⁺ and s⁻ (K, m+1), r
+and q (K, m), delta with a column for each feature that has a sign.
 σ (m,) of -1, 0, +1.
 
 Primal
 ------
-     min  Σ_ik C_i Z_ik ξ_ik + λ Σ_kj T_kj
+     min  Σ_ik C_i Z_ik ξ_ik + λ Σ_kj T_kj + τ Σ_l s_l
      margin:     y_i W_k·x̃_i ≥ 1 − ξ_ik            [u]
      slack:      ξ_ik ≥ 0                          [v]
      box_upper:  W ≤ R                             [s⁺]
      box_lower:  −W ≤ R                            [s⁻]
      upper:      W_kj ≤ T_kj                       [r⁺]
      lower:      −W_kj ≤ T_kj                      [r⁻]
+     group:      ‖(W_kj : j in group l)‖ ≤ s_l     [q]
      sign:       σ_j W_kj ≥ 0  where σ_j is not 0  [delta]
 
 Dual
 ----
-With N_kj = Σ_i u_ik y_i x̃_ij − r_kj + σ_j δ_kj, what is left of a pull,
+With N_kj = Σ_i u_ik y_i x̃_ij − r_kj − q_kj + σ_j δ_kj, what is left of a pull,
      max  Σ_ik u_ik − R Σ (s⁺ + s⁻)
      balance:    N − s⁺ + s⁻ = 0                   [W]
      margin:     u_ik ≥ 0                          [surplus of the primal row margin]
@@ -40,11 +43,14 @@ With N_kj = Σ_i u_ik y_i x̃_ij − r_kj + σ_j δ_kj, what is left of a pull,
      box_lower:  s⁻ ≥ 0                            [R + W]
      upper:      r_kj ≤ λ                          [W⁺]
      lower:      −r_kj ≤ λ                         [W⁻]
+     group:      ‖(q_kj : j in group l)‖ ≤ τ       [s_l, and −W]
      sign:       δ_kj ≥ 0                          [σW]
 
 The best r, δ and s are known. Feature j's imbalance V_kj = Σ_i u_ik y_i x̃_ij costs what the allowed weights
 can make of it, max V_kj w − λ |w|, which is R (|V_kj| − λ)_+, and nothing on the side that a sign forbids; a
-bias costs R |V_k|. So any u within its caps bounds the optimum.
+bias costs R |V_k|. With a price of groups any q no longer than τ in each group is taken off first; along what
+is left of the group's imbalances it is as good as can be where these are no longer than τ. So any u within
+its caps bounds the optimum.
 
 Recovery
 --------
@@ -53,9 +59,9 @@ W are the multipliers of balance; T and ξ are what W asks for.
 Multipliers
 -----------
 u_ik as without the price. r_kj is λ or −λ where W_kj is positive or negative; where it is 0, |r_kj| < λ says
-by how much the feature falls short of being worth its price. δ_kj is what a weight of the forbidden sign
-would gain. The optimum rises with λ at the rate Σ |W_kj|. s⁺ and s⁻ are what a wider box would save: the box
-has less to hold than without a price.
+by how much the feature falls short of being worth its price; q says the same of groups. δ_kj is what a weight
+of the forbidden sign would gain. The optimum rises with λ at the rate Σ |W_kj|, and with τ at Σ_l s_l. s⁺ and
+s⁻ are what a wider box would save: the box has less to hold than without a price.
 
 Infeasible when
 ---------------
@@ -92,7 +98,7 @@ import numpy as np
 from formulations import polyceptron
 from formulations.box import box_duals, box_rows
 from formulations.face_penalty import FacePenalty
-from formulations.face_rows import dual_terms, primal_terms, sizes
+from formulations.face_rows import FaceTerms, dual_terms, primal_terms, sizes
 from formulations.polyhedral import scores
 from formulations.polytope import lift
 from formulations.program import Duality, Program
@@ -110,8 +116,14 @@ __all__ = ["fixed_assignment", "fixed_assignment_dual", "pairs", "recover"]
 
 _SOURCE = "Manwani & Sastry (2011), eq. (4), with a margin, a box and a price on the weights"
 _PULLED = "Σᵢ uᵢₖ yᵢ x̃ᵢⱼ"
-_BOX = ("box_upper", "box_lower")
+_BOX = ("box_upper", "box_lower"), "ⱼ"  # its rows' names, and the index, as l counts groups
 _LETTERS = ("Fⱼ", "rₖⱼ", "δₖⱼ", "λ", "σⱼ")  # of a price without groups
+_OF_GROUPS = ("Gₗⱼ", "qₖⱼ", "τ")
+
+
+def _letters(terms: FaceTerms, penalty: FacePenalty) -> dict[str, str]:
+    wanted = _LETTERS + (_OF_GROUPS if penalty.group > 0.0 else ())
+    return {letter: terms.letters[letter] for letter in wanted}
 
 
 def fixed_assignment(
@@ -125,27 +137,27 @@ def fixed_assignment(
     X, y, n_faces, assignment, C, radius
         As in :func:`formulations.polyceptron.fixed_assignment`.
     penalty : FacePenalty
-        The price, without one of groups; a part that is 0 has no rows.
+        The price; a part that is 0 has no rows.
 
     Returns
     -------
     Program
-        With the parameters C, Z and, where there is such a price, lam.
+        With the parameters C, Z and, where there are such prices, lam and tau.
 
     Raises
     ------
     ValueError
-        A price of groups, or one for other features.
+        A price for other features.
     """
     X, y = as_data(X, y)
-    penalty = penalty.checked(X.shape[1], linear=True)
+    penalty = penalty.checked(X.shape[1])
     # The box's rows get names of their own: upper and lower are the price's.
     plain = polyceptron.fixed_assignment(X, y, n_faces, assignment, C, radius=np.inf)
     W = plain.variables["W"]
     terms = primal_terms(penalty, W)
-    terms.rows = (*box_rows(W, radius, "Wₖ", _BOX), *terms.rows)
+    terms.rows = (*box_rows(W, radius, "Wₖ", *_BOX), *terms.rows)
     terms.data["R"] = radius
-    terms.letters = {letter: terms.letters[letter] for letter in _LETTERS}
+    terms.letters = _letters(terms, penalty)
     return terms.added_to(
         plain, name="polyceptron_sparse.fixed_assignment", source=_SOURCE,
         objective=cp.Minimize(plain.objective.args[0] + terms.cost),
@@ -159,13 +171,13 @@ def fixed_assignment_dual(
 ) -> Program:  # fmt: skip
     """Dual of :func:`fixed_assignment`, with the same parameters; arguments as in the primal."""
     X, y = as_data(X, y)
-    terms = dual_terms(penalty.checked(X.shape[1], linear=True), n_faces)
-    terms.letters = {letter: terms.letters[letter] for letter in _LETTERS}
-    terms.letters["Nₖⱼ"] = f"= {_PULLED} − rₖⱼ + σⱼ δₖⱼ: what is left of the pull at a weight"
+    terms, held = dual_terms(penalty.checked(X.shape[1]), n_faces), " − qₖⱼ" if penalty.group > 0.0 else ""
+    terms.letters = _letters(terms, penalty)
+    terms.letters["Nₖⱼ"] = f"= {_PULLED} − rₖⱼ{held} + σⱼ δₖⱼ: what is left of the pull at a weight"
     plain = polyceptron.fixed_assignment_dual(X, y, n_faces, assignment, C, radius=np.inf)
     u = plain.variables["u"]
     left = cp.multiply(y[:, None], u).T @ lift(X) - terms.taken
-    price, price_text, variables, rows = box_duals(left, left.shape, radius, "Nₖ", "W", _BOX)
+    price, price_text, variables, rows = box_duals(left, left.shape, radius, "Nₖ", "W", *_BOX)
     caps = plain.rows[1:]  # whose balance is without the price
     return Program(
         name="polyceptron_sparse.fixed_assignment_dual",
@@ -215,6 +227,7 @@ def pairs(seed: int = 0) -> list[Duality]:
     return [
         of(1e4, FacePenalty.of(4, l1=0.6, signs={0: -1, 2: +1})),
         of(np.inf, FacePenalty.of(4, l1=1.5)),
+        of(1e4, FacePenalty.of(4, l1=0.3, group=0.6, signs={0: -1}, groups=[[1, 2]])),
     ]
 
 

@@ -6,7 +6,8 @@ face k. No faces in the box |W| ≤ R cost less than
     Σ_ik M_ik − R Σ_k ‖r_k‖_1.
 
 With a price λ on the weights and signs to keep (:mod:`formulations.polyceptron_sparse`) a feature's imbalance
-costs R (|r_kj| − λ)_+, and nothing on the side that its sign forbids; that of a bias is not priced.
+costs R (|r_kj| − λ)_+, and nothing on the side that its sign forbids; that of a bias is not priced. With a
+price τ of groups over all faces what is left of a group's imbalances costs nothing up to the length τ.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from formulations.polyhedral import pull, scores
 from formulations.polytope import lift
 from polyopt.certificates.careful import careful_transposed_product
 from polyopt.certificates.certificate import Residual, residual
-from polyopt.certificates.face_price import cut_sizes
+from polyopt.certificates.face_price import left_sum
 from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["balanced", "bound_of", "conditions"]
 
 _NEAR = 1e-6  # relative to λ: an imbalance so little beyond it is a solver's tolerance, not the box's doing
+_NEAR_GROUPS = 1e-3  # the same of a group, whose program is solved by an interior point
 _LESS = 1.0 - 1e-12  # times what comes up to λ: not beyond it, whatever its rounding
 
 
@@ -59,11 +61,13 @@ def bound_of(
     box : FaceBox
         Faces and their box.
     penalty : FacePenalty, optional
-        The price, without one of groups.
+        The price.
     """
     best, feasible, lifted = Ball(0.0), clip(M), lift(X)
     tried = [feasible, clip(balanced(X, y, feasible, free, box, penalty))]
-    if penalty is not None and penalty.l1 > 0.0:
+    if penalty is not None and penalty.group > 0.0:
+        tried += [_shorter(X, y, each, penalty) for each in tried]
+    elif penalty is not None and penalty.l1 > 0.0:
         tried.append(_shrunk(X, y, tried[-1], penalty))
     for candidate in tried:
         off = careful_transposed_product(lifted, y[:, None] * candidate)
@@ -77,7 +81,7 @@ def _lost(off: Ball, penalty: FacePenalty | None) -> Ball:
     """What an imbalance (m+1, K) costs in a box of radius 1."""
     if penalty is None:
         return off.absolute().sum()
-    return cut_sizes(penalty, off[:-1]).sum() + off[-1].absolute().sum()
+    return left_sum(penalty, off)
 
 
 def _shrunk(X: Matrix, y: Vector, M: Vector, penalty: FacePenalty) -> Vector:
@@ -93,18 +97,28 @@ def _shrunk(X: Matrix, y: Vector, M: Vector, penalty: FacePenalty) -> Vector:
     return np.asarray(M * np.minimum(ratio, 1.0).min(axis=1, initial=1.0))
 
 
+def _shorter(X: Matrix, y: Vector, M: Vector, penalty: FacePenalty) -> Vector:
+    """All multipliers smaller by as much as brings every group that is a little beyond τ down to it."""
+    lengths = penalty.lengths(penalty.cut(pull(X, y[:, None] * M))[:, :-1])
+    beyond = (lengths > _LESS * penalty.group) & (lengths <= (1.0 + _NEAR_GROUPS) * penalty.group)
+    ratio = np.divide(_LESS * penalty.group, lengths, out=np.ones_like(lengths), where=beyond)
+    return np.asarray(M * ratio.min(initial=1.0))
+
+
 def balanced(
     X: Matrix, y: Vector, M: Vector, free: NDArray[np.bool_], box: FaceBox, penalty: FacePenalty | None = None
 ) -> Vector:
     """The multipliers nearest to M, balanced in every entry that is not at the box, if the free ones allow.
 
     A solver leaves an imbalance within its tolerance, which costs R per unit: much, with large features. With
-    a price the imbalance of a weight in use is to be λ, and that of one at zero not beyond it. Arguments as
-    of :func:`bound_of`.
+    a price the imbalance of a weight in use is to be λ, and that of one at zero not beyond it; with a price
+    of groups biases alone are balanced. Arguments as of :func:`bound_of`.
     """
     M, off = M.copy(), pull(X, y[:, None] * M)
     needed, wrong = box.side == 0, off
-    if penalty is not None:
+    if penalty is not None and penalty.group > 0.0:
+        needed[:, :-1] = False
+    elif penalty is not None:
         W, cut = box.W[:, :-1], penalty.cut(off)
         wrong = cut.copy()
         wrong[:, :-1] = np.where(W != 0, off[:, :-1] - penalty.l1 * np.sign(W), cut[:, :-1])
@@ -141,12 +155,15 @@ def conditions(
     surplus = y[:, None] * scores(X, box.W) - 1.0 + xi
     off, side, priced = pull(X, y[:, None] * M), box.side, list[Residual]()
     if penalty is not None:
-        W, (r, _, delta) = box.W[:, :-1], penalty.held(off)
+        W, (r, q, delta) = box.W[:, :-1], penalty.held(off)
         gained, free = penalty.l1 * np.abs(W) - r * W, delta * np.abs(W)
         priced = [residual("complementarity", "price", gained.max(axis=1, initial=0.0), scale)]
         if penalty.signs.any():
             priced.append(residual("complementarity", "sign", free.max(axis=1, initial=0.0), scale))
-        off = penalty.cut(off)
+        if penalty.group > 0.0:
+            short = penalty.group * float(penalty.lengths(W).sum()) - (q * W).sum(axis=1).sum()
+            priced.append(residual("complementarity", "group", np.array([max(short, 0.0)]), scale))
+        off = penalty.shrunk(off)
     # At R a face may be held by off > 0, at -R by off < 0; between them by nothing.
     unexplained = np.where(side == 0, np.abs(off), np.maximum(-side * off, 0.0))
     cancelled = float(pull(abs(X), np.abs(M)).max()) or 1.0  # the terms, not what is left of them

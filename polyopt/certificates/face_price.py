@@ -26,6 +26,7 @@ __all__ = [
     "cut_sizes",
     "held_by_groups",
     "left_squares",
+    "left_sum",
     "price_of",
     "priced_bound",
     "root",
@@ -35,13 +36,11 @@ __all__ = [
 _WITHIN = 1.0 - 1e-12  # times a vector of length τ: no longer than τ, whatever its rounding
 
 
-def checked_penalty(
-    penalty: FacePenalty | None, n_features: int, *, linear: bool = False
-) -> FacePenalty | None:
-    """The price, None where nothing is priced; one for other features, or not linear if asked, is refused."""
+def checked_penalty(penalty: FacePenalty | None, n_features: int) -> FacePenalty | None:
+    """The price, None where nothing is priced; one for other features is refused."""
     if penalty is None or penalty.is_absent:
         return None
-    return penalty.checked(n_features, linear=linear)
+    return penalty.checked(n_features)
 
 
 def sign_residuals(penalty: FacePenalty, asked: Vector, W: Vector) -> list[Residual]:
@@ -110,6 +109,20 @@ def left_squares(penalty: FacePenalty, pulled: Ball, held: Vector | None = None)
     if penalty.group > 0.0:
         cut = (_lengths(penalty, cut) - penalty.group).positive()
     return cut.square_sum() + bias.square_sum()
+
+
+def left_sum(penalty: FacePenalty, pulled: Ball) -> Ball:
+    """The sizes of pulls (m+1, K) as prices and signs leave them, added up, or a little more.
+
+    What is left of k pulls of a group has a sum of no more than √k times its length.
+    """
+    left, bias = cut_sizes(penalty, pulled[:-1]), pulled[-1].absolute().sum()
+    if penalty.group == 0.0:
+        return left.sum() + bias
+    counts = np.bincount(penalty.groups) * float(pulled.mid.shape[1])
+    roots = np.nextafter(np.sqrt(counts), np.inf)
+    beyond: Ball = (_lengths(penalty, left) - penalty.group).positive() * roots
+    return beyond.sum() + bias
 
 
 def cut_sizes(penalty: FacePenalty, pulled: Ball) -> Ball:

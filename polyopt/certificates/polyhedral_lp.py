@@ -92,8 +92,8 @@ def certify_polyceptron(
         R, the largest absolute value of an entry of W. Infinite, the bound is on faces of up to ten times
         the largest entry of W.
     penalty : FacePenalty, optional
-        The price of the weights, and their signs (:mod:`formulations.polyceptron_sparse`); none of groups.
-        Faces with a weight of the wrong sign are valued without it.
+        The price of the weights, and their signs (:mod:`formulations.polyceptron_sparse`). Faces with a
+        weight of the wrong sign are valued without it.
     tol : float
         Relative tolerance for the gap and for every residual.
 
@@ -112,7 +112,7 @@ def certify_polyceptron(
     X, y = as_data(X, y)
     tol, costs = tolerance(tol), as_costs(C, len(y))
     asked = checked_faces("W", W, None, X.shape[1] + 1)
-    penalty = checked_penalty(penalty, X.shape[1], linear=True)
+    penalty = checked_penalty(penalty, X.shape[1])
     box = FaceBox.around(asked if penalty is None else penalty.allowed(asked), radius, tol)
     K = len(box.W)
     given = checked_vector("u", u, (len(y), K))
@@ -123,13 +123,13 @@ def certify_polyceptron(
     caps = costs[:, None] * belonging(y, chosen, K, "all")
 
     value = (hinges * caps).sum() if _any(hinges.signed(caps > 0)) else Ball(0.0)
-    if penalty is not None and penalty.l1 > 0.0 and box.W[:, :-1].any():  # else it is 0, and not nearly so
+    if penalty is not None and box.W[:, :-1].any():  # else it is 0, and not nearly so
         value = value + price_of(penalty, box.W)
     large = given is None and X.shape[0] * X.shape[1] * K > _LARGE
     M = given
     if M is None:
         asks = _any(value) and not large
-        M = _solved(X, y, costs, caps, box.radius, penalty) if asks else np.zeros_like(caps)
+        M = _solved(X, y, costs, caps, box.radius, penalty, chosen) if asks else np.zeros_like(caps)
     bound = bound_of(X, y, M, (M > 0) & (caps - M > 0), lambda u: np.clip(u, 0.0, caps), box, penalty)
     residuals = _assignment_residual(y, hinge, chosen)
     if penalty is not None:
@@ -144,11 +144,17 @@ def certify_polyceptron(
 
 
 def _solved(
-    X: Matrix, y: Vector, costs: Vector, caps: Vector, radius: float, penalty: FacePenalty | None
-) -> Vector:
+    X: Matrix, y: Vector, costs: Vector, caps: Vector, radius: float, penalty: FacePenalty | None,
+    chosen: Assignment,
+) -> Vector:  # fmt: skip
     """The multipliers (n, K) of the faces' dual programs, 0 where a solver finds none."""
     from formulations import polyceptron, polyceptron_sparse
 
+    if penalty is not None and penalty.group > 0.0:
+        K = caps.shape[1]
+        dual = polyceptron_sparse.fixed_assignment_dual(X, y, K, chosen, costs, radius, penalty=penalty)
+        solved = dual.solve()
+        return np.asarray(solved["u"]) if solved.primal else np.zeros_like(caps)
     if penalty is None:
         program = polyceptron.cell_dual(X, y, costs, radius=radius)
     else:

@@ -16,7 +16,7 @@ from polyopt.estimators.declaration import estimator
 from polyopt.estimators.hinge_duals import hinge_columns
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
-from polyopt.estimators.priced_faces import SIGNED, SparseFaces
+from polyopt.estimators.priced_faces import PRICED, PricedFaces
 from polyopt.estimators.stream import StreamedClassifier
 from polyopt.estimators.whole_faces import WHOLE, WholeNumbers
 from polyopt.rows import as_rows
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["Polyceptron"]
 
 _UNPRICED = (
-    "l1 and signs need solver='highs' or 'exact', not {}: the criterion of the batch and the online variant "
-    "is homogeneous, so that with any price W = 0 is its least, and no answer of theirs is proven"
+    "l1, group and signs need solver='highs' or 'exact', not {}: the criterion of the batch and the online "
+    "variant is homogeneous, so that with any price W = 0 is its least, and no answer of theirs is proven"
 )
 
 
 @estimator
-class Polyceptron(WholeNumbers, SparseFaces, PolyhedralClassifier, StreamedClassifier):
+class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClassifier):
     """Polyceptron of Manwani & Sastry [1]_: one class inside of K faces, learnt as a perceptron learns.
 
     With scores ``W_k'x + b_k`` and h(x) their least, a sample is inside where h(x) is positive. The
@@ -52,8 +52,9 @@ class Polyceptron(WholeNumbers, SparseFaces, PolyhedralClassifier, StreamedClass
     by a linear program for each face in turn. All faces are brought to the scale at which this margin error
     is least, which changes no prediction, and are compared and certified by it.
 
-    ``l1`` and ``signs`` are of the exact variant alone, whose programs stay linear with them
-    (:mod:`formulations.polyceptron_sparse`); signs make the decision monotone. E_P is positively homogeneous,
+    ``l1``, ``group`` and ``signs`` are of the exact variant alone (:mod:`formulations.polyceptron_sparse`).
+    Its programs stay linear with ``l1`` and ``signs``; ``group`` makes all faces of an assignment one program
+    of second-order cones, for "exact". Signs make the decision monotone. E_P is positively homogeneous,
     so that with any price W = 0 is its least; and of faces that were only put back to their signs step by
     step nothing could be proven.
 
@@ -69,7 +70,8 @@ class Polyceptron(WholeNumbers, SparseFaces, PolyhedralClassifier, StreamedClass
     solver : {"auto", "batch", "online", "highs", "exact"}, default="auto"
         "batch" is Algorithm 1, "online" Algorithm 2. "highs" alternates between cells and linear
         programs in HiGHS, each from its last basis; "exact" does the same through the explicit programs of
-        ``formulations.polyceptron``. "auto" is "batch", and "highs" with a price or signs.
+        ``formulations.polyceptron``. "auto" is "batch", "highs" with ``l1`` or signs, and "exact" with
+        ``group``.
     step : float, default=0.1
         η, the step; positive ("batch", "online").
     threshold : float, default=0.0
@@ -98,7 +100,7 @@ class Polyceptron(WholeNumbers, SparseFaces, PolyhedralClassifier, StreamedClass
     duals_ : pandas.DataFrame
         One row per sample and face that it must be right at, with its multiplier (nan from "batch" and
         "online", which have none), in input order; and with a price or signs rows for each face and feature:
-        what ``upper``, ``lower`` and ``sign`` hold against its weight.
+        what ``upper``, ``lower``, ``group`` and ``sign`` hold against its weight.
     history_ : pandas.DataFrame
         One row per iteration, pass or round of every start, with the criterion E_P ("batch", "online").
 
@@ -119,7 +121,7 @@ class Polyceptron(WholeNumbers, SparseFaces, PolyhedralClassifier, StreamedClass
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
-        **SIGNED,
+        **PRICED,
         **WHOLE,
         "solver": [StrOptions({"auto", "batch", "online", "highs", "exact"})],
         **shared("step", "radius", optional=["patience"]),
@@ -134,17 +136,21 @@ class Polyceptron(WholeNumbers, SparseFaces, PolyhedralClassifier, StreamedClass
         super()._validate_params()
         if self._is_priced and self.solver in ("batch", "online"):
             raise ValueError(_UNPRICED.format(f"solver={self.solver!r}"))
+        if self.group > 0.0 and self.solver == "highs":
+            raise ValueError("group needs solver='exact', not 'highs': it leaves no linear program")
         if self.integers is None:
             return
         asked = f"integers={self.integers!r}"
         if self._is_priced:
-            raise ValueError(f"{asked} has no prices or signs of weights: leave out l1 and signs")
+            raise ValueError(f"{asked} has no prices or signs of weights: leave out l1, group and signs")
         if self.solver not in ("auto", "highs"):
             raise ValueError(f"{asked} needs solver='highs', not {self.solver!r}")
 
     def _pick_solver(self, X: Any) -> str:
         if self.solver != "auto":
             return self.solver
+        if self.group > 0.0:
+            return "exact"
         return "highs" if self._is_priced or self.integers else "batch"
 
     def _solve(self, X: Any, y: Array, c: Array, seed: int) -> Solution:

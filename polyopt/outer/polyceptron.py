@@ -6,7 +6,8 @@ columns: each face's program stays in HiGHS and goes on from its last basis.
 
 With a price on the weights and signs to keep (:mod:`formulations.polyceptron_sparse`) the dual has a column
 more for each feature, what price and sign hold against its pull, and its bounds are the price; a face whose
-program asks for no weight is flat, w = 0, and takes no part.
+program asks for no weight is flat, w = 0, and takes no part. A price of groups makes all faces one program of
+second-order cones, which engine="program" solves.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ExactPolyceptron"]
 
+_UNSEEN = 1e-8  # the same of an interior point's, which leaves no zeros
+_AT_END = 1e-7  # of a cap: a multiplier that is so near to 0, or to it, is there
 _NOTHING = 1e-10  # of a score: what a weight of less can move, a tenth of HiGHS's tolerance
 
 
@@ -45,7 +48,8 @@ class ExactPolyceptron(FacesByPrograms):
     X, y, c, n_faces, radius, engine
         As in :class:`polyopt.outer.faces_by_programs.FacesByPrograms`.
     penalty : FacePenalty, optional
-        The price of the weights, which the objective has besides, and their signs; none of groups.
+        The price of the weights, which the objective has besides, and their signs; one of groups with
+        engine="program" alone.
     """
 
     def __init__(
@@ -53,7 +57,10 @@ class ExactPolyceptron(FacesByPrograms):
         penalty: FacePenalty | None = None,
     ):  # fmt: skip
         super().__init__(X, y, c, n_faces, radius, engine)
-        self.penalty = None if penalty is None else penalty.checked(X.shape[1], linear=True)
+        self.penalty = None if penalty is None else penalty.checked(X.shape[1])
+        self._grouped = penalty is not None and penalty.group > 0.0
+        if self._grouped and engine == "highs":
+            raise ValueError("a price of groups leaves no linear program: choose engine='program'")
 
     def start(self, rng: np.random.Generator, time_limit: float | None = None) -> Vector:
         """Random faces around the mean of the positives, inside the box; weights of a wrong sign are 0."""
@@ -87,6 +94,8 @@ class ExactPolyceptron(FacesByPrograms):
     ) -> tuple[Status, Vector, dict[str, Vector], int]:
         members = belonging(self.y, assignment, self.n_faces, "all")
         faces, u, status, iterations = W.copy(), np.zeros_like(members), Status.OPTIMAL, 0
+        if self._grouped:
+            return self._solve_together(W, assignment, clock)
         if self.engine == "highs" and not self._models:
             self._models = self._build()
         solve = self._solve_kept if self.engine == "highs" else self._solve_program
@@ -98,16 +107,34 @@ class ExactPolyceptron(FacesByPrograms):
                 faces[k], u[:, k] = w, multipliers
         return status, self._cleared(faces), {"margin": u}, iterations
 
+    def _solve_together(
+        self, W: Vector, assignment: Assignment, clock: Clock
+    ) -> tuple[Status, Vector, dict[str, Vector], int]:
+        """All faces by the program of the assignment; groups that are 0 but for its tolerance are 0."""
+        from formulations import polyceptron
+
+        if self._program is None:
+            self._program = self._explicit()
+        members = polyceptron.answers(self.y, self.n_faces, assignment)
+        found = self._program.set(C=self.c, Z=members).solve(time_limit=clock.left)
+        if not found.primal:
+            return found.status, W, {"margin": np.zeros_like(members)}, found.iterations
+        caps = self.c[:, None] * members
+        u = np.clip(found.duals["margin"], 0.0, caps)
+        u = np.where(u <= _AT_END * caps, 0.0, np.where(u >= (1.0 - _AT_END) * caps, caps, u))
+        faces = self._cleared(found["W"])
+        return found.status, faces, {"margin": u}, found.iterations
+
     def _cleared(self, faces: Vector) -> Vector:
         """What a solver's tolerance leaves of weights that price or sign hold at zero, taken away."""
         if self.penalty is None:
             return faces
-        none = np.abs(faces) / self._units <= _NOTHING
+        none = np.abs(faces) / self._units <= (_UNSEEN if self._grouped else _NOTHING)
         none[:, -1] = False
         return self.penalty.allowed(np.where(none, 0.0, faces))
 
     def _finish(self, W: Vector, faces: Vector, assignment: Assignment) -> Vector:
-        if self.penalty is None or self.penalty.l1 == 0.0:
+        if self.penalty is None or (self.penalty.l1 == 0.0 and not self._grouped):
             return super()._finish(W, faces, assignment)
         # Neither the direction of an unused face nor a longer one is free here.
         faces = np.clip(faces, -self.radius, self.radius)  # by rounding alone
@@ -153,12 +180,13 @@ class ExactPolyceptron(FacesByPrograms):
         return found.status, w.reshape(-1), u.reshape(-1), found.iterations
 
     def _explicit(self) -> Program:
-        """The program of one face, which C makes that of another."""
+        """The program of one face, which C makes that of another; of all where groups have a price."""
         from formulations import polyceptron, polyceptron_sparse
 
         if self.penalty is None:
             return polyceptron.cell(self.X, self.y, self.c, radius=self.radius)
         one = np.zeros(len(self.y), dtype=int)  # face
+        K = self.n_faces if self._grouped else 1
         return polyceptron_sparse.fixed_assignment(
-            self.X, self.y, 1, one, self.c, self.radius, penalty=self.penalty
+            self.X, self.y, K, one, self.c, self.radius, penalty=self.penalty
         )

@@ -113,7 +113,8 @@ def of_polyceptron(machine: Polyceptron, tol: float) -> list[Sensitivity]:
     value = value_of(machine, tol, float(machine._costs.sum()))
     slope = slopes.box(machine.radius, value, np.abs(pulls) * held, only)
     partly = members & (u > AT * machine._costs[:, None]) & (u < (1.0 - AT) * machine._costs[:, None])
-    return [slope, *_prices(machine, value, _known(lifted, partly, weighed & ~held))]
+    known = machine.group == 0.0 and _known(lifted, partly, weighed & ~held)
+    return [slope, *_prices(machine, value, known)]
 
 
 def _known(lifted: Array, partly: NDArray[np.bool_], free: NDArray[np.bool_]) -> bool:
