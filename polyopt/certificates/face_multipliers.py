@@ -7,7 +7,7 @@ face k. No faces in the box |W| ≤ R cost less than
 
 With a price λ on the weights and signs to keep (:mod:`formulations.polyceptron_sparse`) a feature's imbalance
 costs R (|r_kj| − λ)_+, and nothing on the side that its sign forbids; that of a bias is not priced. With a
-price τ of groups over all faces what is left of a group's imbalances costs nothing up to the length τ.
+price τ of groups over all faces any q that is no longer than τ in a group is taken off its imbalances first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from formulations.polyhedral import pull, scores
 from formulations.polytope import lift
 from polyopt.certificates.careful import careful_transposed_product
 from polyopt.certificates.certificate import Residual, residual
-from polyopt.certificates.face_price import left_sum
+from polyopt.certificates.face_price import held_of_sums, left_sum
 from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
@@ -155,15 +155,17 @@ def conditions(
     surplus = y[:, None] * scores(X, box.W) - 1.0 + xi
     off, side, priced = pull(X, y[:, None] * M), box.side, list[Residual]()
     if penalty is not None:
-        W, (r, q, delta) = box.W[:, :-1], penalty.held(off)
+        W, (r, _, delta) = box.W[:, :-1], penalty.held(off)
         gained, free = penalty.l1 * np.abs(W) - r * W, delta * np.abs(W)
         priced = [residual("complementarity", "price", gained.max(axis=1, initial=0.0), scale)]
         if penalty.signs.any():
             priced.append(residual("complementarity", "sign", free.max(axis=1, initial=0.0), scale))
+        off = penalty.cut(off)
         if penalty.group > 0.0:
+            q = held_of_sums(penalty, off[:, :-1])
+            off[:, :-1] -= q
             short = penalty.group * float(penalty.lengths(W).sum()) - (q * W).sum(axis=1).sum()
             priced.append(residual("complementarity", "group", np.array([max(short, 0.0)]), scale))
-        off = penalty.shrunk(off)
     # At R a face may be held by off > 0, at -R by off < 0; between them by nothing.
     unexplained = np.where(side == 0, np.abs(off), np.maximum(-side * off, 0.0))
     cancelled = float(pull(abs(X), np.abs(M)).max()) or 1.0  # the terms, not what is left of them

@@ -25,6 +25,7 @@ __all__ = [
     "checked_penalty",
     "cut_sizes",
     "held_by_groups",
+    "held_of_sums",
     "left_squares",
     "left_sum",
     "price_of",
@@ -112,17 +113,30 @@ def left_squares(penalty: FacePenalty, pulled: Ball, held: Vector | None = None)
 
 
 def left_sum(penalty: FacePenalty, pulled: Ball) -> Ball:
-    """The sizes of pulls (m+1, K) as prices and signs leave them, added up, or a little more.
+    """The sizes of pulls (m+1, K) as prices and signs leave them, added up."""
+    faces, bias = pulled[:-1], pulled[-1].absolute().sum()
+    left = cut_sizes(penalty, faces)
+    if penalty.group > 0.0:
+        q = held_of_sums(penalty, penalty.cut(pulled.mid.T)[:, :-1])
+        short = _lengths(penalty, left).upper <= penalty.group  # of such groups nothing is left
+        left = cut_sizes(penalty, faces - q.T).signed(~short[penalty.groups][:, None])
+    return left.sum() + bias
 
-    What is left of k pulls of a group has a sum of no more than √k times its length.
+
+def held_of_sums(penalty: FacePenalty, cut: Vector) -> Vector:
+    """What the price of groups holds of pulls (K, m) after its first step where the sum of the rest is least.
+
+    Of each pull as much as of the others, or all of it, τ long together: q_kj = ± min(|cut_kj|, θ).
     """
-    left, bias = cut_sizes(penalty, pulled[:-1]), pulled[-1].absolute().sum()
-    if penalty.group == 0.0:
-        return left.sum() + bias
-    counts = np.bincount(penalty.groups) * float(pulled.mid.shape[1])
-    roots = np.nextafter(np.sqrt(counts), np.inf)
-    beyond: Ball = (_lengths(penalty, left) - penalty.group).positive() * roots
-    return beyond.sum() + bias
+    q = cut.copy()
+    for group in np.flatnonzero(penalty.lengths(cut) > penalty.group):
+        own = penalty.groups == group
+        sizes = np.sort(np.abs(cut[:, own]), axis=None)
+        whole = np.concatenate([[0.0], np.cumsum(sizes**2)[:-1]])  # squares of the smaller ones
+        levels = np.sqrt(np.maximum(penalty.group**2 - whole, 0.0) / np.arange(len(sizes), 0, -1))
+        level = _WITHIN * levels[int(np.argmax(levels <= sizes))]
+        q[:, own] = np.sign(cut[:, own]) * np.minimum(np.abs(_WITHIN * cut[:, own]), level)
+    return q
 
 
 def cut_sizes(penalty: FacePenalty, pulled: Ball) -> Ball:

@@ -123,7 +123,8 @@ def certify_polyceptron(
     caps = costs[:, None] * belonging(y, chosen, K, "all")
 
     value = (hinges * caps).sum() if _any(hinges.signed(caps > 0)) else Ball(0.0)
-    if penalty is not None and box.W[:, :-1].any():  # else it is 0, and not nearly so
+    is_priced = penalty is not None and penalty.l1 + penalty.group > 0.0
+    if penalty is not None and is_priced and box.W[:, :-1].any():  # else it is 0, and not nearly so
         value = value + price_of(penalty, box.W)
     large = given is None and X.shape[0] * X.shape[1] * K > _LARGE
     M = given

@@ -77,6 +77,24 @@ def without_a_price(seed: int) -> Pair:
     return value + none.value(W), hard_loss(X, y, W, 1.0, _RIDGE, "all")
 
 
+@CHECKS.add("X137", 1e-6)
+def groups_of_one_weight(seed: int) -> Pair:
+    """The exact Polyceptron, one face: a price of groups of one weight each = the same price of weights.
+
+    The one is a program of cones by an interior point, the other a linear program in HiGHS.
+
+    Source: formulations.face_penalty; derived.
+    """
+    X, y, penalty, _ = _linear(seed)
+    price, c = max(penalty.l1, 0.5), np.ones(len(y))
+    grouped = FacePenalty(0.0, price, penalty.signs, penalty.groups)
+    weighed = FacePenalty(price, 0.0, penalty.signs, penalty.groups)
+    one = ExactPolyceptron(X, y, c, 1, _RADIUS, "program", grouped)
+    other = ExactPolyceptron(X, y, c, 1, _RADIUS, "highs", weighed)
+    start = other.start(generator(seed))
+    return one.step(start, None).objective, other.step(start, None).objective
+
+
 _RADIUS = 100.0
 _LINEAR = ({"l1": 1.0}, {"l1": 0.4, "signs": {0: 1, 3: -1}}, {"signs": {1: -1, 2: 1}})
 

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from formulations.arguments import at_least
 from formulations.polyhedral import best_scale, margin_error, pull
 from formulations.solution import Solution, Status
+from polyopt.certificates.face_price import held_of_sums
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.hinge_duals import hinge_columns
 from polyopt.estimators.parameters import Ruled, shared
@@ -228,7 +229,9 @@ class Polyceptron(WholeNumbers, PricedFaces, PolyhedralClassifier, StreamedClass
     def _binary_duals(self) -> pd.DataFrame:
         u, W = self.solution_.duals.get("margin"), self.solution_["W"]
         V = np.full(W.shape, np.nan) if u is None else pull(self._X, self._y[:, None] * u)
-        return self._with_prices(super()._binary_duals(), V)
+        own = self._price()
+        q = None if u is None or own is None else held_of_sums(own, own.cut(V)[:, :-1])
+        return self._with_prices(super()._binary_duals(), V, q)
 
     def _multipliers(self) -> dict[str, Any]:
         W, u = self.solution_["W"], self.solution_.duals.get("margin")

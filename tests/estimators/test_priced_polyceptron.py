@@ -99,8 +99,25 @@ def test_duals_have_rows_for_prices_and_signs(machine):
     assert margins.multiplier.sum() == pytest.approx(machine.solution_.objective, rel=1e-9)  # no box holds
 
 
+def test_groups_of_columns_come_and_go_together_and_are_proven(frame):
+    groups = [["red", "green", "blue"]]
+    found = Polyceptron(2, group=9.0, feature_groups=groups, n_init=2, random_state=0).fit(*frame)
+    assert found.solver_ == "exact"
+    assert found.certificate().claim is Claim.STATIONARY
+    used = (found.W_ != 0).any(axis=0)
+    assert used[3:].all() or not used[3:].any()
+    assert 0 < used.sum() < 6
+    duals = found.duals_
+    assert set(duals.row) == {"margin", "group"}
+    held = duals[duals.row == "group"].set_index(["feature", "face"]).multiplier
+    for own in (*groups, ["age"], ["size"], ["noise"]):
+        length = float(np.linalg.norm(held.loc[own]))
+        in_use = used[[NAMES.index(name) for name in own]].any()
+        assert length == pytest.approx(9.0, rel=1e-6) if in_use else length < 9.0
+
+
 def test_a_price_above_every_worth_leaves_nothing_and_says_so(frame):
-    with pytest.warns(UserWarning, match=r"no feature is worth its price at l1=1000000\.0: one class"):
+    with pytest.warns(UserWarning, match=r"no feature is worth its price at l1=1000000\.0, group=0\.0: one"):
         found = Polyceptron(2, l1=1e6, n_init=1, random_state=0).fit(*frame)
     assert found.features_.tolist() == []
     assert found.n_nonzero_ == 0
@@ -127,6 +144,11 @@ HOMOGENEOUS = "need solver='highs' or 'exact', not {}: the criterion .* is homog
 REFUSED = [
     ({"l1": 1.0, "solver": "batch"}, HOMOGENEOUS.format("solver='batch'")),
     ({"signs": {"age": 1}, "solver": "online"}, HOMOGENEOUS.format("solver='online'")),
+    ({"group": 1.0, "solver": "batch"}, HOMOGENEOUS.format("solver='batch'")),
+    ({"group": 1.0, "solver": "highs"}, "group needs solver='exact', not 'highs': it leaves no linear"),
+    ({"group": 1.0, "integers": 3}, "has no prices or signs of weights: leave out l1, group and signs"),
+    ({"group": -1.0}, "group must be at least 0"),
+    ({"group": 1.0, "feature_groups": [["red", "weight"]]}, "feature_groups names the feature 'weight'"),
     ({"l1": -1.0}, "l1 must be at least 0"),
     ({"l1": np.nan}, "l1 must be"),
     ({"l1": np.inf}, "l1 must be"),

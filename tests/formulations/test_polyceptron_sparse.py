@@ -178,6 +178,8 @@ def test_the_optimum_rises_with_the_price_at_the_rate_of_the_weights():
 def test_what_cannot_be_is_refused():
     X, y, c = ring()
     grouped, wider = FacePenalty.of(M, group=0.5), FacePenalty.of(M + 1, l1=1.0)
+    with pytest.raises(ValueError, match="leaves no linear program: choose engine='program'"):
+        ExactPolyceptron(X, y, c, 2, penalty=grouped)
     calls = [
         lambda p: polyceptron_sparse.fixed_assignment(X, y, 1, 0 * y.astype(int), penalty=p),
         lambda p: polyceptron_sparse.fixed_assignment_dual(X, y, 1, 0 * y.astype(int), penalty=p),
@@ -185,10 +187,63 @@ def test_what_cannot_be_is_refused():
         lambda p: ExactPolyceptron(X, y, c, 2, penalty=p),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match=r"no price of groups, not 0\.5"):
-            call(grouped)
         with pytest.raises(ValueError, match="penalty must be for 3 features, not 4"):
             call(wider)
+
+
+# -- groups --------------------------------------------------------------------------------------
+
+GROUPED = FacePenalty.of(M, l1=0.2, group=1.5, signs={0: -1}, groups=[[1, 2]])
+
+
+def test_groups_are_proven_by_two_solvers_and_perturbed_points_are_refused():
+    X, y, c = ring(seed=1)
+    z = np.where(y < 0, (X[:, 0] > 0).astype(int), -1)
+    given = (X, y, K, z, c, 2.0)
+    primal = polyceptron_sparse.fixed_assignment(*given, penalty=GROUPED).solve("CLARABEL")
+    dual = polyceptron_sparse.fixed_assignment_dual(*given, penalty=GROUPED)
+    assert dual.solve("SCS").objective == pytest.approx(primal.objective, rel=1e-5)
+    solved = GROUPED, given
+    W, u = primal["W"], primal.duals["margin"]
+    proof = certified(solved, W, u=u)
+    assert not broken(proof)
+    assert {"price", "group", "sign", "balance"} <= {r.row for r in proof.residuals}
+    assert certified(solved, W).relative_gap < 1e-6
+    for change in (0.99, 1.01, 0.0):
+        assert broken(certified(solved, change * W, u=u))
+    assert broken(certified(solved, W, u=0.99 * u))
+    dearer = FacePenalty.of(M, l1=0.2, group=1.6, signs={0: -1}, groups=[[1, 2]])
+    assert broken(certified((dearer, given), W, u=u))
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.3, 1.0])
+def test_no_point_is_below_the_bound_of_any_multipliers_with_groups(scale):
+    rng = np.random.default_rng(3)
+    X, y, caps = rng.normal(size=(12, M)), rng.choice([-1.0, 1.0], 12), np.ones((12, K))
+    u, box = np.minimum(scale * rng.random((12, K)), 1.0), FaceBox.around(np.zeros((K, M + 1)), 0.5, 1e-9)
+    found = bound_of(X, y, u, (u > 0) & (u < 1), lambda u: np.clip(u, 0.0, caps), box, GROUPED)
+    points = rng.uniform(-0.5, 0.5, size=(4000, K, M))
+    points *= rng.integers(0, 2, size=(4000, K, M))
+    faces = [GROUPED.allowed(np.column_stack([W, rng.uniform(-0.5, 0.5, K)])) for W in points]
+    least = min(np.maximum(1 - y[:, None] * scores(X, W), 0.0).sum() + GROUPED.value(W) for W in faces)
+    assert found.lower <= least
+    assert found.lower > 0.0
+
+
+@tried(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), n=st.integers(2, 16), values=st.integers(0, 2), n_faces=st.integers(1, 3),
+    l1=st.sampled_from([0.0, 0.3]), group=st.sampled_from([0.01, 0.5, 5.0]), wide=st.booleans(),
+    radius=st.sampled_from([1e4, np.inf, 1.0, 0.3]),
+    signs=st.lists(st.sampled_from([-1, 0, 1]), min_size=M, max_size=M),
+)  # fmt: skip
+def test_degenerate_data_with_groups_end_proven(seed, n, values, n_faces, l1, group, wide, radius, signs):
+    X, y, c = degenerate(seed, n, values)
+    penalty = FacePenalty.of(M, l1=l1, group=group, signs=signs, groups=[[0, 1]] if wide else None)
+    end, proof = settled(X, y, c, penalty, n_faces, seed, radius=radius, engine="program")
+    assert proof.claim is (Claim.OPTIMAL if n_faces == 1 else Claim.STATIONARY), proof
+    assert proof.primal_value == pytest.approx(end.objective, rel=1e-9, abs=1e-12)
+    assert (penalty.signs * end["W"][:, :-1] >= 0).all()
 
 
 # -- the descent ---------------------------------------------------------------------------------
