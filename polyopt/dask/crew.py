@@ -9,27 +9,27 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from polyopt.dask.on_worker import Missing, answers, forget, looked
+from polyopt.dask.scheduler import LOOK, is_loss, retry, workers_of
+from polyopt.dask.walks import walked
 from polyopt.solvers.interior_point.crew import Change, Crew
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+    from polyopt.large.held import Walk
     from polyopt.large.parts import Looked, Recipe
 
 __all__ = ["Team", "Workers"]
 
 _NEWS = 10.0  # seconds between two looks at the workers in any case
-_LOOK = 0.5  # seconds between two looks at the workers while nothing comes
-_ALONE = 60.0  # seconds without any worker after which a fit fails
 _FAILURES = 100  # of tasks, by workers that were lost, that a fit bears
-_SILENT = 5.0  # seconds without a scheduler after which it does
 
 
 class Team:
@@ -46,6 +46,7 @@ class Team:
     def __init__(self, client: Client, parts: Sequence[Any]):
         self._client, self.parts = client, list(parts)
         self._crews: list[Workers] = []
+        self._has_walked = False
 
     def look(self) -> list[Looked]:
         """A first look at every block, in their order."""
@@ -60,10 +61,26 @@ class Team:
         self._crews.append(crew)
         return crew
 
+    def walk(
+        self, step: Callable[..., Any], walks: Sequence[Walk], is_over: Callable[[], bool] | None = None
+    ) -> list[Any] | None:
+        """What each walk has carried to its end, in their order; None where it was over before.
+
+        Parameters
+        ----------
+        step, walks, is_over
+            As of :class:`polyopt.large.held.Hands`.
+        """
+        self._has_walked = True
+        return walked(self._client, self.parts, step, walks, is_over)
+
     def close(self) -> None:
         """Let go of all of it."""
         for crew in self._crews:
             crew.close()
+        if self._has_walked:
+            with suppress(Exception):  # whoever is gone has let go
+                self._client.run(forget, "", on_error="ignore")
 
 
 class Workers(Crew):
@@ -157,7 +174,7 @@ class Workers(Crew):
         from distributed import wait
 
         with suppress(Exception):  # not all in that time, or some were cancelled
-            wait(futures, timeout=_LOOK)
+            wait(futures, timeout=LOOK)
         return [future for future in futures if future.status != "pending"]
 
     def _collect(self, ended: dict[Future, list[int]], found: dict[int, Any]) -> None:
@@ -178,12 +195,9 @@ class Workers(Crew):
     def _bear(self, error: BaseException, numbers: list[int]) -> None:
         """Try again after an error that says that workers were lost; raise any other, and one too many."""
         self._failures += 1
-        if not _is_loss(error) or self._failures > _FAILURES:
+        if not is_loss(error) or self._failures > _FAILURES:
             raise error
-        failed = [self._parts[number] for number in numbers]
-        again = [part for part in failed if getattr(part, "status", "") == "error"]
-        if again:  # Dask gives a task up whose worker was lost some times
-            self._client.retry(again)
+        retry(self._client, [self._parts[number] for number in numbers])
 
     def _gathered(self, finished: list[Future]) -> dict[str, list[Any]]:
         """The answers that can be had, by their keys: not those of a worker that is gone."""
@@ -198,9 +212,9 @@ class Workers(Crew):
         )
         while True:
             try:
-                return dict(coming.result(timeout=_LOOK))
+                return dict(coming.result(timeout=LOOK))
             except TimeoutError:
-                if there - set(self._workers()):
+                if there - set(workers_of(self._client)):
                     coming.cancel()
                     return {}
             except (OSError, ValueError, CancelledError):
@@ -224,7 +238,7 @@ class Workers(Crew):
 
         To be even, a worker that is new takes blocks from those with at least two more.
         """
-        self._threads = self._workers()
+        self._threads = workers_of(self._client)
         workers = sorted(self._threads)
         homes = {number: home for number, home in self._homes.items() if home in workers}
         load = Counter(dict.fromkeys(workers, 0))
@@ -254,37 +268,3 @@ class Workers(Crew):
             return {}
         there = self._client.who_has(list(futures.values()))
         return {number: there.get(part.key, ()) for number, part in futures.items()}
-
-    def _workers(self) -> dict[str, int]:
-        """The workers that are there, with their threads.
-
-        Raises
-        ------
-        RuntimeError
-            No worker, or no scheduler, for some time.
-        """
-        begun = heard = time.monotonic()
-        while True:
-            now = time.monotonic()
-            with suppress(Exception):
-                there = self._client.sync(self._client.scheduler.ncores, callback_timeout=_SILENT)
-                heard = now
-                if there:
-                    return {worker: max(int(threads), 1) for worker, threads in there.items()}
-            if now - heard > _SILENT or self._client.status == "closed":
-                raise RuntimeError(
-                    "Dask's scheduler is lost, and the fit with it; a checkpoint is whole and can be resumed"
-                )
-            if now - begun > _ALONE:
-                raise RuntimeError(f"Dask has had no worker for {_ALONE:.0f} seconds")
-            time.sleep(_LOOK)
-
-
-def _is_loss(error: BaseException) -> bool:
-    """Whether an error says no more than that a worker was lost."""
-    return type(error).__name__ in (
-        "KilledWorker",
-        "CommClosedError",
-        "FutureCancelledError",
-        "LostWorkerError",
-    )

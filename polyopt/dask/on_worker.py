@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from polyopt.large.parts import Looked
     from polyopt.solvers.interior_point.block import Block
 
-__all__ = ["Missing", "Part", "answers", "forget", "looked"]
+__all__ = ["Missing", "Part", "answers", "forget", "looked", "samples_at"]
 
 Part = Source | tuple[Any, ...]
 """The samples of a block: what it is read from, or its arrays."""
@@ -48,13 +48,22 @@ class _Room:
 _room = _Room()
 
 
-def _samples(part: Part, number: int) -> Samples:
+def samples_at(part: Part, number: int) -> Samples:
+    """On a worker: the samples of a block.
+
+    Parameters
+    ----------
+    part : Source or tuple
+        The samples.
+    number : int
+        The block's number.
+    """
     return part.read(number) if isinstance(part, Source) else Samples(*part)
 
 
 def looked(part: Part, number: int) -> Looked:
     """On a worker: a first look at a block."""
-    return look(_samples(part, number), number)
+    return look(samples_at(part, number), number)
 
 
 def answers(
@@ -83,7 +92,7 @@ def answers(
     hold()
     with blas_held():
         return [
-            _answer(_held.setdefault((fit, n), _Here()), recipe, _samples(part, n), log, begins, ask)
+            _answer(_held.setdefault((fit, n), _Here()), recipe, samples_at(part, n), log, begins, ask)
             for n, part in zip(numbers, parts, strict=True)
         ]
 

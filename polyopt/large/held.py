@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from polyopt.large.parts import Looked, Recipe, block_of, look, samples_of
 from polyopt.solvers.interior_point.block import Block
@@ -14,7 +14,16 @@ from polyopt.threads import run_blocks
 if TYPE_CHECKING:
     from polyopt.large.sources import Source
 
-__all__ = ["Hands", "Here"]
+    Step = Callable[..., Any]
+
+__all__ = ["Hands", "Here", "Walk"]
+
+
+class Walk(NamedTuple):
+    """A way through blocks: what is carried, and each stop: a block's number and what else a step takes."""
+
+    carried: Any
+    stops: Sequence[tuple[int, tuple[Any, ...]]]
 
 
 class Hands(Protocol):
@@ -25,6 +34,22 @@ class Hands(Protocol):
 
     def crew(self, recipe: Recipe) -> Crew:
         """The blocks of this recipe that are not empty."""
+
+    def walk(
+        self, step: Step, walks: Sequence[Walk], is_over: Callable[[], bool] | None = None
+    ) -> list[Any] | None:
+        """What each walk has carried to its end, in their order; None where it was over before.
+
+        Parameters
+        ----------
+        step : callable
+            A function of a module, which takes what is carried, a block's samples, its number and what else
+            the walk says, and gives what is carried on. It changes nothing: it may be called again.
+        walks : sequence of Walk
+            The walks, which do not depend on each other.
+        is_over : callable, optional
+            Whether time is over.
+        """
 
     def close(self) -> None:
         """Let go of all of it."""
@@ -70,5 +95,33 @@ class Here:
         held = [block for block in blocks if block is not None]
         return Local(held, threads=True, loaded=loaded)
 
+    def walk(
+        self, step: Step, walks: Sequence[Walk], is_over: Callable[[], bool] | None = None
+    ) -> list[Any] | None:
+        """What each walk has carried to its end, in their order; None where it was over before.
+
+        Parameters
+        ----------
+        step, walks, is_over
+            As of :class:`Hands`.
+        """
+
+        def walked(walk: Walk) -> Any:
+            carried = walk.carried
+            for number, arguments in walk.stops:
+                if is_over is not None and is_over():
+                    raise _OverError
+                carried = step(carried, self._source.read(number), number, *arguments)
+            return carried
+
+        try:
+            return run_blocks(walked, walks)
+        except _OverError:
+            return None
+
     def close(self) -> None:
         """Let go of all of it."""
+
+
+class _OverError(Exception):
+    """Time is over in the midst of a walk."""

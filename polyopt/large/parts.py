@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from formulations.matrices import MatrixLike
     from polyopt.large.sources import Samples
 
-__all__ = ["Looked", "Recipe", "block_of", "look", "matrix_of", "samples_of"]
+__all__ = ["Looked", "Recipe", "Sides", "block_of", "look", "matrix_of", "samples_of", "sides_of"]
 
 _SLICE = 1 << 16
 
@@ -34,6 +34,14 @@ class Looked(NamedTuple):
     weights: NDArray[Any]
     is_sparse: bool
     problem: str = ""
+
+
+class Sides(NamedTuple):
+    """Samples of two classes: X (n, m), whether each is of the second (n,), and its weight (n,)."""
+
+    X: Any
+    outside: NDArray[np.bool_]
+    weights: NDArray[Any]
 
 
 class Recipe(NamedTuple):
@@ -144,6 +152,33 @@ def samples_of(samples: Samples, recipe: Recipe) -> Any:
     return matrix_of(samples.X) if chosen.all() else matrix_of(samples.X)[chosen]
 
 
+def _weighed(
+    samples: Samples, recipe: Recipe, chosen: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Of the samples chosen, whether each is of the second class, and its weight."""
+    up = np.asarray(samples.y)[chosen] == recipe.classes[1]
+    counts = np.where(up, recipe.factors[1], recipe.factors[0])
+    if samples.weights is not None:
+        counts = counts * np.asarray(samples.weights, dtype=float)[chosen]
+    return up, counts
+
+
+def sides_of(samples: Samples, recipe: Recipe) -> Sides:
+    """The samples of both classes that have weight, for loops over rows: bytes stay bytes.
+
+    Parameters
+    ----------
+    samples : Samples
+        The samples.
+    recipe : Recipe
+        What is made of them.
+    """
+    chosen, X = _chosen(samples, recipe.classes), samples.X
+    is_bytes = isinstance(X, np.ndarray) and X.dtype == np.uint8
+    X = X if is_bytes else matrix_of(X)
+    return Sides(X if chosen.all() else X[chosen], *_weighed(samples, recipe, chosen))
+
+
 class _Hinge:
     """The families of rows, made of labels in a byte each, and of one cost where all are alike."""
 
@@ -172,10 +207,7 @@ def block_of(samples: Samples, recipe: Recipe, work: Work | None = None) -> Bloc
     chosen = _chosen(samples, recipe.classes)
     if not chosen.any():
         return None
-    up = np.asarray(samples.y)[chosen] == recipe.classes[1]
-    counts = np.where(up, recipe.factors[1], recipe.factors[0])
-    if samples.weights is not None:
-        counts = counts * np.asarray(samples.weights, dtype=float)[chosen]
+    up, counts = _weighed(samples, recipe, chosen)
     families = _Hinge(np.where(up, 1, -1).astype(np.int8), recipe.C * counts, recipe.B)
     weights = None if bool((counts == 1.0).all()) else counts
     return Block(Rows(samples_of(samples, recipe)), families, 1, weights, work)

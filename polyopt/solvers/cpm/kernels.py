@@ -16,15 +16,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
-from polyopt.lanes import add_bias, add_to_face, prefetch_row, row_product, row_update
+from polyopt.lanes import add_bias, add_to_face, padded, prefetch_row, row_product, row_update
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from polyopt.rows import Rows
+
     Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-__all__ = ["AVERAGE", "COUNTED", "ENTROPY", "LOSS", "MOVED", "assign", "measure_kernel", "run_kernel"]
+__all__ = [
+    "AVERAGE", "COUNTED", "ENTROPY", "LOSS", "MOVED", "assign", "in_lanes", "losses", "measure_kernel",
+    "run_kernel",
+]  # fmt: skip
 
 # Places in the tally that a run keeps.
 LOSS = 0  # Σ of the hinges as they were met, times the samples' gains
@@ -218,3 +223,34 @@ def measure_kernel(n_lanes: int) -> Any:
         return total
 
     return measure
+
+
+def in_lanes(W: Vector, dtype: Any = np.float64) -> NDArray[Any]:
+    """Faces (K, m+1) as the kernels take them: (m+1, L), with columns of zeros behind the last."""
+    lanes = np.zeros((W.shape[1], padded(len(W))), dtype=dtype)
+    lanes[:, : len(W)] = W.T
+    return lanes
+
+
+def losses(W: Vector, rows: Rows, outside: NDArray[np.bool_], C: Vector, scale: float = 1.0) -> float:
+    """The sum of C_i times the hinge of the best face (positives), or the hinges of all faces (negatives).
+
+    Parameters
+    ----------
+    W : ndarray of shape (K, m+1)
+        The faces, bias last.
+    rows : Rows
+        Samples.
+    outside : ndarray of bool, shape (n,)
+        The positives.
+    C : ndarray of shape (n,)
+        Cost of slack per sample.
+    scale : float
+        What every entry of the rows counts times.
+    """
+    lanes = in_lanes(W)
+    return float(
+        measure_kernel(lanes.shape[1])(
+            rows.values, rows.columns, rows.starts, rows.shared, outside, C, scale, lanes, len(W)
+        )
+    )

@@ -37,7 +37,7 @@ from formulations.solution import Solution, Status
 from polyopt.lanes import padded
 from polyopt.rows import Rows, as_rows
 from polyopt.solvers.clock import Clock
-from polyopt.solvers.cpm.kernels import COUNTED, ENTROPY, LOSS, MOVED, measure_kernel, run_kernel
+from polyopt.solvers.cpm.kernels import COUNTED, ENTROPY, LOSS, MOVED, losses, run_kernel
 from polyopt.watch import show, tell
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-__all__ = ["CpmSgd", "solve_cpm_sgd"]
+__all__ = ["CpmSgd", "precision", "solve_cpm_sgd"]
 
 _FIRST = 5  # epochs before the objective is measured, as that costs about as much as one
 _BLOCK = 1 << 16  # steps between two looks at the clock
@@ -259,12 +259,7 @@ class CpmSgd:
         return perplexity(faces, C[positives])
 
     def _objective(self, W: Vector, rows: Rows, outside: NDArray[np.bool_], C: Vector) -> float:
-        lanes = np.zeros((rows.width + 1, padded(len(W))))
-        lanes[:, : len(W)] = W.T
-        losses = measure_kernel(lanes.shape[1])(
-            rows.values, rows.columns, rows.starts, rows.shared, outside, C, self.scale, lanes, len(W)
-        )
-        return float((W**2).sum() + losses)
+        return float((W**2).sum() + losses(W, rows, outside, C, self.scale))
 
 
 class _Run:
@@ -333,9 +328,21 @@ def _blocks(order: Integers) -> Iterator[Integers]:
 
 
 def _precision(rows: Rows, scale: float, gains: Vector) -> type[np.floating[Any]]:
-    """Single precision for the weights, unless sizes are such that it could overflow or vanish."""
     if not len(rows.values):
         return np.float32
-    size = max(float(rows.values.max()), -float(rows.values.min())) * abs(scale)
-    sizes = (size, float(gains.max()), float(gains.min()))
+    size = max(float(rows.values.max()), -float(rows.values.min()))
+    return precision(size * abs(scale), float(gains.min()), float(gains.max()))
+
+
+def precision(size: float, least: float, most: float) -> type[np.floating[Any]]:
+    """Single precision for the weights, unless sizes are such that it could overflow or vanish.
+
+    Parameters
+    ----------
+    size : float
+        The largest absolute entry of the samples.
+    least, most : float
+        The smallest and the largest gain.
+    """
+    sizes = (size, most, least)
     return np.float32 if all(1.0 / _SAFE <= s <= _SAFE for s in sizes) else np.float64

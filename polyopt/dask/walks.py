@@ -1,0 +1,133 @@
+"""Walks through blocks on Dask's workers: chains of tasks, each of which goes to its block's samples.
+
+A task is a function of what is carried and of a block, and changes nothing. So Dask may do it again where a
+worker was lost, and a chain may be sent again as a whole: what comes is the same.
+"""
+
+from __future__ import annotations
+
+import time
+from asyncio import run_coroutine_threadsafe
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from polyopt.dask.allocation import hold
+from polyopt.dask.on_worker import Part, samples_at
+from polyopt.dask.scheduler import LOOK, is_loss, retry, workers_of
+from polyopt.threads import blas_held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from distributed import Client, Future
+
+    from polyopt.large.held import Walk
+
+__all__ = ["walked"]
+
+_FAILURES = 100  # of tasks, by workers that were lost, that a walk bears
+_NEWS = 10.0  # seconds between two looks at the workers
+
+
+def walked(
+    client: Client, parts: Sequence[Any], step: Callable[..., Any], walks: Sequence[Walk],
+    is_over: Callable[[], bool] | None = None,
+) -> list[Any] | None:  # fmt: skip
+    """What each walk has carried to its end, in their order; None where it was over before.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The client.
+    parts : sequence
+        What each block is read from.
+    step, walks, is_over
+        As of :class:`polyopt.large.held.Hands`.
+
+    Raises
+    ------
+    RuntimeError
+        No worker, or no scheduler, for some time.
+    """
+    found = {number: walk.carried for number, walk in enumerate(walks) if not walk.stops}
+    under_way: dict[int, Future] = {}
+    failures, looked = 0, time.monotonic()
+    try:
+        while len(found) < len(walks):
+            for number, walk in enumerate(walks):
+                if number not in found and number not in under_way:
+                    under_way[number] = _send(client, parts, step, walk)
+            if is_over is not None and is_over():
+                return None
+            ended = _ended(under_way)
+            for number, future in ended.items():
+                if future.status == "error":
+                    failures += 1
+                    _bear(client, future.exception(), [parts[k] for k, _ in walks[number].stops], failures)
+            found |= _gathered(client, ended, is_over)
+            for number in ended:  # what has not come is sent again
+                del under_way[number]
+            if not ended and time.monotonic() > looked + _NEWS:
+                workers_of(client)
+                looked = time.monotonic()
+    finally:
+        if under_way:
+            with suppress(Exception):
+                client.cancel(list(under_way.values()), force=True)
+    return [found[number] for number in range(len(walks))]
+
+
+def _send(client: Client, parts: Sequence[Any], step: Callable[..., Any], walk: Walk) -> Future:
+    """The last of a chain of tasks."""
+    carried = walk.carried
+    for number, arguments in walk.stops:
+        carried = client.submit(
+            _stop, step, carried, parts[number], number, arguments, key=f"polyopt-{uuid4().hex}", pure=False
+        )
+    return carried
+
+
+def _stop(step: Callable[..., Any], carried: Any, part: Part, number: int, arguments: tuple[Any, ...]) -> Any:
+    """On a worker: one step of a walk."""
+    hold()
+    with blas_held():
+        return step(carried, samples_at(part, number), number, *arguments)
+
+
+def _ended(under_way: dict[int, Future]) -> dict[int, Future]:
+    """Those that have ended, after one has or some time has passed."""
+    from distributed import wait
+
+    with suppress(Exception):  # none in that time, or some were cancelled
+        wait(list(under_way.values()), timeout=LOOK, return_when="FIRST_COMPLETED")
+    return {number: future for number, future in under_way.items() if future.status != "pending"}
+
+
+def _bear(client: Client, error: BaseException, parts: list[Any], failures: int) -> None:
+    """Go on after an error that says that workers were lost; raise any other, and one too many."""
+    if not is_loss(error) or failures > _FAILURES:
+        raise error
+    retry(client, parts)
+
+
+def _gathered(client: Client, ended: dict[int, Future], is_over: Callable[[], bool] | None) -> dict[int, Any]:
+    """What has come of those that are finished."""
+    by_key = {str(number): future for number, future in ended.items() if future.status == "finished"}
+    if not by_key:
+        if any(future.status in ("cancelled", "lost") for future in ended.values()):
+            workers_of(client)
+        return {}
+    coming = run_coroutine_threadsafe(
+        client.gather(by_key, errors="skip", asynchronous=True), client.loop.asyncio_loop
+    )
+    while True:
+        try:
+            return {int(number): answer for number, answer in coming.result(timeout=LOOK).items()}
+        except TimeoutError:  # Dask has it done again where a worker was lost with it
+            workers_of(client)
+            if is_over is not None and is_over():
+                coming.cancel()
+                return {}
+        except (OSError, ValueError):
+            return {}

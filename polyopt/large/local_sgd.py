@@ -1,0 +1,354 @@
+"""The Convex Polytope Machine's Algorithm 1 on blocks: rounds of local steps on a fixed number of shards.
+
+1. **Pilot.** Faces have no order, and runs from different random starts cannot be averaged. So the machine
+   is first solved on a sample, by Algorithm 1 or, where that is small, by dual coordinate ascent. This
+   gives each face what it is for, and counts for as many steps as the sample has rows.
+2. **Rounds.** In each, every shard begins at the same point, takes steps 1/(λ(t+1)) through its rows, in an
+   order that follows from the seed, the pass and the shard, and the shards' points are averaged in their
+   order, weighted by their rows. t is counted by each shard for itself. A round takes no more steps than
+   were taken before, and no more than a pass: so the shards never go far apart, first of all not from the
+   pilot's faces.
+3. **Answer.** The better of the average of all iterates and the last one, at the best measured round. The
+   start is measured too, so the answer is never worse than it.
+
+For smooth and strongly convex objectives S shards of T steps each, averaged after every H of them, have the
+error of S T steps of one run as long as H is of the order of sqrt(T / S) (Stich 2019), and rounds that grow
+are as good (Qin, Etesami and Uribe 2022). Hinges are not smooth, and with K > 1 the objective is not convex:
+the method follows these theorems, and what is known of its answer is the objective that is measured.
+
+Shards and rounds define the method, and workers do not: the answer is the same to the bit for any number of
+them, as long as blocks, shards and seed are.
+
+References
+----------
+Kantchelian et al., Large-Margin Convex Polytope Machine (2014), Algorithm 1.
+Stich, Local SGD Converges Fast and Communicates Little (2019).
+Qin, Etesami and Uribe, The Role of Local Steps in Local SGD (2022).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.arguments import positive, tolerance, whole
+from formulations.clock import current_run
+from formulations.solution import Solution, Status
+from polyopt.large import checkpoint as files
+from polyopt.large.held import Walk
+from polyopt.large.parts import Recipe, sides_of
+from polyopt.large.shards import Facts, Shards, draw, each_block, row_order, survey
+from polyopt.outer.cpm.arguments import as_faces
+from polyopt.outer.cpm.solve import Settings, solve_cpm
+from polyopt.rows import as_rows
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.kernels import losses
+from polyopt.solvers.cpm.local_steps import Point, Run, begin, mean, visit
+from polyopt.solvers.cpm.sgd import precision
+from polyopt.solvers.interior_point.crew import total
+from polyopt.watch import tell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.large.held import Hands
+    from polyopt.large.sources import Samples
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["solve_cpm_rounds"]
+
+_SPARING = 1.5  # passes grow by this factor between two measurements, which cost about as much as two
+_AGREEING = 3  # measurements that must agree for a run to have settled
+_SHORT = 1.5  # times the steps taken before, up to which the rest of a pass is a round
+_ASCENT = 2_000_000  # entries of the pilot's faces' programs up to which it is a dual ascent
+_STARTS = {"dual": 5, "sgd": 3}  # of the pilot
+_PILOT_SHARE = 0.3  # of the time, at most
+
+
+def solve_cpm_rounds(
+    hands: Hands, count: int, recipe: Recipe, n_faces: int, *, start: ArrayLike | None = None,
+    n_shards: int = 8, n_pilot: int = 20_000, scale: float = 1.0, max_iter: int = 30, tol: float = 1e-3,
+    time_limit: float | None = None, seed: int = 0, checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
+) -> Solution:  # fmt: skip
+    """Minimise J(W) of :mod:`formulations.cpm` with loss="sum" by rounds of local steps.
+
+    Parameters
+    ----------
+    hands : Hands
+        Who reads the blocks.
+    count : int
+        How many blocks there are.
+    recipe : Recipe
+        The class inside and the class outside, their weights, and C.
+    n_faces : int
+        K, at least 1.
+    start : array_like of shape (K, m+1), optional
+        Faces to begin from, bias last; by default the pilot's.
+    n_shards : int
+        S, at least 1; no more than there are blocks with samples.
+    n_pilot : int
+        Samples of the pilot, roughly; the start counts for as many steps.
+    scale : float
+        What every entry of X counts times.
+    max_iter : int
+        Passes through all samples at most.
+    tol : float
+        The run ends when its last three measurements, over more than half of its passes, lie within this
+        share of the least.
+    time_limit : float, optional
+        Seconds. A round that it cuts off is dropped.
+    seed : int
+        Of all that is random.
+    checkpoint : str or Path, optional
+        A file to be written after every round.
+    resume : str or Path, optional
+        A checkpoint to go on from, of the same problem; it ends with the same bits.
+
+    Returns
+    -------
+    Solution
+        ``primal`` has ``W`` (K, m+1), bias last; there are no multipliers. ``iterations`` are rounds.
+        ``history`` has one record per round, the start's first: the passes so far, the estimate of the
+        objective that the steps gave on their way, and the objective of the better of average and last
+        iterate where it was measured (at the start, after 1, 2, 3, 4, 6, 9, ... passes, and at the end; else
+        nan). The objective is inf where the time was over before anything was measured.
+
+    Raises
+    ------
+    ValueError
+        An argument out of its range, one class alone, or a checkpoint of something else.
+    """
+    clock, tol = Clock(time_limit), tolerance(tol)
+    scale = positive("scale", scale)
+    for name, value in (
+        ("n_faces", n_faces), ("n_shards", n_shards), ("n_pilot", n_pilot), ("max_iter", max_iter),
+    ):  # fmt: skip
+        whole(name, value, 1)
+    facts = survey(hands, recipe, count)
+    W = None if start is None else as_faces("start", start, (n_faces, facts.m + 1))
+    rounds = _Rounds(
+        hands, recipe, facts, n_faces, Shards([p.n for p in facts.parts], n_shards, seed), scale, seed, clock
+    )
+    about = rounds.about(n_pilot, W)
+    save = None if checkpoint is None else files.Saver(checkpoint, [], about)
+    status = Status.TIME_LIMIT
+    try:
+        if resume is not None:
+            rounds.state = _State.of(files.load(resume, about)[1])
+        elif rounds.begin(n_pilot, W) and save is not None:
+            save(rounds.state.known())
+        status = rounds.run(max_iter, tol, save)
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    run = current_run()
+    if status is Status.TIME_LIMIT and run is not None and run.is_stopped:
+        status = Status.INTERRUPTED
+    state = rounds.state
+    return Solution(
+        status, {"W": state.best}, {}, state.reached, None, "sgd, local steps",
+        iterations=state.rounds, solve_time=clock.seconds, history=tuple(state.history),
+    )  # fmt: skip
+
+
+@dataclass
+class _State:
+    """All that a checkpoint has.
+
+    Attributes
+    ----------
+    point : Point
+        Where the next round begins.
+    best, reached : ndarray, float
+        The best faces that were measured, and their objective.
+    rounds, passes, done : int
+        Rounds; whole passes; and rows of the next one that the longest shard has visited.
+    due : float
+        Passes at which the next measurement is due.
+    measured : list of float
+        Objectives that were measured when they were due, without the start's.
+    history : list of dict
+        One record for each round.
+    """
+
+    point: Point
+    best: Vector
+    reached: float = math.inf
+    rounds: int = 0
+    passes: int = 0
+    done: int = 0
+    due: float = 0.0
+    measured: list[float] = field(default_factory=list)
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def known(self) -> dict[str, Any]:
+        """Numbers, arrays and lists by name, as :func:`polyopt.large.checkpoint.save` takes them."""
+        return {
+            **{name: value for name, value in vars(self).items() if name != "point"},
+            **self.point._asdict(),
+        }
+
+    @classmethod
+    def of(cls, known: dict[str, Any]) -> _State:
+        """The state of what a checkpoint has."""
+        return cls(Point(*(known.pop(name) for name in Point._fields)), **known)
+
+
+class _Rounds:
+    """The loop, and what it needs in every round."""
+
+    state: _State
+
+    def __init__(
+        self, hands: Hands, recipe: Recipe, facts: Facts, n_faces: int, shards: Shards, scale: float,
+        seed: int, clock: Clock,
+    ):  # fmt: skip
+        self.hands, self.recipe, self.facts, self.n_faces = hands, recipe, facts, n_faces
+        self.shards, self.scale, self.seed, self.clock = shards, scale, seed, clock
+        half = 0.5 * facts.n
+        self.dtype = precision(facts.size * scale, half * facts.least, half * facts.most)
+        zero = np.zeros((n_faces, facts.m + 1))
+        self.state = _State(Point(zero, zero, 1), zero)
+
+    def about(self, n_pilot: int, start: Vector | None) -> dict[str, Any]:
+        """What a checkpoint must be of, to be gone on from."""
+        begun = b"" if start is None else start.tobytes()
+        digest = sha256(repr(self.facts.parts).encode() + begun).hexdigest()[:16]
+        return {
+            "machine": "local steps of the Convex Polytope Machine",
+            "samples": self.facts.n, "features": self.facts.m, "blocks": len(self.facts.parts),
+            "C": self.recipe.C, "factors": repr(self.recipe.factors), "faces": self.n_faces,
+            "shards": len(self.shards.blocks), "pilot": n_pilot, "scale": self.scale, "seed": self.seed,
+            "digest": digest,
+        }  # fmt: skip
+
+    def begin(self, n_pilot: int, start: Vector | None) -> bool:
+        """Take the start, or make it by a pilot; False where time is over before there is one."""
+        steps = min(n_pilot, self.facts.n)
+        if start is None:
+            start = self._pilot(n_pilot)
+            if start is None:
+                return False
+        self.state = _State(Point(start, start, steps), start)
+        return True
+
+    def _pilot(self, n_pilot: int) -> Vector | None:
+        drawn = draw(self.hands, self.recipe, self.facts, n_pilot, self.seed, self._is_over)
+        if drawn is None:
+            return None
+        X, outside, weights = drawn
+        left = self.clock.left
+        solver = "dual" if X.shape[0] * (X.shape[1] + 1) * self.n_faces <= _ASCENT else "sgd"
+        settings = Settings(
+            self.n_faces, solver, feature_scale=self.scale, n_init=_STARTS[solver],
+            time_limit=None if left is None else _PILOT_SHARE * left,
+        )  # fmt: skip
+        y = np.where(outside, 1.0, -1.0)
+        return np.asarray(solve_cpm(X, y, self.recipe.C * weights, settings, self.seed)["W"])
+
+    def run(self, max_iter: int, tol: float, save: files.Saver | None) -> Status:
+        """Rounds until it has settled or a limit is reached."""
+        while True:
+            state = self.state
+            passes = state.passes + state.done / self.shards.longest
+            is_due, is_last = passes >= state.due, state.passes >= max_iter
+            if (is_due or is_last) and not self._measure(is_due):
+                return Status.TIME_LIMIT
+            if is_due:
+                state.due = max(passes + 1.0, _SPARING * passes) if passes else 1.0
+            tell(state.history[-1])
+            last = state.measured[-_AGREEING:]
+            if len(last) == _AGREEING and max(last) <= (1.0 + tol) * min(state.measured):
+                return Status.CONVERGED
+            if is_last:
+                return Status.ITERATION_LIMIT
+            if not self._round():
+                return Status.TIME_LIMIT
+            if save is not None:
+                save(state.known())
+
+    def _is_over(self) -> bool:
+        return self.clock.is_over
+
+    def _round(self) -> bool:
+        """One round; False, and nothing has changed, where time is over before."""
+        state, shards = self.state, self.shards
+        left = shards.longest - state.done
+        steps = left if left <= _SHORT * state.point.steps else min(state.point.steps, left)
+        place = state.done, state.done + steps
+        first = begin(state.point, self.dtype)
+        how = (self.recipe, self.facts.n, self.n_faces, self.scale, self.seed, state.passes)
+        walks = [
+            Walk(
+                first, [(number, (*how, *part)) for number, part in shards.stops(shard, state.passes, *place)]
+            )
+            for shard in range(len(shards.blocks))
+        ]
+        runs: list[Run] | None = self.hands.walk(_visit, walks, self._is_over)
+        if runs is None:
+            return False
+        taken = sum(run.steps - first.steps for run in runs)
+        W, met = state.point.W, sum(run.loss for run in runs)
+        state.point = mean(runs, shards.sizes, self.n_faces)
+        state.rounds, state.done = state.rounds + 1, place[1] % shards.longest
+        state.passes += state.done == 0
+        W = state.point.W
+        self._record(float((W**2).sum()) + 2.0 * met / taken)
+        return True
+
+    def _record(self, estimate: float) -> None:
+        state = self.state
+        state.history.append(
+            {
+                "round": float(state.rounds),
+                "passes": state.passes + state.done / self.shards.longest,
+                "seconds": self.clock.seconds,
+                "estimate": estimate,
+                "objective": math.nan,
+            }
+        )
+
+    def _measure(self, counts: bool) -> bool:
+        """Measure the objectives and keep the best; False where time is over before."""
+        state = self.state
+        if not state.history:
+            self._record(math.nan)
+        found = [state.point.W, *([state.point.A] if state.point.weight else [])]
+        given = [(self.recipe, self.scale, found) if part.n else None for part in self.facts.parts]
+        paid = each_block(self.hands, _losses, given, self._is_over)
+        if paid is None:
+            return False
+        values = [float((W**2).sum() + loss) for W, loss in zip(found, total(paid), strict=True)]
+        value = min(values)
+        state.history[-1]["objective"] = value
+        if counts and state.rounds:
+            state.measured.append(value)
+        if value < state.reached:
+            state.best, state.reached = found[values.index(value)], value
+        return True
+
+
+def _visit(
+    run: Run, samples: Samples, number: int, recipe: Recipe, n: int, n_faces: int, scale: float,
+    seed: int, passes: int, first: int, last: int,
+) -> Run:  # fmt: skip
+    """A run's steps through places `first` to `last` of a block's order."""
+    X, outside, weights = sides_of(samples, recipe)
+    order = row_order(seed, passes, number, len(weights))[first:last]
+    return visit(run, as_rows(X), outside, 0.5 * n * recipe.C * weights, order, n_faces, scale)
+
+
+def _losses(
+    _: None, samples: Samples, number: int, recipe: Recipe, scale: float, found: list[Vector]
+) -> Vector:
+    """The loss of a block at some faces."""
+    X, outside, weights = sides_of(samples, recipe)
+    rows, costs = as_rows(X), recipe.C * weights
+    return np.array([losses(W, rows, outside, costs, scale) for W in found])
