@@ -46,9 +46,10 @@ def certify_blocks(
     b: float,
     centre: Vector | None,
     D: float | None = None,
+    intercept: bool = True,
     tol: float = 1e-6,
 ) -> Certificate:
-    """Certify a point and multipliers of an SVM, Sigma-SVM or Relative Margin Machine.
+    """Certify a point and multipliers of an SVM, Sigma-SVM or Relative Margin Machine, or of half a face.
 
     Parameters
     ----------
@@ -67,6 +68,8 @@ def certify_blocks(
         The point that dense samples are taken from; None for sparse ones.
     D : float, optional
         The Sigma-SVM's share, within [0, 1].
+    intercept : bool
+        Whether the intercept is free; else v (m+1,) has it as its last weight, b is 0, and `centre` None.
     tol : float
         Relative tolerance of the gap and of every residual.
 
@@ -80,14 +83,16 @@ def certify_blocks(
     ValueError
         Numbers that are not finite, or an argument out of its range.
     """
-    return _Blocks(name, ask, rows, real_array("w", v), centre, D).certificate(b, tolerance(tol))
+    v = real_array("w", v)
+    return _Blocks(name, ask, rows, v, centre, D, intercept).certificate(b, tolerance(tol))
 
 
 class _Blocks:
     def __init__(
-        self, name: str, ask: Ask, rows: Families, v: Vector, centre: Vector | None, D: float | None
-    ):
-        self._name, self._ask, self._rows, self._v = name, ask, rows, v
+        self, name: str, ask: Ask, rows: Families, v: Vector, centre: Vector | None, D: float | None,
+        intercept: bool,
+    ):  # fmt: skip
+        self._name, self._ask, self._rows, self._v, self._intercept = name, ask, rows, v, intercept
         self._shift = np.zeros(len(v)) if centre is None else centre
         self._metric, self._space, self._mean = None, None, Ball(0.0)
         if D is not None:
@@ -115,7 +120,7 @@ class _Blocks:
         v, metric = self._v, self._metric
         offset = Ball(v).dot(self._shift) + b
         met = self._all("point", v, offset, metric)
-        factors = balancing(met.sums["plus"], met.sums["minus"])
+        factors = balancing(met.sums["plus"], met.sums["minus"]) if self._intercept else (1.0, 1.0)
         scales = met.least["scale"], met.least["enough"]
         found = self._all("values", v, offset, scales, factors, metric, self._mean)
         energy = self._energy(v, found)
@@ -126,7 +131,8 @@ class _Blocks:
             ),
             key=lambda value: float(value.upper),
         )
-        program = HingeProgram(self._name, LinearGeometry(np.zeros((1, len(v)))), self._rows)
+        geometry = LinearGeometry(np.zeros((1, len(v))))
+        program = HingeProgram(self._name, geometry, self._rows, self._intercept)
         balance = Balance(*(found.sums[each] for each in Balance._fields))
         dual = program.bound_by(found.sums["gain"], self._price(found, factors), balance)
         residuals, is_met = self._residuals(met, float(primal.mid), tol)
@@ -150,7 +156,7 @@ class _Blocks:
         terms = float(np.max(met.sums["terms"], initial=0.0))
         residuals = [
             *by_condition["primal"], *by_condition["sign"],
-            balance_residual(met.sums["beta"], met.sums["size"]),
+            *([balance_residual(met.sums["beta"], met.sums["size"])] if self._intercept else []),
             *stationarity(gradient, pulled, terms, unit, value), *by_condition["complementarity"],
         ]  # fmt: skip
         return residuals, all(each.relative <= tol for each in by_condition["primal"])

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.families import Families
+from formulations.polytope import lift
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.hinge_residuals import (
@@ -82,10 +83,16 @@ class Slices:
         The point to take dense samples from.
     weights : ndarray of shape (n,), optional
         Weights in mean and covariance.
+    intercept : bool
+        Whether the program has a free one; else samples are taken as they are, with a last feature of 1.
     """
 
-    def __init__(self, X: Matrix, rows: Families, centre: Vector, weights: Vector | None = None):
-        self._X, self._rows, self._centre = X, rows, centre
+    def __init__(
+        self, X: Matrix, rows: Families, centre: Vector, weights: Vector | None = None, *,
+        intercept: bool = True,
+    ):  # fmt: skip
+        self._X, self._rows, self._intercept = X, rows, intercept
+        self._centre = centre if intercept else None
         self._weights = np.ones(rows.n) if weights is None else weights
 
     def _slices(self, metric: Metric | None) -> Iterator[tuple[slice, HingeProgram, LinearGeometry, Vector]]:
@@ -93,10 +100,12 @@ class Slices:
             part = slice(start, start + _ROWS)
             rows = Families(*(replace(each, side=each.side[part], cap=each.cap[part]) for each in self._rows))
             weights = self._weights[part]
-            geometry = LinearGeometry(self._X[part], centre=self._centre)
+            X = self._X[part] if self._intercept else lift(self._X[part])
+            geometry = LinearGeometry(X, centre=self._centre)
             if metric is not None:
-                geometry = _SigmaSlice(self._X[part], self._centre, weights, metric)
-            yield part, HingeProgram("", geometry, rows), geometry, weights
+                assert self._centre is not None
+                geometry = _SigmaSlice(X, self._centre, weights, metric)
+            yield part, HingeProgram("", geometry, rows, self._intercept), geometry, weights
 
     def middle(self) -> Tally:
         """The sum of the weights, and the samples added up by them."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
     from polyopt.large.held import Walk
-    from polyopt.large.parts import Looked, Recipe
+    from polyopt.large.parts import Looked, Maker
 
 __all__ = ["Team", "Workers"]
 
@@ -55,7 +55,7 @@ class Team:
         ]
         return list(self._client.gather(futures))
 
-    def crew(self, recipe: Recipe) -> Crew:
+    def crew(self, recipe: Maker) -> Crew:
         """The blocks of this recipe that are not empty."""
         crew = Workers(self._client, self.parts, recipe)
         self._crews.append(crew)
@@ -92,11 +92,11 @@ class Workers(Crew):
         The client.
     parts : sequence
         What each block is read from.
-    recipe : Recipe
+    recipe : Maker
         What it is made by.
     """
 
-    def __init__(self, client: Client, parts: Sequence[Any], recipe: Recipe):
+    def __init__(self, client: Client, parts: Sequence[Any], recipe: Maker):
         super().__init__()
         self._client, self._recipe, self._fit = client, recipe, uuid4().hex
         self._parts = dict(enumerate(parts))

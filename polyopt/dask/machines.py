@@ -9,7 +9,7 @@ import numpy as np
 from polyopt.dask.collections import is_collection, mapped, parts_of, parts_of_arrays
 from polyopt.dask.crew import Team
 from polyopt.large import machines
-from polyopt.large.machine import LargeMachine
+from polyopt.large.base import BlockClassifier
 from polyopt.large.sources import Arrays
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SVM", "RelativeMarginMachine", "SigmaSVM"]
 
 
-class _OnDask(LargeMachine):
+class _OnDask(BlockClassifier):
     """What machines on Dask share."""
 
     _client: Client | None = None

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from polyopt.dask.allocation import give_back, hold
-from polyopt.large.parts import Recipe, block_of, look, samples_of
+from polyopt.large.parts import Maker, look, rows_of
 from polyopt.large.sources import Samples, Source
 from polyopt.solvers.interior_point.crew import Change, bring
 from polyopt.solvers.interior_point.measured import Work
@@ -15,8 +15,7 @@ from polyopt.threads import blas_held
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polyopt.large.parts import Looked
-    from polyopt.solvers.interior_point.block import Block
+    from polyopt.large.parts import Looked, Made
 
 __all__ = ["Missing", "Part", "answers", "forget", "looked", "samples_at"]
 
@@ -33,7 +32,7 @@ class _Here:
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.block: Block | None = None
+        self.block: Made | None = None
 
 
 _held: dict[tuple[str, int], _Here] = {}
@@ -67,7 +66,7 @@ def looked(part: Part, number: int) -> Looked:
 
 
 def answers(
-    fit: str, numbers: Sequence[int], recipe: Recipe, parts: Sequence[Part], log: Sequence[Change],
+    fit: str, numbers: Sequence[int], recipe: Maker, parts: Sequence[Part], log: Sequence[Change],
     begins: int, ask: Change | None,
 ) -> list[Any]:  # fmt: skip
     """On a worker: what some blocks answer, or that they are not here.
@@ -78,7 +77,7 @@ def answers(
         The name of the fit.
     numbers : sequence of int
         Those of the blocks.
-    recipe : Recipe
+    recipe : Maker
         What they are made by.
     parts : sequence of Source or tuple
         Their samples.
@@ -92,23 +91,24 @@ def answers(
     hold()
     with blas_held():
         return [
-            _answer(_held.setdefault((fit, n), _Here()), recipe, samples_at(part, n), log, begins, ask)
+            _answer(_held.setdefault((fit, n), _Here()), recipe, n, samples_at(part, n), log, begins, ask)
             for n, part in zip(numbers, parts, strict=True)
         ]
 
 
 def _answer(
-    here: _Here, recipe: Recipe, samples: Samples, log: Sequence[Change], begins: int, ask: Change | None
-) -> Any:
+    here: _Here, recipe: Maker, number: int, samples: Samples, log: Sequence[Change], begins: int,
+    ask: Change | None,
+) -> Any:  # fmt: skip
     with here.lock:
         # It may also be one that was here before another worker had it, and has missed a part of the log.
         if begins > (0 if here.block is None else here.block.done):
             return Missing()
         if here.block is None:
-            here.block = block_of(samples, recipe, _room.work)
+            here.block = recipe.block(samples, number, _room.work)
         if here.block is None:
             return None
-        here.block.samples.X = samples_of(samples, recipe)
+        here.block.samples.X = rows_of(samples, here.block.chosen)
         try:
             return bring(here.block, log, begins, ask)
         finally:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from polyopt.large.parts import Looked, Recipe, block_of, look, samples_of
-from polyopt.solvers.interior_point.block import Block
+from polyopt.large.parts import Looked, Made, Maker, look, rows_of
 from polyopt.solvers.interior_point.crew import Crew, Local
 from polyopt.solvers.interior_point.measured import Work
 from polyopt.threads import run_blocks
@@ -32,7 +31,7 @@ class Hands(Protocol):
     def look(self) -> list[Looked]:
         """A first look at every block, in their order."""
 
-    def crew(self, recipe: Recipe) -> Crew:
+    def crew(self, recipe: Maker) -> Crew:
         """The blocks of this recipe that are not empty."""
 
     def walk(
@@ -71,12 +70,12 @@ class Here:
         """A first look at every block, in their order."""
         return run_blocks(lambda number: look(self._source.read(number), number), range(self._source.count))
 
-    def crew(self, recipe: Recipe) -> Crew:
+    def crew(self, recipe: Maker) -> Crew:
         """The blocks of this recipe that are not empty."""
         work = Work()
 
-        def made(number: int) -> Block | None:
-            block = block_of(self._source.read(number), recipe, work)
+        def made(number: int) -> Made | None:
+            block = recipe.block(self._source.read(number), number, work)
             if block is not None:
                 block.samples.X = None
             return block
@@ -86,7 +85,7 @@ class Here:
 
         def loaded(place: int, answer: Callable[[], Any]) -> Any:
             block = held[place]
-            block.samples.X = samples_of(self._source.read(numbers[place]), recipe)
+            block.samples.X = rows_of(self._source.read(numbers[place]), block.chosen)
             try:
                 return answer()
             finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from formulations.matrices import MatrixLike
     from polyopt.large.sources import Samples
 
-__all__ = ["Looked", "Recipe", "Sides", "block_of", "look", "matrix_of", "samples_of", "sides_of"]
+__all__ = [
+    "Costed", "Hinge", "Looked", "Made", "Maker", "Recipe", "Sides", "costed", "look", "matrix_of", "rows_of",
+    "sides_of",
+]  # fmt: skip
 
 _SLICE = 1 << 16
 
@@ -44,6 +47,40 @@ class Sides(NamedTuple):
     weights: NDArray[Any]
 
 
+class Made(Protocol):
+    """What is made of a block of samples, whose own it is given before it is asked, and loses after."""
+
+    samples: Any  # has them as its X
+    chosen: NDArray[np.bool_] | None  # which of those that were read; None for all
+    done: int
+    answer: object
+
+
+class Maker(Protocol):
+    """What makes something of every block."""
+
+    def block(self, samples: Samples, number: int, work: Work | None = None) -> Made | None:
+        """What is made of a block; None where none of its samples has to do with it.
+
+        Parameters
+        ----------
+        samples : Samples
+            The samples.
+        number : int
+            The block's number.
+        work : Work, optional
+            As of :class:`~polyopt.solvers.interior_point.block.Block`.
+        """
+
+
+class Costed(NamedTuple):
+    """The samples of two classes that have weight: which these are, who is of the second, their weights."""
+
+    chosen: NDArray[np.bool_]
+    up: NDArray[np.bool_]
+    counts: NDArray[np.float64]
+
+
 class Recipe(NamedTuple):
     """What is made of every block: the two classes, their weights, the cost of slack, and the bound B."""
 
@@ -51,6 +88,17 @@ class Recipe(NamedTuple):
     factors: tuple[float, float]
     C: float
     B: float = np.inf
+
+    def block(self, samples: Samples, number: int, work: Work | None = None) -> Block | None:
+        """The block of both classes; None where it has no such samples."""
+        found = costed(samples, self.classes, self.factors)
+        if found is None:
+            return None
+        families = Hinge(np.where(found.up, 1, -1).astype(np.int8), self.C * found.counts, self.B)
+        weights = None if bool((found.counts == 1.0).all()) else found.counts
+        block = Block(Rows(rows_of(samples, found.chosen)), families, 1, weights, work)
+        block.chosen = None if found.chosen.all() else found.chosen
+        return block
 
 
 def look(samples: Samples, number: int) -> Looked:
@@ -140,27 +188,42 @@ def matrix_of(X: MatrixLike) -> Any:
 _SMALL = (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)  # which float32 holds exactly
 
 
-def _chosen(samples: Samples, classes: tuple[Any, Any]) -> NDArray[np.bool_]:
+def costed(samples: Samples, classes: tuple[Any, Any], factors: tuple[float, float]) -> Costed | None:
+    """The samples of two classes that have weight; None where there are none.
+
+    Parameters
+    ----------
+    samples : Samples
+        A block.
+    classes : tuple
+        The classes.
+    factors : tuple of float
+        Their weights.
+    """
     y = np.asarray(samples.y)
     chosen = (y == classes[0]) | (y == classes[1])
-    return chosen if samples.weights is None else chosen & (np.asarray(samples.weights) > 0)
+    weights = None if samples.weights is None else np.asarray(samples.weights, dtype=float)
+    if weights is not None:
+        chosen &= weights > 0
+    if not chosen.any():
+        return None
+    up = y[chosen] == classes[1]
+    counts = np.where(up, factors[1], factors[0])
+    return Costed(chosen, up, counts if weights is None else counts * weights[chosen])
 
 
-def samples_of(samples: Samples, recipe: Recipe) -> Any:
-    """The samples of both classes that have weight."""
-    chosen = _chosen(samples, recipe.classes)
-    return matrix_of(samples.X) if chosen.all() else matrix_of(samples.X)[chosen]
+def rows_of(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
+    """Some of the samples, as the solver takes them.
 
-
-def _weighed(
-    samples: Samples, recipe: Recipe, chosen: NDArray[np.bool_]
-) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Of the samples chosen, whether each is of the second class, and its weight."""
-    up = np.asarray(samples.y)[chosen] == recipe.classes[1]
-    counts = np.where(up, recipe.factors[1], recipe.factors[0])
-    if samples.weights is not None:
-        counts = counts * np.asarray(samples.weights, dtype=float)[chosen]
-    return up, counts
+    Parameters
+    ----------
+    samples : Samples
+        A block.
+    chosen : ndarray of bool or None
+        Which; None for all.
+    """
+    X = matrix_of(samples.X)
+    return X if chosen is None or chosen.all() else X[chosen]
 
 
 def sides_of(samples: Samples, recipe: Recipe) -> Sides:
@@ -173,41 +236,32 @@ def sides_of(samples: Samples, recipe: Recipe) -> Sides:
     recipe : Recipe
         What is made of them.
     """
-    chosen, X = _chosen(samples, recipe.classes), samples.X
-    is_bytes = isinstance(X, np.ndarray) and X.dtype == np.uint8
-    X = X if is_bytes else matrix_of(X)
-    return Sides(X if chosen.all() else X[chosen], *_weighed(samples, recipe, chosen))
+    found, X = costed(samples, recipe.classes, recipe.factors), samples.X
+    X = X if isinstance(X, np.ndarray) and X.dtype == np.uint8 else matrix_of(X)
+    if found is None:
+        return Sides(X[:0], np.zeros(0, bool), np.zeros(0))
+    return Sides(X if found.chosen.all() else X[found.chosen], found.up, found.counts)
 
 
-class _Hinge:
-    """The families of rows, made of labels in a byte each, and of one cost where all are alike."""
+class Hinge:
+    """The families of rows, made of labels in a byte each, and of one cost where all are alike.
 
-    def __init__(self, signs: NDArray[np.int8], costs: NDArray[Any], B: float):
+    Parameters
+    ----------
+    signs : ndarray of int8, shape (n,)
+        The labels.
+    costs : ndarray of shape (n,)
+        The costs of slack.
+    B : float
+        The bound on outputs.
+    """
+
+    def __init__(self, signs: NDArray[np.int8], costs: NDArray[Any], B: float = np.inf):
         alike = len(costs) > 0 and bool((costs == costs[0]).all())
         self._signs, self._costs, self._B = signs, costs[:1] if alike else costs, B
 
     def __call__(self) -> Families:
+        """The families, made anew."""
         n = len(self._signs)
         costs = np.broadcast_to(self._costs, (n,)) if len(self._costs) == 1 else self._costs
         return Families(margin_family(self._signs.astype(float), costs), *bound_families(n, self._B))
-
-
-def block_of(samples: Samples, recipe: Recipe, work: Work | None = None) -> Block | None:
-    """The block of both classes; None where it has no such samples.
-
-    Parameters
-    ----------
-    samples : Samples
-        The samples.
-    recipe : Recipe
-        What is made of them.
-    work : Work, optional
-        As of :class:`~polyopt.solvers.interior_point.block.Block`.
-    """
-    chosen = _chosen(samples, recipe.classes)
-    if not chosen.any():
-        return None
-    up, counts = _weighed(samples, recipe, chosen)
-    families = _Hinge(np.where(up, 1, -1).astype(np.int8), recipe.C * counts, recipe.B)
-    weights = None if bool((counts == 1.0).all()) else counts
-    return Block(Rows(samples_of(samples, recipe)), families, 1, weights, work)

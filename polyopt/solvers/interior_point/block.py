@@ -65,10 +65,16 @@ class Block:
         How many changes it has been through.
     answer : object
         What the last of them gave.
+    intercept : bool
+        Whether the program has a free one; else b is one of the weights.
+    chosen : ndarray of bool, optional
+        Which of the samples that were read are this block's; all by default.
     """
 
     done = 0
     answer: object = None
+    intercept = True
+    chosen: NDArray[np.bool_] | None = None
 
     def __init__(
         self,
@@ -283,7 +289,8 @@ class Block:
         *arguments : object
             What it takes, the multipliers left out.
         """
-        slices = Slices(self.samples.X, self.rows, self.samples.shift, self._counts)
+        samples = self.samples
+        slices = Slices(samples.X, self.rows, samples.shift, self._counts, intercept=self.intercept)
         if step == "point":
             v, b, metric = arguments
             return slices.point(v, b, self.multipliers(), metric)

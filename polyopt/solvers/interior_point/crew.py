@@ -21,8 +21,6 @@ from polyopt.threads import run_blocks
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from polyopt.solvers.interior_point.block import Block
-
     Vector = NDArray[np.float64]
 
 __all__ = ["Change", "Crew", "Local", "bring", "total"]
@@ -37,13 +35,13 @@ class Change(NamedTuple):
     arguments: tuple[Any, ...] = ()
 
 
-def bring(block: Block, log: Sequence[Change], begins: int, ask: Change | None) -> Any:
+def bring(block: Any, log: Sequence[Change], begins: int, ask: Change | None) -> Any:
     """Let a block catch up with the log, and answer.
 
     Parameters
     ----------
-    block : Block
-        The block.
+    block : object
+        A :class:`~polyopt.solvers.interior_point.block.Block`, or what else counts what is `done`.
     log : sequence of Change
         The log from some place on, no later than the block has been through.
     begins : int
@@ -99,6 +97,10 @@ class Crew(ABC):
     def _answers(self, ask: Change | None) -> list[Any]:
         """What every block answers once it has been through the log."""
 
+    def close(self) -> None:
+        """Let go of the blocks; nothing where whoever has them does by himself."""
+        return
+
     def tell(self, name: str, *arguments: Any) -> None:
         """Have every block changed, by the time that it is next asked.
 
@@ -126,8 +128,8 @@ class Local(Crew):
 
     Parameters
     ----------
-    blocks : sequence of Block
-        The blocks.
+    blocks : sequence
+        The blocks, as of :func:`bring`.
     threads : bool
         Whether several threads may share them.
     loaded : callable, optional
@@ -136,7 +138,7 @@ class Local(Crew):
 
     def __init__(
         self,
-        blocks: Sequence[Block],
+        blocks: Sequence[Any],
         *,
         threads: bool = False,
         loaded: Callable[[int, Callable[[], Any]], Any] | None = None,
@@ -148,6 +150,10 @@ class Local(Crew):
     def count(self) -> int:
         """How many blocks there are."""
         return len(self.blocks)
+
+    def close(self) -> None:
+        """Let go of the blocks."""
+        self.blocks, self._loaded = [], None
 
     def _answers(self, ask: Change | None) -> list[Any]:
         def answer(number: int) -> Any:

@@ -247,17 +247,18 @@ class _Kept:
         return {"w": np.append(w, self._v[-1] - float(self._problem.shift @ w))}
 
     def solution(self, status: Status) -> Solution:
-        """The points that were kept, made exactly feasible, with the intercept that is best for w.
+        """The points that were kept, made exactly feasible, and the best intercept where it is free.
 
         Multipliers are with the blocks.
         """
         problem, crew = self._problem, self._problem.crew
         objective, w, b = self._primal()
-        room, imbalance = (float(each) for each in total(crew.ask("sums")))
-        crew.tell("even", imbalance / room if room > 0 else 0.0)
+        if problem.regulariser.is_free:
+            room, imbalance = (float(each) for each in total(crew.ask("sums")))
+            crew.tell("even", imbalance / room if room > 0 else 0.0)
         found = crew.ask("dual")
         gain, pulled = float(total([each[0] for each in found])), total([each[1] for each in found])
-        bound = gain - problem.regulariser.conjugate(pulled[:-1])
+        bound = gain - problem.regulariser.conjugate(problem.regulariser.weights(pulled))
         if status is Status.OPTIMAL and not relative_gap(objective, bound) <= max(
             10.0 * self._tol, _REPAIRED
         ):
@@ -279,6 +280,9 @@ class _Kept:
     def _primal(self) -> tuple[float, Vector, float]:
         """Objective, w and b (for centred rows) of the point kept, scaled back within the bounds."""
         crew, regulariser = self._problem.crew, self._problem.regulariser
+        if not regulariser.is_free:  # and no bounds
+            cost = float(total(crew.ask("costs_at", self._v, 1.0)))
+            return regulariser.energy(self._v) + cost, self._v[:-1], float(self._v[-1])
         w = regulariser.least(self._v[:-1])
         g = largest_reaches(crew.ask("reach", np.append(w, 0.0)))
         best = within(cheapest_of_blocks(crew.ask, total, w), allowed(g))

@@ -130,15 +130,18 @@ class Point:
         most = np.max([[f.largest, f.multiplier, f.violation] for f in found], axis=0)
         largest, multiplier, violation = (float(each) for each in most)
         M, pulled = total([f.M for f in found]), total([f.pulled for f in found])
-        w, gradient = self.v[:-1], regulariser.gradient(self.v[:-1])
+        w = regulariser.weights(self.v)
+        gradient = regulariser.gradient(w)
         shrink = shrink_of(largest_reaches(f.reaches for f in found))
         if shrink < 1.0:
             cost = float(total(self._crew.ask("costs", shrink)))
         objective = shrink**2 * regulariser.energy(w) + cost
-        imbalance, room = float(pulled[-1, 0]), float(pulled[-1, 1])
-        share = imbalance / max(room, abs(imbalance), np.finfo(float).tiny)
-        c = pulled[:-1, 0] - share * pulled[:-1, 1]
-        can_repair = abs(imbalance) <= room
+        share, can_repair = 0.0, True
+        if regulariser.is_free:
+            imbalance, room = float(pulled[-1, 0]), float(pulled[-1, 1])
+            share = imbalance / max(room, abs(imbalance), np.finfo(float).tiny)
+            can_repair = abs(imbalance) <= room
+        c = regulariser.weights(pulled[:, 0] - share * pulled[:, 1])
         bound = gain - share * fall - regulariser.conjugate(c) if can_repair else -np.inf
         residual = float(np.abs(c - gradient).max(initial=0.0))
         residual /= self._scale(M, gradient, c, objective, size)
@@ -149,7 +152,7 @@ class Point:
             mu=products / self._measure,
             share=share,
             M=M,
-            left=pulled[:, 0] - np.append(gradient, 0.0),
+            left=pulled[:, 0] - regulariser.widened(gradient),
             push=pulled[:, 2],
         )
         if survey.gap <= self._tol < residual and residual > 0.5 * self._residual:

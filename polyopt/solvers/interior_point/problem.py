@@ -97,7 +97,7 @@ def in_order(rows: Families) -> tuple[Families, int]:
     return rows, len(soft)
 
 
-def state(crew: Crew, soft: int, D: float | None) -> Problem:
+def state(crew: Crew, soft: int, D: float | None, *, intercept: bool = True) -> Problem:
     """The program of samples in blocks: their facts, the point that they are taken from, and R.
 
     Parameters
@@ -108,11 +108,13 @@ def state(crew: Crew, soft: int, D: float | None) -> Problem:
         How many families have slack.
     D : float or None
         The Sigma-SVM's share.
+    intercept : bool
+        Whether b is free; else it is regularised like a weight, and there are neither bounds nor D.
 
     Raises
     ------
     ValueError
-        Costs that are positive on one side only, or samples that are not finite.
+        With a free intercept costs that are positive on one side only, or samples that are not finite.
     """
     found = crew.ask("facts")
     sums = total([[f.n, f.products, f.costs, f.bounds] for f in found])
@@ -120,13 +122,16 @@ def state(crew: Crew, soft: int, D: float | None) -> Problem:
         int(sums[0]), found[0].m, float(sums[1]), float(sums[2]), float(sums[3]),
         any(f.pulls_up for f in found), any(f.pulls_down for f in found),
     )  # fmt: skip
-    if not (facts.pulls_up and facts.pulls_down):
+    if intercept and not (facts.pulls_up and facts.pulls_down):
         raise ValueError(_ONE_WAY)
     sums = total(crew.ask("total"))
     mean, count = sums[:-1] / sums[-1], float(sums[-1])
     if not np.isfinite(mean).all():
         raise ValueError("X must be finite; it has NaN or infinite values")
     scatters = is_scattered(facts.products, facts.n, facts.m)
+    if not intercept:  # the regulariser does not bear a shift
+        crew.tell("place", np.zeros(facts.m), scatters)
+        return Problem(crew, facts, soft, np.zeros(facts.m), Regulariser(facts.m, is_free=False), False)
     # Where products scatter, centring would only be undone and done by subtraction.
     shift = np.zeros(facts.m) if D is None and scatters else mean
     crew.tell("place", shift, scatters)

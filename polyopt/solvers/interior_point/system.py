@@ -1,4 +1,7 @@
-"""The regulariser ½ w'Rw, and the reduced Newton system ``(R + X'DX) dw = r`` that it makes solvable."""
+"""The regulariser ½ w'Rw, and the reduced Newton system ``(R + X'DX) dw = r`` that it makes solvable.
+
+The intercept b is free; or it is one of the weights, as the Convex Polytope Machine's are: ½ (w'w + b²).
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,12 @@ class Regulariser:
         Features.
     R : ndarray of shape (m, m), optional
         By default the identity.
+    is_free : bool
+        Whether b is free; else it counts as a weight, and R is the identity.
     """
 
-    def __init__(self, m: int, R: Vector | None = None):
+    def __init__(self, m: int, R: Vector | None = None, *, is_free: bool = True):
+        self.is_free = is_free
         self.R, self.basis, self._half, self._root, self._null = R, None, None, None, np.zeros((m, 0))
         self.unit = 1.0 if R is None else float(np.sqrt(R.diagonal().max(initial=0.0)))
         if R is None:
@@ -50,6 +56,14 @@ class Regulariser:
             self._null = np.linalg.qr(vectors[:, ~keep] / unit)[0]
             self.basis = np.zeros((m + 1, self._half.shape[1] + 1))
             self.basis[:-1, :-1], self.basis[-1, -1] = self._half, 1.0
+
+    def weights(self, v: Vector) -> Vector:
+        """What of (w, b) is regularised: w, or all of it."""
+        return v[:-1] if self.is_free else v
+
+    def widened(self, w: Vector) -> Vector:
+        """The same in the size of (w, b): 0 for an intercept that is free."""
+        return np.append(w, 0.0) if self.is_free else w
 
     def gradient(self, w: Vector) -> Vector:
         """Rw."""
@@ -93,7 +107,8 @@ class System:
             H[:-1, :-1] += np.eye(len(H) - 1)
         else:
             H = M.copy()
-            H[:-1, :-1] += np.eye(len(M) - 1) if regulariser.R is None else regulariser.R
+            held = H[:-1, :-1] if regulariser.is_free else H
+            held += np.eye(len(held)) if regulariser.R is None else regulariser.R
         self._scale = 1.0 / np.sqrt(H.diagonal())
         self._H = self._scale[:, None] * H * self._scale
         lift = _FLOOR
