@@ -1,4 +1,4 @@
-"""Exact linear machines on Dask: ``pip install polyopt[dask]``.
+"""Exact linear machines and polytopes on Dask: ``pip install polyopt[dask]``.
 
     from polyopt.dask import SVM
     machine = SVM(C=1.0).fit(dX, dy)     # Dask arrays or frames, on the current client
@@ -17,9 +17,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polyopt.dask.machines import SVM, RelativeMarginMachine, SigmaSVM
+    from polyopt.dask.machines import SVM, ConvexPolytopeMachine, RelativeMarginMachine, SigmaSVM
 
-__all__ = ["SVM", "RelativeMarginMachine", "SigmaSVM"]
+__all__ = ["SVM", "ConvexPolytopeMachine", "RelativeMarginMachine", "SigmaSVM"]
 
 
 def __getattr__(name: str) -> Any:

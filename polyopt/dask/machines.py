@@ -1,4 +1,4 @@
-"""The linear machines of :mod:`polyopt.large` on Dask: its collections, its workers, lazy answers."""
+"""The machines of :mod:`polyopt.large` on Dask: its collections, its workers, lazy answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from polyopt.dask.collections import is_collection, mapped, parts_of, parts_of_arrays
 from polyopt.dask.crew import Team
-from polyopt.large import machines
+from polyopt.large import machines, polytopes
 from polyopt.large.base import BlockClassifier
 from polyopt.large.sources import Arrays
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from polyopt.large.held import Hands
 
-__all__ = ["SVM", "RelativeMarginMachine", "SigmaSVM"]
+__all__ = ["SVM", "ConvexPolytopeMachine", "RelativeMarginMachine", "SigmaSVM"]
 
 
 class _OnDask(BlockClassifier):
@@ -101,3 +101,22 @@ class SigmaSVM(_OnDask, machines.SigmaSVM):
 
 class RelativeMarginMachine(_OnDask, machines.RelativeMarginMachine):
     """Relative Margin Machine on Dask; see :class:`polyopt.large.RelativeMarginMachine`."""
+
+
+class ConvexPolytopeMachine(_OnDask, polytopes.ConvexPolytopeMachine):
+    """Convex Polytope Machine on Dask; see :class:`polyopt.large.ConvexPolytopeMachine`.
+
+    The pilot is drawn where the samples are, and solved by the client.
+    """
+
+    def face_scores(self, X: Any) -> Any:
+        """Scores of samples at every face, for two classes; of a Dask collection a lazy Dask array.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or array_like or sparse matrix, of shape (t, m)
+            Samples.
+        """
+        if not is_collection(X):
+            return super().face_scores(X)
+        return mapped(X, super().face_scores, (len(self.b_),), np.dtype(float))

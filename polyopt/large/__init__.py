@@ -1,4 +1,4 @@
-"""Exact linear machines of samples that do not fit into memory, on one machine.
+"""Exact machines of samples that do not fit into memory, on one machine: linear ones, and polytopes.
 
 The samples come from a source (:mod:`polyopt.large.sources`): arrays, ``.npy`` and Parquet files, svmlight
 by chunks, or a function that makes them. A block at a time is in memory, beside some twenty numbers for each
@@ -7,6 +7,7 @@ sample. The optimum is that of the classifier of the same name in :mod:`polyopt`
 """
 
 from polyopt.large.machines import SVM, RelativeMarginMachine, SigmaSVM
+from polyopt.large.polytopes import ConvexPolytopeMachine
 from polyopt.large.sources import (
     Arrays,
     Generated,
@@ -18,6 +19,6 @@ from polyopt.large.sources import (
 )
 
 __all__ = [
-    "SVM", "Arrays", "Generated", "NpyFiles", "ParquetFiles", "RelativeMarginMachine", "Samples", "SigmaSVM",
-    "Source", "SvmlightFile",
+    "SVM", "Arrays", "ConvexPolytopeMachine", "Generated", "NpyFiles", "ParquetFiles",
+    "RelativeMarginMachine", "Samples", "SigmaSVM", "Source", "SvmlightFile",
 ]  # fmt: skip

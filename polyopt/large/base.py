@@ -168,12 +168,16 @@ class BlockClassifier(ClassifierMixin, BaseEstimator):
         for found, proof in zip(self.solutions_, self.certificates_, strict=True):
             if found.status not in FINE:
                 text = str(found.status)
-            elif not proof.is_optimal:
+            elif not self._is_proven(proof):
                 text = f"Short of the tolerance. {proof.sentence}"
             else:
                 continue
             warnings.warn(f"{type(self).__name__}: {text}", ConvergenceWarning, stacklevel=4)
             return
+
+    def _is_proven(self, proof: Certificate) -> bool:
+        """Whether a proof is as strong as that of a run that came to its end."""
+        return proof.is_optimal
 
     def certificate(self) -> Certificate | list[Certificate]:
         """The proof, made at the end of the fit where the samples were; one for each pair."""

@@ -78,12 +78,12 @@ class Saver:
 
     def __init__(self, path: str | Path, log: list[Change], about: dict[str, Any]):
         check_target(path, "checkpoint")
-        self._path, self._log, self._about, self._has_failed = path, log, about, False
+        self._path, self.log, self._about, self._has_failed = path, log, about, False
 
     def __call__(self, known: dict[str, Any]) -> None:
         """Write what the loop knows."""
         try:
-            save(self._path, self._log, known, self._about)
+            save(self._path, self.log, known, self._about)
         except OSError as error:
             if not self._has_failed:
                 warnings.warn(

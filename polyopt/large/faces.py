@@ -1,0 +1,197 @@
+"""What a block of samples has to do with the faces of a Convex Polytope Machine.
+
+An assignment is not stored: it is given by some faces, each positive being on the one with its highest
+score. Whoever needs it makes it anew from these, by the same products of the same rows, to the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from polyopt.certificates.tally import Tally
+from polyopt.large.parts import Costed, Hinge, costed, rows_of
+from polyopt.solvers.interior_point.block import Block
+from polyopt.solvers.interior_point.rows import Rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.large.sources import Samples
+    from polyopt.solvers.interior_point.measured import Work
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["GAIN", "Drawn", "FaceRecipe", "FacesBlock", "FacesRecipe", "Sizes"]
+
+GAIN = 1e-7
+"""A hinge must fall by more than this for a positive to change its face."""
+_ROWS = 1 << 14  # samples that are scored at once
+
+
+class Sizes(NamedTuple):
+    """How many samples are inside and outside, what they cost, and the sums of their features."""
+
+    inside: int
+    outside: int
+    costs: float
+    features: Vector
+
+
+class Drawn(NamedTuple):
+    """Some samples: X, whether each is outside, and its cost, for all that were not drawn too."""
+
+    X: Any
+    up: NDArray[np.bool_]
+    costs: Vector
+
+
+class _Held:
+    """The samples of a block, while they are in memory."""
+
+    def __init__(self, X: Any):
+        self.X = X
+
+
+class FacesBlock:
+    """Some of the samples, asked about faces V (K, m+1), the bias of each last.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, m)
+        The samples.
+    found : Costed
+        Which of those that were read these are, and who is outside.
+    C : float
+        The cost of slack of a weight of 1.
+    number : int
+        The block's number.
+    """
+
+    done = 0
+    answer: object = None
+
+    def __init__(self, X: Any, found: Costed, C: float, number: int):
+        self.samples, self._up, self._number = _Held(X), found.up, number
+        self.chosen = None if found.chosen.all() else found.chosen
+        costs = C * found.counts
+        alike = bool((costs == costs[0]).all())
+        self._costs = np.broadcast_to(costs[:1].copy(), costs.shape) if alike else costs
+
+    def facts(self) -> Sizes:
+        """How many samples there are, and what they cost."""
+        outside = int(self._up.sum())
+        features = np.zeros(self.samples.X.shape[1])
+        for part in _parts(len(self._up)):
+            features += np.asarray(self.samples.X[part].sum(axis=0, dtype=float)).ravel()
+        return Sizes(len(self._up) - outside, outside, float(self._costs.sum()), features)
+
+    def draw(self, seed: int, inside: float, outside: float) -> Drawn:
+        """Samples drawn at random, at these rates; each costs as much more as the rate is less than 1."""
+        rates = np.where(self._up, outside, inside)
+        drawn = np.random.default_rng([seed, self._number]).random(len(rates)) < rates
+        return Drawn(self.samples.X[drawn], self._up[drawn], self._costs[drawn] / rates[drawn])
+
+    def weigh(self, held: Vector | None, faces: Vector) -> Tally:
+        """What the samples pay at some faces.
+
+        Parameters
+        ----------
+        held : ndarray of shape (K, m+1) or None
+            The faces that assign the positives; None where each is where it pays least.
+        faces : ndarray of shape (K, m+1)
+            The faces.
+
+        Returns
+        -------
+        Tally
+            Costs of those ``inside``, of those outside as they are ``held`` and at ``best``, of those outside
+            whose hinge would fall by another face (``moved``), and of those outside that each face is best
+            for (``counts``); and the largest fall of a hinge.
+        """
+        found = Tally()
+        for part in _parts(len(self._up)):
+            found.follow(self._weighed(part, held, faces))
+        return found
+
+    def _weighed(self, part: slice, held: Vector | None, faces: Vector) -> Tally:
+        X, up, costs = self.samples.X[part], self._up[part], self._costs[part]
+        scores = _scores(X, faces)
+        best = scores.argmax(axis=1)
+        least = np.maximum(1.0 - scores.max(axis=1), 0.0)
+        own = least
+        if held is not None:
+            place = _scores(X, held).argmax(axis=1)
+            own = np.maximum(1.0 - np.take_along_axis(scores, place[:, None], axis=1)[:, 0], 0.0)
+        gain = np.where(up, own - least, 0.0)
+        inside = np.maximum(1.0 + scores[~up], 0.0).sum(axis=1)
+        sums = {
+            "inside": float(costs[~up] @ inside),
+            "held": float(costs[up] @ own[up]),
+            "best": float(costs[up] @ least[up]),
+            "moved": float(costs[gain > GAIN].sum()),
+            "counts": np.bincount(best[up], costs[up], len(faces)),
+        }
+        found = Tally(len(up), sums)
+        found.note("stationarity", "assignment", gain)
+        return found
+
+
+class FacesRecipe(NamedTuple):
+    """The classes inside and outside, their weights, and the cost of slack."""
+
+    classes: tuple[Any, Any]
+    factors: tuple[float, float]
+    C: float
+
+    def block(self, samples: Samples, number: int, work: Work | None = None) -> FacesBlock | None:
+        """The block of both classes; None where it has no such samples."""
+        found = costed(samples, self.classes, self.factors)
+        if found is None:
+            return None
+        return FacesBlock(rows_of(samples, found.chosen), found, self.C, number)
+
+
+class FaceRecipe(NamedTuple):
+    """The program of one face: as of :class:`FacesRecipe`; the faces that assign, and which of them it is.
+
+    It is half of a face's program, ½ ‖w‖² + Σ (C_i/2) ξ_i, over the samples inside and those outside that are
+    assigned to the face.
+    """
+
+    classes: tuple[Any, Any]
+    factors: tuple[float, float]
+    C: float
+    faces: Vector
+    face: int
+
+    def block(self, samples: Samples, number: int, work: Work | None = None) -> Block | None:
+        """The block of the face; None where it has no such samples."""
+        found = costed(samples, self.classes, self.factors)
+        if found is None:
+            return None
+        X, mine = rows_of(samples, found.chosen), ~found.up
+        for part in _parts(len(mine)):
+            mine[part] |= _scores(X[part], self.faces).argmax(axis=1) == self.face
+        if not mine.any():
+            return None
+        signs = np.where(found.up[mine], 1, -1).astype(np.int8)
+        hinge = Hinge(signs, 0.5 * self.C * found.counts[mine])
+        block = Block(Rows(X if mine.all() else X[mine]), hinge, 1, work=work)
+        block.intercept = False
+        chosen = found.chosen.copy()
+        chosen[found.chosen] = mine
+        block.chosen = None if chosen.all() else chosen
+        return block
+
+
+def _parts(n: int) -> Iterator[slice]:
+    return (slice(first, first + _ROWS) for first in range(0, n, _ROWS))
+
+
+def _scores(X: Any, faces: Vector) -> Vector:
+    """Scores (n, K) in double precision."""
+    rows = X if hasattr(X, "tocsr") else np.asarray(X, dtype=float)
+    return np.asarray(rows @ faces[:, :-1].T) + faces[:, -1]

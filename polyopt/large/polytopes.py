@@ -1,0 +1,281 @@
+"""The Convex Polytope Machine of any number of samples: certified for its assignment."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from formulations.arguments import real_array, whole, within
+from polyopt.certificates.certificate import Claim
+from polyopt.estimators.parameters import Ruled, shared
+from polyopt.large import checkpoint as files
+from polyopt.large.base import BlockClassifier
+from polyopt.large.faces import FacesRecipe, Sizes
+from polyopt.large.rounds import Limits, Rounds
+from polyopt.large.starts import Start, begin, sizes_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from polyopt.certificates.certificate import Certificate
+    from polyopt.estimators.given import ClassWeight, SamplesLike, Seed
+    from polyopt.large.held import Hands
+    from polyopt.large.sources import Source
+    from polyopt.polytope import Polytope
+    from polyopt.solvers.clock import Clock
+    from polyopt.solvers.interior_point.crew import Crew
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["ConvexPolytopeMachine"]
+
+_TOLERANCE = 1e-6  # of a certificate, as of one in memory
+_LEAST_PILOT = 100
+
+
+class ConvexPolytopeMachine(BlockClassifier):
+    """Convex Polytope Machine of samples that are read by blocks; see :class:`polyopt.ConvexPolytopeMachine`.
+
+    It minimises ``||W||² + ||b||² + C Σ ξ`` with loss="sum" and margin="total". The stochastic solver gives
+    the faces of a pilot, a sample that fits into memory. From there the method alternates: each sample
+    outside is assigned to the face with its highest score, and the convex program of each face for that
+    assignment is solved to `tol` by the interior point, until no sample outside would pay less by another
+    face. The answer is certified for its assignment; another assignment may have a lower optimum.
+
+    Parameters
+    ----------
+    n_faces : int, default=3
+        K, the faces of the polytope.
+    C : float, default=1.0
+        Cost of a unit of slack; positive.
+    inside_label : label, optional
+        The class inside, of two; by default ``classes_[0]``.
+    pilot : int, default=20000
+        Samples of the pilot at most, half of them of each class; at least 100.
+    max_rounds : int, default=50
+        Rounds at most; the best point is kept.
+    least_fall : float, default=1e-6
+        A round that lowers the objective by no more than this share of it is the last; 0 to go on to a fixed
+        point.
+    tol : float, default=1e-8
+        Relative duality gap to which the program of a face is solved.
+    max_iter : int, optional
+        Iterations for a face at most; the point reached is kept.
+    time_limit : float, optional
+        Seconds for the whole fit; the best point is kept. All faces of the first round have a share of it.
+    class_weight : dict or "balanced", optional
+        Weights of the classes; they multiply the samples' weights.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the pilot.
+    verbose : bool or int, default=False
+        Whether to print the progress, a line a second, on standard error.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    faces_ : ndarray of shape (pairs, K, m+1)
+        The faces, biases last: of one polytope for two classes, else of one for each pair, in the order of
+        `pairs_`. Scores of a polytope are ``max_k (W_k'x + b_k)``, positive outside.
+    W_, b_ : ndarray of shape (K, m), (K,)
+        The same, of two classes.
+    pairs_ : list of tuple
+        The classes of each polytope; the first is inside unless `inside_label` says otherwise.
+    polytope_ : Polytope
+        The inside as a set, with its rules (two classes).
+    certificates_, solutions_ : list
+        The proof of each polytope for its assignment, and how its rounds ended. ``solutions_[0]["held"]`` are
+        the faces (K, m+1) that make the assignment: each sample outside is on the one with its highest score.
+    n_iter_, n_features_in_ : int
+        Rounds, the most of all; features.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **shared(
+            "n_faces", "C", "tol", "time_limit", "class_weight", "random_state", "verbose",
+            optional=["max_iter"],
+        ),
+        "inside_label": "no_validation",  # type: ignore[dict-item]
+        "pilot": [Ruled(lambda value: whole("pilot", value, _LEAST_PILOT))],
+        "max_rounds": [Ruled(lambda value: whole("max_rounds", value))],
+        "least_fall": [Ruled(lambda value: within("least_fall", value, 0.0, 1.0))],
+    }  # fmt: skip
+
+    _beginning: Vector | None = None
+
+    def __init__(
+        self, n_faces: int = 3, C: float = 1.0, *, inside_label: object = None, pilot: int = 20_000,
+        max_rounds: int = 50, least_fall: float = 1e-6, tol: float = 1e-8, max_iter: int | None = None,
+        time_limit: float | None = None, class_weight: ClassWeight = None, random_state: Seed = None,
+        verbose: bool | int = False,
+    ):  # fmt: skip
+        self.n_faces, self.C, self.inside_label, self.pilot = n_faces, C, inside_label, pilot
+        self.max_rounds, self.least_fall, self.tol, self.max_iter = max_rounds, least_fall, tol, max_iter
+        self.time_limit, self.class_weight = time_limit, class_weight
+        self.random_state, self.verbose = random_state, verbose
+
+    def fit(
+        self,
+        X: SamplesLike | Source,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        faces: ArrayLike | None = None,
+        checkpoint: str | Path | None = None,
+        resume: str | Path | None = None,
+    ) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X, y, sample_weight, checkpoint, resume
+            As of :meth:`polyopt.large.SVM.fit`. A checkpoint has the faces and the proofs of the round before
+            it as well.
+        faces : array_like of shape (K, m+1), optional
+            Faces to begin from, the bias of each last, in place of a pilot's: such as those of a stream.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            As of :meth:`polyopt.large.SVM.fit`; an inside label that is none, or faces that do not fit.
+        """
+        self._beginning = None if faces is None else real_array("faces", faces)
+        try:
+            return super().fit(X, y, sample_weight, checkpoint=checkpoint, resume=resume)
+        finally:
+            self._beginning = None
+
+    # -- fitting ---------------------------------------------------------------------------------
+
+    def _begin(self, pairs: int) -> None:
+        K, m = self.n_faces, self.n_features_in_
+        self.faces_ = np.zeros((pairs, K, m + 1))
+        self._flip = self._is_flipped(pairs)
+        if self._beginning is not None and (pairs > 1 or self._beginning.shape != (K, m + 1)):
+            raise ValueError(
+                f"faces must be of two classes and of shape {(K, m + 1)}, not {self._beginning.shape} for "
+                f"{len(self.classes_)} classes"
+            )
+
+    def _is_flipped(self, pairs: int) -> bool:
+        """Whether ``classes_[1]`` is inside."""
+        if self.inside_label is None:
+            return False
+        if pairs > 1:
+            raise ValueError(
+                f"inside_label={self.inside_label!r} needs two classes, but there are {len(self.classes_)}; "
+                "leave it None: of each pair, the earlier class is inside"
+            )
+        matches = [label == self.inside_label for label in self.classes_]
+        if not any(matches):
+            raise ValueError(
+                f"inside_label must be one of {self.classes_.tolist()}, not {self.inside_label!r}"
+            )
+        return matches[1]
+
+    def _fit_pair(
+        self, number: int, hands: Hands, factors: tuple[float, float], clock: Clock, checkpoint: Any,
+        resume: Any,
+    ) -> None:  # fmt: skip
+        first, second = self.pairs_[number]
+        recipe = FacesRecipe((first, second), factors, float(self.C))
+        if self._flip:
+            recipe = FacesRecipe((second, first), factors[::-1], float(self.C))
+        crew = hands.crew(recipe)
+        sizes = sizes_of(crew)
+        about = self._about(crew, recipe, sizes)
+        saver = None if checkpoint is None else files.Saver(checkpoint, [], about)
+        limits = Limits(self.tol, self.max_iter, self.max_rounds, self.least_fall, max(self.tol, _TOLERANCE))
+        rounds = Rounds(hands, recipe, crew, limits, clock, saver)
+        if resume is not None:
+            held = rounds.recall(*files.load(resume, about))
+        elif self._beginning is not None:
+            held = self._beginning
+        else:
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            held = begin(crew, sizes, Start(self.n_faces, self.pilot, seed), clock)
+        found, proof = rounds.run(held)
+        crew.close()
+        self.faces_[number] = found["W"]
+        self.solutions_.append(found)
+        self.certificates_.append(proof)
+
+    def _about(self, crew: Crew, recipe: FacesRecipe, sizes: Sizes) -> dict[str, Any]:
+        """What a checkpoint must be of, to be gone on from."""
+        known = sizes.features.tobytes() + sizes.costs.hex().encode()
+        return {
+            "machine": "the Convex Polytope Machine",
+            "faces": self.n_faces,
+            "samples": sizes.inside + sizes.outside,
+            "outside": sizes.outside,
+            "features": len(sizes.features),
+            "blocks": crew.count,
+            "C": recipe.C,
+            "digest": sha256(known).hexdigest()[:16],
+        }
+
+    def _is_proven(self, proof: Certificate) -> bool:
+        within = proof.claim is Claim.SUBOPTIMAL_BY and proof.relative_gap <= proof.tol
+        # Of what a round still moves the certificate has a note.
+        return proof.claim in (Claim.OPTIMAL, Claim.STATIONARY) or (
+            within and "Alternation ended" in proof.note
+        )
+
+    # -- answering -------------------------------------------------------------------------------
+
+    def face_scores(self, X: SamplesLike) -> Any:
+        """Scores of samples at every face, for two classes.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (t, m)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (t, K)
+            ``W_k'x + b_k``, positive outside of the face.
+        """
+        self._need_two("face_scores")
+        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        return np.asarray(X @ self.W_.T) + self.b_
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        outside = [np.asarray(X @ faces[:, :-1].T + faces[:, -1]).max(axis=1) for faces in self.faces_]
+        return self._votes((-1.0 if self._flip else 1.0) * np.stack(outside, axis=1))
+
+    def _need_two(self, what: str) -> None:
+        check_is_fitted(self)
+        if len(self.pairs_) > 1:
+            raise AttributeError(f"{what} is of one polytope, and there are {len(self.pairs_)}: see faces_")
+
+    @property
+    def W_(self) -> Vector:  # noqa: N802
+        """The normals of the faces (K, m), of two classes."""
+        self._need_two("W_")
+        return np.asarray(self.faces_[0, :, :-1])
+
+    @property
+    def b_(self) -> Vector:
+        """The biases of the faces (K,), of two classes."""
+        self._need_two("b_")
+        return np.asarray(self.faces_[0, :, -1])
+
+    @property
+    def polytope_(self) -> Polytope:
+        """The inside as a set, with its rules, of two classes."""
+        from polyopt.polytope import Polytope
+
+        self._need_two("polytope_")
+        return Polytope(self.W_, self.b_, getattr(self, "feature_names_in_", None))

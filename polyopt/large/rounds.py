@@ -1,0 +1,270 @@
+"""Rounds of a Convex Polytope Machine on blocks: assign the positives, solve each face exactly, assign again.
+
+In a round the assignment is frozen: it is that of the faces before it. The program of each face is then one
+of the interior point, over the blocks; its certificate is made while its multipliers are with them. Positives
+move where they pay no more, so no round ends above the one before it, but for what the gaps leave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from formulations.families import Families, margin_family
+from formulations.solution import Solution, Status
+from polyopt.certificates.certificate import Certificate, Claim
+from polyopt.certificates.cpm_blocks import certify_faces
+from polyopt.certificates.hinge_blocks import certify_blocks
+from polyopt.certificates.residual import Residual
+from polyopt.certificates.tally import Tally, together
+from polyopt.large.faces import GAIN, FaceRecipe, FacesRecipe
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.interior_point.driver import solve_problem
+from polyopt.solvers.interior_point.problem import state
+from polyopt.watch import counted, listener, tell
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from polyopt.large.checkpoint import Saver
+    from polyopt.large.held import Hands
+    from polyopt.solvers.interior_point.crew import Change, Crew
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["Limits", "Rounds"]
+
+_STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED)
+_SETTLED = (
+    "Alternation ended with a round that lowered the objective by no more than {share:g} of it; some "
+    "positives would pay less by another face."
+)
+
+
+class Limits(NamedTuple):
+    """When faces and rounds end: gap and iterations of a face, rounds, least fall, tolerance of a proof."""
+
+    tol: float
+    max_iter: int | None
+    rounds: int
+    fall: float
+    proof: float
+
+
+@dataclass(frozen=True)
+class _Point:
+    """The end of a round: what assigned, the faces, the value, halves of the faces' proofs, what it costs."""
+
+    held: Vector
+    faces: Vector
+    value: float
+    halves: list[Certificate]
+    statuses: list[Status]
+    met: Tally
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether no positive would pay less by another face."""
+        return bool(self.met.worst["stationarity", "assignment"][0] <= GAIN)
+
+
+class Rounds:
+    """The rounds.
+
+    Parameters
+    ----------
+    hands : Hands
+        Who reads the blocks.
+    recipe : FacesRecipe
+        What is made of each.
+    crew : Crew
+        Blocks of that recipe.
+    limits : Limits
+        When they end.
+    clock : Clock
+        The limit of time.
+    saver : Saver, optional
+        Where checkpoints go.
+    """
+
+    def __init__(
+        self, hands: Hands, recipe: FacesRecipe, crew: Crew, limits: Limits, clock: Clock, saver: Saver | None
+    ):
+        self._hands, self._recipe, self._crew = hands, recipe, crew
+        self._limits, self._clock, self._saver = limits, clock, saver
+        self._history: list[dict[str, float]] = []
+        self._iterations = 0
+        self._best: _Point | None = None
+        self._solved: list[Vector] = []
+        self._halves: list[Certificate] = []
+        self._statuses: list[Status] = []
+        self._under_way: tuple[list[Change], dict[str, Any]] | None = None
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def _known(self, held: Vector) -> dict[str, Any]:
+        best = self._best
+        return {
+            "held": held,
+            "solved": np.array(self._solved).reshape(len(self._solved), held.shape[1]),
+            "halves": [_plain(half) for half in self._halves],
+            "statuses": [status.name for status in self._statuses],
+            "rounds": self._history,
+            "iterations": self._iterations,
+            "best_held": np.zeros(0) if best is None else best.held,
+            "best_faces": np.zeros(0) if best is None else best.faces,
+            "best_halves": [] if best is None else [_plain(half) for half in best.halves],
+            "best_statuses": [] if best is None else [status.name for status in best.statuses],
+        }
+
+    def recall(self, log: list[Change], known: dict[str, Any]) -> Vector:
+        """Go on from a checkpoint; the faces that assign in the round that is under way."""
+        self._solved, self._halves = list(known["solved"]), [_certificate(half) for half in known["halves"]]
+        self._statuses = [Status[name] for name in known["statuses"]]
+        self._history, self._iterations = list(known["rounds"]), known["iterations"]
+        if known["best_halves"]:
+            halves = [_certificate(half) for half in known["best_halves"]]
+            statuses = [Status[name] for name in known["best_statuses"]]
+            self._best = self._weighed(known["best_held"], known["best_faces"], halves, statuses)
+        self._under_way = (log, known) if "iteration" in known else None
+        held: Vector = known["held"]
+        return held
+
+    # -- the rounds ------------------------------------------------------------------------------
+
+    def run(self, held: Vector) -> tuple[Solution, Certificate]:
+        """All rounds.
+
+        Parameters
+        ----------
+        held : ndarray of shape (K, m+1)
+            The faces that assign in the first.
+
+        Returns
+        -------
+        tuple of Solution and Certificate
+            The best point: ``W`` (K, m+1), and ``held`` (K, m+1), whose assignment it is certified for.
+        """
+        settled = False
+        while True:
+            before = self._best
+            status = self._round(held)
+            best = self._best
+            if status is not None and before is not None:
+                break
+            assert best is not None
+            if status is not None or best.is_fixed:
+                break
+            if before is not None and not before.value - best.value > self._limits.fall * abs(best.value):
+                settled = True
+                break
+            if len(self._history) >= self._limits.rounds:
+                status = Status.ITERATION_LIMIT
+                break
+            held = best.faces
+        assert best is not None
+        return self._answer(best, status, settled)
+
+    def _answer(self, best: _Point, status: Status | None, settled: bool) -> tuple[Solution, Certificate]:
+        short = next((each for each in best.statuses if each is not Status.OPTIMAL), None)
+        fine = Status.OPTIMAL if len(best.faces) == 1 else Status.CONVERGED
+        notes = [_SETTLED.format(share=self._limits.fall)] if settled and not best.is_fixed else []
+        assignment = best.met.residual("stationarity", "assignment", 1.0)
+        proof = certify_faces(best.halves, assignment, self._limits.proof, notes)
+        found = Solution(
+            status=status or short or fine,
+            primal={"W": best.faces, "held": best.held},
+            duals={},
+            objective=best.value,
+            bound=proof.dual_value,
+            solver="alternating, interior-point",
+            iterations=len(self._history),
+            solve_time=self._clock.seconds,
+            history=tuple(self._history),
+        )
+        return found, proof
+
+    def _round(self, held: Vector) -> Status | None:
+        """One round, whose point is kept where it is better; what ended it before its end, or None."""
+        stopped: Status | None = None
+        left = range(len(self._solved), len(held))
+        self._save(held)
+        for face in counted(left, max(len(left), 1), "face"):
+            if stopped is not None and self._best is not None:
+                break
+            status = self._solve(face, held, hurry=stopped is not None)
+            stopped = stopped or (status if status in _STOPPED else None)
+            self._save(held)
+        if len(self._solved) == len(held):
+            point = self._weighed(held, np.array(self._solved), self._halves, self._statuses)
+            if self._best is None or point.value < self._best.value:
+                self._best = point
+            record = {
+                "round": float(len(self._history) + 1), "seconds": self._clock.seconds,
+                "objective": point.value, "bound": 2.0 * sum(half.dual_value for half in point.halves),
+                "reassigned": float(point.met.sums["moved"]), "iterations": float(self._iterations),
+            }  # fmt: skip
+            self._history.append(record)
+            tell(record)
+        self._solved, self._halves, self._statuses, self._iterations = [], [], [], 0
+        return stopped
+
+    def _save(
+        self, held: Vector, log: list[Change] | None = None, loop: dict[str, Any] | None = None
+    ) -> None:
+        if self._saver is not None:
+            self._saver.log = [] if log is None else log
+            self._saver(self._known(held) | (loop or {}))
+
+    def _solve(self, face: int, held: Vector, *, hurry: bool) -> Status:
+        """Solve and certify half of a face's program."""
+        recipe, limits, clock = self._recipe, self._limits, self._clock
+        if self._best is None and clock.left is not None:  # all faces are to have a point
+            clock = Clock(clock.left / (len(held) - face))
+        crew = self._hands.crew(FaceRecipe(*recipe, held, face))
+        problem = state(crew, 1, None, intercept=False)
+        known = None
+        if self._under_way is not None:
+            (crew.log[:], known), self._under_way = self._under_way, None
+        found = solve_problem(
+            problem, limits.tol, 0 if hurry else limits.max_iter, clock, listener(),
+            lambda loop: self._save(held, crew.log, loop), known,
+        )  # fmt: skip
+        v = np.append(found["w"], found["b"])
+        half = certify_blocks(
+            "half a face",
+            lambda *step: crew.ask("prove", *step),
+            Families(margin_family(np.array([1.0, -1.0]), np.full(2, 0.5 * recipe.C))),
+            v=v,
+            b=0.0,
+            centre=None,
+            intercept=False,
+            tol=limits.proof,
+        )
+        crew.close()
+        self._solved.append(v)
+        self._halves.append(half)
+        self._statuses.append(found.status)
+        self._iterations += found.iterations
+        return found.status
+
+    def _weighed(
+        self, held: Vector, faces: Vector, halves: list[Certificate], statuses: list[Status]
+    ) -> _Point:
+        met = together(self._crew.ask("weigh", held, faces))
+        value = float((faces**2).sum() + met.sums["inside"] + met.sums["held"])
+        return _Point(held, faces, value, list(halves), list(statuses), met)
+
+
+def _plain(half: Certificate) -> dict[str, Any]:
+    """A face's proof in plain values."""
+    fields = {name: getattr(half, name) for name in ("program", "primal_value", "dual_value", "tol")}
+    fields |= {name: getattr(half, name) for name in ("scope", "note", "rounding")}
+    return fields | {"claim": half.claim.name, "residuals": [vars(each) for each in half.residuals]}
+
+
+def _certificate(plain: dict[str, Any]) -> Certificate:
+    residuals = tuple(Residual(**each) for each in plain["residuals"])
+    return Certificate(**plain | {"claim": Claim[plain["claim"]], "residuals": residuals})
