@@ -82,6 +82,43 @@ def test_dask_has_the_bits_of_one_machine(client, data):
     assert bits(again) == bits(there)  # arrays of the client
 
 
+def polytopes(module):
+    return module.ConvexPolytopeMachine(2, C=0.5, random_state=0, max_rounds=2)
+
+
+def bits_of_faces(machine):
+    proof = machine.certificate()
+    assert proof.relative_gap < 1e-7
+    return machine.faces_.tobytes(), proof.primal_value, proof.dual_value, machine.n_iter_
+
+
+def test_a_polytope_on_dask_has_the_bits_of_one_machine(client, data, tmp_path):
+    import polyopt.dask
+
+    X, y, weights = data
+    dX, dy, dw = on_dask(X, y, weights)
+    wanted = bits_of_faces(polytopes(large).fit(large.Arrays(X, y, weights, rows=CHUNK)))
+    machine = polytopes(polyopt.dask).fit(dX, dy, dw, checkpoint=tmp_path / "checkpoint")
+    assert bits_of_faces(machine) == wanted
+    assert np.array_equal(machine.predict(dX).compute(), machine.predict(X))
+    assert machine.face_scores(dX).shape == (len(X), 2)
+    assert np.array_equal(machine.face_scores(dX).compute(), machine.face_scores(X))
+    source = large.Arrays(X, y, weights, rows=CHUNK)
+    here = polytopes(large).fit(source, resume=tmp_path / "checkpoint")  # the last of all
+    assert bits_of_faces(here) == wanted
+    for workers, threads in ((1, 4), (4, 1)):
+        with (
+            distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=threads, processes=False, dashboard_address=None,
+                silence_logs=50,
+            ) as made,
+            distributed.Client(made, set_as_default=False) as other,
+        ):  # fmt: skip
+            machine = polytopes(polyopt.dask)
+            machine.client = other
+            assert bits_of_faces(machine.fit(large.Arrays(X, y, weights, rows=CHUNK))) == wanted
+
+
 def test_answers_are_lazy_and_those_of_one_machine(client, data):
     from polyopt.dask import SVM
 
@@ -151,6 +188,29 @@ def test_killed_workers_cost_no_bit(client, data, monkeypatch):
     assert bits(SVM().fit(*on_dask(X, y, weights))) == wanted
     assert len(killed) == 3
     assert time.monotonic() - begun < 240.0  # it does not hang
+
+
+def test_killed_workers_cost_a_polytope_no_bit(client, data, monkeypatch):
+    """One while the pilot is drawn, and in the midst of a face, in its proof, and as faces are weighed."""
+    import polyopt.dask
+    from polyopt.dask.crew import Workers
+
+    X, y, weights = data
+    wanted = bits_of_faces(polytopes(large).fit(large.Arrays(X, y, weights, rows=CHUNK)))
+    send, asked, killed = Workers._send, [], []
+
+    def sending(self, numbers, ask):
+        asked.append("change" if ask is None else ask.name)
+        future = send(self, numbers, ask)
+        if (asked[-1], asked.count(asked[-1])) in (("draw", 1), ("change", 9), ("prove", 3), ("weigh", 1)):
+            pid = sorted(client.run(os.getpid).values())[0]
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        return future
+
+    monkeypatch.setattr(Workers, "_send", sending)
+    assert bits_of_faces(polytopes(polyopt.dask).fit(*on_dask(X, y, weights))) == wanted
+    assert len(killed) == 4
 
 
 def test_a_block_that_has_missed_a_part_of_the_log_says_so(data):

@@ -266,7 +266,7 @@ def with_nan(k):
         ({}, None, {"faces": np.ones((2, 4))}, r"of shape \(3, 4\), not \(2, 4\)"),
         ({}, None, {"faces": np.full((3, 4), np.nan)}, "faces"),
         ({"pilot": 10}, None, {}, "pilot must be"),
-        ({"least_fall": -1.0}, None, {}, "least_fall must be"),
+        ({"least_fall": -1.0}, None, {}, "least_fall must lie"),
         ({"n_faces": 0}, None, {}, "n_faces must be"),
     ],
 )
