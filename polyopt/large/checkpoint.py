@@ -18,7 +18,7 @@ import numpy as np
 from polyopt.files import check_target, write_bytes
 from polyopt.solvers.interior_point.crew import Change
 
-__all__ = ["Saver", "load", "save"]
+__all__ = ["Saver", "load", "machine_of", "save"]
 
 _FORMAT = "polyopt checkpoint 1"
 
@@ -118,16 +118,7 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
     FileNotFoundError
         No such file.
     """
-    try:
-        with np.load(BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
-            head = json.loads(file["head"].tobytes())
-            arrays = {name: file[name] for name in file.files if name != "head"}
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise ValueError(f"{str(path)!r} is no checkpoint: {error}") from error
-    if head.get("format") != _FORMAT:
-        raise ValueError(f"{str(path)!r} is no checkpoint of this version")
+    head, arrays = _read(path)
     differing = sorted(name for name in about if head["about"].get(name) != about[name])
     if differing:
         raise ValueError(
@@ -142,3 +133,34 @@ def load(path: str | Path, about: dict[str, Any]) -> tuple[list[Change], dict[st
 
     log = [Change(name, tuple(value(each) for each in given)) for name, given in head["log"]]
     return log, {name: value(each) for name, each in head["known"].items()}
+
+
+def machine_of(path: str | Path) -> str:
+    """What a checkpoint is of: the name of its machine, or of the part of a fit that it was written in.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        As of :func:`load`.
+    """
+    return str(_read(path)[0]["about"].get("machine"))
+
+
+def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The head of a checkpoint, and its arrays."""
+    try:
+        with np.load(BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
+            head = json.loads(file["head"].tobytes())
+            arrays = {name: file[name] for name in file.files if name != "head"}
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise ValueError(f"{str(path)!r} is no checkpoint: {error}") from error
+    if head.get("format") != _FORMAT:
+        raise ValueError(f"{str(path)!r} is no checkpoint of this version")
+    return head, arrays

@@ -14,17 +14,19 @@ import numpy as np
 from polyopt.certificates.tally import Tally
 from polyopt.large.parts import Costed, Hinge, costed, rows_of
 from polyopt.solvers.interior_point.block import Block
+from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.rows import Rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from polyopt.large.sources import Samples
+    from polyopt.solvers.interior_point.crew import Crew
     from polyopt.solvers.interior_point.measured import Work
 
     Vector = NDArray[np.float64]
 
-__all__ = ["GAIN", "Drawn", "FaceRecipe", "FacesBlock", "FacesRecipe", "Sizes"]
+__all__ = ["GAIN", "FaceRecipe", "FacesBlock", "FacesRecipe", "Sizes", "sizes_of"]
 
 GAIN = 1e-7
 """A hinge must fall by more than this for a positive to change its face."""
@@ -40,12 +42,21 @@ class Sizes(NamedTuple):
     features: Vector
 
 
-class Drawn(NamedTuple):
-    """Some samples: X, whether each is outside, and its cost, for all that were not drawn too."""
+def sizes_of(crew: Crew) -> Sizes:
+    """The sizes of all blocks together.
 
-    X: Any
-    up: NDArray[np.bool_]
-    costs: Vector
+    Parameters
+    ----------
+    crew : Crew
+        Blocks of :class:`FacesBlock`.
+    """
+    found: list[Sizes] = crew.ask("facts")
+    return Sizes(
+        sum(each.inside for each in found),
+        sum(each.outside for each in found),
+        float(total([each.costs for each in found])),
+        total([each.features for each in found]),
+    )
 
 
 class _Held:
@@ -66,15 +77,13 @@ class FacesBlock:
         Which of those that were read these are, and who is outside.
     C : float
         The cost of slack of a weight of 1.
-    number : int
-        The block's number.
     """
 
     done = 0
     answer: object = None
 
-    def __init__(self, X: Any, found: Costed, C: float, number: int):
-        self.samples, self._up, self._number = _Held(X), found.up, number
+    def __init__(self, X: Any, found: Costed, C: float):
+        self.samples, self._up = _Held(X), found.up
         self.chosen = None if found.chosen.all() else found.chosen
         costs = C * found.counts
         alike = bool((costs == costs[0]).all())
@@ -87,12 +96,6 @@ class FacesBlock:
         for part in _parts(len(self._up)):
             features += np.asarray(self.samples.X[part].sum(axis=0, dtype=float)).ravel()
         return Sizes(len(self._up) - outside, outside, float(self._costs.sum()), features)
-
-    def draw(self, seed: int, inside: float, outside: float) -> Drawn:
-        """Samples drawn at random, at these rates; each costs as much more as the rate is less than 1."""
-        rates = np.where(self._up, outside, inside)
-        drawn = np.random.default_rng([seed, self._number]).random(len(rates)) < rates
-        return Drawn(self.samples.X[drawn], self._up[drawn], self._costs[drawn] / rates[drawn])
 
     def weigh(self, held: Vector | None, faces: Vector) -> Tally:
         """What the samples pay at some faces.
@@ -151,7 +154,7 @@ class FacesRecipe(NamedTuple):
         found = costed(samples, self.classes, self.factors)
         if found is None:
             return None
-        return FacesBlock(rows_of(samples, found.chosen), found, self.C, number)
+        return FacesBlock(rows_of(samples, found.chosen), found, self.C)
 
 
 class FaceRecipe(NamedTuple):

@@ -62,7 +62,10 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["solve_cpm_rounds"]
+__all__ = ["MACHINE", "solve_cpm_rounds"]
+
+MACHINE = "local steps of the Convex Polytope Machine"
+"""What a checkpoint of them is of."""
 
 _SPARING = 1.5  # passes grow by this factor between two measurements, which cost about as much as two
 _AGREEING = 3  # measurements that must agree for a run to have settled
@@ -222,7 +225,7 @@ class _Rounds:
         begun = b"" if start is None else start.tobytes()
         digest = sha256(repr(self.facts.parts).encode() + begun).hexdigest()[:16]
         return {
-            "machine": "local steps of the Convex Polytope Machine",
+            "machine": MACHINE,
             "samples": self.facts.n, "features": self.facts.m, "blocks": len(self.facts.parts),
             "C": self.recipe.C, "factors": repr(self.recipe.factors), "faces": self.n_faces,
             "shards": len(self.shards.blocks), "pilot": n_pilot, "scale": self.scale, "seed": self.seed,

@@ -10,19 +10,22 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from formulations.arguments import real_array, whole, within
+from formulations.solution import Status
 from polyopt.certificates.certificate import Claim
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.large import checkpoint as files
 from polyopt.large.base import BlockClassifier
-from polyopt.large.faces import FacesRecipe, Sizes
+from polyopt.large.faces import FacesRecipe, Sizes, sizes_of
+from polyopt.large.local_sgd import MACHINE, solve_cpm_rounds
+from polyopt.large.parts import Recipe
 from polyopt.large.rounds import Limits, Rounds
-from polyopt.large.starts import Start, begin, sizes_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.estimators.given import ClassWeight, SamplesLike, Seed
     from polyopt.large.held import Hands
@@ -36,17 +39,19 @@ if TYPE_CHECKING:
 __all__ = ["ConvexPolytopeMachine"]
 
 _TOLERANCE = 1e-6  # of a certificate, as of one in memory
-_LEAST_PILOT = 100
+_SHARE = 0.5  # of the time, at most, for local steps
+_NAME = "the Convex Polytope Machine"
 
 
 class ConvexPolytopeMachine(BlockClassifier):
     """Convex Polytope Machine of samples that are read by blocks; see :class:`polyopt.ConvexPolytopeMachine`.
 
-    It minimises ``||W||² + ||b||² + C Σ ξ`` with loss="sum" and margin="total". The stochastic solver gives
-    the faces of a pilot, a sample that fits into memory. From there the method alternates: each sample
-    outside is assigned to the face with its highest score, and the convex program of each face for that
-    assignment is solved to `tol` by the interior point, until no sample outside would pay less by another
-    face. The answer is certified for its assignment; another assignment may have a lower optimum.
+    It minimises ``||W||² + ||b||² + C Σ ξ`` with loss="sum" and margin="total". A pilot on a sample that fits
+    into memory gives the faces, and rounds of local steps of Algorithm 1 on shards of the blocks move them.
+    From there the method alternates: each sample outside is assigned to the face with its highest score, and
+    the convex program of each face for that assignment is solved to `tol` by the interior point, until no
+    sample outside would pay less by another face. The answer is certified for its assignment; another
+    assignment may have a lower optimum.
 
     Parameters
     ----------
@@ -57,7 +62,11 @@ class ConvexPolytopeMachine(BlockClassifier):
     inside_label : label, optional
         The class inside, of two; by default ``classes_[0]``.
     pilot : int, default=20000
-        Samples of the pilot at most, half of them of each class; at least 100.
+        Samples of the pilot, roughly.
+    n_shards : int, default=8
+        Shards of the local steps, whose means are taken. They define the method, and workers do not.
+    max_passes : int, default=10
+        Passes of local steps through all samples at most.
     max_rounds : int, default=50
         Rounds at most; the best point is kept.
     least_fall : float, default=1e-6
@@ -68,11 +77,12 @@ class ConvexPolytopeMachine(BlockClassifier):
     max_iter : int, optional
         Iterations for a face at most; the point reached is kept.
     time_limit : float, optional
-        Seconds for the whole fit; the best point is kept. All faces of the first round have a share of it.
+        Seconds for the whole fit; the best point is kept. Local steps take half of it at most, and all faces
+        of the first round have a share of the rest.
     class_weight : dict or "balanced", optional
         Weights of the classes; they multiply the samples' weights.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the pilot.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the pilot and of the local steps.
     verbose : bool or int, default=False
         Whether to print the progress, a line a second, on standard error.
 
@@ -92,6 +102,8 @@ class ConvexPolytopeMachine(BlockClassifier):
     certificates_, solutions_ : list
         The proof of each polytope for its assignment, and how its rounds ended. ``solutions_[0]["held"]`` are
         the faces (K, m+1) that make the assignment: each sample outside is on the one with its highest score.
+    starts_ : list
+        How the local steps before them ended, or None where there were none.
     n_iter_, n_features_in_ : int
         Rounds, the most of all; features.
     """
@@ -102,7 +114,9 @@ class ConvexPolytopeMachine(BlockClassifier):
             optional=["max_iter"],
         ),
         "inside_label": "no_validation",  # type: ignore[dict-item]
-        "pilot": [Ruled(lambda value: whole("pilot", value, _LEAST_PILOT))],
+        "pilot": [Ruled(lambda value: whole("pilot", value))],
+        "n_shards": [Ruled(lambda value: whole("n_shards", value))],
+        "max_passes": [Ruled(lambda value: whole("max_passes", value))],
         "max_rounds": [Ruled(lambda value: whole("max_rounds", value))],
         "least_fall": [Ruled(lambda value: within("least_fall", value, 0.0, 1.0))],
     }  # fmt: skip
@@ -111,11 +125,12 @@ class ConvexPolytopeMachine(BlockClassifier):
 
     def __init__(
         self, n_faces: int = 3, C: float = 1.0, *, inside_label: object = None, pilot: int = 20_000,
-        max_rounds: int = 50, least_fall: float = 1e-6, tol: float = 1e-8, max_iter: int | None = None,
-        time_limit: float | None = None, class_weight: ClassWeight = None, random_state: Seed = None,
-        verbose: bool | int = False,
+        n_shards: int = 8, max_passes: int = 10, max_rounds: int = 50, least_fall: float = 1e-6,
+        tol: float = 1e-8, max_iter: int | None = None, time_limit: float | None = None,
+        class_weight: ClassWeight = None, random_state: Seed = 0, verbose: bool | int = False,
     ):  # fmt: skip
         self.n_faces, self.C, self.inside_label, self.pilot = n_faces, C, inside_label, pilot
+        self.n_shards, self.max_passes = n_shards, max_passes
         self.max_rounds, self.least_fall, self.tol, self.max_iter = max_rounds, least_fall, tol, max_iter
         self.time_limit, self.class_weight = time_limit, class_weight
         self.random_state, self.verbose = random_state, verbose
@@ -135,10 +150,11 @@ class ConvexPolytopeMachine(BlockClassifier):
         Parameters
         ----------
         X, y, sample_weight, checkpoint, resume
-            As of :meth:`polyopt.large.SVM.fit`. A checkpoint has the faces and the proofs of the round before
-            it as well.
+            As of :meth:`polyopt.large.SVM.fit`. A checkpoint is of local steps, written after each of their
+            rounds, or of a face, with the faces and the proofs of the round before it.
         faces : array_like of shape (K, m+1), optional
-            Faces to begin from, the bias of each last, in place of a pilot's: such as those of a stream.
+            Faces to begin from, the bias of each last, in place of a pilot and local steps: such as those of
+            a stream.
 
         Returns
         -------
@@ -161,6 +177,7 @@ class ConvexPolytopeMachine(BlockClassifier):
     def _begin(self, pairs: int) -> None:
         K, m = self.n_faces, self.n_features_in_
         self.faces_ = np.zeros((pairs, K, m + 1))
+        self.starts_: list[Solution | None] = []
         self._flip = self._is_flipped(pairs)
         if self._beginning is not None and (pairs > 1 or self._beginning.shape != (K, m + 1)):
             raise ValueError(
@@ -198,24 +215,41 @@ class ConvexPolytopeMachine(BlockClassifier):
         saver = None if checkpoint is None else files.Saver(checkpoint, [], about)
         limits = Limits(self.tol, self.max_iter, self.max_rounds, self.least_fall, max(self.tol, _TOLERANCE))
         rounds = Rounds(hands, recipe, crew, limits, clock, saver)
-        if resume is not None:
+        start = None
+        if resume is not None and files.machine_of(resume) != MACHINE:
             held = rounds.recall(*files.load(resume, about))
         elif self._beginning is not None:
             held = self._beginning
+        elif self.n_faces == 1:  # which has one assignment
+            held = np.zeros((1, self.n_features_in_ + 1))
         else:
-            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-            held = begin(crew, sizes, Start(self.n_faces, self.pilot, seed), clock)
-        found, proof = rounds.run(held)
+            start = self._local_steps(hands, recipe, clock, checkpoint, resume)
+            held = start["W"]
+        found, proof = rounds.run(held, hurry=start is not None and start.status is Status.INTERRUPTED)
         crew.close()
+        self.starts_.append(start)
         self.faces_[number] = found["W"]
         self.solutions_.append(found)
         self.certificates_.append(proof)
+
+    def _local_steps(
+        self, hands: Hands, recipe: FacesRecipe, clock: Clock, checkpoint: Any, resume: Any
+    ) -> Solution:
+        """The faces that the rounds begin from."""
+        left = clock.left
+        return solve_cpm_rounds(
+            hands, self._n_blocks, Recipe(recipe.classes, recipe.factors, recipe.C), self.n_faces,
+            n_shards=self.n_shards, n_pilot=self.pilot, max_iter=self.max_passes,
+            time_limit=None if left is None else _SHARE * left,
+            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
+            checkpoint=checkpoint, resume=resume,
+        )  # fmt: skip
 
     def _about(self, crew: Crew, recipe: FacesRecipe, sizes: Sizes) -> dict[str, Any]:
         """What a checkpoint must be of, to be gone on from."""
         known = sizes.features.tobytes() + sizes.costs.hex().encode()
         return {
-            "machine": "the Convex Polytope Machine",
+            "machine": _NAME,
             "faces": self.n_faces,
             "samples": sizes.inside + sizes.outside,
             "outside": sizes.outside,

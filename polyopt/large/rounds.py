@@ -21,6 +21,7 @@ from polyopt.certificates.residual import Residual
 from polyopt.certificates.tally import Tally, together
 from polyopt.large.faces import GAIN, FaceRecipe, FacesRecipe
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.driver import solve_problem
 from polyopt.solvers.interior_point.problem import state
 from polyopt.watch import counted, listener, tell
@@ -134,13 +135,15 @@ class Rounds:
 
     # -- the rounds ------------------------------------------------------------------------------
 
-    def run(self, held: Vector) -> tuple[Solution, Certificate]:
+    def run(self, held: Vector, *, hurry: bool = False) -> tuple[Solution, Certificate]:
         """All rounds.
 
         Parameters
         ----------
         held : ndarray of shape (K, m+1)
             The faces that assign in the first.
+        hurry : bool
+            Whether somebody has interrupted already: these faces get a proof, and that is all.
 
         Returns
         -------
@@ -150,7 +153,7 @@ class Rounds:
         settled = False
         while True:
             before = self._best
-            status = self._round(held)
+            status = self._round(held, hurry=hurry)
             best = self._best
             if status is not None and before is not None:
                 break
@@ -186,9 +189,9 @@ class Rounds:
         )
         return found, proof
 
-    def _round(self, held: Vector) -> Status | None:
+    def _round(self, held: Vector, *, hurry: bool = False) -> Status | None:
         """One round, whose point is kept where it is better; what ended it before its end, or None."""
-        stopped: Status | None = None
+        stopped = Status.INTERRUPTED if hurry else None
         left = range(len(self._solved), len(held))
         self._save(held)
         for face in counted(left, max(len(left), 1), "face"):
@@ -233,6 +236,9 @@ class Rounds:
             lambda loop: self._save(held, crew.log, loop), known,
         )  # fmt: skip
         v = np.append(found["w"], found["b"])
+        if found.status is not Status.OPTIMAL:  # what it began from may be better, with the same multipliers
+            value = 0.5 * float(held[face] @ held[face]) + float(total(crew.ask("costs_at", held[face], 1.0)))
+            v = held[face] if value < found.objective else v
         half = certify_blocks(
             "half a face",
             lambda *step: crew.ask("prove", *step),
