@@ -83,7 +83,7 @@ def test_dask_has_the_bits_of_one_machine(client, data):
 
 
 def polytopes(module):
-    return module.ConvexPolytopeMachine(2, C=0.5, random_state=0, max_rounds=2)
+    return module.ConvexPolytopeMachine(2, C=0.5, max_passes=1, max_rounds=1)
 
 
 def bits_of_faces(machine):
