@@ -1,8 +1,9 @@
 """The Convex Polytope Machine's Algorithm 1 on blocks: rounds of local steps on a fixed number of shards.
 
-1. **Pilot.** Faces have no order, and runs from different random starts cannot be averaged. So the machine
-   is first solved on a sample, by Algorithm 1 or, where that is small, by dual coordinate ascent. This
-   gives each face what it is for, and counts for as many steps as the sample has rows.
+1. **Pilot.** Faces have no order, and runs from different random starts cannot be averaged. So Algorithm 1
+   is run on a sample in memory first. This gives each face what it is for, and its steps count as steps.
+   That matters: at small t the first steps make faces that are far too long, which only 1/t mends, and no
+   average over shards does, as all of them do so alike.
 2. **Rounds.** In each, every shard begins at the same point, takes steps 1/(λ(t+1)) through its rows, in an
    order that follows from the seed, the pass and the shard, and the shards' points are averaged in their
    order, weighted by their rows. t is counted by each shard for itself. A round takes no more steps than
@@ -70,16 +71,16 @@ MACHINE = "local steps of the Convex Polytope Machine"
 _SPARING = 1.5  # passes grow by this factor between two measurements, which cost about as much as two
 _AGREEING = 3  # measurements that must agree for a run to have settled
 _SHORT = 1.5  # times the steps taken before, up to which the rest of a pass is a round
-_ASCENT = 2_000_000  # entries of the pilot's faces' programs up to which it is a dual ascent
-_STARTS = {"dual": 5, "sgd": 3}  # of the pilot
+_STARTS = 3  # of the pilot
+_EPOCHS = 100  # of each of them, at most
 _PILOT_SHARE = 0.3  # of the time, at most
 
 
 def solve_cpm_rounds(
     hands: Hands, count: int, recipe: Recipe, n_faces: int, *, start: ArrayLike | None = None,
-    n_shards: int = 8, n_pilot: int = 20_000, scale: float = 1.0, max_iter: int = 30, tol: float = 1e-3,
-    time_limit: float | None = None, seed: int = 0, checkpoint: str | Path | None = None,
-    resume: str | Path | None = None,
+    steps: int | None = None, n_shards: int = 8, n_pilot: int = 20_000, scale: float = 1.0,
+    max_iter: int = 30, tol: float = 1e-3, time_limit: float | None = None, seed: int = 0,
+    checkpoint: str | Path | None = None, resume: str | Path | None = None,
 ) -> Solution:  # fmt: skip
     """Minimise J(W) of :mod:`formulations.cpm` with loss="sum" by rounds of local steps.
 
@@ -95,10 +96,13 @@ def solve_cpm_rounds(
         K, at least 1.
     start : array_like of shape (K, m+1), optional
         Faces to begin from, bias last; by default the pilot's.
+    steps : int, optional
+        How many steps of Algorithm 1 a given start counts for: the fewer, the longer the first steps. By
+        default 100 times `n_pilot`.
     n_shards : int
         S, at least 1; no more than there are blocks with samples.
     n_pilot : int
-        Samples of the pilot, roughly; the start counts for as many steps.
+        Samples of the pilot, roughly.
     scale : float
         What every entry of X counts times.
     max_iter : int
@@ -135,18 +139,19 @@ def solve_cpm_rounds(
         ("n_faces", n_faces), ("n_shards", n_shards), ("n_pilot", n_pilot), ("max_iter", max_iter),
     ):  # fmt: skip
         whole(name, value, 1)
+    steps = whole("steps", _EPOCHS * n_pilot if steps is None else steps, 1)
     facts = survey(hands, recipe, count)
     W = None if start is None else as_faces("start", start, (n_faces, facts.m + 1))
     rounds = _Rounds(
         hands, recipe, facts, n_faces, Shards([p.n for p in facts.parts], n_shards, seed), scale, seed, clock
     )
-    about = rounds.about(n_pilot, W)
+    about = rounds.about(n_pilot, W, steps)
     save = None if checkpoint is None else files.Saver(checkpoint, [], about)
     status = Status.TIME_LIMIT
     try:
         if resume is not None:
             rounds.state = _State.of(files.load(resume, about)[1])
-        elif rounds.begin(n_pilot, W) and save is not None:
+        elif rounds.begin(n_pilot, W, steps) and save is not None:
             save(rounds.state.known())
         status = rounds.run(max_iter, tol, save)
     except KeyboardInterrupt:
@@ -220,9 +225,9 @@ class _Rounds:
         zero = np.zeros((n_faces, facts.m + 1))
         self.state = _State(Point(zero, zero, 1), zero)
 
-    def about(self, n_pilot: int, start: Vector | None) -> dict[str, Any]:
+    def about(self, n_pilot: int, start: Vector | None, steps: int) -> dict[str, Any]:
         """What a checkpoint must be of, to be gone on from."""
-        begun = b"" if start is None else start.tobytes()
+        begun = b"" if start is None else start.tobytes() + str(steps).encode()
         digest = sha256(repr(self.facts.parts).encode() + begun).hexdigest()[:16]
         return {
             "machine": MACHINE,
@@ -232,29 +237,30 @@ class _Rounds:
             "digest": digest,
         }  # fmt: skip
 
-    def begin(self, n_pilot: int, start: Vector | None) -> bool:
+    def begin(self, n_pilot: int, start: Vector | None, steps: int) -> bool:
         """Take the start, or make it by a pilot; False where time is over before there is one."""
-        steps = min(n_pilot, self.facts.n)
         if start is None:
-            start = self._pilot(n_pilot)
-            if start is None:
+            found = self._pilot(n_pilot)
+            if found is None:
                 return False
+            start, steps = found
         self.state = _State(Point(start, start, steps), start)
         return True
 
-    def _pilot(self, n_pilot: int) -> Vector | None:
+    def _pilot(self, n_pilot: int) -> tuple[Vector, int] | None:
+        """Faces, and the steps that they have taken."""
         drawn = draw(self.hands, self.recipe, self.facts, n_pilot, self.seed, self._is_over)
         if drawn is None:
             return None
         X, outside, weights = drawn
         left = self.clock.left
-        solver = "dual" if X.shape[0] * (X.shape[1] + 1) * self.n_faces <= _ASCENT else "sgd"
         settings = Settings(
-            self.n_faces, solver, feature_scale=self.scale, n_init=_STARTS[solver],
-            time_limit=None if left is None else _PILOT_SHARE * left,
+            self.n_faces, "sgd", feature_scale=self.scale, n_init=_STARTS if self.n_faces > 1 else 1,
+            max_iter=_EPOCHS, time_limit=None if left is None else _PILOT_SHARE * left,
         )  # fmt: skip
-        y = np.where(outside, 1.0, -1.0)
-        return np.asarray(solve_cpm(X, y, self.recipe.C * weights, settings, self.seed)["W"])
+        found = solve_cpm(X, np.where(outside, 1.0, -1.0), self.recipe.C * weights, settings, self.seed)
+        epochs = max(each.iterations for each in found.runs or (found,))
+        return np.asarray(found["W"]), max(epochs, 1) * X.shape[0]
 
     def run(self, max_iter: int, tol: float, save: files.Saver | None) -> Status:
         """Rounds until it has settled or a limit is reached."""
@@ -298,12 +304,11 @@ class _Rounds:
         if runs is None:
             return False
         taken = sum(run.steps - first.steps for run in runs)
-        W, met = state.point.W, sum(run.loss for run in runs)
+        met = sum(run.loss for run in runs)
         state.point = mean(runs, shards.sizes, self.n_faces)
         state.rounds, state.done = state.rounds + 1, place[1] % shards.longest
         state.passes += state.done == 0
-        W = state.point.W
-        self._record(float((W**2).sum()) + 2.0 * met / taken)
+        self._record(float((state.point.W**2).sum()) + 2.0 * met / taken)
         return True
 
     def _record(self, estimate: float) -> None:
