@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from polyopt.large.parts import matrix_of
+from polyopt.large.parts import held_matrix
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -46,7 +46,7 @@ def _part(X: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:
     y = np.asarray(_values(y))
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     return (
-        matrix_of(_values(X)),
+        held_matrix(_values(X)),
         y,
         None if weights is None else np.asarray(_values(weights)).reshape(len(weights)),
     )

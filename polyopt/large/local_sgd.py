@@ -30,7 +30,6 @@ Qin, Etesami and Uribe, The Role of Local Steps in Local SGD (2022).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +40,7 @@ from formulations.clock import current_run
 from formulations.solution import Solution, Status
 from polyopt.large import checkpoint as files
 from polyopt.large.held import Walk
+from polyopt.large.local_state import State
 from polyopt.large.parts import Recipe, sides_of
 from polyopt.large.shards import Facts, Shards, draw, each_block, row_order, survey
 from polyopt.outer.cpm.arguments import as_faces
@@ -150,7 +150,7 @@ def solve_cpm_rounds(
     status = Status.TIME_LIMIT
     try:
         if resume is not None:
-            rounds.state = _State.of(files.load(resume, about)[1])
+            rounds.state = State.of(files.load(resume, about)[1])
         elif rounds.begin(n_pilot, W, steps) and save is not None:
             save(rounds.state.known())
         status = rounds.run(max_iter, tol, save)
@@ -166,53 +166,10 @@ def solve_cpm_rounds(
     )  # fmt: skip
 
 
-@dataclass
-class _State:
-    """All that a checkpoint has.
-
-    Attributes
-    ----------
-    point : Point
-        Where the next round begins.
-    best, reached : ndarray, float
-        The best faces that were measured, and their objective.
-    rounds, passes, done : int
-        Rounds; whole passes; and rows of the next one that the longest shard has visited.
-    due : float
-        Passes at which the next measurement is due.
-    measured : list of float
-        Objectives that were measured when they were due, without the start's.
-    history : list of dict
-        One record for each round.
-    """
-
-    point: Point
-    best: Vector
-    reached: float = math.inf
-    rounds: int = 0
-    passes: int = 0
-    done: int = 0
-    due: float = 0.0
-    measured: list[float] = field(default_factory=list)
-    history: list[dict[str, float]] = field(default_factory=list)
-
-    def known(self) -> dict[str, Any]:
-        """Numbers, arrays and lists by name, as :func:`polyopt.large.checkpoint.save` takes them."""
-        return {
-            **{name: value for name, value in vars(self).items() if name != "point"},
-            **self.point._asdict(),
-        }
-
-    @classmethod
-    def of(cls, known: dict[str, Any]) -> _State:
-        """The state of what a checkpoint has."""
-        return cls(Point(*(known.pop(name) for name in Point._fields)), **known)
-
-
 class _Rounds:
     """The loop, and what it needs in every round."""
 
-    state: _State
+    state: State
 
     def __init__(
         self, hands: Hands, recipe: Recipe, facts: Facts, n_faces: int, shards: Shards, scale: float,
@@ -223,7 +180,7 @@ class _Rounds:
         half = 0.5 * facts.n
         self.dtype = precision(facts.size * scale, half * facts.least, half * facts.most)
         zero = np.zeros((n_faces, facts.m + 1))
-        self.state = _State(Point(zero, zero, 1), zero)
+        self.state = State(Point(zero, zero, 1), zero)
 
     def about(self, n_pilot: int, start: Vector | None, steps: int) -> dict[str, Any]:
         """What a checkpoint must be of, to be gone on from."""
@@ -244,7 +201,7 @@ class _Rounds:
             if found is None:
                 return False
             start, steps = found
-        self.state = _State(Point(start, start, steps), start)
+        self.state = State(Point(start, start, steps), start)
         return True
 
     def _pilot(self, n_pilot: int) -> tuple[Vector, int] | None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from polyopt.large.sources import Samples
 
 __all__ = [
-    "Costed", "Hinge", "Looked", "Made", "Maker", "Recipe", "Sides", "costed", "look", "matrix_of", "rows_of",
-    "sides_of",
+    "Costed", "Hinge", "Looked", "Made", "Maker", "Recipe", "Sides", "costed", "held_matrix", "look",
+    "matrix_of", "rows_of", "sides_of",
 ]  # fmt: skip
 
 _SLICE = 1 << 16
@@ -185,6 +185,17 @@ def matrix_of(X: MatrixLike) -> Any:
     return np.require(X, requirements=["C", "A"])  # numpy adds up others in another order
 
 
+def held_matrix(X: MatrixLike) -> Any:
+    """Samples as they are kept: bytes as bytes, others as of :func:`matrix_of`.
+
+    Parameters
+    ----------
+    X : array_like or sparse matrix of shape (n, m)
+        Samples.
+    """
+    return X if isinstance(X, np.ndarray) and X.dtype == np.uint8 else matrix_of(X)
+
+
 _SMALL = (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)  # which float32 holds exactly
 
 
@@ -237,7 +248,7 @@ def sides_of(samples: Samples, recipe: Recipe) -> Sides:
         What is made of them.
     """
     found, X = costed(samples, recipe.classes, recipe.factors), samples.X
-    X = X if isinstance(X, np.ndarray) and X.dtype == np.uint8 else matrix_of(X)
+    X = held_matrix(X)
     if found is None:
         return Sides(X[:0], np.zeros(0, bool), np.zeros(0))
     return Sides(X if found.chosen.all() else X[found.chosen], found.up, found.counts)

@@ -225,7 +225,7 @@ def measure_kernel(n_lanes: int) -> Any:
     return measure
 
 
-def in_lanes(W: Vector, dtype: Any = np.float64) -> NDArray[Any]:
+def in_lanes(W: Vector, dtype: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
     """Faces (K, m+1) as the kernels take them: (m+1, L), with columns of zeros behind the last."""
     lanes = np.zeros((W.shape[1], padded(len(W))), dtype=dtype)
     lanes[:, : len(W)] = W.T
