@@ -325,6 +325,8 @@ def test_ctrl_c_in_the_midst_of_a_round_keeps_a_point_with_its_proof(client, dat
 
 def test_threads_in_place_of_processes_have_the_same_bits(data):
     from polyopt.dask import RelativeMarginMachine
+    from polyopt.dask.crew import Team
+    from polyopt.large.held import Here
 
     X, y, weights = data
     wanted = bits(large.RelativeMarginMachine(B=1.5).fit(large.Arrays(X, y, weights, rows=CHUNK)))
@@ -337,6 +339,69 @@ def test_threads_in_place_of_processes_have_the_same_bits(data):
             machine = RelativeMarginMachine(B=1.5)
             machine.client = client
             assert bits(machine.fit(*on_dask(X, y, weights))) == wanted
+            source = large.Arrays(X, y, weights, rows=20)
+            steps = rounds(Team(client, [source] * source.count), source.count)
+            assert steps == rounds(Here(source), source.count)
+
+
+def rounds(hands, count, **settings):
+    from polyopt.large.local_sgd import solve_cpm_rounds
+    from polyopt.large.parts import Recipe
+
+    usual = {"n_shards": 3, "n_pilot": 60, "max_iter": 3, "seed": 4}
+    found = solve_cpm_rounds(hands, count, Recipe(("no", "yes"), (1.0, 2.0), 0.1), 2, **usual | settings)
+    return found["W"].tobytes(), found.objective, [record["estimate"] for record in found.history[1:]]
+
+
+def test_local_steps_have_the_bits_of_one_machine_wherever_workers_are_killed(client, data, monkeypatch):
+    """In a walk of every kind: the survey, the sample, the objective, and a round."""
+    from polyopt.dask import walks
+    from polyopt.dask.collections import parts_of
+    from polyopt.dask.crew import Team
+    from polyopt.large.held import Here
+
+    source = large.Arrays(*data, rows=20)
+    wanted = rounds(Here(source), source.count)
+    dX, dy, dw = (da.from_array(each, chunks=(20, *each.shape[1:])) for each in data)
+    send, sent, killed = walks._send, [], []
+
+    def sending(client, parts, step, walk):
+        sent.append(step.__name__)
+        future = send(client, parts, step, walk)
+        if sent.count(step.__name__) == {"_survey": 3, "_draw": 2, "_losses": 10, "_visit": 5}[step.__name__]:
+            pid = sorted(client.run(os.getpid).values())[0]
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        return future
+
+    monkeypatch.setattr(walks, "_send", sending)
+    team = Team(client, parts_of(client, dX, dy, dw))
+    assert rounds(team, len(team.parts)) == wanted
+    team.close()
+    assert len(killed) == 4
+    monkeypatch.setattr(walks, "_send", send)
+    assert rounds(Team(client, [source] * source.count), source.count) == wanted  # which workers read
+
+
+def test_local_steps_stop_when_time_is_over_and_raise_what_is_no_loss(client, data):
+    from polyopt.dask.crew import Team
+    from polyopt.large.held import Walk
+
+    source = large.Arrays(*data, rows=20)
+    team = Team(client, [source] * source.count)
+    walks = [Walk(number, [(0, ()), (1, ())]) for number in range(3)] + [Walk("as it was", [])]
+    assert team.walk(_counted, walks) == [40, 41, 42, "as it was"]
+    assert team.walk(_counted, walks, lambda: True) is None
+    with pytest.raises(ZeroDivisionError):
+        team.walk(_broken, walks)
+
+
+def _counted(carried, samples, number):
+    return carried + len(samples.y)
+
+
+def _broken(carried, samples, number):
+    return 1 / (number - 1)
 
 
 def test_a_lost_scheduler_is_an_error_and_the_checkpoint_goes_on_elsewhere(data, tmp_path):
