@@ -69,7 +69,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         Passes of local steps through all samples at most.
     max_rounds : int, default=50
         Rounds at most; the best point is kept.
-    least_fall : float, default=1e-6
+    least_fall : float, default=1e-4
         A round that lowers the objective by no more than this share of it is the last; 0 to go on to a fixed
         point.
     tol : float, default=1e-8
@@ -125,7 +125,7 @@ class ConvexPolytopeMachine(BlockClassifier):
 
     def __init__(
         self, n_faces: int = 3, C: float = 1.0, *, inside_label: object = None, pilot: int = 20_000,
-        n_shards: int = 8, max_passes: int = 10, max_rounds: int = 50, least_fall: float = 1e-6,
+        n_shards: int = 8, max_passes: int = 10, max_rounds: int = 50, least_fall: float = 1e-4,
         tol: float = 1e-8, max_iter: int | None = None, time_limit: float | None = None,
         class_weight: ClassWeight = None, random_state: Seed = 0, verbose: bool | int = False,
     ):  # fmt: skip
