@@ -45,6 +45,7 @@ def certify_faces(
     # Their values are safe from rounding; what is added here rounds again, and knows it.
     primal = 2.0 * Ball(np.array([half.primal_value for half in halves])).sum()
     dual = 2.0 * Ball(np.array([half.dual_value for half in halves])).sum()
+    dual = dual if dual.lower > 0.0 else Ball(0.0)  # no value is below 0
     residuals = [
         replace(
             each,

@@ -22,9 +22,31 @@ if TYPE_CHECKING:
     from polyopt.graphs import Graph
     from polyopt.polytope import Polytope
 
-__all__ = ["FaceClassifier"]
+__all__ = ["FaceClassifier", "check_sizes"]
 
 _LARGEST = 1e100  # entries of X and costs beyond which squares and products may leave double precision
+
+
+def check_sizes(largest: float, costs: float) -> None:
+    """Refuse numbers whose squares and products may leave double precision.
+
+    Parameters
+    ----------
+    largest : float
+        The largest size of an entry of X.
+    costs : float
+        The costs of all samples, added up.
+    """
+    if largest > _LARGEST:
+        raise ValueError(
+            f"X must have entries of at most {_LARGEST:g} in size, not {largest:.3g}: squares leave "
+            "double precision. Scale the features to unit variance (StandardScaler)"
+        )
+    if costs > _LARGEST:
+        raise ValueError(
+            f"sample_weight, times the class's weight and C, must add up to at most {_LARGEST:g}, not "
+            f"{costs:.3g}: products leave double precision. Divide the weights by their mean"
+        )
 
 
 class FaceClassifier(Explained, CalibratedClassifier):
@@ -109,18 +131,8 @@ class FaceClassifier(Explained, CalibratedClassifier):
         """Refuse numbers whose squares and products may leave double precision."""
         entries = X.data if sp.issparse(X) else X
         largest = float(max(entries.max(initial=0), -float(entries.min(initial=0))))
-        if largest > _LARGEST:
-            raise ValueError(
-                f"X must have entries of at most {_LARGEST:g} in size, not {largest:.3g}: squares leave "
-                "double precision. Scale the features to unit variance (StandardScaler)"
-            )
         with np.errstate(over="ignore"):
-            total = float(np.sum(C * weights))
-        if total > _LARGEST:
-            raise ValueError(
-                f"sample_weight, times the class's weight and C, must add up to at most {_LARGEST:g}, not "
-                f"{total:.3g}: products leave double precision. Divide the weights by their mean"
-            )
+            check_sizes(largest, float(np.sum(C * weights)))
 
     # -- ties ----------------------------------------------------------------------------------
 

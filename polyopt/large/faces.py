@@ -34,12 +34,13 @@ _ROWS = 1 << 14  # samples that are scored at once
 
 
 class Sizes(NamedTuple):
-    """How many samples are inside and outside, what they cost, and the sums of their features."""
+    """How many samples are inside and outside, what they cost, the sums of features, the largest entry."""
 
     inside: int
     outside: int
     costs: float
     features: Vector
+    largest: float
 
 
 def sizes_of(crew: Crew) -> Sizes:
@@ -56,6 +57,7 @@ def sizes_of(crew: Crew) -> Sizes:
         sum(each.outside for each in found),
         float(total([each.costs for each in found])),
         total([each.features for each in found]),
+        max(each.largest for each in found),
     )
 
 
@@ -92,10 +94,13 @@ class FacesBlock:
     def facts(self) -> Sizes:
         """How many samples there are, and what they cost."""
         outside = int(self._up.sum())
-        features = np.zeros(self.samples.X.shape[1])
+        features, largest = np.zeros(self.samples.X.shape[1]), 0.0
         for part in _parts(len(self._up)):
-            features += np.asarray(self.samples.X[part].sum(axis=0, dtype=float)).ravel()
-        return Sizes(len(self._up) - outside, outside, float(self._costs.sum()), features)
+            X = self.samples.X[part]
+            features += np.asarray(X.sum(axis=0, dtype=float)).ravel()
+            entries = X.data if hasattr(X, "tocsr") else X
+            largest = max(largest, float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+        return Sizes(len(self._up) - outside, outside, float(self._costs.sum()), features, largest)
 
     def weigh(self, held: Vector | None, faces: Vector) -> Tally:
         """What the samples pay at some faces.

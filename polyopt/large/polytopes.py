@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from formulations.arguments import real_array, whole, within
 from formulations.solution import Status
 from polyopt.certificates.certificate import Claim
+from polyopt.estimators.faces import check_sizes
 from polyopt.estimators.parameters import Ruled, shared
 from polyopt.large import checkpoint as files
 from polyopt.large.base import BlockClassifier
@@ -65,7 +66,7 @@ class ConvexPolytopeMachine(BlockClassifier):
         Samples of the pilot, roughly.
     n_shards : int, default=8
         Shards of the local steps, whose means are taken. They define the method, and workers do not.
-    max_passes : int, default=10
+    max_passes : int, default=30
         Passes of local steps through all samples at most.
     max_rounds : int, default=50
         Rounds at most; the best point is kept.
@@ -125,7 +126,7 @@ class ConvexPolytopeMachine(BlockClassifier):
 
     def __init__(
         self, n_faces: int = 3, C: float = 1.0, *, inside_label: object = None, pilot: int = 20_000,
-        n_shards: int = 8, max_passes: int = 10, max_rounds: int = 50, least_fall: float = 1e-4,
+        n_shards: int = 8, max_passes: int = 30, max_rounds: int = 50, least_fall: float = 1e-4,
         tol: float = 1e-8, max_iter: int | None = None, time_limit: float | None = None,
         class_weight: ClassWeight = None, random_state: Seed = 0, verbose: bool | int = False,
     ):  # fmt: skip
@@ -211,6 +212,7 @@ class ConvexPolytopeMachine(BlockClassifier):
             recipe = FacesRecipe((second, first), factors[::-1], float(self.C))
         crew = hands.crew(recipe)
         sizes = sizes_of(crew)
+        check_sizes(sizes.largest, sizes.costs)
         about = self._about(crew, recipe, sizes)
         saver = None if checkpoint is None else files.Saver(checkpoint, [], about)
         limits = Limits(self.tol, self.max_iter, self.max_rounds, self.least_fall, max(self.tol, _TOLERANCE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -218,6 +219,31 @@ def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(stop, data, start, t
         machine().fit(large.Arrays(X + 1.0, y, weights, rows=50), resume=path)
 
 
+def test_a_fit_goes_on_from_the_local_steps_before_it(data, tmp_path, monkeypatch):
+    X, y, weights = data
+    source, path, saved = large.Arrays(X, y, weights, rows=50), tmp_path / "checkpoint", []
+    made = machine(max_rounds=2, max_passes=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        wanted = bits(made.fit(source))
+        from polyopt.large import checkpoint
+
+        save = checkpoint.Saver.__call__
+
+        def killed(self, known):
+            save(self, known)
+            saved.append(1)
+            if len(saved) == 3:
+                raise SystemExit
+
+        with monkeypatch.context() as patched:
+            patched.setattr(checkpoint.Saver, "__call__", killed)
+            with pytest.raises(SystemExit):
+                machine(max_rounds=2, max_passes=3).fit(source, checkpoint=path)
+        assert "local steps" in checkpoint.machine_of(path)
+        assert bits(made.fit(source, resume=path)) == wanted
+
+
 def test_limits_keep_a_point_with_its_proof(data, start):
     X, y, _ = data
     best = machine(least_fall=0.0).fit(X, y, faces=start).certificate().dual_value
@@ -265,6 +291,7 @@ def with_nan(k):
         ({"inside_label": "no"}, None, {}, r"inside_label must be one of \['in', 'out'\]"),
         ({}, None, {"faces": np.ones((2, 4))}, r"of shape \(3, 4\), not \(2, 4\)"),
         ({}, None, {"faces": np.full((3, 4), np.nan)}, "faces"),
+        ({}, large.Arrays(1e150 * ball(40)[0], ball(40)[1]), {}, "X must have entries of at most 1e"),
         ({"pilot": 0}, None, {}, "pilot must be"),
         ({"max_passes": 0}, None, {}, "max_passes must be"),
         ({"least_fall": -1.0}, None, {}, "least_fall must lie"),
