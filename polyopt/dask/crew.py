@@ -102,7 +102,7 @@ class Workers(Crew):
         self._parts = dict(enumerate(parts))
         self._homes: dict[int, str] = {}
         self._threads: dict[str, int] = {}
-        self._looked, self._failures = -_NEWS, 0
+        self._looked, self._failures, self._is_closed = -_NEWS, 0, False
         self._through = dict.fromkeys(self._parts, 0)  # how much of the log a block at home has been through
         # Whoever has no sample of the two classes answers None, and is left out.
         found = self._all(Change("facts"))
@@ -119,6 +119,9 @@ class Workers(Crew):
 
     def close(self) -> None:
         """Have the workers let go of the blocks."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         with suppress(Exception):  # whoever is gone has let go
             self._client.run(forget, self._fit, on_error="ignore")
 

@@ -252,6 +252,13 @@ def test_limits_keep_a_point_with_its_proof(data, start):
             short = machine(**settings).fit(X, y, faces=start)
         assert short.certificate().claim is Claim.SUBOPTIMAL_BY
         assert short.certificate().primal_value > best
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        exact = machine(max_rounds=1).fit(X, y, faces=start).certificate()
+        for steps in (1, 3, 6, 9):  # the bound is one whatever the multipliers are
+            proof = machine(max_rounds=1, max_iter=steps).fit(X, y, faces=start).certificate()
+            assert 0.0 < proof.dual_value <= exact.primal_value
+            assert exact.dual_value <= proof.primal_value
 
 
 def test_ctrl_c_keeps_the_best_round(data, start, monkeypatch):
