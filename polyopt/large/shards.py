@@ -94,10 +94,13 @@ def survey(hands: Hands, recipe: Recipe, count: int) -> Facts:
     Raises
     ------
     ValueError
-        No sample of one of the classes, or different numbers of features.
+        No sample of one of the classes, different numbers of features, or entries that are not finite.
     """
     parts: list[Part] = each_block(hands, _survey, [(recipe,)] * count) or []
     full = [part for part in parts if part.n]
+    for number, part in enumerate(parts):
+        if not np.isfinite(part.size):
+            raise ValueError(f"X has NaN or an infinite value in partition {number}")
     for name, label in (("inside", recipe.classes[0]), ("outside", recipe.classes[1])):
         if not any(getattr(part, name) for part in full):
             raise ValueError(f"there is no sample of class {label!r} with positive weight")

@@ -231,3 +231,12 @@ def test_a_limit_is_told(data, start):
 def test_what_is_wrong_is_named(settings, message, data):
     with pytest.raises(ValueError, match=message):
         solve(large.Arrays(*data), **settings)
+
+
+def test_what_is_not_finite_is_named_with_its_block(data):
+    X, y, _ = data
+    for bad in (np.nan, -np.inf):
+        worse = X.copy()
+        worse[40, 1] = bad
+        with pytest.raises(ValueError, match="NaN or an infinite value in partition 2"):
+            solve(large.Arrays(worse, y, rows=17))
