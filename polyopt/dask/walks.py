@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["walked"]
 
 _FAILURES = 100  # of tasks, by workers that were lost, that a walk bears
-_NEWS = 10.0  # seconds between two looks at the workers
+_NEWS = 2.0  # seconds between two looks at the workers
 
 
 def walked(
