@@ -187,11 +187,10 @@ class FaceRecipe(NamedTuple):
             return None
         signs = np.where(found.up[mine], 1, -1).astype(np.int8)
         hinge = Hinge(signs, 0.5 * self.C * found.counts[mine])
-        block = Block(Rows(X if mine.all() else X[mine]), hinge, 1, work=work)
-        block.intercept = False
         chosen = found.chosen.copy()
         chosen[found.chosen] = mine
-        block.chosen = None if chosen.all() else chosen
+        block = Block(Rows(rows_of(samples, chosen)), hinge, 1, work=work)
+        block.intercept, block.chosen = False, None if chosen.all() else chosen
         return block
 
 

@@ -223,8 +223,27 @@ def costed(samples: Samples, classes: tuple[Any, Any], factors: tuple[float, flo
     return Costed(chosen, up, counts if weights is None else counts * weights[chosen])
 
 
+class SomeRows:
+    """Some rows of a dense matrix, copied a few at a time: a copy of all would be new memory in every pass.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, m)
+        The matrix.
+    chosen : ndarray of bool, shape (n,)
+        Which rows.
+    """
+
+    def __init__(self, X: NDArray[Any], chosen: NDArray[np.bool_]):
+        self._X, self._places = np.asarray(X), np.flatnonzero(chosen)
+        self.shape, self.dtype = (len(self._places), X.shape[1]), X.dtype
+
+    def __getitem__(self, part: slice) -> NDArray[Any]:
+        return self._X.take(self._places[part], axis=0)
+
+
 def rows_of(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
-    """Some of the samples, as the solver takes them.
+    """Some of the samples, as the solver takes them: a matrix, or what gives slices of one.
 
     Parameters
     ----------
@@ -234,7 +253,9 @@ def rows_of(samples: Samples, chosen: NDArray[np.bool_] | None) -> Any:
         Which; None for all.
     """
     X = matrix_of(samples.X)
-    return X if chosen is None or chosen.all() else X[chosen]
+    if chosen is None or chosen.all():
+        return X
+    return X[chosen] if sp.issparse(X) else SomeRows(X, chosen)
 
 
 def sides_of(samples: Samples, recipe: Recipe) -> Sides:

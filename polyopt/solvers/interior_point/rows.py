@@ -123,7 +123,7 @@ class Rows:
 
     def _wide(self) -> Iterator[tuple[slice, Vector]]:
         """Dense rows in float64, some at a time, all in the same memory: new memory would cost more."""
-        if self.X.dtype == np.float64:
+        if self.X.dtype == np.float64 and isinstance(self.X, np.ndarray):
             yield slice(None), self.X
             return
         room = np.empty((min(self._block, self.n), self.m))
