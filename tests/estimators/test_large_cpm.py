@@ -285,6 +285,29 @@ def test_ctrl_c_keeps_the_best_round(data, start, monkeypatch):
     assert found.n_iter_ == 1
 
 
+def test_ctrl_c_in_the_local_steps_keeps_their_faces_with_a_proof(data, monkeypatch):
+    X, y, _ = data
+    from polyopt.large import local_sgd
+
+    visits = []
+
+    def visit(*arguments):
+        visits.append(1)
+        if len(visits) == 9:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    real = local_sgd.visit
+    monkeypatch.setattr(local_sgd, "visit", visit)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        found = machine().fit(large.Arrays(X, y, rows=50))
+    proof, start = found.certificate(), found.starts_[0]
+    assert found.solutions_[0].status is start.status is Status.INTERRUPTED
+    assert np.array_equal(found.solutions_[0]["held"], start["W"])
+    assert proof.claim is Claim.SUBOPTIMAL_BY
+    assert proof.primal_value <= start.objective * (1.0 + 1e-9)
+
+
 def with_nan(k):
     X, y, _ = ball(20)
     X[7, 2] = np.nan if k == 3 else 0.0
