@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyopt.dask.collections import is_collection, mapped, parts_of, parts_of_arrays
+from polyopt.dask.collections import CollectionLike, is_collection, mapped, parts_of, parts_of_arrays
 from polyopt.dask.crew import Team
 from polyopt.large import machines, polytopes
 from polyopt.large.base import BlockClassifier
@@ -15,6 +15,7 @@ from polyopt.large.sources import Arrays
 if TYPE_CHECKING:
     from distributed import Client
 
+    from polyopt.estimators.given import SamplesLike
     from polyopt.large.held import Hands
 
 __all__ = ["SVM", "ConvexPolytopeMachine", "RelativeMarginMachine", "SigmaSVM"]
@@ -109,7 +110,7 @@ class ConvexPolytopeMachine(_OnDask, polytopes.ConvexPolytopeMachine):
     The pilot is drawn where the samples are, and solved by the client.
     """
 
-    def face_scores(self, X: Any) -> Any:
+    def face_scores(self, X: CollectionLike | SamplesLike) -> Any:
         """Scores of samples at every face, for two classes; of a Dask collection a lazy Dask array.
 
         Parameters

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from polyopt.certificates.tally import Tally
-from polyopt.large.parts import Costed, Hinge, costed, rows_of
+from polyopt.large.parts import Costed, Hinge, SomeRows, costed, rows_of
 from polyopt.solvers.interior_point.block import Block
 from polyopt.solvers.interior_point.crew import total
 from polyopt.solvers.interior_point.rows import Rows
@@ -20,6 +20,7 @@ from polyopt.solvers.interior_point.rows import Rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Matrix
     from polyopt.large.sources import Samples
     from polyopt.solvers.interior_point.crew import Crew
     from polyopt.solvers.interior_point.measured import Work
@@ -84,7 +85,7 @@ class FacesBlock:
     done = 0
     answer: object = None
 
-    def __init__(self, X: Any, found: Costed, C: float):
+    def __init__(self, X: Matrix | SomeRows, found: Costed, C: float):
         self.samples, self._up = _Held(X), found.up
         self.chosen = None if found.chosen.all() else found.chosen
         costs = C * found.counts

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from polyopt.large.sources import Samples
 
 __all__ = [
-    "Costed", "Hinge", "Looked", "Made", "Maker", "Recipe", "Sides", "costed", "held_matrix", "look",
-    "matrix_of", "rows_of", "sides_of",
+    "Costed", "Hinge", "Looked", "Made", "Maker", "Recipe", "Sides", "SomeRows", "costed", "held_matrix",
+    "look", "matrix_of", "rows_of", "sides_of",
 ]  # fmt: skip
 
 _SLICE = 1 << 16

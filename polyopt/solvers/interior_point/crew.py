@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Change", "Crew", "Local", "bring", "total"]
+__all__ = ["Change", "Crew", "Local", "Logged", "bring", "total"]
 
 _GROUP = 8  # terms that are added up before the sums are
 
@@ -35,13 +35,28 @@ class Change(NamedTuple):
     arguments: tuple[Any, ...] = ()
 
 
-def bring(block: Any, log: Sequence[Change], begins: int, ask: Change | None) -> Any:
+class Logged(Protocol):
+    """What goes through a log: a :class:`~polyopt.solvers.interior_point.block.Block`, or its like.
+
+    Attributes
+    ----------
+    done : int
+        How many changes it has been through.
+    answer : object
+        What the last of them gave.
+    """
+
+    done: int
+    answer: object
+
+
+def bring(block: Logged, log: Sequence[Change], begins: int, ask: Change | None) -> Any:
     """Let a block catch up with the log, and answer.
 
     Parameters
     ----------
-    block : object
-        A :class:`~polyopt.solvers.interior_point.block.Block`, or what else counts what is `done`.
+    block : Logged
+        The block.
     log : sequence of Change
         The log from some place on, no later than the block has been through.
     begins : int
@@ -138,7 +153,7 @@ class Local(Crew):
 
     def __init__(
         self,
-        blocks: Sequence[Any],
+        blocks: Sequence[Logged],
         *,
         threads: bool = False,
         loaded: Callable[[int, Callable[[], Any]], Any] | None = None,
