@@ -66,6 +66,7 @@ array([1., 1.])
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -73,11 +74,11 @@ import numpy as np
 
 from formulations.arguments import positive, whole
 from formulations.cpm_face import PAPER, SOURCE
-from formulations.program import Duality, Program, Row, without_multipliers
+from formulations.program import Duality, Program
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
-from formulations.svm import alpha_rows, cost_parameter, margin_rows
-from formulations.whole_rows import number_multiplier_rows, number_rows
+from formulations.svm import alpha_rows, cost_parameter
+from formulations.whole_rows import hinge_face, number_multiplier_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -95,6 +96,10 @@ _LETTERS = {
     "p, b": "the face of the primal",
 }
 _SOURCE = f"{PAPER}, {SOURCE}, with whole coefficients"
+_face = partial(
+    hinge_face, squares=True, room="cpm_integer", source=_SOURCE, letters=_LETTERS,
+    title="Convex polytope machine, one face of whole coefficients",
+)  # fmt: skip
 
 
 def mixed_integer(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
@@ -109,38 +114,12 @@ def mixed_integer(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLik
     M : int
         The largest coefficient, at least 1.
     """
-    return _primal(X, y, scale, M, C, exact=True)
+    return _face(X, y, scale, M, C, exact=True)
 
 
 def relaxation(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
     """The same with real coefficients from −M to M; arguments as in :func:`mixed_integer`."""
-    return _primal(X, y, scale, M, C, exact=False)
-
-
-def _primal(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike, exact: bool) -> Program:
-    X, y = as_data(X, y)
-    scale, M = positive("scale", scale), whole("M", M)
-    n, m = X.shape
-    p, b, xi = cp.Variable(m, name="p", integer=exact), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs = cost_parameter(C, n)
-    rows: tuple[Row, ...] = (
-        *margin_rows(y, scale * (X @ p) + b, xi, "δ p·xᵢ + b"),
-        *number_rows(p, M),
-    )
-    if exact:
-        rows = without_multipliers(rows)
-    return Program(
-        name="cpm_integer.mixed_integer" if exact else "cpm_integer.relaxation",
-        title="Convex polytope machine, one face of whole coefficients" + ("" if exact else ", relaxed"),
-        source=_SOURCE if exact else f"{_SOURCE} (derived)",
-        objective=cp.Minimize(scale**2 * cp.sum_squares(p) + cp.square(b) + costs @ xi),
-        objective_text="δ² ‖p‖² + b² + Σᵢ Cᵢ ξᵢ",
-        variables={"p": p, "b": b, "xi": xi},
-        rows=rows,
-        parameters={"C": costs},
-        letters=_LETTERS,
-        data={"x": X, "y": y, "δ": scale, "M": float(M)},
-    )
+    return _face(X, y, scale, M, C, exact=False)
 
 
 def relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:

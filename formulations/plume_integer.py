@@ -79,9 +79,10 @@ from formulations import plume
 from formulations.arguments import whole
 from formulations.mixture import responsibilities
 from formulations.plume_faces import LETTERS, model, places
-from formulations.program import Duality, Program, Row, without_multipliers
+from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
+from formulations.whole_rows import whole_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,26 +138,21 @@ def _primal(
     W = cp.multiply(delta[:, None] * np.ones(P.shape), P)
     fit, variables, parameters, score = model(X, y, R, gamma, C, ridge, W, "δₖ Pₖ·xᵢ")
     at, larger = places(P.shape), "what a larger M would save at feature j of face k"
-    rows: tuple[Row, ...] = (
+    rows = (
         score,
         Row("most", float(M) >= P, "Pₖⱼ ≤ M", "mu", larger, at),
         Row("least", -float(M) <= P, "−M ≤ Pₖⱼ", "nu", larger, at),
     )
-    if exact:
-        rows = without_multipliers(rows)
     squares = cp.sum_squares(W) + cp.sum_squares(variables["b"])
-    return Program(
-        name="plume_integer.mixed_integer" if exact else "plume_integer.relaxation",
-        title="PLUME, M-step, faces of whole coefficients" + ("" if exact else ", relaxed"),
-        source=_SOURCE if exact else f"{_SOURCE} (derived)",
+    return whole_program(
+        "plume_integer", "PLUME, M-step, faces of whole coefficients", _SOURCE, rows, exact,
         objective=cp.Minimize(fit + 0.5 * ridge * squares),
         objective_text=f"{plume.EXPECTED_LOSS} + ρ/2 (Σₖⱼ (δₖ Pₖⱼ)² + Σₖ bₖ²)",
         variables={"P": P, **variables},
-        rows=rows,
         parameters=parameters,
         letters=_LETTERS,
         data={"x": X, "y": y, "δ": delta, "M": float(M), "γ": gamma, "ρ": ridge},
-    )
+    )  # fmt: skip
 
 
 def relaxation_dual(

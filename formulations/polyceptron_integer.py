@@ -71,17 +71,18 @@ array([1., 1.])
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 
 from formulations.arguments import positive, whole
-from formulations.program import Duality, Program, Row, without_multipliers
+from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
-from formulations.svm import alpha_rows, cost_parameter, margin_rows
-from formulations.whole_rows import number_multiplier_rows, number_rows
+from formulations.svm import alpha_rows, cost_parameter
+from formulations.whole_rows import hinge_face, number_multiplier_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,6 +101,10 @@ _LETTERS = {
     "M": "the largest of the whole numbers",
 }
 _SOURCE = "Manwani & Sastry (2011), eq. (4), with a margin and whole coefficients"
+_face = partial(
+    hinge_face, squares=False, room="polyceptron_integer", source=_SOURCE, letters=_LETTERS,
+    title="Polyceptron, one cell, a face of whole coefficients",
+)  # fmt: skip
 
 
 def mixed_integer(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
@@ -114,38 +119,12 @@ def mixed_integer(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLik
     M : int
         The largest coefficient, at least 1.
     """
-    return _primal(X, y, scale, M, C, exact=True)
+    return _face(X, y, scale, M, C, exact=True)
 
 
 def relaxation(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
     """The same with real coefficients from −M to M; arguments as in :func:`mixed_integer`."""
-    return _primal(X, y, scale, M, C, exact=False)
-
-
-def _primal(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike, exact: bool) -> Program:
-    X, y = as_data(X, y)
-    scale, M = positive("scale", scale), whole("M", M)
-    n, m = X.shape
-    p, b, xi = cp.Variable(m, name="p", integer=exact), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    costs = cost_parameter(C, n)
-    rows: tuple[Row, ...] = (
-        *margin_rows(y, scale * (X @ p) + b, xi, "δ p·xᵢ + b"),
-        *number_rows(p, M),
-    )
-    if exact:
-        rows = without_multipliers(rows)
-    return Program(
-        name="polyceptron_integer.mixed_integer" if exact else "polyceptron_integer.relaxation",
-        title="Polyceptron, one cell, a face of whole coefficients" + ("" if exact else ", relaxed"),
-        source=_SOURCE if exact else f"{_SOURCE} (derived)",
-        objective=cp.Minimize(costs @ xi),
-        objective_text="Σᵢ Cᵢ ξᵢ",
-        variables={"p": p, "b": b, "xi": xi},
-        rows=rows,
-        parameters={"C": costs},
-        letters=_LETTERS,
-        data={"x": X, "y": y, "δ": scale, "M": float(M)},
-    )
+    return _face(X, y, scale, M, C, exact=False)
 
 
 def relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:

@@ -71,12 +71,12 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.arguments import positive, whole
-from formulations.program import Duality, Program, Row, without_multipliers
+from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
 from formulations.spla1 import LETTERS as CELL_LETTERS
 from formulations.svm import cost_parameter
-from formulations.whole_rows import number_multiplier_rows, number_rows
+from formulations.whole_rows import number_multiplier_rows, number_rows, whole_program
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -127,26 +127,21 @@ def _primal(
     n, m = X.shape
     p, b, z = cp.Variable(m, name="p", integer=exact), cp.Variable(name="b"), cp.Variable(n, name="z")
     costs = cost_parameter(C, n)
-    rows: tuple[Row, ...] = (
+    rows = (
         Row("margin", z <= cp.multiply(y, scale * (X @ p) + b), "zᵢ ≤ yᵢ (δ p·xᵢ + b)", "u",
             "pull of sample i at the face: near its weight on the wrong side, near 0 well on its own"),
         *number_rows(p, M),
     )  # fmt: skip
-    if exact:
-        rows = without_multipliers(rows)
     squares = scale**2 * cp.sum_squares(p) + cp.square(b)
-    return Program(
-        name="spla1_integer.mixed_integer" if exact else "spla1_integer.relaxation",
-        title="SPLA1, one cell, a face of whole coefficients" + ("" if exact else ", relaxed"),
-        source=_SOURCE if exact else f"{_SOURCE} (derived)",
+    return whole_program(
+        "spla1_integer", "SPLA1, one cell, a face of whole coefficients", _SOURCE, rows, exact,
         objective=cp.Minimize(costs @ cp.logistic(-z) + 0.5 * rho * squares),
         objective_text="Σᵢ Cᵢ ln(1 + exp(−zᵢ)) + ρ/2 (δ² ‖p‖² + b²)",
         variables={"p": p, "b": b, "z": z},
-        rows=rows,
         parameters={"C": costs},
         letters=_LETTERS,
         data={"x": X, "y": y, "δ": scale, "M": float(M), "ρ": ridge},
-    )
+    )  # fmt: skip
 
 
 def relaxation_dual(

@@ -1,15 +1,24 @@
-"""The rows of a face of whole numbers p from −M to M, and those of their multipliers."""
+"""What programs of a face of whole numbers p from −M to M share: rows, names and the hinge loss."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from formulations.program import Row
+import cvxpy as cp
+
+from formulations.arguments import positive, whole
+from formulations.program import Program, Row, without_multipliers
+from formulations.recovery import as_data
+from formulations.svm import cost_parameter, margin_rows
 
 if TYPE_CHECKING:
-    import cvxpy as cp
+    from collections.abc import Mapping
 
-__all__ = ["number_multiplier_rows", "number_rows"]
+    from numpy.typing import ArrayLike
+
+    from formulations.matrices import MatrixLike
+
+__all__ = ["hinge_face", "number_multiplier_rows", "number_rows", "whole_program"]
 
 _SAYS = "what a larger M would save at feature j"
 
@@ -36,3 +45,69 @@ def number_multiplier_rows(mu: cp.Variable, nu: cp.Variable) -> tuple[Row, ...]:
         Row("most", mu >= 0, "μⱼ ≥ 0", "above", "$M − pⱼ$"),
         Row("least", nu >= 0, "νⱼ ≥ 0", "below", "$M + pⱼ$"),
     )
+
+
+def whole_program(
+    room: str, title: str, source: str, rows: tuple[Row, ...], exact: bool, **rest: Any
+) -> Program:
+    """The program of whole numbers, or its relaxation to real ones.
+
+    Parameters
+    ----------
+    room, title, source : str
+        The module that states it, and title and source of the exact program.
+    rows : tuple of Row
+        With the multipliers of the relaxation; an integer program has none.
+    exact : bool
+        Whether the numbers are whole.
+    **rest
+        What else a :class:`formulations.program.Program` is made of.
+    """
+    return Program(
+        name=f"{room}.mixed_integer" if exact else f"{room}.relaxation",
+        title=title if exact else f"{title}, relaxed",
+        source=source if exact else f"{source} (derived)",
+        rows=without_multipliers(rows) if exact else rows,
+        **rest,
+    )
+
+
+def hinge_face(
+    X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike, *, exact: bool, squares: bool,
+    room: str, title: str, source: str, letters: Mapping[str, str],
+) -> Program:  # fmt: skip
+    """A face of whole numbers that pays by the hinge loss, with or without its squares.
+
+    Parameters
+    ----------
+    X, y, C
+        As in :func:`formulations.cpm_face.face`.
+    scale : float
+        δ, positive.
+    M : int
+        The largest coefficient, at least 1.
+    exact, room, title, source
+        As in :func:`whole_program`.
+    squares : bool
+        Whether δ² ‖p‖² + b² counts beside the losses.
+    letters : mapping of str to str
+        What the letters of the formulas mean.
+    """
+    X, y = as_data(X, y)
+    scale, M = positive("scale", scale), whole("M", M)
+    n, m = X.shape
+    p, b, xi = cp.Variable(m, name="p", integer=exact), cp.Variable(name="b"), cp.Variable(n, name="xi")
+    costs = cost_parameter(C, n)
+    size, size_text = 0.0, ""
+    if squares:
+        size, size_text = scale**2 * cp.sum_squares(p) + cp.square(b), "δ² ‖p‖² + b² + "
+    return whole_program(
+        room, title, source, (*margin_rows(y, scale * (X @ p) + b, xi, "δ p·xᵢ + b"), *number_rows(p, M)),
+        exact,
+        objective=cp.Minimize(size + costs @ xi),
+        objective_text=f"{size_text}Σᵢ Cᵢ ξᵢ",
+        variables={"p": p, "b": b, "xi": xi},
+        parameters={"C": costs},
+        letters=letters,
+        data={"x": X, "y": y, "δ": scale, "M": float(M)},
+    )  # fmt: skip
