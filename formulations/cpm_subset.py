@@ -93,6 +93,7 @@ import numpy as np
 
 from formulations.arguments import whole
 from formulations.cpm_face import PAPER, SOURCE
+from formulations.few_rows import choice_multiplier_rows, choice_rows, given_features, perspective_rows
 from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
@@ -136,9 +137,7 @@ def mixed_integer(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0) -> Pr
     R = cp.CallbackParam(lambda: np.sqrt(costs.value.sum()), nonneg=True)
     rows = (
         *margin_rows(y, X @ w + b, xi, "w·xᵢ + b"),
-        Row("count", cp.sum(z) <= float(s), "Σⱼ zⱼ ≤ s", "", ""),
-        Row("upper", w <= R * z, "wⱼ ≤ R zⱼ", "", ""),
-        Row("lower", -R * z <= w, "−R zⱼ ≤ wⱼ", "", ""),
+        *choice_rows(w, z, R, s),
     )
     return Program(
         name="cpm_subset.mixed_integer",
@@ -170,22 +169,8 @@ def relaxation(
     whole("s", s)
     n, m = X.shape
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
-    t, z, costs, g = (
-        cp.Variable(m, name="t"),
-        cp.Variable(m, name="z"),
-        cost_parameter(C, n),
-        _given(given, m, s),
-    )
-    # As a cone: w²/z has no gradient where both are 0.
-    cone = cp.SOC(t + z, cp.vstack([2.0 * w, t - z]), axis=0)
-    rows = (
-        *margin_rows(y, X @ w + b, xi, "w·xᵢ + b"),
-        Row("feature", cone, "‖(2 wⱼ, tⱼ − zⱼ)‖ ≤ tⱼ + zⱼ", "cone",
-            "under its first entry, for every j, minus what a change of $2 wⱼ$ and $tⱼ − zⱼ$ would save"),
-        Row("count", cp.sum(z) <= float(s), "Σⱼ zⱼ ≤ s", "lam", "what one more feature would save at first"),
-        Row("most", z <= 1, "zⱼ ≤ 1", "mu", "what feature j is worth above that"),
-        Row("least", z >= g, "zⱼ ≥ gⱼ", "nu", "what feature j falls short of that, where it must be in"),
-    )  # fmt: skip
+    t, z, costs = cp.Variable(m, name="t"), cp.Variable(m, name="z"), cost_parameter(C, n)
+    g = given_features(given, (m,), s)
     return Program(
         name="cpm_subset.relaxation",
         title="Convex polytope machine, one face of few features, relaxed",
@@ -193,7 +178,7 @@ def relaxation(
         objective=cp.Minimize(cp.sum(t) + cp.square(b) + costs @ xi),
         objective_text="Σⱼ tⱼ + b² + Σᵢ Cᵢ ξᵢ",
         variables={"w": w, "b": b, "xi": xi, "t": t, "z": z},
-        rows=rows,
+        rows=(*margin_rows(y, X @ w + b, xi, "w·xᵢ + b"), *perspective_rows(w, t, z, g, s)),
         parameters={"C": costs},
         letters=_LETTERS,
         data={"x": X, "y": y, "s": float(s), "g": g},
@@ -207,7 +192,7 @@ def relaxation_dual(
     X, y = as_data(X, y)
     whole("s", s)
     n, m = X.shape
-    g = _given(given, m, s)
+    g = given_features(given, (m,), s)
     alpha, lam = cp.Variable(n, name="alpha"), cp.Variable(name="lam")
     mu, nu = cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
     costs = cost_parameter(C, n)
@@ -215,9 +200,7 @@ def relaxation_dual(
         Row("feature", 0.25 * cp.square(X.T @ cp.multiply(y, alpha)) <= lam + mu - nu,
             "¼ (Σᵢ αᵢ yᵢ xᵢⱼ)² ≤ λ + μⱼ − νⱼ", "z", "how far feature j is used: $wⱼ = ½ zⱼ Σᵢ αᵢ yᵢ xᵢⱼ$"),
         *alpha_rows(alpha, costs),
-        Row("count", lam >= 0, "λ ≥ 0", "rest", "how many features are left over"),
-        Row("most", mu >= 0, "μⱼ ≥ 0", "above", "$1 − zⱼ$"),
-        Row("least", nu >= 0, "νⱼ ≥ 0", "below", "$zⱼ − gⱼ$"),
+        *choice_multiplier_rows(lam, mu, nu, "z"),
     )  # fmt: skip
     paid = cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - float(s) * lam - cp.sum(mu) + g @ nu
     return Program(
@@ -232,13 +215,6 @@ def relaxation_dual(
         letters=_LETTERS,
         data={"x": X, "y": y, "s": float(s), "g": g},
     )
-
-
-def _given(given: ArrayLike | None, m: int, s: int) -> NDArray[np.float64]:
-    g = np.zeros(m) if given is None else np.asarray(given, dtype=float)
-    if g.shape != (m,) or not np.isin(g, (0.0, 1.0)).all() or g.sum() > s:
-        raise ValueError(f"given must be {m} numbers of 0 and 1, at most {s} of them 1, not {given!r}")
-    return g
 
 
 def recover(

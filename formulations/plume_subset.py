@@ -92,12 +92,12 @@ from scipy.special import entr
 
 from formulations import plume
 from formulations.arguments import whole
+from formulations.few_rows import given_features
 from formulations.mixture import responsibilities
 from formulations.plume_faces import LETTERS, model, places
 from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
-from formulations.spla1_subset import given_features
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

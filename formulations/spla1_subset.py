@@ -89,6 +89,7 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.arguments import positive, whole
+from formulations.few_rows import choice_multiplier_rows, choice_rows, given_features, perspective_rows
 from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
@@ -102,7 +103,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike
 
-__all__ = ["given_features", "mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
+__all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
 
 LETTERS = {
     **{letter: says for letter, says in CELL_LETTERS.items() if letter != "x̃ᵢ"},
@@ -140,9 +141,7 @@ def mixed_integer(X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0, ridge
     R = cp.CallbackParam(lambda: np.sqrt(2.0 * np.log(2.0) * costs.value.sum() / rho), nonneg=True)
     rows = (
         _margin(y, X @ w + b, z),
-        Row("count", cp.sum(d) <= float(s), "Σⱼ dⱼ ≤ s", "", ""),
-        Row("upper", w <= R * d, "wⱼ ≤ R dⱼ", "", ""),
-        Row("lower", -R * d <= w, "−R dⱼ ≤ wⱼ", "", ""),
+        *choice_rows(w, d, R, s),
     )
     return Program(
         name="spla1_subset.mixed_integer",
@@ -177,16 +176,6 @@ def relaxation(
     w, b, z = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="z")
     t, d = cp.Variable(m, name="t"), cp.Variable(m, name="d")
     costs, g = cost_parameter(C, n), given_features(given, (m,), s)
-    # As a cone: w²/d has no gradient where both are 0.
-    cone = cp.SOC(t + d, cp.vstack([2.0 * w, t - d]), axis=0)
-    rows = (
-        _margin(y, X @ w + b, z),
-        Row("feature", cone, "‖(2 wⱼ, tⱼ − dⱼ)‖ ≤ tⱼ + dⱼ", "cone",
-            "under its first entry, for every j, minus what a change of $2 wⱼ$ and $tⱼ − dⱼ$ would save"),
-        Row("count", cp.sum(d) <= float(s), "Σⱼ dⱼ ≤ s", "lam", "what one more feature would save at first"),
-        Row("most", d <= 1, "dⱼ ≤ 1", "mu", "what feature j is worth above that"),
-        Row("least", d >= g, "dⱼ ≥ gⱼ", "nu", "what feature j falls short of that, where it must be in"),
-    )  # fmt: skip
     return Program(
         name="spla1_subset.relaxation",
         title="SPLA1, one cell, a face of few features, relaxed",
@@ -194,7 +183,7 @@ def relaxation(
         objective=cp.Minimize(costs @ cp.logistic(-z) + 0.5 * rho * (cp.sum(t) + cp.square(b))),
         objective_text=f"{_LOSS} + ρ/2 (Σⱼ tⱼ + b²)",
         variables={"w": w, "b": b, "z": z, "t": t, "d": d},
-        rows=rows,
+        rows=(_margin(y, X @ w + b, z), *perspective_rows(w, t, d, g, s)),
         parameters={"C": costs},
         letters=LETTERS,
         data={"x": X, "y": y, "s": float(s), "g": g, "ρ": ridge},
@@ -218,9 +207,7 @@ def relaxation_dual(
         Row("feature", cp.square(X.T @ cp.multiply(y, u)) / (2.0 * rho) <= lam + mu - nu,
             "1/(2ρ) (Σᵢ Cᵢ vᵢ yᵢ xᵢⱼ)² ≤ λ + μⱼ − νⱼ", "d",
             "how far feature j is used: $wⱼ = dⱼ/ρ Σᵢ Cᵢ vᵢ yᵢ xᵢⱼ$"),
-        Row("count", lam >= 0, "λ ≥ 0", "rest", "how many features are left over"),
-        Row("most", mu >= 0, "μⱼ ≥ 0", "above", "$1 − dⱼ$"),
-        Row("least", nu >= 0, "νⱼ ≥ 0", "below", "$dⱼ − gⱼ$"),
+        *choice_multiplier_rows(lam, mu, nu, "d"),
     )  # fmt: skip
     entropy = costs @ (cp.entr(v) + cp.entr(1 - v))
     paid = cp.square(y @ u) / (2.0 * rho) + float(s) * lam + cp.sum(mu) - g @ nu
@@ -236,24 +223,6 @@ def relaxation_dual(
         letters=LETTERS,
         data={"x": X, "y": y, "s": float(s), "g": g, "ρ": ridge},
     )
-
-
-def given_features(given: ArrayLike | None, shape: tuple[int, ...], s: int) -> NDArray[np.float64]:
-    """Which features are in for certain, checked.
-
-    Parameters
-    ----------
-    given : array_like, optional
-        Numbers of 0 and 1, at most s of them 1 in a row; by default none is.
-    shape : tuple of int
-        (m,), or (K, m).
-    s : int
-        Features at most.
-    """
-    g = np.zeros(shape) if given is None else np.asarray(given, dtype=float)
-    if g.shape != shape or not np.isin(g, (0.0, 1.0)).all() or g.sum(axis=-1).max() > s:
-        raise ValueError(f"given must be numbers of 0 and 1, of shape {shape}, at most {s} of a face 1")
-    return g
 
 
 def recover(
