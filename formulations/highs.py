@@ -1,11 +1,21 @@
-"""HiGHS, whose first solver in a process would print its name (from 1.16 on) where answers are printed."""
+"""HiGHS: its options, and its first solver, which would print its name where answers are printed (1.16)."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
-__all__ = ["quiet_highs"]
+__all__ = ["SIMPLEX", "quiet_highs"]
+
+SIMPLEX = {
+    "output_flag": False,
+    "solver": "simplex",
+    "simplex_strategy": 1,  # dual simplex, serial
+    "parallel": "off",
+    "threads": 1,
+    "presolve": "off",  # it would begin without the basis
+}
+"""Options of a linear program that is solved again and again, from the basis that it had."""
 
 
 @cache

@@ -151,7 +151,19 @@ def _optimal_tree(kind: str, seed: int) -> Any:
     return _prepared(kind, OptimalTree())
 
 
-class OptimalTree(ClassifierMixin, BaseEstimator):
+class _ByModel(ClassifierMixin, BaseEstimator):
+    """Answers as the model that its fit has chosen."""
+
+    model_: Any
+
+    def predict(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
+        return self.model_.predict(X)
+
+    def predict_proba(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.model_.predict_proba(X)
+
+
+class OptimalTree(_ByModel):
     """The tree of least training error of a depth, over ten quantiles of each column, by STreeD.
 
     Its depth is chosen by cross-validated AUROC; one of 4 has at most 16 leaves, each of ten samples or more.
@@ -167,12 +179,6 @@ class OptimalTree(ClassifierMixin, BaseEstimator):
         self.model_ = GridSearchCV(model, {"max_depth": [2, 3, 4]}, scoring="roc_auc", cv=3).fit(X, y)
         self.classes_ = self.model_.classes_
         return self
-
-    def predict(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
-        return self.model_.predict(X)
-
-    def predict_proba(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.model_.predict_proba(X)
 
 
 def _logistic(kind: str, seed: int) -> Any:
@@ -190,7 +196,7 @@ def _small_lasso(kind: str, seed: int) -> Any:
     return _prepared(kind, SparseLogistic(LIMIT, seed))
 
 
-class SparseLogistic(ClassifierMixin, BaseEstimator):
+class SparseLogistic(_ByModel):
     """Logistic regression with an L1 price, chosen by cross-validated log loss among those of a size.
 
     Parameters
@@ -221,12 +227,6 @@ class SparseLogistic(ClassifierMixin, BaseEstimator):
         ).fit(X, y)  # fmt: skip
         self.classes_ = self.model_.classes_
         return self
-
-    def predict(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
-        return self.model_.predict(X)
-
-    def predict_proba(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.model_.predict_proba(X)
 
 
 # -- the kernel machine --------------------------------------------------------------------------------
@@ -262,12 +262,6 @@ class KernelMachine(ClassifierMixin, BaseEstimator):
         self.model_ = CalibratedClassifierCV(best, cv=3, ensemble=False).fit(X, y)
         self.classes_ = self.model_.classes_
         return self
-
-    def predict(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
-        return self.model_.predict(X)
-
-    def predict_proba(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.model_.predict_proba(X)
 
 
 RIVALS: dict[str, Rival] = {

@@ -22,7 +22,7 @@ from formulations.hard_margin_loss_data import HardMarginLossData, as_hard_margi
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.expansion import balanced
 from polyopt.certificates.given import checked_number, checked_vector
-from polyopt.certificates.rounding import Ball, product, transposed_product
+from polyopt.certificates.rounding import Ball, largest_bound, product, transposed_product
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -196,11 +196,9 @@ def certify_hard_margin_loss_data(
         size = float(value.mid)
         residuals.append(residual("stationarity", "kept", value.mid - kept.mid, size))
     bounds = [] if of_relaxation is None else [relaxed_bound(data, of_relaxation)]
-    if searched is not None:
-        bounds.append(Ball(searched))
-    every = bool(bounds) or stated is not None
-    best = max((*bounds, Ball(0.0)), key=lambda one: float(np.nan_to_num(one.lower, nan=-np.inf)))
-    if searched is not None and best is bounds[-1]:
+    best, is_searched = largest_bound(bounds, searched)
+    every = bool(bounds) or searched is not None or stated is not None
+    if is_searched:
         notes.append(_LEAVES)
     return conclude(
         _PROGRAM,

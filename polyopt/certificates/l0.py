@@ -22,7 +22,7 @@ from formulations.recovery import slacks
 from polyopt.certificates import expansion
 from polyopt.certificates.certificate import Certificate, Claim, Residual, conclude, residual
 from polyopt.certificates.given import checked_number, checked_vector
-from polyopt.certificates.rounding import Ball
+from polyopt.certificates.rounding import Ball, largest_bound
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -169,11 +169,9 @@ def certify_l0_data(
         residuals += _conditions(data, at, f.mid, of_pattern, pattern, size / data.C)
 
     bounds = [] if of_relaxation is None else [_score_bound(data, of_relaxation / data.C)]
-    if searched is not None:
-        bounds.append(Ball(searched))
-    every = bool(bounds) or stated is not None
-    best = max((*bounds, Ball(0.0)), key=lambda bound: float(np.nan_to_num(bound.lower, nan=-np.inf)))
-    if searched is not None and best is bounds[-1]:
+    best, is_searched = largest_bound(bounds, searched)
+    every = bool(bounds) or searched is not None or stated is not None
+    if is_searched:
         notes.append(_LEAVES)
     return conclude(
         "the L0 support vector machine",

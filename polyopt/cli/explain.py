@@ -41,9 +41,7 @@ def explain(
     report: Annotated[
         Path | None, typer.Option(help="Write it as a page, too, with the faces drawn.")
     ] = None,
-    by_position: Annotated[
-        bool, typer.Option("--by-position", help="Take the columns in order, whatever their names.")
-    ] = False,
+    by_position: options.ByPosition = False,
     separator: options.Separator = None,
     decimal: options.Decimal = ".",
     overwrite_input: options.OverwriteInput = False,

@@ -40,9 +40,7 @@ def predict(
         Path | None,
         typer.Option(help="Picture (png, svg, pdf) of how often a class is as it is said to be."),
     ] = None,
-    by_position: Annotated[
-        bool, typer.Option("--by-position", help="Take the columns in order, whatever their names.")
-    ] = False,
+    by_position: options.ByPosition = False,
     separator: options.Separator = None,
     decimal: options.Decimal = ".",
     overwrite_input: options.OverwriteInput = False,

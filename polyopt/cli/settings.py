@@ -98,6 +98,9 @@ Set = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Target = Annotated[str | None, typer.Option(help="Label column of a CSV file: name, or place from 0.")]
+ByPosition = Annotated[
+    bool, typer.Option("--by-position", help="Take the columns in order, whatever their names.")
+]
 Separator = Annotated[
     str | None,
     typer.Option(help="What separates cells: comma, semicolon, tab, space or a character; found by default."),

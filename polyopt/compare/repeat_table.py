@@ -11,14 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from polyopt.compare.repeats import LEVEL
-from polyopt.compare.table import CLAIMS, SIZES, duration, number, solver_word
+from polyopt.compare.table import CLAIMS, SIZES, WIDE, duration, marks_explained, number, solver_word
 
 if TYPE_CHECKING:
     from polyopt.compare.repeats import Difference, Summary
 
 __all__ = ["VERDICTS", "points", "repeat_notes", "repeat_tables", "shown_differences", "span"]
 
-_WIDE = 112  # from this width on claims are in words
 _PAIRS = 15  # differences that are printed, of as many methods as have no more
 
 VERDICTS = {
@@ -78,11 +77,7 @@ def repeat_tables(
         apart = [one for one in differences if one.data == name]
         if apart:
             parts += [_apart(name, shown_differences(apart, own)), Text()]
-    if not parts:
-        parts.append(Text("No fit was finished."))
-    elif width < _WIDE:
-        claims = [CLAIMS[name] for name in CLAIMS if any(one.claim == name for one in summaries)]
-        parts += [Text(f"{badge.mark} {badge.meaning}", style="dim") for badge in claims]
+    parts += marks_explained([one.claim for one in summaries], width)
     parts += [
         Text(
             f"{one.method} {one.solver} on {one.data}: {one.failed} of {one.fits} fits failed", style="yellow"
@@ -142,7 +137,7 @@ def repeat_notes(splits: int, seeds: int, n_shown: int, n_differences: int) -> l
 
 
 def _means(title: str, summaries: Sequence[Summary], width: int) -> Table:
-    wide = width >= _WIDE
+    wide = width >= WIDE
     table = Table(
         title=title, title_justify="left", title_style="bold", box=None, show_edge=False, pad_edge=False,
         padding=(0, 1, 0, 0), header_style="bold",

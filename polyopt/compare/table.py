@@ -16,10 +16,10 @@ from formulations.solution import Status
 if TYPE_CHECKING:
     from polyopt.compare.row import Row
 
-__all__ = ["CLAIMS", "SIZES", "duration", "number", "tables"]
+__all__ = ["CLAIMS", "SIZES", "WIDE", "duration", "marks_explained", "number", "tables"]
 
 # From these widths on: claims in words; one more digit; conditions in full.
-_WIDE, _MEDIUM, _FULL = 112, 96, 140
+WIDE, _MEDIUM, _FULL = 112, 96, 140
 _LONG = 9  # letters of a solver's name, from which on it is cut
 _SHORT = {"stationarity": "stat.", "complementarity": "compl."}
 
@@ -91,11 +91,7 @@ def tables(
             shown += own
     for one in more:
         parts += [one, Text()]
-    if not shown:
-        parts.append(Text("No fit was finished."))
-    elif width < _WIDE:
-        claims = [CLAIMS[name] for name in CLAIMS if any(row.claim == name for row in shown)]
-        parts += [Text(f"{badge.mark} {badge.meaning}", style="dim") for badge in claims]
+    parts += marks_explained([row.claim for row in shown], width)
     parts += [
         Text(f"{row.method} {row.solver} on {row.data}: {row.status}", style="yellow")
         for row in shown
@@ -103,6 +99,24 @@ def tables(
     ]
     parts += [Text(note, style="dim") for note in notes]
     return Group(*parts)
+
+
+def marks_explained(claims: Sequence[str | None], width: int) -> list[RenderableType]:
+    """What the marks of a table say, where it is too narrow for words; or that there is no fit.
+
+    Parameters
+    ----------
+    claims : sequence of str
+        Of the fits that are shown.
+    width : int
+        Characters of a line.
+    """
+    if not claims:
+        return [Text("No fit was finished.")]
+    if width >= WIDE:
+        return []
+    badges = [CLAIMS[name] for name in CLAIMS if name in claims]
+    return [Text(f"{badge.mark} {badge.meaning}", style="dim") for badge in badges]
 
 
 def _fell_short(row: Row) -> bool:
@@ -116,7 +130,7 @@ def _table(title: str, rows: list[Row], width: int) -> Table:
         padding=(0, gap, 0, 0), header_style="bold",
     )  # fmt: skip
     sizes = dict.fromkeys(SIZES[row.counts] for row in rows)
-    counts = "/".join(sizes if width >= _WIDE else (name if len(name) < 3 else name[0] for name in sizes))
+    counts = "/".join(sizes if width >= WIDE else (name if len(name) < 3 else name[0] for name in sizes))
     columns = _columns(width, counts)
     cells = [[cell(row) for _, cell in columns] for row in rows]
     for previous, row in zip(rows, cells[1:], strict=False):
@@ -137,7 +151,7 @@ def _table(title: str, rows: list[Row], width: int) -> Table:
 
 def _columns(width: int, counts: str) -> list[tuple[str, Callable[[Row], str | Text]]]:
     """Header and contents of each column that fits."""
-    wide, medium = width >= _WIDE, width >= _MEDIUM
+    wide, medium = width >= WIDE, width >= _MEDIUM
     places = 1 if medium else 0
 
     def small(value: float) -> str:

@@ -16,6 +16,7 @@ from polyopt.solvers.polyceptron import OnlinePolyceptron, solve_batch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from formulations.program import Program
     from polyopt.crosschecks.registry import Pair, Vector
 
 __all__ = ["CHECKS"]
@@ -138,6 +139,18 @@ def _descent(W: Vector, step: Callable[[Vector], Vector], value: Callable[[Vecto
     return values[1:], values[:-1]
 
 
+def _descent_of(
+    program: Program, name: str, choice: Callable[..., Vector], error: Callable[..., float], X: Vector,
+    y: Vector, W: Vector,
+) -> Pair:  # fmt: skip
+    """The same of a program of three faces, in which `name` is the choice that fits the cells."""
+
+    def step(W: Vector) -> Vector:
+        return program.set(**{name: choice(y, 3, polyhedral.cells(X, W))}).solve()["W"]
+
+    return _descent(W, step, lambda W: error(X, y, W))
+
+
 @CHECKS.add("X17", 1e-8, "≤")
 def exact_polyceptron_descends(seed: int) -> Pair:
     """Polyceptron, exact, every positive in every program: no step raises the margin error.
@@ -146,11 +159,7 @@ def exact_polyceptron_descends(seed: int) -> Pair:
     """
     X, y, W = _sample(seed)
     program = polyceptron.fixed_assignment(X, y, 3, polyhedral.cells(X, W))
-
-    def step(W: Vector) -> Vector:
-        return program.set(Z=polyceptron.answers(y, 3, polyhedral.cells(X, W))).solve()["W"]
-
-    return _descent(W, step, lambda W: polyhedral.margin_error(X, y, W))
+    return _descent_of(program, "Z", polyceptron.answers, polyhedral.margin_error, X, y, W)
 
 
 @CHECKS.add("X18", 1e-12)
@@ -176,11 +185,7 @@ def successive_programs_descend(seed: int) -> Pair:
     """
     X, y, W = _sample(seed)
     program = pc_slp.step(X, y, 3, polyhedral.cells(X, W))
-
-    def step(W: Vector) -> Vector:
-        return program.set(P=pc_slp.choice(y, 3, polyhedral.cells(X, W))).solve()["W"]
-
-    return _descent(W, step, lambda W: polyhedral.separation_error(X, y, W))
+    return _descent_of(program, "P", pc_slp.choice, polyhedral.separation_error, X, y, W)
 
 
 @CHECKS.add("T36b", 1e-12)

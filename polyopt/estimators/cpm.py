@@ -15,7 +15,7 @@ from polyopt.estimators.cpm_integer import check_integers
 from polyopt.estimators.cpm_margins import margins_frame
 from polyopt.estimators.cpm_subset import check_few_features
 from polyopt.estimators.declaration import estimator
-from polyopt.estimators.parameters import Ruled, shared
+from polyopt.estimators.parameters import MACHINE, Ruled, shared
 from polyopt.estimators.priced_faces import PRICED
 from polyopt.estimators.stream import keeps_no_data
 from polyopt.estimators.votes import random_votes
@@ -177,17 +177,7 @@ class ConvexPolytopeMachine(PolytopeLearner):
     _scored_dtypes: ClassVar[Any] = _dtypes
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PRICED,
-        **shared(
-            "n_faces",
-            "C",
-            "tol",
-            "max_iter",
-            "time_limit",
-            "class_weight",
-            "random_state",
-            "n_jobs",
-            "verbose",
-        ),
+        **shared(*MACHINE),
         "margin": [StrOptions({"total", "worst"})],
         "loss": [StrOptions({"sum", "max"})],
         "max_features": [Ruled(lambda value: whole_or_none("max_features", value))],

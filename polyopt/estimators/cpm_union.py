@@ -15,7 +15,7 @@ from polyopt.certificates.cpm_union import certify_cpm_union
 from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.declaration import estimator
 from polyopt.estimators.faces import FaceClassifier
-from polyopt.estimators.parameters import Ruled, shared
+from polyopt.estimators.parameters import MACHINE, Ruled, shared
 from polyopt.outer.cpm.union_solve import UnionSettings, solve_cpm_union
 
 if TYPE_CHECKING:
@@ -117,17 +117,7 @@ class PolytopeUnion(FaceClassifier):
 
     pieces_: NDArray[np.int64] = field(init=False)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **shared(
-            "n_faces",
-            "C",
-            "tol",
-            "max_iter",
-            "time_limit",
-            "class_weight",
-            "random_state",
-            "n_jobs",
-            "verbose",
-        ),
+        **shared(*MACHINE),
         "n_polytopes": [StrOptions({"auto"}), Ruled(lambda value: whole("n_polytopes", value))],
         "inside_label": "no_validation",  # type: ignore[dict-item]
         "solver": [StrOptions({"auto", "exact", "dual"})],

@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from formulations.hard_margin_loss_data import HardMarginLossData, as_hard_margin_loss_data
 from polyopt.certificates.hard_margin_loss import certify_hard_margin_loss_data
-from polyopt.estimators.base import PairwiseClassifier
 from polyopt.estimators.declaration import estimator
+from polyopt.estimators.kernel_light import LightClassifier
 from polyopt.estimators.multiplier_frame import multiplier_frame
 from polyopt.estimators.parameters import shared
 from polyopt.solvers.clock import Clock
@@ -33,7 +33,7 @@ _LARGEST = 5_000  # samples, whose inner products are held
 
 
 @estimator
-class HardMarginLossSVM(PairwiseClassifier):
+class HardMarginLossSVM(LightClassifier):
     """Linear support vector machine that counts the samples it gives up, however far off they are.
 
     Minimises ``½‖w‖² + C Σ z_i`` over w, b and z_i of 0 and 1, subject to ``y_i (w·x_i + b) >= 1`` for every
@@ -185,21 +185,6 @@ class HardMarginLossSVM(PairwiseClassifier):
         return multiplier_frame([family], self._rows, label, f)
 
     # -- without the data --------------------------------------------------------------------
-
-    @property
-    def holds_data(self) -> bool:
-        """Whether it holds its training data, of which certificates and multipliers are made."""
-        if not self._is_binary:
-            return all(part.holds_data for part in self.estimators_)
-        return self._y is not None
-
-    def _keep_answers(self, whole: Self) -> None:
-        kept = {*self.get_params(deep=False), *self._answers_by}
-        self.__dict__ = {name: value for name, value in vars(whole).items() if name in kept}
-
-    def _drop_data(self, whole: Self) -> None:
-        self._keep_answers(whole)
-        self._keep_no_solution(whole)
 
     def _drop_data_of_pairs(self, whole: Self) -> None:
         parts = self.estimators_

@@ -1,4 +1,4 @@
-"""What a classifier with a kernel keeps without its training data: its support vectors."""
+"""What a classifier keeps without its training data; one with a kernel keeps its support vectors."""
 
 from __future__ import annotations
 
@@ -15,30 +15,14 @@ if TYPE_CHECKING:
 
     from polyopt.estimators.given import KernelLike
 
-__all__ = ["LightKernelClassifier"]
+__all__ = ["LightClassifier", "LightKernelClassifier"]
 
 
-class LightKernelClassifier(PairwiseClassifier):
-    """Base of the classifiers with a kernel: with their training data, and without."""
+class LightClassifier(PairwiseClassifier):
+    """Base of the classifiers that answer without their training data by some of their attributes."""
 
-    kernel: KernelLike
-    dual_coef_: NDArray[Any]
-
-    # What a machine answers by, besides its support vectors and their coefficients.
-    _answers_by: ClassVar[tuple[str, ...]] = (
-        "classes_", "n_features_in_", "feature_names_in_", "solver_", "n_iter_",
-        "gamma_", "intercept_", "pairs_", "_asked",
-    )  # fmt: skip
-    _X: Any = None
+    _answers_by: ClassVar[tuple[str, ...]]
     _y: Any = None  # signs of the labels; None without the data
-    _rows: Any = None
-    # Of a copy without data: places of the support vectors in _X, and whether they are of the second class.
-    _used: Any = None
-    _second: Any = None
-
-    @abstractmethod
-    def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Places of the support vectors among the samples of the fit, and their coefficients."""
 
     @property
     def holds_data(self) -> bool:
@@ -54,6 +38,31 @@ class LightKernelClassifier(PairwiseClassifier):
     def _drop_data(self, whole: Self) -> None:
         self._keep_answers(whole)
         self._keep_no_solution(whole)
+
+
+class LightKernelClassifier(LightClassifier):
+    """Base of the classifiers with a kernel: with their training data, and without."""
+
+    kernel: KernelLike
+    dual_coef_: NDArray[Any]
+
+    # What a machine answers by, besides its support vectors and their coefficients.
+    _answers_by: ClassVar[tuple[str, ...]] = (
+        "classes_", "n_features_in_", "feature_names_in_", "solver_", "n_iter_",
+        "gamma_", "intercept_", "pairs_", "_asked",
+    )  # fmt: skip
+    _X: Any = None
+    _rows: Any = None
+    # Of a copy without data: places of the support vectors in _X, and whether they are of the second class.
+    _used: Any = None
+    _second: Any = None
+
+    @abstractmethod
+    def _support(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Places of the support vectors among the samples of the fit, and their coefficients."""
+
+    def _drop_data(self, whole: Self) -> None:
+        super()._drop_data(whole)
         whole = whole._as_fitted()
         if whole.kernel == "linear":
             return

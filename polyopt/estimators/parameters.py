@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import StrOptions, make_constraint, validat
 
 from formulations.arguments import at_least, positive, seconds, tolerance, whole, whole_or_none, within
 
-__all__ = ["Ruled", "check_parameters", "shared"]
+__all__ = ["MACHINE", "Ruled", "check_parameters", "shared"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,10 @@ _SHARED: dict[str, list[Any]] = {
     "n_jobs": [Integral, None],
     "verbose": ["verbose"],
 }
+MACHINE = (
+    "n_faces", "C", "tol", "max_iter", "time_limit", "class_weight", "random_state", "n_jobs", "verbose",
+)  # fmt: skip
+"""Names of those that every Convex Polytope Machine has."""
 _OPTIONAL = {name: _ruled(name, whole_or_none) for name in ("inner", "max_iter", "patience")}
 
 

@@ -125,6 +125,14 @@ def _rmm() -> Iterator[Picture]:
     )  # fmt: skip
 
 
+def _boundaries_and_faces(
+    machines: dict[str, Any], X: Any, y: Any, one: str, words: tuple[str, str, str], its: tuple[str, str, str]
+) -> Iterator[Picture]:
+    """The boundaries of all machines, and the faces of one of them."""
+    yield Picture(*words, plots.decision_boundaries(machines, X, y))
+    yield Picture(*its, plots.polytope_plane(machines[one], X, y))
+
+
 def _cpm() -> Iterator[Picture]:
     X, y = _ring()
     machines = {
@@ -133,15 +141,12 @@ def _cpm() -> Iterator[Picture]:
         ).fit(X, y)
         for K in (1, 3, 6)
     }
-    yield Picture(
-        "faces", "From one hyperplane to a polytope",
-        "The class inside is kept by every face; of the class outside each sample needs one.",
-        plots.decision_boundaries(machines, X, y),
-    )  # fmt: skip
-    yield Picture(
-        "answers", "Which face answers where",
-        "Each point outside has the colour of the face with the largest score.",
-        plots.polytope_plane(machines["6 faces"], X, y),
+    yield from _boundaries_and_faces(
+        machines, X, y, "6 faces",
+        ("faces", "From one hyperplane to a polytope",
+         "The class inside is kept by every face; of the class outside each sample needs one."),
+        ("answers", "Which face answers where",
+         "Each point outside has the colour of the face with the largest score."),
     )  # fmt: skip
 
 
@@ -153,15 +158,13 @@ def _polyceptron() -> Iterator[Picture]:
         "SPLA1": polyopt.SPLA1(4, n_init=1, **inside).fit(X, y),
         "PC-SLP": polyopt.PCSLP(4, n_init=2, **inside).fit(X, y),
     }
-    yield Picture(
-        "methods", "Three ways to a polyhedral set",
-        "Four faces each, on the same samples: a perceptron for each face, logistic faces, linear programs.",
-        plots.decision_boundaries(machines, X, y),
-    )  # fmt: skip
-    yield Picture(
-        "answers", "Which face of the Polyceptron answers where",
-        "Each point outside has the colour of the face that says so.",
-        plots.polytope_plane(machines["Polyceptron"], X, y),
+    yield from _boundaries_and_faces(
+        machines, X, y, "Polyceptron",
+        ("methods", "Three ways to a polyhedral set",
+         "Four faces each, on the same samples: a perceptron for each face, logistic faces, "
+         "linear programs."),
+        ("answers", "Which face of the Polyceptron answers where",
+         "Each point outside has the colour of the face that says so."),
     )  # fmt: skip
 
 

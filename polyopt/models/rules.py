@@ -206,12 +206,7 @@ class Rules:
         ValueError
             Steps before the machine that no such expression can have, or two polytopes of too many sums.
         """
-        if self.is_union:
-            return union_as_sql(self.polytopes, self.inside[0], self.outside[0], self._reading())
-        if len(self.polytopes) == 1:
-            return as_sql(self.polytopes[0], self.inside[0], self.outside[0], self._reading())
-        polytopes, labels = self._against_each_other()
-        return two_as_sql(polytopes, labels, self._reading())
+        return self._written(as_sql, two_as_sql, union_as_sql)
 
     def to_python(self) -> str:
         """The source of a function ``classify`` of a mapping from the columns' names to values.
@@ -223,12 +218,16 @@ class Rules:
         ValueError
             Steps before the machine that no such function can have.
         """
+        return self._written(as_python, two_as_python, union_as_python)
+
+    def _written(self, one: Callable[..., str], two: Callable[..., str], union: Callable[..., str]) -> str:
+        """The rules as the one of three writers has them whose case this is."""
         if self.is_union:
-            return union_as_python(self.polytopes, self.inside[0], self.outside[0], self._reading())
+            return union(self.polytopes, self.inside[0], self.outside[0], self._reading())
         if len(self.polytopes) == 1:
-            return as_python(self.polytopes[0], self.inside[0], self.outside[0], self._reading())
+            return one(self.polytopes[0], self.inside[0], self.outside[0], self._reading())
         polytopes, labels = self._against_each_other()
-        return two_as_python(polytopes, labels, self._reading())
+        return two(polytopes, labels, self._reading())
 
     def _against_each_other(self) -> tuple[list[Polytope], list[Label]]:
         """Both polytopes and their outer labels, first that of the second class, which the larger sum has."""

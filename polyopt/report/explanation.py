@@ -16,7 +16,7 @@ from polyopt.explanations.sample_words import (
 from polyopt.explanations.words import number, others
 from polyopt.files import write_text
 from polyopt.plots.face_weights import face_weights
-from polyopt.report.frame import Contents, framed, scrolling
+from polyopt.report.frame import Contents, cells_table, framed
 from polyopt.report.pictures import svg
 from polyopt.text import escape
 
@@ -74,17 +74,8 @@ def write_explanation(
     return file
 
 
-def _table(head: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> str:
-    heads = "".join(f"<th scope='col' class='{kind}'>{escape(name)}</th>" for name, kind in head)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td class='{kind}'>{escape(cell)}</td>" for cell, (_, kind) in zip(row, head, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return scrolling(heads, body, sortable=True)
+def _table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> str:
+    return cells_table(columns, rows, sortable=True)
 
 
 def _sample(e: SampleExplanation) -> str:

@@ -7,11 +7,15 @@ import hashlib
 import re
 from importlib import resources
 from string import Template
+from typing import TYPE_CHECKING
 
 import polyopt
 from polyopt.text import escape
 
-__all__ = ["Contents", "framed", "part", "scrolling"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Contents", "cells_table", "framed", "part", "scrolling"]
 
 _SHORT = 20  # letters, up to which headings stand beside each other on a phone
 
@@ -103,6 +107,32 @@ def framed(title: str, body: str, *, style: str = "", wide: bool = False) -> str
         title=escape(title), style=part("style.css") + across + style, body=body,
         script=script, digest=digest, version=escape(polyopt.__version__),
     )  # fmt: skip
+
+
+def cells_table(
+    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], *, sortable: bool = False
+) -> str:
+    """A table of plain texts, as :func:`scrolling` makes it.
+
+    Parameters
+    ----------
+    columns : sequence of (str, str)
+        Heading and class of each.
+    rows : sequence of sequences of str
+        The texts.
+    sortable : bool
+        Whether a click on a heading sorts it.
+    """
+    head = "".join(f"<th scope='col' class='{kind}'>{escape(name)}</th>" for name, kind in columns)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td class='{kind}'>{escape(cell)}</td>" for cell, (_, kind) in zip(row, columns, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return scrolling(head, body, sortable=sortable)
 
 
 def scrolling(head: str, body: str, style: str = "", *, sortable: bool = False) -> str:

@@ -8,12 +8,9 @@ import numpy as np
 
 from polyopt.compare.repeat_table import points, span
 from polyopt.compare.table import CLAIMS, SIZES, duration, number
-from polyopt.report.frame import scrolling
-from polyopt.text import escape
+from polyopt.report.frame import cells_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from polyopt.compare.comparison import Comparison
 
 __all__ = ["repeats_section"]
@@ -70,22 +67,9 @@ def repeats_section(comparison: Comparison, name: str) -> str:
          points(row.test_error), duration(row.seconds), row.status)
         for row in comparison.rows if row.data == name
     ]  # fmt: skip
-    parts = ["<h3>Means over splits and seeds</h3>", _table(_MEANS, means)]
+    parts = ["<h3>Means over splits and seeds</h3>", cells_table(_MEANS, means)]
     if apart:
-        parts += ["<h3>Differences of test error, in points</h3>", _table(_APART, apart)]
-    parts.append(f"<details><summary>All {len(fits)} fits</summary>{_table(_FITS, fits)}</details>")
+        parts += ["<h3>Differences of test error, in points</h3>", cells_table(_APART, apart)]
+    parts.append(f"<details><summary>All {len(fits)} fits</summary>{cells_table(_FITS, fits)}</details>")
     parts.append("<h3>The first split and seed</h3>")
     return "\n".join(parts)
-
-
-def _table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th scope='col' class='{kind}'>{name}</th>" for name, kind in columns)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td class='{kind}'>{escape(cell)}</td>" for cell, (_, kind) in zip(row, columns, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return scrolling(head, body)

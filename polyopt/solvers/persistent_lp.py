@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from formulations.clock import Clock
-from formulations.highs import quiet_highs
+from formulations.highs import SIMPLEX, quiet_highs
 from formulations.native import Ear
 from formulations.solution import Status
 
@@ -33,16 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["LinearSolution", "PersistentLP", "margin_rows"]
 
 # Tighter than HiGHS's own 1e-7: what is proven of a point is measured at 1e-6, relative to its value.
-_OPTIONS = {
-    "output_flag": False,
-    "solver": "simplex",
-    "simplex_strategy": 1,  # dual simplex, serial
-    "parallel": "off",
-    "threads": 1,
-    "presolve": "off",  # it would begin without the basis
-    "primal_feasibility_tolerance": 1e-9,
-    "dual_feasibility_tolerance": 1e-9,
-}
+_OPTIONS = {**SIMPLEX, "primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 
 
 @dataclass(frozen=True)

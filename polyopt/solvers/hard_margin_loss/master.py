@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.clock import Clock
-from formulations.highs import quiet_highs
+from formulations.highs import SIMPLEX, quiet_highs
 from formulations.native import Ear
 from polyopt.certificates.rounding import gamma
 
@@ -32,14 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Master", "MasterSolution"]
 
-_OPTIONS = {
-    "output_flag": False,
-    "solver": "simplex",
-    "simplex_strategy": 1,  # dual simplex, serial
-    "parallel": "off",
-    "threads": 1,
-    "presolve": "off",
-}
 _STEEP = 1e9  # of θ's entry in a row: a cut of a value so far below the costs says nothing
 _ABOVE_ALL = 1.0 - 2.0**-50  # a product is rounded
 _PRICE = 2.0  # of e, in units of the best value known
@@ -85,7 +77,7 @@ class Master:
         self._costs, self._cuts, n = costs / self._unit, cuts, len(costs)
         self._highs = highspy.Highs()
         self._ear = Ear(self._highs)
-        for name, value in _OPTIONS.items():
+        for name, value in SIMPLEX.items():
             self._highs.setOptionValue(name, value)
         if self._highs.run() == highspy.HighsStatus.kError:
             self._highs.setOptionValue("threads", 0)  # a process keeps the number that HiGHS began with
