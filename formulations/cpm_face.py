@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike
 
-__all__ = ["LETTERS", "PAPER", "SOURCE", "face", "face_dual"]
+__all__ = ["LETTERS", "ONE_FACE_LETTERS", "PAPER", "SOURCE", "face", "face_dual"]
 
 PAPER = "Kantchelian et al. (2014)"
 SOURCE = "unconstrained form of eq. (6)"
@@ -32,10 +32,11 @@ LETTERS = {
     "yᵢ": "+1 outside the polytope, −1 inside",
     "Cᵢ": "the price of sample $i$'s slack, $C$ times its weight",
 }
-_FACE_LETTERS = {
-    **{letter: LETTERS[letter] for letter in ("x̃ᵢ", "xᵢ", "yᵢ")},
+ONE_FACE_LETTERS = {
+    **{letter: LETTERS[letter] for letter in ("xᵢ", "yᵢ")},
     "Cᵢ": "the price of sample $i$'s slack, 0 where it is not on this face",
 }
+_FACE_LETTERS = {"x̃ᵢ": LETTERS["x̃ᵢ"], **ONE_FACE_LETTERS}
 
 
 def face(X: MatrixLike, y: ArrayLike, C: ArrayLike = 1.0) -> Program:

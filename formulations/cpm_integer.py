@@ -73,12 +73,12 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.arguments import positive, whole
-from formulations.cpm_face import PAPER, SOURCE
+from formulations.cpm_face import ONE_FACE_LETTERS, PAPER, SOURCE
 from formulations.program import Duality, Program
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
 from formulations.svm import alpha_rows, cost_parameter
-from formulations.whole_rows import hinge_face, number_multiplier_rows
+from formulations.whole_rows import LETTERS, hinge_face, number_multiplier_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -87,14 +87,7 @@ if TYPE_CHECKING:
 
 __all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
 
-_LETTERS = {
-    "xᵢ": "sample $i$",
-    "yᵢ": "+1 outside the polytope, −1 inside",
-    "Cᵢ": "the price of sample $i$'s slack, 0 where it is not on this face",
-    "δ": "> 0: the scale of the whole numbers",
-    "M": "the largest of the whole numbers",
-    "p, b": "the face of the primal",
-}
+_LETTERS = {**ONE_FACE_LETTERS, **LETTERS, "p, b": "the face of the primal"}
 _SOURCE = f"{PAPER}, {SOURCE}, with whole coefficients"
 _face = partial(
     hinge_face, squares=True, room="cpm_integer", source=_SOURCE, letters=_LETTERS,

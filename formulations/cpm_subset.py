@@ -92,8 +92,14 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.arguments import whole
-from formulations.cpm_face import PAPER, SOURCE
-from formulations.few_rows import choice_multiplier_rows, choice_rows, given_features, perspective_rows
+from formulations.cpm_face import ONE_FACE_LETTERS, PAPER, SOURCE
+from formulations.few_rows import (
+    LETTERS,
+    choice_multiplier_rows,
+    choice_rows,
+    given_features,
+    perspective_rows,
+)
 from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
@@ -108,14 +114,7 @@ if TYPE_CHECKING:
 
 __all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual", "singles"]
 
-_LETTERS = {
-    "xᵢ": "sample $i$",
-    "yᵢ": "+1 outside the polytope, −1 inside",
-    "Cᵢ": "the price of sample $i$'s slack, 0 where it is not on this face",
-    "s": "how many features the face may use",
-    "gⱼ": "1 where feature $j$ is in for certain, else 0",
-    "w, b": "the face of the primal",
-}
+_LETTERS = {**ONE_FACE_LETTERS, **LETTERS}
 _SOURCE = f"{PAPER}, {SOURCE}, with at most s features"
 
 

@@ -15,7 +15,13 @@ from formulations.program import Row
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["choice_multiplier_rows", "choice_rows", "given_features", "perspective_rows"]
+__all__ = ["LETTERS", "choice_multiplier_rows", "choice_rows", "given_features", "perspective_rows"]
+
+LETTERS = {
+    "s": "how many features the face may use",
+    "gⱼ": "1 where feature $j$ is in for certain, else 0",
+    "w, b": "the face of the primal",
+}
 
 
 def choice_rows(w: cp.Variable, z: cp.Variable, R: cp.CallbackParam, s: int) -> tuple[Row, ...]:

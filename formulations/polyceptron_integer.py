@@ -82,7 +82,7 @@ from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
 from formulations.svm import alpha_rows, cost_parameter
-from formulations.whole_rows import hinge_face, number_multiplier_rows
+from formulations.whole_rows import LETTERS, hinge_face, number_multiplier_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,8 +97,7 @@ _LETTERS = {
     "xᵢ": "sample $i$",
     "yᵢ": "+1 inside, −1 outside",
     "Cᵢ": "the price of sample $i$'s slack, 0 where it is not in this face's program",
-    "δ": "> 0: the scale of the whole numbers",
-    "M": "the largest of the whole numbers",
+    **LETTERS,
 }
 _SOURCE = "Manwani & Sastry (2011), eq. (4), with a margin and whole coefficients"
 _face = partial(

@@ -76,7 +76,7 @@ from formulations.recovery import as_data
 from formulations.samples import two_blobs
 from formulations.spla1 import LETTERS as CELL_LETTERS
 from formulations.svm import cost_parameter
-from formulations.whole_rows import number_multiplier_rows, number_rows, whole_program
+from formulations.whole_rows import LETTERS, number_multiplier_rows, number_rows, whole_program
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -88,8 +88,7 @@ __all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual",
 _LETTERS = {
     **{letter: says for letter, says in CELL_LETTERS.items() if letter != "x̃ᵢ"},
     "xᵢ": "sample $i$",
-    "δ": "> 0: the scale of the whole numbers",
-    "M": "the largest of the whole numbers",
+    **LETTERS,
     "p, b": "the face of the primal",
 }
 _SOURCE = "Manwani & Sastry (2010), reconstructed, with whole coefficients"

@@ -89,6 +89,7 @@ import cvxpy as cp
 import numpy as np
 
 from formulations.arguments import positive, whole
+from formulations.few_rows import LETTERS as FEW_LETTERS
 from formulations.few_rows import choice_multiplier_rows, choice_rows, given_features, perspective_rows
 from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data
@@ -108,9 +109,7 @@ __all__ = ["mixed_integer", "pairs", "recover", "relaxation", "relaxation_dual",
 LETTERS = {
     **{letter: says for letter, says in CELL_LETTERS.items() if letter != "x̃ᵢ"},
     "xᵢ": "sample $i$",
-    "s": "how many features the face may use",
-    "gⱼ": "1 where feature $j$ is in for certain, else 0",
-    "w, b": "the face of the primal",
+    **FEW_LETTERS,
 }
 _SOURCE = "Manwani & Sastry (2010), reconstructed, with at most s features"
 _LOSS = "Σᵢ Cᵢ ln(1 + exp(−zᵢ))"

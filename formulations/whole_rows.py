@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike
 
-__all__ = ["hinge_face", "number_multiplier_rows", "number_rows", "whole_program"]
+__all__ = ["LETTERS", "hinge_face", "number_multiplier_rows", "number_rows", "whole_program"]
 
+LETTERS = {"δ": "> 0: the scale of the whole numbers", "M": "the largest of the whole numbers"}
 _SAYS = "what a larger M would save at feature j"
 
 
