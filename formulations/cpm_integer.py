@@ -72,13 +72,12 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import positive, whole
 from formulations.cpm_face import ONE_FACE_LETTERS, PAPER, SOURCE
 from formulations.program import Duality, Program
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
-from formulations.svm import alpha_rows, cost_parameter
-from formulations.whole_rows import LETTERS, hinge_face, number_multiplier_rows
+from formulations.svm import alpha_rows
+from formulations.whole_rows import LETTERS, hinge_face, hinge_multipliers, number_multiplier_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -117,18 +116,13 @@ def relaxation(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike =
 
 def relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
     """Dual of :func:`relaxation`; arguments as in the primal."""
-    X, y = as_data(X, y)
-    scale, M = positive("scale", scale), whole("M", M)
-    n, m = X.shape
-    alpha, mu, nu = cp.Variable(n, name="alpha"), cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
-    costs = cost_parameter(C, n)
-    pulled = scale * (X.T @ cp.multiply(y, alpha)) - mu + nu
-    paid = float(M) * cp.sum(mu + nu) + cp.sum_squares(pulled) / (4.0 * scale**2)
+    alpha, mu, nu, costs, pull, balance, data = hinge_multipliers(X, y, scale, M, C)
+    paid = float(M) * cp.sum(mu + nu) + cp.sum_squares(pull) / (4.0 * scale**2)
     return Program(
         name="cpm_integer.relaxation_dual",
         title="Convex polytope machine, one face of whole coefficients, relaxed, dual",
         source=f"{_SOURCE} (derived)",
-        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.square(y @ alpha) - paid),
+        objective=cp.Maximize(cp.sum(alpha) - 0.25 * cp.square(balance) - paid),
         objective_text="Σᵢ αᵢ − ¼ (Σᵢ αᵢ yᵢ)² − M Σⱼ (μⱼ + νⱼ) − 1/(4 δ²) Σⱼ (δ Σᵢ αᵢ yᵢ xᵢⱼ − μⱼ + νⱼ)²",
         variables={"alpha": alpha, "mu": mu, "nu": nu},
         rows=(
@@ -137,7 +131,7 @@ def relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayL
         ),
         parameters={"C": costs},
         letters=_LETTERS,
-        data={"x": X, "y": y, "δ": scale, "M": float(M)},
+        data=data,
     )
 
 

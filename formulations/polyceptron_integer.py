@@ -77,12 +77,11 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from formulations.arguments import positive, whole
 from formulations.program import Duality, Program, Row
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
-from formulations.svm import alpha_rows, cost_parameter
-from formulations.whole_rows import LETTERS, hinge_face, number_multiplier_rows
+from formulations.svm import alpha_rows
+from formulations.whole_rows import LETTERS, hinge_face, hinge_multipliers, number_multiplier_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,11 +127,7 @@ def relaxation(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike =
 
 def relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike = 1.0) -> Program:
     """Dual of :func:`relaxation`; arguments as in the primal."""
-    X, y = as_data(X, y)
-    scale, M = positive("scale", scale), whole("M", M)
-    n, m = X.shape
-    alpha, mu, nu = cp.Variable(n, name="alpha"), cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
-    costs = cost_parameter(C, n)
+    alpha, mu, nu, costs, pull, balance, data = hinge_multipliers(X, y, scale, M, C)
     return Program(
         name="polyceptron_integer.relaxation_dual",
         title="Polyceptron, one cell, a face of whole coefficients, relaxed, dual",
@@ -141,15 +136,14 @@ def relaxation_dual(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayL
         objective_text="Σᵢ αᵢ − M Σⱼ (μⱼ + νⱼ)",
         variables={"alpha": alpha, "mu": mu, "nu": nu},
         rows=(
-            Row("weight", scale * (X.T @ cp.multiply(y, alpha)) - mu + nu == 0,
-                "δ Σᵢ αᵢ yᵢ xᵢⱼ − μⱼ + νⱼ = 0", "p", "the number of feature j"),
-            Row("bias", y @ alpha == 0, "Σᵢ αᵢ yᵢ = 0", "b", "the bias"),
+            Row("weight", pull == 0, "δ Σᵢ αᵢ yᵢ xᵢⱼ − μⱼ + νⱼ = 0", "p", "the number of feature j"),
+            Row("bias", balance == 0, "Σᵢ αᵢ yᵢ = 0", "b", "the bias"),
             *alpha_rows(alpha, costs),
             *number_multiplier_rows(mu, nu),
         ),
         parameters={"C": costs},
         letters=_LETTERS,
-        data={"x": X, "y": y, "δ": scale, "M": float(M)},
+        data=data,
     )  # fmt: skip
 
 

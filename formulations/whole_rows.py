@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
 
@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
     from formulations.matrices import MatrixLike
 
-__all__ = ["LETTERS", "hinge_face", "number_multiplier_rows", "number_rows", "whole_program"]
+__all__ = [
+    "LETTERS",
+    "HingeMultipliers",
+    "hinge_face",
+    "hinge_multipliers",
+    "number_multiplier_rows",
+    "number_rows",
+    "whole_program",
+]
 
 LETTERS = {"δ": "> 0: the scale of the whole numbers", "M": "the largest of the whole numbers"}
 _SAYS = "what a larger M would save at feature j"
@@ -112,3 +120,38 @@ def hinge_face(
         letters=letters,
         data={"x": X, "y": y, "δ": scale, "M": float(M)},
     )  # fmt: skip
+
+
+class HingeMultipliers(NamedTuple):
+    """What the dual of a face of whole numbers that pays by the hinge loss is made of.
+
+    Attributes
+    ----------
+    alpha, mu, nu : Variable of shape (n,), (m,), (m,)
+        Its variables.
+    costs : Parameter of shape (n,)
+        Of slack.
+    pull, balance : Expression of shape (m,), and scalar
+        δ Σᵢ αᵢ yᵢ xᵢ − μ + ν, and Σᵢ αᵢ yᵢ.
+    data : dict
+        What the formulas are of, checked.
+    """
+
+    alpha: cp.Variable
+    mu: cp.Variable
+    nu: cp.Variable
+    costs: cp.Parameter
+    pull: cp.Expression
+    balance: cp.Expression
+    data: dict[str, Any]
+
+
+def hinge_multipliers(X: MatrixLike, y: ArrayLike, scale: float, M: int, C: ArrayLike) -> HingeMultipliers:
+    """The parts of the dual; arguments as in :func:`hinge_face`."""
+    X, y = as_data(X, y)
+    scale, M = positive("scale", scale), whole("M", M)
+    n, m = X.shape
+    alpha, mu, nu = cp.Variable(n, name="alpha"), cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
+    pull = scale * (X.T @ cp.multiply(y, alpha)) - mu + nu
+    data = {"x": X, "y": y, "δ": scale, "M": float(M)}
+    return HingeMultipliers(alpha, mu, nu, cost_parameter(C, n), pull, y @ alpha, data)
