@@ -26,8 +26,8 @@ from formulations.arguments import as_costs, tolerance, whole
 from formulations.polytope import perplexity
 from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.epochs import Epochs
 from polyopt.solvers.cpm.sgd import solve_cpm_sgd
-from polyopt.watch import tell
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,6 @@ __all__ = ["solve_priced_sgd"]
 
 _BATCHES, _LEAST, _MOST = 500, 8, 256  # batches of an epoch, about, and samples of a batch
 _START_EPOCHS, _HELD = 10, 3  # of the machine without a price, and those that keep its faces
-_FIRST, _SPARING, _AGREEING = 5, 1.5, 3  # epochs before a measurement, their growth, those that must agree
 _ROWS = 1 << 14  # samples scored at once
 
 
@@ -80,35 +79,11 @@ def solve_priced_sgd(
             raise KeyboardInterrupt
         held = np.where(y > 0, _scores(X, start["W"]).argmax(axis=1), -1)
     run = _Run(X, y, C, n_faces, penalty, held, seed)
-    status, due = Status.ITERATION_LIMIT, _FIRST
-    try:
-        for epoch in range(1, max_iter + 1):
-            run.epoch(clock, epoch <= _HELD)
-            over = clock.is_over
-            if epoch >= due or epoch == max_iter or over:
-                run.measure()
-                due = max(epoch + 1, int(_SPARING * epoch))
-            tell(run.history[-1])
-            if over or run.has_settled(tol):
-                status = Status.TIME_LIMIT if over else Status.CONVERGED
-                break
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-        run.measure()
-    return Solution(
-        status=status,
-        primal={"W": run.best},
-        duals={},
-        objective=run.least,
-        bound=None,
-        solver="sgd, dual averaging",
-        iterations=len(run.history),
-        solve_time=clock.seconds,
-        history=tuple(run.history),
-    )
+    status = run.run(clock, max_iter, tol)
+    return run.solution(status, run.least, "sgd, dual averaging", clock)
 
 
-class _Run:
+class _Run(Epochs):
     """Epochs over one set of samples, and the best answer among those measured."""
 
     def __init__(
@@ -123,9 +98,9 @@ class _Run:
         self.measured: list[float] = []
         self.history: list[dict[str, float]] = []
 
-    def epoch(self, clock: Clock, is_held: bool) -> None:
+    def epoch(self, clock: Clock) -> None:
         """One pass through the samples in random order, or as much of it as time allows."""
-        order = self.rng.permutation(len(self.y))
+        order, is_held = self.rng.permutation(len(self.y)), len(self.history) < _HELD
         for first in range(0, len(order), self.size):
             self._step(np.sort(order[first : first + self.size]), is_held)
             if clock.is_over:
@@ -172,11 +147,6 @@ class _Run:
         paid = np.where(outside, np.maximum(0.0, 1.0 - scores.max(axis=1)), inside)
         value = float((W**2).sum() + self.penalty.value(W) + self.C @ paid)
         return value, perplexity(scores[outside].argmax(axis=1))
-
-    def has_settled(self, tol: float) -> bool:
-        """Whether the last measurements differ by no more than `tol`, relative."""
-        last = self.measured[-_AGREEING:]
-        return len(last) == _AGREEING and max(last) <= (1.0 + tol) * self.least
 
 
 def _scores(X: Matrix, W: Vector) -> Vector:

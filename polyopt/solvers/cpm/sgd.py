@@ -33,12 +33,12 @@ import numpy as np
 
 from formulations.arguments import as_costs, tolerance, whole
 from formulations.polytope import perplexity
-from formulations.solution import Solution, Status
 from polyopt.lanes import padded
 from polyopt.rows import Rows, as_rows
 from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm.epochs import Epochs
 from polyopt.solvers.cpm.kernels import COUNTED, ENTROPY, LOSS, MOVED, losses, run_kernel
-from polyopt.watch import show, tell
+from polyopt.watch import show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,17 +46,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.matrices import Matrix
+    from formulations.solution import Solution
 
     Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 __all__ = ["CpmSgd", "precision", "solve_cpm_sgd"]
 
-_FIRST = 5  # epochs before the objective is measured, as that costs about as much as one
 _BLOCK = 1 << 16  # steps between two looks at the clock
 _START = 1e-3  # size of the first weights: they only have to differ between the faces
-_SPARING = 1.5  # epochs grow by this factor between two measurements
-_AGREEING = 3  # measurements that must agree for a run to have settled
 _CHEAP = 64  # entries of the weights averaged per step, at most
 _ROWS = 1 << 12  # samples scored at once
 _ROUNDING = 1e-9  # relative, by which a perplexity may be under its floor
@@ -121,32 +119,8 @@ def solve_cpm_sgd(
         dtype=_precision(rows, scale, 0.5 * len(y) * C),
     )  # fmt: skip
     run = _Run(machine, rows, y, C)
-    status, due = Status.ITERATION_LIMIT, _FIRST
-    try:
-        for epoch in range(1, max_iter + 1):
-            run.epoch(clock)
-            tell(run.history[-1])
-            over = clock.is_over
-            if epoch >= due or epoch == max_iter or over:
-                run.measure()
-                due = max(epoch + 1, int(_SPARING * epoch))
-            if over or run.has_settled(tol):
-                status = Status.TIME_LIMIT if over else Status.CONVERGED
-                break
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-        run.measure()
-    return Solution(
-        status=status,
-        primal={"W": run.best},
-        duals={},
-        objective=run.reached,
-        bound=None,
-        solver="sgd",
-        iterations=len(run.history),
-        solve_time=clock.seconds,
-        history=tuple(run.history),
-    )
+    status = run.run(clock, max_iter, tol)
+    return run.solution(status, run.reached, "sgd", clock)
 
 
 class CpmSgd:
@@ -262,7 +236,7 @@ class CpmSgd:
         return float((W**2).sum() + losses(W, rows, outside, C, self.scale))
 
 
-class _Run:
+class _Run(Epochs):
     """Epochs over one set of samples, and the best answer among those measured."""
 
     def __init__(self, machine: CpmSgd, rows: Rows, y: Vector, C: Vector):
@@ -298,7 +272,6 @@ class _Run:
                 "occupied": float(len(np.unique(seen))),
             }
         )
-        tell(self.history[-1])
         show(self.history[-1], self._shown)
 
     def _shown(self) -> dict[str, object]:
@@ -316,11 +289,6 @@ class _Run:
         self.measured.append(objective)
         if self.history:
             self.history[-1]["objective"] = objective
-
-    def has_settled(self, tol: float) -> bool:
-        """Whether the last measurements, half of the run apart, differ by no more than `tol`, relative."""
-        last = self.measured[-_AGREEING:]
-        return len(last) == _AGREEING and max(last) <= (1.0 + tol) * self.least
 
 
 def _blocks(order: Integers) -> Iterator[Integers]:
