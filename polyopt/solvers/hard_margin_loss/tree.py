@@ -27,6 +27,7 @@ import numpy as np
 from formulations.arguments import tolerance
 from formulations.solution import Solution, Status
 from polyopt.certificates.hard_margin_loss import least_square, proven_point
+from polyopt.solvers.branching import BranchAndBound, OutOfTime
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.hard_margin_loss.climb import STALLED
 from polyopt.solvers.hard_margin_loss.cuts import Cuts
@@ -50,7 +51,6 @@ _BROKEN = 1e-4  # a cut broken by less is none
 _ROUNDS = (60, 12)  # of the master program, at the root and at another node
 _SLOW = 0.01  # of the gap: rounds that raise the bound by less, three in a row, are the last of a node
 _POOL = 50  # of the cuts known, those put back at once
-_RECORD = 0.2  # seconds between two records of the history
 _HAIR = 1e-9
 _BELOW = 1.0 - 2.0**-48  # differences of values are rounded
 
@@ -119,11 +119,7 @@ class _Open:
     sample: int = field(compare=False)
 
 
-class _OutOfTime(Exception):  # noqa: N818
-    """The limit passed in the middle of a node."""
-
-
-class Search:
+class Search(BranchAndBound):
     """One search: the best point, the cuts, the open nodes."""
 
     def __init__(
@@ -134,24 +130,15 @@ class Search:
         max_nodes: int | None,
         progress: Callable[[dict[str, float]], None] | None,
     ):
-        self.data, self.tol, self.clock, self.progress = data, tol, clock, progress
-        self.most = np.inf if max_nodes is None else max_nodes
+        super().__init__(data.at_most(), tol, clock, max_nodes, progress)
+        self.data = data
         self.w, self.b = data.idle()
-        self.best = data.at_most()
-        self.bound, self.closed = 0.0, np.inf  # closed: the least bound of what is not looked into any more
         self.unit = float(data.costs[0]) if np.ptp(data.costs) == 0.0 else 0.0
         self.samples, self.cuts = Samples(data), Cuts(len(data.y))
         self.master = Master(data.costs, self.cuts)
         self.heap: list[_Open] = []
         self.at: _Open | None = None  # the node that is looked into
-        self.nodes = self.made = 0
         self.root = np.full(len(data.y), 0.5)  # z at the root, when its cuts are in
-        self.history: list[dict[str, float]] = []
-
-    @property
-    def enough(self) -> float:
-        """A node of this bound need not be looked into."""
-        return self.best * (1.0 - self.tol)
 
     def offer(self, w: Vector, b: float) -> None:
         """Keep a point if it is the best so far; what is kept is certain to meet what it says."""
@@ -159,15 +146,6 @@ class Search:
         value = self.data.value(w, b)
         if value < self.best:
             self.w, self.b, self.best = w, b, value
-
-    def run(self) -> Status:
-        """Search until the gap is closed or a limit is reached."""
-        try:
-            return self._explore()
-        except KeyboardInterrupt:
-            return Status.INTERRUPTED
-        except _OutOfTime:
-            return Status.TIME_LIMIT
 
     def _explore(self) -> Status:
         n = len(self.data.y)
@@ -198,20 +176,7 @@ class Search:
         open_nodes = ([self.at] if self.at is not None else []) + self.heap[:1]
         least = min((node.bound for node in open_nodes), default=np.inf)
         self.bound = max(self.bound, min(least, self.closed, self.best) * _BELOW)
-        now = self.clock.seconds
-        if not self.history or now > self.history[-1]["seconds"] + _RECORD:
-            self.history.append(
-                {
-                    "seconds": now,
-                    "objective": self.best,
-                    "bound": self.bound,
-                    "nodes": float(self.nodes),
-                    "open": float(len(self.heap)),
-                    "cuts": float(len(self.cuts)),
-                }
-            )
-            if self.progress is not None:
-                self.progress(self.history[-1])
+        self._record(len(self.heap), cuts=float(len(self.cuts)))
         return self.bound
 
     def _children(self, one: _Open) -> list[_Open]:
@@ -235,7 +200,7 @@ class Search:
         slow, point, last = 0, None, None
         for number in range(rounds):
             if self.clock.is_over:
-                raise _OutOfTime
+                raise OutOfTime
             limit = self.best - given_up
             if limit <= 0.0 or bound >= self.enough:
                 break

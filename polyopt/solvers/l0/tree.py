@@ -32,6 +32,7 @@ import numpy as np
 from formulations.arguments import tolerance
 from formulations.families import best_intercept
 from formulations.solution import Solution, Status
+from polyopt.solvers.branching import BranchAndBound, OutOfTime
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.node import FREE, OFF, ON
 from polyopt.solvers.l0.point import as_start, finished, idle
@@ -61,7 +62,6 @@ _ROUNDING = (0.0, 0.25, 0.5, 0.75)  # a centre is on where its coefficient, in u
 _FIRST, _EVERY = 20, 5  # nodes at which each of these is tried; then one of them at every fifth
 
 _BYTES = 2**28  # that open nodes may take
-_RECORD = 0.2  # seconds between two records of the history
 
 
 def solve_l0_tree(
@@ -128,11 +128,7 @@ class Open:
     parts: Vector = field(compare=False)
 
 
-class _OutOfTime(Exception):  # noqa: N818
-    """The limit passed in the middle of a node."""
-
-
-class Search:
+class Search(BranchAndBound):
     """One search: the best point, the open nodes, and what branching on each centre gave so far."""
 
     def __init__(
@@ -144,23 +140,13 @@ class Search:
         progress: Callable[[dict[str, float]], None] | None,
     ):
         n, p = data.K.shape
-        self.most = np.inf if max_nodes is None else max_nodes
-        self.data, self.tol, self.clock, self.progress = data, tol, clock, progress
-        self.alpha, self.b = np.zeros(p), idle(data)
-        self.best = data.score(self.alpha, self.b)
-        self.bound, self.closed = 0.0, np.inf  # closed: the least bound of what is not looked into any more
+        self.data, self.alpha, self.b = data, np.zeros(p), idle(data)
+        super().__init__(data.score(self.alpha, self.b), tol, clock, max_nodes, progress)
         self.heap: list[Open] = []
         self.stack: list[Open] = []  # begun where there is no more room
-        self.nodes = self.made = 0
         self.gain, self.seen = np.zeros((2, p)), np.zeros((2, p))  # rows: off, on
         self.tried: set[bytes] = set()
-        self.history: list[dict[str, float]] = []
         self.room = _BYTES // (1600 + 2 * (n + p))
-
-    @property
-    def enough(self) -> float:
-        """A node of this bound need not be looked into."""
-        return self.best * (1.0 - self.tol)
 
     def offer(self, alpha: Vector, b: float | None = None) -> None:
         """Keep a point, with the best intercept if none is given, if it is the best so far."""
@@ -171,15 +157,6 @@ class Search:
         score = data.score(alpha, b)
         if score < self.best:
             self.alpha, self.b, self.best = alpha, b, score
-
-    def run(self) -> Status:
-        """Search until the gap is closed or a limit is reached."""
-        try:
-            return self._explore()
-        except KeyboardInterrupt:
-            return Status.INTERRUPTED
-        except _OutOfTime:
-            return Status.TIME_LIMIT
 
     def _explore(self) -> Status:
         self.lp = WarmLP(self.data)
@@ -213,19 +190,7 @@ class Search:
         """The bound, as it stands; a record from time to time."""
         least = min((node.bound for node in (*self.stack, *self.heap[:1])), default=np.inf)
         self.bound = max(self.bound, min(least, self.closed, self.best))
-        now = self.clock.seconds
-        if not self.history or now > self.history[-1]["seconds"] + _RECORD:
-            self.history.append(
-                {
-                    "seconds": now,
-                    "objective": self.best,
-                    "bound": self.bound,
-                    "nodes": float(self.nodes),
-                    "open": float(len(self.heap) + len(self.stack)),
-                }
-            )
-            if self.progress is not None:
-                self.progress(self.history[-1])
+        self._record(len(self.heap) + len(self.stack))
         return self.bound
 
     def _opened(self, fixed: Marks, found: NodeSolution, least: float) -> list[Open]:
@@ -317,7 +282,7 @@ class Search:
         """Solve the program of a node with one centre more decided."""
         found = self.lp.solve(self._decided(one, j, on), one.basis, self.enough, self.clock, most=most)
         if self.clock.is_over:
-            raise _OutOfTime
+            raise OutOfTime
         self._learn(one, j, on, found.bound - one.bound)
         return found
 
