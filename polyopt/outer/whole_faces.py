@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from formulations.arguments import whole
-from formulations.solution import Solution, Status
+from formulations.solution import Solution
 from polyopt.outer.cpm.subset import search_subset
+from polyopt.outer.whole_steps import carried_out, numbers_of
 from polyopt.solvers.clock import Clock
 from polyopt.solvers.smooth_whole import SmoothWhole
 
@@ -91,15 +92,7 @@ def round_faces(rounding: Rounding, real: Solution, time_limit: float | None = N
     """
     clock = Clock(time_limit)
     run = _Run(rounding, np.array(real["W"]), clock)
-    status = real.status
-    try:
-        run.round_all()
-        run.search_again()
-    except KeyboardInterrupt:
-        run.finish()
-        status = Status.INTERRUPTED
-    if clock.is_over and status is Status.CONVERGED:
-        status = Status.TIME_LIMIT
+    status = carried_out(run, real.status, clock)
     kept, duals, bound = rounding.proven(run.W, clock)
     W, wholes = run.W[kept], [run.wholes[int(k)] for k in kept]
     return replace(
@@ -107,9 +100,7 @@ def round_faces(rounding: Rounding, real: Solution, time_limit: float | None = N
         status=status,
         primal={
             "W": W,
-            "integers": np.array([each.numbers for each in wholes]),
-            "scales": np.array([each.scale for each in wholes]),
-            "thresholds": np.array([each.threshold for each in wholes]),
+            **numbers_of(wholes),
         },
         duals=duals,
         objective=rounding.value(run.W),

@@ -109,7 +109,7 @@ def test_ctrl_c_leaves_whole_numbers(data, monkeypatch):
     def interrupted(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(integer._Rounding, "alternate", interrupted)
+    monkeypatch.setattr(integer._Rounding, "search_again", interrupted)
     X, y = data
     found = solve_cpm(X, np.where(y == "out", 1.0, -1.0), np.ones(120), Settings(1, "dual", integers=2), 0)
     assert found.status.name == "INTERRUPTED"
