@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polyopt.datasets._entry import UCI, Entry, pixels
+from polyopt.datasets._entry import UCI, Entry, named, pixels
 
 DIGITS = tuple(str(digit) for digit in range(10))
 
@@ -54,16 +54,7 @@ SHIPPED = (
         n_features=8,
         counts={0: 500, 1: 268},
         target_names=("tested negative", "tested positive"),
-        feature_names=(
-            "pregnancies",
-            "glucose",
-            "blood_pressure",
-            "skin_thickness",
-            "insulin",
-            "bmi",
-            "pedigree",
-            "age",
-        ),
+        feature_names=named("pregnancies glucose blood_pressure skin_thickness insulin bmi pedigree age"),
     ),
     Entry(
         name="bupa",
@@ -93,16 +84,9 @@ SHIPPED = (
         n_features=9,
         counts={0: 444, 1: 239},
         target_names=("benign", "malignant"),
-        feature_names=(
-            "clump_thickness",
-            "cell_size",
-            "cell_shape",
-            "marginal_adhesion",
-            "epithelial_cell_size",
-            "bare_nuclei",
-            "bland_chromatin",
-            "normal_nucleoli",
-            "mitoses",
+        feature_names=named(
+            "clump_thickness cell_size cell_shape marginal_adhesion epithelial_cell_size bare_nuclei "
+            "bland_chromatin normal_nucleoli mitoses"
         ),
     ),
 )

@@ -96,3 +96,8 @@ class Entry:
 def pixels(rows: int, columns: int) -> tuple[str, ...]:
     """Column names of a flattened image, row by row."""
     return tuple(f"pixel_{r}_{c}" for r in range(rows) for c in range(columns))
+
+
+def named(columns: str) -> tuple[str, ...]:
+    """Column names that stand in one text, with spaces between them."""
+    return tuple(columns.split())

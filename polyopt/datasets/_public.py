@@ -9,20 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from polyopt.datasets._built_in import DIGITS
-from polyopt.datasets._entry import LIBSVM, UCI, UCI_FILES, Entry, pixels
+from polyopt.datasets._entry import LIBSVM, UCI, UCI_FILES, Entry, named, pixels
 
 # As scikit-learn's fetch_covtype names them.
 COVTYPE_NAMES = (
-    "Elevation",
-    "Aspect",
-    "Slope",
-    "Horizontal_Distance_To_Hydrology",
-    "Vertical_Distance_To_Hydrology",
-    "Horizontal_Distance_To_Roadways",
-    "Hillshade_9am",
-    "Hillshade_Noon",
-    "Hillshade_3pm",
-    "Horizontal_Distance_To_Fire_Points",
+    *named(
+        "Elevation Aspect Slope Horizontal_Distance_To_Hydrology Vertical_Distance_To_Hydrology "
+        "Horizontal_Distance_To_Roadways Hillshade_9am Hillshade_Noon Hillshade_3pm "
+        "Horizontal_Distance_To_Fire_Points"
+    ),
     *(f"Wilderness_Area_{i}" for i in range(4)),
     *(f"Soil_Type_{i}" for i in range(40)),
 )
@@ -39,18 +34,7 @@ FETCHED = (
         n_samples=60000,
         n_test=10000,
         n_features=784,
-        counts={
-            0: 5923,
-            1: 6742,
-            2: 5958,
-            3: 6131,
-            4: 5842,
-            5: 5421,
-            6: 5918,
-            7: 6265,
-            8: 5851,
-            9: 5949,
-        },
+        counts={0: 5923, 1: 6742, 2: 5958, 3: 6131, 4: 5842, 5: 5421, 6: 5918, 7: 6265, 8: 5851, 9: 5949},
         counts_test={0: 980, 1: 1135, 2: 1032, 3: 1010, 4: 982, 5: 892, 6: 958, 7: 1028, 8: 974, 9: 1009},
         target_names=DIGITS,
         feature_names=pixels(28, 28),
@@ -275,20 +259,9 @@ FETCHED = (
         n_features=13,
         counts={1: 150, 2: 120},
         target_names=("heart disease absent", "heart disease present"),
-        feature_names=(
-            "age",
-            "sex",
-            "chest_pain",
-            "resting_blood_pressure",
-            "cholesterol",
-            "fasting_blood_sugar",
-            "resting_ecg",
-            "max_heart_rate",
-            "exercise_angina",
-            "oldpeak",
-            "slope",
-            "vessels",
-            "thal",
+        feature_names=named(
+            "age sex chest_pain resting_blood_pressure cholesterol fasting_blood_sugar resting_ecg "
+            "max_heart_rate exercise_angina oldpeak slope vessels thal"
         ),
         url=f"{UCI_FILES}statlog/heart/heart.dat",
         downloads=("heart.dat",),
@@ -322,21 +295,9 @@ FETCHED = (
         counts={0: 24720, 1: 7841},
         counts_test={0: 12435, 1: 3846},
         target_names=("income up to 50 000 dollars", "income above"),
-        feature_names=(
-            "age",
-            "workclass",
-            "fnlwgt",
-            "education",
-            "education-num",
-            "marital-status",
-            "occupation",
-            "relationship",
-            "race",
-            "sex",
-            "capital-gain",
-            "capital-loss",
-            "hours-per-week",
-            "native-country",
+        feature_names=named(
+            "age workclass fnlwgt education education-num marital-status occupation relationship race "
+            "sex capital-gain capital-loss hours-per-week native-country"
         ),
         files=("adult", "adult_raw"),
         url=f"{UCI_FILES}adult/",
