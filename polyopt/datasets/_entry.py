@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -101,3 +102,8 @@ def pixels(rows: int, columns: int) -> tuple[str, ...]:
 def named(columns: str) -> tuple[str, ...]:
     """Column names that stand in one text, with spaces between them."""
     return tuple(columns.split())
+
+
+def single(url: str) -> dict[str, Any]:
+    """Where a set is that is one file, and the name of that file."""
+    return {"url": url, "downloads": (url.rpartition("/")[2],)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from polyopt.datasets._built_in import DIGITS
-from polyopt.datasets._entry import LIBSVM, UCI, UCI_FILES, Entry, named, pixels
+from polyopt.datasets._entry import LIBSVM, UCI, UCI_FILES, Entry, named, pixels, single
 
 # As scikit-learn's fetch_covtype names them.
 COVTYPE_NAMES = (
@@ -108,8 +108,7 @@ FETCHED = (
         counts={-1: 45137, 1: 4853},
         target_names=("common class", "rare class"),
         files=("ijcnn1", "ijcnn1_train"),
-        url=f"{LIBSVM}binary/ijcnn1.bz2",
-        downloads=("ijcnn1.bz2",),
+        **single(f"{LIBSVM}binary/ijcnn1.bz2"),
     ),
     Entry(
         name="rcv1",
@@ -142,8 +141,7 @@ FETCHED = (
         n_features=3231961,
         counts={-1: None, 1: None},
         target_names=("benign", "malicious"),
-        url=f"{LIBSVM}binary/url_combined.bz2",
-        downloads=("url_combined.bz2",),
+        **single(f"{LIBSVM}binary/url_combined.bz2"),
     ),
     Entry(
         name="kdda",
@@ -200,8 +198,7 @@ FETCHED = (
         counts={-1: 39690, 1: 19845},
         target_names=("control", "non-coding RNA"),
         feature_names=("dynalign_energy", "shorter_length", "A_1", "U_1", "C_1", "A_2", "U_2", "C_2"),
-        url=f"{LIBSVM}binary/cod-rna",
-        downloads=("cod-rna",),
+        **single(f"{LIBSVM}binary/cod-rna"),
     ),
     Entry(
         name="svmguide1",
@@ -232,8 +229,7 @@ FETCHED = (
         counts={-1: 383, 1: 307},
         target_names=("-", "+"),
         feature_names=tuple(f"A{i}" for i in range(1, 15)),
-        url=f"{LIBSVM}binary/australian",
-        downloads=("australian",),
+        **single(f"{LIBSVM}binary/australian"),
     ),
     Entry(
         name="german_numer",
@@ -247,8 +243,7 @@ FETCHED = (
         n_features=24,
         counts={1: 700, 2: 300},
         target_names=("good risk", "bad risk"),
-        url=f"{UCI_FILES}statlog/german/german.data-numeric",
-        downloads=("german.data-numeric",),
+        **single(f"{UCI_FILES}statlog/german/german.data-numeric"),
     ),
     Entry(
         name="heart_statlog",
@@ -263,8 +258,7 @@ FETCHED = (
             "age sex chest_pain resting_blood_pressure cholesterol fasting_blood_sugar resting_ecg "
             "max_heart_rate exercise_angina oldpeak slope vessels thal"
         ),
-        url=f"{UCI_FILES}statlog/heart/heart.dat",
-        downloads=("heart.dat",),
+        **single(f"{UCI_FILES}statlog/heart/heart.dat"),
     ),
     Entry(
         name="fourclass_scaled",
@@ -278,8 +272,7 @@ FETCHED = (
         n_features=2,
         counts={-1: 555, 1: 307},
         target_names=("class -1", "class +1"),
-        url=f"{LIBSVM}binary/fourclass",
-        downloads=("fourclass",),
+        **single(f"{LIBSVM}binary/fourclass"),
     ),
     Entry(
         name="adult",
