@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NoReturn, TypeGuard
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = [
     "as_costs",

@@ -16,9 +16,9 @@ import numpy as np
 from formulations.arguments import tolerance
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["ErrorBound", "confidence", "log_odds_against", "margins_to_try", "ramp", "rounded_up"]
 

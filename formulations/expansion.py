@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Vector
     from formulations.program import Program
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["SAVED", "Expansion", "Unknowns", "duality"]
 

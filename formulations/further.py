@@ -19,11 +19,9 @@ from formulations.recovery import as_costs, as_data, as_labels
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import Matrix, MatrixLike
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, MatrixLike, Vector
 
 __all__ = ["append", "families", "spread", "stacked"]
 

@@ -98,9 +98,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import MatrixLike, Vector
 
 __all__ = [
     "LETTERS", "mixed_integer", "pairs", "pattern", "pattern_dual", "relaxation", "relaxation_dual",

@@ -19,9 +19,8 @@ from formulations.recovery import as_costs, as_data
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.matrices import MatrixLike, Vector
 
-    Vector = NDArray[np.float64]
     Bits = NDArray[np.bool_]
 
 __all__ = ["HardMarginLossData", "as_hard_margin_loss_data"]

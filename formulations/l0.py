@@ -95,9 +95,10 @@ from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.samples import two_blobs
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Given = ArrayLike | None
 
 __all__ = [

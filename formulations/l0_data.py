@@ -19,7 +19,7 @@ from formulations.recovery import as_data, slacks
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["L0Data", "as_l0_data", "as_patterns", "column_sizes"]
 

@@ -46,11 +46,9 @@ from formulations.matrices import dense
 from formulations.recovery import gram_factor, square_sum
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import Matrix
-
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array, Matrix
 
 __all__ = ["Landmarks", "LeastTrace"]
 

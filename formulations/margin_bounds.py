@@ -81,11 +81,9 @@ from formulations.matrices import is_sparse
 from formulations.recovery import as_data, square_sum
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import MatrixLike
-
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array, MatrixLike
 
 __all__ = ["MarginBound", "linear_bound", "margin_bound"]
 

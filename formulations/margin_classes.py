@@ -17,11 +17,10 @@ import numpy as np
 from formulations.error_bounds import confidence, log_odds_against, margins_to_try, ramp, rounded_up
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from formulations.landmarks import Landmarks
-
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["FORMS", "Form", "HeldClasses", "MachineClass", "Sample", "class_f"]
 

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
 
-__all__ = ["Matrix", "MatrixLike", "dense", "is_sparse"]
+__all__ = ["Array", "Matrix", "MatrixLike", "Vector", "dense", "is_sparse"]
 
 Matrix: TypeAlias = "NDArray[Any] | csr_array"
 MatrixLike: TypeAlias = "ArrayLike | csr_array"
+Vector: TypeAlias = "NDArray[np.float64]"
+Array: TypeAlias = "NDArray[np.float64]"
 
 
 def is_sparse(X: object) -> TypeGuard[csr_array]:

@@ -43,11 +43,9 @@ from formulations.polyhedral import pull, scores
 from formulations.polytope import lift
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import Matrix
-
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array, Matrix
 
 __all__ = [
     "check_model",

@@ -35,9 +35,8 @@ from formulations.arguments import one_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Array, Matrix
 
-    Array = NDArray[np.float64]
     Positives = Literal["cell", "all"]
 
 __all__ = [

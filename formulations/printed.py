@@ -33,11 +33,8 @@ from formulations.statement import Row, Statement
 from formulations.symbols import printed_name, symbols_in
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from formulations.matrices import Array
     from formulations.notation.tree import Claim
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Trial", "misprints"]
 

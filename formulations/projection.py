@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["LETTERS", "dual", "pairs", "primal", "recover"]
 

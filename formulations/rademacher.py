@@ -129,11 +129,9 @@ from formulations.polytope import lift
 from formulations.recovery import as_data, square_sum
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import Matrix, MatrixLike
-
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array, Matrix, MatrixLike
 
 __all__ = [
     "PolytopeBound",

@@ -14,11 +14,9 @@ from formulations.arguments import as_costs, real_array
 from formulations.matrices import is_sparse
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import Matrix, MatrixLike
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, MatrixLike, Vector
 
 __all__ = [
     "as_costs",

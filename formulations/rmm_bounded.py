@@ -94,9 +94,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, MatrixLike, Vector
 
 __all__ = ["kernel_dual", "pairs", "qp", "qp_dual", "recover"]
 

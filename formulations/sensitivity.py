@@ -73,11 +73,9 @@ from formulations import mixture
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import Matrix
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, Vector
 
 __all__ = [
     "Sensitivity",

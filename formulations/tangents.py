@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from formulations.program import Program
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["Curve", "Logistic", "Square", "least_by_curves", "least_by_tangents", "solve_by_curves"]
 

@@ -16,9 +16,8 @@ from formulations.recovery import as_costs, as_data, slacks
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.matrices import MatrixLike, Vector
 
-    Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 __all__ = [

@@ -41,11 +41,9 @@ import numpy as np
 from formulations.recovery import moments
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import MatrixLike
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import MatrixLike, Vector
 
 __all__ = ["bounding_spread"]
 

@@ -23,12 +23,10 @@ from polyopt.sparse_products import SparseRight, roundings
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Array, Matrix
     from polyopt.kernels import SampleGram
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Bounded"]
 

@@ -12,7 +12,8 @@ from numba.extending import intrinsic, overload
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Samples = NDArray[np.intp]
 
 __all__ = [

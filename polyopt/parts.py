@@ -9,7 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
+
     Points = NDArray[np.intp]
 
 __all__ = ["SAMPLES", "Part", "join", "point_blocks", "room_for", "tiles_of", "totals"]

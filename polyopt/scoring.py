@@ -18,13 +18,11 @@ from polyopt.parts import SAMPLES, Part, join, point_blocks, room_for, tiles_of
 from polyopt.threads import run_blocks
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Array, Matrix
     from polyopt.bounded import Bounded
     from polyopt.kernels import SampleGram
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Part", "Scorer"]
 

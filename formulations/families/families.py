@@ -29,7 +29,7 @@ from formulations.recovery import as_costs, as_labels
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["Families", "best_intercept", "bounded_families", "hinge_families"]
 

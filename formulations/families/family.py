@@ -13,7 +13,7 @@ from formulations.arguments import at_least
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["Family", "bound_families", "margin_family"]
 

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.families.family import Family
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = [
     "Bound", "Priced", "Reaches", "allowed", "bounds_of", "breaks_of", "cheapest", "optimal_interval",

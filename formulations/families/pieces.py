@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.families.family import Family
+    from formulations.matrices import Vector
 
-    Vector = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
 __all__ = ["Layout", "Pieces", "lay_out"]

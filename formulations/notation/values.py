@@ -11,9 +11,7 @@ import numpy as np
 from formulations.notation.tokens import UnreadableError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = [
     "UNIT",

@@ -11,14 +11,12 @@ from polyopt.answers.plan import NotANumberError, plan_of_faces
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.answers.cells import Cells
     from polyopt.answers.form import Form
     from polyopt.answers.plan import Plan
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Placed", "PlacedMatrix"]
 

@@ -14,10 +14,10 @@ from polyopt.answers.weighed import Weighed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.answers.cells import Cells
     from polyopt.answers.form import Form
 
-    Array = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 __all__ = ["NotANumberError", "Plan", "plan_of_faces"]

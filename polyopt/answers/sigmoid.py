@@ -14,9 +14,7 @@ from polyopt.answers import ABOVE
 from polyopt.answers.doubles import FAR, exp
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["sigmoid", "two_classes"]
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.answers.form import Form
 
-    Array = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 __all__ = ["Bend", "Curve", "Weighed"]

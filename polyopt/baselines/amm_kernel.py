@@ -18,7 +18,8 @@ from polyopt.operands import put
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Integers = NDArray[np.int64]
 
 __all__ = ["prune", "show"]

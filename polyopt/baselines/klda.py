@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import MatrixLike, Vector
 
 __all__ = ["KernelLDA", "fisher_direction"]
 

@@ -20,7 +20,8 @@ from numba import njit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Integers = NDArray[np.int64]
     States = NDArray[np.uint64]
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Integers = NDArray[np.int64]
 
 __all__ = ["Growth", "Tree", "grow", "pruned"]

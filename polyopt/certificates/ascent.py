@@ -22,9 +22,7 @@ from polyopt.certificates.hinge_program import HingeProgram
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["ascend"]
 

@@ -16,11 +16,7 @@ from formulations.matrices import dense
 from polyopt.certificates.rounding import UNIT, Ball, gamma, transposed_product
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.matrices import Matrix
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, Vector
 
 __all__ = ["careful_transposed_product"]
 

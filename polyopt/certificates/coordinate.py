@@ -24,9 +24,9 @@ from polyopt.lanes import padded
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Vector
     from polyopt.rows import Rows
 
-    Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 __all__ = ["FaceAscent"]

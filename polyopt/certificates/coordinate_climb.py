@@ -13,9 +13,8 @@ from polyopt.rows import as_rows
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
 
-    Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 __all__ = ["climb"]

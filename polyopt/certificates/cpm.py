@@ -49,15 +49,13 @@ from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from formulations.face_penalty import FacePenalty
-    from formulations.matrices import MatrixLike
+    from formulations.matrices import MatrixLike, Vector
     from formulations.polytope import Loss
     from formulations.solution import Solution
     from polyopt.certificates.cpm_point import Margin
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["certify_cpm", "certify_cpm_search", "check_faces", "climbed_faces"]
 

@@ -44,12 +44,11 @@ from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.certificates.rounding import ABOVE, Ball, product, transposed_product
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.matrices import Matrix, MatrixLike, Vector
     from polyopt.certificates.cpm_point import Margin
 
-    Vector = NDArray[np.float64]
     Measure = Literal["norms", "margins"]
 
 __all__ = ["certify_cpm_hard"]

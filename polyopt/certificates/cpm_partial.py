@@ -36,10 +36,9 @@ from polyopt.certificates.rounding import Ball, gamma, product, transposed_produ
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from formulations.polytope import Loss
     from polyopt.certificates.cpm_point import CpmPoint, Margin
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["bound_of_completions"]
 

@@ -30,13 +30,11 @@ from polyopt.certificates.feasible import within_shared_caps
 from polyopt.certificates.rounding import Ball, product, transposed_product
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.face_penalty import FacePenalty
+    from formulations.matrices import Vector
     from formulations.polytope import Loss
     from polyopt.certificates.geometry import LinearGeometry
 
-    Vector = NDArray[np.float64]
     Margin = Literal["total", "worst"]
 
 __all__ = [

@@ -31,11 +31,9 @@ from polyopt.certificates.subset_tree import SubsetTree, bound_of_subsets, bound
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import MatrixLike
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import MatrixLike, Vector
 
 __all__ = ["FEW", "bound_of_few", "certify_cpm_subset"]
 

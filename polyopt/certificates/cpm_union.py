@@ -31,9 +31,8 @@ from polyopt.certificates.given import checked_faces
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.matrices import MatrixLike, Vector
 
-    Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 __all__ = ["certify_cpm_union"]

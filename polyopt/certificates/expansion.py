@@ -17,9 +17,9 @@ import numpy as np
 from polyopt.certificates.rounding import Ball, gamma, product
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["balanced", "loss", "outputs", "rates"]
 

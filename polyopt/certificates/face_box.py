@@ -11,9 +11,7 @@ from formulations.arguments import positive
 from polyopt.certificates.certificate import Residual, residual
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["FaceBox"]
 

@@ -30,10 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.face_penalty import FacePenalty
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from polyopt.certificates.face_box import FaceBox
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["balanced", "bound_of", "conditions"]
 

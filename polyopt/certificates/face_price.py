@@ -15,11 +15,8 @@ from polyopt.certificates.certificate import Residual, residual
 from polyopt.certificates.rounding import UNIT, Ball
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.face_penalty import FacePenalty
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = [
     "checked_penalty",

@@ -13,9 +13,7 @@ import numpy as np
 from polyopt.certificates.rounding import UNIT
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["within_shared_caps"]
 

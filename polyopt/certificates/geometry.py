@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from polyopt.kernels import Gram
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["BLOCK", "Geometry", "KernelGeometry", "LinearGeometry", "largest_eigenvalue", "middle"]
 

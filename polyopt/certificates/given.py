@@ -13,9 +13,9 @@ import numpy as np
 from formulations.arguments import real_array, real_number
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["checked_faces", "checked_number", "checked_vector"]
 

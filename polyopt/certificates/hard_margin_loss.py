@@ -27,9 +27,8 @@ from polyopt.certificates.rounding import Ball, largest_bound, product, transpos
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.matrices import MatrixLike, Vector
 
-    Vector = NDArray[np.float64]
     Places = NDArray[np.int64]
 
 __all__ = [

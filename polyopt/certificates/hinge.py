@@ -43,11 +43,10 @@ from polyopt.certificates.rounding import ABOVE, Ball
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from formulations.matrices import Vector
     from polyopt.certificates.hinge_program import HingeProgram
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["BROKEN", "NO_RAY", "certify_hinge", "find_ray", "is_ray"]
 

@@ -16,12 +16,11 @@ from polyopt.certificates.rounding import ABOVE, Ball
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from formulations.families import Families
+    from formulations.matrices import Vector
     from polyopt.certificates.geometry import Geometry
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["Balance", "HingeProgram", "balancing"]
 

@@ -14,12 +14,9 @@ from polyopt.certificates.residual import Residual, residual
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from formulations.matrices import Vector
     from polyopt.certificates.hinge_program import HingeProgram
     from polyopt.certificates.rounding import Ball
-
-    Vector = NDArray[np.float64]
 
 __all__ = [
     "balance_residual", "complementarity_violations", "primal_violations", "sign_violations", "stationarity",

@@ -27,7 +27,7 @@ from polyopt.certificates.rounding import Ball, largest_bound
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["certify_l0", "certify_l0_data", "cut_of", "score_bound"]
 

@@ -21,9 +21,9 @@ from polyopt.certificates.given import checked_number, checked_vector
 from polyopt.certificates.rounding import Ball
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["certify_one_norm"]
 

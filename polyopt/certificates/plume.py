@@ -50,12 +50,10 @@ from polyopt.certificates.rounding import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from formulations.face_penalty import FacePenalty
-    from formulations.matrices import Matrix, MatrixLike
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, MatrixLike, Vector
 
 __all__ = ["certify_plume", "loss_and_slope"]
 

@@ -32,11 +32,9 @@ from polyopt.certificates.smooth_tree import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import MatrixLike
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import MatrixLike, Vector
 
 __all__ = ["certify_plume_subset"]
 

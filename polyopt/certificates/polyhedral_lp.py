@@ -46,9 +46,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.face_penalty import FacePenalty
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.matrices import Matrix, MatrixLike, Vector
 
-    Vector = NDArray[np.float64]
     Assignment = NDArray[np.int64]
 
 __all__ = ["certify_pc_slp", "certify_polyceptron"]

@@ -21,9 +21,9 @@ from polyopt.threads import run_blocks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from polyopt.kernels import Gram, Panel
 
-    Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
 __all__ = ["Products"]

@@ -27,11 +27,10 @@ from polyopt.certificates.certificate import (
 from polyopt.certificates.rounding import ABOVE, UNIT, Ball, product, transposed_product
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from formulations.matrices import Vector
     from polyopt.polytope.nearest import Nearest
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["certify_nearest", "certify_projection"]
 

@@ -15,11 +15,8 @@ from polyopt.certificates.rounding import Ball
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from formulations.matrices import Vector
     from polyopt.certificates.hinge_program import HingeProgram
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["to_feasible", "value_between"]
 

@@ -23,11 +23,9 @@ from formulations.matrices import is_sparse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import Matrix
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, Vector
 
 __all__ = [
     "ABOVE", "UNIT", "Ball", "gamma", "largest_bound", "product", "strongly_convex_bound",

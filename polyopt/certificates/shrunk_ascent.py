@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.face_penalty import FacePenalty
-    from formulations.matrices import Matrix
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, Vector
 
 __all__ = ["ShrunkAscent"]
 

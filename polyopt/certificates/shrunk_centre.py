@@ -27,12 +27,8 @@ from polyopt.certificates.certificate import relative_gap
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from formulations.face_penalty import FacePenalty
-    from formulations.matrices import Matrix
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, Vector
 
 __all__ = ["LARGEST", "central_multipliers"]
 

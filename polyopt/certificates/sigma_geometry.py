@@ -36,10 +36,8 @@ from polyopt.certificates.sigma_metric import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from polyopt.kernels import Gram
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["SigmaKernelGeometry", "SigmaLinearGeometry"]
 

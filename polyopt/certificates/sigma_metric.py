@@ -13,9 +13,7 @@ import numpy as np
 from polyopt.certificates.rounding import ABOVE, Ball
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["SigmaMetric", "inverse", "kept", "left_by_spread", "sizes_in_metric"]
 

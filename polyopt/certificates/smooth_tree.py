@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Bits = NDArray[np.bool_]
     # Of faces (K, m+1): the loss without its ridge, and the pulls (m+1, K), the negative of its slope.
     SmoothLoss = Callable[[Vector], tuple[Ball, Ball]]

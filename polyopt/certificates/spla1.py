@@ -38,10 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.face_penalty import FacePenalty
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.matrices import Matrix, MatrixLike, Vector
     from formulations.polyhedral import Positives
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["certify_spla1"]
 

@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.matrices import Matrix, MatrixLike, Vector
     from formulations.polyhedral import Positives
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["CellLoss", "bounds_of_cells", "certify_spla1_subset"]
 

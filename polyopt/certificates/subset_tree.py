@@ -23,9 +23,8 @@ from polyopt.certificates.rounding import Ball, product, transposed_product
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
 
-    Vector = NDArray[np.float64]
     Bits = NDArray[np.bool_]
 
 __all__ = ["SubsetTree", "bound_of_subsets", "bound_of_tree", "nodes_of", "proven_by"]

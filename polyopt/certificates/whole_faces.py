@@ -30,12 +30,10 @@ from polyopt.certificates.spla1_subset import CellLoss, bounds_of_cells
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.matrices import Matrix, MatrixLike, Vector
     from formulations.polyhedral import Positives
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["certify_plume_integer", "certify_polyceptron_integer", "certify_spla1_integer"]
 

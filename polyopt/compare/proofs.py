@@ -13,11 +13,8 @@ from polyopt.certificates.certificate import relative_gap
 from polyopt.methods import METHODS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from formulations.matrices import Vector
     from polyopt.compare.row import Row
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["Proof", "proof_table", "proofs_of"]
 

@@ -12,11 +12,8 @@ from formulations.samples import two_blobs
 from polyopt.kernels import Kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from formulations.matrices import Vector
     from formulations.solution import Solution
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["Bounded", "blobs", "bounded", "clusters", "generator", "rbf", "unbalanced"]
 

@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.clock import Run
+    from formulations.matrices import Array
     from polyopt.estimators.given import SamplesLike
     from polyopt.graphs import Graph
-
-    Array = NDArray[np.float64]
 
 __all__ = ["CalibratedClassifier"]
 

@@ -18,9 +18,8 @@ from polyopt.answers import ABOVE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.graphs import Graph
-
-    Array = NDArray[np.float64]
 
 __all__ = [
     "METHODS",

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.clock import Run
-    from formulations.matrices import Matrix
+    from formulations.matrices import Array, Matrix
 
-    Array = NDArray[np.float64]
     Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 __all__ = ["FOLDS", "folds_of", "held_out_scores"]

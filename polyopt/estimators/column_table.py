@@ -16,9 +16,9 @@ import scipy.sparse as sp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.estimators.given import SamplesLike
 
-    Array = NDArray[np.float64]
     Texts = NDArray[np.object_]
 
 __all__ = [

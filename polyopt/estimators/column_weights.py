@@ -13,11 +13,8 @@ from polyopt.answers.weighed import Bend, Curve
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from formulations.matrices import Array
     from polyopt.answers.form import Form
-
-    Array = NDArray[np.float64]
 
 __all__ = ["ColumnWeights"]
 

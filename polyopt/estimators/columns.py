@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Array
     from polyopt.estimators.column_table import ColumnTable
     from polyopt.estimators.fold_steps import PulledFaces
     from polyopt.estimators.given import SamplesLike
     from polyopt.graphs import Graph
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Columns"]
 

@@ -17,9 +17,8 @@ from polyopt.solvers.cpm.sgd import CpmSgd
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.rows import Rows
-
-    Array = NDArray[np.float64]
 
 __all__ = ["PolytopeStream"]
 

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.estimators.given import ClassWeight
     from polyopt.graphs import Graph
-
-    Array = NDArray[np.float64]
 
 __all__ = ["EXPANSION_PARAMETERS", "ExpansionClassifier"]
 

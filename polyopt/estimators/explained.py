@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Array
     from polyopt.estimators.given import SamplesLike
     from polyopt.explanations import ModelExplanation, SampleExplanation, Subject
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Explained"]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.base import BaseEstimator
 
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["PulledFaces", "pulled", "scaling_of"]
 

@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.answers.cells import Cells
     from polyopt.answers.placed import Decides
     from polyopt.answers.plan import Plan
     from polyopt.estimators.given import SamplesLike
-
-    Array = NDArray[np.float64]
 
 __all__ = ["FoldedClassifier", "fold"]
 

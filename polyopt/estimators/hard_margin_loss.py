@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.certificates.certificate import Certificate
     from polyopt.estimators.given import ClassWeight, Seed
     from polyopt.graphs import Graph
-
-    Array = NDArray[np.float64]
 
 __all__ = ["HardMarginLossSVM"]
 

@@ -11,9 +11,7 @@ from formulations.polyhedral import belonging, scores
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
-
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array, Matrix
 
 __all__ = ["hinge_columns"]
 

@@ -15,9 +15,8 @@ from polyopt.estimators.declaration import estimator
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Array
     from polyopt.estimators.given import SamplesLike
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Hinges"]
 

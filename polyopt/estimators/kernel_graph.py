@@ -9,13 +9,9 @@ import numpy as np
 from formulations.matrices import dense
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.matrices import Matrix
+    from formulations.matrices import Array, Matrix
     from polyopt.graphs import Graph
     from polyopt.kernels import Kernel
-
-    Array = NDArray[np.float64]
 
 __all__ = ["draw_kernel"]
 

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.estimators.given import Seed
     from polyopt.outer.l0.search import L0Search
-
-    Array = NDArray[np.float64]
 
 __all__ = ["CrossEntropySVM"]
 

@@ -14,11 +14,9 @@ from polyopt.solvers.logistic_polytopes import sizes_down_to
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.outer.logistic_paths import Paths
-
-    Array = NDArray[np.float64]
 
 __all__ = ["RIDGES", "SearchRounds"]
 

@@ -16,9 +16,8 @@ from polyopt.outer.logistic_paths import Split
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Array
     from polyopt.estimators.given import SamplesLike
-
-    Array = NDArray[np.float64]
 
 __all__ = ["SplitSamples"]
 

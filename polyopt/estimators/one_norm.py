@@ -17,13 +17,10 @@ from polyopt.estimators.declaration import estimator
 from polyopt.estimators.expansion import EXPANSION_PARAMETERS, ExpansionClassifier
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from formulations.matrices import Array
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.solvers.clock import Clock
-
-    Array = NDArray[np.float64]
 
 __all__ = ["OneNormSVM"]
 

@@ -15,13 +15,10 @@ from polyopt.estimators.parameters import shared
 from polyopt.estimators.polyhedral import SHARED, PolyhedralClassifier
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from formulations.matrices import Array
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.outer.faces_by_programs import Engine
-
-    Array = NDArray[np.float64]
 
 __all__ = ["PCSLP"]
 

@@ -11,11 +11,10 @@ from sklearn.preprocessing import PowerTransformer
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from formulations.matrices import Array
     from polyopt.estimators.given import SamplesLike
-
-    Array = NDArray[np.float64]
 
 __all__ = ["PiecewisePower"]
 

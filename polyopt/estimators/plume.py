@@ -25,16 +25,14 @@ from polyopt.estimators.whole_faces import WHOLE, WholeFaces
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from formulations.rademacher import PolytopeBound
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.estimators.given import ClassWeight
     from polyopt.graphs import Graph
     from polyopt.outer.plume import Init, Method, PlumeProblem
-
-    Array = NDArray[np.float64]
 
 __all__ = ["PLUME"]
 

@@ -27,12 +27,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.certificates.certificate import Certificate
     from polyopt.estimators.given import ClassWeight
     from polyopt.outer.faces_by_programs import Engine
     from polyopt.solvers.polyceptron import Rule
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Polyceptron"]
 

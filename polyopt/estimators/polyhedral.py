@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from formulations.solution import Solution
     from polyopt.estimators.given import Seed
     from polyopt.graphs import Graph
     from polyopt.outer.rounds import Stage
-
-    Array = NDArray[np.float64]
 
 __all__ = ["SHARED", "PolyhedralClassifier", "Probabilities"]
 

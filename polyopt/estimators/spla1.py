@@ -23,15 +23,13 @@ from polyopt.estimators.whole_faces import WHOLE, WholeFaces
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from formulations.polyhedral import Positives
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
     from polyopt.estimators.given import ClassWeight
     from polyopt.outer.spla1 import Engine
-
-    Array = NDArray[np.float64]
 
 __all__ = ["SPLA1"]
 

@@ -17,9 +17,8 @@ from polyopt.estimators.weights import checked_weights
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Array
     from polyopt.estimators.given import SamplesLike
-
-    Array = NDArray[np.float64]
 
 __all__ = ["StreamedClassifier", "keeps_no_data", "stream_classes"]
 

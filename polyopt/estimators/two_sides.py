@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.certificates.certificate import Certificate
     from polyopt.graphs import Graph
-
-    Array = NDArray[np.float64]
 
 __all__ = ["TwoSidedClassifier"]
 

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Array
     from polyopt.explanations.subject import Subject
-
-    Array = NDArray[np.float64]
 
 __all__ = ["ModelExplanation", "explain_model"]
 

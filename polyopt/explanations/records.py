@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from formulations.matrices import Array
     from polyopt.explanations.subject import Answer, Subject
     from polyopt.explanations.way import Way
-
-    Array = NDArray[np.float64]
 
 __all__ = ["FaceRole", "ModelRecord", "SampleRecord", "Term"]
 

@@ -15,12 +15,11 @@ from polyopt.explanations.way import way_out
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from formulations.matrices import Array
     from polyopt.certificates.certificate import Certificate
     from polyopt.explanations.subject import Answer, Subject
-
-    Array = NDArray[np.float64]
 
 __all__ = ["SampleExplanation", "explain_sample"]
 

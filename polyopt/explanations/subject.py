@@ -13,9 +13,8 @@ from polyopt.polytope.region import Region
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.polytope import Polytope
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Answer", "Column", "Subject", "columns_of"]
 

@@ -18,9 +18,8 @@ from polyopt.polytope.nearest import Nearest, Question, nearest
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Array
     from polyopt.explanations.subject import Column, Subject
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Change", "Way", "way_out"]
 

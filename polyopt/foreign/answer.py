@@ -18,10 +18,8 @@ from polyopt.text import visible
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.matrices import Matrix, MatrixLike, Vector
     from polyopt.kernels import Kernel
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["Answer", "Intercept", "Samples", "gamma_by", "label_among"]
 

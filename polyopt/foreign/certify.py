@@ -30,13 +30,11 @@ from polyopt.text import visible
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.matrices import MatrixLike, Vector
     from formulations.polytope import Loss
     from polyopt.certificates.claims.statement import Evidence, Statement
     from polyopt.certificates.cpm_point import Margin
     from polyopt.foreign.answer import Intercept
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["certify_solution"]
 

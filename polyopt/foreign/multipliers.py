@@ -12,12 +12,8 @@ from polyopt.estimators.soft_rmm import SoftRelativeMarginMachine
 from polyopt.estimators.svm import SVM
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from formulations.matrices import Vector
     from polyopt.foreign.settings import Pair, Settings
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["our_multipliers"]
 

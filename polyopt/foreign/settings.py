@@ -16,12 +16,8 @@ from polyopt.kernels import Kernel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from polyopt.foreign.answer import Answer, Samples
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["Pair", "Settings", "settings_of"]
 

@@ -21,9 +21,7 @@ from polyopt.foreign.answer import Answer
 from polyopt.text import visible
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Vector = NDArray[np.float64]
+    from numpy.typing import ArrayLike
 
 __all__ = ["read_archive", "read_csv_table", "read_fields", "read_json", "read_table"]
 

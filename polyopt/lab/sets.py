@@ -30,7 +30,7 @@ from polyopt.methods.registry import DEFAULT_METHOD
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["beginning", "dataset", "datasets", "points_of", "state_of"]
 

@@ -13,9 +13,8 @@ from polyopt.lab.machines import HELD, find_machine
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.lab.machines import Machine
-
-    Array = NDArray[np.float64]
 
 __all__ = ["FARTHEST", "MOST_POINTS", "State", "read_state", "read_view"]
 

@@ -15,10 +15,8 @@ from polyopt.models.rules import Rules
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Array, Matrix
     from polyopt.models.model import Model
-
-    Array = NDArray[np.float64]
 
 __all__ = ["features_of_table", "subject_of"]
 

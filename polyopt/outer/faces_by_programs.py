@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from formulations.program import Program
     from polyopt.solvers.persistent_lp import PersistentLP
 
-    Vector = NDArray[np.float64]
     Assignment = NDArray[np.int64]
     Engine = Literal["highs", "program"]
 

@@ -26,12 +26,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from polyopt.outer.cpm.subset_tree import SubsetSearch
     from polyopt.solvers.smooth_subset import SmoothSubset
     from polyopt.solvers.smooth_whole import ScoreLoss
 
-    Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 __all__ = ["FewFaces", "Part", "SmoothParts", "solve_few_faces"]

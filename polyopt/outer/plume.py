@@ -34,13 +34,10 @@ from polyopt.solvers import plume as solver
 from polyopt.threads import blas_held
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.face_penalty import FacePenalty
-    from formulations.matrices import Matrix
+    from formulations.matrices import Array, Matrix
     from formulations.program import Program
 
-    Array = NDArray[np.float64]
     Climber = Literal["newton", "bfgs", "gradient"]
     Polisher = Literal["bfgs-newton", "bfgs"]
     Method = Climber | Literal["auto", "exact"]

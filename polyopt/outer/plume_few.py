@@ -21,11 +21,10 @@ from polyopt.solvers.smooth_subset import SmoothSubset
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from formulations.solution import Solution
     from polyopt.outer.plume import PlumeProblem
     from polyopt.solvers.smooth_whole import ScoreLoss
-
-    Array = NDArray[np.float64]
 
 __all__ = ["FewPlume"]
 

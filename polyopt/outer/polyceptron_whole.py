@@ -18,11 +18,10 @@ from polyopt.solvers.cpm.integer import IntegerFace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from polyopt.outer.polyceptron import ExactPolyceptron
     from polyopt.solvers.clock import Clock
     from polyopt.solvers.whole import Whole
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["PolyceptronRounding"]
 

@@ -8,11 +8,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.matrices import Matrix
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, Vector
 
 __all__ = ["random_faces"]
 

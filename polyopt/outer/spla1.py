@@ -31,12 +31,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.face_penalty import FacePenalty
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from formulations.polyhedral import Positives
     from formulations.program import Program
     from polyopt.solvers.smooth_whole import ScoreLoss
 
-    Vector = NDArray[np.float64]
     Engine = Literal["newton", "bfgs", "program"]
 
 __all__ = ["LogisticCells"]

@@ -26,10 +26,10 @@ from polyopt.solvers.smooth_whole import SmoothWhole
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from polyopt.outer.few_faces import SmoothParts
     from polyopt.solvers.whole import Whole
 
-    Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 __all__ = ["Rounding", "SmoothRounding", "round_faces", "round_smooth_faces"]

@@ -11,12 +11,10 @@ from polyopt.plots.style import CLASSES, MUTED
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.plots.scene import Scene
     from polyopt.polytope import Polytope
-
-    Array = NDArray[np.float64]
 
 __all__ = ["TINT", "draw_body", "face_handles", "handle"]
 

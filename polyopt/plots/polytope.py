@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from formulations.matrices import Array
     from polyopt.plots.sheet import Places
     from polyopt.polytope import Polytope
-
-    Array = NDArray[np.float64]
 
 __all__ = ["polytope_plane", "polytope_slices"]
 

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Array
     from polyopt.plots.sheet import Places
-
-    Array = NDArray[np.float64]
 
 __all__ = ["reliability"]
 

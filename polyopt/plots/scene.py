@@ -13,9 +13,9 @@ from polyopt.text import in_picture
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["Scene"]
 

@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.plots.sheet import Places
-
-    Array = NDArray[np.float64]
 
 __all__ = ["whitening"]
 

@@ -21,9 +21,7 @@ from scipy.linalg import solve_triangular
 from formulations.solution import Status
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["NOISE", "ActiveSet", "LeastLength"]
 

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.polytope.halfspaces import InnerBall
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Ball", "Polytope"]
 

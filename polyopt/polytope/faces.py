@@ -14,9 +14,7 @@ from formulations.matrices import is_sparse
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike
-
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array, Matrix, MatrixLike
 
 __all__ = ["Faces"]
 

@@ -21,7 +21,7 @@ from formulations.highs import quiet_highs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["InnerBall", "bounding_box", "inner_ball", "is_bounded", "redundant_faces"]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["Nearest", "Part", "Question", "nearest"]
 

@@ -14,7 +14,7 @@ from polyopt.polytope.active_set import NOISE, ActiveSet, LeastLength
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["project"]
 

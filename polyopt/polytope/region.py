@@ -19,9 +19,9 @@ import numpy as np
 from formulations.arguments import real_array
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["Case", "Region", "Rows"]
 

@@ -13,9 +13,7 @@ from scipy.spatial import ConvexHull, HalfspaceIntersection, cKDTree
 from polyopt.polytope.halfspaces import bounding_box, inner_ball
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["check_size", "vertices_of", "volume_of"]
 

@@ -14,13 +14,11 @@ from polyopt.sensitivity.solution import AT, are_independent, paid, value_of, wa
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from formulations.sensitivity import Sensitivity
     from polyopt.estimators.expansion import ExpansionClassifier
     from polyopt.estimators.one_norm import OneNormSVM
-
-    Array = NDArray[np.float64]
 
 __all__ = ["centre_prices", "of_l0", "of_one_norm"]
 

@@ -13,12 +13,9 @@ from polyopt.estimators.sigma_svm import SigmaSVM
 from polyopt.sensitivity.solution import AT, are_independent, value_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from formulations.matrices import Array
     from formulations.sensitivity import Sensitivity
     from polyopt.estimators.hinge import HingeClassifier
-
-    Array = NDArray[np.float64]
 
 __all__ = ["of_hinge"]
 

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Array
     from polyopt.certificates.certificate import Certificate
-
-    Array = NDArray[np.float64]
 
 __all__ = ["AT", "Certified", "Solved", "are_independent", "need_multipliers", "paid", "value_of", "warn_of"]
 

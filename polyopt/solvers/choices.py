@@ -9,7 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Bits = NDArray[np.bool_]
     Integers = NDArray[np.int64]
 

@@ -20,11 +20,8 @@ from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from formulations.matrices import Matrix, Vector
 
-    from formulations.matrices import Matrix
-
-    Vector = NDArray[np.float64]
     Method = Literal["newton", "bfgs"]
 
 __all__ = ["METHODS", "Regressions", "positive_factor", "solve_logistic", "solve_scaled"]

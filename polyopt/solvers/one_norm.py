@@ -21,11 +21,8 @@ from polyopt.solvers.clock import Clock
 from polyopt.solvers.persistent_lp import PersistentLP, margin_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.l0_data import L0Data
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["solve_one_norm", "solve_relaxation"]
 

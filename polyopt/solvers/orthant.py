@@ -9,9 +9,7 @@ import numpy as np
 from polyopt.solvers.logistic import solve_scaled
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["step_within"]
 

@@ -37,9 +37,9 @@ from polyopt.certificates.hinge_program import HingeProgram
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["OsqpDual", "solve_osqp_dual"]
 

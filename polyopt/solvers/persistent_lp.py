@@ -24,11 +24,9 @@ from formulations.native import Ear
 from formulations.solution import Status
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from formulations.matrices import Matrix
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, Vector
 
 __all__ = ["LinearSolution", "PersistentLP", "margin_rows"]
 

@@ -25,12 +25,9 @@ from polyopt.solvers.priced_newton import minimise_priced
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from formulations.face_penalty import FacePenalty
-    from formulations.matrices import Matrix
+    from formulations.matrices import Array, Matrix
 
-    Array = NDArray[np.float64]
     Method = Literal["newton", "bfgs", "gradient", "bfgs-newton"]
 
 __all__ = ["MOST_FOR_NEWTON", "MixtureLoss", "maximise", "polish"]

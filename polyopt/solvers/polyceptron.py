@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from polyopt.rows import Rows
 
-    Vector = NDArray[np.float64]
     Rule = Literal["corrected", "cells", "printed"]
 
 __all__ = ["RULES", "OnlinePolyceptron", "solve_batch", "solve_online"]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.face_penalty import FacePenalty
+    from formulations.matrices import Vector
 
-    Vector = NDArray[np.float64]
     Numbers = NDArray[np.int64]
 
 __all__ = ["Places", "gap_of", "least_of_model"]

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.face_penalty import FacePenalty
-
-    Array = NDArray[np.float64]
+    from formulations.matrices import Array
 
 __all__ = ["MOST", "SmoothFaces", "minimise_priced"]
 

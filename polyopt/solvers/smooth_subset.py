@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Vector
     from polyopt.solvers.priced_newton import SmoothFaces
 
-    Vector = NDArray[np.float64]
     Bits = NDArray[np.bool_]
     Integers = NDArray[np.int64]
 

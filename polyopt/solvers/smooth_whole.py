@@ -16,11 +16,8 @@ from polyopt.solvers.whole import WholeFace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from formulations.matrices import Matrix, Vector
 
-    from formulations.matrices import Matrix
-
-    Vector = NDArray[np.float64]
     # Of scores (n,): their loss, and its first and second derivative in each.
     ScoreLoss = Callable[[Vector], tuple[float, Vector, Vector]]
 

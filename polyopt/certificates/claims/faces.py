@@ -11,15 +11,10 @@ from polyopt.certificates.claims.statement import Statement, cap_of, numeral
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from formulations.face_penalty import FacePenalty
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from formulations.polytope import Loss
     from polyopt.certificates.cpm_point import CpmPoint, Margin
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["priced", "state_choice", "state_cpm", "state_faces", "state_integers"]
 

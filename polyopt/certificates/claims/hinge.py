@@ -14,14 +14,10 @@ from polyopt.certificates.sigma_geometry import SigmaKernelGeometry, SigmaLinear
 from polyopt.kernels import SampleGram
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.families import Family
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from polyopt.certificates.hinge_program import HingeProgram
     from polyopt.kernels import Kernel
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["state_hinge", "state_l0", "state_one_norm", "state_pattern", "state_ray"]
 

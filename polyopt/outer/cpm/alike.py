@@ -19,7 +19,8 @@ from scipy.optimize import linear_sum_assignment
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Places = NDArray[np.int64]
 
 __all__ = ["groups_alike"]

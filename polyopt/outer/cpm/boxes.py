@@ -27,10 +27,9 @@ from polyopt.solvers.cpm.boxes import examine_box, half
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from polyopt.solvers.cpm.face import Samples
     from polyopt.solvers.cpm.tree import Best
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["BoxSearch"]
 

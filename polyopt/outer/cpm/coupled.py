@@ -30,11 +30,11 @@ from polyopt.watch import tell
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from formulations.polytope import Loss
     from polyopt.certificates.cpm_point import Margin
     from polyopt.solvers.clock import Clock
 
-    Vector = NDArray[np.float64]
     Assignment = NDArray[np.int64]
 
 __all__ = ["search_coupled"]

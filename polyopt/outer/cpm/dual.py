@@ -28,10 +28,9 @@ from polyopt.solvers.cpm.dual import Progress, dual_machine
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from polyopt.certificates.coordinate import FaceAscent
 
-    Vector = NDArray[np.float64]
     Assignment = NDArray[np.int64]
 
 __all__ = ["DualEngine"]

@@ -23,9 +23,7 @@ from polyopt.outer.rounds import Stage, run_from_many_starts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, Vector
 
 __all__ = ["best_dual_end"]
 

@@ -37,9 +37,8 @@ from polyopt.watch import counted, tell
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.matrices import Matrix, MatrixLike, Vector
 
-    Vector = NDArray[np.float64]
     Places = NDArray[np.int64]
 
 __all__ = ["solve_cpm_groups"]

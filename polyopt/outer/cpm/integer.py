@@ -30,9 +30,8 @@ from polyopt.solvers.cpm.subset import SubsetFace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
 
-    Vector = NDArray[np.float64]
     Assignment = NDArray[np.int64]
 
 __all__ = ["round_faces"]

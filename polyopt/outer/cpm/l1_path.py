@@ -34,11 +34,10 @@ from polyopt.watch import steps
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix, MatrixLike
+    from formulations.matrices import Matrix, MatrixLike, Vector
     from formulations.solution import Solution
     from polyopt.certificates.certificate import Certificate
 
-    Vector = NDArray[np.float64]
     Assignment = NDArray[np.int64]
 
 __all__ = ["L1Point", "l1_path"]

@@ -31,13 +31,12 @@ from polyopt.solvers.cpm.face import UNIT, Samples, caps_of, climb, dual_error, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import MatrixLike
+    from formulations.matrices import MatrixLike, Vector
     from formulations.polytope import Loss
     from formulations.solution import Solution
     from polyopt.certificates.claims.statement import Statement
     from polyopt.certificates.cpm_point import Margin
 
-    Vector = NDArray[np.float64]
     Assignment = NDArray[np.int64]
 
 __all__ = ["evidence_of", "prove_by_leaves"]

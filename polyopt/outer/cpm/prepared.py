@@ -13,9 +13,8 @@ from polyopt.solvers.cpm.face import Samples, caps_of, climb
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from polyopt.solvers.clock import Clock
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["best_order", "merge", "unmerge"]
 

@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.face_penalty import FacePenalty
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from formulations.polytope import Loss
     from formulations.program import Program
     from polyopt.certificates.cpm_point import Margin
     from polyopt.outer.cpm.problem import Engine
 
-    Vector = NDArray[np.float64]
     Assignment = NDArray[np.int64]
 
 __all__ = ["PricedProblem"]

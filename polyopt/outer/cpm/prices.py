@@ -44,11 +44,10 @@ from polyopt.solvers.cpm.priced_face import priced_face
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from polyopt.solvers.clock import Clock
     from polyopt.solvers.cpm.face import Samples
     from polyopt.solvers.cpm.tree import Best
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["PriceSearch", "bound_at_prices"]
 

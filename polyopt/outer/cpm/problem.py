@@ -32,13 +32,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from formulations.polytope import Loss
     from polyopt.outer.cpm.dual import DualEngine
 
     Engine = Literal["program", "dual"]
 
-    Vector = NDArray[np.float64]
     Assignment = NDArray[np.int64]
 
 __all__ = ["PolytopeProblem"]

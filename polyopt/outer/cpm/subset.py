@@ -27,11 +27,10 @@ from polyopt.solvers.cpm.subset import SubsetFace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from polyopt.outer.cpm.problem import Engine
     from polyopt.solvers.choices import Choices
 
-    Vector = NDArray[np.float64]
     Assignment = NDArray[np.int64]
 
 __all__ = ["SubsetProblem", "search_subset", "solve_cpm_subset"]

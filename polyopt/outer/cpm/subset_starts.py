@@ -11,11 +11,11 @@ from polyopt.outer.cross_entropy import cross_entropy_minimize
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from polyopt.outer.cpm.subset_tree import SubsetSearch
     from polyopt.solvers.choices import Choices, Fitted
 
     Bits = NDArray[np.bool_]
-    Vector = NDArray[np.float64]
 
 __all__ = ["draw_patterns", "swap_features"]
 

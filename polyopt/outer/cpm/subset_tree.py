@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from formulations.matrices import Vector
     from polyopt.solvers.choices import Choices, Fitted, Proof
     from polyopt.solvers.clock import Clock
 
-    Vector = NDArray[np.float64]
     Bits = NDArray[np.bool_]
 
 __all__ = ["SubsetSearch"]

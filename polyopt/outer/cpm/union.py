@@ -27,10 +27,9 @@ from polyopt.watch import tell
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from polyopt.solvers.clock import Clock
 
-    Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 __all__ = ["UnionEngine", "UnionPoint"]

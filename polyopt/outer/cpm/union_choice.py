@@ -20,13 +20,9 @@ from polyopt.outer.cpm.union_search import UnionSearch
 from polyopt.outer.starts import generators_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from polyopt.outer.cpm.union import UnionPoint
     from polyopt.solvers.clock import Clock
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["Choice", "Trial", "choose"]
 

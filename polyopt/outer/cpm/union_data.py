@@ -16,10 +16,8 @@ from formulations.matrices import dense, is_sparse
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from polyopt.outer.cpm.union import UnionPoint
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["Merged"]
 

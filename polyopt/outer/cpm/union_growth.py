@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from polyopt.outer.cpm.union import UnionEngine
 
-    Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 __all__ = ["Growth"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from formulations.solution import Solution, Status
 from polyopt.outer.cpm.union_choice import choose
 from polyopt.outer.cpm.union_data import Merged
@@ -14,12 +12,8 @@ from polyopt.outer.cpm.union_search import UnionSearch
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
     from polyopt.outer.cpm.union_choice import Choice
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["UnionSettings", "solve_cpm_union"]
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.l0_data import L0Data
+    from formulations.matrices import Vector
     from polyopt.solvers.clock import Clock
     from polyopt.solvers.l0.lp import PatternSolution
 
     Bits = NDArray[np.bool_]
-    Vector = NDArray[np.float64]
 
 __all__ = ["PatternScorer", "Work"]
 

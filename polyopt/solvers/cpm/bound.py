@@ -51,7 +51,7 @@ from polyopt.solvers.cpm.face import UNIT, Samples, climb, dual_error, dual_valu
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["Moves", "add_up", "cost_on", "moves_for", "try_move"]
 

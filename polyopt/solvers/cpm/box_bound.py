@@ -43,7 +43,7 @@ from polyopt.solvers.cpm.face import UNIT, Samples
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["Box", "bound_box", "box_for"]
 

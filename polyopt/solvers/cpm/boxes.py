@@ -19,7 +19,7 @@ from polyopt.solvers.cpm.tree import Best
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["examine_box", "half"]
 

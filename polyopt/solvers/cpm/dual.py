@@ -32,9 +32,8 @@ from polyopt.solvers.clock import Clock
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
 
-    Vector = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 __all__ = ["dual_machine", "solve_cpm_dual"]

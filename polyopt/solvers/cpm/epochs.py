@@ -13,12 +13,8 @@ from formulations.solution import Solution, Status
 from polyopt.watch import tell
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from formulations.matrices import Vector
     from polyopt.solvers.clock import Clock
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["Epochs"]
 

@@ -22,11 +22,7 @@ from formulations.solution import Solution, Status
 from polyopt.solvers.clock import Clock
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.matrices import Matrix
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, Vector
 
 __all__ = ["solve_explicit_face"]
 

@@ -14,11 +14,7 @@ from polyopt.solvers.cpm.smooth import begin, multipliers_of, newton
 from polyopt.solvers.whole import Whole, WholeFace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from formulations.matrices import Matrix
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, Vector
 
 __all__ = ["IntegerFace", "Whole"]
 

@@ -28,9 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["PriceMaster", "Prices"]
 

@@ -46,7 +46,7 @@ from polyopt.solvers.cpm.face import UNIT, Samples
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["FaceBox", "examine_face_box", "face_box_for", "price_of"]
 

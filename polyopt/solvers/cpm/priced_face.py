@@ -12,7 +12,7 @@ from polyopt.solvers.cpm.face import Samples, climb, hyperplane
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["priced_face"]
 

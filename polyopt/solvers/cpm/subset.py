@@ -31,9 +31,8 @@ from polyopt.solvers.cpm.smooth import Smooth, begin, multipliers_of, newton, se
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from formulations.matrices import Matrix
+    from formulations.matrices import Matrix, Vector
 
-    Vector = NDArray[np.float64]
     Bits = NDArray[np.bool_]
     Integers = NDArray[np.int64]
 

@@ -37,9 +37,9 @@ from polyopt.solvers.decomposition.factor import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from polyopt.solvers.clock import Clock
 
-    Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
 __all__ = ["ActiveSet", "solve_pivots"]

@@ -32,10 +32,10 @@ from polyopt.threads import run_blocks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from polyopt.kernels import Gram
     from polyopt.solvers.clock import Clock
 
-    Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
 __all__ = ["beta_of_cells"]

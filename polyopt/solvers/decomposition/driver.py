@@ -20,12 +20,9 @@ from polyopt.solvers.decomposition.shrinking import Shrinking
 from polyopt.threads import blas_held
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.families import Families
+    from formulations.matrices import Vector
     from polyopt.kernels import Gram, SampleGram
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["Decomposition", "solve_decomposition"]
 

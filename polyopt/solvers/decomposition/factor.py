@@ -15,9 +15,9 @@ from scipy.linalg.lapack import dpotrf
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from polyopt.solvers.clock import Clock
 
-    Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
 __all__ = ["RAISE", "RIDGE", "direction", "drop", "factorise", "join", "solve_transposed"]

@@ -17,12 +17,12 @@ from polyopt.solvers.decomposition.work import block_work, factor_work, pivot_wo
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from polyopt.solvers.decomposition.history import History
     from polyopt.solvers.decomposition.ledger import Ledger
     from polyopt.solvers.decomposition.point import Point
     from polyopt.solvers.decomposition.shrinking import Shrinking
 
-    Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
 __all__ = ["Finish"]

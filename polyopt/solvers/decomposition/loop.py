@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.families import Pieces
+    from formulations.matrices import Vector
     from polyopt.solvers.decomposition.finish import Finish
     from polyopt.solvers.decomposition.history import History
     from polyopt.solvers.decomposition.ledger import Ledger
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from polyopt.solvers.decomposition.repairs import Repairs
     from polyopt.solvers.decomposition.shrinking import Shrinking
 
-    Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
 __all__ = ["Loop"]

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+    from formulations.matrices import Vector
     from polyopt.kernels import Gram
 
-    Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
 __all__ = ["NEAR", "SINGLE_TOL", "Point"]

@@ -19,9 +19,9 @@ from polyopt.threads import run_blocks
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from formulations.matrices import Vector
     from polyopt.kernels import Gram, Panel
 
-    Vector = NDArray[np.float64]
     Samples = NDArray[np.intp]
 
 __all__ = ["Rows"]

@@ -21,7 +21,8 @@ from numba.extending import intrinsic
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Row = NDArray[np.floating[Any]]
     Places = NDArray[np.int64]
 

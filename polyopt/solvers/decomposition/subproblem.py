@@ -24,7 +24,8 @@ from polyopt.solvers.decomposition.scan import LANES, move, partner
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Samples = NDArray[np.intp]
 
 __all__ = ["Computed", "Held", "gathered", "solve_pairs"]

@@ -14,7 +14,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Samples = NDArray[np.intp]
 
 __all__ = ["choose"]

@@ -22,7 +22,8 @@ from numba import njit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Bits = NDArray[np.bool_]
     Places = NDArray[np.int64]
 

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Places = NDArray[np.int64]
 
 __all__ = ["Cuts"]

@@ -24,9 +24,9 @@ from polyopt.certificates.rounding import gamma
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Vector
     from polyopt.solvers.hard_margin_loss.cuts import Cuts
 
-    Vector = NDArray[np.float64]
     Bits = NDArray[np.bool_]
     Places = NDArray[np.int64]
 

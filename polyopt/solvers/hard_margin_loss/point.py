@@ -11,11 +11,8 @@ from polyopt.certificates.hard_margin_loss import proven_point
 from polyopt.solvers.hard_margin_loss.meeting import Samples
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.hard_margin_loss_data import HardMarginLossData
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["finished"]
 

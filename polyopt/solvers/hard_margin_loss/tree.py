@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.hard_margin_loss_data import HardMarginLossData
+    from formulations.matrices import Vector
 
-    Vector = NDArray[np.float64]
     Bits = NDArray[np.bool_]
 
 __all__ = ["Search", "solve_tree"]

@@ -15,11 +15,8 @@ from formulations.families.intercept import breaks_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from formulations.families import Families
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["Ends", "Few", "bins_of", "cheapest_of_blocks", "ends_of", "few_of"]
 

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.families.intercept import Reaches
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["CENTRAL", "Facts", "Measured", "Work", "central_slack"]
 

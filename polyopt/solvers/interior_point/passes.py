@@ -27,7 +27,7 @@ from numba import njit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["State", "centre", "condense", "cost", "direct", "step", "step_apart", "target", "weigh"]
 

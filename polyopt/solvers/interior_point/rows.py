@@ -23,11 +23,7 @@ from formulations.matrices import is_sparse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    from formulations.matrices import Matrix
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Matrix, Vector
 
 __all__ = ["Rows", "is_scattered"]
 

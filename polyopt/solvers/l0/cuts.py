@@ -9,11 +9,10 @@ import numpy as np
 from formulations.l0_data import as_patterns
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from formulations.l0_data import L0Data
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["CutPool"]
 

@@ -9,9 +9,7 @@ import numpy as np
 from polyopt.solvers.l0.basis import Given, State, add, inner, within
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["SMALLEST", "grow", "replace_column", "replace_row", "shrink"]
 

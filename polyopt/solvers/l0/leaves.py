@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.l0_data import L0Data
+    from formulations.matrices import Vector
     from polyopt.solvers.l0.node import NodeSolution
 
-    Vector = NDArray[np.float64]
     Marks = NDArray[np.int8]
     Whole = NDArray[np.int64]
 

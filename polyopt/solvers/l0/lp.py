@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.l0_data import L0Data
+    from formulations.matrices import Vector
     from polyopt.solvers.persistent_lp import LinearSolution
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["PatternLP", "PatternSolution"]
 

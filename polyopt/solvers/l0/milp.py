@@ -27,11 +27,10 @@ from polyopt.solvers.l0.point import as_start, finished, idle
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from formulations.l0_data import L0Data
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["solve_l0_milp"]
 

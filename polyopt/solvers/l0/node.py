@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.l0_data import L0Data
+    from formulations.matrices import Vector
 
-    Vector = NDArray[np.float64]
     Marks = NDArray[np.int8]
 
 __all__ = ["FREE", "OFF", "ON", "NodeBound", "NodeLP", "NodeSolution"]

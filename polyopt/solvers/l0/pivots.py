@@ -41,7 +41,8 @@ from polyopt.solvers.l0.exchange import SMALLEST, grow, replace_column, replace_
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
+
     Marks = NDArray[np.int8]
 
 __all__ = ["FAILED", "OPTIMAL", "STOPPED", "pivot_to_optimum"]

@@ -13,11 +13,10 @@ from polyopt.solvers.clock import Clock
 from polyopt.solvers.l0.lp import PatternLP
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from formulations.l0_data import L0Data
-
-    Vector = NDArray[np.float64]
+    from formulations.matrices import Vector
 
 __all__ = ["as_start", "finished", "idle"]
 

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from formulations.l0_data import L0Data
+    from formulations.matrices import Vector
     from polyopt.solvers.l0.node import NodeSolution
 
-    Vector = NDArray[np.float64]
     Marks = NDArray[np.int8]
 
 __all__ = ["Open", "Search", "solve_l0_tree"]

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from formulations.l0_data import L0Data
     from polyopt.solvers.clock import Clock
 
-    Vector = NDArray[np.float64]
     Marks = NDArray[np.int8]
 
 __all__ = ["WarmLP"]

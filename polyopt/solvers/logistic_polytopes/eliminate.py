@@ -21,10 +21,10 @@ from polyopt.solvers.logistic_polytopes.smooth import shares_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.matrices import Array
     from polyopt.solvers.clock import Clock
     from polyopt.solvers.logistic_polytopes.smooth import FaceLoss
 
-    Array = NDArray[np.float64]
     Chosen = NDArray[np.bool_]
 
 __all__ = ["eliminate", "numbers_of", "sizes_down_to"]
