@@ -273,8 +273,9 @@ def test_the_bound_of_plume_by_hand():
     assert mixture.empirical == pytest.approx(np.clip(1 - margins, 0, 1).mean())
     with pytest.raises(ValueError, match="gamma must be at least 0"):
         plume_bound(X, y, W, gamma=-1.0)
-    with pytest.raises(ValueError, match=r"W must be of shape \(K, 3\)"):
-        plume_bound(X, y, W[:, :2], gamma=1.0)
+    for wrong in (W[:, :2], W[:0], W[0], np.hstack([W, W])):
+        with pytest.raises(ValueError, match=r"W must be of shape \(K, 3\)"):
+            plume_bound(X, y, wrong, gamma=1.0)
 
 
 @pytest.mark.parametrize("gamma", [0.5, 5.0])
