@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
 
 from benchmarks.helpers.deformed_digits import DeformedDigits
+from benchmarks.helpers.timing import median_seconds
 from benchmarks.helpers.two_against_rest import Images, two_against_rest
 from benchmarks.large_kernels import _intelex
 from polyopt import SVM, ConvexPolytopeMachine
@@ -95,7 +95,7 @@ def _line(
     machine.fit(X[0], data.y)
     trained = time.process_time() - started
     error = 100 * float(np.mean(machine.predict(X[1]) != data.y_test))
-    seconds = _seconds(lambda: machine.predict(X[1]), rounds) * 10_000 / len(data.y_test)
+    seconds = median_seconds(lambda: machine.predict(X[1]), rounds) * 10_000 / len(data.y_test)
     return {
         "data": data.name,
         "machine": name,
@@ -138,20 +138,10 @@ def _parts(
         {
             "data": data.name,
             "machine": f"the same: {what}",
-            "ms for 10,000 predictions": 1000 * _seconds(call, rounds) * 10_000 / len(data.y_test),
+            "ms for 10,000 predictions": 1000 * median_seconds(call, rounds) * 10_000 / len(data.y_test),
         }
         for what, call in calls.items()
     ]
-
-
-def _seconds(call: Callable[[], object], rounds: int) -> float:
-    """Median CPU seconds, after one call that is not counted."""
-    seconds = []
-    for _ in range(rounds + 1):
-        started = time.process_time()
-        call()
-        seconds.append(time.process_time() - started)
-    return median(seconds[1:])
 
 
 def _faces(machine: ConvexPolytopeMachine) -> int:

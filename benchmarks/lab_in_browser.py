@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.helpers.chromium import FLAGS, find_browser, fragment
+from benchmarks.helpers.timing import spread_of
 from benchmarks.lab_latency import MACHINES, points_of
 
 _POINTS, _MOVES, _FIRST = 200, 40, 3  # moves that are timed, and those before them, which compile
@@ -109,9 +110,7 @@ def _row(context: Any, home: str, name: str, count: int, moves: int) -> dict[str
     ms, engine = (np.array([one[key] for one in timings]) for key in ("ms", "engine_ms"))
     return {
         "machine": name,
-        "ms, median": float(np.median(ms)),
-        "ms, 95 %": float(np.quantile(ms, 0.95)),
-        "ms, worst": float(ms.max()),
+        **spread_of(ms),
         "at the engine": float(np.median(engine)),
         "pictures": len(timings),
         "claim at the end": claim,

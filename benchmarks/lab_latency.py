@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.helpers.timing import spread_of
 from polyopt.lab.engine import Engine
 
 _POINTS, _DRAGS = 200, 60
@@ -85,9 +86,7 @@ def _row(name: str, seconds: list[tuple[float, float]], pictures: list[dict[str,
     claims = [picture["certificate"]["claim"] for picture in pictures]
     return {
         "machine": name,
-        "ms, median": float(np.median(cpu)),
-        "ms, 95 %": float(np.quantile(cpu, 0.95)),
-        "ms, worst": float(cpu.max()),
+        **spread_of(cpu),
         "by the clock, median": float(np.median(wall)),
         "by the clock, 95 %": float(np.quantile(wall, 0.95)),
         "solve": part("solve"),

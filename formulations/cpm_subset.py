@@ -93,13 +93,7 @@ import numpy as np
 
 from formulations.arguments import whole
 from formulations.cpm_face import ONE_FACE_LETTERS, PAPER, SOURCE
-from formulations.few_rows import (
-    LETTERS,
-    choice_multiplier_rows,
-    choice_rows,
-    given_features,
-    perspective_rows,
-)
+from formulations.few_rows import LETTERS, choice_multiplier_rows, choice_rows, few_data, perspective_rows
 from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data, slacks
 from formulations.samples import two_blobs
@@ -164,12 +158,10 @@ def relaxation(
     given : array_like of shape (m,), optional
         g: 1 where a feature is in for certain. None is by default.
     """
-    X, y = as_data(X, y)
-    whole("s", s)
+    X, y, g = few_data(X, y, s, given)
     n, m = X.shape
     w, b, xi = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="xi")
     t, z, costs = cp.Variable(m, name="t"), cp.Variable(m, name="z"), cost_parameter(C, n)
-    g = given_features(given, (m,), s)
     return Program(
         name="cpm_subset.relaxation",
         title="Convex polytope machine, one face of few features, relaxed",
@@ -188,10 +180,8 @@ def relaxation_dual(
     X: MatrixLike, y: ArrayLike, s: int, C: ArrayLike = 1.0, given: ArrayLike | None = None
 ) -> Program:
     """Dual of :func:`relaxation`; arguments as in the primal."""
-    X, y = as_data(X, y)
-    whole("s", s)
+    X, y, g = few_data(X, y, s, given)
     n, m = X.shape
-    g = given_features(given, (m,), s)
     alpha, lam = cp.Variable(n, name="alpha"), cp.Variable(name="lam")
     mu, nu = cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
     costs = cost_parameter(C, n)

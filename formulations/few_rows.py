@@ -5,17 +5,28 @@ They stand under the name that a program has for its choice: z, or d where z is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 
+from formulations.arguments import whole
 from formulations.program import Row
+from formulations.recovery import as_data
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["LETTERS", "choice_multiplier_rows", "choice_rows", "given_features", "perspective_rows"]
+    from formulations.matrices import MatrixLike
+
+__all__ = [
+    "LETTERS",
+    "choice_multiplier_rows",
+    "choice_rows",
+    "few_data",
+    "given_features",
+    "perspective_rows",
+]
 
 LETTERS = {
     "s": "how many features the face may use",
@@ -80,6 +91,15 @@ def choice_multiplier_rows(lam: cp.Variable, mu: cp.Variable, nu: cp.Variable, n
         Row("most", mu >= 0, "μⱼ ≥ 0", "above", f"$1 − {name}ⱼ$"),
         Row("least", nu >= 0, "νⱼ ≥ 0", "below", f"${name}ⱼ − gⱼ$"),
     )
+
+
+def few_data(
+    X: MatrixLike, y: ArrayLike, s: int, given: ArrayLike | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    """Samples, labels and what is given of one face, checked; arguments as in :func:`given_features`."""
+    X, y = as_data(X, y)
+    whole("s", s)
+    return X, y, given_features(given, (X.shape[1],), s)
 
 
 def given_features(given: ArrayLike | None, shape: tuple[int, ...], s: int) -> NDArray[np.float64]:

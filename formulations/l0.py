@@ -194,9 +194,7 @@ def relaxation(
 
     Arguments as in :func:`pattern`; C is the price of loss too, besides the cap of the coefficients.
     """
-    data = as_l0_data(K, y, C, weights, centres)
-    price = _price(data)
-    at = _rows_of(data).unknowns()
+    data, price, at = _opening(as_l0_data(K, y, C, weights, centres))
     return Program(
         name="l0.relaxation",
         title="L0 support vector machine, relaxed",
@@ -257,9 +255,7 @@ def mixed_integer(
 
     Arguments as in :func:`relaxation`.
     """
-    data = as_l0_data(K, y, C, weights, centres)
-    price = _price(data)
-    at = _rows_of(data).unknowns()
+    data, price, at = _opening(as_l0_data(K, y, C, weights, centres))
     sigma = cp.Variable(len(data.centres), boolean=True, name="sigma")
     return Program(
         name="l0.mixed_integer",
@@ -273,6 +269,11 @@ def mixed_integer(
         letters=LETTERS,
         data=_numbers(data),
     )
+
+
+def _opening(data: L0Data) -> tuple[L0Data, cp.Parameter, Unknowns]:
+    """The data, the price of loss and the variables of a primal program."""
+    return data, _price(data), _rows_of(data).unknowns()
 
 
 def _price(data: L0Data) -> cp.Parameter:

@@ -90,7 +90,7 @@ import numpy as np
 
 from formulations.arguments import positive, whole
 from formulations.few_rows import LETTERS as FEW_LETTERS
-from formulations.few_rows import choice_multiplier_rows, choice_rows, given_features, perspective_rows
+from formulations.few_rows import choice_multiplier_rows, choice_rows, few_data, perspective_rows
 from formulations.program import Duality, Program, Row, without_multipliers
 from formulations.recovery import as_data
 from formulations.samples import two_blobs
@@ -169,12 +169,11 @@ def relaxation(
     given : array_like of shape (m,), optional
         g: 1 where a feature is in for certain. None is by default.
     """
-    X, y = as_data(X, y)
-    whole("s", s)
+    X, y, g = few_data(X, y, s, given)
     (n, m), rho = X.shape, positive("ridge", ridge)
     w, b, z = cp.Variable(m, name="w"), cp.Variable(name="b"), cp.Variable(n, name="z")
     t, d = cp.Variable(m, name="t"), cp.Variable(m, name="d")
-    costs, g = cost_parameter(C, n), given_features(given, (m,), s)
+    costs = cost_parameter(C, n)
     return Program(
         name="spla1_subset.relaxation",
         title="SPLA1, one cell, a face of few features, relaxed",
@@ -194,10 +193,8 @@ def relaxation_dual(
     given: ArrayLike | None = None,
 ) -> Program:  # fmt: skip
     """Dual of :func:`relaxation`; arguments as in the primal."""
-    X, y = as_data(X, y)
-    whole("s", s)
+    X, y, g = few_data(X, y, s, given)
     (n, m), rho = X.shape, positive("ridge", ridge)
-    g = given_features(given, (m,), s)
     v, lam = cp.Variable(n, name="v"), cp.Variable(name="lam")
     mu, nu = cp.Variable(m, name="mu"), cp.Variable(m, name="nu")
     costs = cost_parameter(C, n)

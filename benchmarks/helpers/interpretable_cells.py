@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.helpers.interpretable_data import SETS, load_set
 from benchmarks.helpers.interpretable_size import numbers_of
+from benchmarks.helpers.timing import median_seconds
 from polyopt.datasets import DatasetUnavailable
 from polyopt.files import write_text
 
@@ -130,15 +130,5 @@ def _figures(estimator: Any, X: Any, y: NDArray[np.int64]) -> dict[str, float]:
         "error": 1.0 - accuracy_score(y, estimator.predict(X)),
         "logloss": log_loss(y, scores[:, 1]) if has_odds else np.nan,
         "numbers": numbers_of(estimator),
-        "us_per_row": 1e6 * _seconds(lambda: call(batch)) / max(_BATCH, len(y)),
+        "us_per_row": 1e6 * median_seconds(lambda: call(batch), _ROUNDS) / max(_BATCH, len(y)),
     }
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    """Median seconds of the processor, after one call that is not counted."""
-    found = []
-    for _ in range(_ROUNDS + 1):
-        started = time.process_time()
-        call()
-        found.append(time.process_time() - started)
-    return median(found[1:])

@@ -10,6 +10,16 @@ from polyopt.methods.method import Method
 __all__ = ["ENTRIES"]
 
 
+def _narrower(what: str) -> dict[str, Any]:
+    """How a machine of faces is tuned, and what its size is; `what` its faces make."""
+    return {
+        "counts": "faces",
+        "tuned": "inside_label",
+        "rule": f"the class inside of the {what} is the one whose samples spread less widely",
+        "tuning": "polyopt.methods.tuning.narrower_class",
+    }
+
+
 def _polyhedral(
     name: str, title: str, home: str, programs: tuple[str, str], fast: tuple[str, str],
     settings: Mapping[str, Any], crosschecks: tuple[str, ...] = (), more: tuple[str, ...] = (),
@@ -28,11 +38,8 @@ def _polyhedral(
         home=f"polyopt.estimators.{home}",
         fast=fast[0],
         unit=fast[1],
-        counts="faces",
         settings={"n_faces": 3, **settings},
-        tuned="inside_label",
-        rule="the class inside of the polytope is the one whose samples spread less widely",
-        tuning="polyopt.methods.tuning.narrower_class",
+        **_narrower("polytope"),
         slopes=f"polyopt.sensitivity.polyhedral.of_{family}",
         crosschecks=tuple(f"polyopt.crosschecks.{checks}" for checks in ("polyhedral", *crosschecks)),
         exports={"FaceSearch": "polyopt.estimators.face_search", f"certify_{family}": "polyopt.certificates"},
@@ -60,11 +67,8 @@ ENTRIES = (
         home="polyopt.estimators.cpm.ConvexPolytopeMachine",
         fast="sgd",
         unit="epochs",
-        counts="faces",
         settings={"n_faces": 3, "C": 1.0, "max_iter": 1000},
-        tuned="inside_label",
-        rule="the class inside of the polytope is the one whose samples spread less widely",
-        tuning="polyopt.methods.tuning.narrower_class",
+        **_narrower("polytope"),
         proving="global",
         besides=("dual",),
         leftovers=("beta",),
@@ -89,11 +93,8 @@ ENTRIES = (
         home="polyopt.estimators.cpm_union.PolytopeUnion",
         fast="dual",
         unit="rounds",
-        counts="faces",
         settings={"n_polytopes": 2, "n_faces": 3, "C": 1.0},
-        tuned="inside_label",
-        rule="the class inside of the pieces is the one whose samples spread less widely",
-        tuning="polyopt.methods.tuning.narrower_class",
+        **_narrower("pieces"),
         leftovers=("beta",),
         slopes="polyopt.sensitivity.polyhedral.of_cpm_union",
         crosschecks=("polyopt.crosschecks.cpm_union",),
