@@ -22,7 +22,7 @@ from polyopt.certificates.cpm_point import implied_faces, pulls
 from polyopt.certificates.geometry import LinearGeometry
 from polyopt.certificates.shrunk_ascent import ShrunkAscent
 from polyopt.outer.alternating import AlternatingProblem
-from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.outer.cpm.problem import PolytopeProblem, status_by_gap
 from polyopt.outer.rounds import run_rounds
 from polyopt.solvers.clock import Clock
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from formulations.polytope import Loss
     from formulations.program import Program
     from polyopt.certificates.cpm_point import Margin
-    from polyopt.outer.cpm.problem import Engine
+    from polyopt.outer.cpm.problem import Engine, status_by_gap
 
     Assignment = NDArray[np.int64]
 
@@ -212,12 +212,9 @@ class PricedProblem(AlternatingProblem):
             self.X, self.y, self.C, W=W, alpha=alpha, assignment=assignment, loss=self.loss,
             margin=self.margin, penalty=self.penalty,
         )  # fmt: skip
-        status = found.status
-        if status in (Status.OPTIMAL, Status.INACCURATE):
-            status = Status.OPTIMAL if certificate.relative_gap <= _EXACT else Status.INACCURATE
         return replace(
             found,
-            status=status,
+            status=status_by_gap(found.status, certificate.relative_gap, _EXACT),
             primal={"W": W},
             duals={"margin": alpha, **{name: found.duals[name] for name in ("norm",) if name in found.duals}},
             objective=self._value(W, Z),

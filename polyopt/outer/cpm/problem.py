@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     Assignment = NDArray[np.int64]
 
-__all__ = ["PolytopeProblem"]
+__all__ = ["PolytopeProblem", "status_by_gap"]
 
 _GAIN = 1e-7  # a hinge must fall by more than this for a positive to change its face
 _EXACT = 1e-8  # proven relative gap at which a point counts as exact
@@ -305,3 +305,20 @@ def _solve_well(
     if least <= _EXACT:
         return replace(best, status=Status.OPTIMAL)
     return replace(best, status=Status.TIME_LIMIT if clock.is_over else Status.INACCURATE)
+
+
+def status_by_gap(status: Status, gap: float, exact: float) -> Status:
+    """The status of a solver's point by what is proven of it: exact or not, where it is not another one.
+
+    Parameters
+    ----------
+    status : Status
+        The solver's.
+    gap : float
+        The proven relative gap.
+    exact : float
+        At which a point counts as exact.
+    """
+    if status not in (Status.OPTIMAL, Status.INACCURATE):
+        return status
+    return Status.OPTIMAL if gap <= exact else Status.INACCURATE

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations import cpm, cpm_worst
-from formulations.solution import Solution, Status
+from formulations.solution import Solution
 from polyopt.certificates.cpm import certify_cpm
-from polyopt.outer.cpm.problem import PolytopeProblem
+from polyopt.outer.cpm.problem import PolytopeProblem, status_by_gap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,12 +51,9 @@ class WorstCaseProblem(PolytopeProblem):
         certificate = certify_cpm(
             self.X, self.y, self.C, W=W, alpha=alpha, assignment=assignment, loss=self.loss, margin="worst"
         )
-        status = found.status
-        if status in (Status.OPTIMAL, Status.INACCURATE):
-            status = Status.OPTIMAL if certificate.relative_gap <= _EXACT else Status.INACCURATE
         return replace(
             found,
-            status=status,
+            status=status_by_gap(found.status, certificate.relative_gap, _EXACT),
             primal={"W": W},
             duals={"margin": alpha, "norm": found.duals["norm"]},
             objective=certificate.primal_value,
