@@ -1,0 +1,150 @@
+"""The interior-point method for the dual of a polytope with a price: its equations, one by one."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from formulations.face_penalty import FacePenalty
+from formulations.samples import two_blobs
+from polyopt.certificates import shrunk_centre
+from polyopt.certificates.shrunk_centre import _Path, central_multipliers
+
+K, M = 2, 4
+PRICES = {
+    "l1": {"l1": 0.7},
+    "signs": {"signs": {0: 1, 2: -1}},
+    "l1 and signs": {"l1": 0.4, "signs": {1: 1}},
+    "group": {"group": 0.9, "groups": [[0, 1], [2]]},
+    "all": {"l1": 0.3, "group": 0.6, "groups": [[1, 3]], "signs": {0: -1, 3: 1}},
+}
+
+
+def drawn(prices, seed=0):
+    """A path at a point within all bounds that solves nothing."""
+    rng = np.random.default_rng(seed)
+    X, y = two_blobs(n=14, m=M, seed=seed)
+    caps = np.where(rng.random((14, K)) < 0.2, 0.0, rng.uniform(0.5, 2.0, (14, K)))
+    path = _Path(X, y, caps, FacePenalty.of(M, **prices))
+    path.alpha = np.where(path.live, rng.uniform(0.1, 0.9, caps.shape) * path.caps, 0.0)
+    path.W = rng.normal(size=path.W.shape)
+    path.s, path.t = rng.uniform(0.5, 2.0, caps.shape), rng.uniform(0.5, 2.0, caps.shape)
+    path.r = path.r + rng.uniform(-0.2, 0.2, path.r.shape)
+    for name in ("over", "under"):
+        setattr(path, name, getattr(path, name) * rng.uniform(0.5, 2.0, path.r.shape))
+    if path.grouped:
+        path.q = rng.uniform(-0.25, 0.25, path.q.shape)
+        path.z = rng.uniform(0.5, 2.0, path.z.shape)
+    path.gap()  # V and the slopes at this point
+    return path
+
+
+def equations(path, x):
+    """What is to be 0 at a point x, and the products that are to be μ there."""
+    pulls = path.y * x["alpha"]
+    V = np.column_stack([(path.X.T @ pulls).T, pulls.sum(axis=0)])
+    whole = 2.0 * x["W"] - V
+    whole[:, :-1][:, path.priced] += x["r"]
+    slope = 1.0 - path.y * (path.X @ x["W"][:, :-1].T + x["W"][:, -1])
+    weights = x["W"][:, :-1]
+    zero = {
+        "faces": whole,
+        "slopes": np.where(path.live, slope + x["s"] - x["t"], 0.0),
+        "prices": weights[:, path.priced] - x["over"] + x["under"],
+    }
+    finite = {
+        "over": np.where(np.isinf(path.up), 1.0, path.up),
+        "under": np.where(np.isinf(path.down), 1.0, path.down),
+    }
+    products = {
+        "s": np.where(path.live, x["s"] * x["alpha"], np.nan),
+        "t": np.where(path.live, x["t"] * (path.caps - x["alpha"]), np.nan),
+        "over": np.where(path.over > 0.0, x["over"] * (finite["over"] - x["r"]), np.nan),
+        "under": np.where(path.under > 0.0, x["under"] * (finite["under"] + x["r"]), np.nan),
+    }
+    if path.grouped:
+        whole[:, :-1] += x["q"]
+        groups = path.penalty.groups
+        zero["groups"] = weights - x["z"][groups] * x["q"]
+        lengths = np.bincount(groups, (x["q"] ** 2).sum(0), minlength=len(x["z"]))
+        products["z"] = x["z"] * (path.penalty.group**2 - lengths)
+    return zero, products
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_a_newton_step_solves_the_equations_to_first_order(prices):
+    path, centre = drawn(PRICES[prices]), 0.3
+    way = path._way(path._factor(), centre, {})
+    here = {name: getattr(path, name) for name in way}
+    change = {}
+    for h in (-1e-5, 1e-5):
+        change[h] = equations(path, {name: here[name] + h * way[name] for name in way})
+    zero, products = equations(path, here)
+    for name, value in zero.items():
+        rate = (change[1e-5][0][name] - change[-1e-5][0][name]) / 2e-5
+        assert rate == pytest.approx(-value, abs=1e-7), name
+    for name, value in products.items():
+        rate = (change[1e-5][1][name] - change[-1e-5][1][name]) / 2e-5
+        assert rate == pytest.approx(centre - value, abs=1e-7, nan_ok=True), name
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_a_step_ends_within_all_bounds_and_the_longest_one_at_one_of_them(prices):
+    path = drawn(PRICES[prices], seed=3)
+    way = path._way(path._factor(), 0.0, {})
+    way = {name: 50.0 * part for name, part in way.items()}  # certainly beyond a bound
+    length = path._longest(way)
+
+    def least(share):
+        for name, part in way.items():
+            setattr(path, name, getattr(path, name) + share * length * part)
+        rooms = [path.alpha[path.live], (path.caps - path.alpha)[path.live], path.s, path.t]
+        for one, room in ((path.over, path.up - path.r), (path.under, path.down + path.r)):
+            rooms += [one[room < np.inf], room[room < np.inf]]
+        rooms += [path.z, path._room()] if path.grouped else []
+        for name, part in way.items():
+            setattr(path, name, getattr(path, name) - share * length * part)
+        return min(part.min(initial=np.inf) for part in rooms)
+
+    assert 0.0 < length < 1.0
+    assert least(0.999) > 0.0
+    assert least(1.001) < 0.0
+    assert least(1.0) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_the_path_ends_with_multipliers_within_their_caps_and_a_closed_gap(prices):
+    X, y = two_blobs(n=30, m=M, seed=1)
+    caps = np.where(y[:, None] > 0, np.eye(K)[np.arange(30) % K], 1.0)
+    ends = [
+        central_multipliers(form(X), y, caps, FacePenalty.of(M, **PRICES[prices]), 1e-7)
+        for form in (np.array, sp.csr_array)
+    ]
+    for alpha in ends:
+        assert ((alpha >= 0.0) & (alpha <= caps)).all()
+        path = _Path(X, y, caps, FacePenalty.of(M, **PRICES[prices]))
+        path.alpha = alpha
+        path.gap()
+        again = central_multipliers(X, y, caps, FacePenalty.of(M, **PRICES[prices]), 1e-10)
+        best = _Path(X, y, caps, FacePenalty.of(M, **PRICES[prices]))
+        best.alpha = again
+        best.gap()
+        assert path.bound == pytest.approx(best.bound, rel=1e-6)
+    assert ends[0] == pytest.approx(ends[1], abs=1e-5)
+
+
+def test_the_number_of_products_is_that_of_all_that_are_not_0():
+    path = drawn(PRICES["all"])
+    _, products = equations(path, {name: getattr(path, name) for name in ("W", "alpha", "s", "t", "r", "over",
+                                                                         "under", "q", "z")})  # fmt: skip
+    every = np.concatenate([part[~np.isnan(part)] for part in products.values()])
+    assert path.pairs == len(every)
+    assert path._products() == pytest.approx(every.sum())
+
+
+def test_the_weighted_gram_has_the_bias_last_and_leaves_out_weights_of_0(rng):
+    X, weights = rng.normal(size=(9, 3)), np.where(np.arange(9) % 3, rng.uniform(0.5, 2.0, 9), 0.0)
+    lifted = np.column_stack([X, np.ones(9)])
+    for given in (X, sp.csr_array(X)):
+        for these in (weights, weights + 1.0):
+            found = shrunk_centre._gram(given, these)
+            assert found == pytest.approx(lifted.T @ (these[:, None] * lifted))
