@@ -148,3 +148,13 @@ def test_the_weighted_gram_has_the_bias_last_and_leaves_out_weights_of_0(rng):
         for these in (weights, weights + 1.0):
             found = shrunk_centre._gram(given, these)
             assert found == pytest.approx(lifted.T @ (these[:, None] * lifted))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_group_reaches_its_cone_after_the_length_that_is_said(seed):
+    path = drawn(PRICES["group"], seed)
+    way = np.random.default_rng(seed).normal(size=path.q.shape)
+    length = path._to_the_cone(way)
+    path.q = path.q + length * way
+    assert path._room().min() == pytest.approx(0.0, abs=1e-12)
+    assert path._to_the_cone(0.0 * way) == np.inf
