@@ -1,0 +1,130 @@
+"""Dual averaging for the Convex Polytope Machine, by its sums written out; and the loop around epochs."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from formulations.face_penalty import FacePenalty
+from formulations.samples import two_blobs
+from formulations.solution import Status
+from polyopt.solvers.clock import Clock
+from polyopt.solvers.cpm import priced_sgd
+from polyopt.solvers.cpm.epochs import Epochs
+
+K, M = 3, 4
+PENALTY = FacePenalty.of(M, l1=0.2, signs={1: 1})
+
+
+def drawn(form=np.array):
+    X, y = two_blobs(n=23, m=M, seed=4)
+    C = np.random.default_rng(0).uniform(0.2, 1.5, 23)
+    held = np.where(y > 0, np.arange(23) % K, -1)
+    return X, y, C, held, priced_sgd._Run(form(X), y, C, K, PENALTY, held, 0)
+
+
+@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+@pytest.mark.parametrize("is_held", [True, False])
+def test_the_means_weigh_gradients_by_their_turn_and_iterates_by_its_square(form, is_held):
+    X, y, C, held, run = drawn(form)
+    rng = np.random.default_rng(1)
+    gradients, iterates = [], []
+    for _ in range(12):
+        rows, gradient = np.sort(rng.permutation(23)[:5]), np.zeros((K, M + 1))
+        W = 0.5 * PENALTY.shrunk(run.V)
+        for i in rows:
+            x = np.append(X[i], 1.0)
+            scores = W @ x
+            faces = range(K) if y[i] < 0 else [held[i] if is_held else int(np.argmax(scores))]
+            for k in faces:
+                if y[i] * scores[k] < 1.0:
+                    gradient[k] += C[i] * y[i] * x
+        gradients.append(23 / 5 * gradient)
+        run._step(rows, is_held)
+        turns = np.arange(1.0, len(gradients) + 1.0)
+        assert run.V == pytest.approx(np.tensordot(turns / turns.sum(), gradients, axes=1))
+        iterates.append(run.V.copy())
+        assert run.mean == pytest.approx(np.tensordot(turns**2 / (turns**2).sum(), iterates, axes=1))
+
+
+def test_an_epoch_meets_each_sample_once_and_keeps_the_faces_at_first(monkeypatch):
+    *_, run = drawn()
+    met = []
+    monkeypatch.setattr(run, "_step", lambda rows, is_held: met.append((rows.tolist(), is_held)))
+    for _ in range(priced_sgd._HELD + 1):
+        run.epoch(Clock(None))
+    assert [len(rows) for rows, _ in met] == [8, 8, 7] * 4
+    for first in range(0, 12, 3):
+        assert sorted(i for rows, _ in met[first : first + 3] for i in rows) == list(range(23))
+    assert [is_held for _, is_held in met[::3]] == [True, True, True, False]
+    assert [record["epoch"] for record in run.history] == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_the_better_of_iterate_and_mean_is_kept_if_it_is_the_best_so_far():
+    *_, run = drawn()
+    run.epoch(Clock(None))
+    value = run._objective
+    both = [0.5 * PENALTY.shrunk(V) for V in (run.V, run.mean)]
+    run.measure()
+    assert run.least == run.measured[-1] == min(value(W)[0] for W in both)
+    assert value(run.best)[0] == run.least
+    assert run.history[-1]["objective"] == run.least
+    best = run.best
+    run.V = run.mean = np.full_like(run.V, 99.0)
+    run.measure()
+    assert run.best is best
+    assert run.measured[1] > run.least == run.measured[0]
+
+
+def test_scores_of_many_rows_are_those_of_their_parts(monkeypatch):
+    monkeypatch.setattr(priced_sgd, "_ROWS", 4)
+    X, *_ = drawn()
+    W = np.random.default_rng(3).normal(size=(K, M + 1))
+    assert priced_sgd._scores(X, W) == pytest.approx(X @ W[:, :-1].T + W[:, -1])
+
+
+class Told(Epochs):
+    """Epochs that measure what they are told to; an epoch may end the time, or be interrupted."""
+
+    def __init__(self, values, ends=None):
+        self.values, self.ends = iter(values), ends
+        self.best, self.least, self.measured, self.history, self.at = np.zeros((1, 2)), np.inf, [], [], []
+
+    def epoch(self, clock):
+        self.history.append({"epoch": len(self.history) + 1.0, "seconds": 0.0})
+        if len(self.history) == 7 and self.ends == "interruption":
+            raise KeyboardInterrupt
+
+    def measure(self):
+        self.measured.append(next(self.values))
+        self.least = min(self.least, self.measured[-1])
+        self.at.append(len(self.history))
+
+
+class Over:
+    """A clock whose time is over once its run has seven epochs."""
+
+    left, seconds = None, 0.0
+
+    def __init__(self, run):
+        self.run = run
+
+    @property
+    def is_over(self):
+        return self.run.ends == "time" and len(self.run.history) >= 7
+
+
+@pytest.mark.parametrize(("values", "ends", "at", "status"), [
+    ([9.0, 8.0, 7.0, 6.0, 5.0, 4.0], None, [5, 7, 10, 15, 20], Status.ITERATION_LIMIT),
+    ([9.0, 4.01, 4.0, 4.02, 1.0], None, [5, 7, 10, 15], Status.CONVERGED),
+    ([4.0, 4.0, 4.05, 4.0, 4.0, 4.0], None, [5, 7, 10, 15, 20], Status.ITERATION_LIMIT),
+    ([9.0, 8.0, 7.0], "time", [5, 7], Status.TIME_LIMIT),
+    ([9.0, 8.0, 7.0], "interruption", [5, 7], Status.INTERRUPTED),
+])  # fmt: skip
+def test_epochs_are_measured_ever_more_rarely_until_three_agree(values, ends, at, status):
+    run = Told(values, ends)
+    assert run.run(Over(run), 20, 0.01) is status
+    assert run.at == at
+    solution = run.solution(status, 3.5, "a method", Over(run))
+    assert (solution.status, solution.objective, solution.solver) == (status, 3.5, "a method")
+    assert solution.iterations == len(run.history) == len(solution.history)
+    assert solution["W"] is run.best
